@@ -9,7 +9,7 @@ import pytest
 
 from limpet import Config, Limpet, Record
 from limpet.errors import InvalidInput, RecordNotFound
-from limpet.knowledge import consolidate, fade, profiles, promote
+from limpet.knowledge.decay import DecayCounts
 from limpet.knowledge.repository import Records
 from limpet.model.naming import PROFILE
 from limpet.model.record import Layer, Origin
@@ -74,7 +74,7 @@ def test_a_sure_episode_is_promoted_by_the_job_once(ageing: Limpet, clock: FakeC
     assert (copy.source, copy.tags, copy.home) == (sure.source, sure.tags, sure.home)
     assert ageing.records.get(sure.id).archived_at == clock()  # the copy stands for it
     assert [hit.source.id for hit in ageing.recall("quiet mornings", user="alice")] == [copy.id]
-    assert promote.promote_due(ageing._runtime, ALICE, clock()) == 0
+    assert ageing._runtime.promoter.promote_due(ALICE, clock()) == 0
     assert "Alice might like jazz" in texts(ageing.records(user="alice", layers=["episodic"]))
 
 
@@ -122,7 +122,7 @@ def test_an_old_episode_does_not_bring_an_old_value_back(ageing: Limpet, clock: 
     learn(ageing, "Alice lives in Porto", layer="episodic", value="Porto", **about)
     clock.advance(days=1)
     learn(ageing, "Alice lives in Lisbon", value="Lisbon", **about)
-    assert promote.promote_due(ageing._runtime, ALICE, clock()) == 0
+    assert ageing._runtime.promoter.promote_due(ALICE, clock()) == 0
 
 
 # Fading
@@ -151,18 +151,18 @@ def test_a_job_that_runs_twice_changes_nothing_more(ageing: Limpet, clock: FakeC
     for number in range(450):  # more than two pages, none of which may hide the next
         learn(ageing, f"word{number}", uses=1000 if number < 300 else 0)
     clock.advance(days=40)
-    done = fade.fade(ageing._runtime, ALICE, clock())
+    done = ageing._runtime.fader.fade(ALICE, clock())
     assert (done.archived, done.deleted) == (150, 0)
-    assert fade.fade(ageing._runtime, ALICE, clock()) == fade.DecayCounts()
+    assert ageing._runtime.fader.fade(ALICE, clock()) == DecayCounts()
 
 
 def test_deleting_and_fading_can_be_switched_off(opening: Opening, clock: FakeClock) -> None:
     hf = opening(learn__delete_archived_days=0)
     faded = learn(hf, "Alice liked the walrus picture")
     clock.advance(days=100)
-    fade.fade(hf._runtime, ALICE, clock())
+    hf._runtime.fader.fade(ALICE, clock())
     clock.advance(days=5000)
-    assert fade.fade(hf._runtime, ALICE, clock()) == fade.DecayCounts()
+    assert hf._runtime.fader.fade(ALICE, clock()) == DecayCounts()
     assert hf.records.get(faded.id).archived_at is not None
     off = opening(learn__decay=False, learn__consolidate=False, learn__promote=False, learn__profile=False)
     kept = learn(off, "Alice liked the seal picture")
@@ -175,13 +175,13 @@ def test_deleting_and_fading_can_be_switched_off(opening: Opening, clock: FakeCl
 def test_a_record_that_faded_can_be_had_back(ageing: Limpet, clock: FakeClock) -> None:
     faded = learn(ageing, "Alice liked the walrus picture")
     clock.advance(days=100)
-    fade.fade(ageing._runtime, ALICE, clock())
+    ageing._runtime.fader.fade(ALICE, clock())
     revived = ageing.records.revive(faded.id)
     assert (revived.archived_at, revived.content) == (None, faded.content)
     assert [hit.source.id for hit in ageing.recall("walrus picture", user="alice")] == [faded.id]
     assert ageing.records.revive(faded.id) == revived
     clock.advance(days=10)
-    assert fade.fade(ageing._runtime, ALICE, clock()) == fade.DecayCounts()
+    assert ageing._runtime.fader.fade(ALICE, clock()) == DecayCounts()
     with pytest.raises(RecordNotFound):
         ageing.records.revive(UNKNOWN)
 
@@ -189,7 +189,7 @@ def test_a_record_that_faded_can_be_had_back(ageing: Limpet, clock: FakeClock) -
 def test_saying_a_key_again_brings_its_record_back(ageing: Limpet, clock: FakeClock) -> None:
     learned = learn(ageing, "Alice lives in Porto", key="home")
     clock.advance(days=100)
-    fade.fade(ageing._runtime, ALICE, clock())
+    ageing._runtime.fader.fade(ALICE, clock())
     assert ageing.remember("Alice lives in Lisbon", user="alice", key="home").id == learned.id
     assert texts(ageing.records(user="alice")) == {"Alice lives in Lisbon"}
 
@@ -229,7 +229,7 @@ def test_near_duplicates_become_one(ageing: Limpet, clock: FakeClock) -> None:
     assert (kept.id, kept.said, kept.tags, kept.references) == (second.id, 2, ("drink", "food"), ("a",))
     gone = ageing.records.get(first.id)
     assert (gone.superseded_by, gone.valid_to) == (second.id, clock())
-    assert consolidate.merge_duplicates(ageing._runtime, ALICE, clock()) == 0
+    assert ageing._runtime.consolidator.merge_duplicates(ALICE, clock()) == 0
     assert texts(ageing.records(user="bob")) == {"Bob enjoys oat milk"}
 
 
@@ -240,7 +240,7 @@ def test_vectors_find_duplicates_that_share_no_word(opening: Opening, clock: Fak
         learn(hf, text, type="preference")
         clock.advance(minutes=1)
     hf.jobs.run()
-    assert consolidate.merge_duplicates(hf._runtime, ALICE, clock()) == 1
+    assert hf._runtime.consolidator.merge_duplicates(ALICE, clock()) == 1
     assert texts(hf.records(user="alice")) == {"Alice is fond of felines", "Alice runs"}
 
 
@@ -259,7 +259,7 @@ def test_the_turns_of_a_day_become_one_record(ageing: Limpet, clock: FakeClock) 
     turns = [turn(ageing, f"topic{number}", f"thing{number}") for number in range(3)]
     say(ageing, "topic3", reply="thing3")
     a_day_later(ageing, clock, 2)
-    assert consolidate.condense_turns(ageing._runtime, ALICE, clock()) == 0  # not yet
+    assert ageing._runtime.consolidator.condense_turns(ALICE, clock()) == 0  # not yet
     a_day_later(ageing, clock, 6)
     [day] = [record for record in ageing.records(user="alice") if record.origin is Origin.CONDENSED]
     assert (day.layer, day.title, day.metadata["turns"]) == (Layer.EPISODIC, "2026-03-10", "4")
@@ -269,7 +269,7 @@ def test_the_turns_of_a_day_become_one_record(ageing: Limpet, clock: FakeClock) 
     # Search finds the messages themselves: a day that tells them again would take a place of theirs.
     assert ageing.recall("topic2", user="alice", kinds=["record"]) == []
     assert ageing.recall("topic3", user="alice", kinds=["message"])
-    assert consolidate.condense_turns(ageing._runtime, ALICE, clock()) == 0
+    assert ageing._runtime.consolidator.condense_turns(ALICE, clock()) == 0
     assert ageing.jobs.list(kind="consolidate") == []  # nothing is left to condense
 
 
@@ -287,7 +287,7 @@ def test_a_model_tells_the_day_in_its_words_and_what_it_leaves_out_is_told_by_ru
     clock.advance(minutes=1)
     turn(hf, "And the hotel?", "It costs 200 euros")
     clock.advance(days=9)
-    assert consolidate.condense_turns(hf._runtime, ALICE, clock()) == 1
+    assert hf._runtime.consolidator.condense_turns(ALICE, clock()) == 1
     [day] = hf.records(user="alice")
     assert day.content.splitlines() == [
         "- The flight lands in Porto at 18:40.",
@@ -301,7 +301,7 @@ def test_a_model_that_fails_leaves_it_to_the_rules(opening: Opening, clock: Fake
     turn(hf, "topic", "thing")
     learn(hf, "Alice lives in Lisbon")
     clock.advance(days=9)
-    assert consolidate.condense_turns(hf._runtime, ALICE, clock()) == 1
+    assert hf._runtime.consolidator.condense_turns(ALICE, clock()) == 1
     assert "topic" in texts(hf.records(user="alice", layers=["episodic"])).pop()
     assert hf.profile("alice").text == "Known: Alice lives in Lisbon"
 
@@ -362,7 +362,7 @@ def test_a_context_shows_what_the_profile_says_beyond_the_memories(opening: Open
         assert context.text.count(f"thing{number}") == 1
     hf.records.update(facts[0].id, content="Alice forgot thing0")
     assert "Known:" not in session.context("hello").text  # until it is made anew
-    profiles.refresh(hf._runtime, ALICE)
+    hf._runtime.profiler.refresh(ALICE)
     assert "Known: Alice knows thing0" not in session.context("hello").text
 
 
@@ -398,9 +398,9 @@ def test_forgetting_one_copy_forgets_them_all(ageing: Limpet, clock: FakeClock) 
 def test_forgetting_a_turn_leaves_the_others_of_its_day(ageing: Limpet, clock: FakeClock) -> None:
     turns = [turn(ageing, f"topic{number}", f"thing{number}") for number in range(3)]
     clock.advance(days=9)
-    consolidate.condense_turns(ageing._runtime, ALICE, clock())
+    ageing._runtime.consolidator.condense_turns(ALICE, clock())
     ageing.forget(turns[1].id)
-    assert consolidate.condense_turns(ageing._runtime, ALICE, clock()) == 1
+    assert ageing._runtime.consolidator.condense_turns(ALICE, clock()) == 1
     [day] = ageing.records(user="alice")
     assert "topic1" not in day.content
     assert "topic0" in day.content

@@ -12,7 +12,7 @@ import pytest
 
 from limpet import Config, Document, Limpet, Message
 from limpet.config import ChunkSettings, DocumentSettings
-from limpet.documents import replace as verb
+from limpet.documents import add as verb
 from limpet.documents.files import read_file
 from limpet.documents.repository import Documents
 from limpet.errors import DocumentNotFound, InvalidInput, Unsupported

@@ -324,15 +324,14 @@ def test_two_workers_learn_the_same_once(store_url: str) -> None:
             hf.close()
 
 
-def test_a_lesson_that_was_learned_meanwhile_changes_nothing(learning: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
-    from limpet.knowledge import learn as verbs
-
+def test_a_lesson_that_was_learned_meanwhile_changes_nothing(learning: Limpet) -> None:
+    learner = learning._runtime.learner
     session = learning.session("test", "1", user="alice")
     session.append("user", "I live in Porto")
-    late = verbs._LearnBatch.prepare(learning._runtime, session.refresh(), patient=True, everything=True)
+    late = learner._prepare(session.refresh(), patient=True, everything=True)
     assert late is not None
     assert len(session.learn().added) == 1
-    assert late.commit().added == ()
+    assert learner._commit(late).added == ()
     assert len(learned(learning)) == 1
 
 

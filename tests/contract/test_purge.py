@@ -346,7 +346,8 @@ def test_a_purge_that_was_begun_is_finished(
         raise Killed
 
     with monkeypatch.context() as patch:
-        target = {"rows": "purge._delete_batch", "finish": "purge._finish", "bytes": "purge._record_bytes"}.get(step)
+        steps = {"rows": "purge.Purger._delete_batch", "finish": "purge.Purger._finish", "bytes": "purge._record_bytes"}
+        target = steps.get(step)
         patch.setattr(f"limpet.lifecycle.{target or 'purge_files.PurgeFiles.delete_after_rows'}", die)
         with pytest.raises(Killed):
             calls[what]()

@@ -143,7 +143,7 @@ def test_a_second_search_in_the_same_space_finds_what_a_first_one_would(hf: Limp
     for at in range(30):
         session.append("user", f"the puppy sat by the sea w{at}")
         hf.remember(f"the doctor saw the hound w{at}", user="alice")
-    meaning = hf._runtime.embed_query(ALICE, "dog doctor w7")
+    meaning = hf._runtime.embedder.embed_question(ALICE, "dog doctor w7")
 
     def both(tx: Any) -> tuple[list[Any], list[Any]]:
         known: search.SignalCache = {}

@@ -247,7 +247,7 @@ def test_a_summary_that_fails_does_not_stop_the_turn(hf: Limpet, monkeypatch: py
     for number in range(50):
         session.append("user" if number % 2 == 0 else "assistant", f"message {number}")
     with monkeypatch.context() as broken:
-        broken.setattr("limpet.sessions.compaction_roll.Compactor.compact", Failing(RuntimeError("a bug")))
+        broken.setattr("limpet.sessions.compaction.Compactor._compact", Failing(RuntimeError("a bug")))
         with session.turn("And now?") as turn:
             assert turn.context.messages[-1].text == "And now?"
             turn.reply("Now this.")

@@ -18,8 +18,8 @@ from limpet.knowledge.repository import Records
 from limpet.lifecycle.transfer_repository import Transfers
 from limpet.model.schedule import NotifyPolicy, Run, RunStatus, ScheduleState
 from limpet.model.scope import Level, Partition, Scope
-from limpet.notes.layout import owner_folder
 from limpet.schedules.repository import Schedules
+from limpet.store.atomic_files import owner_folder
 
 START = datetime(2026, 1, 2, 3, 4, 5, 678_901, tzinfo=UTC)
 USERS = ("alice", "bob/ü")

@@ -13,8 +13,8 @@ import pytest
 
 from limpet import Config, Limpet, Record
 from limpet.errors import StorageError, Unsupported
+from limpet.lifecycle.item_sync import LineStatus, decide_line_status
 from limpet.notes import edited
-from limpet.notes.items import LineStatus, decide_line_status
 from limpet.store import atomic_files
 from tests.conftest import FakeClock
 from tests.contract.processes import run_together

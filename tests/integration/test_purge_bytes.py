@@ -17,8 +17,8 @@ import pytest
 
 from limpet import Config, Limpet, Message, ToolCall
 from limpet.model.receipt import ErasureState
-from limpet.notes.layout import folder_name
 from limpet.providers.fake import FakeEmbedder
+from limpet.store.atomic_files import folder_name
 from limpet.store.sqlite import scrub
 from limpet.store.sqlite import store as sqlite_store
 from tests.conftest import FakeClock

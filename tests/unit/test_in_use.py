@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from limpet.api.turn import select_used_records
-from limpet.context.collect import Recalled
+from limpet.context.build import Recalled
 from limpet.model.chunk import Hit, Source, SourceKind
 from limpet.model.record import Layer, Record, RecordSource, RecordType
 from limpet.model.scope import Level, Owner, Scope

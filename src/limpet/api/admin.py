@@ -51,12 +51,11 @@ class AdminOperations(Handle):
     def doctor(self, *, repair: bool = False) -> list[Finding]:
         """Look for anything that does not hold; with ``repair``, set right what can be derived again."""
         from limpet.knowledge.verify import check_knowledge
-        from limpet.lifecycle import verify_chunks
         from limpet.search.verify import check_index
         from limpet.sessions.verify import check_sessions
         from limpet.store.reencrypt import check_encryption
 
-        store, chunks = self._runtime.store, verify_chunks.check_chunks(self._runtime, repair=repair)
+        store, chunks = self._runtime.store, self._runtime.chunk_checker.check(repair=repair)
         return [
             *store.check_files(),
             *check_sessions(store, repair=repair),

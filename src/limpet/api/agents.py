@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
@@ -26,12 +26,12 @@ from limpet.config import Config, EmbeddingSettings
 from limpet.errors import ConfigError, StoreUnavailable
 from limpet.model.times import Clock
 from limpet.model.tokens import TokenCounter
-from limpet.notes.layout import folder_name
 from limpet.providers.embedder import Embedder
 from limpet.providers.embedding import BatchEmbedder
 from limpet.providers.llm import Llm
 from limpet.providers.watched import TelemetryLlm
 from limpet.security.telemetry import Observers
+from limpet.store.atomic_files import folder_name
 
 FOLDER = "agents"
 MEMORY = ":memory:"
@@ -108,17 +108,16 @@ class Agents:
             return self._open(self._store_location(name), config)
         if self._shared is None:
             self._shared = self._open(self.given.location, self.config)
-        return self._shared if name is None else replace(self._shared, config=config, llm=self._llm(config))
+        return self._shared if name is None else self._shared.for_agent(name)
 
     def _open(self, location: str, config: Config) -> Runtime:
         if config.embedding not in self._embeddings:  # a model is loaded once, whoever uses it
             self._embeddings[config.embedding] = select_embedding(self.given.embedder, config, self.observers)
         embedding = self._embeddings[config.embedding]
-        llm = self._llm(config)
         store, folder = open_store(location, config, self.given.clock)
         try:
             count, clock = self.given.count, self.given.clock
-            runtime = create_runtime(store, config, clock, embedding, folder, count, llm, self.observers)
+            runtime = create_runtime(store, config, clock, embedding, folder, count, self._llm, self.observers)
             self.begin(runtime)
             return runtime
         except BaseException:  # why: whatever stopped the opening, the store must not stay open

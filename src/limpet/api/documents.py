@@ -38,11 +38,8 @@ class DocumentOperations(Handle):
 
         What is there already with the same content is left as it is; other content takes its place.
         """
-        from limpet.documents.add import DocumentIngester  # late: most programs add none
-
         space, report = self._resolve_owner(user, agent, None, scope).space, check_progress(progress)
-        intake = DocumentIngester.of(self._runtime, space, title, metadata)
-        return intake.add(uri_or_path, text, report or (lambda *_: None))
+        return self._runtime.documents.add(space, uri_or_path, text, report or (lambda *_: None), title, metadata)
 
     @operation("documents.list")
     def list(
@@ -73,6 +70,4 @@ class DocumentOperations(Handle):
         scope: Literal["global"] | None = None,
     ) -> Forgotten:
         """Remove the document with this uri, or of this path, with its chunks. Answers what was removed."""
-        from limpet.documents import add
-
-        return add.remove(self._runtime, self._resolve_owner(user, agent, None, scope).space, uri)
+        return self._runtime.documents.remove(self._resolve_owner(user, agent, None, scope).space, uri)

@@ -6,7 +6,6 @@ from typing import Literal
 
 from limpet.api.handle import Handle
 from limpet.errors import InvalidInput
-from limpet.knowledge.graph import jobs
 from limpet.model.graph import Graph
 from limpet.model.text import check_text, short_repr
 from limpet.model.values import check_flag
@@ -37,8 +36,8 @@ class GraphOperations(Handle):
         space = self._resolve_owner(user, agent, None, scope).space
         name = None if entity is None else check_text(entity, "entity", max_bytes=4096)
         far = _validate_depth(depth)
-        jobs.catch_up(self._runtime, space, now=check_flag(fresh, "fresh"))
-        return jobs.load_graph(self._runtime, space, name, far)
+        self._runtime.graph.catch_up(space, now=check_flag(fresh, "fresh"))
+        return self._runtime.graph.load_graph(space, name, far)
 
 
 def _validate_depth(value: object) -> int:

@@ -1,8 +1,7 @@
-"""Every kind of job there is, and what does it in this process.
+"""Every kind of job, and what runs it in this process.
 
-To add a kind: name it in ``domain/job.py`` with what its detail is, write a function here that gives its handler, or
-None where this process cannot do it, and put it into ``KINDS``. Whoever needs the work asks for it inside the
-transaction that makes it necessary: ``Jobs(tx).ask(space, KIND, detail, now)``.
+To add a kind: name it in ``model/job.py`` with what its detail is, and put its handler into ``KINDS``. The work is
+enqueued inside the transaction that makes it necessary: ``Jobs(tx).enqueue(space, KIND, detail, now)``.
 """
 
 from __future__ import annotations
@@ -10,123 +9,93 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 from typing import NamedTuple
 
 from limpet.api.runtime import Runtime
 from limpet.errors import StoreBusy, StoreReadOnly
-from limpet.knowledge import learn
-from limpet.knowledge.graph import jobs
 from limpet.model.job import COMPACT, CONSOLIDATE, DECAY, EMBED, EXTRACT, GRAPH, GRAPH_RECORD, PURGE, RETENTION, SCRUB
-from limpet.model.scope import STORE_PARTITION
+from limpet.model.scope import STORE_PARTITION, Scope
+from limpet.model.session import SessionInfo
 from limpet.search.embed import MAX_REFUSALS, embed_missing
-from limpet.sessions import compaction
-from limpet.store.claim import JobHandler, JobLease
+from limpet.sessions.repository import Sessions
+from limpet.store.claim import JobLease
 from limpet.store.jobs import Jobs
 
 _FIRST_RETENTION = timedelta(hours=1)
 _SLICE = 512  # chunks embedded by one run of a job, so that the spaces of others get their turn
 
 
-class JobRegistration(NamedTuple):
-    """A handler, and the detail of the jobs it does; all of the kind when that is empty."""
-
-    handler: JobHandler
-    detail: str = ""
-    patient: bool = False  # a thread does not stay only because there will be such work one day
+class JobKind(NamedTuple):
+    run: Callable[[Runtime, JobLease], datetime | None]
+    patient: bool = False  # a worker's thread does not stay only because such work is due one day
 
 
-def make_embed_handler(runtime: Runtime) -> JobRegistration | None:
-    if runtime.embedding is None:
-        return None
-    store, model = runtime.store, runtime.embedding
-
-    def run(claim: JobLease) -> datetime | None:
-        # Each try passes over more texts that cannot be embedded, so that they do not hold up the others for good.
-        patience = MAX_REFUSALS * claim.job.attempts
-        done = embed_missing(
-            store,
-            model,
-            claim.job.space,
-            _SLICE,
-            patience,
-            stopping=claim.stopping,
-            between=claim.renew,
-            finish=claim.finish,
-        )
-        return claim.now() if done == _SLICE or claim.stopping() else None
-
-    return JobRegistration(run, model.model)
+def run_embed(runtime: Runtime, claim: JobLease) -> datetime | None:
+    assert runtime.embedding is not None
+    # Each try passes over more texts that cannot be embedded, so that they do not hold up the others for good.
+    done = embed_missing(
+        runtime.store,
+        runtime.embedding,
+        claim.job.space,
+        _SLICE,
+        MAX_REFUSALS * claim.job.attempts,
+        stopping=claim.stopping,
+        between=claim.renew,
+        finish=claim.finish,
+    )
+    return claim.now() if done == _SLICE or claim.stopping() else None
 
 
-def make_extract_handler(runtime: Runtime) -> JobRegistration | None:
-    return JobRegistration(learn.learn_job(runtime))
+def run_extract(runtime: Runtime, claim: JobLease) -> datetime | None:
+    info = _find_session(runtime, claim)
+    return None if info is None else runtime.for_agent(info.agent).learner.run_job(claim, info)
 
 
-def make_decay_handler(runtime: Runtime) -> JobRegistration:
-    def run(claim: JobLease) -> datetime | None:
-        from limpet.knowledge.fade import decay_job  # late: few programs live to see it
-
-        return decay_job(runtime)(claim)
-
-    return JobRegistration(run, patient=True)
-
-
-def make_consolidate_handler(runtime: Runtime) -> JobRegistration:
-    def run(claim: JobLease) -> datetime | None:
-        from limpet.knowledge.consolidate import consolidate_job  # late, as above
-
-        return consolidate_job(runtime)(claim)
-
-    return JobRegistration(run, patient=True)
+def run_compact(runtime: Runtime, claim: JobLease) -> datetime | None:
+    """Where there is no model the next turn condenses, as quickly."""
+    info = _find_session(runtime, claim)
+    if info is not None and (own := runtime.for_agent(info.agent)).llm is not None:
+        own.compactor.compact_if_due(Scope(info.tenant, user=info.user, session=info.id))
+    return None
 
 
-def make_purge_handler(runtime: Runtime) -> JobRegistration:
-    def run(claim: JobLease) -> datetime | None:
-        from limpet.lifecycle.purge import make_purge_handler  # late: few purges are interrupted
-
-        return make_purge_handler(runtime)(claim)
-
-    return JobRegistration(run)
+def run_graph(runtime: Runtime, claim: JobLease) -> datetime | None:
+    info = _find_session(runtime, claim)
+    own = runtime if info is None else runtime.for_agent(info.agent)
+    return own.graph.run_session_job(claim)
 
 
-def make_scrub_handler(runtime: Runtime) -> JobRegistration:
-    def run(claim: JobLease) -> datetime | None:
-        from limpet.lifecycle.purge import make_scrub_handler
-
-        return make_scrub_handler(runtime)(claim)
-
-    return JobRegistration(run)
+def _find_session(runtime: Runtime, claim: JobLease) -> SessionInfo | None:
+    """The session of the job; None when it was deleted since."""
+    space = claim.job.space
+    scope = Scope(space.tenant, user=space.owner, session=claim.job.detail)
+    return runtime.store.read(lambda tx: Sessions(tx).get(scope))
 
 
-def make_retention_handler(runtime: Runtime) -> JobRegistration:
-    def run(claim: JobLease) -> datetime | None:
-        from limpet.lifecycle.retention import make_retention_handler
-
-        return make_retention_handler(runtime)(claim)
-
-    return JobRegistration(run, patient=True)
-
-
-KINDS: Mapping[str, Callable[[Runtime], JobRegistration | None]] = {
-    EMBED: make_embed_handler,
-    COMPACT: lambda runtime: JobRegistration(compaction.make_compaction_handler(runtime)),
-    EXTRACT: make_extract_handler,
-    DECAY: make_decay_handler,
-    CONSOLIDATE: make_consolidate_handler,
-    GRAPH: lambda runtime: JobRegistration(jobs.session_job(runtime), patient=True),
-    GRAPH_RECORD: lambda runtime: JobRegistration(jobs.record_job(runtime), patient=True),
-    PURGE: make_purge_handler,
-    SCRUB: make_scrub_handler,
-    RETENTION: make_retention_handler,
+# A session's work is done with the settings of its agent, an owner's or the store's with the shared ones.
+KINDS: Mapping[str, JobKind] = {
+    EMBED: JobKind(run_embed),
+    COMPACT: JobKind(run_compact),
+    EXTRACT: JobKind(run_extract),
+    DECAY: JobKind(lambda runtime, claim: runtime.fader.run_job(claim), patient=True),
+    CONSOLIDATE: JobKind(lambda runtime, claim: runtime.consolidator.run_job(claim), patient=True),
+    GRAPH: JobKind(run_graph, patient=True),
+    GRAPH_RECORD: JobKind(lambda runtime, claim: runtime.graph.run_record_job(claim), patient=True),
+    PURGE: JobKind(lambda runtime, claim: runtime.purger.run_purge_job(claim)),
+    SCRUB: JobKind(lambda runtime, claim: runtime.purger.run_scrub_job(claim)),
+    RETENTION: JobKind(lambda runtime, claim: runtime.retention.run_job(claim), patient=True),
 }
 
 
 def register_handlers(runtime: Runtime) -> None:
-    """Let the worker know what it can do, and do what was left over."""
-    for kind, make in KINDS.items():
-        doing = make(runtime)
-        if doing is not None:
-            runtime.worker.register(kind, doing.handler, doing.detail, patient=doing.patient)
+    """Register every kind with the worker, and start it if there is work."""
+    embedding = runtime.embedding
+    for name, kind in KINDS.items():
+        if name != EMBED:
+            runtime.worker.register(name, partial(kind.run, runtime), patient=kind.patient)
+        elif embedding is not None:  # other models' jobs are for other processes
+            runtime.worker.register(name, partial(kind.run, runtime), embedding.model, patient=kind.patient)
     ensure_retention_job(runtime)
     settings, wanted = runtime.config, runtime.worker.job_kinds
     wanted = [each for each in wanted if each[0] != EMBED or settings.embedding.background]
@@ -135,11 +104,11 @@ def register_handlers(runtime: Runtime) -> None:
 
 
 def ensure_retention_job(runtime: Runtime, *, stays: bool = False) -> None:
-    """Once, when a store with something in it is opened or a worker stays; from then on the job asks for itself."""
+    """Once, when a store with something in it is opened or a worker stays; from then on the job enqueues itself."""
     if not runtime.config.retention.enabled or runtime.store.count_jobs([(RETENTION, "")]):
         return
     if not stays and not runtime.store.list_tenants():
         return
     now = runtime.clock()
-    with suppress(StoreReadOnly, StoreBusy):  # whoever may not write now leaves it to the next
+    with suppress(StoreReadOnly, StoreBusy):  # the next process to open the store does it
         runtime.store.write(lambda tx: Jobs(tx).enqueue(STORE_PARTITION, RETENTION, "", now, now + _FIRST_RETENTION))

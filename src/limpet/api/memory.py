@@ -8,9 +8,8 @@ from typing import Literal
 
 from limpet.api.handle import Handle
 from limpet.errors import InvalidInput, RecordNotFound, Unsupported
-from limpet.knowledge import forget
 from limpet.knowledge import remember as memory
-from limpet.knowledge.maintenance import enqueue_maintenance
+from limpet.knowledge.remember import enqueue_maintenance
 from limpet.knowledge.repository import Records
 from limpet.model.chunk import Hit, Vector, number_hits
 from limpet.model.idempotency import IdempotencyKey, ResourceKind
@@ -94,7 +93,7 @@ class MemoryOperations(Handle):
             updated_at=now,
             valid_from=now,
         )
-        cut = self._view.chunker.with_vectors(self._runtime.store, self._runtime.embedding, changes.apply_to(draft))
+        cut = self._view.chunker.with_vectors(self._runtime.embedder, changes.apply_to(draft))
 
         def save(tx: Tx) -> Record:
             before = _find_previous(tx, home, asked, now)
@@ -108,7 +107,7 @@ class MemoryOperations(Handle):
 
         saved = self._write(save)
         if self._runtime.embedding is not None:
-            self._runtime.request_embedding(cut.build_drafts(saved))
+            self._runtime.embedder.request_missing(cut.build_drafts(saved))
         return saved
 
     @operation("recall")
@@ -178,7 +177,7 @@ class MemoryOperations(Handle):
             raise Unsupported(
                 f"the recipe {recipe.name!r} needs an embedder: set embedding.model, or install limpet[minilm]"
             )
-        return self._runtime.embed_query(space, question)
+        return self._runtime.embedder.embed_question(space, question)
 
     @operation("forget")
     def forget(
@@ -214,9 +213,9 @@ class MemoryOperations(Handle):
             )
 
         if dry_run:
-            would_go = self._read(lambda tx: forget.plan_forget(self._runtime, tx, owner, choose))
+            would_go = self._read(lambda tx: self._runtime.forgetter.plan(tx, owner, choose))
             return Forgotten({}, tuple(record.id for record in would_go.records))
-        return forget.forget(self._runtime, self._tenant, owner, choose, self._view.chunker, query)
+        return self._runtime.forgetter.forget(self._tenant, owner, choose, self._view.chunker, query)
 
     @operation("profile")
     def profile(self, user: str) -> Profile:
@@ -224,9 +223,7 @@ class MemoryOperations(Handle):
 
         It is kept, and made anew when something it is made from has changed.
         """
-        from limpet.knowledge.profiles import load_profile
-
-        return load_profile(self._runtime, self._scope(user=check_name(user, "user")))
+        return self._runtime.profiler.load_profile(self._scope(user=check_name(user, "user")))
 
 
 def _build_request(

@@ -9,12 +9,12 @@ from limpet.api.handle import Handle
 from limpet.model.scope import resolve_owner
 from limpet.model.times import check_day, check_time
 from limpet.model.values import check_flag
-from limpet.notes import user_notes
 from limpet.notes.long_term import LongTerm
+from limpet.notes.user_notes import NoteFiles
 from limpet.security.operation import operation
 
 if TYPE_CHECKING:
-    from limpet.notes.items import ItemExportResult, ItemImportResult, ItemSync
+    from limpet.lifecycle.item_sync import ItemExportResult, ItemImportResult, ItemSync
 
 
 class NoteOperations(Handle):
@@ -52,12 +52,11 @@ class NoteOperations(Handle):
         return self._items(user).import_(delete_missing=check_flag(delete_missing, "delete_missing"))
 
     def _items(self, user: str) -> ItemSync:
-        from limpet.notes.items import ItemSync  # late: few programs use them
 
-        return ItemSync.of(self._runtime, resolve_owner(self._scope(user=user)).scope, self._view.chunker)
+        return self._runtime.item_sync(resolve_owner(self._scope(user=user)).scope)
 
-    def _writable_notes(self, user: str) -> user_notes.NoteFiles:
-        return user_notes.NoteFiles.open_for_writing(self._runtime, resolve_owner(self._scope(user=user)).space)
+    def _writable_notes(self, user: str) -> NoteFiles:
+        return self._runtime.notes.open_for_writing(resolve_owner(self._scope(user=user)).space)
 
-    def _notes(self, user: str) -> user_notes.NoteFiles:
-        return user_notes.NoteFiles.of(self._runtime, resolve_owner(self._scope(user=user)).space)
+    def _notes(self, user: str) -> NoteFiles:
+        return self._runtime.notes.open(resolve_owner(self._scope(user=user)).space)

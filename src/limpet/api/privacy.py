@@ -88,11 +88,9 @@ class PrivacyOperations(Handle):
 
         Answers what went, by agent. With ``dry_run`` it is only counted.
         """
-        from limpet.lifecycle import retention  # late: mostly the job does it
-
         only_count = check_flag(dry_run, "dry_run")
         return [
-            each for runtime in self._runtimes() for each in retention.apply(runtime, self._tenant, dry_run=only_count)
+            each for runtime in self._runtimes() for each in runtime.retention.apply(self._tenant, dry_run=only_count)
         ]
 
     def _user_partition(self, user: str) -> Partition:
@@ -120,15 +118,14 @@ class PrivacyOperations(Handle):
         session: str | None = None,
         before: datetime | None = None,
     ) -> Receipt:
-        from limpet.lifecycle import purge  # late: most programs never purge
         from limpet.lifecycle.purge_request import PurgeRequest
 
         by, files_anew = check_optional_name(asked_by, "asked_by"), check_flag(vacuum, "vacuum")
         if check_flag(dry_run, "dry_run"):
             order = PurgeRequest("", what, space, session, before)
-            return _merge_receipts(purge.dry_run(runtime, order) for runtime in stores)
+            return _merge_receipts(runtime.purger.dry_run(order) for runtime in stores)
         return _merge_receipts(
-            purge.purge(runtime, space, what, session=session, before=before, asked_by=by, vacuum=files_anew)
+            runtime.purger.purge(space, what, session=session, before=before, asked_by=by, vacuum=files_anew)
             for runtime in stores
         )
 

@@ -97,14 +97,14 @@ class RecordOperations(Handle):
         checked, cut = memory.validate_changes(changes, now), self._view.chunker
         if self._runtime.embedding is not None and (checked.content or checked.title):
             expected = checked.apply_to(self._get_record(scope, check_id(id, "record id")))
-            cut = cut.with_vectors(self._runtime.store, self._runtime.embedding, expected)
+            cut = cut.with_vectors(self._runtime.embedder, expected)
         changed = self._write(lambda tx: memory.update(tx, scope, id, checked, cut, now))
         self._request_embedding(changed, cut)
         return changed
 
     def _request_embedding(self, record: Record, cut: memory.RecordChunker) -> None:
         if self._runtime.embedding is not None:
-            self._runtime.request_embedding(cut.build_drafts(record))
+            self._runtime.embedder.request_missing(cut.build_drafts(record))
 
     @operation("records.history")
     def history(self, id: str, *, user: str | None = None, agent: str | None = None) -> list[Record]:
@@ -131,15 +131,12 @@ class RecordOperations(Handle):
         ``scope="user"`` makes what one chat knows known in all chats of its user, ``scope="global"`` to the whole
         tenant. Promoting a second time gives the record of the first.
         """
-        from limpet.knowledge.promote import promote  # late: most programs leave it to the job
-
         if scope not in (None, "user", "global"):
             raise InvalidInput(f"scope is 'user', 'global' or left out, not {short_repr(scope)}")
-        return promote(self._runtime, self._scope(user=user, agent=agent), check_id(id, "record id"), scope)
+        return self._runtime.promoter.promote(self._scope(user=user, agent=agent), check_id(id, "record id"), scope)
 
     @operation("records.revive")
     def revive(self, id: str, *, user: str | None = None, agent: str | None = None) -> Record:
         """Bring back a record that was archived because nobody used it. It begins its time anew."""
-        from limpet.knowledge.fade import revive
-
-        return revive(self._runtime, self._scope(user=user, agent=agent), check_id(id, "record id"), self._view.chunker)
+        wanted = check_id(id, "record id")
+        return self._runtime.fader.revive(self._scope(user=user, agent=agent), wanted, self._view.chunker)

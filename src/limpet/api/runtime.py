@@ -1,38 +1,42 @@
-"""What every verb is given: the store, the settings, and the outside world behind functions."""
+"""The composition root: opens stores and providers, and composes the features of each agent."""
 
 from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from limpet.config import Config, EncryptionSettings
+from limpet.context.build import ContextBuilder
 from limpet.errors import ConfigError, InvalidInput, StoreReadOnly, Unsupported
+from limpet.knowledge.remember import RecordChunker
 from limpet.model import api_key
-from limpet.model.chunk import ChunkDraft, Vector
 from limpet.model.ids import uuid7
 from limpet.model.message import Message
-from limpet.model.scope import Partition
+from limpet.model.scope import Scope, resolve_owner
 from limpet.model.session import SessionInfo
 from limpet.model.times import Clock
 from limpet.model.tokens import TokenCounter, estimate_tokens
+from limpet.notes.user_notes import UserNotes
 from limpet.providers.choose import create_embedder, create_llm, llm_key_variable, llm_model
 from limpet.providers.embedder import Embedder
 from limpet.providers.embedding import BatchEmbedder
 from limpet.providers.llm import Llm, parse_price
 from limpet.schedules.runner import Runner
-from limpet.search.analysis import strip_names
-from limpet.search.chunk_repository import Chunks
-from limpet.search.embed import set_embedding_model
+from limpet.search.embed import ChunkEmbedder, set_embedding_model
 from limpet.search.verify import record_analyzer
 from limpet.security.audit import AuditLog
 from limpet.security.operation import ALLOW_ALL, Authorizer
 from limpet.security.telemetry import Observers
+from limpet.sessions.append import MessageAppender
+from limpet.sessions.compaction import Compactor
+from limpet.sessions.files.listing import session_folder
 from limpet.sessions.repository import Sessions
 from limpet.store.cache import Caches
 from limpet.store.store import Store
@@ -40,14 +44,33 @@ from limpet.store.tx import Tx
 from limpet.store.worker import Worker
 
 if TYPE_CHECKING:
+    from limpet.documents.add import DocumentIngester
+    from limpet.knowledge.consolidate import Consolidator
+    from limpet.knowledge.decay import Fader
+    from limpet.knowledge.forget import Forgetter
+    from limpet.knowledge.graph.jobs import GraphBuilder
+    from limpet.knowledge.learn import Learner
+    from limpet.knowledge.profile import Profiler
+    from limpet.knowledge.promote import Promoter
+    from limpet.lifecycle.import_any import Importer
+    from limpet.lifecycle.import_snapshot import SnapshotImporter
+    from limpet.lifecycle.item_sync import ItemSync
+    from limpet.lifecycle.purge import Purger
+    from limpet.lifecycle.retention import RetentionSweeper
+    from limpet.lifecycle.verify_chunks import ChunkChecker
     from limpet.store.encryption_keys import EncryptionKeys
 
 DATABASE = "limpet.db"
-SNAPSHOT = "sessions.json"  # left by another program, imported once
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Runtime:
+    """What the calls of one agent run on: a store, the agent's settings, and the features composed of both.
+
+    A feature is made when it is first used. It gets the settings, the language model and the store of this agent, so
+    that it cannot use another's.
+    """
+
     store: Store
     config: Config
     clock: Clock
@@ -58,19 +81,25 @@ class Runtime:
     count: TokenCounter = estimate_tokens
     llm: Llm | None = None
     keeps_nothing: bool = False  # memory is switched off: what is written is rolled back
-    ledger: AuditLog | None = None  # who did what; nobody did anything where nothing is kept
+    ledger: AuditLog | None = None  # who did what; None where nothing is kept
     gate: Authorizer = ALLOW_ALL  # what the calls of a handle come through; the program's own work has none
     keys_used: dict[str, datetime] = field(default_factory=dict)  # when a key's use was last noted, by its id
-    observers: Observers = field(default_factory=Observers)  # who is told of each call, job and request
+    observers: Observers = field(default_factory=Observers)  # they get each call, job and request
+    choose_llm: Callable[[Config], Llm | None] = lambda _: None
+
+    def for_agent(self, name: str) -> Runtime:
+        """The same store with the settings and the language model of an agent."""
+        config = self.config.for_agent(name)
+        return self if config is self.config else replace(self, config=config, llm=self.choose_llm(config))
 
     def bind_session(self, info: SessionInfo) -> Runtime:
-        """For a session's handle: where nothing is kept, the session is there as long as a call lasts."""
+        """For a session's handle: where nothing is kept, the session exists as long as a call lasts."""
         if not self.keeps_nothing:
             return self
         return replace(self, store=self.store.with_rollback(lambda tx: _add_session(tx, info)))
 
     def cost(self, message: Message) -> int:
-        """What a message costs in a prompt. The estimate was stored with it; another counter counts anew."""
+        """What a message costs in a prompt. The estimate is stored with it; another counter counts again."""
         return message.tokens if self.count is estimate_tokens else self.count(message.searchable)
 
     def new_id(self) -> str:
@@ -79,42 +108,179 @@ class Runtime:
     def new_secret(self) -> str:
         return api_key.encode_secret(secrets.token_bytes(api_key.SECRET_BYTES))
 
-    def embed_query(self, space: Partition, question: str) -> Vector | None:
-        """The question's vector, made before the transaction that searches with it; None where words answer alone."""
-        return self.embed_query_for([space], question).get(space)
-
-    def embed_query_for(self, spaces: Sequence[Partition], question: str) -> dict[Partition, Vector]:
-        """The same for several spaces; none where nothing is stored. Texts that are equal without the names of those
-        who speak there are embedded once."""
-        if self.embedding is None or not question.strip():
-            return {}
-        catalogues = self.store.read(lambda tx: [Chunks(tx).load_catalogue(space) for space in spaces])
-        texts = {
-            space: strip_names(question, catalogue.names)
-            for space, catalogue in zip(spaces, catalogues, strict=True)
-            if catalogue is not None and catalogue.chunks
-        }
-        vectors = {text: self.embedding.embed_question(text) for text in dict.fromkeys(texts.values())}
-        return {space: vector for space, text in texts.items() if (vector := vectors[text]) is not None}
-
-    def request_embedding(self, drafts: Iterable[ChunkDraft]) -> None:
-        """After chunks were stored: those without a vector get theirs in the background."""
-        wanted = self.embedding is not None and self.config.embedding.background
-        if wanted and any(draft.vector is None for draft in drafts):
-            self.wake_worker()
-
     def can_write_files(self, tenant: str) -> bool:
-        """Plain files beside a sealed tenant would tell what it does not."""
+        """Plain files beside an encrypted tenant would show what it hides."""
         return self.config.encryption.plain_files or not self.store.is_encrypted(tenant)
 
     def wake_worker(self) -> None:
-        """After a job was asked for: a thread of this process does it, where the settings want one."""
+        """After a job was enqueued: a thread of this process does it, where the settings want one."""
         if self.config.jobs.worker:
             self.worker.start()
 
+    def flush_audit(self) -> None:
+        if self.ledger is not None:
+            self.ledger.flush()
+
     def session_folder(self, session_id: str) -> Path | None:
-        """Where a session's own files are; nowhere for a store that has no folder."""
-        return None if self.folder is None else self.folder / "sessions" / session_id
+        """Where a session's own files are; None for a store that has no folder."""
+        return None if self.folder is None else session_folder(self.folder, session_id)
+
+    # Features
+
+    @cached_property
+    def mask(self) -> Callable[[str], str]:
+        return make_redactor(self.config)
+
+    @cached_property
+    def embedder(self) -> ChunkEmbedder:
+        in_background = self.config.embedding.background
+        return ChunkEmbedder(self.store, self.embedding, self.wake_worker if in_background else lambda: None)
+
+    @cached_property
+    def notes(self) -> UserNotes:
+        return UserNotes(self.folder, self.config.notes, self.can_write_files, self.mask)
+
+    @cached_property
+    def appender(self) -> MessageAppender:
+        return MessageAppender(self.store, self.config.chunks, self.embedder, self.clock)
+
+    @cached_property
+    def compactor(self) -> Compactor:
+        config = self.config
+        return Compactor(self.store, config.compact, self.llm, config.llm.timeout_s, self.count, self.cost, self.clock)
+
+    @cached_property
+    def context(self) -> ContextBuilder:
+        return ContextBuilder(
+            self.store, self.config, self.embedder, self.notes, self.compactor, self.count, self.cost, self.clock
+        )
+
+    @cached_property
+    def chunker(self) -> RecordChunker:
+        return RecordChunker(self.config.chunks, for_graph=self.config.graph.enabled)
+
+    @cached_property
+    def learner(self) -> Learner:
+        from limpet.knowledge.learn import Learner  # late: it brings the rules
+
+        return Learner(self.store, self.config, self.llm, self.embedder, self.mask, self.clock, self.new_id)
+
+    @cached_property
+    def promoter(self) -> Promoter:
+        from limpet.knowledge.promote import Promoter
+
+        config = self.config
+        return Promoter(self.store, config.learn, config.chunks, self.embedder, self.clock, self.new_id)
+
+    @cached_property
+    def profiler(self) -> Profiler:
+        from limpet.knowledge.profile import Profiler
+
+        config, timeout = self.config, self.config.llm.timeout_s
+        return Profiler(self.store, config.learn, config.chunks, self.llm, timeout, self.count, self.clock, self.new_id)
+
+    @cached_property
+    def fader(self) -> Fader:
+        from limpet.knowledge.decay import Fader
+
+        config = self.config
+        return Fader(self.store, config.learn, config.chunks, self.embedder, self.notes, self.clock)
+
+    @cached_property
+    def consolidator(self) -> Consolidator:
+        from limpet.knowledge.consolidate import Consolidator
+
+        return Consolidator(
+            self.store,
+            self.config.learn,
+            self.config.chunks,
+            self.config.notes.timezone,
+            self.llm,
+            self.config.llm.timeout_s,
+            self.embedder,
+            self.promoter,
+            self.profiler,
+            self.count,
+            self.clock,
+            self.new_id,
+        )
+
+    @cached_property
+    def forgetter(self) -> Forgetter:
+        from limpet.knowledge.forget import Forgetter
+
+        return Forgetter(self.store, self.config, self.notes, self.mask, self.count, self.clock)
+
+    @cached_property
+    def graph(self) -> GraphBuilder:
+        from limpet.knowledge.graph.jobs import GraphBuilder
+
+        return GraphBuilder(
+            self.store,
+            self.config.graph,
+            self.llm,
+            self.config.llm.timeout_s,
+            self.mask,
+            self.clock,
+            self.wake_worker,
+            lambda: Worker(self.store, self.clock, self.config.jobs, lambda: 1.0, self.observers),
+        )
+
+    @cached_property
+    def documents(self) -> DocumentIngester:
+        from limpet.documents.add import DocumentIngester
+
+        config = self.config
+        return DocumentIngester(self.store, config.documents, config.chunks, self.embedder, self.clock, self.new_id)
+
+    def item_sync(self, scope: Scope) -> ItemSync:
+        from limpet.lifecycle.item_sync import ItemSync
+
+        notes = self.notes.open(resolve_owner(scope).space)
+        return ItemSync(self.store, notes, scope, self.chunker, self.embedder, self.clock, self.new_id)
+
+    @cached_property
+    def chunk_checker(self) -> ChunkChecker:
+        from limpet.lifecycle.verify_chunks import ChunkChecker
+
+        return ChunkChecker(self.store, self.config.chunks, self.clock)
+
+    @cached_property
+    def purger(self) -> Purger:
+        from limpet.lifecycle.purge import Purger
+
+        return Purger(
+            self.store,
+            self.config,
+            self.notes,
+            self.item_sync,
+            self.mask,
+            self.count,
+            self.clock,
+            self.new_id,
+            self.flush_audit,
+            self.wake_worker,
+            self.keeps_nothing,
+        )
+
+    @cached_property
+    def retention(self) -> RetentionSweeper:
+        from limpet.lifecycle.retention import RetentionSweeper
+
+        return RetentionSweeper(self.store, self.config, self.notes, self.count, self.clock)
+
+    @cached_property
+    def snapshots(self) -> SnapshotImporter:
+        from limpet.lifecycle.import_snapshot import SnapshotImporter
+
+        agent = self.config.session.default_agent
+        return SnapshotImporter(self.store, self.config.chunks, agent, self.embedder, self.clock, self.new_id)
+
+    @cached_property
+    def importer(self) -> Importer:
+        from limpet.lifecycle.import_any import Importer
+
+        return Importer(self.store, self.config, self.notes, self.documents, self.snapshots, self.embedder, self.clock)
 
 
 def create_runtime(
@@ -124,18 +290,29 @@ def create_runtime(
     embedding: BatchEmbedder | None,
     folder: Path | None,
     count: TokenCounter,
-    llm: Llm | None,
+    choose_llm: Callable[[Config], Llm | None],
     observers: Observers,
 ) -> Runtime:
     """Everything together."""
     if embedding is not None:
-        with suppress(StoreReadOnly):  # whoever may not write may read: with the vectors that are there
+        with suppress(StoreReadOnly):  # a store that is read only is searched with the vectors it has
             set_embedding_model(store, embedding.model, clock())
     worker = Worker(store, clock, config.jobs, secrets.SystemRandom().random, observers)
     ledger = AuditLog(store, config.audit, clock, lambda: secrets.token_bytes(10))
     runner = _create_runner(store, config, clock, observers)
     return Runtime(
-        store, config, clock, embedding, worker, runner, folder, count, llm, ledger=ledger, observers=observers
+        store,
+        config,
+        clock,
+        embedding,
+        worker,
+        runner,
+        folder,
+        count,
+        choose_llm(config),
+        ledger=ledger,
+        observers=observers,
+        choose_llm=choose_llm,
     )
 
 

@@ -8,25 +8,24 @@ from typing import Any, TypeVar
 
 from limpet.api.runtime import Runtime
 from limpet.api.turn import Turn
-from limpet.context import collect
+from limpet.context.build import visible_partitions
 from limpet.errors import InvalidInput, SessionNotFound, WrongState
-from limpet.knowledge import learn
 from limpet.knowledge.repository import Records
 from limpet.model.context import Context
 from limpet.model.message import Content, Message, ToolCall
 from limpet.model.record import RecordQuery
-from limpet.model.scope import Level, Partition, Scope
+from limpet.model.scope import Scope
 from limpet.model.session import CompactionResult, FileInfo, LearnResult, SessionInfo, SessionStatus, Summary, Usage
 from limpet.model.telemetry import Progress
 from limpet.model.text import check_text
 from limpet.model.times import check_ttl
 from limpet.model.values import check_flag, check_number, check_progress
-from limpet.notes import items, user_notes
 from limpet.security.operation import operation
-from limpet.sessions import compaction, history, kv, lifecycle, summary, usage
+from limpet.sessions import kv, lifecycle, usage
 from limpet.sessions.files.listing import list_folder
 from limpet.sessions.repository import Messages, Sessions, Summaries
 from limpet.sessions.restore import restore
+from limpet.sessions.summary import swap_summary
 from limpet.sessions.transcript import TranscriptEntry, render
 from limpet.store.tx import Tx
 
@@ -174,7 +173,7 @@ class Session:
             sequence=sequence,
             idempotency_key=idempotency_key,
         )
-        return history.extend(self._runtime, self._scope, [message])[0]
+        return self._runtime.appender.append(self._scope, [message])[0]
 
     @operation("session.extend")
     def extend(
@@ -188,8 +187,8 @@ class Session:
             raise InvalidInput(f"extend takes a list of messages, not {type(messages).__name__}")
         given = [Message.validate(message) for message in messages]
         if idempotency_key is None:
-            return history.extend(self._runtime, self._scope, given, check_progress(progress))
-        return history.extend_once(self._runtime, self._scope, given, idempotency_key, check_progress(progress))
+            return self._runtime.appender.append(self._scope, given, check_progress(progress))
+        return self._runtime.appender.append_once(self._scope, given, idempotency_key, check_progress(progress))
 
     @operation("session.recent")
     def recent(self, count: int = 20) -> list[Message]:
@@ -232,13 +231,14 @@ class Session:
         ``at`` is when the query is asked, for times such as "last week"; now, if not given. With ``compact`` history is
         condensed first if that is due, and each message is then in the context or in the range of its summary.
         """
-        asked = collect.check_request(self._runtime, query, max_tokens, model_window, skill, at)
-        files = user_notes.read_texts(self._runtime, Partition(self._info.tenant, Level.USER, self.user), asked.now)
+        builder = self._runtime.context
+        asked = builder.check_request(query, max_tokens, model_window, skill, at)
+        visible = self._gate.filter_visible(visible_partitions(self._scope, self.agent))
         if not check_flag(compact, "compact"):
-            return collect.build_context(self._runtime, self._scope, self.agent, asked, files)
-        known = collect.recall_memory(self._runtime, self._scope, self.agent, asked, files)
-        compaction.compact_if_due(self._runtime, self._scope, model_window)
-        return compaction.compose_complete_context(self._runtime, self._scope, asked, known, model_window).context
+            return builder.build(self._scope, visible, asked)
+        known = builder.recall(self._scope, visible, asked)
+        self._runtime.compactor.compact_if_due(self._scope, model_window)
+        return builder.compose_complete(self._scope, asked, known, model_window).context
 
     def turn(
         self,
@@ -261,7 +261,7 @@ class Session:
         message = Message.new(
             "user", content, name=name, metadata=metadata, created_at=created_at, idempotency_key=idempotency_key
         )
-        asked = collect.check_request(self._runtime, message.text, max_tokens, model_window, skill, at)
+        asked = self._runtime.context.check_request(message.text, max_tokens, model_window, skill, at)
         return Turn(self._runtime, self._info, message, asked, model_window)
 
     # Summary
@@ -282,24 +282,24 @@ class Session:
 
     def _swap_summary(self, text: str, upper_sequence: int, expected_epoch: int | None) -> bool:
         upper, now = check_number(upper_sequence, "upper_sequence"), self._runtime.clock()
-        return self._runtime.store.write(lambda tx: summary.swap(tx, self._scope, text, upper, expected_epoch, now))
+        return self._runtime.store.write(lambda tx: swap_summary(tx, self._scope, text, upper, expected_epoch, now))
 
     @operation("session.compact")
     def compact(self, keep: int | None = None) -> CompactionResult:
         """Sum up all but the newest ``keep`` messages (20, or ``compact.keep``). None is removed from the session."""
         kept = self._runtime.config.compact.keep if keep is None else check_number(keep, "keep")
-        return compaction.compact(self._runtime, self._scope, kept)
+        return self._runtime.compactor.compact(self._scope, kept)
 
     @operation("session.compact_if_due")
     def compact_if_due(self, model_window: int | None = None) -> CompactionResult:
         """The same as far as the settings want it: before a model's window, or a limit of its own, is full."""
         window = None if model_window is None else check_number(model_window, "model_window")
-        return compaction.compact_if_due(self._runtime, self._scope, window)
+        return self._runtime.compactor.compact_if_due(self._scope, window)
 
     @operation("session.learn")
     def learn(self) -> LearnResult:
         """Learn from what was said since the last time, now. After a turn this happens by itself, in the background."""
-        return learn.learn(self._runtime, self._reload())
+        return self._runtime.learner.learn(self._reload())
 
     # Life
 
@@ -339,7 +339,7 @@ class Session:
         """Remove the session with everything under it. Answers how many rows of each kind went."""
         now = self._runtime.clock()
         counts, records = self._runtime.store.write(lambda tx: self._delete(tx, now))
-        items.delete_lines(self._runtime, self._info.tenant, self.user, records)
+        self._runtime.notes.delete_item_lines(self._info.tenant, self.user, records)
         return counts
 
     def _delete(self, tx: Tx, now: datetime) -> tuple[Mapping[str, int], list[str]]:

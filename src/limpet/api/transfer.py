@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from limpet.api.handle import Handle
-from limpet.api.runtime import SNAPSHOT
 from limpet.errors import InvalidInput
+from limpet.lifecycle import SNAPSHOT
 from limpet.model.telemetry import Progress
 from limpet.model.text import check_name, check_path, short_repr
 from limpet.model.transfer import ExportResult, ImportResult
@@ -34,7 +34,8 @@ class TransferOperations(Handle):
         from limpet.lifecycle.export import export  # late: few programs ever export
 
         place, report = Path(check_path(path, "the export's path")), check_progress(progress)
-        return export(self._runtime, self._scope(user=user), place, report or (lambda *_: None))
+        runtime, scope = self._runtime, self._scope(user=user)
+        return export(runtime.store, runtime.folder, scope, place, report or (lambda *_: None))
 
     @operation("transfer.archive")
     def archive(self, file: BinaryIO, user: str | None = None, *, progress: Progress | None = None) -> ExportResult:
@@ -44,7 +45,8 @@ class TransferOperations(Handle):
         report = check_progress(progress)
         if not callable(getattr(file, "write", None)) or not callable(getattr(file, "seek", None)):
             raise InvalidInput(f"file must be a binary file opened for writing, not {short_repr(file)}")
-        return write_archive(self._runtime, self._scope(user=user), file, report or (lambda *_: None))
+        runtime, scope = self._runtime, self._scope(user=user)
+        return write_archive(runtime.store, runtime.folder, scope, file, report or (lambda *_: None))
 
     @operation("transfer.import_")
     def import_(
@@ -61,24 +63,20 @@ class TransferOperations(Handle):
         ``user`` says whose memory it becomes. What is here already is not taken in twice; an import that was
         interrupted goes on where it was. ``dry_run`` reads and checks everything and stores nothing.
         """
-        from limpet.lifecycle.import_any import import_path
-
         owner = None if user is None else check_name(user, "user")
         place, report = check_path(path, "the import's path"), check_progress(progress)
         only_look = check_flag(dry_run, "dry_run")
         scope = self._scope(user=owner)
-        done = import_path(self._runtime, scope, place, format, report or (lambda *_: None), dry_run=only_look)
+        done = self._runtime.importer.import_path(scope, place, format, report or (lambda *_: None), dry_run=only_look)
         if done.messages and not only_look:
             self._warn_about_retention()
         return done
 
     def _warn_about_retention(self) -> None:
         """Whoever brings years of conversations learns now, and not by their absence, that only days are kept."""
-        from limpet.lifecycle import retention
-
         if not self._runtime.config.retention.enabled:
             return
-        found = retention.apply(self._runtime, self._tenant, dry_run=True)
+        found = self._runtime.retention.apply(self._tenant, dry_run=True)
         if old := sum(each.counts.get("messages", 0) for each in found):
             log.warning(
                 "%d messages here are older than retention.messages_days keeps them, and go within the hour;"
@@ -89,6 +87,4 @@ class TransferOperations(Handle):
     def _import_snapshot(self) -> None:
         folder = self._runtime.folder
         if folder is not None and (folder / SNAPSHOT).is_file():
-            from limpet.lifecycle import import_snapshot
-
-            import_snapshot.import_pending(self._runtime, self._scope(), folder / SNAPSHOT)
+            self._runtime.snapshots.import_pending(self._scope(), folder / SNAPSHOT)

@@ -14,30 +14,22 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
-from limpet.api.runtime import Runtime, make_redactor
-from limpet.context import collect
-from limpet.context.collect import ContextRequest, Conversation, Recalled
+from limpet.api.runtime import Runtime
+from limpet.context.build import ContextRequest, Conversation, Recalled, visible_partitions
 from limpet.errors import InvalidInput, SessionNotFound, StorageError
-from limpet.knowledge import remember
-from limpet.knowledge.candidate import QUOTED_KEY
-from limpet.knowledge.echo import find_echoes
+from limpet.knowledge.candidate import QUOTED_KEY, find_echoes
 from limpet.knowledge.english.opt_out import is_opt_out
-from limpet.knowledge.maintenance import enqueue_maintenance
 from limpet.knowledge.repository import Records
 from limpet.knowledge.score import SKILL_KEY
-from limpet.knowledge.turn_event import build_turn_event
 from limpet.model.chunk import SourceKind
 from limpet.model.context import Context, Omission
-from limpet.model.job import EXTRACT, GRAPH
 from limpet.model.message import Content, Message, ToolCall
-from limpet.model.scope import Level, Owner, Partition, Scope
+from limpet.model.scope import Level, Partition, Scope
 from limpet.model.session import CompactionResult, ModelUsage, SessionInfo
 from limpet.model.text import check_optional_name
-from limpet.notes import user_notes
 from limpet.security.operation import operation
-from limpet.sessions import compaction, history
 from limpet.sessions import usage as bill
-from limpet.store.jobs import Jobs
+from limpet.sessions.append import MessageAppender, WithinTransaction
 from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.turn")
@@ -107,9 +99,7 @@ class Turn:
     def __enter__(self) -> Self:
         if self._context is not None:
             raise InvalidInput("a turn is used once; session.turn(…) makes the next")
-        known = self._attempt(
-            "what memory knows", lambda: recall_for_turn(self._runtime, self._info, self._asked), Recalled()
-        )
+        known = self._attempt("what memory knows", self._recall, Recalled())
         self._failed += [*known.texts.failed, *known.failed]
         self._recalled = select_used_records(known, self._runtime.config.search.k)
         self._message, self._kept = self._store_question()
@@ -118,6 +108,11 @@ class Turn:
         self._open = True
         return self
 
+    def _recall(self) -> Recalled:
+        """Before the turn is written: what memory knows about the question, and what the user's files say."""
+        visible = self._gate.filter_visible(visible_partitions(self._info.scope, self._info.agent))
+        return self._runtime.context.recall(self._info.scope, visible, self._asked)
+
     def _store_question(self) -> tuple[Message, bool]:
         kept = self._attempt("keeping the user's message", lambda: self._store([self._message]), None, StorageError)
         if kept is not None:
@@ -125,26 +120,26 @@ class Turn:
         return replace(self._message, created_at=self._message.created_at or self._asked.now), False
 
     def _compact(self) -> tuple[CompactionResult, ...]:
-        compacted = compaction.compact_if_due(self._runtime, self._info.scope, self._window)
+        compacted = self._runtime.compactor.compact_if_due(self._info.scope, self._window)
         return (compacted,) if compacted.done else ()
 
     def _compose_context(self, known: Recalled) -> Context:
-        runtime, scope, asked = self._runtime, self._info.scope, self._asked
-        unsaved = None if self._kept and not runtime.keeps_nothing else self._message
+        builder, scope, asked = self._runtime.context, self._info.scope, self._asked
+        unsaved = None if self._kept and not self._runtime.keeps_nothing else self._message
         whole = self._attempt(
             "telling all of the history",
-            lambda: compaction.compose_complete_context(runtime, scope, asked, known, self._window, unsaved),
+            lambda: builder.compose_complete(scope, asked, known, self._window, unsaved),
             None,
         )
         if whole is not None:
             self._compacted += whole.compacted
             return whole.context
         as_it_stands = self._attempt(
-            "the conversation", lambda: compaction.compose_conversation(runtime, scope, asked, known, unsaved), None
+            "the conversation", lambda: builder.compose_conversation(scope, asked, known, unsaved), None
         )
         if as_it_stands is not None:
             return as_it_stands
-        return collect.compose_context(runtime, asked, Conversation(self._info.id).with_message(self._message), known)
+        return builder.compose(asked, Conversation(self._info.id).with_message(self._message), known)
 
     # The agent's side
 
@@ -216,7 +211,7 @@ class Turn:
         if kept.new:
             self._attempt(
                 "the day's note",
-                lambda: write_daily_note(self._runtime, self._info, self._message, kept.messages[-1]),
+                lambda: self._write_daily_note(kept.messages[-1]),
                 None,
             )
         return self._reply
@@ -237,7 +232,7 @@ class Turn:
     # Both
 
     def _store(self, messages: Sequence[Message]) -> StoredMessages:
-        return store_messages(self._runtime, self._info.scope, messages, lambda _tx, _new: None)
+        return store_messages(self._runtime.appender, self._info.scope, messages, lambda _tx, _new: None)
 
     def _finish(self, messages: Sequence[Message], spent: ModelUsage | None) -> StoredMessages:
         """With what belongs to a finished turn: its bill, its record, and the wish to learn from it."""
@@ -245,14 +240,27 @@ class Turn:
         def on_store(tx: Tx, new: Sequence[Message]) -> None:
             if spent is not None:
                 bill.add(tx, self._info.scope, spent)
-            touch_records(self._runtime, tx, self._info, sorted(self._recalled))
-            compaction.enqueue(self._runtime, tx, self._info)
-            enqueue_learning(self._runtime, tx, self._info, [self._message, *new], self._asked)
+            self._mark_used(tx)
+            self._runtime.compactor.enqueue(tx, self._info)
+            self._runtime.learner.enqueue(tx, self._info, [self._message, *new], self._asked.skill)
 
-        kept = store_messages(self._runtime, self._info.scope, messages, on_store)
+        kept = store_messages(self._runtime.appender, self._info.scope, messages, on_store)
         if self._runtime.config.learn.enabled or self._runtime.llm is not None:
             self._runtime.wake_worker()
         return kept
+
+    def _mark_used(self, tx: Tx) -> None:
+        """Use refreshes a record. What stands in every context is not used by that."""
+        recalled, now = sorted(self._recalled), self._runtime.clock()
+        for space in visible_partitions(self._info.scope, self._info.agent) if recalled else ():
+            Records(tx).mark_used(space, recalled, now)
+
+    def _write_daily_note(self, reply: Message) -> None:
+        """The turn's line in the notes of its day."""
+        assert reply.created_at is not None
+        if not is_opt_out(self._message.text):
+            owner = Partition(self._info.tenant, Level.USER, self._info.user)
+            self._runtime.notes.write_turn(owner, self._message.text, reply.text, reply.created_at)
 
     def _attempt(self, what: str, work: Callable[[], T], otherwise: T, expected: type[Exception] = Exception) -> T:
         try:
@@ -263,12 +271,6 @@ class Turn:
             log.warning("a turn goes on without %s: %s", what, error, exc_info=not isinstance(error, StorageError))
             self._failed.append(Omission(what, str(error) or type(error).__name__))
             return otherwise
-
-
-def recall_for_turn(runtime: Runtime, info: SessionInfo, asked: ContextRequest) -> Recalled:
-    """Before the turn is written: what memory knows about the question, and what the user's files say."""
-    files = user_notes.read_texts(runtime, Partition(info.tenant, Level.USER, info.user), asked.now)
-    return collect.recall_memory(runtime, info.scope, info.agent, asked, files)
 
 
 def select_used_records(known: Recalled, best: int) -> frozenset[str]:
@@ -293,7 +295,7 @@ def select_used_records(known: Recalled, best: int) -> frozenset[str]:
 
 
 def store_messages(
-    runtime: Runtime, scope: Scope, messages: Sequence[Message], finish: history.WithinTransaction
+    appender: MessageAppender, scope: Scope, messages: Sequence[Message], finish: WithinTransaction
 ) -> StoredMessages:
     """Messages in one transaction with what else they finish, found by search once it is committed."""
     is_new = False
@@ -304,55 +306,13 @@ def store_messages(
         if is_new:
             finish(tx, new)
 
-    return StoredMessages(history.extend(runtime, scope, messages, beside=on_store), is_new)
+    return StoredMessages(appender.append(scope, messages, within=on_store), is_new)
 
 
 def mark_quotes(reply: Message, shown: str) -> Message:
     """The reply with the places where it repeats what memory had said: nobody learns from those."""
     ranges = find_echoes(reply.text, shown)
     return replace(reply, metadata={**reply.metadata, QUOTED_KEY: [list(each) for each in ranges]}) if ranges else reply
-
-
-def enqueue_learning(
-    runtime: Runtime, tx: Tx, info: SessionInfo, turn: Sequence[Message], asked: ContextRequest
-) -> None:
-    """The finished turn as a record of what happened, and a job to learn from it."""
-    config, now, space = runtime.config, runtime.clock(), Partition(info.tenant, Level.USER, info.user)
-    if not config.learn.enabled:
-        return
-    if config.learn.turns:
-        whole = {message.sequence: message for message in turn if message.sequence}
-        home = Owner(Scope(info.tenant, user=info.user), Level.USER)
-        skill = turn[-1].metadata.get(SKILL_KEY, asked.skill)
-        event = build_turn_event(
-            runtime.new_id(), home, info.id, list(whole.values()), skill, make_redactor(config), now
-        )
-        if event is not None:
-            remember.insert(tx, event, remember.RecordChunker(config.chunks))
-    if config.learn.extractor != "none":
-        Jobs(tx).enqueue(space, EXTRACT, info.id, now)
-    if config.graph.enabled:
-        Jobs(tx).enqueue(space, GRAPH, info.id, now)
-    enqueue_maintenance(tx, space, config.learn, now)
-
-
-def touch_records(runtime: Runtime, tx: Tx, info: SessionInfo, recalled: Sequence[str]) -> None:
-    """Which refreshes it. What stands in every context, whatever is asked, is not used by that."""
-    now = runtime.clock()
-    for space in collect.visible_partitions(info.scope, info.agent) if recalled else ():
-        Records(tx).mark_used(space, recalled, now)
-
-
-def write_daily_note(runtime: Runtime, info: SessionInfo, asked: Message, reply: Message) -> None:
-    """The turn's line in the notes of its day, where the store has a folder for them."""
-    settings = runtime.config.notes
-    if runtime.folder is None or not (settings.enabled and settings.write_daily):
-        return
-    if not runtime.can_write_files(info.tenant) or is_opt_out(asked.text):
-        return
-    assert reply.created_at is not None
-    mask, owner = make_redactor(runtime.config), Partition(info.tenant, Level.USER, info.user)
-    user_notes.NoteFiles.of(runtime, owner).add_turn(mask(asked.text), mask(reply.text), reply.created_at)
 
 
 def _reply_key(key: str | None) -> str | None:

@@ -16,7 +16,7 @@ from limpet.cli.place import open_memory
 
 if TYPE_CHECKING:
     from limpet import Limpet
-    from limpet.notes.items import ItemProblem
+    from limpet.lifecycle.item_sync import ItemProblem
 
 
 def add(commands: Any) -> None:

@@ -93,7 +93,8 @@ def has_store(where: str) -> bool:
 def _candidate_files(where: str) -> list[Path]:
     from pathlib import Path
 
-    from limpet.api.runtime import SNAPSHOT, database_file
+    from limpet.api.runtime import database_file
+    from limpet.lifecycle import SNAPSHOT
 
     path = Path(where).expanduser()
     return [database_file(path), path / SNAPSHOT]

@@ -1,24 +1,28 @@
-"""Taking in documents: a text, a file, or every file of a folder. What has not changed costs one look."""
+"""Documents: a text, a file, or every file of a folder. What has not changed costs one lookup.
+
+A document is cut before the transaction and replaced inside one, with all its chunks.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from hashlib import blake2b
 from os import PathLike
+from typing import NamedTuple
 
-from limpet.api.runtime import Runtime
-from limpet.config import DocumentSettings
-from limpet.documents import replace as document
+from limpet.config import ChunkSettings, DocumentSettings
 from limpet.documents.extract import DocumentText, extract, extract_plain_text
 from limpet.documents.files import BinaryFile, list_files, path_to_uri, printable_path, read_file, uri_to_path
 from limpet.documents.repository import Documents
-from limpet.errors import InvalidInput, Unsupported
+from limpet.errors import DocumentNotFound, InvalidInput, Unsupported
+from limpet.model.chunk import ChunkDraft, ChunkSource, SourceKind
 from limpet.model.document import (
     Document,
     DocumentDraft,
@@ -28,12 +32,18 @@ from limpet.model.document import (
     check_uri,
     detect_kind,
 )
+from limpet.model.ids import IdFactory
 from limpet.model.record import Forgotten
 from limpet.model.scope import Partition
 from limpet.model.telemetry import Progress
 from limpet.model.text import check_path, check_text
+from limpet.model.times import Clock
 from limpet.model.values import check_strings
-from limpet.search import embed
+from limpet.search.chunk_repository import Chunks
+from limpet.search.chunker import chunk_document
+from limpet.search.embed import ChunkEmbedder
+from limpet.store.store import Store
+from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.documents")
 
@@ -45,50 +55,70 @@ _MAX_SYNC_CHUNKS = 256  # chunks; a book gets its vectors in the background
 DocumentPath = str | PathLike[str]
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentIngester:
-    """Whose documents they become, and what they are labelled with."""
+class DocumentLabels(NamedTuple):
+    """Whose the documents are, and what they are labelled with."""
 
-    runtime: Runtime
     space: Partition
     title: str | None = None
     metadata: Mapping[str, str] | None = None
 
-    @classmethod
-    def of(
-        cls, runtime: Runtime, space: Partition, title: object, metadata: Mapping[str, str] | None
-    ) -> DocumentIngester:
-        return cls(
-            runtime,
+
+@dataclass(frozen=True, slots=True)
+class DocumentIngester:
+    """Adds documents to an owner's memory, and removes them."""
+
+    store: Store
+    settings: DocumentSettings
+    chunks: ChunkSettings
+    embedder: ChunkEmbedder
+    clock: Clock
+    new_id: IdFactory
+
+    def add(
+        self,
+        space: Partition,
+        place: DocumentPath,
+        text: str | None,
+        progress: Progress,
+        title: object = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> Document | list[Document]:
+        labels = DocumentLabels(
             space,
             None if title is None else check_title(title) or None,
             None if metadata is None else check_strings(metadata),
         )
-
-    def add(self, place: DocumentPath, text: str | None, progress: Progress) -> Document | list[Document]:
         if text is not None:
-            added = self._add_text(_resolve_uri(place), text)
+            added = self._add_text(_resolve_uri(place), text, labels)
         else:
             path = _resolve_path(place)
             if os.path.isdir(path):
-                return self._add_folder(path, progress)
-            added = self._add_file(path)
+                return self._add_folder(path, labels, progress)
+            added = self._add_file(path, labels)
         progress(_STAGE, 1, 1)
         return added
 
-    def _add_text(self, uri: str, text: str) -> Document:
-        checked = check_text(text, "the document's text", max_bytes=self._limits.max_text_bytes)
-        kind = detect_kind(uri)
-        return self._add(uri, kind, checked.encode(), lambda: extract_plain_text(checked, kind))
+    def remove(self, space: Partition, place: DocumentPath) -> Forgotten:
+        """Remove the document with this uri, or that of the file at this path."""
+        given = check_path(place, "the document's uri or path")
+        uris = [] if isinstance(place, PathLike) else [given]
+        with suppress(InvalidInput):  # what cannot be a file's name may still be a uri
+            uris.append(path_to_uri(given))
+        return self.store.write(lambda tx: remove_document(tx, space, uris or [given]))
 
-    def _add_folder(self, folder: str, progress: Progress) -> list[Document]:
-        """One file that cannot be read stops none of the others."""
-        if self.title is not None:
+    def _add_text(self, uri: str, text: str, labels: DocumentLabels) -> Document:
+        checked = check_text(text, "the document's text", max_bytes=self.settings.max_text_bytes)
+        kind = detect_kind(uri)
+        return self._add(uri, kind, checked.encode(), lambda: extract_plain_text(checked, kind), labels)
+
+    def _add_folder(self, folder: str, labels: DocumentLabels, progress: Progress) -> list[Document]:
+        """A file that cannot be read does not stop the others."""
+        if labels.title is not None:
             raise InvalidInput("a title is one document's; leave it out for a folder")
         files, added = list_files(folder), []
         for done, path in enumerate(files, start=1):
             try:
-                added.append(self._add_file(path))
+                added.append(self._add_file(path, labels))
             except BinaryFile as error:
                 log.info("passed over: %s", error)
             except (InvalidInput, Unsupported) as error:
@@ -96,35 +126,31 @@ class DocumentIngester:
             progress(_STAGE, done, len(files))
         return added
 
-    def _add_file(self, path: str) -> Document:
+    def _add_file(self, path: str, labels: DocumentLabels) -> Document:
         kind, name = detect_kind(path), printable_path(path)
-        data = read_file(path, self._limits.max_file_bytes, any_bytes=kind is DocumentKind.PDF)
-        return self._add(path_to_uri(path), kind, data, partial(extract, data, kind, name))
+        data = read_file(path, self.settings.max_file_bytes, any_bytes=kind is DocumentKind.PDF)
+        return self._add(path_to_uri(path), kind, data, partial(extract, data, kind, name), labels)
 
-    def _add(self, uri: str, kind: DocumentKind, data: bytes, extracted: Callable[[], DocumentText]) -> Document:
-        store, now = self.runtime.store, self.runtime.clock()
-        draft = DocumentDraft(uri, blake2b(data, digest_size=16).hexdigest(), self.title, self.metadata)
-        known = store.read(lambda tx: Documents(tx).get(self.space, uri))
+    def _add(
+        self, uri: str, kind: DocumentKind, data: bytes, extracted: Callable[[], DocumentText], labels: DocumentLabels
+    ) -> Document:
+        space, now = labels.space, self.clock()
+        draft = DocumentDraft(uri, blake2b(data, digest_size=16).hexdigest(), labels.title, labels.metadata)
+        known = self.store.read(lambda tx: Documents(tx).get(space, uri))
         if known is not None and known.content_hash == draft.content_hash:
             if not draft.changes_labels(known):
                 return replace(known, status=DocumentStatus.UNCHANGED)
-            relabelled = store.write(lambda tx: document.relabel(tx, self.space, draft, now))
+            relabelled = self.store.write(lambda tx: relabel(tx, space, draft, now))
             if relabelled is not None:
                 return relabelled
         text, title = extracted()
-        check_text(text, f"the text of {uri}", max_bytes=self._limits.max_text_bytes)
-        prepared = document.prepare(replace(draft, own_title=title), text, kind, self.runtime.config.chunks)
+        check_text(text, f"the text of {uri}", max_bytes=self.settings.max_text_bytes)
+        prepared = prepare(replace(draft, own_title=title), text, kind, self.chunks)
         if len(prepared.chunks) <= _MAX_SYNC_CHUNKS:
-            chunks = embed.embed_drafts(store, self.runtime.embedding, self.space, prepared.chunks)
-            prepared = prepared._replace(chunks=chunks)
-        runtime = self.runtime
-        stored = store.write(lambda tx: document.store(tx, self.space, prepared, runtime.new_id, now))
-        runtime.request_embedding(prepared.chunks)
+            prepared = prepared._replace(chunks=self.embedder.embed_drafts(space, prepared.chunks))
+        stored = self.store.write(lambda tx: store_document(tx, space, prepared, self.new_id, now))
+        self.embedder.request_missing(prepared.chunks)
         return stored
-
-    @property
-    def _limits(self) -> DocumentSettings:
-        return self.runtime.config.documents
 
 
 def _resolve_uri(place: DocumentPath) -> str:
@@ -145,10 +171,84 @@ def _resolve_path(place: DocumentPath) -> str:
     return given
 
 
-def remove(runtime: Runtime, space: Partition, place: DocumentPath) -> Forgotten:
-    """Remove the document with this uri, or that of the file at this path."""
-    given = check_path(place, "the document's uri or path")
-    uris = [] if isinstance(place, PathLike) else [given]
-    with suppress(InvalidInput):  # what can be no file's name may be a uri all the same
-        uris.append(path_to_uri(given))
-    return runtime.store.write(lambda tx: document.remove(tx, space, uris or [given]))
+class DocumentWithChunks(NamedTuple):
+    """A document with what search will find of it."""
+
+    draft: DocumentDraft
+    chunks: Sequence[ChunkDraft]
+
+
+def prepare(draft: DocumentDraft, text: str, kind: DocumentKind, config: ChunkSettings) -> DocumentWithChunks:
+    """Everything slow, before the transaction: cutting and word analysis."""
+    return DocumentWithChunks(draft, chunk_document(text, kind, config.max_chars, config.overlap))
+
+
+def store_document(
+    tx: Tx, space: Partition, prepared: DocumentWithChunks, new_id: IdFactory, now: datetime
+) -> Document:
+    """Add the document, or put its new content in the place of the old. Somebody may have done so by now."""
+    draft, chunks = prepared
+    old = Documents(tx).lock(space, draft.uri)
+    if old is None:
+        document = Document(
+            id=new_id(),
+            uri=draft.uri,
+            title=draft.title or draft.own_title,
+            metadata=draft.metadata or {},
+            content_hash=draft.content_hash,
+            created_at=now,
+            updated_at=now,
+            status=DocumentStatus.ADDED,
+        )
+        Documents(tx).insert(space, document)
+    elif old.content_hash == draft.content_hash:
+        return _apply_labels(tx, space, old, draft, now)
+    else:
+        document = _merge_draft(old, draft, now)
+        Documents(tx).replace(space, document)
+        Chunks(tx).drop_document(space, document.id)
+    index(tx, space, document, chunks)
+    return replace(document, chunks=len(chunks))
+
+
+def relabel(tx: Tx, space: Partition, draft: DocumentDraft, now: datetime) -> Document | None:
+    """Give a document of this very content its new title and metadata. None when it has other content by now."""
+    old = Documents(tx).lock(space, draft.uri)
+    if old is None or old.content_hash != draft.content_hash:
+        return None
+    return _apply_labels(tx, space, old, draft, now)
+
+
+def _apply_labels(tx: Tx, space: Partition, old: Document, draft: DocumentDraft, now: datetime) -> Document:
+    if not draft.changes_labels(old):
+        return replace(old, status=DocumentStatus.UNCHANGED)
+    document = _merge_draft(old, replace(draft, own_title=None), now)
+    Documents(tx).replace(space, document)
+    return document
+
+
+def _merge_draft(old: Document, draft: DocumentDraft, now: datetime) -> Document:
+    return replace(
+        old,
+        title=draft.title or draft.own_title or old.title,
+        metadata=old.metadata if draft.metadata is None else draft.metadata,
+        content_hash=draft.content_hash,
+        updated_at=max(now, old.updated_at),  # a clock that was set back must not make it older
+        status=DocumentStatus.CHANGED,
+    )
+
+
+def index(tx: Tx, space: Partition, document: Document, chunks: Sequence[ChunkDraft]) -> None:
+    """Store what search will find of a stored document."""
+    source = ChunkSource(
+        kind=SourceKind.DOCUMENT, id=document.id, created_at=document.created_at, worded_at=document.updated_at
+    )
+    Chunks(tx).add(space, source, chunks)
+
+
+def remove_document(tx: Tx, space: Partition, uris: Sequence[str]) -> Forgotten:
+    """Remove the first document that one of these names, with its chunks."""
+    found = next((document for uri in uris if (document := Documents(tx).lock(space, uri)) is not None), None)
+    if found is None:
+        raise DocumentNotFound(f"no document {uris[0]} here; nothing was removed")
+    return Forgotten(Documents(tx).delete(space, found.id), (found.id,))

@@ -1,161 +1,238 @@
-"""While there is time: promote what is sure, merge what says the same, condense days, bring the profile up to date."""
+"""While there is time: promote what is sure, merge what says the same, condense days, refresh the profile.
+
+The turns of a day become one record: what was asked and answered, shortened by rules or told by a model.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from datetime import datetime, timedelta
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta, tzinfo
 from functools import partial
+from typing import NamedTuple
 
-from limpet.api.runtime import Runtime
+from limpet.config import ChunkSettings, LearningSettings
 from limpet.errors import ProviderError, SessionNotFound
-from limpet.knowledge import condense as days_of
-from limpet.knowledge import duplicates as rules
-from limpet.knowledge import llm_digest, profiles
+from limpet.knowledge import duplicates, llm_digest
 from limpet.knowledge import remember as memory
-from limpet.knowledge.condense import Day
-from limpet.knowledge.duplicates import DuplicateMerge
-from limpet.knowledge.near_records import find_near_pairs
-from limpet.knowledge.promote import promote_due
+from limpet.knowledge.duplicates import DuplicateMerge, find_near_pairs
+from limpet.knowledge.profile import Profiler
+from limpet.knowledge.promote import Promoter
 from limpet.knowledge.repository import Records
-from limpet.model.record import Origin, Record
-from limpet.model.scope import Partition, Scope
+from limpet.model.ids import IdFactory
+from limpet.model.record import Layer, Origin, Record, RecordSource, RecordType, fingerprint
+from limpet.model.scope import Owner, Partition, Scope
 from limpet.model.shorten import DigestLine, fit_lines
-from limpet.model.times import load_timezone
+from limpet.model.times import Clock, load_timezone
+from limpet.model.tokens import TokenCounter
+from limpet.providers.llm import Llm
 from limpet.search.chunk_repository import Chunks
+from limpet.search.embed import ChunkEmbedder
 from limpet.sessions.repository import Sessions
-from limpet.store.claim import JobHandler, JobLease
+from limpet.store.claim import JobLease
+from limpet.store.store import Store
 from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.knowledge")
 
 Heartbeat = Callable[[], None]
 
+_MOST_LABELS = 100
+_LONGEST = 600  # characters of a turn that are looked at
 
-def consolidate_job(runtime: Runtime) -> JobHandler:
-    """Some time after something was learned; again as long as there are turns that will be condensed one day."""
 
-    def run(claim: JobLease) -> datetime | None:
-        limits, space, now = runtime.config.learn, claim.job.space, claim.now()
-        promoted = promote_due(runtime, space, now, claim.renew)
+class Day(NamedTuple):
+    """The turns one owner had on one day, the first first. What a chat alone may know stays that chat's."""
+
+    home: Owner
+    day: date
+    turns: tuple[Record, ...]
+
+
+def group_by_day(turns: Iterable[Record], now: datetime, older_than: int, zone: tzinfo) -> list[Day]:
+    """Days that are over for so many days, the oldest first."""
+    last = (now.astimezone(zone) - timedelta(days=older_than)).date()
+    found: dict[tuple[Owner, date], list[Record]] = defaultdict(list)
+    for turn in turns:
+        if turn.origin is Origin.TURN and turn.archived_at is None and not turn.pinned and turn.created_at is not None:
+            day = turn.created_at.astimezone(zone).date()
+            if day < last:
+                found[turn.home, day].append(turn)
+    order = sorted(found.items(), key=lambda item: (item[0][1], item[0][0].owner))
+    return [Day(home, day, tuple(sorted(each, key=_sort_key))) for (home, day), each in order]
+
+
+def _sort_key(turn: Record) -> tuple[datetime, str]:
+    assert turn.created_at is not None
+    return turn.created_at, turn.id
+
+
+def format_turn(turn: Record) -> str:
+    return " ".join(" | ".join(filter(None, (turn.title, turn.content[:_LONGEST]))).split())
+
+
+def digest_day(day: Day, most_tokens: int, count: TokenCounter) -> str:
+    """A line for each turn, all of them within the tokens."""
+    return fit_lines([DigestLine(format_turn(turn), of="turns") for turn in day.turns], most_tokens, count)
+
+
+def build_day_record(day: Day, text: str, id: str, now: datetime) -> Record:
+    """The record that stands for the day. It is dated as its last turn is: that is when it happened."""
+    turns = day.turns
+    sessions = {turn.source.session_id for turn in turns}
+    sequences = {sequence for turn in turns for sequence in turn.source.sequences} if len(sessions) == 1 else set()
+    return Record(
+        id=id,
+        home=day.home,
+        layer=Layer.EPISODIC,
+        type=RecordType.TASK_STATE,
+        content=text,
+        title=day.day.isoformat(),
+        tags=_merge_labels(turn.tags for turn in turns),
+        metadata={"day": day.day.isoformat(), "turns": str(len(turns))},
+        confidence=min(turn.confidence for turn in turns),
+        salience=max(turn.salience for turn in turns),
+        references=_merge_labels(turn.references for turn in turns),
+        fingerprint=fingerprint(RecordType.TASK_STATE, text),
+        source=RecordSource(sessions.pop() if len(sessions) == 1 else None, tuple(sorted(sequences))),
+        origin=Origin.CONDENSED,
+        created_at=turns[-1].created_at,
+        updated_at=now,
+        valid_from=turns[0].valid_from or turns[0].created_at,
+        inputs=tuple(turn.id for turn in turns),
+    )
+
+
+def _merge_labels(lists: Iterable[Sequence[str]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(label for labels in lists for label in labels))[:_MOST_LABELS]
+
+
+@dataclass(frozen=True, slots=True)
+class Consolidator:
+    """Works while there is time: promotes, merges duplicates, condenses days, refreshes the profile."""
+
+    store: Store
+    settings: LearningSettings
+    chunks: ChunkSettings
+    timezone: str  # in which a day begins and ends
+    llm: Llm | None
+    llm_timeout: float
+    embedder: ChunkEmbedder
+    promoter: Promoter
+    profiler: Profiler
+    count: TokenCounter
+    clock: Clock
+    new_id: IdFactory
+
+    def run_job(self, claim: JobLease) -> datetime | None:
+        """Some time after something was learned; again as long as there are turns that will be condensed one day."""
+        limits, space, now = self.settings, claim.job.space, claim.now()
+        promoted = self.promoter.promote_due(space, now, claim.renew)
         merged = condensed = 0
         if limits.consolidate:
-            merged = merge_duplicates(runtime, space, now, claim.renew)
-            condensed = condense_turns(runtime, space, now, claim.renew, claim.stopping)
+            merged = self.merge_duplicates(space, now, claim.renew)
+            condensed = self.condense_turns(space, now, claim.renew, claim.stopping)
         if not claim.stopping():
             claim.renew()
-            profiles.refresh(runtime, space)
+            self.profiler.refresh(space)
         if promoted or merged or condensed:
             done = (space.level, space.owner, promoted, merged, condensed)
             log.info("%s %s: %d records promoted, %d merged into others, %d days condensed", *done)
         if claim.stopping():
             return now
-        waiting = limits.consolidate and limits.condense_days and _find_turns(runtime, space, now)
+        waiting = limits.consolidate and limits.condense_days and self._find_turns(space, now)
         return now + timedelta(hours=limits.consolidate_hours) if waiting else None
 
-    return run
+    def merge_duplicates(self, space: Partition, now: datetime, between: Heartbeat = lambda: None) -> int:
+        """Answers how many records gave way to others."""
+        records = self.store.read(lambda tx: Records(tx).find_current(space, now))
+        mergeable = [record for record in records if duplicates.is_mergeable(record, now)]
+        recent = now - 2 * timedelta(hours=self.settings.consolidate_hours)
+        fresh = [record for record in mergeable if record.updated_at is not None and record.updated_at >= recent]
+        count = 0
+        for found in duplicates.find_merges(mergeable, now, find_near_pairs(self.embedder, space, fresh, now)):
+            between()
+            count += self.store.write(partial(self._apply_merge, wanted=found, now=now))
+        return count
 
+    def _apply_merge(self, tx: Tx, wanted: DuplicateMerge, now: datetime) -> int:
+        """Decided anew from what the records say now: they may have changed, or be gone."""
+        Chunks(tx).lock(wanted.stays.home.space)
+        ids = [wanted.stays.id, *(twin.id for twin in wanted.gone)]
+        anywhere, cut = Scope(wanted.stays.home.scope.tenant), memory.RecordChunker(self.chunks)
+        found = [record for id in sorted(ids) if (record := Records(tx).lock(anywhere, id)) is not None]
+        before = {record.id: record.version for record in (wanted.stays, *wanted.gone)}
+        if [record.version for record in found] != [before[id] for id in sorted(ids)]:
+            return 0
+        by_id = {record.id: record for record in found}
+        if any(not duplicates.is_mergeable(record, now) for record in found):
+            return 0
+        old = by_id[wanted.stays.id]
+        stays = memory.rewrite(tx, old, _keep_usage(wanted.stays, old), cut, now)
+        for twin in wanted.gone:
+            ended = replace(by_id[twin.id], superseded_by=stays.id, valid_to=max(now, twin.valid_from or now))
+            memory.rewrite(tx, by_id[twin.id], ended, cut, now)
+        return len(wanted.gone)
 
-# Merging
+    def condense_turns(
+        self,
+        space: Partition,
+        now: datetime,
+        between: Heartbeat = lambda: None,
+        stopping: Callable[[], bool] = lambda: False,
+    ) -> int:
+        """Answers how many days became one record each."""
+        limits = self.settings
+        if not limits.condense_days:
+            return 0
+        zone = load_timezone(self.timezone)
+        count = 0
+        for day in group_by_day(self._find_turns(space, now), now, limits.condense_days, zone):
+            if stopping():
+                break
+            between()
+            record = build_day_record(day, self.summarize_day(day), self.new_id(), now)
+            cut = memory.RecordChunker(self.chunks).with_vectors(self.embedder, record)
+            kept = self.store.write(partial(_replace_turns, day=day, record=record, cut=cut, now=now))
+            self.embedder.request_missing(cut.build_drafts(record) if kept else ())
+            count += kept
+        return count
 
+    def _find_turns(self, space: Partition, now: datetime) -> list[Record]:
+        found = self.store.read(lambda tx: Records(tx).find_current(space, now))
+        return [record for record in found if record.origin is Origin.TURN]
 
-def merge_duplicates(runtime: Runtime, space: Partition, now: datetime, between: Heartbeat = lambda: None) -> int:
-    """Answers how many records gave way to others."""
-    records = runtime.store.read(lambda tx: Records(tx).find_current(space, now))
-    mergeable = [record for record in records if rules.is_mergeable(record, now)]
-    recent = now - 2 * timedelta(hours=runtime.config.learn.consolidate_hours)
-    fresh = [record for record in mergeable if record.updated_at is not None and record.updated_at >= recent]
-    count = 0
-    for found in rules.find_merges(mergeable, now, find_near_pairs(runtime, space, fresh, now)):
-        between()
-        count += runtime.store.write(partial(_apply_merge, runtime=runtime, wanted=found, now=now))
-    return count
+    def summarize_day(self, day: Day) -> str:
+        """As a model tells it; the turns it says nothing about, and all of them without a model, by duplicates."""
+        most, count = self.settings.condense_tokens, self.count
+        texts = [format_turn(turn) for turn in day.turns]
+        sentences = self._ask_llm(texts)
+        if not sentences:
+            return digest_day(day, most, count)
+        covered = {source for sentence in sentences for source in sentence.sources}
+        lines = [(min(sentence.sources), DigestLine(sentence.text)) for sentence in sentences]
+        lines += [(at, DigestLine(text, of="turns")) for at, text in enumerate(texts) if at not in covered]
+        return fit_lines([line for _, line in sorted(lines, key=lambda item: item[0])], most, count)
 
-
-def _apply_merge(tx: Tx, runtime: Runtime, wanted: DuplicateMerge, now: datetime) -> int:
-    """Decided anew from what the records say now: they may have changed, or be gone."""
-    Chunks(tx).lock(wanted.stays.home.space)
-    ids = [wanted.stays.id, *(twin.id for twin in wanted.gone)]
-    anywhere, cut = Scope(wanted.stays.home.scope.tenant), memory.RecordChunker(runtime.config.chunks)
-    found = [record for id in sorted(ids) if (record := Records(tx).lock(anywhere, id)) is not None]
-    before = {record.id: record.version for record in (wanted.stays, *wanted.gone)}
-    if [record.version for record in found] != [before[id] for id in sorted(ids)]:
-        return 0
-    by_id = {record.id: record for record in found}
-    if any(not rules.is_mergeable(record, now) for record in found):
-        return 0
-    old = by_id[wanted.stays.id]
-    stays = memory.rewrite(tx, old, _keep_usage(wanted.stays, old), cut, now)
-    for twin in wanted.gone:
-        ended = replace(by_id[twin.id], superseded_by=stays.id, valid_to=max(now, twin.valid_from or now))
-        memory.rewrite(tx, by_id[twin.id], ended, cut, now)
-    return len(wanted.gone)
+    def _ask_llm(self, texts: Sequence[str]) -> list[llm_digest.DigestSentence]:
+        if self.llm is None:
+            return []
+        most, timeout = self.settings.condense_tokens, self.llm_timeout
+        try:
+            return llm_digest.digest_texts(self.llm, "day", texts, most, timeout)
+        except ProviderError as error:
+            log.warning("%s told no day; a digest stands in for it: %s", self.llm.name, error)
+        except Exception:  # why: a model that somebody handed over may raise anything, and a digest needs none
+            log.warning("%s told no day; a digest stands in for it", self.llm.name, exc_info=True)
+        return []
 
 
 def _keep_usage(wanted: Record, now: Record) -> Record:
     """Use is no change: what was counted since it was read still counts."""
     moments = [moment for moment in (wanted.last_used_at, now.last_used_at) if moment is not None]
     return replace(wanted, uses=max(wanted.uses, now.uses), last_used_at=max(moments, default=None))
-
-
-# Days
-
-
-def condense_turns(
-    runtime: Runtime,
-    space: Partition,
-    now: datetime,
-    between: Heartbeat = lambda: None,
-    stopping: Callable[[], bool] = lambda: False,
-) -> int:
-    """Answers how many days became one record each."""
-    limits = runtime.config.learn
-    if not limits.condense_days:
-        return 0
-    zone = load_timezone(runtime.config.notes.timezone)
-    count = 0
-    for day in days_of.group_by_day(_find_turns(runtime, space, now), now, limits.condense_days, zone):
-        if stopping():
-            break
-        between()
-        record = days_of.build_day_record(day, summarize_day(runtime, day), runtime.new_id(), now)
-        cut = memory.RecordChunker(runtime.config.chunks).with_vectors(runtime.store, runtime.embedding, record)
-        kept = runtime.store.write(partial(_replace_turns, day=day, record=record, cut=cut, now=now))
-        runtime.request_embedding(cut.build_drafts(record) if kept else ())
-        count += kept
-    return count
-
-
-def _find_turns(runtime: Runtime, space: Partition, now: datetime) -> list[Record]:
-    found = runtime.store.read(lambda tx: Records(tx).find_current(space, now))
-    return [record for record in found if record.origin is Origin.TURN]
-
-
-def summarize_day(runtime: Runtime, day: Day) -> str:
-    """As a model tells it; the turns it says nothing about, and all of them without a model, by rules."""
-    most, count = runtime.config.learn.condense_tokens, runtime.count
-    texts = [days_of.format_turn(turn) for turn in day.turns]
-    sentences = _ask_llm(runtime, texts)
-    if not sentences:
-        return days_of.digest_day(day, most, count)
-    covered = {source for sentence in sentences for source in sentence.sources}
-    lines = [(min(sentence.sources), DigestLine(sentence.text)) for sentence in sentences]
-    lines += [(at, DigestLine(text, of="turns")) for at, text in enumerate(texts) if at not in covered]
-    return fit_lines([line for _, line in sorted(lines, key=lambda item: item[0])], most, count)
-
-
-def _ask_llm(runtime: Runtime, texts: Sequence[str]) -> list[llm_digest.DigestSentence]:
-    if runtime.llm is None:
-        return []
-    most, timeout = runtime.config.learn.condense_tokens, runtime.config.llm.timeout_s
-    try:
-        return llm_digest.digest_texts(runtime.llm, "day", texts, most, timeout)
-    except ProviderError as error:
-        log.warning("%s told no day; a digest stands in for it: %s", runtime.llm.name, error)
-    except Exception:  # why: a model that somebody handed over may raise anything, and a digest needs none
-        log.warning("%s told no day; a digest stands in for it", runtime.llm.name, exc_info=True)
-    return []
 
 
 def _replace_turns(tx: Tx, day: Day, record: Record, cut: memory.RecordChunker, now: datetime) -> bool:

@@ -1,4 +1,4 @@
-"""How a record loses strength with time, and what that means for it. Pure; somebody else acts.
+"""How a record loses strength with time: it is archived, and deleted later. An archived one can be revived.
 
 A record that nobody uses, says again or changes has half its strength after its *life*, and fades then:
 
@@ -14,18 +14,37 @@ a copy of it. What is no longer true is history: it does not fade, and has a rul
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from enum import Enum, auto
 from math import log2
+from typing import NamedTuple
 
+from limpet.config import ChunkSettings, LearningSettings
+from limpet.errors import RecordNotFound
+from limpet.knowledge import remember as memory
+from limpet.knowledge.remember import DAY, enqueue_maintenance
+from limpet.knowledge.repository import Records
 from limpet.model.naming import is_internal
 from limpet.model.record import Origin, Record
+from limpet.model.scope import Partition, Scope
+from limpet.model.times import Clock
+from limpet.notes.user_notes import UserNotes
+from limpet.search.chunk_repository import Chunks
+from limpet.search.embed import ChunkEmbedder
+from limpet.store.claim import JobLease
+from limpet.store.store import Store
+from limpet.store.tx import Tx
+
+log = logging.getLogger("limpet.knowledge")
 
 FADE_THRESHOLD = 0.5  # below this strength a record is archived
 _SHORTEST = 0.5  # of fade_days: nothing fades before
-_DAY = timedelta(days=1)
+_PAGE = 100  # written at a time: others wait that long
+_EVER = datetime(9999, 12, 31, tzinfo=UTC)
 
 
 class DecayOutcome(Enum):
@@ -56,7 +75,7 @@ def last_activity(record: Record) -> datetime | None:
 
 def half_life(record: Record, fade_days: float) -> timedelta:
     worth = (record.confidence + record.salience) / 2
-    return fade_days * (0.5 + worth) * (1 + log2(max(1, record.said + record.uses))) * _DAY
+    return fade_days * (0.5 + worth) * (1 + log2(max(1, record.said + record.uses))) * DAY
 
 
 def strength(record: Record, now: datetime, fade_days: float) -> float:
@@ -70,7 +89,7 @@ def strength(record: Record, now: datetime, fade_days: float) -> float:
 def min_fade_age(rules: DecayRules) -> timedelta:
     """Whatever was touched since is not worth a look."""
     spans = [days for days in (rules.fade * _SHORTEST, rules.delete_past) if days > 0]
-    return min(spans) * _DAY if spans else timedelta.max
+    return min(spans) * DAY if spans else timedelta.max
 
 
 def decide_outcome(record: Record, now: datetime, rules: DecayRules, inputs: Iterable[Record] = ()) -> DecayOutcome:
@@ -100,4 +119,137 @@ def _end_time(record: Record, now: datetime) -> datetime | None:
 
 
 def _is_overdue(since: datetime, days: int, now: datetime) -> bool:
-    return days > 0 and now - since >= days * _DAY
+    return days > 0 and now - since >= days * DAY
+
+
+class DecayCounts(NamedTuple):
+    archived: int = 0
+    deleted: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Fader:
+    """Archives records that were not used for long, deletes them later, and revives them."""
+
+    store: Store
+    settings: LearningSettings
+    chunks: ChunkSettings
+    embedder: ChunkEmbedder
+    notes: UserNotes
+    clock: Clock
+
+    def run_job(self, claim: JobLease) -> datetime | None:
+        """Daily, as long as a space has anything that may fade."""
+        if not self.settings.decay:
+            return None
+        space, now = claim.job.space, claim.now()
+        done = self.fade(space, now, claim.renew)
+        if done != DecayCounts():
+            log.info("%s %s: %d records archived, %d deleted", space.level, space.owner, *done)
+        return now + DAY if self._has_more(space) else None
+
+    def fade(self, space: Partition, now: datetime, between: Callable[[], None] = lambda: None) -> DecayCounts:
+        """Archive what has faded, and delete what was archived long ago."""
+        rules = self.build_rules()
+        archived = deleted = 0
+        for page in self._iter_pages(space, now, rules):
+            between()
+            done, gone = self._apply_page(page, now, rules)
+            archived, deleted = archived + done.archived, deleted + done.deleted
+            self._drop_lines(space, gone)
+        return DecayCounts(archived, deleted)
+
+    def build_rules(self) -> DecayRules:
+        limits = self.settings
+        return DecayRules(limits.fade_days, limits.delete_archived_days, limits.delete_past_days)
+
+    def _iter_pages(self, space: Partition, now: datetime, rules: DecayRules) -> Iterator[list[Record]]:
+        """Archived ones first: what is archived now is not deleted in the same run."""
+        if rules.delete_archived:
+            limit = now - timedelta(days=rules.delete_archived)
+            # One that stays although its time has come would come again and again: each page must get shorter.
+            while page := self.store.read(lambda tx: Records(tx).find_archived_before(space, limit, _PAGE)):
+                yield page
+                left = self.store.read(lambda tx: Records(tx).find_archived_before(space, limit, _PAGE))
+                if {record.id for record in left} & {record.id for record in page}:
+                    break
+        span = min_fade_age(rules)
+        if span == timedelta.max:
+            return
+        after: tuple[datetime, str] | None = None
+        while page := self._read_page(space, now - span, after):
+            yield page
+            last = page[-1]
+            assert last.updated_at is not None
+            after = last.updated_at, last.id
+
+    def _read_page(self, space: Partition, moment: datetime, after: tuple[datetime, str] | None) -> list[Record]:
+        return self.store.read(lambda tx: Records(tx).find_unused_since(space, moment, _PAGE, after))
+
+    def _apply_page(
+        self, page: Sequence[Record], now: datetime, rules: DecayRules
+    ) -> tuple[DecayCounts, list[tuple[str | None, str]]]:
+        """What was done, and whose records are gone. Most pages hold nothing that is due, and write nothing."""
+        due = [record.id for record in page if decide_outcome(record, now, rules) is not DecayOutcome.STAYS]
+        if not due:
+            return DecayCounts(), []
+        anywhere, cut = Scope(page[0].home.scope.tenant), memory.RecordChunker(self.chunks)
+
+        def write(tx: Tx) -> tuple[DecayCounts, list[tuple[str | None, str]]]:
+            Chunks(tx).lock(page[0].home.space)
+            archived, gone = 0, []
+            for id in due:
+                record = Records(tx).lock(anywhere, id)
+                if record is None:
+                    continue
+                inputs = [found for each in record.inputs if (found := Records(tx).get(anywhere, each)) is not None]
+                outcome = decide_outcome(record, now, rules, inputs)  # it may have been used meanwhile
+                if outcome is DecayOutcome.ARCHIVED:
+                    memory.rewrite(tx, record, replace(record, archived_at=now), cut, now)
+                    archived += 1
+                elif outcome is DecayOutcome.DELETED:
+                    Records(tx).delete(anywhere, id)
+                    gone.append((record.user, id))
+            return DecayCounts(archived, len(gone)), gone
+
+        return self.store.write(write)
+
+    def _drop_lines(self, space: Partition, gone: Sequence[tuple[str | None, str]]) -> None:
+        by_user: dict[str, list[str]] = defaultdict(list)
+        for user, id in gone:
+            if user is not None:
+                by_user[user].append(id)
+        for user, ids in sorted(by_user.items()):
+            self.notes.delete_item_lines(space.tenant, user, ids)
+
+    def _has_more(self, space: Partition) -> bool:
+        """Whatever the records' times are: one that was learned by a clock that is ahead may fade, too."""
+
+        def read(tx: Tx) -> bool:
+            return bool(
+                Records(tx).find_unused_since(space, _EVER, 1) or Records(tx).find_archived_before(space, _EVER, 1)
+            )
+
+        return self.store.read(read)
+
+    def revive(self, scope: Scope, record_id: str, cut: memory.RecordChunker) -> Record:
+        """Bring an archived record back. It begins its time anew."""
+        now = self.clock()
+        found = self.store.read(lambda tx: Records(tx).get(scope, record_id))
+        if found is not None and found.archived_at is not None:
+            cut = cut.with_vectors(self.embedder, replace(found, archived_at=None))
+
+        def write(tx: Tx) -> Record:
+            if found is not None:
+                Chunks(tx).lock(found.home.space)
+            record = Records(tx).lock(scope, record_id)
+            if record is None:
+                raise RecordNotFound(f"no record {record_id} here")
+            if record.archived_at is None:
+                return record
+            enqueue_maintenance(tx, record.home.space, self.settings, now)
+            return memory.rewrite(tx, record, replace(record, archived_at=None), cut, now)
+
+        revived = self.store.write(write)
+        self.embedder.request_missing(cut.build_drafts(revived))
+        return revived

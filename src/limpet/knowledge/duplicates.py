@@ -1,4 +1,4 @@
-"""Records that say the same, found and brought together. Pure; somebody else acts.
+"""Records that say the same, found and brought together.
 
 Only records of one owner, layer, type and polarity are compared, and of those that name a subject and an attribute only
 such as are about the same thing. The newest words stay, unless somebody stated theirs outright: those stay always, as
@@ -7,21 +7,36 @@ they are. The other record is superseded by the one that stays, and can be read 
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import NamedTuple
 
+from limpet.errors import ProviderError
 from limpet.knowledge.decay import is_protected
 from limpet.knowledge.reconcile import DUPLICATE_COSINE
+from limpet.knowledge.remember import full_text
 from limpet.knowledge.similarity import TextSignature, compute_signature, is_near_duplicate, is_same_value
+from limpet.model.chunk import SourceKind, Vector
 from limpet.model.record import Origin, Record
+from limpet.model.scope import Partition
+from limpet.search.analysis import strip_names
+from limpet.search.chunk_repository import Chunks
+from limpet.search.embed import ChunkEmbedder
+from limpet.store.tx import Tx
+
+log = logging.getLogger("limpet.knowledge")
 
 Pair = frozenset[str]
 _MOST_COMPARED = 200  # with one record: a word that stands in thousands tells nothing
 _MOST_LABELS = 100
 _SURER = 0.99
+_MOST_EMBEDDED = 256  # records looked at in one run
+_ROUGHLY = 0.03  # what an estimate may be too low
+_FEW = 50
 
 
 class DuplicateMerge(NamedTuple):
@@ -145,3 +160,44 @@ def _merge_records(stays: Record, twins: Sequence[Record]) -> Record:
 
 def _merge_labels(lists: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(label for labels in lists for label in labels))[:_MOST_LABELS]
+
+
+def find_near_pairs(
+    embedder: ChunkEmbedder, space: Partition, records: Sequence[Record], now: datetime
+) -> dict[Pair, float]:
+    """Of each of these with every other of the space; nothing where there are no vectors."""
+    if embedder.model is None or not records:
+        return {}
+    asked = records[:_MOST_EMBEDDED]
+    names = embedder.store.read(lambda tx: Chunks(tx).names(space))
+    try:
+        vectors = embedder.model.embed_texts([strip_names(full_text(record), names) for record in asked])
+    except ProviderError as error:
+        log.warning("duplicates are looked for by words alone: %s", error)
+        return {}
+    found: dict[Pair, float] = {}
+    for record, vector in zip(asked, vectors, strict=True):
+        near = embedder.store.read(partial(_find_near, space=space, vector=vector, now=now))
+        for other, cosine in near.items():
+            if other != record.id:
+                found[frozenset((record.id, other))] = cosine
+    return found
+
+
+def _find_near(tx: Tx, space: Partition, vector: Vector, now: datetime) -> dict[str, float]:
+    """By the id of the record."""
+    import numpy as np
+
+    catalogue, nearness = Chunks(tx).load_catalogue(space), Chunks(tx).score_vectors(space, vector)
+    if catalogue is None or nearness is None:
+        return {}
+    rough = np.nan_to_num(nearness.cosines, nan=-1.0)
+    best = np.argsort(-rough)[:_FEW]
+    ordinals = catalogue.ordinals[best[rough[best] >= DUPLICATE_COSINE - _ROUGHLY]].tolist()
+    cosines = Chunks(tx).compute_cosines(space, vector, ordinals) if ordinals else {}
+    stored = Chunks(tx).read(
+        space, [each for each in ordinals if cosines.get(each, 0.0) >= DUPLICATE_COSINE], None, now
+    )
+    return {
+        chunk.source.id: cosines[ordinal] for ordinal, chunk in stored.items() if chunk.source.kind is SourceKind.RECORD
+    }

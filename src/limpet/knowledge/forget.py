@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from functools import partial
 
-from limpet.api.runtime import Runtime, make_redactor
+from limpet.config import Config
 from limpet.errors import StorageError
 from limpet.knowledge import remember
 from limpet.knowledge.graph.repository import GraphTables
@@ -31,19 +31,20 @@ from limpet.model.record import Forgotten, Origin, Record, RecordQuery
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.sentences import split_sentences
 from limpet.model.session import KvEntry
-from limpet.model.tokens import estimate_tokens
-from limpet.notes import edited, items
-from limpet.notes.daily import day_path, list_days, redact_lines
-from limpet.notes.user_notes import NoteFiles
+from limpet.model.times import Clock
+from limpet.model.tokens import TokenCounter, estimate_tokens
+from limpet.notes import edited
+from limpet.notes.user_notes import UserNotes, day_path, list_days, redact_lines
 from limpet.search import recipes
 from limpet.search.analysis import analyse, extract_terms
 from limpet.search.chunk_repository import Chunks
 from limpet.search.question import Question
 from limpet.search.search import SearchRequest, search
 from limpet.sessions import append
-from limpet.sessions.digest import summarize_by_rules
 from limpet.sessions.repository import Cursors, KeyValueEntries, Messages, Sessions, Summaries
+from limpet.sessions.summary import summarize_by_rules
 from limpet.store.jobs import Jobs
+from limpet.store.store import Store
 from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.forget")
@@ -91,60 +92,191 @@ class ForgetPlan:
     trail: Provenance
 
 
-def plan_forget(runtime: Runtime, tx: Tx, owner: Scope, choose: RecordSelector) -> ForgetPlan:
-    """Those that were meant, their copies, what tells it in the same words, and the turns in which it was said."""
-    trail, tenant = Provenance(), Scope(owner.tenant)
-    found = {record.id: record for record in remember.find_with_copies(tx, owner, choose(tx))}
-    for record in found.values():
-        trail.add(record)
-    _collect_mentions(runtime, tx, list(found.values()), trail)
-    beside = [record for record in _find_siblings(tx, owner.tenant, trail, runtime.clock()) if record.id not in found]
-    for record in remember.find_with_copies(tx, tenant, [each.id for each in beside if _is_verbatim(each)]):
-        found[record.id] = record
-        trail.add(record)
-    for (user, session), said in trail.said.items():
-        turns = Records(tx).find_turns(Partition(owner.tenant, Level.USER, user), session)
-        gone = [turn.id for turn in turns if said.keys() & set(turn.source.sequences)]
-        found |= {record.id: record for record in remember.find_with_copies(tx, tenant, gone)}
-        trail.days[user].update(_find_note_days(runtime, tx, Scope(owner.tenant, user=user, session=session), said))
-    return ForgetPlan(list(found.values()), [record for record in beside if record.id not in found], trail)
+@dataclass(frozen=True, slots=True)
+class Forgetter:
+    """Removes records with every copy of what they say."""
 
+    store: Store
+    config: Config
+    notes: UserNotes
+    mask: Callable[[str], str]
+    count: TokenCounter
+    clock: Clock
 
-def _find_note_days(runtime: Runtime, tx: Tx, scope: Scope, sequences: Iterable[int]) -> Iterator[date]:
-    """Those whose notes may tell of these messages: a turn's line stands where its reply came."""
-    for sequence in sequences:
-        for message in Messages(tx).range(scope, sequence - 1, sequence + 1, None):
-            assert message.created_at is not None
-            day = NoteFiles.local_day(runtime, message.created_at)
-            yield from (day, day + timedelta(days=1))
+    def plan(self, tx: Tx, owner: Scope, choose: RecordSelector) -> ForgetPlan:
+        """Those that were meant, their copies, what tells it in the same words, and the turns in which it was said."""
+        trail, tenant = Provenance(), Scope(owner.tenant)
+        found = {record.id: record for record in remember.find_with_copies(tx, owner, choose(tx))}
+        for record in found.values():
+            trail.add(record)
+        self._collect_mentions(tx, list(found.values()), trail)
+        beside = [record for record in _find_siblings(tx, owner.tenant, trail, self.clock()) if record.id not in found]
+        for record in remember.find_with_copies(tx, tenant, [each.id for each in beside if _is_verbatim(each)]):
+            found[record.id] = record
+            trail.add(record)
+        for (user, session), said in trail.said.items():
+            turns = Records(tx).find_turns(Partition(owner.tenant, Level.USER, user), session)
+            gone = [turn.id for turn in turns if said.keys() & set(turn.source.sequences)]
+            found |= {record.id: record for record in remember.find_with_copies(tx, tenant, gone)}
+            trail.days[user].update(self._find_note_days(tx, Scope(owner.tenant, user=user, session=session), said))
+        return ForgetPlan(list(found.values()), [record for record in beside if record.id not in found], trail)
 
+    def _find_note_days(self, tx: Tx, scope: Scope, sequences: Iterable[int]) -> Iterator[date]:
+        """Those whose notes may tell of these messages: a turn's line stands where its reply came."""
+        for sequence in sequences:
+            for message in Messages(tx).range(scope, sequence - 1, sequence + 1, None):
+                assert message.created_at is not None
+                day = self.notes.local_day(message.created_at)
+                yield from (day, day + timedelta(days=1))
 
-def _collect_mentions(runtime: Runtime, tx: Tx, records: Sequence[Record], trail: Provenance) -> None:
-    """A fact that was said five times is one record, and its words stand in five messages, and in replies."""
-    from limpet.knowledge.mentions import find_mentions  # late: the rules have many patterns
+    def _collect_mentions(self, tx: Tx, records: Sequence[Record], trail: Provenance) -> None:
+        """A fact that was said five times is one record, and its words stand in five messages, and in replies."""
+        from limpet.knowledge.mentions import find_mentions  # late: the rules have many patterns
 
-    learned: dict[Partition, list[Record]] = defaultdict(list)
-    for record in records:
-        if record.user is not None and record.source.sentence is not None:
-            learned[Partition(record.home.scope.tenant, Level.USER, record.user)].append(record)
-    now = runtime.clock()
-    for space, told in learned.items():
-        texts = {text for record in told for text in (record.value, record.source.sentence) if text}
-        places = {
-            (hit.source.session_id, hit.source.first_sequence, hit.source.last_sequence)
-            for text in sorted(texts)
-            for hit in search(
-                tx, space, _build_word_search(runtime, text, _MAX_MENTIONS, ChunkQuery(kinds=(SourceKind.MESSAGE,)))
-            )
-        }
-        for session, first, last in places:
-            if session is None or first is None:
-                continue
-            scope = Scope(space.tenant, user=space.owner, session=session)
-            for message in Messages(tx).range(scope, first - 1, (last or first) + 1, None):
-                trail.add_words(
-                    space.owner, session, message.sequence, find_mentions(message, told, message.created_at or now)
+        learned: dict[Partition, list[Record]] = defaultdict(list)
+        for record in records:
+            if record.user is not None and record.source.sentence is not None:
+                learned[Partition(record.home.scope.tenant, Level.USER, record.user)].append(record)
+        now = self.clock()
+        for space, told in learned.items():
+            texts = {text for record in told for text in (record.value, record.source.sentence) if text}
+            places = {
+                (hit.source.session_id, hit.source.first_sequence, hit.source.last_sequence)
+                for text in sorted(texts)
+                for hit in search(
+                    tx, space, self._build_word_search(text, _MAX_MENTIONS, ChunkQuery(kinds=(SourceKind.MESSAGE,)))
                 )
+            }
+            for session, first, last in places:
+                if session is None or first is None:
+                    continue
+                scope = Scope(space.tenant, user=space.owner, session=session)
+                for message in Messages(tx).range(scope, first - 1, (last or first) + 1, None):
+                    trail.add_words(
+                        space.owner, session, message.sequence, find_mentions(message, told, message.created_at or now)
+                    )
+
+    def forget(
+        self, tenant: str, owner: Scope, choose: RecordSelector, cut: RecordChunker, query: str | None = None
+    ) -> Forgotten:
+        """``query``: the words by which the records were chosen; where they still stand is looked for too."""
+
+        def remove(tx: Tx) -> tuple[Forgotten, ForgetPlan]:
+            going = self.plan(tx, owner, choose)
+            gone = remember.delete_records(tx, going.records, cut, self.clock())
+            counts = Counter(gone.counts)
+            for record in going.beside:
+                counts["versions"] += self._redact_source(tx, record, cut)
+            counts["messages"] += sum(
+                _SessionRedactor(self, tx, Scope(tenant, user=user, session=session)).redact_messages(said)
+                for (user, session), said in sorted(going.trail.said.items())
+            )
+            return Forgotten(_drop_zeros(counts, gone.counts), gone.ids), going
+
+        left: list[str] = []
+        lines = self._redact_files(tenant, self.store.read(lambda tx: self.plan(tx, owner, choose)), left)
+        gone, going = self.store.write(remove)
+        counts = Counter(gone.counts)
+        counts["note lines"] += lines + self._redact_files(tenant, going, left)
+        left += self._find_remaining(going, owner, query)
+        return Forgotten(_drop_zeros(counts, gone.counts), gone.ids, tuple(dict.fromkeys(left))[:_MAX_PLACES])
+
+    def _redact_files(self, tenant: str, going: ForgetPlan, left: list[str]) -> int:
+        """How many lines of notes told it; lines of items are the records' own, and go with them."""
+        ids, trail, cleaned = [record.id for record in going.records], going.trail, 0
+        for user in sorted({record.user for record in going.records if record.user is not None}):
+            with _report_unreadable(left, f"lines of items of {user}"):
+                self.notes.delete_item_lines(tenant, user, ids)
+            space = Partition(tenant, Level.USER, user)
+            cleaned += self._redact_notes(space, trail.days[user], trail.sentences(user), left)
+        return cleaned
+
+    def _redact_source(self, tx: Tx, record: Record, cut: RecordChunker) -> int:
+        """A record that stays, without the words it shares with one that goes; how many versions of it told them."""
+        now, scope = self.clock(), Scope(record.home.scope.tenant)
+        remember.rewrite(tx, record, replace(record, source=replace(record.source, sentence=None)), cut, now)
+        GraphTables(tx).drop_record(record.home.space, record.id)
+        if self.config.graph.enabled:
+            Jobs(tx).enqueue(record.home.space, GRAPH_RECORD, record.id, now)
+        return Purges(tx).drop_versions(scope, record.id)
+
+    def _redact_notes(self, space: Partition, days: Iterable[date], gone: Iterable[str], left: list[str]) -> int:
+        """The lines of daily notes that told it. Another's edit of the file at that moment is kept."""
+        if self.notes.folder is None:
+            return 0
+        notes, cleaned, said = self.notes.open(space), 0, sorted(gone, key=len, reverse=True)
+        for day in sorted(days):
+            path = day_path(notes.folder, day)
+            if not path.exists():
+                continue
+            with _report_unreadable(left, f"the notes of {day}"), edited.lock_notes_file(notes.root, path):
+                before = edited.read_file(notes.root, path, self.config.notes.max_day_bytes)
+                after, lines = redact_lines(edited.decode_text(path, before), said, FORGOTTEN_MARK)
+                if lines:
+                    edited.rewrite(path, partial(_encode_text, after))
+                    cleaned += lines
+        return cleaned
+
+    def _find_remaining(self, going: ForgetPlan, owner: Scope, query: str | None) -> list[str]:
+        """Where a search still finds what these records said: stated outright, said elsewhere, or written."""
+        looked: list[tuple[Partition, str, Callable[[str], bool]]] = [
+            (record.home.space, text, partial(_contains_text, _fold_text(text)))
+            for record in going.records
+            for text in {record.content, record.source.sentence or record.content}
+        ]
+        if query is not None:
+            places = {record.home.space for record in going.records}
+            if owner.user is not None:
+                places.add(Partition(owner.tenant, Level.USER, owner.user))
+            looked += [
+                (space, query, partial(_has_all_terms, set(extract_terms(query)))) for space in sorted(places, key=str)
+            ]
+        found: list[str] = []
+        for space, text, tells in looked:
+            found += [
+                _describe_source(hit.source)
+                for hit in self._find_hits(space, text[:2000])
+                if tells(_fold_text(hit.text))
+            ]
+        spaces = {space for space, _, _ in looked}
+        telling = [*(tells for _, _, tells in looked), *_iter_value_matchers(going.records)]
+        written = [*self._iter_memory_files(spaces, found), *self._iter_kv_entries(owner.tenant, going.trail)]
+        if query is not None:
+            written += self._iter_daily_notes(spaces, found)
+        for place, text in written:
+            if any(tells(_fold_text(line)) for line in text.splitlines() for tells in telling):
+                found.append(place)
+        return found
+
+    def _iter_memory_files(self, spaces: Iterable[Partition], left: list[str]) -> Iterator[tuple[str, str]]:
+        for space in spaces:
+            if space.level is Level.USER and self.notes.folder is not None:
+                with _report_unreadable(left, "MEMORY.md"):
+                    yield "MEMORY.md", self.notes.open(space).long_term().read()
+
+    def _iter_daily_notes(self, spaces: Iterable[Partition], left: list[str]) -> Iterator[tuple[str, str]]:
+        for space in spaces:
+            if space.level is Level.USER and self.notes.folder is not None:
+                notes = self.notes.open(space)
+                for day in list_days(notes.folder):
+                    with _report_unreadable(left, f"the notes of {day}"):
+                        yield f"the notes of {day}", notes.read_notes(day)
+
+    def _iter_kv_entries(self, tenant: str, trail: Provenance) -> Iterator[tuple[str, str]]:
+        for user, session in trail.said:
+            for entry in self._read_kv(Scope(tenant, user=user, session=session)):
+                yield f"{entry.key} of session {session}", str(entry.value)
+
+    def _find_hits(self, space: Partition, text: str) -> list[Hit]:
+        wanted = self._build_word_search(text, _MAX_HITS, ChunkQuery())
+        return self.store.read(lambda tx: search(tx, space, wanted))
+
+    def _read_kv(self, scope: Scope) -> list[KvEntry]:
+        return self.store.read(lambda tx: KeyValueEntries(tx).items(scope, self.config.session.kv_cap))
+
+    def _build_word_search(self, text: str, k: int, query: ChunkQuery) -> SearchRequest:
+        now = self.clock()
+        return SearchRequest(Question.parse(text, now), query, recipes.WORDS, k, self.config.search, now)
 
 
 def _find_siblings(tx: Tx, tenant: str, trail: Provenance, now: datetime) -> list[Record]:
@@ -161,43 +293,6 @@ def _is_verbatim(record: Record) -> bool:
     return not kept and (record.source.sentence or "") in remember.full_text(record)
 
 
-def forget(
-    runtime: Runtime, tenant: str, owner: Scope, choose: RecordSelector, cut: RecordChunker, query: str | None = None
-) -> Forgotten:
-    """``query``: the words by which the records were chosen; where they still stand is looked for too."""
-
-    def remove(tx: Tx) -> tuple[Forgotten, ForgetPlan]:
-        going = plan_forget(runtime, tx, owner, choose)
-        gone = remember.delete_records(tx, going.records, cut, runtime.clock())
-        counts = Counter(gone.counts)
-        for record in going.beside:
-            counts["versions"] += _redact_source(runtime, tx, record, cut)
-        counts["messages"] += sum(
-            _SessionRedactor(runtime, tx, Scope(tenant, user=user, session=session)).redact_messages(said)
-            for (user, session), said in sorted(going.trail.said.items())
-        )
-        return Forgotten(_drop_zeros(counts, gone.counts), gone.ids), going
-
-    left: list[str] = []
-    lines = _redact_files(runtime, tenant, runtime.store.read(lambda tx: plan_forget(runtime, tx, owner, choose)), left)
-    gone, going = runtime.store.write(remove)
-    counts = Counter(gone.counts)
-    counts["note lines"] += lines + _redact_files(runtime, tenant, going, left)
-    left += _find_remaining(runtime, going, owner, query)
-    return Forgotten(_drop_zeros(counts, gone.counts), gone.ids, tuple(dict.fromkeys(left))[:_MAX_PLACES])
-
-
-def _redact_files(runtime: Runtime, tenant: str, going: ForgetPlan, left: list[str]) -> int:
-    """How many lines of notes told it; lines of items are the records' own, and go with them."""
-    ids, trail, cleaned = [record.id for record in going.records], going.trail, 0
-    for user in sorted({record.user for record in going.records if record.user is not None}):
-        with _report_unreadable(left, f"lines of items of {user}"):
-            items.delete_lines(runtime, tenant, user, ids)
-        space = Partition(tenant, Level.USER, user)
-        cleaned += _redact_notes(runtime, space, trail.days[user], trail.sentences(user), left)
-    return cleaned
-
-
 @contextmanager
 def _report_unreadable(left: list[str], place: str) -> Iterator[None]:
     """The records are gone by then: a file that nobody can look into is named, and no reason to say it failed."""
@@ -212,21 +307,11 @@ def _drop_zeros(counts: Counter[str], always: Iterable[str]) -> dict[str, int]:
     return {kind: number for kind, number in counts.items() if number or kind in always}
 
 
-def _redact_source(runtime: Runtime, tx: Tx, record: Record, cut: RecordChunker) -> int:
-    """A record that stays, without the words it shares with one that goes; how many versions of it told them."""
-    now, scope = runtime.clock(), Scope(record.home.scope.tenant)
-    remember.rewrite(tx, record, replace(record, source=replace(record.source, sentence=None)), cut, now)
-    GraphTables(tx).drop_record(record.home.space, record.id)
-    if runtime.config.graph.enabled:
-        Jobs(tx).enqueue(record.home.space, GRAPH_RECORD, record.id, now)
-    return Purges(tx).drop_versions(scope, record.id)
-
-
 @dataclass(frozen=True, slots=True)
 class _SessionRedactor:
     """One session, without some sentences."""
 
-    runtime: Runtime
+    forgetter: Forgetter
     tx: Tx
     scope: Scope
 
@@ -235,7 +320,7 @@ class _SessionRedactor:
         if Sessions(self.tx).get(self.scope) is None:
             return 0
         Sessions(self.tx).lock(self.scope)
-        mask = make_redactor(self.runtime.config)
+        mask = self.forgetter.mask
         changed = 0
         for sequence, gone in sorted(said.items()):
             for message in Messages(self.tx).range(self.scope, sequence - 1, sequence + 1, None):
@@ -249,22 +334,22 @@ class _SessionRedactor:
 
     def _rebuild(self) -> None:
         """What was made of the messages is made again: chunks, the graph, and the summary."""
-        tx, scope, runtime = self.tx, self.scope, self.runtime
+        tx, scope, config, now = self.tx, self.scope, self.forgetter.config, self.forgetter.clock()
         history = Messages(tx).range(scope, None, None, None)
         Chunks(tx).drop_session(scope)
-        for entry in append.prepare(history, runtime.config.chunks, runtime.clock()):
+        for entry in append.prepare(history, config.chunks, now):
             append.index(tx, scope, entry.message, entry.chunks)
         GraphTables(tx).drop_session(scope)
         Cursors(tx).set(scope, GRAPH, 0)
         assert scope.session is not None
-        if runtime.config.graph.enabled:
-            Jobs(tx).enqueue(append.partition_of(scope), GRAPH, scope.session, runtime.clock())
+        if config.graph.enabled:
+            Jobs(tx).enqueue(append.partition_of(scope), GRAPH, scope.session, now)
         summary = Summaries(tx).get(scope)
         if summary is not None:
             told = [message for message in history if message.sequence <= summary.upper_sequence]
-            text = summarize_by_rules("", told, runtime.config.compact.summary_tokens, runtime.count)
+            text = summarize_by_rules("", told, config.compact.summary_tokens, self.forgetter.count)
             _, last_epoch = Summaries(tx).get_watermarks(scope)
-            Summaries(tx).put(scope, replace(summary, text=text, epoch=last_epoch + 1, updated_at=runtime.clock()))
+            Summaries(tx).put(scope, replace(summary, text=text, epoch=last_epoch + 1, updated_at=now))
 
 
 def redact_message(message: Message, gone: set[str], mask: Callable[[str], str]) -> Message:
@@ -294,60 +379,8 @@ def redact_message(message: Message, gone: set[str], mask: Callable[[str], str])
     return replace(changed, tokens=estimate_tokens(changed.searchable))
 
 
-def _redact_notes(
-    runtime: Runtime, space: Partition, days: Iterable[date], gone: Iterable[str], left: list[str]
-) -> int:
-    """The lines of daily notes that told it. Another's edit of the file at that moment is kept."""
-    if runtime.folder is None:
-        return 0
-    notes, cleaned, said = NoteFiles.of(runtime, space), 0, sorted(gone, key=len, reverse=True)
-    for day in sorted(days):
-        path = day_path(notes.folder, day)
-        if not path.exists():
-            continue
-        with _report_unreadable(left, f"the notes of {day}"), edited.lock_notes_file(notes.root, path):
-            before = edited.read_file(notes.root, path, runtime.config.notes.max_day_bytes)
-            after, lines = redact_lines(edited.decode_text(path, before), said, FORGOTTEN_MARK)
-            if lines:
-                edited.rewrite(path, partial(_encode_text, after))
-                cleaned += lines
-    return cleaned
-
-
 def _encode_text(text: str, _there: bytes) -> bytes:
     return text.encode()
-
-
-def _find_remaining(runtime: Runtime, going: ForgetPlan, owner: Scope, query: str | None) -> list[str]:
-    """Where a search still finds what these records said: what somebody stated outright, said elsewhere, or wrote."""
-    looked: list[tuple[Partition, str, Callable[[str], bool]]] = [
-        (record.home.space, text, partial(_contains_text, _fold_text(text)))
-        for record in going.records
-        for text in {record.content, record.source.sentence or record.content}
-    ]
-    if query is not None:
-        places = {record.home.space for record in going.records}
-        if owner.user is not None:
-            places.add(Partition(owner.tenant, Level.USER, owner.user))
-        looked += [
-            (space, query, partial(_has_all_terms, set(extract_terms(query)))) for space in sorted(places, key=str)
-        ]
-    found: list[str] = []
-    for space, text, tells in looked:
-        found += [
-            _describe_source(hit.source)
-            for hit in _find_hits(runtime, space, text[:2000])
-            if tells(_fold_text(hit.text))
-        ]
-    spaces = {space for space, _, _ in looked}
-    telling = [*(tells for _, _, tells in looked), *_iter_value_matchers(going.records)]
-    written = [*_iter_memory_files(runtime, spaces, found), *_iter_kv_entries(runtime, owner.tenant, going.trail)]
-    if query is not None:
-        written += _iter_daily_notes(runtime, spaces, found)
-    for place, text in written:
-        if any(tells(_fold_text(line)) for line in text.splitlines() for tells in telling):
-            found.append(place)
-    return found
 
 
 def _iter_value_matchers(records: Iterable[Record]) -> Iterator[Callable[[str], bool]]:
@@ -360,48 +393,12 @@ def _iter_value_matchers(records: Iterable[Record]) -> Iterator[Callable[[str], 
 # What search does not find: a user's MEMORY.md and daily notes, and what an agent keeps with the sessions.
 
 
-def _iter_memory_files(runtime: Runtime, spaces: Iterable[Partition], left: list[str]) -> Iterator[tuple[str, str]]:
-    for space in spaces:
-        if space.level is Level.USER and runtime.folder is not None:
-            with _report_unreadable(left, "MEMORY.md"):
-                yield "MEMORY.md", NoteFiles.of(runtime, space).long_term().read()
-
-
-def _iter_daily_notes(runtime: Runtime, spaces: Iterable[Partition], left: list[str]) -> Iterator[tuple[str, str]]:
-    for space in spaces:
-        if space.level is Level.USER and runtime.folder is not None:
-            notes = NoteFiles.of(runtime, space)
-            for day in list_days(notes.folder):
-                with _report_unreadable(left, f"the notes of {day}"):
-                    yield f"the notes of {day}", notes.read_notes(day)
-
-
-def _iter_kv_entries(runtime: Runtime, tenant: str, trail: Provenance) -> Iterator[tuple[str, str]]:
-    for user, session in trail.said:
-        for entry in _read_kv(runtime, Scope(tenant, user=user, session=session)):
-            yield f"{entry.key} of session {session}", str(entry.value)
-
-
-def _find_hits(runtime: Runtime, space: Partition, text: str) -> list[Hit]:
-    wanted = _build_word_search(runtime, text, _MAX_HITS, ChunkQuery())
-    return runtime.store.read(lambda tx: search(tx, space, wanted))
-
-
-def _read_kv(runtime: Runtime, scope: Scope) -> list[KvEntry]:
-    return runtime.store.read(lambda tx: KeyValueEntries(tx).items(scope, runtime.config.session.kv_cap))
-
-
 def _has_all_terms(words: set[int], text: str) -> bool:
     return words <= analyse(text).counts.keys()
 
 
 def _contains_text(words: str, text: str) -> bool:
     return words in text
-
-
-def _build_word_search(runtime: Runtime, text: str, k: int, query: ChunkQuery) -> SearchRequest:
-    now = runtime.clock()
-    return SearchRequest(Question.parse(text, now), query, recipes.WORDS, k, runtime.config.search, now)
 
 
 def _describe_source(source: Source) -> str:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from typing import Any, NamedTuple
 
 from limpet.errors import InvalidInput
-from limpet.knowledge.grounding import is_grounded
+from limpet.knowledge.similarity import compute_signature
 from limpet.model.text import check_text
 from limpet.providers.llm import Llm, LlmRequest, build_prompt
 
 _MOST_SENTENCES = 60
+_ENOUGH = 0.6  # of a sentence's words stand in its sources; the rest may be the writer's
 _MAX_TEXT = 1000  # characters of a text that the model is shown
 SCHEMA: Mapping[str, Any] = {
     "type": "object",
@@ -80,3 +81,13 @@ def _is_text(text: str) -> bool:
     except InvalidInput:
         return False
     return True
+
+
+def is_grounded(sentence: str, sources: Iterable[str]) -> bool:
+    """No number that is nowhere in the sources, no denial of what nobody denied, and mostly their words."""
+    said, told = compute_signature(sentence), [compute_signature(source) for source in sources]
+    stems = frozenset().union(*(source.stems for source in told)) if told else frozenset()
+    numbers = frozenset().union(*(source.numbers for source in told)) if told else frozenset()
+    if not said.numbers <= numbers or (said.negated and not any(source.negated for source in told)):
+        return False
+    return bool(said.stems or said.numbers) and len(said.stems & stems) >= _ENOUGH * len(said.stems)

@@ -10,12 +10,11 @@ from importlib import resources
 from typing import Any, NamedTuple
 
 from limpet.errors import ProviderError
-from limpet.knowledge.candidate import Candidate, TurnMessage
-from limpet.knowledge.echo import Echoes
+from limpet.knowledge.candidate import Candidate, Echoes, TurnMessage
 from limpet.knowledge.english.extract import extract
 from limpet.knowledge.english.opt_out import is_forget_request, is_opt_out
-from limpet.knowledge.references import find_references
 from limpet.knowledge.similarity import fold_text, is_same_value
+from limpet.knowledge.turn_event import find_references
 from limpet.model.message import Role
 from limpet.model.record import Layer, RecordType
 from limpet.model.sentences import split_sentences

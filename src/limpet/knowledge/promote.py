@@ -1,100 +1,213 @@
-"""What an episode taught becomes lasting knowledge: by hand, or because it is sure enough."""
+"""What an episode taught becomes a lasting record: by hand, or because it is sure enough."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Literal
 
-from limpet.api.runtime import Runtime
+from limpet.config import ChunkSettings, LearningSettings
 from limpet.errors import RecordNotFound, SessionNotFound, WrongState
-from limpet.knowledge import promotion_rules as rules
 from limpet.knowledge import remember as memory
-from limpet.knowledge.maintenance import enqueue_maintenance
-from limpet.knowledge.promotion_rules import PromotionScope
+from limpet.knowledge.remember import enqueue_maintenance
 from limpet.knowledge.repository import Records
-from limpet.model.record import Layer, Origin, Record
-from limpet.model.scope import Owner, Partition, Scope
+from limpet.model.ids import IdFactory
+from limpet.model.record import Layer, Origin, Record, RecordType
+from limpet.model.scope import Level, Owner, Partition, Scope
+from limpet.model.times import Clock
 from limpet.search.chunk_repository import Chunks
+from limpet.search.embed import ChunkEmbedder
 from limpet.sessions.repository import Sessions
+from limpet.store.store import Store
 from limpet.store.tx import Tx
 
+PromotionScope = Literal["user", "global"]
 
-def promote(runtime: Runtime, scope: Scope, record_id: str, wider: PromotionScope | None) -> Record:
-    """By hand, however sure the record is. A second time gives the record of the first."""
-    now, new = runtime.clock(), runtime.new_id()
-    found = runtime.store.read(lambda tx: Records(tx).get(scope, record_id))
-    if found is None:
-        raise RecordNotFound(f"no record {record_id} here; nothing was promoted")
-    home = rules.choose_owner(found, wider)
-    cut = _build_chunker(runtime, rules.build_promotion(found, home, new, now))
+LAYERS = dict.fromkeys(
+    (RecordType.CONSTRAINT, RecordType.PREFERENCE, RecordType.FACT, RecordType.DECISION), Layer.SEMANTIC
+) | dict.fromkeys((RecordType.FAILURE, RecordType.FIX, RecordType.COMMAND_RESULT), Layer.PROCEDURAL)
+_DERIVED_ORIGINS = (Origin.TURN, Origin.CONDENSED, Origin.PROMOTED)  # what happened, or was made of others
 
-    def write(tx: Tx) -> Record:
-        Chunks(tx).lock(home.space)
-        record = Records(tx).lock(scope, record_id)
-        if record is None:
+
+def is_due(record: Record, now: datetime, confidence: float) -> bool:
+    """Whether a record is promoted by itself: sure enough, true now, and of a type that holds beyond its episode."""
+    return (
+        record.layer is Layer.EPISODIC
+        and record.confidence >= confidence
+        and record.type in LAYERS
+        and record.origin not in _DERIVED_ORIGINS
+        and record.archived_at is None
+        and record.superseded_by is None
+        and record.is_valid_at(now)
+    )
+
+
+def is_outdated(record: Record, about: Iterable[Record]) -> bool:
+    """Whether something newer is known about the same attribute: an old episode must not bring the old value back."""
+    if record.attribute is None or record.valid_from is None:
+        return False
+    return any(
+        other.id != record.id
+        and other.home == record.home
+        and other.layer is not Layer.EPISODIC
+        and (other.value, other.polarity) != (record.value, record.polarity)
+        and other.valid_from is not None
+        and other.valid_from > record.valid_from
+        for other in about
+    )
+
+
+def choose_owner(record: Record, scope: PromotionScope | None) -> Owner:
+    """The record's own place, unless a wider one is named. Nothing becomes visible to others by itself."""
+    if scope is None or scope == record.level:
+        return record.home
+    if scope == "global":
+        return Owner(Scope(record.home.scope.tenant), Level.GLOBAL)
+    if record.home.level is Level.SESSION:
+        return Owner(Scope(record.home.scope.tenant, user=record.user), Level.USER)
+    raise WrongState(f"scope='user' is for a session's record; record {record.id} belongs to its {record.level}")
+
+
+def build_promotion(record: Record, home: Owner, id: str, now: datetime) -> Record:
+    """The copy, linked to its origin. It keeps the source, and since when it is true."""
+    return replace(
+        record,
+        id=id,
+        home=home,
+        layer=LAYERS.get(record.type, Layer.SEMANTIC),
+        key=None,  # belongs to the origin
+        origin=Origin.PROMOTED,
+        created_at=now,
+        updated_at=now,
+        last_used_at=None,
+        uses=0,
+        superseded_by=None,
+        archived_at=None,
+        version=1,
+        inputs=(record.id,),
+    )
+
+
+def find_equal(copy: Record, others: Iterable[Record], now: datetime) -> Record | None:
+    """A record of the same place and layer that says the same and is true now."""
+    return next(
+        (
+            other
+            for other in others
+            if other.fingerprint == copy.fingerprint
+            and other.home == copy.home
+            and other.layer is copy.layer
+            and other.polarity == copy.polarity
+            and other.superseded_by is None
+            and other.archived_at is None
+            and other.is_valid_at(now)
+        ),
+        None,
+    )
+
+
+def merge_into(target: Record, record: Record) -> Record:
+    """The record that says so already, with what the episode adds. Its own words stay."""
+    return replace(
+        target,
+        tags=_merge_labels(target.tags, record.tags),
+        references=_merge_labels(target.references, record.references),
+        confidence=max(target.confidence, record.confidence),
+        said=target.said + record.said,
+        inputs=tuple(dict.fromkeys((*target.inputs, record.id))),
+    )
+
+
+def _merge_labels(one: tuple[str, ...], other: tuple[str, ...], most: int = 100) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*one, *other)))[:most]
+
+
+@dataclass(frozen=True, slots=True)
+class Promoter:
+    """Copies what episodes taught into lasting records, by hand or when they are sure enough."""
+
+    store: Store
+    settings: LearningSettings
+    chunks: ChunkSettings
+    embedder: ChunkEmbedder
+    clock: Clock
+    new_id: IdFactory
+
+    def promote(self, scope: Scope, record_id: str, wider: PromotionScope | None) -> Record:
+        """By hand, however sure the record is. A second time gives the record of the first."""
+        now, new = self.clock(), self.new_id()
+        found = self.store.read(lambda tx: Records(tx).get(scope, record_id))
+        if found is None:
             raise RecordNotFound(f"no record {record_id} here; nothing was promoted")
-        if (known := _find_promotion(tx, record, home)) is not None:
-            return known
-        _check_promotable(record, home, now)
-        enqueue_maintenance(tx, home.space, runtime.config.learn, now)
-        return _promote(tx, record, home, new, cut, now)
+        home = choose_owner(found, wider)
+        cut = self._build_chunker(build_promotion(found, home, new, now))
 
-    done = runtime.store.write(write)
-    runtime.request_embedding(cut.build_drafts(done))
-    return done
+        def write(tx: Tx) -> Record:
+            Chunks(tx).lock(home.space)
+            record = Records(tx).lock(scope, record_id)
+            if record is None:
+                raise RecordNotFound(f"no record {record_id} here; nothing was promoted")
+            if (known := _find_promotion(tx, record, home)) is not None:
+                return known
+            _check_promotable(record, home, now)
+            enqueue_maintenance(tx, home.space, self.settings, now)
+            return _promote(tx, record, home, new, cut, now)
 
+        done = self.store.write(write)
+        self.embedder.request_missing(cut.build_drafts(done))
+        return done
 
-def promote_due(runtime: Runtime, space: Partition, now: datetime, between: Callable[[], None] = lambda: None) -> int:
-    """Everything in the space that is sure enough, each at its own level. Answers how many there were."""
-    limits = runtime.config.learn
-    if not limits.promote:
-        return 0
-    found = runtime.store.read(lambda tx: Records(tx).find_current(space, now))
-    due = [record for record in found if rules.is_due(record, now, limits.promote_confidence)]
-    count = 0
-    for record in due:
-        between()
-        copy = rules.build_promotion(record, record.home, runtime.new_id(), now)
-        count += _promote_if_due(runtime, record.id, copy, now)
-    return count
+    def promote_due(self, space: Partition, now: datetime, between: Callable[[], None] = lambda: None) -> int:
+        """Everything in the space that is sure enough, each at its own level. Answers how many there were."""
+        limits = self.settings
+        if not limits.promote:
+            return 0
+        found = self.store.read(lambda tx: Records(tx).find_current(space, now))
+        due = [record for record in found if is_due(record, now, limits.promote_confidence)]
+        count = 0
+        for record in due:
+            between()
+            copy = build_promotion(record, record.home, self.new_id(), now)
+            count += self._promote_if_due(record.id, copy, now)
+        return count
 
+    def _promote_if_due(self, id: str, copy: Record, now: datetime) -> bool:
+        cut, sure = self._build_chunker(copy), self.settings.promote_confidence
 
-def _promote_if_due(runtime: Runtime, id: str, copy: Record, now: datetime) -> bool:
-    cut, sure = _build_chunker(runtime, copy), runtime.config.learn.promote_confidence
+        space = copy.home.space
 
-    space = copy.home.space
+        def write(tx: Tx) -> bool:
+            Chunks(tx).lock(space)
+            record = Records(tx).lock(Scope(copy.home.scope.tenant), id)
+            if record is None or not is_due(record, now, sure) or _find_promotion(tx, record, record.home):
+                return False
+            if is_outdated(record, Records(tx).find_by_attribute(space, record.subject or "", record.attribute or "")):
+                return False
+            try:
+                _promote(tx, record, record.home, copy.id, cut, now)
+            except SessionNotFound:
+                return False
+            return True
 
-    def write(tx: Tx) -> bool:
-        Chunks(tx).lock(space)
-        record = Records(tx).lock(Scope(copy.home.scope.tenant), id)
-        if record is None or not rules.is_due(record, now, sure) or _find_promotion(tx, record, record.home):
-            return False
-        if rules.is_outdated(
-            record, Records(tx).find_by_attribute(space, record.subject or "", record.attribute or "")
-        ):
-            return False
-        try:
-            _promote(tx, record, record.home, copy.id, cut, now)
-        except SessionNotFound:
-            return False
-        return True
+        done = self.store.write(write)
+        self.embedder.request_missing(cut.build_drafts(copy) if done else ())
+        return done
 
-    done = runtime.store.write(write)
-    runtime.request_embedding(cut.build_drafts(copy) if done else ())
-    return done
+    def _build_chunker(self, copy: Record) -> memory.RecordChunker:
+        return memory.RecordChunker(self.chunks).with_vectors(self.embedder, copy)
 
 
 def _promote(tx: Tx, record: Record, home: Owner, id: str, cut: memory.RecordChunker, now: datetime) -> Record:
     """The copy, or the record that says so already. A learned origin has done its work and is archived."""
     if home.scope.session is not None:
         Sessions(tx).lock(home.scope)
-    copy = rules.build_promotion(record, home, id, now)
-    equal = rules.find_equal(copy, Records(tx).find_by_fingerprint(home.space, copy.fingerprint), now)
+    copy = build_promotion(record, home, id, now)
+    equal = find_equal(copy, Records(tx).find_by_fingerprint(home.space, copy.fingerprint), now)
     if equal is None:
         done = memory.insert(tx, copy, cut)
     else:
-        done = memory.rewrite(tx, equal, rules.merge_into(equal, record), cut, now)
+        done = memory.rewrite(tx, equal, merge_into(equal, record), cut, now)
     if home == record.home and record.origin is Origin.EXTRACTED and not record.pinned and record.archived_at is None:
         memory.rewrite(tx, record, replace(record, archived_at=now), cut, now)
     return done
@@ -112,7 +225,3 @@ def _check_promotable(record: Record, home: Owner, now: datetime) -> None:
         raise WrongState(f"record {record.id} is {record.layer} already; name a scope to let more people see it")
     if record.superseded_by is not None or not record.is_valid_at(now):
         raise WrongState(f"record {record.id} is not true now; promote the one that took its place")
-
-
-def _build_chunker(runtime: Runtime, copy: Record) -> memory.RecordChunker:
-    return memory.RecordChunker(runtime.config.chunks).with_vectors(runtime.store, runtime.embedding, copy)

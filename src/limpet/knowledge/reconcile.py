@@ -1,4 +1,4 @@
-"""What a candidate means for what is known: new, known already, a change of mind, an end. Pure; somebody else acts.
+"""What a candidate means for what is known: new, known already, a change of mind, an end; and doing it.
 
 Only records of the same subject and the same attribute may retire each other, and never what a user stated outright or
 pinned. An older statement that arrives late is history, not news.
@@ -6,11 +6,13 @@ pinned. An older statement that arrives late is history, not news.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Union
 
+from limpet.knowledge import remember
 from limpet.knowledge.candidate import Candidate
 from limpet.knowledge.english.retraction import (
     has_count_changed,
@@ -22,6 +24,8 @@ from limpet.knowledge.english.retraction import (
     is_reversal,
 )
 from limpet.knowledge.english.statement import find_name
+from limpet.knowledge.remember import MAX_TAGS, RecordChunker
+from limpet.knowledge.repository import Records
 from limpet.knowledge.similarity import (
     compute_signature,
     fold_text,
@@ -30,7 +34,13 @@ from limpet.knowledge.similarity import (
     is_same_value,
     tokenize,
 )
-from limpet.model.record import Origin, RecordType, fingerprint
+from limpet.model.ids import IdFactory
+from limpet.model.record import Origin, Record, RecordSource, RecordType, fingerprint
+from limpet.model.scope import Level, Owner, Partition, Scope
+from limpet.model.session import LearnResult, SessionInfo
+from limpet.store.tx import Tx
+
+log = logging.getLogger("limpet.knowledge")
 
 DUPLICATE_COSINE = 0.97  # cosine from which two texts with the same numbers and no denial say the same
 MIN_RETIRE_CONFIDENCE = 0.65  # below this confidence nothing is retired
@@ -116,18 +126,11 @@ class Ignore:
 
 
 Decision = Union[Add, Merge, Supersede, End, Ignore]
-Review = Callable[[Candidate, Sequence[ExistingRecord], Decision], Union[Decision, None]]
 
 
-def reconcile(candidate: Candidate, known: Iterable[ExistingRecord], review: Review | None = None) -> Decision:
-    """By rules; where something is near and no rule speaks, a reviewer may say otherwise, within the same bounds."""
-    records = [record for record in known if _is_comparable(candidate, record)]
-    decision = _decide(candidate, records)
-    if review is not None and isinstance(decision, Add):
-        near = [record for record in records if _is_near(candidate, record)]
-        if near and (answer := review(candidate, near, decision)) is not None:
-            return _restrict_review(answer, candidate, records, decision)
-    return decision
+def reconcile(candidate: Candidate, known: Iterable[ExistingRecord]) -> Decision:
+    """By rules alone."""
+    return _decide(candidate, [record for record in known if _is_comparable(candidate, record)])
 
 
 def _decide(candidate: Candidate, records: Sequence[ExistingRecord]) -> Decision:
@@ -322,33 +325,159 @@ def _has_same_attribute(candidate: Candidate, record: ExistingRecord) -> bool:
     )
 
 
-def _is_near(candidate: Candidate, record: ExistingRecord) -> bool:
-    if not record.is_current_at(candidate.said_at) or record.type is not candidate.type:
-        return False
-    shared = compute_signature(candidate.content).stems & compute_signature(record.content).stems
-    return (record.similarity or 0.0) >= 0.75 or len(shared) >= 2 or _has_same_attribute(candidate, record)
+# What a decision does to the records
 
 
-def _restrict_review(
-    answer: Decision, candidate: Candidate, records: Sequence[ExistingRecord], fallback: Decision
-) -> Decision:
-    """A reviewer may not do what no rule may: retire another subject's records, or what a user stated outright."""
-    by_id = {record.id: record for record in records}
-    if isinstance(answer, Merge):
-        return answer if answer.into in by_id else fallback
-    if isinstance(answer, (Supersede, End)):
-        mine = [by_id.get(id) for id in answer.ids]
-        allowed = bool(mine) and all(
-            record is not None
-            and _has_same_attribute(candidate, record)
-            and not record.is_protected
-            and _has_begun(record, candidate.said_at)
-            for record in mine
+def user_partition(info: SessionInfo) -> Partition:
+    return Partition(info.tenant, Level.USER, info.user)
+
+
+def build_record(info: SessionInfo, candidate: Candidate, id: str, now: datetime) -> Record:
+    return Record(
+        id=id,
+        home=Owner(Scope(info.tenant, user=info.user), Level.USER),
+        layer=candidate.layer,
+        type=candidate.type,
+        content=candidate.content,
+        tags=candidate.tags,
+        confidence=candidate.confidence,
+        salience=candidate.salience,
+        references=candidate.references,
+        fingerprint=fingerprint(candidate.type, candidate.content),
+        source=RecordSource(info.id, (candidate.sequence,), candidate.speaker, candidate.sentence),
+        origin=Origin.EXTRACTED,
+        created_at=now,
+        updated_at=now,
+        valid_from=candidate.said_at,
+        subject=candidate.subject,
+        attribute=candidate.attribute,
+        value=candidate.value,
+        polarity=candidate.polarity,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciler:
+    """One candidate among what is known, inside the transaction."""
+
+    tx: Tx
+    info: SessionInfo
+    candidate: Candidate
+    cut: RecordChunker
+    now: datetime
+    new_id: IdFactory
+
+    def apply(self, near: Mapping[str, float | None]) -> LearnResult:
+        found = self._find_matches(near)
+        known = {record.id: record for record in found.values() if record.archived_at is None}
+        faded = [record for record in found.values() if record.archived_at is not None]
+        decision = reconcile(self.candidate, [_to_existing(record, near.get(record.id)) for record in known.values()])
+        match decision:
+            case Add(valid_from, valid_to, conflicts, confidence):
+                new = replace(
+                    self._new_record(),
+                    valid_from=valid_from,
+                    valid_to=valid_to,
+                    confidence=self.candidate.confidence if confidence is None else confidence,
+                )
+                new = self._insert(new, conflicts)
+                if valid_to is None:
+                    self._end_faded(faded, new)
+                return LearnResult(added=(new.id,))
+            case Merge():
+                self._merge(known[decision.into], decision)
+                return LearnResult(merged=(decision.into,))
+            case Supersede(ids, at, conflicts):
+                new = self._insert(self._new_record(), conflicts)
+                for old in ids:
+                    self._end(known[old], at, new)
+                self._end_faded(faded, new)
+                return LearnResult(added=(new.id,), superseded=ids)
+            case End(ids, at):
+                for old in ids:
+                    self._end(known[old], at, None)
+                return LearnResult(ended=ids)
+            case Ignore(reason):
+                log.debug("what message %d says is passed over: %s", self.candidate.sequence, reason)
+        return LearnResult()
+
+    def _find_matches(self, near: Iterable[str]) -> dict[str, Record]:
+        """Those that say the same, are about the same, or are near. Read here: others may have learned meanwhile."""
+        tx, space, candidate = self.tx, user_partition(self.info), self.candidate
+        found = Records(tx).find_by_fingerprint(space, fingerprint(candidate.type, candidate.content))
+        if candidate.attribute is not None:
+            found += Records(tx).find_by_attribute(space, candidate.subject, candidate.attribute)
+            found += self._find_same_role()
+        owner = Scope(self.info.tenant, user=self.info.user)
+        found += [record for id_ in near if (record := Records(tx).get(owner, id_)) is not None]
+        # A chat's own records and a superseded one are none to merge with or to retire.
+        return {
+            record.id: record for record in found if record.home.level is Level.USER and record.superseded_by is None
+        }
+
+    def _find_same_role(self) -> list[Record]:
+        """Whether "my sister" is one of two: what says so are her names, and how many there are."""
+        subject = self.candidate.subject
+        if not is_change(subject, self.candidate.sentence):
+            return []
+        about, space = Records(self.tx).find_by_attribute, user_partition(self.info)
+        return [*about(space, subject, "name"), *about(space, subject.rpartition("/")[0], "family")]
+
+    def _new_record(self) -> Record:
+        return build_record(self.info, self.candidate, self.new_id(), self.now)
+
+    def _insert(self, record: Record, conflicts: Sequence[str]) -> Record:
+        metadata = {"conflicts": " ".join(conflicts)} if conflicts else {}
+        return remember.insert(self.tx, replace(record, metadata=metadata), self.cut)
+
+    def _merge(self, record: Record, merge: Merge) -> None:
+        """Said again: counted. Only what it adds is a change, with its history."""
+        Records(self.tx).update_confidence(
+            user_partition(self.info), record.id, merge.confidence, int(merge.agrees), self.now
         )
-        return answer if allowed and answer.at == candidate.said_at else fallback
-    return answer
+        if (merge.tags, merge.references) != (record.tags, record.references):
+            current = Records(self.tx).lock(record.home.scope, record.id) or record
+            wanted = replace(current, tags=merge.tags[:MAX_TAGS], references=merge.references[:MAX_TAGS])
+            remember.rewrite(self.tx, current, wanted, self.cut, self.now)
+
+    def _end(self, record: Record, at: datetime, successor: Record | None) -> None:
+        """The record was true until then, and so was what was made of it."""
+        for old in (record, *self._find_copies(record)):
+            until = max(at, old.valid_from or at)
+            wanted = replace(old, valid_to=until, superseded_by=successor.id if successor else None)
+            remember.rewrite(self.tx, old, wanted, self.cut, self.now)
+
+    def _end_faded(self, faded: Sequence[Record], new: Record) -> None:
+        """What was archived is not merged with, but what is over is over: nobody may revive it as if it still held."""
+        decision = reconcile(self.candidate, [_to_existing(record, None) for record in faded])
+        if isinstance(decision, (Supersede, End)):
+            ended = set(decision.ids)
+            for record in faded:
+                if record.id in ended:
+                    self._end(record, decision.at, new)
+
+    def _find_copies(self, record: Record) -> list[Record]:
+        made = Records(self.tx).find_derived_from(user_partition(self.info), [record.id])
+        return [copy for copy in made if copy.origin is Origin.PROMOTED and copy.superseded_by is None]
 
 
-def is_same_statement(one: str, other: str) -> bool:
-    """Whether two texts are one statement, for whoever merges records without a candidate at hand."""
-    return fold_text(one) == fold_text(other) or is_near_duplicate(one, other)
+def _to_existing(record: Record, similarity: float | None) -> ExistingRecord:
+    return ExistingRecord(
+        id=record.id,
+        type=record.type,
+        content=record.content,
+        fingerprint=record.fingerprint,
+        subject=record.subject,
+        attribute=record.attribute,
+        value=record.value,
+        polarity=record.polarity,
+        valid_from=record.valid_from,
+        valid_to=record.valid_to,
+        confidence=record.confidence,
+        uses=record.uses,
+        origin=record.origin,
+        pinned=record.pinned,
+        tags=record.tags,
+        references=record.references,
+        similarity=similarity,
+    )

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
-from limpet.config import ChunkSettings
+from limpet.config import ChunkSettings, LearningSettings
 from limpet.errors import InvalidInput, RecordNotFound
 from limpet.knowledge.repository import Records
 from limpet.model.chunk import ChunkDraft, ChunkSource, SourceKind, Vector
 from limpet.model.ids import check_id
-from limpet.model.job import GRAPH_RECORD
+from limpet.model.job import CONSOLIDATE, DECAY, GRAPH_RECORD
 from limpet.model.naming import check_record_key, is_internal
 from limpet.model.record import (
     Forgotten,
@@ -28,17 +28,16 @@ from limpet.model.scope import Level, Owner, Partition, Scope
 from limpet.model.text import check_text
 from limpet.model.times import check_time, check_ttl, from_micros
 from limpet.model.values import check_flag, check_label, check_strings, take_at_most
-from limpet.providers.embedding import BatchEmbedder
-from limpet.search import embed
 from limpet.search.analysis import analyse, extract_terms
 from limpet.search.chunk_repository import Chunks
 from limpet.search.chunker import chunk_text
+from limpet.search.embed import ChunkEmbedder
 from limpet.sessions.repository import Sessions
 from limpet.store.jobs import Jobs
-from limpet.store.store import Store
 from limpet.store.tx import Tx
 
 MAX_TAGS = 100
+DAY = timedelta(days=1)
 # What happened, told once more: search finds its messages already.
 _DERIVED_ORIGINS = (Origin.TURN, Origin.CONDENSED)
 
@@ -55,12 +54,12 @@ class RecordChunker:
         drafts = chunk_text(searchable_text(record), self.config.max_chars, self.config.overlap)
         return [draft._replace(vector=self.vectors.get(draft.text)) for draft in drafts]
 
-    def with_vectors(self, store: Store, embedding: BatchEmbedder | None, *records: Record) -> RecordChunker:
+    def with_vectors(self, embedder: ChunkEmbedder, *records: Record) -> RecordChunker:
         """Made before the transaction, for the texts of one owner's records if nothing else is known of them yet."""
         if not records:
             return self
         wanted = [draft for record in records for draft in self.build_drafts(record)]
-        drafts = embed.embed_drafts(store, embedding, records[0].home.space, wanted)
+        drafts = embedder.embed_drafts(records[0].home.space, wanted)
         return replace(self, vectors={draft.text: draft.vector for draft in drafts if draft.vector is not None})
 
 
@@ -335,3 +334,11 @@ def select_by_words(home: Owner, words: str, now: datetime) -> RecordSelector:
         return [record.id for record in own if wanted <= analyse(full_text(record)).counts.keys()]
 
     return choose
+
+
+def enqueue_maintenance(tx: Tx, space: Partition, limits: LearningSettings, now: datetime) -> None:
+    """After something was learned: consolidation and decay run some time later."""
+    if limits.consolidate or limits.promote or limits.profile:
+        Jobs(tx).enqueue(space, CONSOLIDATE, "", now, now + timedelta(hours=limits.consolidate_hours))
+    if limits.decay:
+        Jobs(tx).enqueue(space, DECAY, "", now, now + DAY)

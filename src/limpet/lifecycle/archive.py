@@ -11,7 +11,6 @@ from tempfile import TemporaryDirectory
 from typing import BinaryIO
 from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile, ZipInfo, is_zipfile
 
-from limpet.api.runtime import Runtime
 from limpet.documents.files import printable_path
 from limpet.errors import InvalidInput
 from limpet.lifecycle.export import export
@@ -20,14 +19,15 @@ from limpet.model.scope import Scope
 from limpet.model.telemetry import Progress
 from limpet.model.transfer import ExportResult
 from limpet.store.atomic_files import translate_errors
+from limpet.store.store import Store
 
 _ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)  # two archives of the same memory are the same bytes
 
 
-def write_archive(runtime: Runtime, scope: Scope, file: BinaryIO, progress: Progress) -> ExportResult:
+def write_archive(store: Store, root: Path | None, scope: Scope, file: BinaryIO, progress: Progress) -> ExportResult:
     with TemporaryDirectory(prefix="limpet-") as place:
         folder = Path(place, "export")
-        done = export(runtime, scope, folder, progress)
+        done = export(store, root, scope, folder, progress)
         with translate_errors(folder, "pack"), ZipFile(file, "w") as packed:
             for each in sorted(path for path in folder.rglob("*") if path.is_file()):
                 entry = ZipInfo(each.relative_to(folder).as_posix(), _ZIP_EPOCH)

@@ -15,10 +15,9 @@ from limpet.model.ids import check_id
 from limpet.model.scope import Level, Partition
 from limpet.model.text import check_choice, check_name
 from limpet.model.values import check_number
-from limpet.notes.layout import check_no_symlink, folder_name, owner_folder
 from limpet.notes.long_term import MEMORY_FILE
 from limpet.sessions.files.listing import list_folder
-from limpet.store.atomic_files import is_bookkeeping, translate_errors
+from limpet.store.atomic_files import check_no_symlink, folder_name, is_bookkeeping, owner_folder, translate_errors
 
 FOLDER = "files"
 FIELDS = {

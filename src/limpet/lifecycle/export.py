@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from limpet.api.runtime import Runtime
 from limpet.lifecycle import copied_files
 from limpet.lifecycle.copied_files import ExportFile
 from limpet.lifecycle.export_folder import DATA, MANIFEST, AtomicFolder, DataFile, LineWriter, Manifest
@@ -21,7 +20,9 @@ from limpet.lifecycle.transfer_repository import Transfers
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.telemetry import Progress
 from limpet.model.transfer import ExportResult
+from limpet.sessions.files.listing import session_folder
 from limpet.store.atomic_files import translate_errors
+from limpet.store.store import Store
 from limpet.store.tx import Tx
 
 FILES = "files"
@@ -29,17 +30,17 @@ NAMES = (*(kind.name for kind in KINDS), FILES)
 _PROGRESS_EVERY = 500
 
 
-def export(runtime: Runtime, scope: Scope, path: Path, progress: Progress) -> ExportResult:
-    """Of the scope's user, or of its whole tenant."""
+def export(store: Store, root: Path | None, scope: Scope, path: Path, progress: Progress) -> ExportResult:
+    """Of the scope's user, or of its whole tenant. ``root``: the store's folder, if it has one."""
     with AtomicFolder(path) as folder, translate_errors(path, "write"):
-        files = runtime.store.read(lambda tx: _write(tx, runtime, scope, folder.path, progress))
+        files = store.read(lambda tx: _write(tx, root, scope, folder.path, progress))
         manifest = Manifest(scope.user, files)
         (folder.path / MANIFEST).write_bytes(manifest.as_bytes())
     counts = {name: file.lines for name, file in files.items()}
     return ExportResult(str(path), counts, sum(file.bytes for file in files.values()))
 
 
-def _write(tx: Tx, runtime: Runtime, scope: Scope, folder: Path, progress: Progress) -> dict[str, DataFile]:
+def _write(tx: Tx, root: Path | None, scope: Scope, folder: Path, progress: Progress) -> dict[str, DataFile]:
     (folder / DATA).mkdir()
     totals, files = Transfers(tx).totals(scope), {}
     with ReadableWriter(folder) as readable:
@@ -48,7 +49,7 @@ def _write(tx: Tx, runtime: Runtime, scope: Scope, folder: Path, progress: Progr
                 _write_kind(tx, scope, kind, writer, readable, totals, progress)
             files[kind.name] = writer.to_data_file()
     with LineWriter(folder / DATA / f"{FILES}.jsonl") as writer:
-        for file in _copy_files(tx, runtime, scope, folder):
+        for file in _copy_files(tx, root, scope, folder):
             writer.write(file.to_line())
     files[FILES] = writer.to_data_file()
     return files
@@ -71,19 +72,17 @@ def _write_kind(
     progress(kind.name, writer.lines, writer.lines)
 
 
-def _copy_files(tx: Tx, runtime: Runtime, scope: Scope, folder: Path) -> Iterator[ExportFile]:
-    if runtime.folder is None:
+def _copy_files(tx: Tx, root: Path | None, scope: Scope, folder: Path) -> Iterator[ExportFile]:
+    if root is None:
         return
-    for file, source in _find_files(tx, runtime, scope, runtime.folder):
+    for file, source in _find_files(tx, scope, root):
         size, digest = copied_files.copy_file(source, folder / file.path)
         yield replace(file, bytes=size, sha256=digest)
 
 
-def _find_files(tx: Tx, runtime: Runtime, scope: Scope, root: Path) -> Iterator[tuple[ExportFile, Path]]:
+def _find_files(tx: Tx, scope: Scope, root: Path) -> Iterator[tuple[ExportFile, Path]]:
     own = [] if scope.user is None else [Partition(scope.tenant, Level.USER, scope.user)]
     for space in own or Transfers(tx).find_partitions(scope):
         yield from copied_files.iter_owner_files(root, space)
     for one in iter_session_scopes(tx, scope):
-        place = runtime.session_folder(str(one.session))
-        if place is not None:
-            yield from copied_files.iter_session_files(place, str(one.session))
+        yield from copied_files.iter_session_files(session_folder(root, str(one.session)), str(one.session))

@@ -1,33 +1,57 @@
-"""One way in for everything: what a path holds is found out, and taken in the way its format wants."""
+"""One entry for every import: the format of a path is detected, and the importer for it runs."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
-from limpet.api.runtime import Runtime
-from limpet.lifecycle import import_snapshot
+from limpet.config import Config
+from limpet.documents.add import DocumentIngester
 from limpet.lifecycle.archive import is_archive, open_archive
 from limpet.lifecycle.export_folder import FORMAT, is_export
 from limpet.lifecycle.formats.detect import AUTO, SNAPSHOT, checked_format, detect
 from limpet.lifecycle.formats.source import ImportSource
-from limpet.lifecycle.import_export import ExportImporter
+from limpet.lifecycle.import_export import ExportImporter, read_target
 from limpet.lifecycle.import_foreign import ForeignImporter
+from limpet.lifecycle.import_snapshot import SnapshotImporter
 from limpet.model.scope import Scope
 from limpet.model.telemetry import Progress
+from limpet.model.times import Clock
 from limpet.model.transfer import ImportResult
+from limpet.notes.user_notes import UserNotes
+from limpet.search.embed import ChunkEmbedder
+from limpet.store.store import Store
 
 
-def import_path(
-    runtime: Runtime, scope: Scope, path: str, format: str, progress: Progress, *, dry_run: bool
-) -> ImportResult:
-    place, wanted = Path(path).expanduser(), checked_format(format)
-    if wanted in (AUTO, FORMAT) and is_archive(place):
-        with open_archive(place) as folder:
-            return ExportImporter.of(runtime, scope.tenant, folder, scope.user, progress).run(dry_run=dry_run)
-    if wanted == FORMAT or (wanted == AUTO and is_export(place)):
-        return ExportImporter.of(runtime, scope.tenant, place, scope.user, progress).run(dry_run=dry_run)
-    source = ImportSource.of(place)
-    kind = detect(source) if wanted == AUTO else wanted
-    if kind == SNAPSHOT:
-        return import_snapshot.import_file(runtime, scope, place, dry_run=dry_run)
-    return ForeignImporter(runtime, scope, kind, runtime.clock(), dry_run).run(source, progress)
+@dataclass(frozen=True, slots=True)
+class Importer:
+    store: Store
+    config: Config
+    notes: UserNotes
+    documents: DocumentIngester
+    snapshots: SnapshotImporter
+    embedder: ChunkEmbedder
+    clock: Clock
+
+    def import_path(self, scope: Scope, path: str, format: str, progress: Progress, *, dry_run: bool) -> ImportResult:
+        place, wanted = Path(path).expanduser(), checked_format(format)
+        if wanted in (AUTO, FORMAT) and is_archive(place):
+            with open_archive(place) as folder:
+                return self._import_export(folder, scope, progress, dry_run=dry_run)
+        if wanted == FORMAT or (wanted == AUTO and is_export(place)):
+            return self._import_export(place, scope, progress, dry_run=dry_run)
+        source = ImportSource.of(place)
+        kind = detect(source) if wanted == AUTO else wanted
+        if kind == SNAPSHOT:
+            return self.snapshots.import_file(scope, place, dry_run=dry_run)
+        importer = ForeignImporter(
+            self.store, self.config, self.documents, self.embedder, scope, kind, self.clock(), dry_run
+        )
+        return importer.run(source, progress)
+
+    def _import_export(self, folder: Path, scope: Scope, progress: Progress, *, dry_run: bool) -> ImportResult:
+        manifest, into, key = read_target(folder, self.config, scope.tenant, scope.user)
+        importer = ExportImporter(
+            self.store, self.notes, self.embedder, self.clock, folder, manifest, into, key, progress
+        )
+        return importer.run(dry_run=dry_run)

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from limpet.api.runtime import Runtime
+from limpet.config import Config
 from limpet.errors import InvalidInput, LimpetError
 from limpet.lifecycle import copied_files
 from limpet.lifecycle.copied_files import ExportFile
@@ -26,11 +26,14 @@ from limpet.lifecycle.transfer_repository import Imports, Transfers
 from limpet.model.scope import Level, Scope
 from limpet.model.telemetry import Progress
 from limpet.model.text import check_name
+from limpet.model.times import Clock
 from limpet.model.transfer import MAX_LISTED_SKIPS, ImportResult, ImportSkip
 from limpet.notes import edited
-from limpet.notes.layout import owner_folder
+from limpet.notes.user_notes import UserNotes
+from limpet.search.embed import ChunkEmbedder
 from limpet.sessions.repository import Sessions
-from limpet.store.atomic_files import read_bytes, write_atomic
+from limpet.store.atomic_files import owner_folder, read_bytes, write_atomic
+from limpet.store.store import Store
 from limpet.store.tx import Tx
 
 _LINES, _BYTES = 500, 4_194_304  # of a batch at most
@@ -84,25 +87,18 @@ def _add_count(counts: dict[str, int], name: str | None, more: int) -> dict[str,
 
 @dataclass(frozen=True, slots=True)
 class ExportImporter:
-    runtime: Runtime
+    store: Store
+    notes: UserNotes
+    embedder: ChunkEmbedder
+    clock: Clock
     folder: Path
     manifest: Manifest
     into: ImportTarget
     key: str  # what the mark is kept under
     progress: Progress
 
-    @classmethod
-    def of(cls, runtime: Runtime, tenant: str, folder: Path, user: str | None, progress: Progress) -> ExportImporter:
-        manifest, digest = read_manifest(folder, NAMES)
-        if manifest.user is None and user is not None:
-            raise InvalidInput("this export is a whole tenant's; leave out user, since everybody keeps their own name")
-        told_of = None if manifest.user is None else check_name(manifest.user, "manifest.json: user")
-        into = ImportTarget(runtime.config, tenant, told_of, user or told_of)
-        key = hashlib.sha256(f"{digest}\n{into.user or ''}".encode()).hexdigest()
-        return cls(runtime, folder, manifest, into, key, progress)
-
     def run(self, *, dry_run: bool) -> ImportResult:
-        known = self.runtime.store.read(lambda tx: Imports(tx).get_progress(self.into.scope, self.key))
+        known = self.store.read(lambda tx: Imports(tx).get_progress(self.into.scope, self.key))
         mark = ImportProgress() if known is None else ImportProgress.from_json(known)
         taken = self._check_all()
         if dry_run:
@@ -117,9 +113,9 @@ class ExportImporter:
                 mark = replace(mark, step=step, line=0, offset=0)
             mark = self._import_kind(kind, into, mark)
         files, known_files, notes = self._import_files(into)
-        self.runtime.store.write(lambda tx: Imports(tx).finish(into.scope, self.key))
-        if mark.added and self.runtime.embedding is not None and self.runtime.config.embedding.background:
-            self.runtime.wake_worker()
+        self.store.write(lambda tx: Imports(tx).finish(into.scope, self.key))
+        if mark.added:
+            self.embedder.request_all()
         mark = replace(mark, here=_add_count(mark.here, FILES, known_files))
         return _build_report(mark, files, notes, continued)
 
@@ -152,9 +148,7 @@ class ExportImporter:
             yield line, _parse_item(kind, line, self.into)
 
     def _has_foreign_ids(self, kind: LineKind, owners: dict[str, str]) -> bool:
-        return bool(
-            self.runtime.store.read(lambda tx: Transfers(tx).find_conflicting_ids(self.into.scope, kind.name, owners))
-        )
+        return bool(self.store.read(lambda tx: Transfers(tx).find_conflicting_ids(self.into.scope, kind.name, owners)))
 
     def _iter_files(self) -> Iterator[ExportFile]:
         """Each as it is here: whose it is there is another question."""
@@ -173,7 +167,7 @@ class ExportImporter:
         total = self.manifest.files[kind.name].lines
         for lines in _iter_batches(resume_lines(self.folder, kind.name, mark.line, mark.offset)):
             items = [kind.prepare(_parse_item(kind, line, into), into) for line in lines]
-            mark = self.runtime.store.write(self._make_batch_work(kind, into, mark, lines, items))
+            mark = self.store.write(self._make_batch_work(kind, into, mark, lines, items))
             self.progress(kind.name, mark.line, total)
         return mark
 
@@ -185,7 +179,7 @@ class ExportImporter:
         lines: Sequence[ExportLine],
         items: Sequence[Any],
     ) -> Callable[[Tx], ImportProgress]:
-        now = self.runtime.clock()
+        now = self.clock()
 
         def work(tx: Tx) -> ImportProgress:
             reached = mark.advance(kind, lines, kind.put(tx, items, into))
@@ -210,15 +204,15 @@ class ExportImporter:
         return taken, here, notes
 
     def _import_file(self, file: ExportFile, into: ImportTarget) -> str:
-        root, source = self.runtime.folder, copied_files.verify_copy(self.folder, file)
+        root, source = self.notes.folder, copied_files.verify_copy(self.folder, file)
         if root is None:
             return "this store has no folder to keep files in"
-        if not self.runtime.can_write_files(into.tenant):
-            return "the tenant is sealed, and files are not; encryption.plain_files = true takes them all the same"
+        if not self.notes.is_allowed(into.tenant):
+            return "the tenant is encrypted, and files are not; set encryption.plain_files = true to import them"
         if file.session_id is not None:
             session_id = into.map_id(file.session_id)
             scope = Scope(into.tenant, user=into.user, session=session_id)
-            if self.runtime.store.read(lambda tx: Sessions(tx).get(scope)) is None:
+            if self.store.read(lambda tx: Sessions(tx).get(scope)) is None:
                 return "its session is not here"
             target = root / "sessions" / session_id / file.name
         else:
@@ -236,6 +230,16 @@ class ExportImporter:
             return (
                 f"another {file.name} is here; this one is beside it as {edited.save_conflict_copy(target, data).name}"
             )
+
+
+def read_target(folder: Path, config: Config, tenant: str, user: str | None) -> tuple[Manifest, ImportTarget, str]:
+    """The manifest, where the lines go, and the key under which progress is kept."""
+    manifest, digest = read_manifest(folder, NAMES)
+    if manifest.user is None and user is not None:
+        raise InvalidInput("this export is a whole tenant's; leave out user, since everybody keeps their own name")
+    source = None if manifest.user is None else check_name(manifest.user, "manifest.json: user")
+    into = ImportTarget(config, tenant, source, user or source)
+    return manifest, into, hashlib.sha256(f"{digest}\n{into.user or ''}".encode()).hexdigest()
 
 
 def _iter_batches(lines: Iterator[ExportLine]) -> Iterator[list[ExportLine]]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 
-from limpet.api.runtime import Runtime
+from limpet.config import Config
 from limpet.documents.add import DocumentIngester
 from limpet.errors import InvalidInput
 from limpet.knowledge import remember
@@ -31,8 +31,10 @@ from limpet.model.session import SessionInfo, SessionStatus
 from limpet.model.telemetry import Progress
 from limpet.model.times import from_micros
 from limpet.model.transfer import MAX_LISTED_SKIPS, ImportResult, ImportSkip
+from limpet.search.embed import ChunkEmbedder
 from limpet.sessions import append
 from limpet.sessions.repository import Sessions
+from limpet.store.store import Store
 from limpet.store.tx import Tx
 
 _MESSAGES = 200  # stored in one transaction
@@ -58,7 +60,10 @@ class _ImportTally:
 
 @dataclass(frozen=True, slots=True)
 class ForeignImporter:
-    runtime: Runtime
+    store: Store
+    config: Config
+    documents: DocumentIngester
+    embedder: ChunkEmbedder
     scope: Scope  # the tenant, and the user it all becomes the memory of, if one was named
     format: str
     now: datetime
@@ -68,7 +73,7 @@ class ForeignImporter:
         if self.scope.user is None and self.format != mem0.NAME:
             raise InvalidInput(f"a {self.format} export does not say whose memory it is here; name a user")
         taken = _ImportTally()
-        limit = self.runtime.config.documents.max_file_bytes
+        limit = self.config.documents.max_file_bytes
         total = 0
         for total, _ in enumerate(read(source, self.format, limit), start=1):
             progress(f"reading {self.format}", total, total)  # what breaks off in the middle is not taken in by half
@@ -79,8 +84,8 @@ class ForeignImporter:
                 taken.skip(ImportSkip(_describe_place(found), str(error)))
             progress(self.format, number, max(number, total))
         counts = taken.counts
-        if counts.total() and not self.dry_run and self.runtime.embedding is not None:
-            self.runtime.wake_worker()
+        if counts.total() and not self.dry_run:
+            self.embedder.request_all()
         return ImportResult(
             self.format,
             sessions=counts["sessions"],
@@ -132,16 +137,16 @@ class ForeignImporter:
             taken.counts.update(sessions=1, messages=len(found.messages))
             return
         info = self._build_session_info(found, user)
-        config = self.runtime.config.chunks
+        config = self.config.chunks
         for start in range(0, len(found.messages), _MESSAGES):
             page = [_fill_time(message, info.created_at) for message in found.messages[start : start + _MESSAGES]]
             entries = append.prepare(page, config, self.now)
-            new, added = self.runtime.store.write(partial(_store_messages, info=info, entries=entries, now=self.now))
+            new, added = self.store.write(partial(_store_messages, info=info, entries=entries, now=self.now))
             taken.counts.update(sessions=new, messages=added)
             taken.here += len(page) - added
 
     def _build_session_info(self, found: ForeignSession, user: str) -> SessionInfo:
-        agent = self.runtime.config.session.default_agent
+        agent = self.config.session.default_agent
         said = [message.created_at for message in found.messages if message.created_at]
         created = found.created_at or min(said, default=self.now)
         return SessionInfo(
@@ -182,18 +187,18 @@ class ForeignImporter:
             value=found.value,
         )
         record = changes.apply_to(draft)
-        cut = remember.RecordChunker(self.runtime.config.chunks, for_graph=self.runtime.config.graph.enabled)
-        return self.runtime.store.write(lambda tx: _store_record(tx, record, cut, self.now))
+        cut = remember.RecordChunker(self.config.chunks, for_graph=self.config.graph.enabled)
+        return self.store.write(lambda tx: _store_record(tx, record, cut, self.now))
 
     # Documents
 
     def _import_document(self, found: ForeignDocument, user: str) -> bool:
         space = Partition(self.scope.tenant, Level.USER, user)
-        intake = DocumentIngester.of(self.runtime, space, found.title, found.metadata or None)
         uri = " ".join(found.uri.split())
         if len(uri.encode()) > MAX_URI_BYTES:
             raise InvalidInput(f"its name is longer than {MAX_URI_BYTES:,} bytes")
-        document = intake.add(uri, found.text, lambda *_: None)
+        labels = found.title, found.metadata or None
+        document = self.documents.add(space, uri, found.text, lambda *_: None, *labels)
         assert not isinstance(document, list)
         return document.status is not DocumentStatus.UNCHANGED
 
@@ -208,7 +213,7 @@ def _store_messages(
             raise InvalidInput("its id belongs to somebody else's session here")
         new = 1
     before = Sessions(tx).get_head(scope).message_count
-    append.append(tx, scope, entries, now)
+    append.store_entries(tx, scope, entries, now)
     return new, Sessions(tx).get_head(scope).message_count - before
 
 

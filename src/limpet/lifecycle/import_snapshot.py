@@ -5,82 +5,120 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from os import PathLike
 from pathlib import Path
 
-from limpet.api.runtime import Runtime
+from limpet.config import ChunkSettings
 from limpet.errors import InvalidInput, InvalidKey, LimpetError, StorageError
+from limpet.lifecycle import SNAPSHOT
 from limpet.lifecycle.formats.snapshot import SnapshotSession, parse_snapshot
 from limpet.lifecycle.transfer_repository import Imports
 from limpet.model.ids import IdFactory, check_id
 from limpet.model.message import Message
 from limpet.model.scope import Scope
 from limpet.model.session import SessionInfo, SessionQuery, SessionStatus
+from limpet.model.times import Clock
 from limpet.model.transfer import ImportResult, ImportSkip
-from limpet.sessions import append, summary
+from limpet.search.embed import ChunkEmbedder
+from limpet.sessions import append
 from limpet.sessions.repository import Sessions
+from limpet.sessions.summary import swap_summary
+from limpet.store.store import Store
 from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.import")
 
 IMPORTED_SUFFIX = ".migrated"
 IMPORTED_ID = "imported_id"
-FORMAT = "sessions.json"
 _ALL = 1 << 31
 
 PreparedSession = tuple[SnapshotSession, list[append.MessageWithChunks]]
 
 
-def import_pending(runtime: Runtime, scope: Scope, path: Path) -> ImportResult | None:
-    """Import the snapshot that lies in the data folder. A bad one stays untouched and stops nothing."""
-    try:
-        done = import_file(runtime, scope, path, once=True)
-        os.replace(path, path.with_name(path.name + IMPORTED_SUFFIX))
-    except (LimpetError, OSError) as error:
-        log.error("%s was not imported and stays as it is: %s", path, error)  # noqa: TRY400 - the line says it all
-        return None
-    log.info("imported %d sessions with %d messages from %s", done.sessions, done.messages, path)
-    return done
+@dataclass(frozen=True, slots=True)
+class SnapshotImporter:
+    """Takes in a ``sessions.json``."""
 
+    store: Store
+    chunks: ChunkSettings
+    default_agent: str
+    embedder: ChunkEmbedder
+    clock: Clock
+    new_id: IdFactory
 
-def import_file(
-    runtime: Runtime, scope: Scope, path: str | PathLike[str], *, dry_run: bool = False, once: bool = False
-) -> ImportResult:
-    """Of the users it tells of, unless the scope names one. One that was taken in brings back users who were purged
-    since, unless it is to come in once and never again: a file that lies there asks for nothing."""
-    now = runtime.clock()
-    try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise InvalidInput(f"{path} cannot be read: {error.strerror}") from error
-    snapshot = parse_snapshot(data, now=now)
-    if scope.user is not None:
-        snapshot = replace(snapshot, sessions=tuple(replace(one, user=scope.user) for one in snapshot.sessions))
-    if dry_run:
-        messages = sum(len(session.messages) for session in snapshot.sessions)
-        return _build_report(str(path), len(snapshot.sessions), messages, snapshot.skipped, dry_run=True)
-    prepared = [(session, _prepare_entries(runtime, session)) for session in snapshot.sessions]
+    def import_pending(self, scope: Scope, path: Path) -> ImportResult | None:
+        """Import the snapshot that lies in the data folder. A bad one stays untouched and stops nothing."""
+        try:
+            done = self.import_file(scope, path, once=True)
+            os.replace(path, path.with_name(path.name + IMPORTED_SUFFIX))
+        except (LimpetError, OSError) as error:
+            log.error("%s was not imported and stays as it is: %s", path, error)  # noqa: TRY400 - the line says it all
+            return None
+        log.info("imported %d sessions with %d messages from %s", done.sessions, done.messages, path)
+        return done
 
-    def store(tx: Tx) -> ImportResult:
-        seen = Imports(tx).has_digest(scope, snapshot.digest)
-        wanted = prepared if not seen else [] if once else _find_purged(tx, scope, prepared)
-        if seen and not wanted:
-            return ImportResult(FORMAT, already=True)
-        stored = _store_sessions(tx, scope, runtime, snapshot.skipped, wanted, str(path), now)
-        if not seen:
-            Imports(tx).record_import(scope, snapshot.digest, str(path), stored.sessions, stored.messages, now)
-        return stored
+    def import_file(
+        self, scope: Scope, path: str | PathLike[str], *, dry_run: bool = False, once: bool = False
+    ) -> ImportResult:
+        """Of the users it tells of, unless the scope names one. One that was taken in brings back users who were purged
+        since, unless it is to come in once and never again: a file that lies there asks for nothing."""
+        now = self.clock()
+        try:
+            data = Path(path).read_bytes()
+        except OSError as error:
+            raise InvalidInput(f"{path} cannot be read: {error.strerror}") from error
+        snapshot = parse_snapshot(data, now=now)
+        if scope.user is not None:
+            snapshot = replace(snapshot, sessions=tuple(replace(one, user=scope.user) for one in snapshot.sessions))
+        if dry_run:
+            messages = sum(len(session.messages) for session in snapshot.sessions)
+            return _build_report(str(path), len(snapshot.sessions), messages, snapshot.skipped, dry_run=True)
+        prepared = [(session, self._prepare_entries(session)) for session in snapshot.sessions]
 
-    imported = runtime.store.write(store)
-    runtime.request_embedding(chunk for _, entries in prepared for entry in entries for chunk in entry.chunks)
-    return imported
+        def store(tx: Tx) -> ImportResult:
+            seen = Imports(tx).has_digest(scope, snapshot.digest)
+            wanted = prepared if not seen else [] if once else _find_purged(tx, scope, prepared)
+            if seen and not wanted:
+                return ImportResult(SNAPSHOT, already=True)
+            stored = self._store_sessions(tx, scope, snapshot.skipped, wanted, str(path), now)
+            if not seen:
+                Imports(tx).record_import(scope, snapshot.digest, str(path), stored.sessions, stored.messages, now)
+            return stored
 
+        imported = self.store.write(store)
+        self.embedder.request_missing(chunk for _, entries in prepared for entry in entries for chunk in entry.chunks)
+        return imported
 
-def _prepare_entries(runtime: Runtime, session: SnapshotSession) -> list[append.MessageWithChunks]:
-    """Their vectors come later: an import of years would else wait for hours."""
-    return append.prepare(_normalize_sequences(session.messages), runtime.config.chunks, session.last_active_at)
+    def _prepare_entries(self, session: SnapshotSession) -> list[append.MessageWithChunks]:
+        """Their vectors come later: an import of years would else wait for hours."""
+        return append.prepare(_normalize_sequences(session.messages), self.chunks, session.last_active_at)
+
+    def _store_sessions(
+        self,
+        tx: Tx,
+        scope: Scope,
+        known_skips: Sequence[str],
+        prepared: list[PreparedSession],
+        name: str,
+        now: datetime,
+    ) -> ImportResult:
+        skipped = list(known_skips)
+        sessions = messages = 0
+        for session, entries in prepared:
+            info = _build_session_info(tx, scope, session, self.default_agent, self.new_id)
+            if Sessions(tx).get(Scope(scope.tenant, session=info.id)) is not None:
+                skipped.append(f"session {session.original_id}: it is here already")
+                continue
+            if not Sessions(tx).add(info.scope, info):
+                raise StorageError(f"session {session.original_id} could not be added; nothing was imported")
+            stored = append.store_entries(tx, info.scope, entries, info.last_active_at)
+            if session.summary and stored:
+                swap_summary(tx, info.scope, session.summary, stored[-1].sequence, None, now)
+            sessions += 1
+            messages += len(stored)
+        return _build_report(name, sessions, messages, skipped)
 
 
 def _normalize_sequences(messages: tuple[Message, ...]) -> list[Message]:
@@ -101,37 +139,13 @@ def _find_purged(tx: Tx, scope: Scope, prepared: list[PreparedSession]) -> list[
     return [one for one in prepared if one[0].user not in stay]
 
 
-def _store_sessions(
-    tx: Tx,
-    scope: Scope,
-    runtime: Runtime,
-    known_skips: Sequence[str],
-    prepared: list[PreparedSession],
-    name: str,
-    now: datetime,
-) -> ImportResult:
-    skipped = list(known_skips)
-    sessions = messages = 0
-    for session, entries in prepared:
-        info = _build_session_info(tx, scope, session, runtime.config.session.default_agent, runtime.new_id)
-        if Sessions(tx).get(Scope(scope.tenant, session=info.id)) is not None:
-            skipped.append(f"session {session.original_id}: it is here already")
-            continue
-        if not Sessions(tx).add(info.scope, info):
-            raise StorageError(f"session {session.original_id} could not be added; nothing was imported")
-        stored = append.append(tx, info.scope, entries, info.last_active_at)
-        if session.summary and stored:
-            summary.swap(tx, info.scope, session.summary, stored[-1].sequence, None, now)
-        sessions += 1
-        messages += len(stored)
-    return _build_report(name, sessions, messages, skipped)
-
-
 def _build_report(
     name: str, sessions: int, messages: int, skipped: Sequence[str], *, dry_run: bool = False
 ) -> ImportResult:
     told = tuple(ImportSkip(Path(name).name, note) for note in skipped)
-    return ImportResult(FORMAT, sessions=sessions, messages=messages, left_out=len(told), skipped=told, dry_run=dry_run)
+    return ImportResult(
+        SNAPSHOT, sessions=sessions, messages=messages, left_out=len(told), skipped=told, dry_run=dry_run
+    )
 
 
 def _build_session_info(

@@ -8,29 +8,35 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 
-from limpet.api.runtime import Runtime
+from limpet.config import Config
+from limpet.lifecycle.item_sync import ItemSync
 from limpet.lifecycle.purge_files import PurgeFiles
 from limpet.lifecycle.purge_repository import Purges
 from limpet.lifecycle.purge_request import PurgeRequest
 from limpet.lifecycle.purge_rows import PurgeTransaction
 from limpet.model.chunk import ChunkQuery, Source, SourceKind
+from limpet.model.ids import IdFactory
 from limpet.model.job import PURGE, SCRUB
 from limpet.model.receipt import ErasureState, PurgeTarget, Receipt, purge_digest
 from limpet.model.scope import STORE_PARTITION, Level, Partition, Scope
+from limpet.model.times import Clock
+from limpet.model.tokens import TokenCounter
+from limpet.notes.user_notes import UserNotes
 from limpet.search import recipes
 from limpet.search.question import Question
 from limpet.search.search import SearchRequest, search
 from limpet.security.access_repository import AuditEntries, Grants
 from limpet.security.api_key_repository import ApiKeys
 from limpet.sessions.repository import Sessions
-from limpet.store.claim import JobHandler, JobLease
+from limpet.store.claim import JobLease
 from limpet.store.jobs import Jobs
+from limpet.store.store import Store
 from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.purge")
@@ -52,51 +58,156 @@ class _PurgeState:
     resumed: bool = False
 
 
-def purge(
-    runtime: Runtime,
-    space: Partition,
-    what: PurgeTarget,
-    *,
-    session: str | None = None,
-    before: datetime | None = None,
-    asked_by: str | None = None,
-    vacuum: bool = False,
-) -> Receipt:
-    """Done when it returns. One that was begun before, and interrupted, is finished first."""
-    wanted = PurgeRequest(runtime.new_id(), what, space, session, before)
-    if runtime.keeps_nothing:  # nothing was ever kept
-        now = runtime.clock()
-        nothing = Receipt(wanted.receipt, what, _digest(wanted), now, space.tenant, before, asked_by, now)
-        return replace(nothing, verified=True, bytes=ErasureState.GONE)
-    order, resumed = runtime.store.write(partial(_begin, order=wanted, asked_by=asked_by, now=runtime.clock()))
-    receipt = run_purge(runtime, order, resumed=resumed, vacuum=vacuum)
-    if resumed and order.before != before:
-        return purge(runtime, space, what, session=session, before=before, asked_by=asked_by, vacuum=vacuum)
-    return receipt
+@dataclass(frozen=True, slots=True)
+class Purger:
+    """Removes everything of a user, of a session, or older than a moment, and verifies that it is gone."""
 
+    store: Store
+    config: Config
+    notes: UserNotes
+    item_sync: Callable[[Scope], ItemSync]
+    mask: Callable[[str], str]
+    count: TokenCounter
+    clock: Clock
+    new_id: IdFactory
+    flush_audit: Callable[[], None]
+    wake_worker: Callable[[], None]
+    stateless: bool  # nothing is ever stored
 
-def dry_run(runtime: Runtime, order: PurgeRequest) -> Receipt:
-    """What would go. Nothing does."""
+    def purge(
+        self,
+        space: Partition,
+        what: PurgeTarget,
+        *,
+        session: str | None = None,
+        before: datetime | None = None,
+        asked_by: str | None = None,
+        vacuum: bool = False,
+    ) -> Receipt:
+        """Done when it returns. One that was begun before, and interrupted, is finished first."""
+        wanted = PurgeRequest(self.new_id(), what, space, session, before)
+        if self.stateless:  # nothing was ever kept
+            now = self.clock()
+            nothing = Receipt(wanted.receipt, what, _digest(wanted), now, space.tenant, before, asked_by, now)
+            return replace(nothing, verified=True, bytes=ErasureState.GONE)
+        order, resumed = self.store.write(partial(_begin, order=wanted, asked_by=asked_by, now=self.clock()))
+        receipt = self.run_purge(order, resumed=resumed, vacuum=vacuum)
+        if resumed and order.before != before:
+            return self.purge(space, what, session=session, before=before, asked_by=asked_by, vacuum=vacuum)
+        return receipt
 
-    class Rollback(Exception):
-        pass
+    def dry_run(self, order: PurgeRequest) -> Receipt:
+        """What would go. Nothing does."""
 
-    now, found = runtime.clock(), Counter[str]()
-    known = runtime.store.read(partial(_read_state, order=order))
+        class Rollback(Exception):
+            pass
 
-    def count(tx: Tx) -> None:
-        found.clear()
-        removal = PurgeTransaction(runtime, tx, order, now, limit=1 << 60)
-        removal.run()
-        found.update(removal.counts)
-        raise Rollback
+        now, found = self.clock(), Counter[str]()
+        known = self.store.read(partial(_read_state, order=order))
 
-    with suppress(Rollback):
-        runtime.store.write(count)
-    files = PurgeFiles(runtime, order).count(known.sessions)
-    return Receipt(
-        "", order.what, _digest(order), now, order.space.tenant, order.before, counts=_nonzero_counts(found, files)
-    )
+        def count(tx: Tx) -> None:
+            found.clear()
+            removal = PurgeTransaction(tx, order, self.config, self.count, now, limit=1 << 60)
+            removal.run()
+            found.update(removal.counts)
+            raise Rollback
+
+        with suppress(Rollback):
+            self.store.write(count)
+        files = self._files(order).count(known.sessions)
+        return Receipt(
+            "", order.what, _digest(order), now, order.space.tenant, order.before, counts=_nonzero_counts(found, files)
+        )
+
+    def _files(self, order: PurgeRequest) -> PurgeFiles:
+        return PurgeFiles(self.store, self.notes, self.item_sync, self.mask, self.clock, order)
+
+    def run_purge(self, order: PurgeRequest, *, resumed: bool, vacuum: bool = False) -> Receipt:
+        known = self.store.read(partial(_read_state, order=order))
+        known.resumed = resumed
+        self.flush_audit()  # what is counted names the user: it has to be where names are removed
+        places = self._files(order)
+        places.delete_before_rows()
+        while not self.store.write(partial(self._delete_batch, order=order, known=known)):
+            log.debug("a purge goes on")
+        known.files += places.delete_after_rows(known.sessions, known.records, resumed=resumed)
+        left = [*self.store.read(partial(_find_rows_left, order=order)), *places.find_remaining(known.sessions)]
+        said = self._find_remaining_mentions(order, known.samples)
+        receipt = self.store.write(partial(self._finish, order=order, files=known.files, left=left, said=said))
+        began, erased = self.clock(), self.store.erase(whole=False, vacuum=vacuum)
+        self.store.write(partial(_record_bytes, receipt=receipt, erased=erased, began=began))
+        if erased is ErasureState.WAITING:
+            self.wake_worker()
+        return replace(receipt, bytes=erased)
+
+    def _delete_batch(self, tx: Tx, *, order: PurgeRequest, known: _PurgeState) -> bool:
+        keys = _anonymize(tx, order)
+        removal = PurgeTransaction(tx, order, self.config, self.count, self.clock())
+        done = removal.run()
+        receipt = Purges(tx).get_receipt(Scope(order.space.tenant), order.receipt)
+        assert receipt is not None
+        counts = Counter(receipt.counts)
+        counts.update(removal.counts)
+        counts["api_keys"] += keys
+        Purges(tx).update_receipt(Scope(order.space.tenant), replace(receipt, counts=_nonzero_counts(counts)))
+        known.records += [id for id in removal.records if id not in known.records]
+        return done
+
+    def _finish(self, tx: Tx, *, order: PurgeRequest, files: int, left: list[str], said: list[str]) -> Receipt:
+        """Done but for the bytes. The job that would finish it names the user, so that it must go before those do."""
+        now = self.clock()
+        receipt = Purges(tx).get_receipt(Scope(order.space.tenant), order.receipt)
+        assert receipt is not None
+        if receipt.done_at is not None:  # somebody else was at it, too
+            return receipt
+        done = replace(
+            receipt,
+            done_at=now,
+            counts=_nonzero_counts(Counter(receipt.counts), files),
+            verified=not left,
+            left=tuple([*left, *said][:_MAX_LEFT]),
+        )
+        _anonymize(tx, order)
+        Purges(tx).update_receipt(Scope(order.space.tenant), done)
+        Purges(tx).withdraw(order.space, PURGE, order.to_detail())
+        Jobs(tx).enqueue(STORE_PARTITION, SCRUB, "", now, now + _HEAD_START)
+        return done
+
+    def _find_remaining_mentions(self, order: PurgeRequest, samples: Iterable[str]) -> list[str]:
+        """Where a search finds some of what went: said elsewhere by the user, or kept for the whole tenant."""
+        everybody = Partition(order.space.tenant, Level.GLOBAL, "")
+        return list(
+            dict.fromkeys(place for text in samples for place in self._find_mentions((order.space, everybody), text))
+        )
+
+    def _find_mentions(self, spaces: Collection[Partition], text: str) -> list[str]:
+        now = self.clock()
+        wanted = SearchRequest(
+            Question.parse(text[:2000], now), ChunkQuery(), recipes.WORDS, _MAX_HITS, self.config.search, now
+        )
+        hits = self.store.read(lambda tx: [hit for space in spaces for hit in search(tx, space, wanted)])
+        return [_describe_source(hit.source) for hit in hits if text.casefold() in hit.text.casefold()]
+
+    def run_purge_job(self, claim: JobLease) -> datetime | None:
+        """Finish what somebody began."""
+        order = PurgeRequest.from_detail(claim.job.space, claim.job.detail)
+        receipt = self.store.read(lambda tx: Purges(tx).get_receipt(Scope(order.space.tenant), order.receipt))
+        if receipt is not None and receipt.done_at is None:
+            done = self.run_purge(order, resumed=True)
+            log.info("a purge that was begun at %s is finished: %d rows and files", done.asked_at, done.total)
+            claim.finished = True  # its row went with the last step
+        return None
+
+    def run_scrub_job(self, claim: JobLease) -> datetime | None:
+        """Empty the unused places of the file; again in a while, as long as somebody is in the way."""
+        began = claim.now()
+        claim.renew()
+        erased = self.store.erase(whole=True)
+        if erased is ErasureState.WAITING:
+            return began + _RETRY_DELAY
+        if erased is ErasureState.GONE:
+            self.store.write(lambda tx: Purges(tx).mark_erased(STORE_PARTITION, began))
+        return None
 
 
 def _begin(tx: Tx, *, order: PurgeRequest, asked_by: str | None, now: datetime) -> tuple[PurgeRequest, bool]:
@@ -116,28 +227,6 @@ def _digest(order: PurgeRequest) -> str:
     return purge_digest(order.space.tenant, order.name)
 
 
-def run_purge(runtime: Runtime, order: PurgeRequest, *, resumed: bool, vacuum: bool = False) -> Receipt:
-    known = runtime.store.read(partial(_read_state, order=order))
-    known.resumed = resumed
-    if runtime.ledger is not None:  # what is counted names the user: it has to be where names are taken out
-        runtime.ledger.flush()
-    places = PurgeFiles(runtime, order)
-    places.delete_before_rows()
-    while not runtime.store.write(partial(_delete_batch, runtime=runtime, order=order, known=known)):
-        log.debug("a purge goes on")
-    known.files += places.delete_after_rows(known.sessions, known.records, resumed=resumed)
-    left = [*runtime.store.read(partial(_find_rows_left, order=order)), *places.find_remaining(known.sessions)]
-    said = _find_remaining_mentions(runtime, order, known.samples)
-    receipt = runtime.store.write(
-        partial(_finish, runtime=runtime, order=order, files=known.files, left=left, said=said)
-    )
-    began, erased = runtime.clock(), runtime.store.erase(whole=False, vacuum=vacuum)
-    runtime.store.write(partial(_record_bytes, receipt=receipt, erased=erased, began=began))
-    if erased is ErasureState.WAITING:
-        runtime.wake_worker()
-    return replace(receipt, bytes=erased)
-
-
 def _read_state(tx: Tx, *, order: PurgeRequest) -> _PurgeState:
     if order.what is PurgeTarget.USER:
         sessions = Purges(tx).find_sessions(order.space)
@@ -152,20 +241,6 @@ def _read_state(tx: Tx, *, order: PurgeRequest) -> _PurgeState:
         sessions = [info.id for info in found if info is not None and info.last_active_at < order.before]
     samples = Purges(tx).sample_texts(order.space, _SAMPLES, order.session, order.before)
     return _PurgeState(set(sessions), samples=[text for text in samples if len(text) >= _MIN_SAMPLE_CHARS])
-
-
-def _delete_batch(tx: Tx, *, runtime: Runtime, order: PurgeRequest, known: _PurgeState) -> bool:
-    keys = _anonymize(tx, order)
-    removal = PurgeTransaction(runtime, tx, order, runtime.clock())
-    done = removal.run()
-    receipt = Purges(tx).get_receipt(Scope(order.space.tenant), order.receipt)
-    assert receipt is not None
-    counts = Counter(receipt.counts)
-    counts.update(removal.counts)
-    counts["api_keys"] += keys
-    Purges(tx).update_receipt(Scope(order.space.tenant), replace(receipt, counts=_nonzero_counts(counts)))
-    known.records += [id for id in removal.records if id not in known.records]
-    return done
 
 
 def _anonymize(tx: Tx, order: PurgeRequest) -> int:
@@ -187,27 +262,6 @@ def _nonzero_counts(counts: Counter[str], files: int = 0) -> dict[str, int]:
     counted = Counter(counts)
     counted["files"] += files
     return {kind: number for kind, number in sorted(counted.items()) if number}
-
-
-def _finish(tx: Tx, *, runtime: Runtime, order: PurgeRequest, files: int, left: list[str], said: list[str]) -> Receipt:
-    """Done but for the bytes. The job that would finish it names the user, so that it must go before those do."""
-    now = runtime.clock()
-    receipt = Purges(tx).get_receipt(Scope(order.space.tenant), order.receipt)
-    assert receipt is not None
-    if receipt.done_at is not None:  # somebody else was at it, too
-        return receipt
-    done = replace(
-        receipt,
-        done_at=now,
-        counts=_nonzero_counts(Counter(receipt.counts), files),
-        verified=not left,
-        left=tuple([*left, *said][:_MAX_LEFT]),
-    )
-    _anonymize(tx, order)
-    Purges(tx).update_receipt(Scope(order.space.tenant), done)
-    Purges(tx).withdraw(order.space, PURGE, order.to_detail())
-    Jobs(tx).enqueue(STORE_PARTITION, SCRUB, "", now, now + _HEAD_START)
-    return done
 
 
 def _record_bytes(tx: Tx, *, receipt: Receipt, erased: ErasureState, began: datetime) -> None:
@@ -236,59 +290,8 @@ def _find_rows_left(tx: Tx, *, order: PurgeRequest) -> list[str]:
     return rest + [f"document {id}" for id in purges.find_documents_before(space, order.before, _MAX_LEFT)]
 
 
-def _find_remaining_mentions(runtime: Runtime, order: PurgeRequest, samples: Iterable[str]) -> list[str]:
-    """Where a search finds some of what went: said elsewhere by the user, or kept for the whole tenant."""
-    everybody = Partition(order.space.tenant, Level.GLOBAL, "")
-    return list(
-        dict.fromkeys(place for text in samples for place in _find_mentions(runtime, (order.space, everybody), text))
-    )
-
-
-def _find_mentions(runtime: Runtime, spaces: Collection[Partition], text: str) -> list[str]:
-    now = runtime.clock()
-    wanted = SearchRequest(
-        Question.parse(text[:2000], now), ChunkQuery(), recipes.WORDS, _MAX_HITS, runtime.config.search, now
-    )
-    hits = runtime.store.read(lambda tx: [hit for space in spaces for hit in search(tx, space, wanted)])
-    return [_describe_source(hit.source) for hit in hits if text.casefold() in hit.text.casefold()]
-
-
 def _describe_source(source: Source) -> str:
     """By numbers alone: a receipt names nobody."""
     if source.kind is SourceKind.MESSAGE:
         return f"message {source.first_sequence} of session {source.session_id}"
     return f"{source.kind.value} {source.id}"
-
-
-# Jobs
-
-
-def make_purge_handler(runtime: Runtime) -> JobHandler:
-    """Finish what somebody began."""
-
-    def run(claim: JobLease) -> datetime | None:
-        order = PurgeRequest.from_detail(claim.job.space, claim.job.detail)
-        receipt = runtime.store.read(lambda tx: Purges(tx).get_receipt(Scope(order.space.tenant), order.receipt))
-        if receipt is not None and receipt.done_at is None:
-            done = run_purge(runtime, order, resumed=True)
-            log.info("a purge that was begun at %s is finished: %d rows and files", done.asked_at, done.total)
-            claim.finished = True  # its row went with the last step
-        return None
-
-    return run
-
-
-def make_scrub_handler(runtime: Runtime) -> JobHandler:
-    """Empty the unused places of the file; again in a while, as long as somebody is in the way."""
-
-    def run(claim: JobLease) -> datetime | None:
-        began = claim.now()
-        claim.renew()
-        erased = runtime.store.erase(whole=True)
-        if erased is ErasureState.WAITING:
-            return began + _RETRY_DELAY
-        if erased is ErasureState.GONE:
-            runtime.store.write(lambda tx: Purges(tx).mark_erased(STORE_PARTITION, began))
-        return None
-
-    return run

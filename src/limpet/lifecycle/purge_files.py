@@ -10,20 +10,21 @@ from datetime import date, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
-from limpet.api.runtime import SNAPSHOT, Runtime, make_redactor
 from limpet.errors import InvalidInput, KeyMissing, LimpetError
-from limpet.knowledge.remember import RecordChunker
+from limpet.lifecycle import SNAPSHOT
+from limpet.lifecycle.item_sync import ItemSync
 from limpet.lifecycle.purge_request import PurgeRequest
 from limpet.model.ids import check_id
 from limpet.model.message import Message, Role
 from limpet.model.receipt import PurgeTarget
 from limpet.model.scope import DEFAULT_TENANT, Scope
-from limpet.notes import edited, items
-from limpet.notes.daily import day_path, format_line
-from limpet.notes.layout import check_no_symlink, owner_folder
+from limpet.model.times import Clock
+from limpet.notes import edited
 from limpet.notes.long_term import MEMORY_FILE
-from limpet.notes.user_notes import NoteFiles
+from limpet.notes.user_notes import UserNotes, day_path, format_line
 from limpet.sessions.repository import Messages, Sessions
+from limpet.store.atomic_files import check_no_symlink, owner_folder
+from limpet.store.store import Store
 from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.purge")
@@ -35,12 +36,16 @@ LineTest = Callable[[str], bool]
 
 @dataclass(frozen=True, slots=True)
 class PurgeFiles:
-    runtime: Runtime
+    store: Store
+    notes: UserNotes
+    item_sync: Callable[[Scope], ItemSync]
+    mask: Callable[[str], str]
+    clock: Clock
     order: PurgeRequest
 
     @property
     def root(self) -> Path | None:
-        return self.runtime.folder
+        return self.notes.folder
 
     @property
     def folder(self) -> Path:
@@ -52,7 +57,7 @@ class PurgeFiles:
         if self.root is None or self.order.session is None or not self.folder.is_dir():
             return 0
         scope = self.order.session_scope(self.order.session)
-        messages = self.runtime.store.read(lambda tx: Messages(tx).range(scope, None, None, None))
+        messages = self.store.read(lambda tx: Messages(tx).range(scope, None, None, None))
         return self._drop_lines(messages)
 
     def delete_after_rows(self, sessions: Collection[str], records: Collection[str], *, resumed: bool) -> int:
@@ -101,18 +106,18 @@ class PurgeFiles:
         if not folder.is_dir():
             return []
         names = [path.name for path in folder.iterdir() if _is_id(path.name)]
-        tenants = self.runtime.store.list_tenants()
-        known = self.runtime.store.read(
+        tenants = self.store.list_tenants()
+        known = self.store.read(
             lambda tx: {name for name in names for each in tenants if _has_session(tx, Scope(each, session=name))}
         )
         return [folder / name for name in names if name not in known]
 
     def _drop_lines(self, messages: Iterable[Message]) -> int:
         """Lines of the daily notes of which both sides were said in the session."""
-        mask, sides, days = make_redactor(self.runtime.config), set[str](), set[date]()
+        mask, sides, days = self.mask, set[str](), set[date]()
         for message in messages:
             if message.role in (Role.USER, Role.ASSISTANT) and message.created_at is not None:
-                day = NoteFiles.local_day(self.runtime, message.created_at)
+                day = self.notes.local_day(message.created_at)
                 days |= {day, day + timedelta(days=1)}  # a turn's line stands where its reply came
                 for text in {message.text, mask(message.text)}:
                     pair = (text, "") if message.role is Role.USER else ("", text)
@@ -145,12 +150,12 @@ class PurgeFiles:
     def _drop_older(self, before: datetime) -> int:
         assert self.root is not None
         gone = sum(_remove(self.root, path) for path in list(self._find_older(before)))
-        moment = NoteFiles.of(self.runtime, self.order.space).to_local(before)
+        moment = self.notes.open(self.order.space).to_local(before)
         return gone + bool(self._filter_day(moment.date(), partial(_is_before, f"[{moment:%H:%M}]")))
 
     def _find_older(self, before: datetime) -> Iterator[Path]:
         """Notes of days that were over, and MEMORY.md with its copies if nobody changed them since."""
-        first = NoteFiles.local_day(self.runtime, before)
+        first = self.notes.local_day(before)
         for path in sorted(self.folder.iterdir()):
             day = _parse_day(path.name)
             if (day is not None and day < first) or (path.name.startswith(MEMORY_FILE) and _is_unchanged(path, before)):
@@ -160,9 +165,9 @@ class PurgeFiles:
 
     def _drop_items(self, records: Collection[str], *, resumed: bool) -> None:
         space = self.order.space
-        items.delete_lines(self.runtime, space.tenant, space.owner, records)
+        self.notes.delete_item_lines(space.tenant, space.owner, records)
         if resumed and (self.folder / "items").is_dir():  # which records went is forgotten: only those there are stay
-            items.ItemSync.of(self.runtime, self.order.user_scope, RecordChunker(self.runtime.config.chunks)).export()
+            self.item_sync(self.order.user_scope).export()
 
     def _drop_imported(self) -> int:
         """A snapshot that was taken in is a copy of what is in the store; it goes if the user is in it."""
@@ -173,7 +178,7 @@ class PurgeFiles:
         from limpet.lifecycle.formats.snapshot import parse_snapshot  # late: few stores ever import
 
         try:
-            snapshot = parse_snapshot(path.read_bytes(), now=self.runtime.clock())
+            snapshot = parse_snapshot(path.read_bytes(), now=self.clock())
         except InvalidInput:
             log.warning("%s cannot be read; look whether it tells of who was purged", path)
             return 0

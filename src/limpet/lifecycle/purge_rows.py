@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from limpet.api.runtime import Runtime
+from limpet.config import Config
 from limpet.documents.repository import Documents
 from limpet.knowledge import remember
 from limpet.knowledge.repository import Records
@@ -16,9 +16,10 @@ from limpet.lifecycle.purge_request import PurgeRequest
 from limpet.model.receipt import PurgeTarget
 from limpet.model.record import Origin, Record, RecordSource
 from limpet.model.scope import Level, Partition, Scope
+from limpet.model.tokens import TokenCounter
 from limpet.sessions import append, lifecycle
-from limpet.sessions.digest import summarize_by_rules
 from limpet.sessions.repository import Messages, Sessions, Summaries
+from limpet.sessions.summary import summarize_by_rules
 from limpet.store.tx import Tx
 
 LIMIT = 20_000  # rows of one transaction, about: others wait that long
@@ -31,9 +32,10 @@ _COPIED_FIELDS = "content title tags metadata references fingerprint source subj
 class PurgeTransaction:
     """One transaction of a purge."""
 
-    runtime: Runtime
     tx: Tx
     order: PurgeRequest
+    config: Config
+    count_tokens: TokenCounter
     now: datetime
     limit: int = LIMIT
     counts: Counter[str] = field(default_factory=Counter)
@@ -135,7 +137,7 @@ class PurgeTransaction:
             return
         low, high = min(one for one, _ in ranges.values()), max(two for _, two in ranges.values())
         kept = Messages(self.tx).range(scope, low - 1, high + 1, None)
-        for entry in append.prepare(kept, self.runtime.config.chunks, self.now):
+        for entry in append.prepare(kept, self.config.chunks, self.now):
             drafts = [draft for draft in entry.chunks if draft.hash in ranges]
             if drafts:
                 append.index(self.tx, scope, entry.message, drafts)
@@ -148,8 +150,8 @@ class PurgeTransaction:
         if not told:
             self.counts["summaries"] += Purges(self.tx).drop_summary(scope)
             return
-        config, (_, epoch) = self.runtime.config.compact, Summaries(self.tx).get_watermarks(scope)
-        text = summarize_by_rules("", told, config.summary_tokens, self.runtime.count)
+        config, (_, epoch) = self.config.compact, Summaries(self.tx).get_watermarks(scope)
+        text = summarize_by_rules("", told, config.summary_tokens, self.count_tokens)
         Summaries(self.tx).put(
             scope, replace(summary, text=text, epoch=epoch + 1, message_count=len(told), updated_at=self.now)
         )
@@ -208,8 +210,7 @@ class PurgeTransaction:
         self.counts["versions"] += Purges(self.tx).drop_versions(Scope(self.order.space.tenant), record.id)
 
     def _cutter(self) -> remember.RecordChunker:
-        config = self.runtime.config
-        return remember.RecordChunker(config.chunks, for_graph=config.graph.enabled)
+        return remember.RecordChunker(self.config.chunks, for_graph=self.config.graph.enabled)
 
     def _is_full(self) -> bool:
         return sum(self.counts.values()) >= self.limit

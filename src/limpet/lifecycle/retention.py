@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
-from limpet.api.runtime import Runtime
 from limpet.config import Config
 from limpet.documents.repository import Documents
 from limpet.errors import KeyMissing
@@ -28,11 +27,15 @@ from limpet.model.receipt import PurgeTarget
 from limpet.model.record import RecordQuery
 from limpet.model.retention import RetentionDays, RetentionResult
 from limpet.model.scope import Level, Partition, Scope
-from limpet.notes import items
+from limpet.model.times import Clock
+from limpet.model.tokens import TokenCounter
+from limpet.notes.user_notes import UserNotes
 from limpet.sessions import lifecycle
+from limpet.sessions.files.listing import session_folder
 from limpet.sessions.repository import Sessions, Summaries
-from limpet.store.claim import JobHandler, JobLease
+from limpet.store.claim import JobLease
 from limpet.store.idempotency import IdempotencyKeys
+from limpet.store.store import Store
 from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.retention")
@@ -41,13 +44,22 @@ HOUR = timedelta(hours=1)
 _SESSIONS, _MESSAGES, _PAGE = 20, 2000, 200  # removed in one transaction
 
 
-def make_retention_handler(runtime: Runtime) -> JobHandler:
-    def run(claim: JobLease) -> datetime | None:
-        if not runtime.config.retention.enabled:
+@dataclass(frozen=True, slots=True)
+class RetentionSweeper:
+    """Removes what is older than the settings allow: messages by their agent's, the rest by the shared ones."""
+
+    store: Store
+    config: Config  # the shared one, with those of the agents
+    notes: UserNotes
+    count: TokenCounter
+    clock: Clock
+
+    def run_job(self, claim: JobLease) -> datetime | None:
+        if not self.config.retention.enabled:
             return None
-        for tenant in runtime.store.list_tenants():
+        for tenant in self.store.list_tenants():
             try:
-                swept = apply(runtime, tenant, between=claim.renew)
+                swept = self.apply(tenant, between=claim.renew)
             except KeyMissing as error:  # its key is elsewhere: that must not keep the others' for longer
                 log.warning("retention leaves out a tenant: %s", error)
                 continue
@@ -56,27 +68,24 @@ def make_retention_handler(runtime: Runtime) -> JobHandler:
                     log.info("retention of agent %s: %s", done.agent, dict(done.counts))
         return claim.now() + HOUR
 
-    return run
-
-
-def apply(
-    runtime: Runtime, tenant: str, *, dry_run: bool = False, between: Callable[[], None] = lambda: None
-) -> list[RetentionResult]:
-    """One tenant's. With ``dry_run`` it is only counted."""
-    work = _Sweep(runtime, tenant, runtime.clock(), between, dry_run=dry_run)
-    scope = Scope(tenant)
-    agents = runtime.store.read(lambda tx: ExpiredRows(tx).agents(scope))
-    expired = work.sweep_expired()
-    found = []
-    for agent in sorted({*agents, *expired}):
-        days = retention_days(runtime.config.for_agent(agent), tenant)
-        counts = Counter(expired.get(agent, {}))
-        counts.update(work.sweep_messages(agent, days.cutoff("messages", work.now)))
-        found.append(RetentionResult(tenant, agent, {"messages": days.messages}, +counts))
-    work.sweep_idempotency_keys()
-    days = retention_days(runtime.config, tenant)
-    counts = Counter({"records": work.sweep_records(days), "documents": work.sweep_documents(days)})
-    return [*found, RetentionResult(tenant, None, {"records": days.records, "documents": days.documents}, +counts)]
+    def apply(
+        self, tenant: str, *, dry_run: bool = False, between: Callable[[], None] = lambda: None
+    ) -> list[RetentionResult]:
+        """One tenant's. With ``dry_run`` it is only counted."""
+        work = _Sweep(self, tenant, self.clock(), between, dry_run=dry_run)
+        scope = Scope(tenant)
+        agents = self.store.read(lambda tx: ExpiredRows(tx).agents(scope))
+        expired = work.sweep_expired()
+        found = []
+        for agent in sorted({*agents, *expired}):
+            days = retention_days(self.config.for_agent(agent), tenant)
+            counts = Counter(expired.get(agent, {}))
+            counts.update(work.sweep_messages(agent, days.cutoff("messages", work.now)))
+            found.append(RetentionResult(tenant, agent, {"messages": days.messages}, +counts))
+        work.sweep_idempotency_keys()
+        days = retention_days(self.config, tenant)
+        counts = Counter({"records": work.sweep_records(days), "documents": work.sweep_documents(days)})
+        return [*found, RetentionResult(tenant, None, {"records": days.records, "documents": days.documents}, +counts)]
 
 
 def retention_days(config: Config, tenant: str) -> RetentionDays:
@@ -88,7 +97,7 @@ def retention_days(config: Config, tenant: str) -> RetentionDays:
 
 @dataclass(frozen=True, slots=True)
 class _Sweep:
-    runtime: Runtime
+    sweeper: RetentionSweeper
     tenant: str
     now: datetime
     between: Callable[[], None]
@@ -102,7 +111,7 @@ class _Sweep:
         """Sessions whose time is over, with everything under them; by their agents."""
         counts: dict[str, Counter[str]] = defaultdict(Counter)
         most = 1 << 31 if self.dry_run else _SESSIONS
-        while found := self.runtime.store.read(lambda tx: ExpiredRows(tx).find_expired(self._scope, self.now, most)):
+        while found := self.sweeper.store.read(lambda tx: ExpiredRows(tx).find_expired(self._scope, self.now, most)):
             for scope in found:
                 counts[scope.agent or ""].update(self._end_session(scope))
             if self.dry_run:
@@ -113,12 +122,14 @@ class _Sweep:
         if self.dry_run:
             return Counter(sessions=1)
         self.between()
-        counts, records = self.runtime.store.write(partial(_delete_session, scope=scope, now=self.now))
+        counts, records = self.sweeper.store.write(partial(_delete_session, scope=scope, now=self.now))
         assert scope.user is not None
-        items.delete_lines(self.runtime, scope.tenant, scope.user, records)
-        folder = None if scope.session is None else self.runtime.session_folder(scope.session)
-        if folder is not None and not folder.is_symlink():
-            shutil.rmtree(folder, ignore_errors=True)
+        self.sweeper.notes.delete_item_lines(scope.tenant, scope.user, records)
+        root = self.sweeper.notes.folder
+        if root is not None and scope.session is not None:
+            folder = session_folder(root, scope.session)
+            if not folder.is_symlink():
+                shutil.rmtree(folder, ignore_errors=True)
         return Counter(counts)
 
     def sweep_messages(self, agent: str, before: datetime | None) -> Counter[str]:
@@ -127,11 +138,11 @@ class _Sweep:
             return counts
         scope = Scope(self.tenant, agent=agent)
         if self.dry_run:
-            return Counter(messages=self.runtime.store.read(lambda tx: ExpiredRows(tx).count_messages(scope, before)))
-        while found := self.runtime.store.read(lambda tx: ExpiredRows(tx).sessions_before(scope, before, _SESSIONS)):
+            return Counter(messages=self.sweeper.store.read(lambda tx: ExpiredRows(tx).count_messages(scope, before)))
+        while found := self.sweeper.store.read(lambda tx: ExpiredRows(tx).sessions_before(scope, before, _SESSIONS)):
             for session in found:
                 self.between()
-                counts.update(self.runtime.store.write(partial(self._drop_some, scope=session, before=before)))
+                counts.update(self.sweeper.store.write(partial(self._drop_some, scope=session, before=before)))
         return counts
 
     def _drop_some(self, tx: Tx, *, scope: Scope, before: datetime) -> Counter[str]:
@@ -141,7 +152,7 @@ class _Sweep:
         if Sessions(tx).get(scope) is None:
             return Counter()
         order = PurgeRequest("", PurgeTarget.OLDER, Partition(scope.tenant, Level.USER, scope.user), before=before)
-        removal = PurgeTransaction(self.runtime, tx, order, self.now)
+        removal = PurgeTransaction(tx, order, self.sweeper.config, self.sweeper.count, self.now)
         removal.drop_messages(scope.session, Purges(tx).find_messages_before(scope, before, _MESSAGES), retell=False)
         summary = Summaries(tx).get(scope)
         if summary is not None and summary.updated_at < before:
@@ -153,7 +164,7 @@ class _Sweep:
         before = self.now - KEY_LIFETIME
         while not self.dry_run:
             self.between()
-            gone = self.runtime.store.write(lambda tx: IdempotencyKeys(tx).trim(self._scope, before, _MESSAGES))
+            gone = self.sweeper.store.write(lambda tx: IdempotencyKeys(tx).trim(self._scope, before, _MESSAGES))
             if gone < _MESSAGES:
                 return
 
@@ -166,12 +177,12 @@ class _Sweep:
             count += len(page)
             if not self.dry_run:
                 self.between()
-                self._drop_lines(self.runtime.store.write(partial(self._delete_records, ids=page)))
+                self._drop_lines(self.sweeper.store.write(partial(self._delete_records, ids=page)))
         return count
 
     def _pages(self, read: Callable[[Tx, str], list[str]]) -> Iterator[list[str]]:
         after = ""
-        while page := self.runtime.store.read(partial(_read_page, read=read, after=after)):
+        while page := self.sweeper.store.read(partial(_read_page, read=read, after=after)):
             yield page
             after = page[-1]
 
@@ -187,18 +198,18 @@ class _Sweep:
             if user is not None:
                 by_user[user].append(id)
         for user, ids in sorted(by_user.items()):
-            items.delete_lines(self.runtime, self.tenant, user, ids)
+            self.sweeper.notes.delete_item_lines(self.tenant, user, ids)
 
     def sweep_documents(self, days: RetentionDays) -> int:
         before = days.cutoff("documents", self.now)
         if before is None:
             return 0
         count, after = 0, ""
-        while page := self.runtime.store.read(partial(_find_documents, scope=self._scope, before=before, after=after)):
+        while page := self.sweeper.store.read(partial(_find_documents, scope=self._scope, before=before, after=after)):
             count, after = count + len(page), page[-1].id
             if not self.dry_run:
                 self.between()
-                self.runtime.store.write(partial(_delete_documents, page=page))
+                self.sweeper.store.write(partial(_delete_documents, page=page))
         return count
 
 

@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from limpet.errors import StorageError, StoreBusy
-from limpet.notes.layout import check_no_symlink
-from limpet.store.atomic_files import lock_file, make_folder, read_bytes, write_atomic
+from limpet.store.atomic_files import check_no_symlink, lock_file, make_folder, read_bytes, write_atomic
 
 log = logging.getLogger("limpet.notes")
 

@@ -18,9 +18,8 @@ from typing import Any
 
 from limpet.errors import StorageError
 from limpet.notes import edited
-from limpet.notes.layout import check_no_symlink
 from limpet.store import strict_json
-from limpet.store.atomic_files import make_folder, write_atomic
+from limpet.store.atomic_files import check_no_symlink, make_folder, write_atomic
 
 log = logging.getLogger("limpet.notes")
 

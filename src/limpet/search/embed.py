@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from limpet.errors import ProviderError
@@ -26,6 +27,64 @@ _MODEL = "model"
 MAX_REFUSALS = 3  # texts refused one after the other before it is the embedder that is taken to fail
 
 
+@dataclass(frozen=True, slots=True)
+class ChunkEmbedder:
+    """Vectors for questions and for new chunks. Without a model, search uses words alone."""
+
+    store: Store
+    model: BatchEmbedder | None
+    wake_worker: Callable[[], None]  # starts the job that embeds what has no vector yet
+
+    def embed_question(self, space: Partition, question: str) -> Vector | None:
+        """The question's vector, made before the transaction that searches with it."""
+        return self.embed_question_for([space], question).get(space)
+
+    def embed_question_for(self, spaces: Sequence[Partition], question: str) -> dict[Partition, Vector]:
+        """The same for several partitions; empty ones are left out.
+
+        The names of those who speak in a partition are removed from the question. Equal texts are embedded once.
+        """
+        if self.model is None or not question.strip():
+            return {}
+        catalogues = self.store.read(lambda tx: [Chunks(tx).load_catalogue(space) for space in spaces])
+        texts = {
+            space: strip_names(question, catalogue.names)
+            for space, catalogue in zip(spaces, catalogues, strict=True)
+            if catalogue is not None and catalogue.chunks
+        }
+        vectors = {text: self.model.embed_question(text) for text in dict.fromkeys(texts.values())}
+        return {space: vector for space, text in texts.items() if (vector := vectors[text]) is not None}
+
+    def embed_drafts(
+        self,
+        space: Partition,
+        drafts: Sequence[ChunkDraft],
+        names: Iterable[str] = (),
+        progress: Progress | None = None,
+    ) -> list[ChunkDraft]:
+        """The drafts with their vectors. When that takes long or fails they stay as they are: words find them."""
+        if self.model is None or not drafts or not self.model.is_inline:
+            return list(drafts)
+        known = dict.fromkeys((*self.store.read(lambda tx: Chunks(tx).names(space)), *names))
+        texts = [strip_names(draft.text, tuple(known)) for draft in drafts]
+        try:
+            vectors = self.model.embed_texts(texts, progress)
+        except ProviderError as error:
+            log.warning("embedding failed; %d chunks are found by words until it works again: %s", len(texts), error)
+            return list(drafts)
+        return [draft._replace(vector=vector) for draft, vector in zip(drafts, vectors, strict=True)]
+
+    def request_missing(self, drafts: Iterable[ChunkDraft]) -> None:
+        """Call it after chunks were stored: those without a vector get one in the background."""
+        if self.model is not None and any(draft.vector is None for draft in drafts):
+            self.wake_worker()
+
+    def request_all(self) -> None:
+        """Call it after many chunks were stored without a vector."""
+        if self.model is not None:
+            self.wake_worker()
+
+
 def set_embedding_model(store: Store, model: str, now: datetime) -> None:
     """Make this the model whose vectors are kept, and enqueue their embedding wherever they are missing."""
 
@@ -41,27 +100,6 @@ def set_embedding_model(store: Store, model: str, now: datetime) -> None:
 def _find_model(tx: Tx) -> str | None:
     found = tx.db.one("properties.get", {"name": _MODEL})
     return None if found is None else str(found[0])
-
-
-def embed_drafts(
-    store: Store,
-    embedding: BatchEmbedder | None,
-    space: Partition,
-    drafts: Sequence[ChunkDraft],
-    names: Iterable[str] = (),
-    progress: Progress | None = None,
-) -> list[ChunkDraft]:
-    """The drafts with their vectors, or as they were when that takes long or fails: words find them still."""
-    if embedding is None or not drafts or not embedding.is_inline:
-        return list(drafts)
-    known = dict.fromkeys((*store.read(lambda tx: Chunks(tx).names(space)), *names))
-    texts = [strip_names(draft.text, tuple(known)) for draft in drafts]
-    try:
-        vectors = embedding.embed_texts(texts, progress)
-    except ProviderError as error:
-        log.warning("embedding failed, %d chunks are searchable by words until it works again: %s", len(texts), error)
-        return list(drafts)
-    return [draft._replace(vector=vector) for draft, vector in zip(drafts, vectors, strict=True)]
 
 
 def embed_missing(

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
 from limpet.config import ChunkSettings
-from limpet.errors import SequenceConflict
+from limpet.errors import IdempotencyConflict, SequenceConflict
 from limpet.model.chunk import ChunkDraft, ChunkSource, SourceKind
 from limpet.model.message import Message, Role
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.telemetry import Progress
-from limpet.providers.embedding import BatchEmbedder
-from limpet.search import embed
+from limpet.model.text import check_name
+from limpet.model.times import Clock
 from limpet.search.chunk_repository import Chunks
 from limpet.search.chunker import chunk_message
+from limpet.search.embed import ChunkEmbedder
 from limpet.sessions.repository import Messages, Sessions
 from limpet.store.store import Store
 from limpet.store.tx import Tx
+
+# What belongs in the same transaction. It gets the messages that are new; others were stored under their key before.
+WithinTransaction = Callable[[Tx, list[Message]], None]
 
 
 class MessageWithChunks(NamedTuple):
@@ -26,6 +31,70 @@ class MessageWithChunks(NamedTuple):
 
     message: Message
     chunks: tuple[ChunkDraft, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MessageAppender:
+    """Messages enter a session: cut and embedded before the transaction, stored in one."""
+
+    store: Store
+    settings: ChunkSettings
+    embedder: ChunkEmbedder
+    clock: Clock
+
+    def append(
+        self,
+        scope: Scope,
+        messages: Sequence[Message],
+        progress: Progress | None = None,
+        within: WithinTransaction | None = None,
+    ) -> list[Message]:
+        """All of them or none, under the next sequence numbers."""
+        now = self.clock()
+        entries = prepare(messages, self.settings, now)
+        entries = self._embed(partition_of(scope), entries, progress)
+
+        def write(tx: Tx) -> list[Message]:
+            if within is None:
+                return store_entries(tx, scope, entries, now)
+            last = Sessions(tx).get_head(scope).last_sequence
+            stored = store_entries(tx, scope, entries, now)
+            within(tx, [message for message in stored if message.sequence > last])
+            return stored
+
+        stored = self.store.write(write)
+        self.embedder.request_missing(chunk for entry in entries for chunk in entry.chunks)
+        return stored
+
+    def append_once(
+        self, scope: Scope, messages: Sequence[Message], key: str, progress: Progress | None = None
+    ) -> list[Message]:
+        """All under one idempotency key: all are new, or all were stored before."""
+        check_name(key, "idempotency_key")
+        numbered = [
+            replace(message, idempotency_key=check_name(f"{key}/{number}", "idempotency_key"))
+            for number, message in enumerate(messages)
+        ]
+        conflict = IdempotencyConflict(
+            "this idempotency_key stands for other messages of this session; choose a new one"
+        )
+
+        def check_all_or_none(_tx: Tx, new: list[Message]) -> None:
+            if 0 < len(new) < len(numbered):
+                raise conflict
+
+        stored = self.append(scope, numbered, progress, check_all_or_none)
+        if not all(one.is_duplicate_of(other) for one, other in zip(stored, numbered, strict=True)):
+            raise conflict  # all were stored before, so nothing was written now
+        return stored
+
+    def _embed(
+        self, space: Partition, entries: list[MessageWithChunks], progress: Progress | None
+    ) -> list[MessageWithChunks]:
+        names = [entry.message.name for entry in entries if entry.message.name]
+        chunks = [chunk for entry in entries for chunk in entry.chunks]
+        drafts = iter(self.embedder.embed_drafts(space, chunks, names, progress))
+        return [MessageWithChunks(entry.message, tuple(next(drafts) for _ in entry.chunks)) for entry in entries]
 
 
 def prepare(messages: Sequence[Message], config: ChunkSettings, now: datetime) -> list[MessageWithChunks]:
@@ -40,26 +109,7 @@ def _chunk_message(message: Message, config: ChunkSettings, now: datetime) -> tu
     return chunk_message(message, message.created_at or now, config.max_chars, config.overlap)
 
 
-def embed_entries(
-    store: Store,
-    embedding: BatchEmbedder | None,
-    space: Partition,
-    entries: list[MessageWithChunks],
-    progress: Progress | None = None,
-) -> list[MessageWithChunks]:
-    """The entries with a vector on each chunk, if vectors are to be had at once."""
-    if embedding is None:
-        return entries
-    names = [entry.message.name for entry in entries if entry.message.name]
-    drafts = iter(
-        embed.embed_drafts(
-            store, embedding, space, [chunk for entry in entries for chunk in entry.chunks], names, progress
-        )
-    )
-    return [MessageWithChunks(entry.message, tuple(next(drafts) for _ in entry.chunks)) for entry in entries]
-
-
-def append(tx: Tx, scope: Scope, entries: Sequence[MessageWithChunks], now: datetime) -> list[Message]:
+def store_entries(tx: Tx, scope: Scope, entries: Sequence[MessageWithChunks], now: datetime) -> list[Message]:
     """Store the messages under the next sequence numbers; all of them or none."""
     head = Sessions(tx).get_head(scope)
     last, count, active_at = head

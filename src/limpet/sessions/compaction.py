@@ -1,133 +1,297 @@
-"""Condensing a session's history: by hand, when it is due, and before a context that would leave messages out."""
+"""Condensing a session's history: whether it is due and how far, and moving the summary on.
+
+The new summary is written outside every transaction and swapped in if nobody else was faster.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from datetime import datetime
+import logging
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from itertools import accumulate
 from typing import NamedTuple
 
-from limpet.api.runtime import Runtime
-from limpet.context import collect
-from limpet.context.collect import ContextRequest, Recalled
-from limpet.context.compose import Candidates
-from limpet.model.context import Context
+from limpet.config import CompactionSettings
+from limpet.errors import SessionNotFound, StorageError
 from limpet.model.job import COMPACT
 from limpet.model.message import Message
 from limpet.model.scope import Level, Partition, Scope
-from limpet.model.session import CompactionResult, SessionInfo
-from limpet.sessions import compaction_due, summary, usage
-from limpet.sessions.compaction_due import Load, Plan, Reason
-from limpet.sessions.compaction_roll import Compactor
-from limpet.sessions.repository import Sessions
-from limpet.sessions.summarize import Summariser, SummaryDraft
-from limpet.store.claim import JobLease
+from limpet.model.session import CompactionResult, SessionInfo, Summary
+from limpet.model.times import Clock
+from limpet.model.tokens import TokenCounter
+from limpet.model.turns import Cost, find_cuts, group_steps, is_turn_start
+from limpet.providers.llm import Llm
+from limpet.sessions import usage
+from limpet.sessions.repository import Messages, Sessions, Summaries
+from limpet.sessions.summary import Summariser, SummaryDraft, swap_summary
 from limpet.store.jobs import Jobs
+from limpet.store.store import Store
 from limpet.store.tx import Tx
 
+log = logging.getLogger("limpet.sessions")
 
-def compact(runtime: Runtime, scope: Scope, keep: int) -> CompactionResult:
-    """Condense all but the newest messages, due or not."""
-    return _build_compactor(runtime, scope).compact(lambda load: compaction_due.plan_manual(load, keep), Reason.NOTHING)
+_LONG_TURN = 8  # messages
+_SMALLEST_SUMMARY = 50  # tokens
+_LOW_WATER = 0.5  # a limit that was passed is left this far behind, so that the next message does not pass it again
 
 
-def compact_if_due(runtime: Runtime, scope: Scope, window: int | None = None) -> CompactionResult:
-    """Condense as far as the settings want it, for a model with that window."""
-    limits = runtime.config.compact
-    idle = Reason.NOT_DUE if limits.enabled else Reason.SWITCHED_OFF
-    return _build_compactor(runtime, scope, window).compact(
-        lambda load: compaction_due.plan_due(load, window, limits), idle
+class Reason(StrEnum):
+    ASKED = "asked for"
+    EMERGENCY = "the model's window is about to burst"
+    ROLLING = "too much of the model's window is in use"
+    CHECK = "too many characters for the model's window"
+    TOKENS = "too many tokens of history"
+    MESSAGES = "too many messages"
+    LEFT_OUT = "the context had no room for messages that no summary covers"
+    NOT_DUE = "not due"
+    NOTHING = "nothing to condense"
+    SWITCHED_OFF = "switched off by compact.enabled"
+    OVERTAKEN = "another writer was faster"
+    UNWRITABLE = "the summary could not be stored"
+
+
+class Plan(NamedTuple):
+    """Condense that many of the oldest messages that no summary covers."""
+
+    messages: int
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a summary does not cover yet, as numbers: the tokens and characters of each message, and where to cut."""
+
+    tokens: tuple[int, ...]
+    characters: tuple[int, ...]
+    cuts: tuple[int, ...]
+    turns: frozenset[int] = field(default_factory=frozenset)  # the cuts that stand between two turns
+    summary_tokens: int = 0
+    summary_characters: int = 0
+    sequences: tuple[int, ...] = ()
+    showable: frozenset[int] = field(default_factory=frozenset)  # all but results whose call is gone
+
+    @classmethod
+    def of(cls, messages: Sequence[Message], summary: str, count: TokenCounter, cost: Cost) -> Load:
+        cuts = tuple(find_cuts(messages))
+        return cls(
+            tokens=tuple(map(cost, messages)),
+            characters=tuple(len(message.searchable) for message in messages),
+            cuts=cuts,
+            turns=frozenset(at for at in cuts if is_turn_start(messages, at)),
+            summary_tokens=count(summary),
+            summary_characters=len(summary),
+            sequences=tuple(message.sequence for message in messages),
+            showable=frozenset(at for step in group_steps(messages) for at in step),
+        )
+
+    @property
+    def total_tokens(self) -> int:
+        return self.summary_tokens + sum(self.tokens)
+
+    def last_cut(self, at_most: int) -> int:
+        """The furthest place to cut up to there: between turns, or inside one that is too long to be kept whole."""
+        inside = max((at for at in self.cuts if at <= at_most), default=0)
+        between = max((at for at in self.turns if at <= at_most), default=0)
+        return between if inside - between <= _LONG_TURN else inside
+
+    def cut_to_leave(self, sizes: Sequence[int], room: float) -> int:
+        """The first place to cut behind which no more than that is left, or the last one that leaves anything."""
+        left = [sum(sizes), *(sum(sizes) - gone for gone in accumulate(sizes))]
+        cuts = [at for at in self.cuts if at < len(sizes)]
+        fitting = [at for at in cuts if left[at] <= room]
+        between_turns = [at for at in fitting if at in self.turns]
+        return min(between_turns or fitting, default=max(cuts, default=0))
+
+
+Rule = Callable[[Load, int, CompactionSettings], Plan | None]
+Planner = Callable[[Load], Plan | None]
+
+
+def fit_window(limits: CompactionSettings, window: int | None) -> CompactionSettings:
+    """The limits with a summary that leaves a small window to the conversation."""
+    room = (window or limits.window) // 4
+    return replace(limits, summary_tokens=max(_SMALLEST_SUMMARY, min(limits.summary_tokens, room))) if room else limits
+
+
+def plan_manual(load: Load, keep: int) -> Plan | None:
+    """By hand: everything but the newest ``keep`` messages, and the turn they begin in."""
+    cut = load.last_cut(len(load.tokens) - keep)
+    return Plan(cut, Reason.ASKED) if cut else None
+
+
+def plan_left_out(load: Load, shown: Collection[int], *, everything: bool = False) -> Plan | None:
+    """A context shows the messages with these sequences, and no summary covers the others.
+
+    Half of what was shown is kept, so that the next messages have room before this happens again. Where turns are so
+    long that this leaves too many, all are condensed: nothing may be in neither place.
+    """
+    missing = [at for at in load.showable if load.sequences[at] not in shown]
+    if not missing:
+        return None
+    needed, every = max(missing) + 1, len(load.tokens)
+    cut = load.last_cut(every - (every - needed + 1) // 2)
+    return Plan(cut if cut >= needed and not everything else every, Reason.LEFT_OUT)
+
+
+def plan_due(load: Load, window: int | None, limits: CompactionSettings) -> Plan | None:
+    """The first rule that fires. A rule that would condense next to nothing waits for more."""
+    room = window or limits.window
+    if not limits.enabled or len(load.tokens) < limits.least_messages:
+        return None
+    return next(
+        (plan for plan in _iter_plans(load, room, limits) if plan.messages >= _min_messages(plan, limits)), None
     )
 
 
-def make_compaction_handler(runtime: Runtime) -> Callable[[JobLease], datetime | None]:
-    """Condense a session where that is due. Where no model is at hand the next turn does it, as quickly."""
-
-    def run(claim: JobLease) -> None:
-        space = claim.job.space
-        scope = Scope(space.tenant, user=space.owner, session=claim.job.detail)
-        info = runtime.store.read(lambda tx: Sessions(tx).get(scope))
-        if info is not None and runtime.llm is not None:
-            compact_if_due(replace(runtime, config=runtime.config.for_agent(info.agent)), scope)
-
-    return run
+def _iter_plans(load: Load, window: int, limits: CompactionSettings) -> Iterator[Plan]:
+    rules: tuple[Rule, ...] = (_plan_emergency, _plan_rolling, _plan_check) if window else ()
+    for rule in (*rules, _plan_tokens, _plan_messages):
+        if (plan := rule(load, window, limits)) is not None:
+            yield plan
 
 
-def enqueue(runtime: Runtime, tx: Tx, info: SessionInfo) -> None:
-    """In the transaction of a turn: only a model takes long enough to be worth a job."""
-    limits = runtime.config.compact
-    if limits.enabled and limits.background and runtime.llm is not None:
-        Jobs(tx).enqueue(Partition(info.tenant, Level.USER, info.user), COMPACT, info.id, runtime.clock())
+def _min_messages(plan: Plan, limits: CompactionSettings) -> int:
+    return 1 if plan.reason is Reason.EMERGENCY else limits.least_messages
 
 
-class ContextCompaction(NamedTuple):
-    """A context, and what was condensed so that it leaves nothing untold."""
-
-    context: Context
-    compacted: tuple[CompactionResult, ...] = ()
-
-
-def compose_complete_context(
-    runtime: Runtime,
-    scope: Scope,
-    asked: ContextRequest,
-    known: Recalled,
-    window: int | None = None,
-    unsaved: Message | None = None,
-) -> ContextCompaction:
-    """A context in which every message is found: among its messages, or in the range of its summary."""
-    assert scope.session is not None
-    done: tuple[CompactionResult, ...] = ()
-    offered = collect.collect_candidates(runtime, asked, scope.session, known)
-    found = compose_conversation(runtime, scope, asked, known, unsaved, offered)
-    # The longer summary takes room itself. What it pushes out is condensed in a second round, and all of it then.
-    for everything in (False, True) if _is_summary_used(runtime) else ():
-        compacted = _compact_left_out(runtime, scope, window, found, everything=everything)
-        if not compacted.done:
-            break
-        done = (*done, compacted)
-        found = compose_conversation(runtime, scope, asked, known, unsaved, offered)
-    return ContextCompaction(found, done)
+def _plan_emergency(load: Load, window: int, limits: CompactionSettings) -> Plan | None:
+    if load.total_tokens <= limits.emergency_above * window:
+        return None
+    most = len(load.tokens) - limits.emergency_keep
+    cut = load.last_cut(most) or max((at for at in load.cuts if at <= most), default=0)
+    return Plan(cut, Reason.EMERGENCY)
 
 
-def compose_conversation(
-    runtime: Runtime,
-    scope: Scope,
-    asked: ContextRequest,
-    known: Recalled,
-    unsaved: Message | None = None,
-    offered: Candidates | None = None,
-) -> Context:
-    """The conversation as it stands, with a message that could not be kept."""
-    said = collect.load_conversation(runtime, scope, asked)
-    return collect.compose_context(
-        runtime, asked, said if unsaved is None else said.with_message(unsaved), known, offered
-    )
+def _plan_rolling(load: Load, window: int, limits: CompactionSettings) -> Plan | None:
+    if load.total_tokens <= limits.roll_above * window:
+        return None
+    return Plan(load.cut_to_leave(load.tokens, limits.roll_to * window - load.summary_tokens), Reason.ROLLING)
 
 
-def _is_summary_used(runtime: Runtime) -> bool:
-    """A summary that is not shown covers nothing."""
-    return runtime.config.compact.enabled and runtime.config.context.show_summary
+def _plan_check(load: Load, window: int, limits: CompactionSettings) -> Plan | None:
+    """Where everything else alone is over the line, condensing history cannot help; the rolling rule decides then."""
+    most = limits.check_above * window - limits.overhead_tokens
+    characters = load.summary_characters + sum(load.characters)
+    if most <= 0 or characters / limits.characters_per_token <= most:
+        return None
+    room = most * limits.characters_per_token * _LOW_WATER
+    return Plan(_find_cut(load, limits.keep, load.characters, room), Reason.CHECK)
 
 
-def _compact_left_out(
-    runtime: Runtime, scope: Scope, window: int | None, found: Context, *, everything: bool
-) -> CompactionResult:
-    shown = {message.sequence for message in found.messages}
-
-    def plan(load: Load) -> Plan | None:
-        return compaction_due.plan_left_out(load, shown, everything=everything)
-
-    return _build_compactor(runtime, scope, window).compact(plan, Reason.NOT_DUE)
+def _plan_tokens(load: Load, _window: int, limits: CompactionSettings) -> Plan | None:
+    if sum(load.tokens) <= limits.history_tokens:
+        return None
+    room = limits.history_tokens * _LOW_WATER
+    return Plan(_find_cut(load, limits.history_keep, load.tokens, room), Reason.TOKENS)
 
 
-def _build_compactor(runtime: Runtime, scope: Scope, window: int | None = None) -> Compactor:
-    config = runtime.config
-    limits = compaction_due.fit_window(config.compact, window)
-    summariser = Summariser(limits, runtime.count, runtime.llm, config.llm.timeout_s)
+def _plan_messages(load: Load, _window: int, limits: CompactionSettings) -> Plan | None:
+    if len(load.tokens) <= limits.messages:
+        return None
+    return Plan(load.last_cut(len(load.tokens) - limits.keep), Reason.MESSAGES)
 
-    def bill(tx: Tx, whose: Scope, written: SummaryDraft) -> None:
-        if runtime.llm is not None and written.calls:
-            usage.add(tx, whose, usage.build_llm_usage(runtime.llm.model, written.calls, written.usage))
 
-    return Compactor(runtime.store, scope, summariser, runtime.cost, runtime.clock, summary.swap, bill)
+def _find_cut(load: Load, keep: int, sizes: Sequence[int], room: float) -> int:
+    """All but the newest ``keep``; fewer are kept where those alone would be due again at once."""
+    cut = load.last_cut(len(sizes) - keep)
+    return cut if sum(sizes[cut:]) <= room else max(cut, load.cut_to_leave(sizes, room))
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryState:
+    """A session as it stood: its summary, and the messages after it."""
+
+    summary: Summary | None
+    messages: tuple[Message, ...]
+
+    @property
+    def text(self) -> str:
+        return self.summary.text if self.summary else ""
+
+    @property
+    def epoch(self) -> int:
+        return self.summary.epoch if self.summary else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Compactor:
+    """Condenses sessions by an agent's settings and language model."""
+
+    store: Store
+    settings: CompactionSettings
+    llm: Llm | None
+    llm_timeout: float
+    count: TokenCounter
+    cost: Cost
+    clock: Clock
+
+    def compact(self, scope: Scope, keep: int) -> CompactionResult:
+        """Condense all but the newest messages, due or not."""
+        return self._compact(scope, lambda load: plan_manual(load, keep), Reason.NOTHING)
+
+    def compact_if_due(self, scope: Scope, window: int | None = None) -> CompactionResult:
+        """Condense as far as the settings say, for a model with that window."""
+        idle = Reason.NOT_DUE if self.settings.enabled else Reason.SWITCHED_OFF
+        return self._compact(scope, lambda load: plan_due(load, window, self.settings), idle, window)
+
+    def compact_left_out(
+        self, scope: Scope, shown: Collection[int], window: int | None = None, *, everything: bool = False
+    ) -> CompactionResult:
+        """Condense what a context had no room for; it shows the messages with these sequences."""
+        return self._compact(
+            scope, lambda load: plan_left_out(load, shown, everything=everything), Reason.NOT_DUE, window
+        )
+
+    def enqueue(self, tx: Tx, info: SessionInfo) -> None:
+        """In the transaction of a turn. Only a model takes long enough to be worth a job."""
+        if self.settings.enabled and self.settings.background and self.llm is not None:
+            Jobs(tx).enqueue(Partition(info.tenant, Level.USER, info.user), COMPACT, info.id, self.clock())
+
+    def _compact(self, scope: Scope, plan: Planner, idle: Reason, window: int | None = None) -> CompactionResult:
+        """Condense what the plan says; after a lost race it is asked again. ``idle``: the reason where it says None."""
+        summariser = Summariser(fit_window(self.settings, window), self.count, self.llm, self.llm_timeout)
+        done = self._compact_once(scope, summariser, plan, idle)
+        return self._compact_once(scope, summariser, plan, idle) if done.reason == Reason.OVERTAKEN else done
+
+    def _compact_once(self, scope: Scope, summariser: Summariser, plan: Planner, idle: Reason) -> CompactionResult:
+        before = self.store.read(lambda tx: _read_state(tx, scope))
+        load = Load.of(before.messages, before.text, self.count, self.cost)
+        planned = plan(load)
+        if planned is None or not planned.messages:
+            return _report_unchanged(load, idle)
+        covered = before.messages[: planned.messages]
+        draft = summariser.write(before.text, covered)
+        try:
+            swapped = self._store_summary(scope, before, covered, draft)
+        except StorageError as error:  # a turn goes on with the summary that is there
+            log.warning("the summary of session %s could not be stored: %s", scope.session, error)
+            return _report_unchanged(load, Reason.UNWRITABLE)
+        if not swapped:
+            return _report_unchanged(load, Reason.OVERTAKEN)
+        after = self.count(draft.text) + sum(load.tokens[planned.messages :])
+        return CompactionResult(True, len(covered), load.total_tokens, after, str(draft.author), str(planned.reason))
+
+    def _store_summary(
+        self, scope: Scope, before: SummaryState, covered: tuple[Message, ...], draft: SummaryDraft
+    ) -> bool:
+        """The model's calls are counted even if another writer was faster."""
+
+        def work(tx: Tx) -> bool:
+            if self.llm is not None and draft.calls:
+                usage.add(tx, scope, usage.build_llm_usage(self.llm.model, draft.calls, draft.usage))
+            return swap_summary(tx, scope, draft.text, covered[-1].sequence, before.epoch, self.clock())
+
+        return self.store.write(work)
+
+
+def _read_state(tx: Tx, scope: Scope) -> SummaryState:
+    if Sessions(tx).get(scope) is None:
+        raise SessionNotFound(f"session {scope.session} is gone; it was deleted")
+    summary = Summaries(tx).get(scope)
+    after = summary.upper_sequence if summary else None
+    return SummaryState(summary, tuple(Messages(tx).range(scope, after, None, None)))
+
+
+def _report_unchanged(load: Load, reason: Reason) -> CompactionResult:
+    return CompactionResult(False, 0, load.total_tokens, load.total_tokens, None, str(reason))

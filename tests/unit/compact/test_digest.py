@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from limpet import Message, ToolCall
 from limpet.model.shorten import shorten_text
 from limpet.model.tokens import estimate_tokens
-from limpet.sessions.digest import summarize_by_rules
+from limpet.sessions.summary import summarize_by_rules
 
 
 def said(number: int) -> Message:

@@ -12,7 +12,7 @@ from limpet.errors import ProviderError
 from limpet.model.tokens import estimate_tokens
 from limpet.providers.fake_llm import FakeAnswer, FakeLlm
 from limpet.providers.llm import Completion, Finish, TokenUsage
-from limpet.sessions.summarize import Author, Summariser
+from limpet.sessions.summary import Author, Summariser
 
 TALK = [
     Message.new("user", "My dog is Biscuit", name="Alice"),

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from limpet.context.relevance import compute_coverage
+from limpet.context.select import compute_coverage
 from limpet.knowledge.score import score
 from limpet.model.record import RecordType
 from limpet.search.analysis import extract_terms

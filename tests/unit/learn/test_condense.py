@@ -10,9 +10,9 @@ import pytest
 
 from limpet import Record
 from limpet.errors import ProviderError
-from limpet.knowledge import llm_digest, profile_text
-from limpet.knowledge.condense import build_day_record, digest_day, group_by_day
-from limpet.knowledge.grounding import is_grounded
+from limpet.knowledge import llm_digest, profile
+from limpet.knowledge.consolidate import build_day_record, digest_day, group_by_day
+from limpet.knowledge.llm_digest import is_grounded
 from limpet.model.record import Layer, Origin, RecordSource
 from limpet.model.scope import Level, Owner, Scope
 from limpet.model.tokens import estimate_tokens
@@ -72,10 +72,10 @@ def test_a_profile_is_grouped_short_and_names_its_sources() -> None:
         record("Alice hates rain", type="preference", polarity=False),
         record("Her sister is Ana", subject="user/sister", attribute="name of sister"),
     ]
-    lines = profile_text.build_lines(profile_text.select_inputs(known, NOW), 300, estimate_tokens)
+    lines = profile.build_lines(profile.select_inputs(known, NOW), 300, estimate_tokens)
     assert [line.text.partition(":")[0] for line in lines] == ["Who", "Where", "People", "Must", "Dislikes"]
     assert {source for line in lines for source in line.sources} == {each.id for each in known}
-    few = profile_text.build_lines(profile_text.select_inputs(known, NOW), 12, estimate_tokens)
+    few = profile.build_lines(profile.select_inputs(known, NOW), 12, estimate_tokens)
     assert [line.text for line in few] == ["Must: Alice must not eat nuts"]
 
 
@@ -93,22 +93,20 @@ def test_a_profile_is_grouped_short_and_names_its_sources() -> None:
     ],
 )
 def test_what_does_not_belong_into_a_profile(fields: dict[str, Any]) -> None:
-    assert not profile_text.is_profile_input(record(**fields), NOW)
+    assert not profile.is_profile_input(record(**fields), NOW)
 
 
 def test_a_kept_profile_is_true_only_while_its_sources_are() -> None:
     one, two = record("Alice lives in Lisbon"), record("Alice likes oat milk", type="preference")
-    inputs = profile_text.select_inputs([one, two], NOW)
-    kept = profile_text.to_record(one.home, profile_text.build_lines(inputs, 300, estimate_tokens), inputs, "new", NOW)
-    assert profile_text.is_accurate(kept, [one, two], NOW)
-    assert profile_text.is_up_to_date(kept, [two, one])
-    assert not profile_text.is_up_to_date(kept, [one, two, record("Alice runs")])
-    assert not profile_text.is_accurate(kept, [one], NOW)
-    assert not profile_text.is_accurate(kept, [one, replace(two, version=2)], NOW)
-    assert not profile_text.is_accurate(kept, [one, replace(two, superseded_by="x")], NOW)
-    assert profile_text.to_profile(kept).sources == tuple(
-        line.sources[0] for line in profile_text.to_profile(kept).lines
-    )
+    inputs = profile.select_inputs([one, two], NOW)
+    kept = profile.to_record(one.home, profile.build_lines(inputs, 300, estimate_tokens), inputs, "new", NOW)
+    assert profile.is_accurate(kept, [one, two], NOW)
+    assert profile.is_up_to_date(kept, [two, one])
+    assert not profile.is_up_to_date(kept, [one, two, record("Alice runs")])
+    assert not profile.is_accurate(kept, [one], NOW)
+    assert not profile.is_accurate(kept, [one, replace(two, version=2)], NOW)
+    assert not profile.is_accurate(kept, [one, replace(two, superseded_by="x")], NOW)
+    assert profile.to_profile(kept).sources == tuple(line.sources[0] for line in profile.to_profile(kept).lines)
 
 
 # A model's words

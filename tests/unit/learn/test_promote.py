@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from limpet.errors import InvalidInput
-from limpet.knowledge.promotion_rules import build_promotion, choose_owner, find_equal, is_due, is_outdated, merge_into
+from limpet.knowledge.promote import build_promotion, choose_owner, find_equal, is_due, is_outdated, merge_into
 from limpet.model.record import Layer, Origin, RecordSource
 from limpet.model.scope import Level, Owner, Scope
 from tests.learned import NOW, record

@@ -176,32 +176,6 @@ def test_a_record_without_a_subject_can_be_a_duplicate_and_never_retired():
     assert reconcile(candidate("I moved to Lisbon."), [record]) == Add(NOON)
 
 
-class TestReview:
-    RULE = known("Always run the linter before pushing code.", "rule")
-
-    def asked(self, answer, records=(RULE,), text="Always run linter checks when pushing code."):
-        return reconcile(candidate(text), records, lambda *_: answer)
-
-    def test_a_reviewer_may_merge(self):
-        merge = Merge("rule", (), (), 0.9)
-        assert self.asked(merge) == merge
-
-    def test_a_reviewer_may_not_reach_what_it_was_not_shown(self):
-        assert self.asked(Merge("elsewhere", (), (), 0.9)) == Add(NOON)
-
-    def test_a_reviewer_may_not_retire_what_rules_may_not(self):
-        assert self.asked(Supersede(("rule",), NOON)) == Add(NOON)  # no attribute in common
-        pinned = known("I live in Porto.", pinned=True)
-        decision = reconcile(candidate("I moved to Lisbon."), [pinned], lambda *_: Supersede(("old",), NOON))
-        assert isinstance(decision, Add)
-
-    def test_without_an_opinion_the_rules_decide(self):
-        assert self.asked(None) == Add(NOON)
-
-    def test_a_reviewer_is_asked_only_about_what_is_near(self):
-        assert reconcile(candidate("I love tea."), [], lambda *_: pytest.fail("nothing to review")) == Add(NOON)
-
-
 def test_a_candidate_has_its_layer():
     assert candidate("I moved to Lisbon.").layer is Layer.SEMANTIC
 

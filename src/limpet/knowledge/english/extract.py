@@ -6,8 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
-from limpet.knowledge.candidate import Candidate, TurnMessage
-from limpet.knowledge.echo import Echoes
+from limpet.knowledge.candidate import Candidate, Echoes, TurnMessage
 from limpet.knowledge.english import commands, constraints, decisions, failures, people, preferences, project, relations
 from limpet.knowledge.english.aspect import FOR_A_WHILE, Aspect, parse_aspect
 from limpet.knowledge.english.assertion_filter import find_statements
@@ -15,8 +14,8 @@ from limpet.knowledge.english.clause import Clause, ClauseReader, expand_contrac
 from limpet.knowledge.english.lexicon import SINGLE
 from limpet.knowledge.english.statement import format_statement
 from limpet.knowledge.english.table import Rule, RuleMatch
-from limpet.knowledge.references import find_references
 from limpet.knowledge.similarity import fold_text, is_near_duplicate, is_same_value
+from limpet.knowledge.turn_event import find_references
 from limpet.model.message import Role
 from limpet.model.record import RecordType
 from limpet.model.sentences import Sentence

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from limpet.knowledge.english.assertion_filter import mask_quotations
 from limpet.knowledge.graph.words import ENDINGS, GIVEN_NAMES, LOCATED, NAMELESS, ORGANISED, PLACES, TOOLS
-from limpet.knowledge.references import find_references
+from limpet.knowledge.turn_event import find_references
 from limpet.model.graph import MAX_NAME, EntityDraft, EntityKind, normalize_name
 from limpet.model.sentences import Sentence, split_sentences
 

@@ -11,6 +11,11 @@ from limpet.model.times import from_micros
 from limpet.store.atomic_files import is_bookkeeping
 
 
+def session_folder(root: Path, session_id: str) -> Path:
+    """Where a session's own files are, below the store's folder."""
+    return root / "sessions" / session_id
+
+
 def list_folder(folder: Path) -> list[FileInfo]:
     """The plain files directly inside, by name. Links are left out: they may lead to somebody else's files."""
     try:

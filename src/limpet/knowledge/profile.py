@@ -1,18 +1,36 @@
-"""A short standing text about a user, made of what is known, every line with the records it was made from. Pure."""
+"""A short text about a user, made of what is known, every line with the records it was made from.
+
+It is made on demand or in the background, and kept until what it was made from changes.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
+from limpet.config import ChunkSettings, LearningSettings
+from limpet.errors import ProviderError, StoreReadOnly
+from limpet.knowledge import llm_digest
+from limpet.knowledge import remember as memory
+from limpet.knowledge.repository import Records
+from limpet.model.ids import IdFactory
 from limpet.model.naming import PROFILE, is_internal
 from limpet.model.profile import Profile, ProfileLine
 from limpet.model.record import Layer, Origin, Record, RecordType, fingerprint
-from limpet.model.scope import Level, Owner
+from limpet.model.scope import Level, Owner, Partition, Scope
 from limpet.model.shorten import shorten_text
+from limpet.model.times import Clock
 from limpet.model.tokens import TokenCounter
+from limpet.providers.llm import Llm
+from limpet.search.chunk_repository import Chunks
+from limpet.store.store import Store
+from limpet.store.tx import Tx
+
+log = logging.getLogger("limpet.knowledge")
 
 _LONGEST = 240  # characters of a line
 _ABOUT = (RecordType.FACT, RecordType.PREFERENCE, RecordType.CONSTRAINT, RecordType.DECISION)
@@ -155,3 +173,73 @@ def to_profile(kept: Record) -> Profile:
     texts = kept.content.split("\n") if kept.content else []
     lines = tuple(ProfileLine(text, tuple(ids)) for text, ids in zip(texts, sources, strict=True))
     return Profile(kept.content, kept.inputs, kept.updated_at, lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Profiler:
+    """Makes the profile of a user, and keeps it until what it was made from changes."""
+
+    store: Store
+    settings: LearningSettings
+    chunks: ChunkSettings
+    llm: Llm | None
+    llm_timeout: float
+    count: TokenCounter
+    clock: Clock
+    new_id: IdFactory
+
+    def load_profile(self, scope: Scope) -> Profile:
+        """Up to date; made anew where something it is made from has changed."""
+        if not self.settings.profile:
+            return Profile()
+        home, now = Owner(scope, Level.USER), self.clock()
+        inputs, kept = self.store.read(lambda tx: _read_inputs(tx, home, now))
+        if kept is not None and is_up_to_date(kept, inputs):
+            return to_profile(kept)
+        record = to_record(home, self.compose_lines(inputs), inputs, self.new_id(), now)
+        try:
+            kept = self.store.write(lambda tx: self._save_profile(tx, record, inputs, now))
+        except StoreReadOnly:
+            kept = None
+        return to_profile(kept or record) if inputs else Profile()
+
+    def compose_lines(self, inputs: Sequence[Record]) -> list[ProfileLine]:
+        """As a model words it, every sentence with its sources; by rules without one, or where it names none."""
+        most, count = self.settings.profile_tokens, self.count
+        if self.llm is not None and inputs:
+            texts = [record.content for record in inputs]
+            try:
+                told = llm_digest.digest_texts(self.llm, "profile", texts, most, self.llm_timeout)
+            except ProviderError as error:
+                log.warning("%s wrote no profile; rules stand in for it: %s", self.llm.name, error)
+            except Exception:  # why: a model that somebody handed over may raise anything, and rules need none
+                log.warning("%s wrote no profile; rules stand in for it", self.llm.name, exc_info=True)
+            else:
+                found = [ProfileLine(text, tuple(inputs[at].id for at in sources)) for text, sources in told]
+                if fitting := fit_lines(found, most, count):
+                    return fitting
+        return build_lines(inputs, most, count)
+
+    def _save_profile(self, tx: Tx, record: Record, inputs: Sequence[Record], now: datetime) -> Record | None:
+        """Unless something changed while it was made: then it is not what is known now, and is not kept."""
+        Chunks(tx).lock(record.home.space)
+        current, old = _read_inputs(tx, record.home, now)
+        if compute_digest(current) != compute_digest(inputs):
+            return None
+        if not record.content:
+            if old is not None:
+                Records(tx).delete(record.home.scope, old.id)
+            return None
+        # What an old profile said is no history worth keeping, and may be what was forgotten.
+        if old is not None:
+            Records(tx).delete(record.home.scope, old.id)
+        return memory.insert(tx, replace(record, id=old.id) if old else record, memory.RecordChunker(self.chunks))
+
+    def refresh(self, space: Partition) -> None:
+        if space.level is Level.USER:
+            self.load_profile(Scope(space.tenant, user=space.owner))
+
+
+def _read_inputs(tx: Tx, home: Owner, now: datetime) -> tuple[list[Record], Record | None]:
+    records = Records(tx).find_current(home.space, now)
+    return select_inputs(records, now), Records(tx).find_by_key(home, PROFILE, lock=False)

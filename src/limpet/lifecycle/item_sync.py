@@ -7,24 +7,27 @@ differs from that has changed. Where both have, the record stays and the line is
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum, auto
 from itertools import chain
 
-from limpet.api.runtime import Runtime
 from limpet.errors import ConstraintFailed, InvalidInput, LimpetError, StoreBusy
 from limpet.knowledge import record_json
 from limpet.knowledge import remember as memory
 from limpet.knowledge.repository import Records
 from limpet.lifecycle.transfer_repository import Imports
+from limpet.model.ids import IdFactory
 from limpet.model.record import Layer, Record, RecordQuery
-from limpet.model.scope import Level, Partition, Scope
+from limpet.model.scope import Scope
+from limpet.model.times import Clock
 from limpet.notes import edited
 from limpet.notes.item_lines import EPISODIC, SYNC, ItemFiles, ItemLine, SyncState, dump_line, parse_lines
 from limpet.notes.user_notes import NoteFiles
+from limpet.search.embed import ChunkEmbedder
 from limpet.sessions.repository import Sessions
+from limpet.store.store import Store
 from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.notes")
@@ -97,30 +100,19 @@ class _Counts:
     problems: list[ItemProblem] = field(default_factory=list)
 
 
-def delete_lines(runtime: Runtime, tenant: str, user: str, ids: Collection[str]) -> None:
-    """After records were removed: no file of theirs may tell what was forgotten."""
-    if runtime.folder is None or not ids:
-        return
-    notes = NoteFiles.of(runtime, Partition(tenant, Level.USER, user))
-    files = ItemFiles(notes.root, notes.folder / "items")
-    if files.folder.is_dir():
-        with edited.lock_notes_file(files.root, files.folder / SYNC):
-            files.delete_records(ids)
-
-
 @dataclass(frozen=True, slots=True)
 class ItemSync:
-    runtime: Runtime
+    store: Store
     notes: NoteFiles
     scope: Scope  # a user's
-    files: ItemFiles
     cut: memory.RecordChunker
+    embedder: ChunkEmbedder
+    clock: Clock
+    new_id: IdFactory
 
-    @classmethod
-    def of(cls, runtime: Runtime, scope: Scope, cut: memory.RecordChunker) -> ItemSync:
-        assert scope.user is not None
-        notes = NoteFiles.of(runtime, Partition(scope.tenant, Level.USER, scope.user))
-        return cls(runtime, notes, scope, ItemFiles(notes.root, notes.folder / "items"), cut)
+    @property
+    def files(self) -> ItemFiles:
+        return ItemFiles(self.notes.root, self.notes.folder / "items")
 
     def export(self) -> ItemExportResult:
         with edited.lock_notes_file(self.files.root, self.files.folder / SYNC):
@@ -128,15 +120,15 @@ class ItemSync:
 
     def import_(self, *, delete_missing: bool) -> ItemImportResult:
         """All lines that can be taken in, in one transaction; then the files as the records are."""
-        now = self.runtime.clock()
+        now = self.clock()
         with edited.lock_notes_file(self.files.root, self.files.folder / SYNC):
             sync, lines = self.files.read_sync(), parse_lines(self.files.read())
-            imported = self.runtime.store.write(
+            imported = self.store.write(
                 lambda tx: self._import_lines(tx, lines, sync, now, delete_missing=delete_missing)
             )
             exported = self._export()
-        if imported.added + imported.changed and self.runtime.embedding and self.runtime.config.embedding.background:
-            self.runtime.wake_worker()
+        if imported.added + imported.changed:
+            self.embedder.request_all()
         problems = {(problem.file, problem.line): problem for problem in (*exported.problems, *imported.problems)}
         return ItemImportResult(
             imported.added, imported.changed, imported.removed, exported.conflicts, tuple(problems.values())
@@ -153,11 +145,11 @@ class ItemSync:
         raise StoreBusy(f"{self.files.folder} is changed again and again by another program; try again later")
 
     def _export_once(self) -> ItemExportResult:
-        now, before = self.runtime.clock(), self.files.read()
+        now, before = self.clock(), self.files.read()
         sync = self._resolve_sync(self.files.read_sync(), now)
         records = {
             record.id: record
-            for record in self.runtime.store.read(lambda tx: Records(tx).find(self.scope, _ALL, now))
+            for record in self.store.read(lambda tx: Records(tx).find(self.scope, _ALL, now))
             if record.layer is not Layer.WORKING
         }
         told, problems = self._match_lines(parse_lines(before), records, sync, now)
@@ -198,10 +190,10 @@ class ItemSync:
     def _resolve_sync(self, sync: SyncState, now: datetime) -> SyncState:
         """What was agreed on with this store. Files that come from another one agree with nothing here yet."""
         mark = sync.store
-        if mark and self.runtime.store.read(lambda tx: Imports(tx).has_digest(self.scope, mark)):
+        if mark and self.store.read(lambda tx: Imports(tx).has_digest(self.scope, mark)):
             return sync
-        fresh = self.runtime.new_id()
-        self.runtime.store.write(lambda tx: Imports(tx).record_import(self.scope, fresh, "items", 0, 0, now))
+        fresh = self.new_id()
+        self.store.write(lambda tx: Imports(tx).record_import(self.scope, fresh, "items", 0, 0, now))
         return SyncState(fresh)
 
     # In
@@ -285,7 +277,7 @@ class ItemSync:
         if line.value is None:
             raise InvalidInput(line.problem)
         assert self.scope.user is not None
-        record = record_json.from_json(line.value, self.scope.tenant, self.scope.user, self.runtime.new_id, now)
+        record = record_json.from_json(line.value, self.scope.tenant, self.scope.user, self.new_id, now)
         if line.value.get("id") is not None:
             return record
         # Written by hand and taken in already, where something stopped us before its id was in the file.

@@ -1,0 +1,339 @@
+"""Reading what a context is made of, and composing it.
+
+Everything is read in one transaction, and each part of memory may fail alone.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cache, partial
+from types import MappingProxyType
+from typing import NamedTuple, TypeVar
+
+from limpet.config import Config, SearchSettings
+from limpet.context.compose import Candidates, assemble, compute_budget
+from limpet.context.inputs import ContextInputs, ContextSection
+from limpet.context.select import layer_limits
+from limpet.errors import SessionNotFound
+from limpet.knowledge.profile import is_accurate, to_profile
+from limpet.knowledge.repository import Records
+from limpet.model.chunk import ChunkQuery, Hit, SourceKind, Vector
+from limpet.model.context import Context, Omission
+from limpet.model.message import Message
+from limpet.model.naming import PROFILE
+from limpet.model.profile import ProfileLine
+from limpet.model.record import Layer, Record
+from limpet.model.scope import Level, Owner, Partition, Scope
+from limpet.model.session import CompactionResult, Summary
+from limpet.model.text import check_optional_name
+from limpet.model.times import Clock, check_time
+from limpet.model.tokens import TokenCounter
+from limpet.model.turns import Cost
+from limpet.model.values import check_number
+from limpet.notes.user_notes import NO_NOTE_TEXTS, NoteTexts, UserNotes
+from limpet.search import recipes, search
+from limpet.search.embed import ChunkEmbedder
+from limpet.search.question import Question
+from limpet.sessions import kv
+from limpet.sessions.compaction import Compactor
+from limpet.sessions.repository import Messages, Sessions, Summaries
+from limpet.sessions.restore import read_newest
+from limpet.store.store import Store
+from limpet.store.tx import Tx
+
+log = logging.getLogger("limpet.context")
+
+T = TypeVar("T")
+RecallFunction = Callable[[Partition, ChunkQuery, int], list[Hit]]
+
+_CANDIDATES_PER_SHOWN = 3  # newest records of a layer for one that is shown, beside those that were recalled
+_RECORDS_ONLY = ChunkQuery(kinds=(SourceKind.RECORD,))
+
+
+@dataclass(frozen=True, slots=True)
+class ContextRequest:
+    """A wish for a context, checked."""
+
+    query: str
+    budget: int
+    skill: str | None
+    at: datetime
+    now: datetime
+
+
+class Recalled(NamedTuple):
+    """What memory knows about the query."""
+
+    hits: tuple[Hit, ...] = ()
+    records: tuple[Record, ...] = ()
+    relevance: Mapping[str, float] = MappingProxyType({})  # of records that were recalled
+    working_memory: str = ""
+    profile: tuple[ProfileLine, ...] = ()
+    texts: NoteTexts = NO_NOTE_TEXTS
+    failed: tuple[Omission, ...] = ()
+
+
+class Conversation(NamedTuple):
+    """What the conversation holds: its newest messages, and those of them that the summary does not cover."""
+
+    session: str
+    history: tuple[Message, ...] = ()
+    message_count: int = 0
+    summary: Summary | None = None
+    unsummarised: tuple[Message, ...] | None = None
+
+    def with_message(self, message: Message) -> Conversation:
+        """With a message that is not stored."""
+        recent = None if self.unsummarised is None else (*self.unsummarised, message)
+        count = self.message_count + 1
+        return self._replace(history=(*self.history, message), message_count=count, unsummarised=recent)
+
+
+class ContextCompaction(NamedTuple):
+    """A context, and what was condensed to make it complete."""
+
+    context: Context
+    compacted: tuple[CompactionResult, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ContextBuilder:
+    """Builds contexts by an agent's settings."""
+
+    store: Store
+    config: Config  # the agent's
+    embedder: ChunkEmbedder
+    notes: UserNotes
+    compactor: Compactor
+    count: TokenCounter
+    cost: Cost
+    clock: Clock
+
+    def check_request(
+        self, query: object, max_tokens: object, model_window: object, skill: object, at: object
+    ) -> ContextRequest:
+        limits, now = self.config.context, self.clock()
+        most = limits.max_tokens if max_tokens is None else check_number(max_tokens, "max_tokens")
+        window = None if model_window is None else check_number(model_window, "model_window")
+        return ContextRequest(
+            search.validate_question(query),
+            compute_budget(most, window, limits),
+            check_optional_name(skill, "skill"),
+            now if at is None else check_time(at, "at"),
+            now,
+        )
+
+    def build(self, scope: Scope, visible: Sequence[Partition], asked: ContextRequest) -> Context:
+        """From one view of the store: the conversation and what is known fit together."""
+        texts = self._read_notes(scope, asked)
+        recaller = self._prepare_recall(asked, visible)
+
+        def read(tx: Tx) -> tuple[Conversation, Recalled]:
+            conversation = self._read_conversation(tx, scope, asked)
+            return conversation, _Collector(self.config, scope, visible, asked, texts, tx).collect(recaller.bind(tx))
+
+        return self.compose(asked, *self.store.read(read))
+
+    def recall(self, scope: Scope, visible: Sequence[Partition], asked: ContextRequest) -> Recalled:
+        """What memory knows about the question, and what the user's files say."""
+        texts = self._read_notes(scope, asked)
+        recaller = self._prepare_recall(asked, visible)
+        return self.store.read(
+            lambda tx: _Collector(self.config, scope, visible, asked, texts, tx).collect(recaller.bind(tx))
+        )
+
+    def compose(
+        self, asked: ContextRequest, conversation: Conversation, known: Recalled, offered: Candidates | None = None
+    ) -> Context:
+        inputs = _build_inputs(asked, conversation, known)
+        return assemble(inputs, self.config.context, asked.budget, self.count, self.cost, offered)
+
+    def compose_conversation(
+        self,
+        scope: Scope,
+        asked: ContextRequest,
+        known: Recalled,
+        unsaved: Message | None = None,
+        offered: Candidates | None = None,
+    ) -> Context:
+        """The conversation as it is stored, with a message that could not be."""
+        conversation = self.store.read(lambda tx: self._read_conversation(tx, scope, asked))
+        if unsaved is not None:
+            conversation = conversation.with_message(unsaved)
+        return self.compose(asked, conversation, known, offered)
+
+    def compose_complete(
+        self,
+        scope: Scope,
+        asked: ContextRequest,
+        known: Recalled,
+        window: int | None = None,
+        unsaved: Message | None = None,
+    ) -> ContextCompaction:
+        """A context in which every message is found: among its messages, or in the range of its summary."""
+        assert scope.session is not None
+        done: tuple[CompactionResult, ...] = ()
+        inputs = _build_inputs(asked, Conversation(scope.session), known)
+        offered = Candidates.of(inputs, self.config.context, self.count)
+        context = self.compose_conversation(scope, asked, known, unsaved, offered)
+        covers = self.compactor.settings.enabled and self.config.context.show_summary
+        # The longer summary takes room itself. What it pushes out is condensed in a second round, all of it then.
+        for everything in (False, True) if covers else ():
+            shown = {message.sequence for message in context.messages}
+            compacted = self.compactor.compact_left_out(scope, shown, window, everything=everything)
+            if not compacted.done:
+                break
+            done = (*done, compacted)
+            context = self.compose_conversation(scope, asked, known, unsaved, offered)
+        return ContextCompaction(context, done)
+
+    def _read_notes(self, scope: Scope, asked: ContextRequest) -> NoteTexts:
+        assert scope.user is not None
+        return self.notes.read_texts(Partition(scope.tenant, Level.USER, scope.user), self.config.context, asked.now)
+
+    def _prepare_recall(self, asked: ContextRequest, spaces: Sequence[Partition]) -> _Recaller:
+        recipe = recipes.find_recipe(self.config.search.recipe)
+        vectors = self.embedder.embed_question_for(spaces, asked.query) if recipe.dense else {}
+        return _Recaller(Question.parse(asked.query, asked.at), recipe, self.config.search, asked.now, vectors)
+
+    def _read_conversation(self, tx: Tx, scope: Scope, asked: ContextRequest) -> Conversation:
+        info = Sessions(tx).get(scope)
+        if info is None:
+            raise SessionNotFound(f"session {scope.session} is gone; it was deleted")
+        most = self.config.context.recent_messages
+        recent = cache(partial(Messages(tx).recent, scope))  # both of what follows begin with the same page
+        history = read_newest(recent, asked.budget, most, self.cost)
+        summary, unsummarised = Summaries(tx).get(scope), history
+        if summary is not None:
+            unsummarised = read_newest(recent, asked.budget, most, self.cost, summary.upper_sequence)
+        return Conversation(info.id, tuple(history), info.message_count, summary, tuple(unsummarised))
+
+
+def _build_inputs(asked: ContextRequest, conversation: Conversation, known: Recalled) -> ContextInputs:
+    return ContextInputs(
+        session=conversation.session,
+        now=asked.now,
+        query=asked.query,
+        history=conversation.history,
+        message_count=conversation.message_count,
+        summary=conversation.summary,
+        unsummarised=conversation.unsummarised,
+        records=known.records,
+        relevance=known.relevance,
+        hits=known.hits,
+        long_term=known.texts.long_term,
+        today=known.texts.today,
+        recent=known.texts.recent,
+        working_memory=known.working_memory,
+        profile=known.profile,
+        skill=asked.skill,
+        failed=(*known.texts.failed, *known.failed),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Recaller:
+    """A search with all that is done before the transaction."""
+
+    question: Question
+    recipe: recipes.Recipe
+    settings: SearchSettings
+    now: datetime
+    vectors: Mapping[Partition, Vector]
+
+    def bind(self, tx: Tx) -> RecallFunction:
+        """Recall in a transaction. A partition that is asked a second time is not read again."""
+        known: search.SignalCache = {}
+
+        def recall(space: Partition, query: ChunkQuery, k: int) -> list[Hit]:
+            vector = self.vectors.get(space)
+            wanted = search.SearchRequest(self.question, query, self.recipe, k, self.settings, self.now, vector)
+            return search.search(tx, space, wanted, known)
+
+        return recall
+
+
+@dataclass(slots=True)
+class _Collector:
+    config: Config
+    scope: Scope
+    spaces: Sequence[Partition]  # the user's own first
+    asked: ContextRequest
+    texts: NoteTexts
+    tx: Tx
+    failed: list[Omission] = field(default_factory=list)
+
+    def collect(self, recall: RecallFunction) -> Recalled:
+        """As far as it can be read."""
+        hits: list[Hit] = self._read_part(ContextSection.RELEVANT, lambda: self._find_hits(recall), [])
+        relevance = {hit.source.id: hit.score for hit in reversed(hits) if hit.source.kind is SourceKind.RECORD}
+        records: list[Record] = self._read_part("records", lambda: self._find_records(relevance, recall), [])
+        working_memory = self._read_part(ContextSection.WORKING, self._read_working_memory, "")
+        profile: tuple[ProfileLine, ...] = self._read_part("the profile", self._read_profile, ())
+        return Recalled(tuple(hits), tuple(records), relevance, working_memory, profile, self.texts, tuple(self.failed))
+
+    def _read_part(self, name: str, read: Callable[[], T], empty: T) -> T:
+        try:
+            return read()
+        except Exception as error:  # why: memory never breaks the agent; a prompt with less of it beats none
+            log.warning("a context goes without its %s: %s", name, error)
+            self.failed.append(Omission(str(name), f"could not be read: {error}"))
+            return empty
+
+    def _find_hits(self, recall: RecallFunction) -> list[Hit]:
+        limits = self.config.context
+        if not self.asked.query.strip() or not limits.hits or not limits.show_relevant:
+            return []
+        found = [hit for space in self.spaces for hit in recall(space, ChunkQuery(), limits.hits)]
+        return sorted(found, key=lambda hit: -hit.score)[: limits.hits]
+
+    def _find_records(self, relevance: dict[str, float], recall: RecallFunction) -> list[Record]:
+        limits = self.config.context
+        most = limits.user_memories
+        layers = {layer: _CANDIDATES_PER_SHOWN * top for layer, top in layer_limits(limits).items()}
+        found = [
+            record for space in self.spaces for record in self._find_always_included(space, most + 1, layers, relevance)
+        ]
+        if sum(record.key is not None for record in found) <= most or not self.asked.query.strip():
+            return found
+        # There may be more than the newest: let recall look among the records alone for those that matter.
+        mine = self.spaces[0]
+        hits = recall(mine, _RECORDS_ONLY, min(max(1, most), search.MAX_HITS))
+        relevance |= {hit.source.id: max(hit.score, relevance.get(hit.source.id, 0.0)) for hit in reversed(hits)}
+        missing = relevance.keys() - {record.id for record in found}
+        return found + self._find_always_included(mine, 0, {}, sorted(missing))
+
+    def _find_always_included(
+        self, space: Partition, keyed: int, layers: Mapping[Layer, int], ids: Iterable[str]
+    ) -> list[Record]:
+        assert self.scope.session is not None
+        return Records(self.tx).find_always_included(
+            space, self.scope.session, keyed, layers, list(ids), self.asked.now
+        )
+
+    def _read_profile(self) -> tuple[ProfileLine, ...]:
+        """Nothing of a profile whose sources were changed or forgotten since."""
+        if not (self.config.context.show_profile and self.config.learn.profile):
+            return ()
+        home = Owner(Scope(self.scope.tenant, user=self.scope.user), Level.USER)
+        kept = Records(self.tx).find_by_key(home, PROFILE, lock=False)
+        if kept is None or not is_accurate(kept, Records(self.tx).get_many(home.space, kept.inputs), self.asked.now):
+            return ()
+        return to_profile(kept).lines
+
+    def _read_working_memory(self) -> str:
+        return kv.as_text(kv.get(self.tx, self.scope, kv.WORKING_MEMORY, self.config.session.kv_cap))
+
+
+def visible_partitions(scope: Scope, agent: str) -> tuple[Partition, Partition, Partition]:
+    """Whose memory a session may see: its user's, its agent's, and what is everybody's in the tenant."""
+    tenant, user = scope.tenant, scope.user
+    assert user is not None
+    return (
+        Partition(tenant, Level.USER, user),
+        Partition(tenant, Level.AGENT, agent),
+        Partition(tenant, Level.GLOBAL, ""),
+    )
