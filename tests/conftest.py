@@ -4,12 +4,12 @@ import os
 import signal
 import tempfile
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import hypothesis
 import pytest
 
+from limpet.testing import FakeClock
 from tests import levels
 from tests.examples import examples
 from tests.postgres_again import DatabasesAgain
@@ -54,21 +54,6 @@ if SEALED:
 # wherever else tests run.
 hypothesis.settings.register_profile("limpet", deadline=None, max_examples=examples(), derandomize="CI" in os.environ)
 hypothesis.settings.load_profile("limpet")
-
-
-class FakeClock:
-    """A clock that moves only when told to."""
-
-    def __init__(self, now: datetime = datetime(2026, 3, 10, 12, 0, tzinfo=UTC)) -> None:
-        self.now = now
-
-    def __call__(self) -> datetime:
-        return self.now
-
-    def advance(self, seconds: float = 0, **units: float) -> datetime:
-        """Also by ``minutes=``, ``hours=``, ``days=``…"""
-        self.now += timedelta(seconds=seconds, **units)
-        return self.now
 
 
 @pytest.fixture(scope="session", autouse=True)

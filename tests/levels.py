@@ -50,7 +50,7 @@ def find_level(item: pytest.Item) -> Level:
 
 def _suite(item: pytest.Item) -> str:
     """The folder, or the file where it is in none."""
-    return item.path.relative_to(_HERE).parts[0]
+    return item.path.relative_to(_HERE).parts[0] if item.path.is_relative_to(_HERE) else "bench"
 
 
 def _backend(item: pytest.Item) -> str | None:

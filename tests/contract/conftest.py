@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from limpet import Limpet
-from tests.conftest import FakeClock
+from limpet.testing import FakeClock
 
 
 @pytest.fixture(params=("sqlite", pytest.param("postgres", marks=pytest.mark.postgres)))

@@ -9,6 +9,7 @@ from typing import Any
 from limpet import Limpet
 from limpet.model.scope import STORE_PARTITION
 from limpet.store.tables import TABLES
+from limpet.testing import find_faults
 
 
 def sql(hf: Limpet, statement: str, **values: Any) -> list[tuple[Any, ...]]:
@@ -54,6 +55,4 @@ def _plain(tx: Any, column: str, value: Any) -> Any:
     return bytes(value) if isinstance(value, (memoryview, bytearray)) else value
 
 
-def faults(hf: Limpet) -> list[str]:
-    """What doctor finds wrong."""
-    return [f"{finding.check}: {finding.detail}" for finding in hf.admin.doctor() if not finding.ok]
+faults = find_faults

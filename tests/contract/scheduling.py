@@ -9,7 +9,7 @@ from typing import Any
 from limpet import Firing, Limpet, Notification, RunResult, Schedule
 from limpet.model.schedule import ScheduleLease
 from limpet.schedules.repository import ScheduleQueue
-from tests.conftest import FakeClock
+from limpet.testing import FakeClock
 
 LEASE = timedelta(minutes=5)
 HOUR = timedelta(hours=1)

@@ -16,7 +16,7 @@ from limpet.model.record import Layer, Origin
 from limpet.model.scope import Level, Owner, Partition, Scope
 from limpet.providers.fake import FakeEmbedder
 from limpet.providers.fake_llm import FakeLlm
-from tests.conftest import FakeClock
+from limpet.testing import FakeClock
 from tests.contract.rows import faults
 from tests.learned import learn, of_session, turn
 

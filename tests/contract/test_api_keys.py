@@ -12,7 +12,7 @@ import pytest
 from limpet import Config, Limpet, NewKey
 from limpet.errors import InvalidInput, InvalidKey, PermissionDenied, StoreBusy, Unauthenticated
 from limpet.security.api_key_repository import ApiKeys
-from tests.conftest import FakeClock
+from limpet.testing import FakeClock
 from tests.contract.rows import every_row, sql
 from tests.contract.threads import at_once
 

@@ -14,7 +14,7 @@ from limpet import AuditEntry, Config, Limpet
 from limpet.errors import InvalidInput, LimpetError, PermissionDenied, StorageError, StoreFull, StoreReadOnly
 from limpet.model.scope import Scope
 from limpet.security.access_repository import AuditEntries
-from tests.conftest import FakeClock
+from limpet.testing import FakeClock
 from tests.contract.processes import start
 from tests.contract.rows import every_row, sql
 

@@ -12,7 +12,7 @@ from limpet.config import ContextSettings
 from limpet.errors import BudgetTooSmall, InvalidInput, SessionNotFound
 from limpet.model.tokens import estimate_tokens
 from limpet.search import search
-from tests.conftest import FakeClock
+from limpet.testing import FakeClock
 
 DOG = "What is my dog called?"
 

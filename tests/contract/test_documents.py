@@ -21,7 +21,7 @@ from limpet.search.analysis import extract_terms
 from limpet.search.catalogue import NO_MESSAGE
 from limpet.search.chunk_repository import Chunks
 from limpet.store.copy import copy_store
-from tests.conftest import FakeClock
+from limpet.testing import FakeClock
 from tests.contract.rows import every_row, faults, sql
 from tests.contract.threads import at_once
 

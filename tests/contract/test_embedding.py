@@ -13,7 +13,7 @@ from limpet import Limpet, Message
 from limpet.errors import ProviderError, StorageError
 from limpet.model.times import from_micros
 from limpet.providers import embedding as use
-from tests.conftest import FakeClock
+from limpet.testing import FakeClock
 from tests.contract.meaning import Topics, assert_exact, open_with, texts
 from tests.contract.processes import run_together
 from tests.contract.rows import faults, sql

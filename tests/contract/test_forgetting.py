@@ -10,7 +10,7 @@ import pytest
 from limpet import Config, Limpet, Message, TextPart
 from limpet.errors import RecordNotFound
 from limpet.model.record import Origin
-from tests.conftest import FakeClock
+from limpet.testing import FakeClock
 from tests.contract.test_learning import QUIET, learned, learning, opening, talk
 
 pytestmark = pytest.mark.every_backend

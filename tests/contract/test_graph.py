@@ -14,7 +14,7 @@ from limpet.model.job import GRAPH, GRAPH_RECORD
 from limpet.model.scope import Level, Partition
 from limpet.providers.fake_llm import FakeLlm
 from limpet.store.copy import copy_store
-from tests.conftest import FakeClock
+from limpet.testing import FakeClock
 from tests.contract.processes import run_together
 from tests.contract.rows import every_row, faults, sql
 from tests.contract.threads import at_once

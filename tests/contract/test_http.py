@@ -15,8 +15,8 @@ pytest.importorskip("starlette")
 
 from limpet import Config, Limpet
 from limpet.server import events
+from limpet.testing import FakeClock
 from tests.asking import Asked, asked
-from tests.conftest import FakeClock
 
 PLAIN = Config.load(overrides={"embedding.model": "none", "jobs.worker": False})
 

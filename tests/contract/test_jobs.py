@@ -16,7 +16,7 @@ from limpet.model.scope import Level, Partition, Scope
 from limpet.model.times import from_micros
 from limpet.store.claim import JobLease
 from limpet.store.jobs import Jobs
-from tests.conftest import FakeClock
+from limpet.testing import FakeClock
 from tests.contract.rows import sql
 from tests.contract.threads import at_once
 

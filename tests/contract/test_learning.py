@@ -14,7 +14,7 @@ from limpet.errors import ProviderError
 from limpet.model.record import Layer, Origin, RecordType
 from limpet.providers.fake import FakeEmbedder
 from limpet.providers.fake_llm import FakeLlm
-from tests.conftest import FakeClock
+from limpet.testing import FakeClock
 
 QUIET = {"jobs.worker": False}
 

@@ -8,7 +8,7 @@ import pytest
 from limpet import FilePart, ImagePart, Limpet, Message, TextPart, ToolCall
 from limpet.errors import InvalidInput, SequenceConflict
 from limpet.model.message import Role
-from tests.conftest import FakeClock
+from limpet.testing import FakeClock
 from tests.contract.processes import run_together
 from tests.contract.rows import faults
 from tests.contract.threads import at_once

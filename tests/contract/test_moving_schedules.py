@@ -19,7 +19,7 @@ from limpet.errors import LeaseLost
 from limpet.lifecycle.lines import KINDS
 from limpet.model.schedule import Run, RunStatus, Schedule
 from limpet.schedules.repository import Schedules
-from tests.conftest import FakeClock
+from limpet.testing import FakeClock
 from tests.contract.rows import every_row, faults
 from tests.contract.scheduling import Bench
 from tests.contract.whole import START, chat, contents, edited, scheduled

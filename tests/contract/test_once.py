@@ -18,7 +18,7 @@ from limpet.errors import (
     RecordNotFound,
     ScheduleNotFound,
 )
-from tests.conftest import FakeClock
+from limpet.testing import FakeClock
 from tests.contract.processes import run_together
 from tests.contract.rows import every_row, sql
 from tests.contract.threads import at_once

@@ -8,7 +8,7 @@ import pytest
 
 from limpet import Config, Limpet
 from limpet.model.record import Origin, RecordType
-from tests.conftest import FakeClock
+from limpet.testing import FakeClock
 from tests.contract.test_learning import QUIET, facts, learned, learning, opening, talk
 
 __all__ = ["learning", "opening"]  # fixtures

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from limpet import Config, Limpet
-from tests.conftest import FakeClock
+from limpet.testing import FakeClock
 from tests.learned import learn, of_session
 
 

@@ -13,7 +13,7 @@ import pytest
 from limpet import AsyncLimpet, Config, Firing, Limpet
 from limpet.config import ScheduleSettings
 from limpet.errors import InvalidInput, PermissionDenied
-from tests.conftest import FakeClock
+from limpet.testing import FakeClock
 from tests.contract.processes import run_together
 from tests.contract.scheduling import HOUR, Bench
 from tests.contract.threads import at_once

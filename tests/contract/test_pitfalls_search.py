@@ -10,7 +10,7 @@ import pytest
 from limpet import Limpet, Message
 from limpet.providers.hashed import HashEmbedder
 from limpet.search.recipes import RECIPES
-from tests.conftest import FakeClock
+from limpet.testing import FakeClock
 from tests.contract.meaning import Topics, open_with, texts
 
 pytestmark = pytest.mark.every_backend

@@ -14,7 +14,7 @@ import pytest
 
 from limpet import FilePart, ImagePart, Limpet, Message, TextPart
 from limpet.errors import SequenceConflict, StorageError
-from tests.conftest import FakeClock
+from limpet.testing import FakeClock
 from tests.contract.processes import run_together, start
 from tests.contract.rows import every_row, faults, sql
 from tests.contract.threads import at_once

@@ -19,7 +19,7 @@ from limpet.model.job import PURGE
 from limpet.model.receipt import ErasureState, purge_digest
 from limpet.providers.fake import FakeEmbedder
 from limpet.store.tables import TABLES
-from tests.conftest import FakeClock
+from limpet.testing import FakeClock
 from tests.contract.rows import every_row, faults
 
 pytestmark = pytest.mark.every_backend

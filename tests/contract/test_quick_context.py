@@ -18,7 +18,7 @@ from limpet.model.record import Layer
 from limpet.model.scope import Level, Partition
 from limpet.search import recipes, search
 from limpet.search.question import Question
-from tests.conftest import FakeClock
+from limpet.testing import FakeClock
 from tests.contract.meaning import Topics, open_with
 
 ALICE = Partition("default", Level.USER, "alice")

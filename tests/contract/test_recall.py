@@ -13,7 +13,7 @@ from limpet import Config, Limpet, Message, ToolCall
 from limpet.config import SearchSettings
 from limpet.errors import InvalidInput, SessionNotFound
 from limpet.model.chunk import Hit
-from tests.conftest import FakeClock
+from limpet.testing import FakeClock
 from tests.contract.rows import faults
 
 pytestmark = pytest.mark.every_backend

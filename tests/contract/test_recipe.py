@@ -10,7 +10,7 @@ from limpet import Limpet, Message
 from limpet.errors import InvalidInput
 from limpet.model.chunk import Hit
 from limpet.providers.fake import FakeEmbedder
-from tests.conftest import FakeClock
+from limpet.testing import FakeClock
 from tests.contract.processes import run_together
 
 pytestmark = pytest.mark.every_backend

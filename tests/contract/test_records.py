@@ -9,7 +9,7 @@ from limpet import Limpet, Record
 from limpet.errors import InvalidInput, InvalidKey, LimpetError, RecordNotFound, SessionNotFound
 from limpet.model.ids import uuid7
 from limpet.model.record import Layer, RecordType
-from tests.conftest import FakeClock
+from limpet.testing import FakeClock
 from tests.contract.processes import run_together
 from tests.contract.rows import every_row, faults, sql
 from tests.contract.threads import at_once

@@ -13,7 +13,7 @@ from limpet import Config, Limpet
 from limpet.api.job_handlers import ensure_retention_job
 from limpet.config import RetentionSettings
 from limpet.errors import ConfigError, SessionNotFound
-from tests.conftest import FakeClock
+from limpet.testing import FakeClock
 from tests.contract.rows import every_row, faults
 
 pytestmark = pytest.mark.every_backend

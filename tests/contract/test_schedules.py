@@ -15,7 +15,7 @@ from limpet import AsyncLimpet, Config, Firing, Limpet, Notification, RunResult
 from limpet.errors import InvalidInput, LeaseLost, PermissionDenied, ScheduleNotFound, SessionNotFound
 from limpet.model.schedule import NotifyPolicy, ScheduleState
 from limpet.schedules.repository import ScheduleQueue, Schedules
-from tests.conftest import FakeClock
+from limpet.testing import FakeClock
 from tests.contract.rows import sql
 from tests.contract.scheduling import HOUR, LEASE, Bench, moment
 

@@ -29,8 +29,8 @@ from limpet.store.jobs import Jobs
 from limpet.store.reencrypt import reencrypt_tenant
 from limpet.store.tables import TABLES
 from limpet.store.tx import Tx
+from limpet.testing import FakeClock
 from tests.conftest import SEALED as BY_HAND
-from tests.conftest import FakeClock
 from tests.contract.processes import run_together
 from tests.contract.rows import every_row, faults, sql
 

@@ -17,8 +17,8 @@ from limpet.model.receipt import Receipt
 from limpet.model.scope import Scope
 from limpet.schedules.repository import ScheduleQueue
 from limpet.store.encryption_keys import key_file
+from limpet.testing import FakeClock
 from tests.conftest import SEALED as BY_HAND
-from tests.conftest import FakeClock
 from tests.contract.rows import every_row, faults, sql
 from tests.contract.test_sealed import (  # noqa: F401 - fixtures
     MARK,

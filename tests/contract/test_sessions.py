@@ -10,7 +10,7 @@ from limpet import Limpet
 from limpet.errors import InvalidInput, InvalidKey, SessionNotFound
 from limpet.model.naming import SessionKey
 from limpet.model.session import SessionStatus
-from tests.conftest import FakeClock
+from limpet.testing import FakeClock
 from tests.contract.processes import run_together
 from tests.contract.rows import every_row, faults
 from tests.contract.threads import at_once

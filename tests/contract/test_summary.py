@@ -6,7 +6,7 @@ import pytest
 
 from limpet import Limpet, Message, Session
 from limpet.errors import InvalidInput
-from tests.conftest import FakeClock
+from limpet.testing import FakeClock
 from tests.contract.processes import run_together
 from tests.contract.rows import faults
 from tests.contract.threads import at_once

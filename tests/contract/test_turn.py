@@ -12,7 +12,7 @@ from limpet import AsyncLimpet, Config, Limpet, Session, Turn
 from limpet.errors import BudgetTooSmall, InvalidInput, SessionNotFound, StoreFull
 from limpet.model.message import Role
 from limpet.providers.fake import FakeEmbedder
-from tests.conftest import FakeClock
+from limpet.testing import FakeClock
 
 
 def opened(hf: Limpet, chat: str = "1") -> Session:

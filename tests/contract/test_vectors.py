@@ -18,7 +18,7 @@ from limpet.model.scope import Level, Partition
 from limpet.search import recipes
 from limpet.search import vector_cache as remembered
 from limpet.search.chunk_repository import Chunks
-from tests.conftest import FakeClock
+from limpet.testing import FakeClock
 from tests.contract.meaning import Topics, assert_exact, near, nearest, open_with, stored_vectors, texts
 from tests.contract.processes import run_together
 from tests.contract.rows import faults

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from limpet import Config, Limpet, Session
-from tests.conftest import FakeClock
+from limpet.testing import FakeClock
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ import pytest
 pytest.importorskip("starlette")
 
 from limpet import Config, Limpet
+from limpet.testing import FakeClock
 from tests.asking import Asked, asked
-from tests.conftest import FakeClock
 
 PLAIN = {"embedding.model": "none", "jobs.worker": False}
 Two = tuple[Asked, Asked, dict[str, str]]

@@ -16,7 +16,7 @@ from limpet.errors import StorageError, Unsupported
 from limpet.lifecycle.item_sync import LineStatus, decide_line_status
 from limpet.notes import edited
 from limpet.store import atomic_files
-from tests.conftest import FakeClock
+from limpet.testing import FakeClock
 from tests.contract.processes import run_together
 from tests.contract.rows import faults
 

@@ -21,7 +21,7 @@ from limpet.providers.fake import FakeEmbedder
 from limpet.store.atomic_files import folder_name
 from limpet.store.sqlite import scrub
 from limpet.store.sqlite import store as sqlite_store
-from tests.conftest import FakeClock
+from limpet.testing import FakeClock
 from tests.postgres_server import PostgresServer
 
 CONFIG = Config.load(overrides={"jobs.worker": False})

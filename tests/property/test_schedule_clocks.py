@@ -17,7 +17,7 @@ from limpet.model.schedule import RunStatus, Schedule, ScheduleState
 from limpet.schedules import decide
 from limpet.schedules.repository import ScheduleQueue
 from limpet.schedules.runner import RunHandlers, Runner
-from tests.conftest import FakeClock
+from limpet.testing import FakeClock
 from tests.examples import examples
 
 START = datetime(2026, 10, 24, 12, tzinfo=UTC)  # the night after it, clocks are put back in Lisbon

@@ -19,7 +19,8 @@ from limpet.search.chunk_repository import Chunks
 from limpet.search.recipes import RECIPES
 from limpet.store.cache import Caches
 from limpet.store.tx import Tx
-from tests.conftest import FakeClock, _required_server
+from limpet.testing import FakeClock
+from tests.conftest import _required_server
 from tests.contract.meaning import Topics, open_with
 from tests.examples import examples
 

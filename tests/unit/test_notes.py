@@ -15,7 +15,7 @@ from limpet import Config, Limpet
 from limpet.errors import ConfigError, InvalidInput, StorageError, StoreFull, Unsupported
 from limpet.model.times import load_timezone
 from limpet.notes.user_notes import append_line, format_line, iter_days_before
-from tests.conftest import FakeClock
+from limpet.testing import FakeClock
 from tests.contract.processes import run_together
 
 NOON = datetime(2026, 3, 10, 12, 5, tzinfo=UTC)

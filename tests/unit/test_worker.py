@@ -18,7 +18,7 @@ from limpet.store import claim as claim_module
 from limpet.store import worker as worker_module
 from limpet.store.claim import JobLease
 from limpet.store.worker import Worker
-from tests.conftest import FakeClock
+from limpet.testing import FakeClock
 
 SPACE = Partition("default", Level.USER, "alice")
 LEASE = timedelta(seconds=300)
