@@ -1,4 +1,4 @@
-"""The plan of the house, kept by a test: which room may import which, and how big things may grow."""
+"""The structure of the package, asserted: layers, declared imports beside them, and how big things may grow."""
 
 from __future__ import annotations
 
@@ -14,35 +14,33 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parent.parent / "src"
 
-# A room may import itself and rooms of lower floors; never its neighbours. `` is limpet/__init__.py.
-FLOORS: tuple[tuple[str, ...], ...] = (
+# A package imports itself and packages of the layers above it in this list. `` is limpet/__init__.py.
+LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors",),
-    ("domain",),
-    ("config",),
-    ("observe",),
-    ("storage", "providers"),
-    ("write", "recall", "context", "compact", "learn", "policy", "session", "files", "schedule"),
-    ("keyring",),
-    ("runtime",),
-    ("agents", "prompt", "history"),
-    ("notes",),
-    ("items",),
-    ("ageing",),
-    ("compaction", "graphing", "learning"),
-    ("turn", "forgetting"),
-    ("handle", "snapshots", "documents", "upkeep", "purging"),
-    ("moving", "retention"),
-    ("background",),
-    ("engine",),
-    ("aio",),
+    ("model", "config"),
+    ("store", "providers", "security"),
+    ("search",),
+    ("sessions", "knowledge", "documents", "notes"),
+    ("context", "schedules", "lifecycle"),
+    ("api",),
     ("",),
-    ("tools", "shapes", "sample"),
-    ("adapters", "bench"),
-    ("server",),
-    ("cli",),
-    ("__main__",),
+    ("tools", "mcp", "server", "cli", "testing", "__main__"),
 )
-FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+LAYER = {package: number for number, packages in enumerate(LAYERS) for package in packages}
+
+# Within a layer, packages import each other only as declared here: a package, or one module of it.
+BESIDE: dict[str, set[str]] = {
+    "config": {"model"},
+    "providers": {"security.telemetry"},
+    "store": {"security.telemetry"},
+    "security": {"store"},
+    "knowledge": {"sessions", "notes"},
+    "lifecycle": {"schedules"},
+    "mcp": {"tools"},
+    "server": {"tools", "mcp"},
+    "cli": {"tools", "mcp", "server"},
+    "__main__": {"cli"},
+}
 
 # Other packages are imported inside the function that needs them. Not so in modules that are themselves imported late.
 THIRD_PARTY_AT_THE_TOP = {
@@ -56,7 +54,7 @@ THIRD_PARTY_AT_THE_TOP = {
 }
 
 # What makes a run differ from the next belongs to the composition root, which hands it down.
-ROOT = "runtime"
+ROOT = {"limpet.api.runtime"}
 IMPURE = {
     *("datetime.datetime.now", "datetime.datetime.utcnow", "datetime.datetime.today", "datetime.date.today"),
     *("time.time", "time.time_ns", "time.localtime", "time.gmtime"),
@@ -88,14 +86,14 @@ class Module:
     tree: ast.Module
 
     @property
-    def room(self) -> str:
-        return room_of(self.name)
+    def package(self) -> str:
+        return package_of(self.name)
 
     def at(self, line: int) -> str:
         return f"{self.path.relative_to(SOURCE)}:{line}"
 
 
-def room_of(module: str) -> str:
+def package_of(module: str) -> str:
     return module.split(".")[1] if "." in module else ""
 
 
@@ -146,32 +144,46 @@ def inside() -> Iterator[tuple[Module, Import]]:
                 yield module, entry
 
 
-def test_every_room_has_its_floor():
-    assert {module.room for module in modules().values()} - FLOOR.keys() == set(), "give the new room a floor in FLOORS"
+def test_every_package_has_a_layer():
+    missing = {module.package for module in modules().values()} - LAYER.keys()
+    assert not missing, f"give {missing} a layer in LAYERS"
 
 
-def test_imports_go_one_way():
+def test_imports_follow_the_layers():
     wrong = [
         f"{module.at(entry.line)} imports {entry.target}"
         for module, entry in inside()
-        if module.room != room_of(entry.target) and not _is_below(room_of(entry.target), module.room)
+        if not _is_allowed(module.package, entry.target)
     ]
     assert not wrong, "\n".join(wrong)
 
 
-def _is_below(lower: str, upper: str) -> bool:
-    """A room without a floor is another test's business."""
-    return not {lower, upper} <= FLOOR.keys() or FLOOR[lower] < FLOOR[upper]
+def _is_allowed(package: str, target: str) -> bool:
+    other = package_of(target)
+    if package == other or LAYER[other] < LAYER[package]:
+        return True
+    beside = {f"limpet.{name}" for name in BESIDE.get(package, ())}
+    return LAYER[other] == LAYER[package] and any(f"{target}.".startswith(f"{name}.") for name in beside)
 
 
-def test_the_domain_knows_only_the_standard_library():
+def test_every_declared_import_is_used():
+    used = {(module.package, entry.target) for module, entry in inside()}
+    declared = {(package, f"limpet.{name}") for package, names in BESIDE.items() for name in names}
+    unused = [
+        (package, name)
+        for package, name in declared
+        if not any(mine == package and f"{target}.".startswith(f"{name}.") for mine, target in used)
+    ]
+    assert not unused, f"remove from BESIDE: {unused}"
+
+
+def test_the_model_uses_only_the_standard_library():
     wrong = [
         f"{module.at(entry.line)} imports {entry.target}"
         for module in modules().values()
-        if module.room == "domain"
+        if module.package == "model"
         for entry in imports(module)
-        if entry.target.split(".")[0] not in sys.stdlib_module_names
-        and not entry.target.startswith(("limpet.model", "limpet.errors"))
+        if entry.target.split(".")[0] not in {"limpet", *sys.stdlib_module_names}
     ]
     assert not wrong, "\n".join(wrong)
 
@@ -211,13 +223,6 @@ def test_importing_limpet_imports_nothing_heavy():
     assert heavy & set(done.stdout.split()) == set()
 
 
-def test_the_patterns_of_the_rules_are_compiled_when_something_is_learned():
-    code = "import sys; from limpet import Limpet; print(*(name for name in sys.modules if 'limpet' in name))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    late = [name for name in done.stdout.split() if ".learn.rules" in name or ".learn.graph" in name]
-    assert late == []
-
-
 def test_functions_and_files_stay_small():
     wrong = []
     for module in modules().values():
@@ -254,11 +259,11 @@ def _raises_again(handler: ast.ExceptHandler) -> bool:
     return isinstance(last, ast.Raise) and last.exc is None
 
 
-def test_no_clock_chance_or_environment_below_the_root():
+def test_no_clock_randomness_or_environment_below_the_root():
     wrong = [
         f"{module.at(line)} uses {name}"
         for module in modules().values()
-        if FLOOR.get(module.room, 0) < FLOOR[ROOT]
+        if LAYER[module.package] <= LAYER["api"] and module.name not in ROOT
         for line, name in _uses(module)
         if (name in IMPURE or name.split(".")[0] in IMPURE) and (module.name, name) not in MAY_BE_IMPURE
     ]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from playwright.sync_api import ConsoleMessage, Page, Request, ViewportSize
 
-from limpet.lifecycle import sample
+from limpet.api import sample
 from tests.serving import ask
 
 HOSTILE = '<img src=x onerror="document.title=1"><script>document.title=2</script>'

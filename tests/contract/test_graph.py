@@ -8,11 +8,11 @@ import pytest
 
 from limpet import Config, Entity, Graph, Limpet, Message
 from limpet.errors import InvalidInput
-from limpet.knowledge.graph.repository import GraphTables
 from limpet.model.graph import EntityKind, Node, RelationKind
 from limpet.model.job import GRAPH, GRAPH_RECORD
 from limpet.model.scope import Level, Partition
 from limpet.providers.fake_llm import FakeLlm
+from limpet.search.graph_repository import GraphTables
 from limpet.store.copy import copy_store
 from limpet.testing import FakeClock
 from tests.contract.processes import run_together

@@ -12,7 +12,6 @@ import pytest
 import limpet
 from limpet import Limpet
 from limpet.documents.repository import Documents
-from limpet.knowledge.graph.repository import GraphTables
 from limpet.knowledge.repository import Records
 from limpet.lifecycle.purge_repository import Purges
 from limpet.lifecycle.retention_repository import ExpiredRows
@@ -20,6 +19,7 @@ from limpet.lifecycle.transfer_repository import Imports, Transfers
 from limpet.model.scope import Owner, Partition, Scope
 from limpet.schedules.repository import Schedules
 from limpet.search.chunk_repository import Chunks
+from limpet.search.graph_repository import GraphTables
 from limpet.security.access_repository import AuditEntries, Grants
 from limpet.security.api_key_repository import ApiKeys
 from limpet.sessions.repository import Cursors, KeyValueEntries, Messages, Sessions, Summaries, UsageEntries

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from limpet import Entity, Graph, GraphSource, Mention, Relation
 from limpet.knowledge.graph.assemble import assemble_graph, select_subgraph
 from limpet.knowledge.graph.read import extract_from_message
-from limpet.knowledge.graph.resolve import resolve_entities
 from limpet.model.graph import EntityKind, Link, Node, RelationKind, normalize_name
 from limpet.model.message import Message
+from limpet.search.graph_walk import resolve_entities
 
 AT = datetime(2026, 3, 10, 12, tzinfo=UTC)
 SOURCE = GraphSource(AT, "session", 1)

@@ -15,7 +15,7 @@ from limpet.knowledge.english.extract import MAX_CANDIDATES, Candidate, TurnMess
 from limpet.knowledge.reconcile import End, ExistingRecord, Merge, Supersede, reconcile
 from limpet.model.message import Role, ToolCall
 from limpet.model.record import Layer, Origin, RecordType
-from limpet.model.sentences import split_sentences
+from limpet.search.english import split_sentences
 from tests.examples import examples
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -15,7 +15,7 @@ from limpet.model.scope import Level, Partition
 from limpet.search import vector_cache as remembered
 from limpet.search.catalogue import _TYPES, NO_MESSAGE, RECORD_SPEAKER, Catalogue, CatalogueRow, make_empty_catalogue
 from limpet.search.chunk_repository import Chunks
-from limpet.search.flags import TextFlag
+from limpet.search.english import TextFlag
 from limpet.search.vector_cache import PartitionVectors, VectorPage, VectorScores, VectorsVersion
 from limpet.store.cache import Cache
 from limpet.store.sqlite.connection import SqliteDb

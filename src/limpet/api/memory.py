@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from limpet.api.handle import Handle
+from limpet.context.build import SEARCH_SOURCES
 from limpet.errors import InvalidInput, RecordNotFound, Unsupported
 from limpet.knowledge import remember as memory
 from limpet.knowledge.remember import enqueue_maintenance
@@ -165,6 +166,7 @@ class MemoryOperations(Handle):
             self._embed_query(home.space, text, chosen),
             search.validate_neighbours(neighbours),
             check_optional_name(skill, "skill"),
+            SEARCH_SOURCES,
         )
         hits = self._read(lambda tx: search.search(tx, home.space, wanted))
         return number_hits(hits if rerank is None or not hits else rerank_hits(rerank, text, hits)[:count])

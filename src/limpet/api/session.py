@@ -10,10 +10,9 @@ from limpet.api.runtime import Runtime
 from limpet.api.turn import Turn
 from limpet.context.build import visible_partitions
 from limpet.errors import InvalidInput, SessionNotFound, WrongState
-from limpet.knowledge.repository import Records
+from limpet.knowledge.remember import delete_session
 from limpet.model.context import Context
 from limpet.model.message import Content, Message, ToolCall
-from limpet.model.record import RecordQuery
 from limpet.model.scope import Scope
 from limpet.model.session import CompactionResult, FileInfo, LearnResult, SessionInfo, SessionStatus, Summary, Usage
 from limpet.model.telemetry import Progress
@@ -338,15 +337,9 @@ class Session:
     def delete(self) -> Mapping[str, int]:
         """Remove the session with everything under it. Answers how many rows of each kind went."""
         now = self._runtime.clock()
-        counts, records = self._runtime.store.write(lambda tx: self._delete(tx, now))
+        counts, records = self._runtime.store.write(lambda tx: delete_session(tx, self._scope, now))
         self._runtime.notes.delete_item_lines(self._info.tenant, self.user, records)
         return counts
-
-    def _delete(self, tx: Tx, now: datetime) -> tuple[Mapping[str, int], list[str]]:
-        """What went, and the ids of the records among it: the user's files hold them too."""
-        mine = Scope(self._info.tenant, user=self.user, session=self.id)  # a session's records name no agent
-        found = Records(tx).find(mine, RecordQuery(include_past=True, limit=None), now)
-        return lifecycle.delete(tx, self._scope, now), [record.id for record in found]
 
     @operation("session.update_metadata")
     def update_metadata(self, changes: Mapping[str, Any]) -> Mapping[str, Any]:

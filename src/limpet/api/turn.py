@@ -20,13 +20,13 @@ from limpet.errors import InvalidInput, SessionNotFound, StorageError
 from limpet.knowledge.candidate import QUOTED_KEY, find_echoes
 from limpet.knowledge.english.opt_out import is_opt_out
 from limpet.knowledge.repository import Records
-from limpet.knowledge.score import SKILL_KEY
 from limpet.model.chunk import SourceKind
 from limpet.model.context import Context, Omission
 from limpet.model.message import Content, Message, ToolCall
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.session import CompactionResult, ModelUsage, SessionInfo
 from limpet.model.text import check_optional_name
+from limpet.search.recipes import SKILL_KEY
 from limpet.security.operation import operation
 from limpet.sessions import usage as bill
 from limpet.sessions.append import MessageAppender, WithinTransaction

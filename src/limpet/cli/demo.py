@@ -6,11 +6,11 @@ from argparse import Namespace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from limpet.api import sample
 from limpet.cli import memory, show
 from limpet.cli.forget import format_forgotten
 from limpet.cli.options import add_command
 from limpet.cli.records import history_lines, record_table
-from limpet.lifecycle import sample
 from limpet.model.schema import to_json
 
 if TYPE_CHECKING:

@@ -250,7 +250,9 @@ class _Recaller:
 
         def recall(space: Partition, query: ChunkQuery, k: int) -> list[Hit]:
             vector = self.vectors.get(space)
-            wanted = search.SearchRequest(self.question, query, self.recipe, k, self.settings, self.now, vector)
+            wanted = search.SearchRequest(
+                self.question, query, self.recipe, k, self.settings, self.now, vector, sources=SEARCH_SOURCES
+            )
             return search.search(tx, space, wanted, known)
 
         return recall
@@ -326,6 +328,19 @@ class _Collector:
 
     def _read_working_memory(self) -> str:
         return kv.as_text(kv.get(self.tx, self.scope, kv.WORKING_MEMORY, self.config.session.kv_cap))
+
+
+def _read_records(tx: Tx, space: Partition, ids: Sequence[str]) -> Sequence[Record]:
+    return Records(tx).get_many(space, list(ids))
+
+
+def _read_around(tx: Tx, scope: Scope, sequence: int, count: int) -> tuple[Message, ...]:
+    """By their order, not by their numbers: these may have gaps."""
+    messages = Messages(tx)
+    return (*messages.recent(scope, count, sequence), *messages.range(scope, sequence, None, count))
+
+
+SEARCH_SOURCES = search.SearchSources(_read_records, _read_around)
 
 
 def visible_partitions(scope: Scope, agent: str) -> tuple[Partition, Partition, Partition]:

@@ -14,7 +14,6 @@ from typing import NamedTuple
 from limpet.config import ContextSettings
 from limpet.context.inputs import ContextInputs, ContextSection, EntryChoice, PromptEntry, preview
 from limpet.context.quote import format_item, format_speaker, quote_document, quote_inline
-from limpet.knowledge.score import score
 from limpet.model.chunk import Hit, SourceKind
 from limpet.model.context import Omission
 from limpet.model.message import Message
@@ -23,6 +22,7 @@ from limpet.model.record import Layer, Origin, Record
 from limpet.model.scope import Level
 from limpet.model.tokens import TokenCounter
 from limpet.search.analysis import count_shared_terms, extract_terms
+from limpet.search.recipes import score
 
 _SECTION = {
     Layer.WORKING: ContextSection.WORKING,

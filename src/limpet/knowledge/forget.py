@@ -20,16 +20,13 @@ from functools import partial
 from limpet.config import Config
 from limpet.errors import StorageError
 from limpet.knowledge import remember
-from limpet.knowledge.graph.repository import GraphTables
 from limpet.knowledge.remember import RecordChunker, RecordSelector
 from limpet.knowledge.repository import Records
-from limpet.lifecycle.purge_repository import Purges
 from limpet.model.chunk import ChunkQuery, Hit, Source, SourceKind
 from limpet.model.job import GRAPH, GRAPH_RECORD
 from limpet.model.message import Message, Part, TextPart
 from limpet.model.record import Forgotten, Origin, Record, RecordQuery
 from limpet.model.scope import Level, Partition, Scope
-from limpet.model.sentences import split_sentences
 from limpet.model.session import KvEntry
 from limpet.model.times import Clock
 from limpet.model.tokens import TokenCounter, estimate_tokens
@@ -38,6 +35,8 @@ from limpet.notes.user_notes import UserNotes, day_path, list_days, redact_lines
 from limpet.search import recipes
 from limpet.search.analysis import analyse, extract_terms
 from limpet.search.chunk_repository import Chunks
+from limpet.search.english import split_sentences
+from limpet.search.graph_repository import GraphTables
 from limpet.search.question import Question
 from limpet.search.search import SearchRequest, search
 from limpet.sessions import append
@@ -198,7 +197,7 @@ class Forgetter:
         GraphTables(tx).drop_record(record.home.space, record.id)
         if self.config.graph.enabled:
             Jobs(tx).enqueue(record.home.space, GRAPH_RECORD, record.id, now)
-        return Purges(tx).drop_versions(scope, record.id)
+        return Records(tx).drop_versions(scope, record.id)
 
     def _redact_notes(self, space: Partition, days: Iterable[date], gone: Iterable[str], left: list[str]) -> int:
         """The lines of daily notes that told it. Another's edit of the file at that moment is kept."""

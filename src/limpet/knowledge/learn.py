@@ -19,7 +19,6 @@ from limpet.knowledge.candidate import Candidate, TurnMessage
 from limpet.knowledge.reconcile import Reconciler, build_record, user_partition
 from limpet.knowledge.remember import RecordChunker, enqueue_maintenance
 from limpet.knowledge.repository import Records
-from limpet.knowledge.score import SKILL_KEY
 from limpet.knowledge.turn_event import build_turn_event
 from limpet.model.chunk import ChunkQuery, Hit, SourceKind
 from limpet.model.ids import IdFactory
@@ -35,6 +34,7 @@ from limpet.search import recipes
 from limpet.search.chunk_repository import Chunks
 from limpet.search.embed import ChunkEmbedder
 from limpet.search.question import Question
+from limpet.search.recipes import SKILL_KEY
 from limpet.search.search import SearchRequest, search
 from limpet.sessions import usage
 from limpet.sessions.repository import Cursors, Messages, Sessions

@@ -17,9 +17,9 @@ from limpet.knowledge.similarity import fold_text, is_same_value
 from limpet.knowledge.turn_event import find_references
 from limpet.model.message import Role
 from limpet.model.record import Layer, RecordType
-from limpet.model.sentences import split_sentences
 from limpet.providers.llm import Llm, LlmRequest, TokenUsage, build_prompt
 from limpet.providers.structured import Unreadable, parse_object
+from limpet.search.english import split_sentences
 
 MAX_FACTS = 30
 MAX_TOKENS = 1500

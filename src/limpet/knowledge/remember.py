@@ -342,3 +342,16 @@ def enqueue_maintenance(tx: Tx, space: Partition, limits: LearningSettings, now:
         Jobs(tx).enqueue(space, CONSOLIDATE, "", now, now + timedelta(hours=limits.consolidate_hours))
     if limits.decay:
         Jobs(tx).enqueue(space, DECAY, "", now, now + DAY)
+
+
+def delete_session(tx: Tx, scope: Scope, now: datetime) -> tuple[dict[str, int], list[str]]:
+    """Remove the session with everything under it. Returns how much of each kind went, and the ids of its records."""
+    Sessions(tx).lock(scope)
+    totals: dict[str, int] = {}
+    under = Scope(scope.tenant, user=scope.user, session=scope.session)  # a session's records name no agent
+    records = Records(tx).find(under, RecordQuery(include_past=True, limit=None), now)
+    removals = [Records(tx).delete(under, record.id) for record in records]
+    for counts in [*removals, Sessions(tx).delete(scope)]:
+        for kind, number in counts.items():
+            totals[kind] = totals.get(kind, 0) + number
+    return totals, [record.id for record in records]

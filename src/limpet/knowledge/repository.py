@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from limpet.knowledge.graph.repository import GraphTables
 from limpet.model.job import GRAPH_RECORD
 from limpet.model.paging import PageCursor
 from limpet.model.record import Layer, Record, RecordQuery
@@ -14,6 +13,7 @@ from limpet.model.scope import Owner, Partition, Scope
 from limpet.model.times import to_micros
 from limpet.search.chunk_repository import Chunks, partition_params
 from limpet.search.filters import build_keyset_clause, build_record_clauses
+from limpet.search.graph_repository import GraphTables
 from limpet.store import jobs
 from limpet.store.db import Row
 from limpet.store.encrypted_columns import RECORD_METADATA, RECORD_TAGS, RECORD_VERSIONS, RECORDS
@@ -276,6 +276,10 @@ class Records:
             return []
         found = self._db.all("records.versions", {"id": record_id})
         return [*(self.decrypt_version(scope.tenant, record_id, row) for row in found), current]
+
+    def drop_versions(self, scope: Scope, record_id: str) -> int:
+        """What the record said before. Returns how many versions went."""
+        return self._db.run("purge.versions", {"id": record_id, "tenant": scope.tenant})
 
     def delete(self, scope: Scope, record_id: str) -> dict[str, int]:
         record = self.lock(scope, record_id)

@@ -210,9 +210,6 @@ class Purges:
     def drop_summary(self, scope: Scope) -> int:
         return self._db.run("sessions.delete_summary", {"session": scope.session})
 
-    def drop_versions(self, scope: Scope, record_id: str) -> int:
-        return self._db.run("purge.versions", {"id": record_id, "tenant": scope.tenant})
-
     def drop_versions_naming(self, space: Partition, session: str) -> int:
         """What records said before, where it came from this session."""
         at = self._partition_params(space)

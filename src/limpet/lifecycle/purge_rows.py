@@ -17,7 +17,7 @@ from limpet.model.receipt import PurgeTarget
 from limpet.model.record import Origin, Record, RecordSource
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.tokens import TokenCounter
-from limpet.sessions import append, lifecycle
+from limpet.sessions import append
 from limpet.sessions.repository import Messages, Sessions, Summaries
 from limpet.sessions.summary import summarize_by_rules
 from limpet.store.tx import Tx
@@ -77,7 +77,7 @@ class PurgeTransaction:
         self._delete_with_derived(learned)
         self.counts["versions"] += Purges(self.tx).drop_versions_naming(space, session)
         if Sessions(self.tx).get(scope) is not None:
-            self._count(lifecycle.delete(self.tx, scope, self.now))
+            self._count(remember.delete_session(self.tx, scope, self.now)[0])
 
     # Older
 
@@ -207,7 +207,7 @@ class PurgeTransaction:
     def _rewrite(self, record: Record, changed: Record) -> None:
         """Its history says what it said before, and goes."""
         remember.rewrite(self.tx, record, changed, self._cutter(), self.now)
-        self.counts["versions"] += Purges(self.tx).drop_versions(Scope(self.order.space.tenant), record.id)
+        self.counts["versions"] += Records(self.tx).drop_versions(Scope(self.order.space.tenant), record.id)
 
     def _cutter(self) -> remember.RecordChunker:
         return remember.RecordChunker(self.config.chunks, for_graph=self.config.graph.enabled)

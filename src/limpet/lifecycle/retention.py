@@ -17,6 +17,7 @@ from functools import partial
 from limpet.config import Config
 from limpet.documents.repository import Documents
 from limpet.errors import KeyMissing
+from limpet.knowledge import remember
 from limpet.knowledge.repository import Records
 from limpet.lifecycle.purge_repository import Purges
 from limpet.lifecycle.purge_request import PurgeRequest
@@ -24,13 +25,11 @@ from limpet.lifecycle.purge_rows import PurgeTransaction
 from limpet.lifecycle.retention_repository import ExpiredDocument, ExpiredRows
 from limpet.model.idempotency import KEY_LIFETIME
 from limpet.model.receipt import PurgeTarget
-from limpet.model.record import RecordQuery
 from limpet.model.retention import RetentionDays, RetentionResult
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.times import Clock
 from limpet.model.tokens import TokenCounter
 from limpet.notes.user_notes import UserNotes
-from limpet.sessions import lifecycle
 from limpet.sessions.files.listing import session_folder
 from limpet.sessions.repository import Sessions, Summaries
 from limpet.store.claim import JobLease
@@ -218,9 +217,7 @@ def _delete_session(tx: Tx, *, scope: Scope, now: datetime) -> tuple[dict[str, i
     info = Sessions(tx).get(scope)
     if info is None or info.expires_at is None or info.expires_at > now:
         return {}, []
-    mine = Scope(scope.tenant, user=scope.user, session=scope.session)  # a session's records name no agent
-    found = Records(tx).find(mine, RecordQuery(include_past=True, limit=None), now)
-    return lifecycle.delete(tx, scope, now), [record.id for record in found]
+    return remember.delete_session(tx, scope, now)
 
 
 def _read_page(tx: Tx, *, read: Callable[[Tx, str], list[str]], after: str) -> list[str]:

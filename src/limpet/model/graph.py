@@ -190,12 +190,12 @@ class Graph:
 
     def to_json(self) -> dict[str, Any]:
         """As plain values, for ``json.dumps``."""
-        from limpet.knowledge.graph import export
+        from limpet.model import graph_export as export
 
         return export.to_json(self)
 
     def to_graphml(self) -> str:
         """As GraphML, which graph tools such as Gephi, yEd and networkx read."""
-        from limpet.knowledge.graph import export
+        from limpet.model import graph_export as export
 
         return export.to_graphml(self)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from limpet.model.chunk import SourceKind
-from limpet.search.flags import TextFlag
+from limpet.search.english import TextFlag
 from limpet.store.cache import CacheKind
 from limpet.store.db import Array
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from limpet.search.catalogue import NO_MESSAGE, RECORD_SPEAKER, Catalogue
+from limpet.search.english import Span
 from limpet.search.question import Question
 from limpet.search.recipes import Recipe
-from limpet.search.time_expressions import Span
 
 if TYPE_CHECKING:
     from limpet.search.vector_cache import VectorScores

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from limpet.config import SearchSettings
 from limpet.errors import InvalidInput
-from limpet.knowledge.repository import Records
-from limpet.knowledge.score import RecordRecipe, is_in_lookback, score_components
 from limpet.model.chunk import ChunkQuery, Hit, Signal, SourceKind, Vector
-from limpet.model.record import RecordFilter, check_layer, check_type
+from limpet.model.message import Message
+from limpet.model.record import Record, RecordFilter, check_layer, check_type
 from limpet.model.scope import Partition, Scope
 from limpet.model.text import check_choice, check_text, short_repr
 from limpet.model.times import check_time, from_seconds
 from limpet.model.values import check_label, check_strings, take_at_most
+from limpet.search.analysis import analyse
 from limpet.search.chunk_repository import Chunks, StoredChunk
 from limpet.search.graph_walk import score_graph
-from limpet.search.newer import move_newer_first
 from limpet.search.question import Question
-from limpet.search.recipes import Recipe
-from limpet.sessions.repository import Messages
+from limpet.search.recipes import Recipe, RecordRecipe, is_in_lookback, score_components
 from limpet.store.tx import Tx
 
 if TYPE_CHECKING:
@@ -36,8 +34,18 @@ MAX_CONDITIONS = 100
 MAX_NEIGHBOURS = 100
 MAX_FILTER_VALUES = 10_000
 _PAGE = 64
+_DEPTH = 3
+_MIN_QUESTION_SHARE = 0.5  # share of the question's words that the later one must hold
+_MIN_OLDER_SHARE = 0.7  # share of the question's words in the older one that the later one must hold too
 
 T = TypeVar("T")
+
+
+class SearchSources(NamedTuple):
+    """What is read beside the chunks. The features that own it hand it over: search knows neither of them."""
+
+    read_records: Callable[[Tx, Partition, Sequence[str]], Sequence[Record]]
+    read_around: Callable[[Tx, Scope, int, int], tuple[Message, ...]]  # messages before and after a sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +61,7 @@ class SearchRequest:
     meaning: Vector | None = None
     neighbours: int = 0
     skill: str | None = None
+    sources: SearchSources | None = None  # recipes that score records, and neighbours, need it
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +117,7 @@ def _find_hits(tx: Tx, space: Partition, looked: PartitionSignals | None, wanted
         hits = hits if named else _prefer_newer(hits, wanted)
     else:
         hits = _sort_by_record_score(tx, space, _build_hits(list(found), ranked), wanted.recipe.worth, wanted)
-    return [_attach_neighbours(tx, space, hit, wanted.neighbours) for hit in hits] if wanted.neighbours else hits
+    return [_attach_neighbours(tx, space, hit, wanted) for hit in hits] if wanted.neighbours else hits
 
 
 def _prefer_newer(hits: list[Hit], wanted: SearchRequest) -> list[Hit]:
@@ -119,14 +128,14 @@ def _prefer_newer(hits: list[Hit], wanted: SearchRequest) -> list[Hit]:
     return move_newer_first(hits, question.terms, alike)
 
 
-def _attach_neighbours(tx: Tx, space: Partition, hit: Hit, count: int) -> Hit:
+def _attach_neighbours(tx: Tx, space: Partition, hit: Hit, wanted: SearchRequest) -> Hit:
     """The hit with the messages around it. A text that was said again is found where it was said first."""
     source = hit.source
     if source.kind is not SourceKind.MESSAGE or source.first_sequence is None:
         return hit
-    scope, at = Scope(space.tenant, session=source.session_id), source.first_sequence
-    # By their order, not by their numbers: these may have gaps.
-    found = (*Messages(tx).recent(scope, count, at), *Messages(tx).range(scope, at, None, count))
+    assert wanted.sources is not None
+    scope = Scope(space.tenant, session=source.session_id)
+    found = wanted.sources.read_around(tx, scope, source.first_sequence, wanted.neighbours)
     return replace(hit, neighbours=found)
 
 
@@ -230,7 +239,8 @@ def _sort_by_record_score(
     """Records by their worth, others by what relevance alone is worth. The parts of a score are among the signals."""
     moment = wanted.query.as_of or wanted.now
     ids = dict.fromkeys(hit.source.id for hit in hits if hit.source.kind is SourceKind.RECORD)
-    records = {record.id: record for record in Records(tx).get_many(space, list(ids))}
+    assert wanted.sources is not None
+    records = {record.id: record for record in wanted.sources.read_records(tx, space, list(ids))}
     weighed = []
     for hit in hits:
         record = records.get(hit.source.id) if hit.source.kind is SourceKind.RECORD else None
@@ -254,6 +264,60 @@ def _sort_by_record_score(
         for hit, found in weighed
     ]
     return sorted(scored, key=lambda hit: -hit.score)[: wanted.k]
+
+
+# Of the very best hits that say the like of what is asked, the later first: what has changed is found as it is now.
+# Only what a user told an assistant: there one person speaks of a state of affairs. It moves nothing into the best
+# three or out of them.
+
+
+@dataclass(frozen=True, slots=True)
+class _UserStatement:
+    hit: Hit
+    terms: frozenset[int]
+    asked: frozenset[int]
+
+    @property
+    def when(self) -> tuple[float, int]:
+        """Within one conversation whose messages have one time, their order."""
+        return self.hit.source.created_at.timestamp(), self.hit.source.first_sequence or 0
+
+
+def move_newer_first(hits: Sequence[Hit], question: Collection[int], alike: float) -> list[Hit]:
+    """The same hits. One that overtakes an older one of its kind says so, and scores stay in their order."""
+    told = [_analyse_hit(hit, question) for hit in hits[:_DEPTH]]
+    order: list[int] = []
+    for at, later in enumerate(told):
+        older = (place for place, other in enumerate(order) if _can_replace(later, told[other], len(question), alike))
+        order.insert(next(older, len(order)), at)
+    if order == sorted(order):
+        return list(hits)
+    moved = [_move_hit(hits[at], hits[place].score, overtakes=place < at) for place, at in enumerate(order)]
+    return [*moved, *hits[_DEPTH:]]
+
+
+def _analyse_hit(hit: Hit, question: Collection[int]) -> _UserStatement:
+    terms = frozenset(analyse(hit.text).counts)
+    return _UserStatement(hit, terms, terms & frozenset(question))
+
+
+def _can_replace(later: _UserStatement, older: _UserStatement, asked: int, alike: float) -> bool:
+    both_told = all(
+        told.hit.source.kind is SourceKind.MESSAGE and told.hit.source.role == "user" and told.hit.source.name is None
+        for told in (later, older)
+    )
+    return (
+        both_told
+        and later.when > older.when
+        and len(later.asked) >= _MIN_QUESTION_SHARE * asked
+        and len(later.asked & older.asked) >= _MIN_OLDER_SHARE * len(older.asked)
+        and len(later.terms & older.terms) >= alike * max(1, min(len(later.terms), len(older.terms)))
+    )
+
+
+def _move_hit(hit: Hit, score: float, *, overtakes: bool) -> Hit:
+    signals = {**hit.signals, "newer": Signal(1, 1.0)} if overtakes else hit.signals
+    return replace(hit, score=score, signals=signals)
 
 
 def validate_question(value: object) -> str:

@@ -8,10 +8,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from limpet.errors import InvalidInput, StorageError
-from limpet.knowledge.repository import Records
 from limpet.model.ids import IdFactory
 from limpet.model.naming import SessionKey
-from limpet.model.record import RecordQuery
 from limpet.model.scope import Scope
 from limpet.model.session import SessionInfo, SessionStatus
 from limpet.model.text import short_repr
@@ -108,16 +106,3 @@ def clear(tx: Tx, scope: Scope) -> SessionInfo:
     info = Sessions(tx).lock(scope)
     Sessions(tx).clear(scope)
     return replace(info, message_count=0)
-
-
-def delete(tx: Tx, scope: Scope, now: datetime) -> dict[str, int]:
-    """Remove the session with everything under it. Answers with what was removed."""
-    Sessions(tx).lock(scope)
-    totals: dict[str, int] = {}
-    under = Scope(scope.tenant, user=scope.user, session=scope.session)
-    records = Records(tx).find(under, RecordQuery(include_past=True, limit=None), now)
-    removals = [Records(tx).delete(under, record.id) for record in records]
-    for counts in [*removals, Sessions(tx).delete(scope)]:
-        for kind, number in counts.items():
-            totals[kind] = totals.get(kind, 0) + number
-    return totals

@@ -9,7 +9,6 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from limpet.errors import SessionNotFound
-from limpet.knowledge.graph.repository import GraphTables
 from limpet.model.job import COMPACT, EXTRACT, GRAPH
 from limpet.model.message import Message
 from limpet.model.scope import Level, Partition, Scope
@@ -17,6 +16,7 @@ from limpet.model.session import KvEntry, ModelUsage, SessionInfo, SessionQuery,
 from limpet.model.times import from_micros, to_micros
 from limpet.search.chunk_repository import Chunks
 from limpet.search.filters import build_keyset_clause
+from limpet.search.graph_repository import GraphTables
 from limpet.store import jobs
 from limpet.store.db import Params, Row
 from limpet.store.encrypted_columns import KV, MESSAGES, SESSIONS, SUMMARIES

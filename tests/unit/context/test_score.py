@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 
 from limpet.context.select import compute_coverage
-from limpet.knowledge.score import score
 from limpet.model.record import RecordType
 from limpet.search.analysis import extract_terms
+from limpet.search.recipes import score
 from tests.unit.context.parts import NOW, record
 
 

@@ -7,7 +7,6 @@ import pytest
 
 from limpet.errors import ProviderError
 from limpet.knowledge.graph import llm
-from limpet.knowledge.graph.communities import MentionPlace, find_communities
 from limpet.knowledge.graph.find import find_entities
 from limpet.knowledge.graph.read import extract_from_message, extract_from_record
 from limpet.model.graph import EntityKind, RelationKind, normalize_name
@@ -15,6 +14,7 @@ from limpet.model.message import Message
 from limpet.model.record import Layer, Record, RecordType
 from limpet.model.scope import Level, Owner, Scope
 from limpet.providers.fake_llm import FakeLlm
+from limpet.search.communities import MentionPlace, find_communities
 
 AT = datetime(2026, 3, 10, 12, tzinfo=UTC)
 

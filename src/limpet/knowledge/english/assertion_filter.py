@@ -12,7 +12,7 @@ from limpet.knowledge.english.opt_out import (
     is_opt_out,
     is_retraction,
 )
-from limpet.model.sentences import Sentence, split_sentences
+from limpet.search.english import Sentence, split_sentences
 
 MAX_SENTENCE = 600  # nobody states one fact in more; what is longer is pasted
 

@@ -18,7 +18,7 @@ from limpet.knowledge.similarity import fold_text, is_near_duplicate, is_same_va
 from limpet.knowledge.turn_event import find_references
 from limpet.model.message import Role
 from limpet.model.record import RecordType
-from limpet.model.sentences import Sentence
+from limpet.search.english import Sentence
 
 __all__ = ["Candidate", "TurnMessage", "extract"]
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from limpet.knowledge.graph.relate import EXCLUSIVE, find_role
-from limpet.knowledge.graph.resolve import EntityGroups, resolve_entities
 from limpet.model.graph import (
     Entity,
     EntityKind,
@@ -21,6 +20,7 @@ from limpet.model.graph import (
     RelationKind,
     normalize_name,
 )
+from limpet.search.graph_walk import EntityGroups, resolve_entities
 
 _Key = tuple[int, str, int | None, str | None, bool]
 

@@ -16,7 +16,7 @@ from limpet.knowledge.english.assertion_filter import mask_quotations
 from limpet.knowledge.graph.words import ENDINGS, GIVEN_NAMES, LOCATED, NAMELESS, ORGANISED, PLACES, TOOLS
 from limpet.knowledge.turn_event import find_references
 from limpet.model.graph import MAX_NAME, EntityDraft, EntityKind, normalize_name
-from limpet.model.sentences import Sentence, split_sentences
+from limpet.search.english import Sentence, split_sentences
 
 MAX_TEXT = 20_000  # characters of a message that are looked at; what is longer was pasted
 

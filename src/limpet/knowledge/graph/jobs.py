@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from limpet.config import GraphSettings
 from limpet.errors import ProviderError, SessionNotFound, StoreReadOnly
-from limpet.knowledge.graph.repository import GraphTables
 from limpet.knowledge.repository import Records
 from limpet.model.graph import Graph
 from limpet.model.job import GRAPH, GRAPH_RECORD
@@ -23,6 +22,7 @@ from limpet.model.message import Message
 from limpet.model.scope import Partition, Scope
 from limpet.model.times import Clock
 from limpet.providers.llm import Llm
+from limpet.search.graph_repository import GraphTables
 from limpet.sessions import usage
 from limpet.sessions.repository import Cursors, Messages, Sessions
 from limpet.store.claim import JobLease

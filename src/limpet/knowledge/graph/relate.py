@@ -12,7 +12,7 @@ from limpet.knowledge.english.lexicon import KIN, PETS, RELATIONS, SINGLE, any_o
 from limpet.knowledge.english.values import is_product
 from limpet.knowledge.graph.find import NameSpan
 from limpet.model.graph import EntityDraft, EntityKind, RelationDraft, RelationKind
-from limpet.model.sentences import Sentence
+from limpet.search.english import Sentence
 
 IDENTITY = "is"
 # Of these people have one or two, so that "my sister" is somebody in particular. Friends and colleagues are many.

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from limpet.errors import InvalidInput
-from limpet.knowledge.graph.repository import GraphTables
 from limpet.knowledge.repository import Records
 from limpet.lifecycle.lines.kind import (
     ALREADY_PRESENT,
@@ -28,6 +27,7 @@ from limpet.model.ids import check_id
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.text import check_choice, check_text
 from limpet.model.values import check_flag, check_number
+from limpet.search.graph_repository import GraphTables
 from limpet.sessions.repository import Sessions
 from limpet.store.tx import Tx
 

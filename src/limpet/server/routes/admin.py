@@ -8,8 +8,8 @@ from typing import Annotated, Literal, TypedDict
 
 from pydantic import Field, RootModel
 
+from limpet.api import sample
 from limpet.errors import WrongState
-from limpet.lifecycle import sample
 from limpet.model.receipt import Receipt
 from limpet.model.session import Usage
 from limpet.model.times import system_clock

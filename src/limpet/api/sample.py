@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from limpet import Limpet, Session
+    from limpet.api.limpet import Limpet
+    from limpet.api.session import Session
 
 USER = "mara"
 AGENT = "pip"
@@ -62,7 +63,7 @@ def load(hf: Limpet, *, later: timedelta = timedelta(0), at: Callable[[datetime]
 
     The chats were in spring 2026, or so much ``later``; ``at`` is told when each begins.
     """
-    from limpet import Message
+    from limpet.model.message import Message
 
     session = hf.session(CHANNEL, CHAT, user=USER, agent=AGENT)
     for number, chat in enumerate(CHATS):

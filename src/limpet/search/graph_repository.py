@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from limpet.knowledge.graph.communities import COMMUNITIES, Communities, MentionPlace, find_communities
 from limpet.model.graph import EntityKind, GraphDraft, GraphSource, Link, Node, NodeMention, RelationKind, first_word
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.times import from_micros, to_micros
 from limpet.search import word_index
 from limpet.search.chunk_repository import Chunks
+from limpet.search.communities import COMMUNITIES, Communities, MentionPlace, find_communities
 from limpet.store.db import Params, Row
 from limpet.store.encrypted_columns import ENTITIES, RELATIONS
 from limpet.store.encryption import Cipher, RowLayout
