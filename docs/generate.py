@@ -358,7 +358,7 @@ def export_format() -> Iterator[str]:
     for kind in KINDS:
         yield f"## {DATA}/{kind.name}.jsonl"
         yield f"{kind.about[0].upper()}{kind.about[1:]}."
-        yield _fields(kind.fields)
+        yield _fields(kind.line.fields)
     yield f"## {DATA}/files.jsonl"
     yield (
         "A file that was copied. It lies in `files/<level>/<owner>/<name>`, the owner written as in "

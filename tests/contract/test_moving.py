@@ -339,7 +339,7 @@ def progress(now, done, total):
         sys.stdin.readline()  # nobody answers: the killer is on his way
 
 with Limpet.open(sys.argv[1]) as hf:
-    getattr(hf, sys.argv[5])(sys.argv[2], progress=progress)
+    getattr(hf.transfer, sys.argv[5])(sys.argv[2], progress=progress)
 """
 
 
@@ -635,3 +635,20 @@ def test_an_import_of_what_retention_removes_says_so(
     with Limpet.open(store_url, config=config) as hf, caplog.at_level(logging.WARNING, "limpet.import"):
         assert hf.transfer.import_(old, user="alice").messages
     assert ("retention.messages_days" in caplog.text) == warned
+
+
+OLD_EXPORT = Path(__file__).parent.parent / "data" / "import" / "holdfast-export"
+
+
+def test_an_export_of_the_program_before_its_rename_comes_in_whole(hf: Limpet, folders: Folders) -> None:
+    done = hf.transfer.import_(OLD_EXPORT)
+    assert not done.skipped
+    folder = folders()
+    hf.transfer.export(folder, "alice")
+    for path in sorted((OLD_EXPORT / "data").iterdir()):
+        there, here = (_lines(each / "data" / path.name) for each in (OLD_EXPORT, folder))
+        assert here == there, path.name
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]

@@ -88,7 +88,7 @@ def test_the_files_and_their_order(hf: Limpet, clock: FakeClock) -> None:
     assert first["id"] == dog.id
     assert first["content"] == "A dog named Crumb"
     assert second["content"] == "It is a puppy"
-    assert list(first)[:6] == ["id", "level", "session_id", "layer", "type", "key"]
+    assert list(first)[:6] == ["id", "session_id", "level", "layer", "type", "content"]
 
 
 def test_a_second_export_changes_nothing_and_a_new_record_one_line(hf: Limpet, clock: FakeClock) -> None:

@@ -16,7 +16,7 @@ from limpet.model.chunk import Hit, Vector, number_hits
 from limpet.model.idempotency import IdempotencyKey, ResourceKind
 from limpet.model.ids import check_id
 from limpet.model.profile import Profile
-from limpet.model.record import Forgotten, Layer, Record, RecordType
+from limpet.model.record import Forgotten, Layer, Record, RecordChanges, RecordType, editable_fields
 from limpet.model.scope import Owner, Partition
 from limpet.model.text import check_name, check_optional_name
 from limpet.model.times import check_time, check_ttl
@@ -78,7 +78,7 @@ class MemoryOperations(Handle):
             "valid_from": valid_from,
             "ttl": ttl,
         }
-        changes = memory.validate_changes(values, now)
+        changes = RecordChanges.validate(values, now)
         own = None if id is None else check_id(id, "record id")
         asked = _build_request(idempotency_key, home, own, changes, ttl)
         known = None if asked is None else self._read(lambda tx: _find_previous(tx, home, asked, now))
@@ -229,12 +229,12 @@ class MemoryOperations(Handle):
 
 
 def _build_request(
-    key: str | None, home: Owner, record_id: str | None, changes: memory.RecordChanges, ttl: timedelta | float | None
+    key: str | None, home: Owner, record_id: str | None, changes: RecordChanges, ttl: timedelta | float | None
 ) -> IdempotencyKey | None:
     """The request as it is when it is asked again: without the time that it is asked at."""
     if key is None:
         return None
-    said = {name: getattr(changes, name) for name in changes.__slots__ if name != "expires_at"}
+    said = {name: changes.values.get(name) for name in editable_fields() if name != "expires_at"}
     lasting = None if ttl is None else check_ttl(ttl) // timedelta(microseconds=1)
     return IdempotencyKey.from_request(
         ResourceKind.RECORD, key, {**said, "ttl": lasting, "id": record_id, "home": [home.level.value, home.owner]}

@@ -12,7 +12,7 @@ from limpet.knowledge import remember as memory
 from limpet.knowledge.repository import Records
 from limpet.model.ids import check_id
 from limpet.model.paging import check_cursor
-from limpet.model.record import Record, RecordQuery
+from limpet.model.record import Record, RecordChanges, RecordQuery
 from limpet.model.scope import Scope
 from limpet.model.text import check_text, short_repr
 from limpet.model.times import check_time
@@ -94,8 +94,8 @@ class RecordOperations(Handle):
     def update(self, id: str, /, *, user: str | None = None, agent: str | None = None, **changes: Any) -> Record:
         """Change some fields of a record. Its id and creation time stay; what it said before goes to its history."""
         scope, now = self._scope(user=user, agent=agent), self._now()
-        checked, cut = memory.validate_changes(changes, now), self._view.chunker
-        if self._runtime.embedding is not None and (checked.content or checked.title):
+        checked, cut = RecordChanges.validate(changes, now), self._view.chunker
+        if self._runtime.embedding is not None and checked.values.keys() & {"content", "title"}:
             expected = checked.apply_to(self._get_record(scope, check_id(id, "record id")))
             cut = cut.with_vectors(self._runtime.embedder, expected)
         changed = self._write(lambda tx: memory.update(tx, scope, id, checked, cut, now))

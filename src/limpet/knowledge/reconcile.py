@@ -24,7 +24,7 @@ from limpet.knowledge.english.retraction import (
     is_reversal,
 )
 from limpet.knowledge.english.statement import find_name
-from limpet.knowledge.remember import MAX_TAGS, RecordChunker
+from limpet.knowledge.remember import RecordChunker
 from limpet.knowledge.repository import Records
 from limpet.knowledge.similarity import (
     compute_signature,
@@ -38,6 +38,7 @@ from limpet.model.ids import IdFactory
 from limpet.model.record import Origin, Record, RecordSource, RecordType, fingerprint
 from limpet.model.scope import Level, Owner, Partition, Scope
 from limpet.model.session import LearnResult, SessionInfo
+from limpet.model.types import MAX_TAGS
 from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.knowledge")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any
 
 from limpet.config import ChunkSettings, LearningSettings
 from limpet.errors import InvalidInput, RecordNotFound
@@ -14,20 +13,10 @@ from limpet.model.chunk import ChunkDraft, ChunkSource, SourceKind, Vector
 from limpet.model.ids import check_id
 from limpet.model.job import CONSOLIDATE, DECAY, GRAPH_RECORD
 from limpet.model.naming import check_record_key, is_internal
-from limpet.model.record import (
-    Forgotten,
-    Origin,
-    Record,
-    RecordQuery,
-    check_fraction,
-    check_layer,
-    check_type,
-    fingerprint,
-)
+from limpet.model.record import Forgotten, Origin, Record, RecordChanges, RecordQuery
 from limpet.model.scope import Level, Owner, Partition, Scope
 from limpet.model.text import check_text
-from limpet.model.times import check_time, check_ttl, from_micros
-from limpet.model.values import check_flag, check_label, check_strings, take_at_most
+from limpet.model.times import from_micros
 from limpet.search.analysis import analyse, extract_terms
 from limpet.search.chunk_repository import Chunks
 from limpet.search.chunker import chunk_text
@@ -36,7 +25,6 @@ from limpet.sessions.repository import Sessions
 from limpet.store.jobs import Jobs
 from limpet.store.tx import Tx
 
-MAX_TAGS = 100
 DAY = timedelta(days=1)
 # What happened, told once more: search finds its messages already.
 _DERIVED_ORIGINS = (Origin.TURN, Origin.CONDENSED)
@@ -73,81 +61,6 @@ def searchable_text(record: Record) -> str:
     return "" if silent else full_text(record)
 
 
-@dataclass(frozen=True, slots=True)
-class RecordChanges:
-    """The fields of a record a caller may set, checked. None leaves a field as it is."""
-
-    content: str | None = None
-    key: str | None = None
-    title: str | None = None
-    type: Any = None
-    layer: Any = None
-    tags: tuple[str, ...] | None = None
-    metadata: Mapping[str, str] | None = None
-    confidence: float | None = None
-    salience: float | None = None
-    references: tuple[str, ...] | None = None
-    pinned: bool | None = None
-    valid_from: datetime | None = None
-    valid_to: datetime | None = None
-    expires_at: datetime | None = None
-
-    def apply_to(self, record: Record) -> Record:
-        given = {name: value for name in self.__slots__ if (value := getattr(self, name)) is not None}
-        changed = replace(record, **given)
-        return replace(changed, fingerprint=fingerprint(changed.type, changed.content))
-
-
-def validate_changes(values: Mapping[str, Any], now: datetime) -> RecordChanges:
-    """Check every field a caller gave. Fields left out or None change nothing."""
-    given = {name: value for name, value in values.items() if value is not None}
-    ttl = given.pop("ttl", None)
-    if ttl is not None:
-        given["expires_at"] = now + check_ttl(ttl)
-    unknown = set(given) - set(_CHECKS)
-    if unknown:
-        raise InvalidInput(f"a record has no {', '.join(sorted(unknown))}; it has {', '.join(sorted(_CHECKS))}")
-    return RecordChanges(**{name: _CHECKS[name](value) for name, value in given.items()})
-
-
-def _validate_content(value: object) -> str:
-    text = check_text(value, "content")
-    if not text.strip():
-        raise InvalidInput("content is empty; to remove a memory use forget")
-    return text
-
-
-def _build_list_check(what: str) -> Callable[[object], tuple[str, ...]]:
-    def check(value: object) -> tuple[str, ...]:
-        if isinstance(value, str) or not isinstance(value, Iterable):
-            raise InvalidInput(f"{what} must be a list of texts, not {type(value).__name__}")
-        given = take_at_most(10 * MAX_TAGS, value, f"{what} has too many entries")
-        items = tuple(dict.fromkeys(check_label(item, f"one of {what}") for item in given))
-        if len(items) > MAX_TAGS:
-            raise InvalidInput(f"{what} has {len(items):,} entries; the limit is {MAX_TAGS}")
-        return items
-
-    return check
-
-
-_CHECKS: dict[str, Callable[[Any], Any]] = {
-    "content": _validate_content,
-    "key": check_record_key,
-    "title": lambda value: check_text(value, "title", max_bytes=4096),
-    "type": check_type,
-    "layer": check_layer,
-    "tags": _build_list_check("tags"),
-    "metadata": check_strings,
-    "confidence": lambda value: check_fraction(value, "confidence"),
-    "salience": lambda value: check_fraction(value, "salience"),
-    "references": _build_list_check("references"),
-    "pinned": lambda value: check_flag(value, "pinned"),
-    "valid_from": lambda value: check_time(value, "valid_from"),
-    "valid_to": lambda value: check_time(value, "valid_to"),
-    "expires_at": lambda value: check_time(value, "expires_at"),
-}
-
-
 def save(tx: Tx, draft: Record, changes: RecordChanges, cut: RecordChunker, now: datetime) -> Record:
     """Insert the record, or change the one that has its id or its key already."""
     home = draft.home
@@ -156,8 +69,8 @@ def save(tx: Tx, draft: Record, changes: RecordChanges, cut: RecordChunker, now:
     old = Records(tx).lock(home.scope, draft.id)
     if old is not None and old.home != home:
         raise InvalidInput(f"record {draft.id} belongs to its {old.level}; saving it elsewhere would move or share it")
-    if old is None and changes.key is not None:
-        old = Records(tx).find_by_key(home, changes.key)
+    if old is None and "key" in changes.values:
+        old = Records(tx).find_by_key(home, changes.values["key"])
     if old is not None:
         return _apply_changes(tx, old, changes, cut, now, base=_clear_end(old, now))
     return insert(tx, changes.apply_to(draft), cut)

@@ -14,7 +14,7 @@ from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile, ZipInfo, is_zipfile
 from limpet.documents.files import printable_path
 from limpet.errors import InvalidInput
 from limpet.lifecycle.export import export
-from limpet.lifecycle.export_folder import FORMAT, MANIFEST
+from limpet.lifecycle.export_folder import MANIFEST, names_format
 from limpet.model.scope import Scope
 from limpet.model.telemetry import Progress
 from limpet.model.transfer import ExportResult
@@ -44,7 +44,7 @@ def is_archive(path: Path) -> bool:
         if not (path.is_file() and is_zipfile(path)):
             return False
         with ZipFile(path) as packed, packed.open(MANIFEST) as manifest:
-            return FORMAT.encode() in manifest.read(4096)
+            return names_format(manifest.read(4096))
     except (OSError, KeyError, RuntimeError, NotImplementedError, BadZipFile, zlib.error):
         return False
 

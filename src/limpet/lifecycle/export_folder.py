@@ -22,6 +22,7 @@ from limpet.store import strict_json
 from limpet.store.atomic_files import make_folder, sync_folder, translate_errors
 
 FORMAT, VERSION = "limpet-export", 1
+OLD_FORMAT = "holdfast-export"  # the same format, by the name the project had before
 MANIFEST = "manifest.json"
 UNFINISHED = ".unfinished"
 DATA = "data"
@@ -60,11 +61,16 @@ class Manifest:
         return strict_json.dumps({"format": FORMAT, "version": VERSION, "user": self.user, "files": files})
 
 
+def names_format(text: bytes) -> bool:
+    """Whether the beginning of a manifest names this format."""
+    return FORMAT.encode() in text or OLD_FORMAT.encode() in text
+
+
 def is_export(path: Path) -> bool:
     """Whether it is a folder that says so of itself; whether it is whole is another question."""
     try:
         with open(path / MANIFEST, "rb") as file:
-            return FORMAT.encode() in file.read(4096)
+            return names_format(file.read(4096))
     except OSError:
         return False
 
@@ -85,7 +91,7 @@ def read_manifest(folder: Path, kinds: tuple[str, ...]) -> tuple[Manifest, str]:
 
 
 def _parse_manifest(value: object, kinds: tuple[str, ...]) -> Manifest:
-    if not isinstance(value, dict) or value.get("format") != FORMAT:
+    if not isinstance(value, dict) or value.get("format") not in (FORMAT, OLD_FORMAT):
         raise InvalidInput(f"it is not the manifest of a {FORMAT}")
     if value.get("version") != VERSION:
         raise InvalidInput(f"this release reads version {VERSION} of {FORMAT}, not {value.get('version')!r}")

@@ -25,7 +25,7 @@ from limpet.model.document import MAX_URI_BYTES, DocumentStatus
 from limpet.model.ids import uuid7
 from limpet.model.message import Message
 from limpet.model.naming import SessionKey
-from limpet.model.record import Layer, Origin, Record, RecordType, fingerprint
+from limpet.model.record import Layer, Origin, Record, RecordChanges, RecordType, fingerprint
 from limpet.model.scope import Level, Owner, Partition, Scope
 from limpet.model.session import SessionInfo, SessionStatus
 from limpet.model.telemetry import Progress
@@ -170,7 +170,7 @@ class ForeignImporter:
     def _import_record(self, found: ForeignRecord, user: str) -> bool:
         home = Owner(Scope(self.scope.tenant, user=user), Level.USER)
         given = {"content": found.content, "title": found.title, "tags": found.tags, "metadata": dict(found.metadata)}
-        changes = remember.validate_changes(given, self.now)
+        changes = RecordChanges.validate(given, self.now)
         created = found.created_at or self.now
         draft = Record(
             id=self._derive_id(user, found.id, found.created_at),

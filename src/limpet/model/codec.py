@@ -124,15 +124,13 @@ class ListCodec(Codec):
         return isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping))
 
     def check(self, value: Any, name: str) -> tuple[Any, ...]:
-        return self._each(value, name, self.inner.check)
+        return self.convert(value, name, self.inner.check)
 
     def read(self, value: Any, name: str) -> tuple[Any, ...]:
-        if not isinstance(value, (list, tuple)):
-            raise InvalidInput(f"{name} must be a list, not {type(value).__name__}")
-        return self._each(value, name, self.inner.read)
+        return self.convert(value, name, self.inner.read)
 
     def parse(self, text: str, name: str) -> tuple[Any, ...]:
-        return self._each(text.split(",") if text else (), name, self.inner.parse)
+        return self.convert(text.split(",") if text else (), name, self.inner.parse)
 
     def write(self, value: Any) -> list[Any]:
         return [self.inner.write(each) for each in value]
@@ -143,12 +141,20 @@ class ListCodec(Codec):
             whole["maxItems"] = self.limits.most
         return whole
 
-    def _each(self, values: Any, name: str, convert: Callable[[Any, str], Any]) -> tuple[Any, ...]:
+    def convert(self, values: Any, name: str, each: Callable[[Any, str], Any]) -> tuple[Any, ...]:
+        """The entries, each converted; no more of them read than there may be."""
         if not self.accepts(values):
             raise InvalidInput(f"{name} must be a list, not {type(values).__name__}")
-        taken = take_at_most(self.limits.most, values, f"{name} has too many entries")
-        found = [convert(each, f"one of {name}") for each in taken]
-        return tuple(dict.fromkeys(found)) if self.limits.unique else tuple(found)
+        most, unique = self.limits
+        # One that stands there twice counts once.
+        taken = take_at_most(10 * most if unique else most, values, f"{name} has too many entries")
+        found = [each(entry, f"one of {name}") for entry in taken]
+        if not unique:
+            return tuple(found)
+        distinct = tuple(dict.fromkeys(found))
+        if len(distinct) > most:
+            raise InvalidInput(f"{name} has {len(distinct):,} entries; the limit is {most:,}")
+        return distinct
 
 
 class MapCodec(Codec):

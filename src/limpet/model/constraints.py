@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from limpet.errors import InvalidInput
 from limpet.model.codec import Codec, Definitions, Mode
 from limpet.model.ids import check_id
-from limpet.model.naming import MAX_RECORD_KEY, check_record_key
+from limpet.model.naming import MAX_RECORD_KEY, check_record_key, is_internal
 from limpet.model.text import (
     MAX_CONTENT_BYTES,
     MAX_NAME_BYTES,
@@ -133,11 +133,16 @@ class Uuid(_Text):
 
 
 class Identifier(_Text):
-    """A memory's key: lower-case letters, digits and _, beginning with a letter, and not reserved."""
+    """A memory's key: lower-case letters, digits and _, beginning with a letter. The engine has reserved ones."""
 
-    __slots__ = ()
+    __slots__ = ("reserved",)
+
+    def __init__(self, *, reserved: bool = False) -> None:
+        self.reserved = reserved
 
     def check(self, value: Any, name: str) -> str:
+        if self.reserved and isinstance(value, str) and is_internal(value):
+            return check_name(value, name, max_bytes=MAX_RECORD_KEY)
         return check_record_key(value)
 
     def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
@@ -412,7 +417,10 @@ class Parsed(Codec):
 class JsonValue(Codec):
     """Any JSON value: a copy, as it will be read back."""
 
-    __slots__ = ()
+    __slots__ = ("max_bytes",)
+
+    def __init__(self, max_bytes: int = MAX_MAP_BYTES) -> None:
+        self.max_bytes = max_bytes
 
     def accepts(self, value: object) -> bool:
         return True
@@ -420,7 +428,7 @@ class JsonValue(Codec):
     def check(self, value: Any, name: str) -> Any:
         from json import loads
 
-        return loads(check_json(value, name))
+        return loads(check_json(value, name, max_bytes=self.max_bytes))
 
     def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
         return {}
@@ -438,7 +446,7 @@ class JsonObject(Codec):
         return isinstance(value, Mapping)
 
     def check(self, value: Any, name: str) -> dict[str, Any]:
-        return check_metadata(value, name)
+        return check_metadata(value, name, max_bytes=self.max_bytes)
 
     def write(self, value: Mapping[str, Any]) -> dict[str, Any]:
         return dict(value)

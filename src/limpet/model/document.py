@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
+from limpet.model.schema import NO_EXPORT, Called
 from limpet.model.text import check_name, check_text
-from limpet.model.types import Id, Labels, Moment, Text, Uri
+from limpet.model.types import Id, Labels, Moment, Title, Uri
 
 MAX_URI_BYTES = 2048  # with the space's number it must fit one entry of a PostgreSQL index
 MAX_TITLE_BYTES = 4096
@@ -37,14 +38,14 @@ class Document:
     """``status`` says what the call that answered did to it; it is None for one that was only looked up."""
 
     id: Annotated[Id, "given by the store"]
-    uri: Annotated[Uri, "the name it was given"]
-    title: Annotated[Text | None, "as given, or its own heading; null: it has none"]
+    uri: Annotated[Uri, Called("the document's uri"), "the name it was given"]
+    title: Annotated[Title | None, "as given, or its own heading; null: it has none"]
     metadata: Annotated[Labels, "what the program that made it added, texts by name"]
     content_hash: Annotated[str, "of its text: the same for the same text"]
     created_at: Annotated[Moment, "when it was made"]
     updated_at: Annotated[Moment, "when it was last changed"]
-    chunks: Annotated[int, "passages it was cut into"] = 0
-    status: Annotated[DocumentStatus | None, "what this call did; null: it was only read"] = None
+    chunks: Annotated[int, NO_EXPORT, "passages it was cut into"] = 0
+    status: Annotated[DocumentStatus | None, NO_EXPORT, "what this call did; null: it was only read"] = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any
 
-from limpet.model.types import Moment
+from limpet.model.schema import FLATTEN
+from limpet.model.types import Id, Moment, Text, Words
 
 USER = "user"  # whoever speaks to the assistant
 MAX_NAME = 120  # characters; what is longer is a sentence
@@ -58,22 +59,22 @@ def first_word(id: str) -> str:
 class EntityDraft:
     """A name that stands in a text. A way to somebody, such as ``user/sister``, is one too."""
 
-    id: str  # the normal form of the name
-    name: str
-    kind: EntityKind = EntityKind.THING
+    id: Annotated[Words, "the normal form of the name"]
+    name: Annotated[Words, "as it is written"]
+    kind: Annotated[EntityKind, "what it is"] = EntityKind.THING
 
 
 @dataclass(frozen=True, slots=True)
 class RelationDraft:
     """That somebody or something stands in a relation, as one sentence states it. Either ``object`` or ``value``."""
 
-    subject: str
-    predicate: str
-    object: str | None = None
-    value: str | None = None
-    kind: RelationKind = RelationKind.FACT
-    holds: bool = True
-    sentence: str = ""
+    subject: Annotated[Text, "id of an entity"]
+    predicate: Annotated[Words, "what relates them"]
+    object: Annotated[Text | None, "id of an entity"] = None
+    value: Annotated[Text | None, "what is no entity"] = None
+    kind: Annotated[RelationKind, "what kind of relation it is"] = RelationKind.FACT
+    holds: Annotated[bool, "false: it is denied"] = True
+    sentence: Annotated[Text, "where it was said, word for word"] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,18 +82,21 @@ class GraphSource:
     """A message of a session, or a record."""
 
     at: Annotated[Moment, "when it was said"]
-    session_id: Annotated[str | None, "the session it was said in; null: in none"] = None
+    session_id: Annotated[Id | None, "the session it was said in; null: in none"] = None
     sequence: Annotated[int | None, "the message; null: no message"] = None
-    record_id: Annotated[str | None, "the record; null: no record"] = None
+    record_id: Annotated[Id | None, "the record; null: no record"] = None
 
 
 @dataclass(frozen=True, slots=True)
 class GraphDraft:
     """Everything one source says for the graph."""
 
-    source: GraphSource
-    entities: tuple[EntityDraft, ...] = ()
-    relations: tuple[RelationDraft, ...] = ()
+    source: Annotated[GraphSource, FLATTEN]
+    entities: Annotated[tuple[EntityDraft, ...], "the names in it, each with `id`, `name` and `kind`"] = ()
+    relations: Annotated[
+        tuple[RelationDraft, ...],
+        "what it states, each with `subject`, `predicate`, `object` or `value`, `kind`, `holds`, `sentence`",
+    ] = ()
 
 
 @dataclass(frozen=True, slots=True)

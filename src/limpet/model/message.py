@@ -10,8 +10,9 @@ from enum import StrEnum
 from typing import Annotated, Any, Literal, Union
 
 from limpet.errors import InvalidInput
+from limpet.model import constraints as limits
 from limpet.model.codec import Codec, Definitions, Mode
-from limpet.model.schema import JsonName, codec, to_json
+from limpet.model.schema import OMIT_FALSE, JsonName, codec, to_json
 from limpet.model.text import MAX_CONTENT_BYTES, check_choice, check_optional_name, check_text, short_repr
 from limpet.model.times import check_time
 from limpet.model.tokens import estimate_tokens
@@ -75,14 +76,15 @@ class ContentCodec(Codec):
         return {"anyOf": [{"type": "string"}, {"type": "array", "items": {"anyOf": kinds}}]}
 
 
+Arguments = Annotated[Mapping[str, Any], limits.JsonObject(MAX_CONTENT_BYTES)]
 Body = Annotated[Union[str, tuple[Part, ...]], ContentCodec()]
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    id: Annotated[str, "what the result refers to; empty: none was given"]
-    name: Annotated[str, "of the tool"]
-    arguments: Annotated[Metadata, "as the model gave them"] = field(default_factory=dict)
+    id: Annotated[str, limits.Text(1024), "what the result refers to; empty: none was given"]
+    name: Annotated[str, limits.Text(1024, blank=False), "of the tool"]
+    arguments: Annotated[Arguments, "as the model gave them"] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,7 @@ class Message:
     name: Annotated[Name | None, "the speaker's name; null: none was given"] = None
     tool_calls: Annotated[tuple[ToolCall, ...], "what the assistant asks tools to do"] = ()
     tool_call_id: Annotated[Name | None, "of a tool's result: the call it answers"] = None
-    is_error: Annotated[bool, "whether a tool's result is an error"] = False
+    is_error: Annotated[bool, OMIT_FALSE, "whether a tool's result is an error"] = False
     metadata: Annotated[Metadata, "what the program that made it added"] = field(default_factory=dict)
     created_at: Annotated[Moment | None, "when it was said: as given, else when it was stored"] = None
     sequence: Annotated[int, "its number in the session; grows, with gaps; 0: it was not stored"] = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Annotated
 
 from limpet.errors import InvalidKey
 from limpet.model.text import check_name, check_optional_name
@@ -21,9 +22,9 @@ PROFILE = f"{_INTERNAL}profile"
 class SessionKey:
     """``channel:chat[:thread]``; it outlives the session id."""
 
-    channel: str
-    chat: str
-    thread: str | None = None
+    channel: Annotated[str, "what carries the chat, such as telegram"]
+    chat: Annotated[str, "the chat's name in its channel"]
+    thread: Annotated[str | None, "the thread within the chat; null: it has none"] = None
 
     @classmethod
     def of(cls, channel: str, chat: str, thread: str | None = None) -> SessionKey:

@@ -6,17 +6,19 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated
+from functools import cache
+from typing import Annotated, Any
 
 from limpet.errors import InvalidInput
+from limpet.model.codec import Codec
 from limpet.model.paging import PageCursor
-from limpet.model.schema import FLATTEN, IN_JSON, ONLY_EXPORT, JsonName
+from limpet.model.schema import FLATTEN, IN_JSON, ONLY_EXPORT, Editable, JsonName, codec, fields_of
 from limpet.model.scope import Owner
-from limpet.model.text import check_choice, short_repr
-from limpet.model.types import UNIQUE, Id, Label, Labels, Moment, Share, Text
+from limpet.model.times import check_ttl
+from limpet.model.types import UNIQUE, Id, Key, Label, Labels, Moment, Share, StoredKey, Tags, Text, Title, Words
 
 
 class Layer(StrEnum):
@@ -62,16 +64,20 @@ class RecordSource:
 class Record:
     id: Annotated[Id, "given by the store"]
     home: Annotated[Owner, FLATTEN]
-    layer: Annotated[Layer, "what kind of memory it is"]
-    type: Annotated[RecordType, "what it states"]
-    content: Annotated[Text, "what is remembered"]
-    key: Annotated[str | None, "unique to its owner, saying it again replaces the content; null: it has none"] = None
-    title: Annotated[Text | None, "a heading; null: it has none"] = None
-    tags: Annotated[tuple[Label, ...], UNIQUE, "words to filter by"] = ()
-    metadata: Annotated[Labels, "what the program that made it added, texts by name"] = field(default_factory=dict)
-    confidence: Annotated[Share, "how sure it is, from 0 to 1"] = 1.0
-    salience: Annotated[Share, "how much it matters, from 0 to 1"] = 0.5
-    references: Annotated[tuple[Label, ...], UNIQUE, "files, tests and the like that it names"] = ()
+    layer: Annotated[Layer, Editable(Layer), "what kind of memory it is"]
+    type: Annotated[RecordType, Editable(RecordType), "what it states"]
+    content: Annotated[Text, Editable(Words), "what is remembered"]
+    key: Annotated[StoredKey | None, Editable(Key), "unique to its owner: saying it again replaces it; null: none"] = (
+        None
+    )
+    title: Annotated[Text | None, Editable(Title), "a heading; null: it has none"] = None
+    tags: Annotated[tuple[Label, ...], UNIQUE, Editable(Tags), "words to filter by"] = ()
+    metadata: Annotated[Labels, Editable(Labels), "texts by name, as the program added them"] = field(
+        default_factory=dict
+    )
+    confidence: Annotated[Share, Editable(Share), "how sure it is, from 0 to 1"] = 1.0
+    salience: Annotated[Share, Editable(Share), "how much it matters, from 0 to 1"] = 0.5
+    references: Annotated[tuple[Label, ...], UNIQUE, Editable(Tags), "files, tests and the like that it names"] = ()
     fingerprint: Annotated[str, ONLY_EXPORT, "equal for records that say the same"] = ""
     source: Annotated[RecordSource, "where it was learned"] = RecordSource()
     origin: Annotated[Origin, "how it came to be"] = Origin.EXPLICIT
@@ -79,11 +85,11 @@ class Record:
     updated_at: Annotated[Moment | None, "when it was last changed; lists go by it"] = None
     last_used_at: Annotated[Moment | None, "when it was last recalled for a turn; null: never"] = None
     uses: Annotated[int, "how often it was recalled for a turn"] = 0
-    valid_from: Annotated[Moment | None, "since when it is true; null: always was"] = None
-    valid_to: Annotated[Moment | None, "since when it is not true any more; null: it is"] = None
+    valid_from: Annotated[Moment | None, Editable(Moment), "since when it is true; null: always was"] = None
+    valid_to: Annotated[Moment | None, Editable(Moment), "since when it is not true any more; null: it is"] = None
     superseded_by: Annotated[Id | None, "id of the record that took its place; null: none did"] = None
-    expires_at: Annotated[Moment | None, "when it ends by itself; null: never"] = None
-    pinned: Annotated[bool, "stands in every context, and never fades"] = False
+    expires_at: Annotated[Moment | None, Editable(Moment), "when it ends by itself; null: never"] = None
+    pinned: Annotated[bool, Editable(bool), "stands in every context, and never fades"] = False
     version: Annotated[int, "1, and one more with each change of what it says"] = 1
     subject: Annotated[Text | None, "whom or what it is about, such as user or user/sister; null: unknown"] = None
     attribute: Annotated[
@@ -114,6 +120,36 @@ class Record:
     @property
     def session_id(self) -> str | None:
         return self.home.scope.session
+
+
+@cache
+def editable_fields() -> Mapping[str, Codec]:
+    """The fields of a record that a caller may set, with what they may be."""
+    return {
+        each.name: codec(mark.hint) for each in fields_of(Record) for mark in each.hints if isinstance(mark, Editable)
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class RecordChanges:
+    """Fields of a record that a caller sets, checked. What is not among them stays as it is."""
+
+    values: Mapping[str, Any]
+
+    @classmethod
+    def validate(cls, values: Mapping[str, Any], now: datetime) -> RecordChanges:
+        """Check every field a caller gave. Fields that are None change nothing. ``ttl`` is a time to live from now."""
+        given = {name: value for name, value in values.items() if value is not None}
+        if (ttl := given.pop("ttl", None)) is not None:
+            given["expires_at"] = now + check_ttl(ttl)
+        known = editable_fields()
+        if unknown := sorted(given.keys() - known.keys()):
+            raise InvalidInput(f"a record has no {', '.join(unknown)}; it has {', '.join(sorted(known))}")
+        return cls({name: known[name].check(value, name) for name, value in given.items()})
+
+    def apply_to(self, record: Record) -> Record:
+        changed = replace(record, **self.values)
+        return replace(changed, fingerprint=fingerprint(changed.type, changed.content))
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,18 +221,3 @@ def fingerprint(type: RecordType, content: str) -> str:
     """Equal for texts that differ only in case, width or spacing."""
     normal = _SPACE.sub(" ", unicodedata.normalize("NFKC", content).casefold()).strip()
     return hashlib.blake2b(f"{type}\n{normal}".encode(), digest_size=16).hexdigest()
-
-
-def check_layer(value: object) -> Layer:
-    return check_choice(Layer, value, "layer")
-
-
-def check_type(value: object) -> RecordType:
-    return check_choice(RecordType, value, "type")
-
-
-def check_fraction(value: object, what: str) -> float:
-    """A number from 0 to 1."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 <= value <= 1.0:
-        raise InvalidInput(f"{what} must be a number from 0 to 1, not {short_repr(value)}")
-    return float(value)

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Annotated, NamedTuple
 
 from limpet.model.paging import PageCursor
-from limpet.model.schema import ONLY_EXPORT, JsonName
+from limpet.model.schema import NO_EXPORT, ONLY_EXPORT, JsonName
 from limpet.model.scope import Scope
 from limpet.model.times import load_timezone
 from limpet.model.types import Cost, Id, Metadata, Moment, Name, Text
@@ -49,12 +49,12 @@ class Schedule:
     """
 
     id: Annotated[Id, "given by the store"]
-    tenant: Annotated[Name, "the tenant it belongs to"]
+    tenant: Annotated[Name, NO_EXPORT, "the tenant it belongs to"]
     user: Annotated[Name, "whose it is"]
     agent: Annotated[Name, "the agent it belongs to"]
     goal: Annotated[Text, "what is to be done each time"]
     cadence: Annotated[Text, "when: cron, once or every"]
-    timezone: Annotated[Text, "the zone of its clock times"]
+    timezone: Annotated[Name, "the zone of its clock times"]
     created_at: Annotated[Moment, "when it was made"]
     updated_at: Annotated[Moment, "when it was last changed"]
     anchor_at: Annotated[Moment, ONLY_EXPORT, "what intervals are counted from"]
@@ -85,7 +85,7 @@ class Schedule:
     run_count: Annotated[int, "firings that are over"] = 0
     max_runs: Annotated[int | None, "firings after which it ends; null: no limit"] = None
     ends_at: Annotated[Moment | None, "when it ends; null: never"] = None
-    running_until: Annotated[Moment | None, "until when its runner holds it; null: no runner does"] = None
+    running_until: Annotated[Moment | None, NO_EXPORT, "until when its runner holds it; null: no runner does"] = None
     settled_at: Annotated[Moment | None, ONLY_EXPORT, "when the next firing was worked out"] = None
     metadata: Annotated[Metadata, "what the program that made it added"] = field(default_factory=dict)
 
@@ -119,7 +119,7 @@ class Run:
     attempt: Annotated[int, "1, and one more each time the firing was tried again"] = 1
     missed: Annotated[int, "later firings it stands for, too: nobody was there to run them"] = 0
     summary: Annotated[Text, "the beginning of what it said"] = ""
-    output_characters: Annotated[int, "length of all it said"] = 0
+    output_characters: Annotated[int, NO_EXPORT, "length of all it said"] = 0
     turns: Annotated[int, "turns it took"] = 0
     cost: Annotated[Cost, "in the currency in which it was reported"] = 0.0
     error: Annotated[Text | None, "what went wrong; null: nothing"] = None

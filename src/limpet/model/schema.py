@@ -42,10 +42,14 @@ class Hint(Enum):
     FLATTEN = auto()  # in JSON its fields stand beside those of the noun that has it
     NO_JSON = auto()  # never leaves the program
     ONLY_EXPORT = auto()  # JSON of exports only
+    NO_EXPORT = auto()  # not in exports: known to the reader, or counted by the store
+    EXPORT_FLAT = auto()  # a text in JSON; in exports its fields stand beside those of the noun that has it
+    OMIT_FALSE = auto()  # left out of exports where it is false
     IN_JSON = auto()  # on the return type of a property: part of the noun's JSON
 
 
 FLATTEN, NO_JSON, ONLY_EXPORT, IN_JSON = Hint.FLATTEN, Hint.NO_JSON, Hint.ONLY_EXPORT, Hint.IN_JSON
+NO_EXPORT, EXPORT_FLAT, OMIT_FALSE = Hint.NO_EXPORT, Hint.EXPORT_FLAT, Hint.OMIT_FALSE
 
 
 class JsonName(NamedTuple):
@@ -58,6 +62,12 @@ class Called(NamedTuple):
     """What an error message calls the value, where its name alone says too little."""
 
     name: str
+
+
+class Editable(NamedTuple):
+    """A caller may set the field, within the limits of this hint."""
+
+    hint: Any
 
 
 class Field(NamedTuple):
@@ -297,6 +307,11 @@ _PLAIN: Mapping[Any, Codec] = {
 }
 
 
+def noun_codec(noun: Any) -> ObjectCodec:
+    """The codec of a dataclass, a named tuple or a typed dictionary, field by field."""
+    return ObjectCodec(noun.__name__, lambda: fields_of(noun), noun, noun)
+
+
 def _plain(hint: Any) -> Codec:
     if (found := _PLAIN.get(hint)) is not None:
         return found
@@ -311,8 +326,7 @@ def _plain(hint: Any) -> Codec:
         if hasattr(hint, "parse") and hint.__str__ is not object.__str__:
             return constraints.Parsed(hint)
         if is_dataclass(hint) or hasattr(hint, "_field_defaults") or is_typeddict(hint):
-            noun: Any = hint
-            return ObjectCodec(noun.__name__, lambda: fields_of(noun), noun, noun)
+            return noun_codec(hint)
         if issubclass(hint, PathLike):
             return constraints.FilePath()
     return constraints.Opaque(hint)

@@ -7,9 +7,11 @@ from enum import StrEnum
 from typing import Annotated, NamedTuple
 
 from limpet.errors import InvalidInput
+from limpet.model.constraints import EMPTY_IS_NULL
 from limpet.model.ids import check_id
-from limpet.model.schema import FLATTEN, JsonName
+from limpet.model.schema import FLATTEN, NO_EXPORT, JsonName
 from limpet.model.text import check_name
+from limpet.model.types import Id, Name
 
 DEFAULT_TENANT = "default"
 DEFAULT_AGENT = "assistant"
@@ -27,9 +29,9 @@ class Level(StrEnum):
 class Partition(NamedTuple):
     """One body of searchable text with its own word statistics: a user's, an agent's, or a tenant's own."""
 
-    tenant: str
-    level: Level
-    owner: str
+    tenant: Annotated[str, NO_EXPORT, "the tenant it belongs to"]
+    level: Annotated[Level, "whose it is"]
+    owner: Annotated[str, EMPTY_IS_NULL, "the user or the agent"]
 
 
 # Whose the jobs of a whole store are: no tenant has such a name, so that none lists or drops them.
@@ -40,10 +42,10 @@ STORE_PARTITION = Partition(" ", Level.GLOBAL, "")
 class Scope:
     """A tenant, narrowed by each field that is given. A field left None does not narrow."""
 
-    tenant: Annotated[str, "the tenant it belongs to"]
-    user: Annotated[str | None, "the user it belongs to; null: no user's"] = None
-    agent: Annotated[str | None, "the agent it belongs to; null: no agent's"] = None
-    session: Annotated[str | None, JsonName("session_id"), "id of the session it belongs to; null: none's"] = None
+    tenant: Annotated[str, NO_EXPORT, "the tenant it belongs to"]
+    user: Annotated[Name | None, "the user it belongs to; null: no user's"] = None
+    agent: Annotated[Name | None, "the agent it belongs to; null: no agent's"] = None
+    session: Annotated[Id | None, JsonName("session_id"), "id of the session it belongs to; null: none's"] = None
 
     @classmethod
     def of(cls, tenant: str, *, user: str | None = None, agent: str | None = None, session: str | None = None) -> Scope:

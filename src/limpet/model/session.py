@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any
 
+from limpet.model.constraints import JsonValue
 from limpet.model.naming import SessionKey
 from limpet.model.paging import PageCursor
-from limpet.model.schema import IN_JSON
+from limpet.model.schema import EXPORT_FLAT, IN_JSON, NO_EXPORT, Called
 from limpet.model.scope import Scope
 from limpet.model.types import Cost, Id, Metadata, Moment, Name, Text
+
+MAX_VALUE_BYTES = 1024 * 1024
 
 
 class SessionStatus(StrEnum):
@@ -22,17 +25,17 @@ class SessionStatus(StrEnum):
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
     id: Annotated[Id, "given by the store"]
-    tenant: Annotated[Name, "the tenant it belongs to"]
+    tenant: Annotated[Name, NO_EXPORT, "the tenant it belongs to"]
     user: Annotated[Name, "whose conversation it is"]
     agent: Annotated[Name, "the agent that holds it"]
-    key: Annotated[SessionKey, "channel:chat or channel:chat:thread, escaped; outlives the id"]
+    key: Annotated[SessionKey, EXPORT_FLAT, "channel:chat or channel:chat:thread, escaped; outlives the id"]
     state: Annotated[SessionStatus, "TERMINATED is final"]
     metadata: Annotated[Metadata, "what the program that made it added"]
     created_at: Annotated[Moment, "when it was made"]
     last_active_at: Annotated[Moment, "when something was last said"]
     expires_at: Annotated[Moment | None, "when its time to live is over, and retention removes it; null: never"] = None
     last_sequence: Annotated[int, "the highest number a message was given; 0: none yet"] = 0
-    message_count: Annotated[int, "messages that are there now"] = 0
+    message_count: Annotated[int, NO_EXPORT, "messages that are there now"] = 0
 
     @property
     def channel(self) -> Annotated[str, IN_JSON, "what carries the chat, such as telegram"]:
@@ -98,8 +101,8 @@ class LearnResult:
 
 @dataclass(frozen=True, slots=True)
 class KvEntry:
-    key: Annotated[str, "its name"]
-    value: Annotated[Any, "any JSON"]
+    key: Annotated[Name, Called("a key"), "its name, such as `working_memory`"]
+    value: Annotated[Any, JsonValue(MAX_VALUE_BYTES), "any JSON"]
     updated_at: Annotated[Moment, "when it was last set"]
 
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Annotated
 
 from limpet.model.document import Document
-from limpet.model.graph import GraphDraft
+from limpet.model.message import Message
 from limpet.model.record import Record
 from limpet.model.schedule import Run
+from limpet.model.schema import FLATTEN
 from limpet.model.scope import Partition
-from limpet.model.session import ModelUsage, SessionInfo, Summary
+from limpet.model.session import KvEntry, ModelUsage, SessionInfo, Summary
+from limpet.model.types import Id, Moment, Name, Text
 
 MAX_LISTED_SKIPS = 200  # what was left out is counted to the end, and named up to here
 
@@ -22,58 +23,88 @@ MAX_LISTED_SKIPS = 200  # what was left out is counted to the end, and named up 
 class SessionState:
     """A session with all that is its own but its messages and key-value entries."""
 
-    info: SessionInfo
-    cleared_through: int = 0
-    summary_epoch: int = 0
-    summary: Summary | None = None
-    usage: tuple[ModelUsage, ...] = ()
-    cursors: Mapping[str, int] = field(default_factory=dict)
-    waiting: tuple[str, ...] = ()  # the kinds of jobs that are asked for
+    info: Annotated[SessionInfo, FLATTEN]
+    cleared_through: Annotated[int, "messages up to this number were cleared"] = 0
+    summary_epoch: Annotated[int, "the last epoch a summary had, also one that is gone"] = 0
+    summary: Annotated[
+        Summary | None, "the rolling summary: `text`, `epoch`, `upper_sequence`, `message_count`, `updated_at`"
+    ] = None
+    usage: Annotated[
+        tuple[ModelUsage, ...],
+        "a list with `model`, `calls`, `input_tokens`, `output_tokens`, `cached_tokens` and `cost` each",
+    ] = ()
+    cursors: Annotated[
+        Mapping[Name, int], "how far each kind of work has come: the last sequence number that is done, by name"
+    ] = field(default_factory=dict)
+    waiting: Annotated[tuple[str, ...], "work that is asked for and not done: `extract`, `graph`"] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KvState:
+    """A key-value entry and the session that has it."""
+
+    session_id: Annotated[Id, "the session it belongs to"]
+    entry: Annotated[KvEntry, FLATTEN]
+
+
+@dataclass(frozen=True, slots=True)
+class MessageState:
+    """A message and the session it is of."""
+
+    session_id: Annotated[Id, "the session it belongs to"]
+    message: Annotated[Message, FLATTEN]
 
 
 @dataclass(frozen=True, slots=True)
 class RecordVersion:
     """What a record said before a change."""
 
-    record: Record
-    replaced_at: datetime
+    record: Annotated[Record, FLATTEN]
+    replaced_at: Annotated[Moment, "when the next version took its place"]
 
 
 @dataclass(frozen=True, slots=True)
 class RecordState:
-    record: Record
-    versions: tuple[RecordVersion, ...] = ()
-    waiting: tuple[str, ...] = ()
+    """A record with what it said before."""
+
+    record: Annotated[Record, FLATTEN]
+    versions: Annotated[
+        tuple[RecordVersion, ...],
+        "what it said before: a list of the same fields but whose it is, and `replaced_at` each",
+    ] = ()
+    waiting: Annotated[tuple[str, ...], "work that is asked for and not done: `graph-record`"] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentState:
-    space: Partition
-    document: Document
+    """A document and whose it is."""
+
+    space: Annotated[Partition, FLATTEN]
+    document: Annotated[Document, FLATTEN]
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentPiece:
     """A chunk of a document's text, and where it stands in it."""
 
-    text: str
-    offset: int
+    text: Annotated[Text, "what stands there"]
+    offset: Annotated[int, "where it stands in the text, in characters"]
 
 
 @dataclass(frozen=True, slots=True)
-class GraphState:
-    """What one message or record says for the graph."""
+class PieceState:
+    """A piece and the document it is of."""
 
-    space: Partition
-    told: GraphDraft
+    document_id: Annotated[Id, "the document it belongs to"]
+    piece: Annotated[DocumentPiece, FLATTEN]
 
 
 @dataclass(frozen=True, slots=True)
 class RunState:
     """A run of a schedule with all that it said."""
 
-    run: Run
-    output: str
+    run: Annotated[Run, FLATTEN]
+    output: Annotated[Text, "all that it said"] = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ Name = Annotated[str, limits.Printable()]
 Label = Annotated[str, limits.Tag()]
 Id = Annotated[str, limits.Uuid()]
 Key = Annotated[str, limits.Identifier()]
+StoredKey = Annotated[str, limits.Identifier(reserved=True)]  # also one that only the engine may give
 Title = Annotated[str, limits.Text(max_bytes=MAX_TITLE_BYTES)]
 Uri = Annotated[str, limits.Printable(max_bytes=MAX_URI_BYTES)]
 Share = Annotated[float, limits.Number(0, 1)]

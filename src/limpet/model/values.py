@@ -50,7 +50,9 @@ def _depth(text: str) -> int:
     return deepest
 
 
-def check_metadata(value: Mapping[str, Any] | None, what: str = "metadata") -> dict[str, Any]:
+def check_metadata(
+    value: Mapping[str, Any] | None, what: str = "metadata", *, max_bytes: int = MAX_MAP_BYTES
+) -> dict[str, Any]:
     """A flat or nested JSON object with text keys."""
     if value is None:
         return {}
@@ -63,7 +65,7 @@ def check_metadata(value: Mapping[str, Any] | None, what: str = "metadata") -> d
             raise InvalidInput(f"a key of {what} must be text, not {type(key).__name__}")
     from json import loads
 
-    copy: dict[str, Any] = loads(check_json(dict(value), what))
+    copy: dict[str, Any] = loads(check_json(dict(value), what, max_bytes=max_bytes))
     return copy
 
 

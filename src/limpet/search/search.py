@@ -12,7 +12,7 @@ from limpet.config import SearchSettings
 from limpet.errors import InvalidInput
 from limpet.model.chunk import ChunkQuery, Hit, Signal, SourceKind, Vector
 from limpet.model.message import Message
-from limpet.model.record import Record, RecordFilter, check_layer, check_type
+from limpet.model.record import Layer, Record, RecordFilter, RecordType
 from limpet.model.scope import Partition, Scope
 from limpet.model.text import check_choice, check_text, short_repr
 from limpet.model.times import check_time, from_seconds
@@ -343,8 +343,8 @@ def build_record_filter(
     metadata: Mapping[str, str] | None,
 ) -> RecordFilter:
     wanted = RecordFilter(
-        _dedupe(check_layer(layer) for layer in _to_sequence(layers, "layers")),
-        _dedupe(check_type(type_) for type_ in _to_sequence(types, "types")),
+        _dedupe(check_choice(Layer, layer, "layer") for layer in _to_sequence(layers, "layers")),
+        _dedupe(check_choice(RecordType, type_, "type") for type_ in _to_sequence(types, "types")),
         _dedupe(check_label(tag, "a tag") for tag in _to_sequence(tags, "tags")),
         check_strings(metadata),
     )

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from limpet.model.scope import Scope
+from limpet.model.session import MAX_VALUE_BYTES
 from limpet.model.text import check_name
 from limpet.model.values import check_json
 from limpet.sessions.repository import KeyValueEntries, Sessions
@@ -39,7 +40,7 @@ def checked_key(key: object) -> str:
 
 
 def checked_value(value: object) -> str:
-    return check_json(value, "a value", max_bytes=1024 * 1024)
+    return check_json(value, "a value", max_bytes=MAX_VALUE_BYTES)
 
 
 def as_text(value: Any) -> str:

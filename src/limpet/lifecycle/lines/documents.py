@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -15,39 +16,20 @@ from limpet.lifecycle.lines.kind import (
     ImportTarget,
     LineKind,
     LineOutcome,
-    drop_empty,
-    require_fields,
 )
-from limpet.lifecycle.lines.times import format_time, parse_time
 from limpet.lifecycle.transfer_repository import Transfers
 from limpet.model.chunk import ChunkDraft, ChunkSource, SourceKind
-from limpet.model.document import Document, check_title, check_uri
-from limpet.model.ids import check_id
+from limpet.model.lines import LineCodec
 from limpet.model.scope import Level, Partition, Scope
-from limpet.model.text import check_choice, check_name, check_text
-from limpet.model.transfer import DocumentPiece, DocumentState
-from limpet.model.values import check_number, check_strings
+from limpet.model.text import check_name
+from limpet.model.transfer import DocumentPiece, DocumentState, PieceState
 from limpet.search.chunk_repository import Chunks
 from limpet.search.chunker import make_document_draft
 from limpet.store.tx import Tx
 
 _HASH = re.compile(r"[0-9a-f]{32}")
-_DOCUMENT = {
-    "id": "the document's id, a UUID",
-    "level": "whose it is: a `user`'s, an `agent`'s, or `global`, the whole tenant's",
-    "owner": "the user or the agent",
-    "uri": "where it came from",
-    "title": "what it is called",
-    "content_hash": "of what it was made from, to know it again",
-    "metadata": "text by text",
-    "created_at": "when it was added",
-    "updated_at": "when it was last changed",
-}
-_PIECE = {
-    "document_id": "the document it belongs to",
-    "offset": "where it stands in the text, in characters",
-    "text": "what stands there",
-}
+_LINE = LineCodec(DocumentState)
+_PIECE_LINE = LineCodec(PieceState)
 
 
 def _iter_documents(tx: Tx, scope: Scope) -> Iterator[DocumentState]:
@@ -62,47 +44,23 @@ def _iter_lines(tx: Tx, scope: Scope) -> Iterator[dict[str, Any]]:
 
 
 def to_line(state: DocumentState) -> dict[str, Any]:
-    document, space = state.document, state.space
-    return drop_empty(
-        {
-            "id": document.id,
-            "level": space.level.value,
-            "owner": space.owner or None,
-            "uri": document.uri,
-            "title": document.title,
-            "content_hash": document.content_hash,
-            "metadata": dict(document.metadata),
-            "created_at": format_time(document.created_at),
-            "updated_at": format_time(document.updated_at),
-        }
-    )
+    return _LINE.write(state)
 
 
 def _read(value: dict[str, Any], into: ImportTarget) -> DocumentState:
-    require_fields(value, "id", "level", "uri", "content_hash", "created_at", "updated_at")
-    hash_, title = value["content_hash"], value.get("title")
-    if not isinstance(hash_, str) or not _HASH.fullmatch(hash_):
+    state = _LINE.read(value, {"tenant": into.tenant}, into.map_id)
+    if not _HASH.fullmatch(state.document.content_hash):
         raise InvalidInput("content_hash must be 32 hexadecimal digits")
-    document = Document(
-        id=into.map_id(check_id(value["id"], "id")),
-        uri=check_uri(value["uri"]),
-        title=None if title is None else check_title(title),
-        metadata=check_strings(value.get("metadata", {})),
-        content_hash=hash_,
-        created_at=parse_time(value["created_at"], "created_at"),
-        updated_at=parse_time(value["updated_at"], "updated_at"),
-    )
-    return DocumentState(_parse_partition(value, into), document)
+    return replace(state, space=_map_partition(state.space, into))
 
 
-def _parse_partition(value: dict[str, Any], into: ImportTarget) -> Partition:
-    level = check_choice(Level, value["level"], "level")
+def _map_partition(space: Partition, into: ImportTarget) -> Partition:
+    level = space.level
     if level is Level.USER:
-        return Partition(into.tenant, level, into.map_user(value.get("owner"), "owner"))
+        return space._replace(owner=into.map_user(space.owner, "owner"))
     if level is Level.SESSION or into.told_of is not None:
         raise InvalidInput(f"level: a document of {into.told_of or 'anybody'!r} is none of a {level}'s")
-    owner = check_name(value.get("owner"), "owner") if level is Level.AGENT else ""
-    return Partition(into.tenant, level, owner)
+    return space._replace(owner=check_name(space.owner, "owner") if level is Level.AGENT else "")
 
 
 def _put(tx: Tx, states: Sequence[DocumentState], _: ImportTarget) -> list[LineOutcome]:
@@ -131,13 +89,12 @@ def _iter_piece_lines(tx: Tx, scope: Scope) -> Iterator[dict[str, Any]]:
         after = -1
         while page := Transfers(tx).pieces(state.space, state.document.id, after, PAGE):
             for after, piece in page:  # noqa: B007 - the last of a page is where the next begins
-                yield {"document_id": state.document.id, "offset": piece.offset, "text": piece.text}
+                yield _PIECE_LINE.write(PieceState(state.document.id, piece))
 
 
 def _read_piece(value: dict[str, Any], into: ImportTarget) -> _PieceLine:
-    require_fields(value, "document_id", "offset", "text")
-    piece = DocumentPiece(check_text(value["text"], "text"), check_number(value["offset"], "offset"))
-    return _PieceLine(into.map_id(check_id(value["document_id"], "document_id")), piece)
+    state = _PIECE_LINE.read(value, {}, into.map_id)
+    return _PieceLine(state.document_id, state.piece)
 
 
 def _prepare(text: _PieceLine, _: ImportTarget) -> _PieceLine:
@@ -168,7 +125,7 @@ def _put_text(tx: Tx, into: ImportTarget, document_id: str, texts: Sequence[_Pie
 DOCUMENTS = LineKind(
     "documents",
     "a text somebody gave to be remembered",
-    _DOCUMENT,
+    _LINE,
     _iter_lines,
     _read,
     _put,
@@ -178,7 +135,7 @@ DOCUMENTS = LineKind(
 PIECES = LineKind(
     "pieces",
     "a piece of a document's text, as it is searched; two neighbours share a few words",
-    _PIECE,
+    _PIECE_LINE,
     _iter_piece_lines,
     _read_piece,
     _put_pieces,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from limpet.errors import InvalidInput
@@ -13,34 +14,20 @@ from limpet.lifecycle.lines.kind import (
     ImportTarget,
     LineKind,
     LineOutcome,
-    check_list,
-    check_object,
-    drop_empty,
     iter_pages,
     iter_session_scopes,
     require_fields,
 )
-from limpet.lifecycle.lines.times import format_time, parse_time
 from limpet.lifecycle.transfer_repository import Transfers
-from limpet.model.graph import EntityDraft, EntityKind, GraphDraft, GraphSource, RelationDraft, RelationKind
-from limpet.model.ids import check_id
+from limpet.model.graph import GraphDraft, GraphSource
+from limpet.model.lines import LineCodec
 from limpet.model.scope import Level, Partition, Scope
-from limpet.model.text import check_choice, check_text
-from limpet.model.values import check_flag, check_number
 from limpet.search.graph_repository import GraphTables
 from limpet.sessions.repository import Sessions
 from limpet.store.tx import Tx
 
 _MENTIONS = 2_000
-_MOST = 10_000
-_FIELDS = {
-    "session_id": "the session of the message it was read from",
-    "sequence": "the message's number",
-    "record_id": "or the record it was read from",
-    "at": "when that was said",
-    "entities": "the names in it: a list with `id` (its normal form), `name` and `kind` each",
-    "relations": "what it states: a list with `subject`, `predicate`, `object` or `value`, `kind`, `holds`, `sentence`",
-}
+_LINE = LineCodec(GraphDraft)
 
 
 def _iter_lines(tx: Tx, scope: Scope) -> Iterator[dict[str, Any]]:
@@ -60,85 +47,21 @@ def _iter_lines(tx: Tx, scope: Scope) -> Iterator[dict[str, Any]]:
 
 
 def to_line(told: GraphDraft) -> dict[str, Any]:
-    source = told.source
-    relations = [
-        drop_empty(
-            {
-                "subject": stated.subject,
-                "predicate": stated.predicate,
-                "object": stated.object,
-                "value": stated.value,
-                "kind": stated.kind.value,
-                "holds": stated.holds,
-                "sentence": stated.sentence,
-            }
-        )
-        for stated in told.relations
-    ]
-    return drop_empty(
-        {
-            "session_id": source.session_id,
-            "sequence": source.sequence,
-            "record_id": source.record_id,
-            "at": format_time(source.at),
-            "entities": [{"id": found.id, "name": found.name, "kind": found.kind.value} for found in told.entities],
-            "relations": relations,
-        }
-    )
+    return _LINE.write(told)
 
 
 def _read(value: dict[str, Any], into: ImportTarget) -> GraphDraft:
-    require_fields(value, "at", "entities")
-    entities = tuple(
-        _parse_entity(check_object(entry, "an entity")) for entry in check_list(value["entities"], "entities")
-    )
-    named = {found.id for found in entities}
-    relations = tuple(
-        _parse_relation(check_object(entry, "a relation"), named)
-        for entry in check_list(value.get("relations", []), "relations")
-    )
-    if not entities or len(entities) > _MOST or len(relations) > _MOST:
-        raise InvalidInput(f"a source has 1 to {_MOST:,} entities, and at most as many relations")
-    return GraphDraft(_parse_source(value, into), entities, relations)
-
-
-def _parse_source(value: dict[str, Any], into: ImportTarget) -> GraphSource:
-    at = parse_time(value["at"], "at")
-    if value.get("record_id") is not None:
-        return GraphSource(at, record_id=into.map_id(check_id(value["record_id"], "record_id")))
+    told = _LINE.read(value, {}, into.map_id)
+    if not told.entities:
+        raise InvalidInput("entities is missing")
+    named = {found.id for found in told.entities}
+    for stated in told.relations:
+        if stated.subject not in named or (stated.object is not None and stated.object not in named):
+            raise InvalidInput("a relation is between entities of its own line")
+    if told.source.record_id is not None:
+        return replace(told, source=GraphSource(told.source.at, record_id=told.source.record_id))
     require_fields(value, "session_id", "sequence")
-    session_id = into.map_id(check_id(value["session_id"], "session_id"))
-    return GraphSource(at, session_id, check_number(value["sequence"], "sequence"))
-
-
-def _check_text(value: object, what: str) -> str:
-    text = check_text(value, what)
-    if not text:
-        raise InvalidInput(f"{what} is empty")
-    return text
-
-
-def _parse_entity(value: dict[str, Any]) -> EntityDraft:
-    return EntityDraft(
-        _check_text(value.get("id"), "an entity's id"),
-        _check_text(value.get("name"), "an entity's name"),
-        check_choice(EntityKind, value.get("kind"), "an entity's kind"),
-    )
-
-
-def _parse_relation(value: dict[str, Any], named: set[str]) -> RelationDraft:
-    object_, said = value.get("object"), value.get("value")
-    if value.get("subject") not in named or (object_ is not None and object_ not in named):
-        raise InvalidInput("a relation is between entities of its own line")
-    return RelationDraft(
-        subject=value["subject"],
-        predicate=_check_text(value.get("predicate"), "a relation's predicate"),
-        object=object_,
-        value=None if said is None else check_text(said, "a relation's value"),
-        kind=check_choice(RelationKind, value.get("kind"), "a relation's kind"),
-        holds=check_flag(value.get("holds", True), "holds"),
-        sentence=check_text(value.get("sentence", ""), "a relation's sentence"),
-    )
+    return told
 
 
 def _put(tx: Tx, items: Sequence[GraphDraft], into: ImportTarget) -> list[LineOutcome]:
@@ -165,4 +88,4 @@ def _find_partition(tx: Tx, source: GraphSource, into: ImportTarget) -> Partitio
     return Partition(into.tenant, Level.USER, info.user)
 
 
-GRAPH = LineKind("graph", "what one message or record says for the graph", _FIELDS, _iter_lines, _read, _put)
+GRAPH = LineKind("graph", "what one message or record says for the graph", _LINE, _iter_lines, _read, _put)

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 from limpet.config import Config
 from limpet.errors import InvalidInput
 from limpet.lifecycle.transfer_repository import Transfers
+from limpet.model.lines import LineCodec
 from limpet.model.scope import Scope
-from limpet.model.text import check_name, short_repr
+from limpet.model.text import check_name
 from limpet.model.transfer import derive_id
 from limpet.store.tx import Tx
 
@@ -58,7 +59,7 @@ class LineKind:
 
     name: str
     about: str
-    fields: Mapping[str, str]  # what each field of a line means
+    line: LineCodec[Any]
     lines: Callable[[Tx, Scope], Iterator[dict[str, Any]]]
     read: Callable[[dict[str, Any], ImportTarget], Any]
     put: Callable[[Tx, Sequence[Any], ImportTarget], list[LineOutcome]]
@@ -67,13 +68,8 @@ class LineKind:
     owner: Callable[[Any], tuple[str, str]] | None = None  # the id it takes, and whose it is
 
     def check_fields(self, value: dict[str, Any]) -> None:
-        if unknown := value.keys() - self.fields.keys():
+        if unknown := value.keys() - self.line.fields.keys():
             raise InvalidInput(f"{self.name} have no {', '.join(sorted(map(repr, unknown)))[:200]}")
-
-
-def drop_empty(line: dict[str, Any]) -> dict[str, Any]:
-    """Without fields that say nothing."""
-    return {name: value for name, value in line.items() if value is not None and value not in ([], {})}
 
 
 def iter_pages(read: Callable[[str], list[str]]) -> Iterator[list[str]]:
@@ -94,21 +90,3 @@ def iter_session_scopes(tx: Tx, scope: Scope) -> Iterator[Scope]:
 def require_fields(value: Mapping[str, Any], *names: str) -> None:
     if missing := [name for name in names if value.get(name) is None]:
         raise InvalidInput(f"{', '.join(missing)} is missing")
-
-
-def check_list(value: object, what: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise InvalidInput(f"{what} must be a list, not {type(value).__name__}")
-    return value
-
-
-def check_object(value: object, what: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise InvalidInput(f"{what} must be an object, not {type(value).__name__}")
-    return value
-
-
-def checked_cost(value: object, what: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
-        raise InvalidInput(f"{what} must be a number from 0 up, not {short_repr(value)}")
-    return float(value)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 from limpet.lifecycle.lines.kind import (
     ALREADY_PRESENT,
@@ -12,52 +13,30 @@ from limpet.lifecycle.lines.kind import (
     LineKind,
     LineOutcome,
     iter_session_scopes,
-    require_fields,
 )
-from limpet.lifecycle.lines.times import format_time, parse_time
-from limpet.model.ids import check_id
+from limpet.model.lines import LineCodec
 from limpet.model.scope import Scope
-from limpet.model.session import KvEntry
+from limpet.model.transfer import KvState
 from limpet.sessions import kv
 from limpet.sessions.repository import KeyValueEntries, Sessions
 from limpet.store.tx import Tx
 
 _ALL = 1 << 31  # what a setting hides today, another one shows tomorrow
-_FIELDS = {
-    "session_id": "the session it belongs to",
-    "key": "its name, such as `working_memory`",
-    "value": "any JSON value",
-    "updated_at": "when it was set",
-}
-
-
-class _KvLine(NamedTuple):
-    session_id: str
-    entry: KvEntry
+_LINE = LineCodec(KvState)
 
 
 def _iter_lines(tx: Tx, scope: Scope) -> Iterator[dict[str, Any]]:
     for one in iter_session_scopes(tx, scope):
         for entry in KeyValueEntries(tx).items(one, _ALL):
-            yield {
-                "session_id": one.session,
-                "key": entry.key,
-                "value": entry.value,
-                "updated_at": format_time(entry.updated_at),
-            }
+            yield _LINE.write(KvState(str(one.session), entry))
 
 
-def _read(value: dict[str, Any], into: ImportTarget) -> _KvLine:
-    require_fields(value, "session_id", "key", "updated_at")
-    entry = KvEntry(
-        kv.checked_key(value["key"]),
-        kv.checked_value(value.get("value")),
-        parse_time(value["updated_at"], "updated_at"),
-    )
-    return _KvLine(into.map_id(check_id(value["session_id"], "session_id")), entry)
+def _read(value: dict[str, Any], into: ImportTarget) -> KvState:
+    state = _LINE.read(value, {}, into.map_id)
+    return replace(state, entry=replace(state.entry, value=kv.checked_value(state.entry.value)))
 
 
-def _put(tx: Tx, items: Sequence[_KvLine], into: ImportTarget) -> list[LineOutcome]:
+def _put(tx: Tx, items: Sequence[KvState], into: ImportTarget) -> list[LineOutcome]:
     outcomes: list[LineOutcome] = []
     for session_id, group in groupby(items, key=lambda item: item.session_id):
         entries = [item.entry for item in group]
@@ -74,4 +53,4 @@ def _put(tx: Tx, items: Sequence[_KvLine], into: ImportTarget) -> list[LineOutco
     return outcomes
 
 
-KV = LineKind("kv", "a key-value entry of a session", _FIELDS, _iter_lines, _read, _put)
+KV = LineKind("kv", "a key-value entry of a session", _LINE, _iter_lines, _read, _put)

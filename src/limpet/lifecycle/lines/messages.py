@@ -7,40 +7,27 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from limpet.errors import InvalidInput
 from limpet.lifecycle.lines.kind import (
     ALREADY_PRESENT,
     PAGE,
     ImportTarget,
     LineKind,
     LineOutcome,
-    drop_empty,
     iter_session_scopes,
     require_fields,
 )
-from limpet.lifecycle.lines.times import format_time_or_none, parse_time
 from limpet.lifecycle.transfer_repository import Transfers
-from limpet.model.ids import check_id
-from limpet.model.message import Message, part_to_json
+from limpet.model.lines import LineCodec
+from limpet.model.message import Message
 from limpet.model.scope import Scope
-from limpet.model.values import check_number
+from limpet.model.tokens import estimate_tokens
+from limpet.model.transfer import MessageState
 from limpet.sessions import append
 from limpet.sessions.repository import Messages, Sessions
 from limpet.store.tx import Tx
 
-_FIELDS = {
-    "session_id": "the session it belongs to",
-    "sequence": "its number there",
-    "role": "`system`, `user`, `assistant` or `tool`",
-    "content": "text, or parts by `type`: `text`, or `image` and `file` with `uri`, `media_type`, `alt`, `name`",
-    "name": "who speaks, if that was said",
-    "tool_calls": "a list with `id`, `name` and `arguments` each",
-    "tool_call_id": "which call a tool's answer is for",
-    "is_error": "there and true where a tool failed",
-    "metadata": "any JSON object",
-    "tokens": "the estimate of its length that is stored with it",
-    "created_at": "when it was said",
-    "idempotency_key": "what makes a repeated append a no-op",
-}
+_LINE = LineCodec(MessageState)
 _NO_SESSION = LineOutcome(False, "its session is not here")
 _REMOVED = LineOutcome(False, "it was removed here since")
 
@@ -59,45 +46,22 @@ def _iter_lines(tx: Tx, scope: Scope) -> Iterator[dict[str, Any]]:
 
 
 def to_line(session_id: str, message: Message) -> dict[str, Any]:
-    content: Any = message.content
-    if not isinstance(content, str):
-        content = [drop_empty(part_to_json(part)) for part in content]
-    calls = [{"id": call.id, "name": call.name, "arguments": dict(call.arguments)} for call in message.tool_calls]
-    line = {
-        "session_id": session_id,
-        "sequence": message.sequence,
-        "role": message.role.value,
-        "content": content,
-        "name": message.name,
-        "tool_calls": calls,
-        "tool_call_id": message.tool_call_id,
-        "is_error": message.is_error or None,
-        "metadata": dict(message.metadata),
-        "tokens": message.tokens,
-        "created_at": format_time_or_none(message.created_at),
-        "idempotency_key": message.idempotency_key,
-    }
-    return drop_empty(line) | {"content": content}
+    line = _LINE.write(MessageState(session_id, message))
+    if not isinstance(message.content, str):
+        parts: list[dict[str, Any]] = line["content"]
+        line["content"] = [{name: value for name, value in part.items() if value is not None} for part in parts]
+    return line
 
 
 def _read(value: dict[str, Any], into: ImportTarget) -> _MessageLine:
-    require_fields(value, "session_id", "sequence", "role", "content", "created_at")
-    message = Message.new(
-        value["role"],
-        value["content"],
-        name=value.get("name"),
-        tool_calls=value.get("tool_calls", ()),
-        tool_call_id=value.get("tool_call_id"),
-        is_error=value.get("is_error", False),
-        metadata=value.get("metadata"),
-        created_at=parse_time(value["created_at"], "created_at"),
-        sequence=value["sequence"],
-        idempotency_key=value.get("idempotency_key"),
-    )
-    tokens = check_number(value.get("tokens", message.tokens), "tokens")
-    if tokens != message.tokens:
-        message = replace(message, tokens=tokens)
-    return _MessageLine(into.map_id(check_id(value["session_id"], "session_id")), append.MessageWithChunks(message, ()))
+    require_fields(value, "sequence", "created_at")
+    state = _LINE.read(value, {}, into.map_id)
+    message = state.message
+    if message.sequence < 1:
+        raise InvalidInput(f"sequence must be a whole number from 1 up, not {message.sequence}")
+    if "tokens" not in value:
+        message = replace(message, tokens=estimate_tokens(message.searchable))
+    return _MessageLine(state.session_id, append.MessageWithChunks(message, ()))
 
 
 def _prepare(said: _MessageLine, into: ImportTarget) -> _MessageLine:
@@ -144,5 +108,5 @@ def _put_messages(
 
 
 MESSAGES = LineKind(
-    "messages", "one entry of a conversation", _FIELDS, _iter_lines, _read, _put, prepare=_prepare, noun="messages"
+    "messages", "one entry of a conversation", _LINE, _iter_lines, _read, _put, prepare=_prepare, noun="messages"
 )
