@@ -6,10 +6,11 @@ import argparse
 import dataclasses
 import enum
 import inspect
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from http_reference import http
 
@@ -33,6 +34,7 @@ from limpet.config import Config
 from limpet.lifecycle import copied_files
 from limpet.lifecycle.export_folder import DATA, MANIFEST, VERSION
 from limpet.lifecycle.lines import KINDS
+from limpet.model.schema import fields_of
 from limpet.notes.long_term import LongTerm
 from limpet.security import operations as policy
 from limpet.store.encrypted_columns import ENCRYPTED_COLUMNS, PLAINTEXT_COLUMNS
@@ -299,22 +301,25 @@ def _value(kind: type) -> Iterator[str]:
     yield f"### {kind.__name__}"
     if doc := _doc(kind):
         yield doc
-    lines = [f"{field.name}: {field.type}{_default(field)}" for field in dataclasses.fields(kind)]
-    lines += [
-        f"{name}: {member.fget.__annotations__['return']}  # derived"
+    rows = {each.name: _row(each.name, kind, each.default, each.meaning) for each in fields_of(kind)}
+    rows |= {
+        name: _row(name, kind, dataclasses.MISSING, _doc(member))
         for name, member in vars(kind).items()
-        if isinstance(member, property)
-    ]
-    yield "```text\n" + "\n".join(lines) + "\n```"
+        if isinstance(member, property) and name not in rows
+    }
+    yield "\n".join(["| field | type | default | means |", "|---|---|---|---|", *rows.values()])
 
 
-def _default(field: dataclasses.Field[Any]) -> str:
-    if field.default_factory is not dataclasses.MISSING:
-        return f" = {field.default_factory()!r}"
-    if field.default is dataclasses.MISSING:
-        return ""
-    shown = field.default.value if isinstance(field.default, enum.Enum) else field.default
-    return f" = {shown!r}"
+def _row(name: str, kind: type, default: Any, meaning: str) -> str:
+    hints = get_type_hints(getattr(kind, name).fget if isinstance(getattr(kind, name, None), property) else kind)
+    hint = hints.get(name, hints.get("return"))
+    spelled = inspect.formatannotation(hint) if isinstance(hint, type) else repr(hint)
+    plain = re.sub(r"(?:\w+\.)+(?=\w)", "", spelled)
+    plain = re.sub(r"Optional\[(.*)\]", r"\1 | None", plain).replace("|", "\\|")
+    shown = (
+        "" if default is dataclasses.MISSING else f"`{default.value if isinstance(default, enum.Enum) else default!r}`"
+    )
+    return f"| `{name}` | `{plain}` | {shown} | {meaning} |"
 
 
 def _doc(thing: Any) -> str:

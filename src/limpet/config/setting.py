@@ -3,44 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field
 from typing import Any, NamedTuple
 
-from limpet.errors import ConfigError, InvalidKey
-from limpet.model.text import MAX_NAME_BYTES, check_name
+from limpet.errors import ConfigError, InvalidInput, InvalidKey
+from limpet.model.constraints import Choice, Integer, Number
+from limpet.model.schema import Field
+from limpet.model.text import short_repr
 
 _BOOLS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)
-_NUMBERS = {int: "an integer", float: "a number"}
-_OTHERS = {bool: "true or false", str: "a name"}
 
 
 class Setting(NamedTuple):
-    """What a field may hold: the type of its default, within a range or among choices."""
+    """A field of a section, as files, variables and code give it."""
 
-    default: Any
-    doc: str
-    least: float
-    most: float
-    choices: tuple[str, ...]
+    field: Field
+
+    @property
+    def default(self) -> Any:
+        return self.field.default
+
+    @property
+    def doc(self) -> str:
+        return self.field.meaning
 
     @property
     def constraint(self) -> str:
-        kind = type(self.default)
-        if self.choices:
-            return " or ".join(f'"{choice}"' for choice in self.choices)
-        return f"{_NUMBERS[kind]} from {self.least} to {self.most}" if kind in _NUMBERS else _OTHERS[kind]
+        match self.field.codec:
+            case Choice(words=words):
+                return " or ".join(f'"{word}"' for word in words)
+            case Integer(least=least, most=most):
+                return f"an integer from {least} to {most}"
+            case Number(least=least, most=most):
+                return f"a number from {least} to {most}"
+        return "true or false" if isinstance(self.default, bool) else "a name"
 
     def check(self, value: Any, what: str) -> Any:
-        kind = type(self.default)
-        right = type(value) is kind or (kind is float and type(value) is int)
-        right = right and (kind not in _NUMBERS or self.least <= value <= self.most)
-        if not right or (self.choices and value not in self.choices):
-            raise ConfigError(f"{what} must be {self.constraint}, not {value!r}")
+        fits = type(value) is type(self.default) or (type(value), type(self.default)) == (int, float)
         try:
-            most = int(self.most) or MAX_NAME_BYTES  # of a text, in bytes
-            return check_name(value, what, max_bytes=most) if kind is str else kind(value)
+            if fits:
+                return self.field.codec.check(value, what)
         except InvalidKey as error:
             raise ConfigError(str(error)) from None
+        except InvalidInput:
+            pass
+        raise ConfigError(f"{what} must be {self.constraint}, not {short_repr(value)}")
 
     def parse(self, text: str) -> Any:
         """What an environment's text means; what it cannot mean stays text, for the check to refuse."""
@@ -50,10 +56,6 @@ class Setting(NamedTuple):
             return type(self.default)(text)
         except ValueError:
             return text
-
-
-def setting(default: Any, doc: str, least: float = 0, most: float = 0, choices: tuple[str, ...] = ()) -> Any:
-    return field(default=default, metadata={"setting": Setting(default, doc, least, most, choices)})
 
 
 def parse_toml(content: bytes, where: str) -> object:
