@@ -42,6 +42,9 @@ BESIDE: dict[str, set[str]] = {
     "__main__": {"cli"},
 }
 
+# The rules of a language are used through their package alone.
+FENCED = "limpet.knowledge.english"
+
 # Other packages are imported inside the function that needs them. Not so in modules that are themselves imported late.
 THIRD_PARTY_AT_THE_TOP = {
     "limpet.store.postgres": {"psycopg"},
@@ -221,6 +224,21 @@ def test_importing_limpet_imports_nothing_heavy():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     heavy = {"asyncio", "cryptography", "httpx", "numpy", "psycopg", "ssl", "Stemmer", "tomllib", "yaml"}
     assert heavy & set(done.stdout.split()) == set()
+
+
+def test_the_rules_of_a_language_are_imported_when_something_is_learned():
+    code = "import sys; from limpet import Limpet; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert [name for name in done.stdout.split() if name.startswith(f"{FENCED}.")] == []
+
+
+def test_the_rules_of_a_language_are_fenced():
+    wrong = [
+        f"{module.at(entry.line)} imports {entry.target}"
+        for module, entry in inside()
+        if entry.target.startswith(f"{FENCED}.") and not module.name.startswith(FENCED)
+    ]
+    assert not wrong, "\n".join(wrong)
 
 
 def test_functions_and_files_stay_small():

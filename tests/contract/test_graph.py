@@ -321,7 +321,7 @@ def test_a_session_longer_than_a_batch_is_read_to_its_end(store_url: str) -> Non
 
 
 def test_a_message_that_comes_while_others_are_read_is_read_too(hf: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
-    from limpet.knowledge.graph import read as reading
+    from limpet.knowledge import english as reading
 
     session, real = say(hf, "Anna called."), reading.extract_from_message
 
@@ -337,7 +337,7 @@ def test_a_message_that_comes_while_others_are_read_is_read_too(hf: Limpet, monk
 
 @pytest.mark.parametrize("change", ["clear", "delete", "forget"])
 def test_what_goes_while_it_is_read_is_not_kept(hf: Limpet, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
-    from limpet.knowledge.graph import read as reading
+    from limpet.knowledge import english as reading
 
     session, real = say(hf, "My brother Zygfryd lives in Porto.", "Hello."), reading.extract_from_message
     changed: list[str] = []

@@ -16,7 +16,8 @@ from time import perf_counter
 from typing import Any
 
 from limpet.errors import InvalidInput
-from limpet.knowledge.english.extract import Candidate, TurnMessage, extract
+from limpet.knowledge.english.extract import Candidate, TurnMessage
+from limpet.knowledge.english.extract import extract_candidates as extract
 from limpet.knowledge.similarity import tokenize
 from limpet.model.message import Role, ToolCall
 from limpet.model.record import RecordType

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, Self, TypeVar
 from limpet.api.runtime import Runtime
 from limpet.context.build import ContextRequest, Conversation, Recalled, visible_partitions
 from limpet.errors import InvalidInput, SessionNotFound, StorageError
+from limpet.knowledge import english
 from limpet.knowledge.candidate import QUOTED_KEY, find_echoes
-from limpet.knowledge.english.opt_out import is_opt_out
 from limpet.knowledge.repository import Records
 from limpet.model.chunk import SourceKind
 from limpet.model.context import Context, Omission
@@ -258,7 +258,7 @@ class Turn:
     def _write_daily_note(self, reply: Message) -> None:
         """The turn's line in the notes of its day."""
         assert reply.created_at is not None
-        if not is_opt_out(self._message.text):
+        if not english.is_opt_out(self._message.text):
             owner = Partition(self._info.tenant, Level.USER, self._info.user)
             self._runtime.notes.write_turn(owner, self._message.text, reply.text, reply.created_at)
 

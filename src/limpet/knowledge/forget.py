@@ -19,7 +19,7 @@ from functools import partial
 
 from limpet.config import Config
 from limpet.errors import StorageError
-from limpet.knowledge import remember
+from limpet.knowledge import english, remember
 from limpet.knowledge.remember import RecordChunker, RecordSelector
 from limpet.knowledge.repository import Records
 from limpet.model.chunk import ChunkQuery, Hit, Source, SourceKind
@@ -353,11 +353,12 @@ class _SessionRedactor:
 
 def redact_message(message: Message, gone: set[str], mask: Callable[[str], str]) -> Message:
     """The message with a mark in the place of these words, also where a secret in them was masked."""
-    from limpet.knowledge.english.assertion_filter import find_statements  # late: the rules have many patterns
 
     def redact(text: str) -> str:
         # Of a sentence that goes on as a question only the statement before it was learned from.
-        stated = [(sentence.start, len(sentence.text)) for sentence, _ in find_statements(text, unheard_too=True)]
+        stated = [
+            (sentence.start, len(sentence.text)) for sentence, _ in english.find_statements(text, unheard_too=True)
+        ]
         whole = [(sentence.start, len(sentence.text)) for sentence in split_sentences(text)]
         for start, length in sorted({*stated, *whole}, reverse=True):
             said = text[start : start + length]

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from limpet.config import Config
 from limpet.errors import ProviderError, SessionNotFound
-from limpet.knowledge import remember
+from limpet.knowledge import english, remember
 from limpet.knowledge.candidate import Candidate, TurnMessage
 from limpet.knowledge.reconcile import Reconciler, build_record, user_partition
 from limpet.knowledge.remember import RecordChunker, enqueue_maintenance
@@ -185,8 +185,7 @@ class Learner:
             raise ProviderError(
                 "learn.extractor is llm, and there is no language model; set llm.model, or choose rules"
             )
-        from limpet.knowledge import llm_extract  # late: the rules have many patterns
-        from limpet.knowledge.english.extract import extract
+        from limpet.knowledge import llm_extract  # late: few programs have a model
 
         candidates: list[Candidate] = []
         calls, used = 0, TokenUsage()
@@ -194,7 +193,7 @@ class Learner:
             said = [TurnMessage.from_message(message, info.created_at) for message in turn]
             recalled = self._find_echo_texts(info, turn)
             if llm is None:
-                found = extract(said, recalled)
+                found = english.extract_candidates(said, recalled)
                 candidates += [*found, *self._resolve_corrections(info, said, found)]
             else:
                 answer = llm_extract.extract_facts(llm, said, recalled, timeout=settings.timeout_s)
@@ -206,14 +205,9 @@ class Learner:
         self, info: SessionInfo, said: Sequence[TurnMessage], found: Sequence[Candidate]
     ) -> list[Candidate]:
         """Whom "her name is Alexis, not Alexa" is about, only what is known can tell."""
-        from limpet.knowledge.english.correct import (  # late: the rules have many patterns
-            apply_correction,
-            find_corrections,
-        )
-
         named = [
-            apply_correction(correction, self._find_by_value(info, correction.old))
-            for correction in find_corrections(said, found)
+            english.apply_correction(correction, self._find_by_value(info, correction.old))
+            for correction in english.find_corrections(said, found)
         ]
         return [candidate for candidate in named if candidate is not None]
 

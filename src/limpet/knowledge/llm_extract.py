@@ -10,9 +10,8 @@ from importlib import resources
 from typing import Any, NamedTuple
 
 from limpet.errors import ProviderError
+from limpet.knowledge import english
 from limpet.knowledge.candidate import Candidate, Echoes, TurnMessage
-from limpet.knowledge.english.extract import extract
-from limpet.knowledge.english.opt_out import is_forget_request, is_opt_out
 from limpet.knowledge.similarity import fold_text, is_same_value
 from limpet.knowledge.turn_event import find_references
 from limpet.model.message import Role
@@ -178,7 +177,7 @@ def _ground_facts(items: Sequence[object], turn: Sequence[TurnMessage]) -> list[
             found.setdefault((candidate.type, fold_text(candidate.content)), candidate)
     if not any(candidate.attribute in EXCLUSIVE for candidate in found.values()):
         return list(found.values())
-    by_rules = extract(turn)
+    by_rules = english.extract_candidates(turn)
     return [candidate for candidate in found.values() if not _is_misread(candidate, by_rules)]
 
 
@@ -203,7 +202,7 @@ def _build_candidate(fact: Mapping[str, Any], turn: Sequence[TurnMessage]) -> Ca
     if place is None:
         return None
     said, sentence = place
-    if is_opt_out(said.text) or is_forget_request(sentence):
+    if english.is_opt_out(said.text) or english.is_forget_request(sentence):
         return None
     type_ = RecordType.FACT if kind in {"goal", ""} else RecordType(kind) if kind in TYPES else RecordType.FACT
     if said.role is Role.ASSISTANT and type_ not in {RecordType.DECISION, RecordType.FAILURE, RecordType.FIX}:

@@ -12,18 +12,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Union
 
-from limpet.knowledge import remember
+from limpet.knowledge import english, remember
 from limpet.knowledge.candidate import Candidate
-from limpet.knowledge.english.retraction import (
-    has_count_changed,
-    has_several,
-    is_change,
-    is_contradiction,
-    is_correction_of,
-    is_one_of_several,
-    is_reversal,
-)
-from limpet.knowledge.english.statement import find_name
 from limpet.knowledge.remember import RecordChunker
 from limpet.knowledge.repository import Records
 from limpet.knowledge.similarity import (
@@ -158,28 +148,30 @@ def _decide(candidate: Candidate, records: Sequence[ExistingRecord]) -> Decision
 
 def _is_update(candidate: Candidate, holding: Sequence[ExistingRecord], records: Sequence[ExistingRecord]) -> bool:
     """ "My sister moved to Lisbon" is about the one sister whose home is known, unless there are signs of another."""
-    told = candidate.attribute in _SINGLE_VALUED and is_change(candidate.subject, candidate.sentence)
-    if not told or len(holding) != 1 or find_name(candidate.subject, candidate.content):
+    told = candidate.attribute in _SINGLE_VALUED and english.is_change(candidate.subject, candidate.sentence)
+    if not told or len(holding) != 1 or english.find_name(candidate.subject, candidate.content):
         return False
     names = {fold_text(record.value or "") for record in records if record.attribute == "name" and record.polarity}
-    several = any(record.attribute == "family" and has_several(candidate.subject, record.value) for record in records)
-    return len(names) < 2 and not several and not is_one_of_several(holding[0].content)
+    several = any(
+        record.attribute == "family" and english.has_several(candidate.subject, record.value) for record in records
+    )
+    return len(names) < 2 and not several and not english.is_one_of_several(holding[0].content)
 
 
 def _is_superseded(candidate: Candidate, record: ExistingRecord) -> bool:
     """Of what may be several: the same sister, by her name, has one home; who has three children has two no more."""
-    who = find_name(candidate.subject, candidate.content)
-    if is_correction_of(candidate, record.value):
+    who = english.find_name(candidate.subject, candidate.content)
+    if english.is_correction_of(candidate, record.value):
         return True
     if who is not None and candidate.attribute in _SINGLE_VALUED:
-        return who == find_name(candidate.subject, record.content)
-    return has_count_changed(candidate, record.value) or is_reversal(candidate, record)
+        return who == english.find_name(candidate.subject, record.content)
+    return english.has_count_changed(candidate, record.value) or english.is_reversal(candidate, record)
 
 
 def _is_retracted(candidate: Candidate, record: ExistingRecord) -> bool:
     """A decision taken back, an order lifted: the thing they name stands for the attribute they do not have."""
     same = record.type is candidate.type and record.subject == candidate.subject and record.attribute is None
-    return same and record.is_current_at(candidate.said_at) and is_contradiction(candidate, record)
+    return same and record.is_current_at(candidate.said_at) and english.is_contradiction(candidate, record)
 
 
 def _decide_late(candidate: Candidate, records: Sequence[ExistingRecord]) -> Decision | None:
@@ -316,7 +308,10 @@ def _is_comparable(candidate: Candidate, record: ExistingRecord) -> bool:
     """A record that names no subject, as one saved by hand, can be a duplicate but never retired."""
     if record.subject is None or record.attribute == "family":
         return True
-    names = {find_name(candidate.subject, candidate.content), find_name(candidate.subject, record.content)} - {None}
+    names = {
+        english.find_name(candidate.subject, candidate.content),
+        english.find_name(candidate.subject, record.content),
+    } - {None}
     return record.subject == candidate.subject and len(names) < 2  # what Ana says of herself is none of Bo's
 
 
@@ -419,7 +414,7 @@ class Reconciler:
     def _find_same_role(self) -> list[Record]:
         """Whether "my sister" is one of two: what says so are her names, and how many there are."""
         subject = self.candidate.subject
-        if not is_change(subject, self.candidate.sentence):
+        if not english.is_change(subject, self.candidate.sentence):
             return []
         about, space = Records(self.tx).find_by_attribute, user_partition(self.info)
         return [*about(space, subject, "name"), *about(space, subject.rpartition("/")[0], "family")]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from limpet.knowledge.english.opt_out import is_opt_out
+from limpet.knowledge import english
 from limpet.model.message import Message, Role
 from limpet.model.record import Layer, Origin, Record, RecordSource, RecordType, fingerprint
 from limpet.model.scope import Owner
@@ -48,7 +48,7 @@ def build_turn_event(
 
     ``turn`` begins with the user's message and ends with the reply.
     """
-    if any(message.role is Role.USER and is_opt_out(message.text) for message in turn):
+    if any(message.role is Role.USER and english.is_opt_out(message.text) for message in turn):
         return None
     asked = " ".join(message.text for message in turn if message.role is Role.USER)
     answered = turn[-1].text if turn and turn[-1].role is Role.ASSISTANT else ""

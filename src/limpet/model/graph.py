@@ -13,6 +13,7 @@ from typing import Annotated, Any
 from limpet.model.schema import FLATTEN
 from limpet.model.types import Id, Moment, Text, Words
 
+SENTENCE_CHARS = 300  # characters of a sentence that are kept with a relation
 USER = "user"  # whoever speaks to the assistant
 MAX_NAME = 120  # characters; what is longer is a sentence
 

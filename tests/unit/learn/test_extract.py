@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from limpet.knowledge.english.extract import extract
+from limpet.knowledge.english.extract import extract_candidates as extract
 from limpet.model.message import Role
 from limpet.model.record import Layer, RecordType
 from tests.unit.learn.talk import learned, said, shell, told

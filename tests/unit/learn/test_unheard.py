@@ -6,9 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from limpet.knowledge.english.extract import TurnMessage, extract
-from limpet.knowledge.english.opt_out import is_forget_request, is_opt_out
-from limpet.knowledge.graph.read import extract_from_message
+from limpet.knowledge.english.assertions import is_forget_request, is_opt_out
+from limpet.knowledge.english.extract import TurnMessage
+from limpet.knowledge.english.extract import extract_candidates as extract
+from limpet.knowledge.english.graph import extract_from_message
 from limpet.knowledge.llm_extract import parse_answer
 from limpet.knowledge.turn_event import build_turn_event
 from limpet.model.message import Message, Role

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from limpet.knowledge.english.lexicon import FEMALE, MALE, NO_NAMES, PET_NAMES, PETS, RELATIONS, any_of
-from limpet.knowledge.graph.words import GIVEN_NAMES
+from limpet.knowledge.english.lexicon import FEMALE, GIVEN_NAMES, MALE, NO_NAMES, PET_NAMES, PETS, RELATIONS, any_of
 
 MAX_CLAUSE = 300
 _KIN = any_of(frozenset(RELATIONS) | PETS)

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from limpet.knowledge.candidate import Candidate, Echoes, TurnMessage
-from limpet.knowledge.english import commands, constraints, decisions, failures, people, preferences, project, relations
-from limpet.knowledge.english.aspect import FOR_A_WHILE, Aspect, parse_aspect
-from limpet.knowledge.english.assertion_filter import find_statements
-from limpet.knowledge.english.clause import Clause, ClauseReader, expand_contractions, normalize_subject
+from limpet.knowledge.english import people, preferences, project, relations
+from limpet.knowledge.english.assertions import FOR_A_WHILE, Aspect, find_statements, parse_aspect
+from limpet.knowledge.english.clause import NAME, Clause, ClauseReader, expand_contractions, normalize_subject
 from limpet.knowledge.english.lexicon import SINGLE
 from limpet.knowledge.english.statement import format_statement
-from limpet.knowledge.english.table import Rule, RuleMatch
+from limpet.knowledge.english.values import Rule, RuleMatch
 from limpet.knowledge.similarity import fold_text, is_near_duplicate, is_same_value
 from limpet.knowledge.turn_event import find_references
 from limpet.model.message import Role
-from limpet.model.record import RecordType
+from limpet.model.record import Record, RecordType
 from limpet.search.english import Sentence
 
-__all__ = ["Candidate", "TurnMessage", "extract"]
+__all__ = ["Candidate", "TurnMessage", "extract_candidates"]
 
 # What is longer is pasted: the speaker's own words stand before and after it.
 _LONG, _EDGE = 4000, 1000
@@ -45,7 +45,7 @@ _PROFILE = re.compile(r"\b(?:about me|about myself|who i am|my profile|my detail
 MAX_CANDIDATES = 50  # of one turn: more is a document, not a conversation
 
 
-def extract(
+def extract_candidates(
     turn: Sequence[TurnMessage], recalled: Collection[str] = (), *, unheard_too: bool = False
 ) -> list[Candidate]:
     """Candidates in the order they were said, each once. Never raises, whatever the text.
@@ -63,7 +63,7 @@ def extract(
             found += _extract_person(said, echoes, unheard_too=unheard_too)
         elif said.role is Role.ASSISTANT:
             found += _extract_assistant(said, echoes)
-    for said, line, finding, ran in commands.find_outcomes(turn):
+    for said, line, finding, ran in project.find_outcomes(turn):
         found.append(_build_candidate(said, line, finding, ran))
     return sorted(_deduplicate(found[: 2 * MAX_CANDIDATES]), key=lambda candidate: candidate.sequence)[:MAX_CANDIDATES]
 
@@ -125,9 +125,9 @@ def _extract_assistant(said: TurnMessage, echoes: Echoes) -> Iterator[Candidate]
     for sentence, _ in find_statements(said.text):
         plain = expand_contractions(sentence.text)
         findings = [
-            *decisions.find_decisions(plain, "project", proposes=False),
-            *failures.find_failures(plain),
-            *failures.find_fixes(plain),
+            *project.find_decisions(plain, "project", proposes=False),
+            *project.find_failures(plain),
+            *project.find_fixes(plain),
         ]
         if findings and not echoes.contains(sentence.text):
             for finding in findings:
@@ -143,10 +143,10 @@ def _match_sentence(sentence: Sentence, narrator: ClauseReader, *, opening: bool
     text = sentence.text.replace(_BLANK, "")
     plain = expand_contractions(text)
     settled = [
-        *decisions.find_decisions(plain, narrator.me, proposes=True),
-        *constraints.find_constraints(plain, narrator.me),
-        *failures.find_failures(plain, reported=True),
-        *failures.find_fixes(plain),
+        *project.find_decisions(plain, narrator.me, proposes=True),
+        *preferences.find_constraints(plain, narrator.me),
+        *project.find_failures(plain, reported=True),
+        *project.find_fixes(plain),
     ]
     about = [
         *relations.find_names(plain, narrator.me, opening=opening),
@@ -168,7 +168,7 @@ def _match_sentence(sentence: Sentence, narrator: ClauseReader, *, opening: bool
     yield from settled
     yield from about
     if not settled and not about:
-        yield from constraints.find_notes(plain, narrator.me)
+        yield from preferences.find_notes(plain, narrator.me)
 
 
 def _match_clause(clause: Clause, narrator: ClauseReader) -> Iterator[RuleMatch]:
@@ -330,3 +330,62 @@ def _is_repeat(one: Candidate, other: Candidate) -> bool:
     if one.attribute is not None:
         return is_same_value(one.value, other.value)
     return fold_text(one.content) == fold_text(other.content) or is_near_duplicate(one.content, other.content)
+
+
+# Corrections that name what they correct and nothing else: "her name is Alexis, not Alexa"
+
+
+# Of these one value is right, so that a wrong one can only be the same thing said wrongly.
+_CORRECTED = frozenset("name nickname home employer age origin birthday school".split())
+_VALUE = rf"(?:{NAME}|\d{{1,3}})"
+_NOT = re.compile(
+    rf"(?:(?i:\b(?:is|it's|it’s|was|meant|mean|called|named|spelled))|(?<=\w)['’]s) (?P<new>{_VALUE}),? (?i:and )?"
+    rf"not (?P<old>{_VALUE})(?=$|[\s,.!;])"
+)
+
+
+class Correction(NamedTuple):
+    said: TurnMessage
+    sentence: str
+    new: str
+    old: str
+
+
+def find_corrections(turn: Sequence[TurnMessage], found: Iterable[Candidate]) -> Iterator[Correction]:
+    """Those of the user that no rule could place, as nobody says whom they are about."""
+    placed = {candidate.sentence for candidate in found}
+    for said in turn:
+        if said.role is Role.USER:
+            for sentence, _ in find_statements(said.text):
+                match = _NOT.search(sentence.text)
+                if match and sentence.text not in placed:
+                    yield Correction(said, sentence.text, match["new"], match["old"])
+
+
+def apply_correction(correction: Correction, records: Iterable[Record]) -> Candidate | None:
+    """What it says of the one thing that was known under the wrong value; nothing where there are two such."""
+    wrong = [
+        record
+        for record in records
+        if record.attribute in _CORRECTED
+        and record.polarity
+        and fold_text(record.value or "") == fold_text(correction.old)
+    ]
+    if len({(record.subject, record.attribute) for record in wrong}) != 1:
+        return None
+    (record, *_) = wrong
+    return Candidate(
+        type=record.type,
+        layer=record.layer,
+        content=format_statement(record.subject or "user", record.attribute or "", correction.new),
+        sentence=correction.sentence,
+        sequence=correction.said.sequence,
+        subject=record.subject or "user",
+        said_at=correction.said.created_at,
+        speaker=correction.said.speaker,
+        attribute=record.attribute,
+        value=correction.new,
+        confidence=0.8,
+        salience=record.salience,
+        tags=record.tags,
+    )

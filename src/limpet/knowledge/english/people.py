@@ -16,7 +16,7 @@ from limpet.knowledge.english.lexicon import (
     PETS,
     any_of,
 )
-from limpet.knowledge.english.table import Rule, compile_pattern
+from limpet.knowledge.english.values import Rule, compile_pattern
 from limpet.model.record import Layer
 
 _BE = r"(?:am|is|are|im)"

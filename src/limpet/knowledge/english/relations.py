@@ -7,9 +7,19 @@ from collections.abc import Iterator
 
 from limpet.knowledge.english import people, values
 from limpet.knowledge.english.clause import NAME, Clause, ClauseReader, is_name, normalize_relation
-from limpet.knowledge.english.lexicon import COUNTS, DEMONYMS, DIETS, NO_NAMES, PETS, PRODUCTS, RELATIONS, any_of
-from limpet.knowledge.english.table import RuleMatch
-from limpet.knowledge.graph.words import GIVEN_NAMES, PLACES
+from limpet.knowledge.english.lexicon import (
+    COUNTS,
+    DEMONYMS,
+    DIETS,
+    GIVEN_NAMES,
+    NO_NAMES,
+    PETS,
+    PLACES,
+    PRODUCTS,
+    RELATIONS,
+    any_of,
+)
+from limpet.knowledge.english.values import RuleMatch
 from limpet.model.record import RecordType
 
 _DWELLING = "(?:flat|apartment|house|place|home|room)"

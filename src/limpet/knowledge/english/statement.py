@@ -1,9 +1,14 @@
-"""A fact in a short sentence of its own, for where the words it came from hold several or leave out whom they mean."""
+"""A fact in a short sentence of its own, and what a statement takes back."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Protocol
+
+from limpet.knowledge.candidate import Candidate
+from limpet.knowledge.similarity import compute_signature, is_same_value, stem, tokenize
+from limpet.model.record import RecordType
 
 _DETERMINED = frozenset(
     """a an the one two three four five six seven eight nine ten several some many no my his her their our both few head
@@ -83,3 +88,130 @@ def _format_subject(subject: str) -> str:
     first, *way = subject.split("/")
     person = "The user" if first == "user" else "The project" if first == "project" else first.title()
     return "'s ".join([person, *way])
+
+
+# What a statement takes back where there is no attribute to tell by: decisions, orders, and how many of something
+
+
+_VERBS = re.compile(
+    r"^(?:to |just |now )*(?:use|using|go with|going with|adopt|keep|pick|choose|switch to|move to|stick (?:with|to)|"
+    r"ship|target|standardi[sz]e on)\s+",
+    re.IGNORECASE,
+)
+_END = re.compile(
+    r"[,;:.!?(]\s|[,;:!?(]|\s(?:for|in|on|with|as|to|at|instead|rather|any ?more|after|because|since|here|now|and|but|"
+    r"over|until|from|is|was|so)\b",
+    re.IGNORECASE,
+)
+_REJECTED = re.compile(
+    r"\b(?:not (?:to )?(?:use|go with|keep)|do not use|instead of|rather than|drop(?:ping)?|ditch(?:ing)?|"
+    r"no longer (?:use|go with)|(?:move|moved|moving|switch|switched|switching) (?:away )?from|decided against)\s+"
+    r"(?:the |using |an? )*(?P<x>.+)",
+    re.IGNORECASE,
+)
+_OVER = re.compile(r"\bprefers? .{2,60}? (?:over|to|than|rather than|instead of) (?P<less>.{2,60})", re.IGNORECASE)
+_NUMBERS = {
+    word: number
+    for number, word in enumerate("no one two three four five six seven eight nine ten eleven twelve".split())
+} | {"a": 1, "an": 1}
+_MOSTLY_ONE = frozenset("sister brother daughter son child roommate flatmate therapist dog cat twin".split())
+_CHANGE = re.compile(
+    r"\b(?:moved|relocated|emigrated|now|switched|changed|new job|started|joined|left|quit|became|promoted|turned|"
+    r"these days)\b",
+    re.IGNORECASE,
+)
+_WHICH = re.compile(
+    r"\b(?:older|younger|little|big|elder|eldest|oldest|youngest|other|another|second|first|middle|half|one of|"
+    r"twins?|both)\b",
+    re.IGNORECASE,
+)
+_NOW = re.compile(r"\b(?:now|only|left|no longer|any ?more)\b", re.IGNORECASE)
+
+
+class StatementLike(Protocol):
+    @property
+    def content(self) -> str: ...
+    @property
+    def value(self) -> str | None: ...
+    @property
+    def polarity(self) -> bool: ...
+
+
+def is_contradiction(candidate: Candidate, record: StatementLike) -> bool:
+    """Whether the candidate takes back what the record says, both of one kind and one subject."""
+    if candidate.type is RecordType.DECISION:
+        return _is_rejected(candidate, record)
+    if candidate.type is RecordType.CONSTRAINT and not candidate.polarity and record.polarity:
+        allowed = compute_signature(candidate.value or "").stems
+        return len(allowed) > 1 and allowed <= compute_signature(record.content).stems
+    return False
+
+
+def _is_rejected(candidate: Candidate, record: StatementLike) -> bool:
+    """Not Redis, or SQLite instead of Redis: both undo what was decided for Redis. Redis after all undoes them."""
+    decided = _extract_object(record.value)
+    if not decided:
+        return False
+    if candidate.polarity != record.polarity:
+        return is_same_value(_extract_object(candidate.value), decided)
+    found = _REJECTED.search(candidate.sentence)
+    return record.polarity and found is not None and is_same_value(_extract_object(found["x"]), decided)
+
+
+def _extract_object(value: str | None) -> str:
+    plain = _VERBS.sub("", (value or "").strip())
+    end = _END.search(plain)
+    return (plain[: end.start()] if end else plain).strip()
+
+
+def is_reversal(candidate: Candidate, record: StatementLike) -> bool:
+    """Coffee over tea, after tea over coffee."""
+    if candidate.attribute != "prefers" or not (found := _OVER.search(candidate.sentence)):
+        return False
+    reverse = _OVER.search(record.content)
+    return (
+        reverse is not None
+        and is_same_value(found["less"].strip(" .!"), record.value)
+        and is_same_value(reverse["less"].strip(" .!"), candidate.value)
+    )
+
+
+def is_correction_of(candidate: Candidate, before: str | None) -> bool:
+    """Alexis, not Alexa."""
+    wrong = re.escape(before or "")
+    return bool(wrong) and re.search(rf"\bnot {wrong}(?!\w)", candidate.sentence, re.IGNORECASE) is not None
+
+
+def has_count_changed(candidate: Candidate, before: str | None) -> bool:
+    """Three children, or only two cats now, where other numbers of the same were told."""
+    mine, theirs = _parse_count(candidate.value), _parse_count(before)
+    if candidate.attribute not in {"family", "pet"} or mine is None or theirs is None or mine[1] != theirs[1]:
+        return False
+    return mine[0] > theirs[0] or (mine[0] != theirs[0] and _NOW.search(candidate.sentence) is not None)
+
+
+def _parse_count(value: str | None) -> tuple[int, tuple[str, ...]] | None:
+    first, *rest = tokenize(value or "") or [""]
+    number = int(first) if first.isdigit() else _NUMBERS.get(first)
+    if number is None and first:  # of pets the article is left out
+        number, rest = 1, [first, *rest]
+    return None if number is None or not rest else (number, tuple(map(stem, rest)))
+
+
+def is_change(subject: str, sentence: str) -> bool:
+    """Whether it tells of a change, and of whom there is mostly one: a sister, not a friend."""
+    who, _, role = subject.rpartition("/")
+    return (
+        bool(who) and role in _MOSTLY_ONE and _CHANGE.search(sentence) is not None and not is_one_of_several(sentence)
+    )
+
+
+def is_one_of_several(text: str) -> bool:
+    """Which of several: nobody says so of the only one."""
+    return _WHICH.search(text) is not None
+
+
+def has_several(subject: str, value: str | None) -> bool:
+    """Whether a number of somebody's people means several like this one: two sisters."""
+    counted = _parse_count(value)
+    return counted is not None and counted[0] > 1 and stem(subject.rpartition("/")[2]) in counted[1]

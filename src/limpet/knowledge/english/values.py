@@ -1,11 +1,13 @@
-"""Cutting what was said of somebody out of the rest of the clause."""
+"""A rule about somebody, and cutting its value out of the rest of the clause."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from limpet.knowledge.english.lexicon import LANGUAGES, OCCUPATIONS, PRODUCTS, SHORT_PLACES
-from limpet.knowledge.graph.words import GIVEN_NAMES, PLACES
+from limpet.knowledge.english.lexicon import GIVEN_NAMES, LANGUAGES, OCCUPATIONS, PLACES, PRODUCTS, SHORT_PLACES
+from limpet.model.record import Layer, RecordType
 
 _EVER = (
     r"because|since|but|when|while|although|though|tho|if|so|now|currently|lately|recently|these days|nowadays|"
@@ -303,3 +305,49 @@ def parse_languages(text: str) -> str | None:
 
 def parse_value(text: str) -> str | None:
     return _tidy(text) or None
+
+
+# A rule about somebody: what it looks for in a predicate, and what it makes of it
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """``when`` says which aspects it accepts: ``now`` (also denied or over), ``future``, ``any`` of both.
+
+    ``over``: the words themselves say that something ended. ``denies``: they say that it is not so.
+    """
+
+    attribute: str
+    pattern: re.Pattern[str]
+    value: Callable[[str], str | None] = parse_value
+    type: RecordType = RecordType.FACT
+    layer: Layer = Layer.SEMANTIC
+    exclusive: bool = False
+    when: str = "now"
+    over: bool = False
+    denies: bool = False
+    confidence: float = 0.85
+    salience: float = 0.6
+    tags: tuple[str, ...] = ()
+    fixed: str | None = None  # the value, where the words are only a sign of it
+
+
+@dataclass(frozen=True, slots=True)
+class RuleMatch:
+    """What a rule found, before it is tied to its message."""
+
+    type: RecordType
+    subject: str
+    attribute: str | None = None
+    value: str | None = None
+    layer: Layer = Layer.SEMANTIC
+    exclusive: bool = False
+    polarity: bool = True
+    confidence: float = 0.8
+    salience: float = 0.5
+    tags: tuple[str, ...] = ()
+    content: str | None = None  # the sentence, where there is nothing shorter to say
+
+
+def compile_pattern(text: str) -> re.Pattern[str]:
+    return re.compile(text, re.IGNORECASE)

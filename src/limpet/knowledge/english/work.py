@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from limpet.knowledge.english import values
 from limpet.knowledge.english.lexicon import OCCUPATIONS, WORKPLACES, any_of
-from limpet.knowledge.english.table import Rule, compile_pattern
+from limpet.knowledge.english.values import Rule, compile_pattern
 
 _BE = r"(?:am|is|are|im)"
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from limpet.knowledge.graph.relate import EXCLUSIVE, find_role
+from limpet.knowledge import english
 from limpet.model.graph import (
     Entity,
     EntityKind,
@@ -145,11 +145,17 @@ class _EndpointResolver:
 
     def _resolve_node(self, node: int, link: Link) -> int:
         if node in self.shared:
-            role = link.predicate if link.kind is RelationKind.ROLE else find_role(self.known[node].name, link.sentence)
+            role = (
+                link.predicate
+                if link.kind is RelationKind.ROLE
+                else english.find_role(self.known[node].name, link.sentence)
+            )
             ways = [way for way in self.shared[node] if role and self.known[way].id.endswith(f"/{role}")]
             return ways[0] if len(ways) == 1 else node
         step = self.known[node].id.rpartition("/")[2]
-        names = [at for name, at in self.several.get(node, {}).items() if find_role(name, link.sentence) == step]
+        names = [
+            at for name, at in self.several.get(node, {}).items() if english.find_role(name, link.sentence) == step
+        ]
         return names[0] if len(names) == 1 and names[0] not in self.shared else node
 
 
@@ -179,7 +185,7 @@ def _find_end_times(groups: Mapping[_Key, Sequence[Link]]) -> dict[_Key, datetim
     lines: dict[tuple[int, str], list[tuple[datetime, _Key]]] = defaultdict(list)
     for key, said in groups.items():
         subject, predicate, *_ = key
-        if predicate in EXCLUSIVE and said[0].kind is RelationKind.FACT:
+        if english.is_exclusive(predicate) and said[0].kind is RelationKind.FACT:
             for link in said:
                 lines[subject, predicate].append((link.source.at, key))
     ends: dict[_Key, datetime] = {}

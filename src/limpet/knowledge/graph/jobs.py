@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from limpet.config import GraphSettings
 from limpet.errors import ProviderError, SessionNotFound, StoreReadOnly
+from limpet.knowledge import english
 from limpet.knowledge.repository import Records
 from limpet.model.graph import Graph
 from limpet.model.job import GRAPH, GRAPH_RECORD
@@ -99,8 +100,6 @@ class GraphBuilder:
 
     def read_record(self, space: Partition, record_id: str, finish: Callable[[Tx], None] = lambda _: None) -> None:
         """Put what a record says in the place of what it said before."""
-        from limpet.knowledge.graph import read as told  # late, as all of it here: the rules have many patterns
-
         most, mask = self.settings.message_names, self.mask
 
         def write(tx: Tx) -> None:
@@ -108,17 +107,18 @@ class GraphBuilder:
             GraphTables(tx).drop_record(space, record_id)
             if record is not None and record.home.space == space:
                 plain = replace(record, title=record.title and mask(record.title), content=mask(record.content))
-                GraphTables(tx).add(space, [told.extract_from_record(plain, most)])
+                GraphTables(tx).add(space, [english.extract_from_record(plain, most)])
             finish(tx)
 
         self.store.write(write)
 
     def _extract_messages(self, session_id: str, messages: Sequence[Message]) -> LlmGraphResult:
         from limpet.knowledge.graph import llm
-        from limpet.knowledge.graph import read as told
 
         settings, now = self.settings, self.clock()
-        by_rules = [told.extract_from_message(message, session_id, now, settings.message_names) for message in messages]
+        by_rules = [
+            english.extract_from_message(message, session_id, now, settings.message_names) for message in messages
+        ]
         if self.llm is None or not settings.llm:
             return llm.LlmGraphResult(by_rules)
         whole = llm.LlmGraphResult([])

@@ -10,10 +10,17 @@ from importlib import resources
 from typing import Any, NamedTuple
 
 from limpet.errors import ProviderError
-from limpet.knowledge.english.lexicon import PETS, RELATIONS
-from limpet.knowledge.graph.read import MAX_SENTENCE_KEPT, find_speaker, is_eligible
+from limpet.knowledge import english
 from limpet.knowledge.similarity import fold_text
-from limpet.model.graph import EntityDraft, EntityKind, GraphDraft, RelationDraft, RelationKind, normalize_name
+from limpet.model.graph import (
+    SENTENCE_CHARS,
+    EntityDraft,
+    EntityKind,
+    GraphDraft,
+    RelationDraft,
+    RelationKind,
+    normalize_name,
+)
 from limpet.model.message import Message
 from limpet.providers.llm import Llm, LlmRequest, TokenUsage, build_prompt
 from limpet.providers.structured import Unreadable, read_object
@@ -74,7 +81,7 @@ def build_request(messages: Sequence[Message], *, timeout: float) -> LlmRequest:
             "text": message.text[:_MAX_MESSAGE],
         }
         for message in messages
-        if is_eligible(message)
+        if english.is_eligible(message)
     ]
     question = json.dumps({"messages": heard}, ensure_ascii=False)
     return LlmRequest(
@@ -101,7 +108,7 @@ def extract_graph(
 
     Raises ProviderError; no answer is never taken for "nothing is named".
     """
-    if not any(map(is_eligible, messages)):
+    if not any(map(english.is_eligible, messages)):
         return LlmGraphResult(list(by_rules))
     answer = llm.complete(build_request(messages, timeout=timeout))
     data = answer.data
@@ -115,11 +122,11 @@ def extract_graph(
 
 
 def _ground_message(message: Message, rules: GraphDraft, data: Mapping[str, Any], most: int) -> GraphDraft:
-    if not is_eligible(message):
+    if not english.is_eligible(message):
         return rules
     text = fold_text(message.text)
     entities = {found.id: found for found in rules.entities if "/" in found.id}
-    me = find_speaker(message)
+    me = english.find_speaker(message)
     for item in data["entities"]:
         name, id_ = str(item["name"]).strip(), normalize_name(str(item["name"]))
         if (
@@ -157,8 +164,8 @@ def _parse_relation(
             ends.append(normalize_name(name) if normalize_name(name) in known else "")
     if not all(ends) or ends[0] == ends[1] or not _PREDICATE.fullmatch(predicate):
         return None
-    role = RELATIONS.get(predicate, predicate if predicate in PETS else None)
+    role = english.find_role_word(predicate)
     kind = RelationKind.FACT if role is None else RelationKind.ROLE
     return RelationDraft(
-        ends[0], role or predicate, ends[1], None, kind, bool(item["holds"]), sentence[:MAX_SENTENCE_KEPT]
+        ends[0], role or predicate, ends[1], None, kind, bool(item["holds"]), sentence[:SENTENCE_CHARS]
     )

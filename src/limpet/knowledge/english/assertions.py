@@ -1,18 +1,199 @@
-"""What in a message is not the speaker's own word: code, quotations, fiction, questions, irony, tasks on a text."""
+"""What in a message is the speaker's own word, and how it is said.
+
+Not their word are code, quotations, fiction, questions, irony, tasks on a text; not learned is what they ask not to
+have remembered. What is said may be denied, over, still to come, or merely possible.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from limpet.knowledge.english.opt_out import (
-    find_forget_start,
-    find_remainder,
-    is_forget_request,
-    is_opt_out,
-    is_retraction,
-)
 from limpet.search.english import Sentence, split_sentences
+
+_NOT = r"(?:do not|don't|don’t|dont|never)"
+# Of a file, too, one says "don't save it": only "this", said alone, means what was said.
+_KEEP = r"(?:(?:remember|memori[sz]e)(?: it)?|(?:remember|memori[sz]e|store|save|record|note|learn|keep|write down))"
+_THIS = r"(?:this|that|these|any of (?:this|that|it))"
+_ALL = re.compile(
+    rf"(?:^|[\n.,;:!?(–—-]\s{{0,3}}|\b(?:please|pls|plz|but|and|so|just|also|should|you|u) ){_NOT} (?:ever |please )?"
+    rf"{_KEEP}(?:(?<= it)| {_THIS})"
+    r"(?=\s*$|\s{0,3}[.,;:!?)\n–—-]|,? (?:please|pls|plz|ok|okay|about me|for later|anywhere|though|either|because|but|"
+    r"in (?:your |the )?memory|to (?:your |the )?memory|conversation|chat|message|part)\b)|"
+    rf"\b{_NOT} (?:ever |please )?{_KEEP} (?:(?:anything|what|everything) (?:I|we) (?:say|said|tell|told|am|just|write|"
+    r"wrote|have)\b|anything (?:about|from|of) (?:this|that|me|us)\b)|"
+    r"\boff the record\b|\b(?:keep|keeping|stays?|remain|strictly|just) (?:(?:this|that|it) )?(?:strictly |just )?"
+    r"between (?:you and me|us|ourselves)\b|"
+    r"\bwithout (?:remembering|saving|storing|memori[sz]ing) (?:this|that|any of)\b",
+    re.IGNORECASE,
+)
+_LEAD = (
+    r"^\W*(?:(?:please|pls|plz|ok|okay|oh|actually|hey|hm+|and|so|but|just|no|nah|wait|sorry|well|can you|could you|"
+    r"can u|would you|"
+    r"you (?:can|should|may)|I want you to|I would like you to|I'd like you to),? )*"
+)
+_FORGET = re.compile(
+    _LEAD + r"(?:forget|ignore|disregard|unlearn|erase|scratch|delete|strike)(?: about)? "
+    r"(?:(?:that|what|everything|anything|all|whatever|the fact that|the part where)(?: that| of what| what)? (?:I|"
+    r"we|my|our)\b|"
+    r"(?:I|we) (?:ever |even )?(?:said|told|mentioned|wrote|asked)\b|my\b|"
+    r"(?:this|that|it|the (?:last|previous) (?:message|part|thing|sentence|bit|one))(?=\s*$|[,.;:!?–—-]|,? (?:please|"
+    r"pls)\b)).*",
+    re.IGNORECASE | re.DOTALL,
+)
+# "Forget that", after what is meant.
+_BACK = re.compile(
+    _LEAD + r"(?:forget|ignore|disregard|scratch|strike|delete|do not remember|don't remember|"
+    r"dont remember)(?: about)? "
+    r"(?:(?:this|that|it)(?=\s*$|[,.;:!?–—-]|,? (?:please|pls)\b)|(?:that )?I (?:ever |even )?(?:said|told|mentioned|"
+    r"wrote) "
+    r"(?:that|this|it|anything|so)\b|what I (?:just |have just )?(?:said|told|wrote)\b(?! about))",
+    re.IGNORECASE,
+)
+_THAT = re.compile(_LEAD + r"\w+(?: about)? (?:(?:that|the fact that) )?", re.IGNORECASE)
+_GOES_ON = re.compile(r"[,;:.!–—]\s*(?=(?:I|we|my|our|let's|use)\b)", re.IGNORECASE)
+
+
+def is_opt_out(message: str) -> bool:
+    """Whether the speaker asks that nothing of the message be kept."""
+    return _ALL.search(message) is not None
+
+
+def is_retraction(sentence: str) -> bool:
+    """Whether it asks to forget what was said just before it."""
+    return _BACK.match(sentence) is not None
+
+
+def is_forget_request(sentence: str) -> bool:
+    return _FORGET.match(sentence) is not None
+
+
+def find_forget_start(sentence: str) -> int:
+    """Where the words begin that are to be forgotten: after "forget that", after "do not remember this:"."""
+    if is_forget_request(sentence) and (found := _THAT.match(sentence)):
+        return found.end()
+    kept = _ALL.search(sentence)
+    colon = sentence.find(":", kept.end(), kept.end() + 30) if kept else -1
+    return colon + 1
+
+
+def find_remainder(sentence: str) -> int | None:
+    """Where, behind the words that ask to forget, the speaker goes on to say something: "forget my job, I quit"."""
+    found = _GOES_ON.search(sentence)
+    return None if found is None else found.end()
+
+
+# How something is said: denied, over, still to come, merely possible
+
+
+_ADVERB = re.compile(
+    r"(?:really|actually|currently|now|also|still|just|recently|absolutely|totally|honestly|finally|"
+    r"already|even|both|all|"
+    r"kinda|kind of|sort of|literally|definitely|truly|originally|basically|simply|officially|generally|strongly|"
+    r"particularly|especially|"
+    r"do(?:es)?(?= (?:work|live|speak|like|love|have|own|play|use|want|eat|drink|enjoy|hate|prefer)\b)|"
+    r"sadly|mainly|secretly|genuinely|personally|too|sometimes|once)\s+",
+    re.IGNORECASE,
+)
+_HABIT = re.compile(
+    r"(always|usually|mostly|only|exclusively|often|normally|regularly|typically|primarily)\s+", re.IGNORECASE
+)
+_ASPECT_NOT = re.compile(
+    r"(?:do not|does not|no longer|not|never|have not|has not|have never|has never)\s+(?:any ?more\s+)?",
+    re.IGNORECASE,
+)
+_IRREALIS = re.compile(
+    r"(?:would|could|might|may|should|must|can|shall|wish|hope|ought to|need to|had better)\b", re.IGNORECASE
+)
+_FUTURE = re.compile(
+    r"(?:will|going to|(?:am|is|are) (?:going|planning|about|due|set) to|(?:plan|plans|intend|"
+    r"intends) to)\s+(?!(?-i:[A-Z]))",
+    re.IGNORECASE,
+)
+_ENDED = re.compile(
+    r"(?:used to|stopped|quit|gave up|have stopped|has stopped|have quit|has quit|have given up)\s+", re.IGNORECASE
+)
+_PERFECT_ING = re.compile(r"(?:have|has) been (?=\w+ing\b)", re.IGNORECASE)
+_PERFECT = re.compile(r"(?:have|has) (?=\w+(?:ed|en|t|wn|ught)\b|been\b|moved\b|become\b|grown\b)", re.IGNORECASE)
+_WAS = re.compile(
+    r"(?:was|were)\s+(?!born\b|diagnosed\b|laid\b|fired\b|promoted\b|raised\b|made\b|hired\b|adopted\b|let go\b)",
+    re.IGNORECASE,
+)
+FOR_A_WHILE = re.compile(
+    r"\b(?:until|till|temporarily|for (?:a|an|one|two|three|four|five|six|\d+|a few|a couple of|the|this|another) "
+    r"(?:night|day|week|weekend|month|semester|term|summer|winter|spring|autumn|moment|time being)s?)\b",
+    re.IGNORECASE,
+)
+_OVER = re.compile(r"\b(?:any ?more|any longer)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Aspect:
+    """``core`` is what is left of the predicate: a verb in some form and what follows it."""
+
+    core: str
+    negated: bool = False
+    ended: bool = False
+    future: bool = False
+    perfect: bool = False
+    possible: bool = False
+    habit: str = ""
+
+    @property
+    def holds(self) -> bool:
+        return not (self.negated or self.ended)
+
+
+def parse_aspect(predicate: str) -> Aspect:
+    core = predicate
+    negated = ended = future = perfect = possible = False
+    habit = ""
+    for _ in range(8):
+        if found := _ADVERB.match(core):
+            pass
+        elif found := _HABIT.match(core):
+            habit = found[1].lower()
+        elif found := _ASPECT_NOT.match(core):
+            if "no longer" in found.group().lower():
+                ended = True
+            else:
+                negated = not negated
+        elif found := re.match(r"can not (?=stand|bear|eat|drink|tolerate|stomach)", core, re.IGNORECASE):
+            break
+        elif found := _FUTURE.match(core):
+            future = True
+        elif found := _IRREALIS.match(core):
+            possible = True
+            break
+        elif found := _ENDED.match(core):
+            ended = True
+        elif found := _PERFECT_ING.match(core) or _PERFECT.match(core):
+            perfect = True
+        elif found := _WAS.match(core):
+            core, ended, found = f"is {core[found.end() :]}", True, None
+            continue
+        elif found := re.match(
+            r"(am|is|are)\s+(not|no longer|now|currently|also|both|still|just|really|actually|originally)\s+",
+            core,
+            re.IGNORECASE,
+        ):
+            if found[2].lower() == "not":
+                negated = not negated
+            elif found[2].lower() == "no longer":
+                ended = True
+            core = f"{found[1]} {core[found.end() :]}"
+            continue
+        else:
+            break
+        core = core[found.end() :]
+    if negated and _OVER.search(core):
+        negated, ended = False, True
+    return Aspect(_OVER.sub("", core).strip(), negated, ended, future, perfect, possible, habit)
+
+
+# What in a message is not the speaker's own word: code, quotations, fiction, questions, irony, tasks on a text
+
 
 MAX_SENTENCE = 600  # nobody states one fact in more; what is longer is pasted
 

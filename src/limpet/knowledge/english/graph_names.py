@@ -1,8 +1,4 @@
-"""Names in a text, by rules: words in capitals, titles in quotation marks, files, and who is somebody's sister.
-
-Made for languages that write names in capitals and leave other words small. A function of one text alone, so that it
-finds the same whenever it looks.
-"""
+"""Names in a text, by rules: words in capitals, titles in quotation marks, files, and who is somebody's sister."""
 
 from __future__ import annotations
 
@@ -12,8 +8,8 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from limpet.knowledge.english.assertion_filter import mask_quotations
-from limpet.knowledge.graph.words import ENDINGS, GIVEN_NAMES, LOCATED, NAMELESS, ORGANISED, PLACES, TOOLS
+from limpet.knowledge.english.assertions import mask_quotations
+from limpet.knowledge.english.lexicon import ENDINGS, GIVEN_NAMES, LOCATED, NAMELESS, ORGANISED, PLACES, TOOLS
 from limpet.knowledge.turn_event import find_references
 from limpet.model.graph import MAX_NAME, EntityDraft, EntityKind, normalize_name
 from limpet.search.english import Sentence, split_sentences
