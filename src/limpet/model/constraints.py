@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from datetime import date, datetime, timedelta
 from enum import StrEnum
 from math import isfinite
 from os import PathLike
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from limpet.errors import InvalidInput
 from limpet.model.codec import Codec, Definitions, Mode
@@ -25,23 +24,19 @@ from limpet.model.text import (
 )
 from limpet.model.times import check_day, check_time, check_ttl
 from limpet.model.values import (
-    MAX_KEYS,
     MAX_LABEL_BYTES,
-    MAX_MAP_BYTES,
     MAX_PAGE,
     check_flag,
-    check_json,
     check_label,
-    check_metadata,
     check_number,
     check_page,
-    check_strings,
 )
 
 MAX_NUMBER = 2**62 - 1
 MAX_SECONDS = 365_000 * 86_400
 
 _TEXT = r"^[^\x00]*$"
+_WORDS = r"^[^\x00]*[^\x00\s][^\x00]*$"
 _CONTROL = r"\x00-\x1f\x7f-\x9f\u2028\u2029"
 # Printable, no white space at either end, at most 256 bytes: so many characters of one, of two, or of more bytes.
 _NAME = "|".join(
@@ -51,29 +46,38 @@ _NAME = "|".join(
         rf"^[^\s{_CONTROL}]([^{_CONTROL}]{{0,62}}[^\s{_CONTROL}])?$",
     )
 )
-_UUID = "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
+_KEY = "^(?!system_|internal_)[a-z][a-z0-9_]*$"
+_UUID = "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d")
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
 _FLAGS = {"true": True, "false": False}
 
 
-class _Text(Codec):
-    """What every kind of text has in common."""
+class Scalar(Codec):
+    """A value of one JSON type. Its limits are told to who gives it; a model need not pay for reading them."""
 
     __slots__ = ()
+    json_type: ClassVar[str] = "string"
+    python_types: ClassVar[tuple[type, ...]] = (str,)
 
     def accepts(self, value: object) -> bool:
-        return isinstance(value, str)
+        return isinstance(value, self.python_types)
+
+    def limits(self) -> dict[str, Any]:
+        """What JSON Schema can say of them."""
+        return {}
+
+    def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
+        return {"type": self.json_type, **(self.limits() if mode == "input" else {})}
 
 
-class Text(_Text):
+class Text(Scalar):
     """Any text a database keeps: no NUL, no lone surrogate, and so many bytes at most."""
 
     __slots__ = ("blank", "max_bytes")
 
-    def __init__(self, max_bytes: int = MAX_CONTENT_BYTES, blank: bool = True) -> None:
-        self.max_bytes = max_bytes
-        self.blank = blank  # False: there must be more than white space
+    def __init__(self, max_bytes: int = MAX_CONTENT_BYTES, *, blank: bool = True) -> None:
+        self.max_bytes, self.blank = max_bytes, blank  # not blank: there must be more than white space
 
     def check(self, value: Any, name: str) -> str:
         text = check_text(value, name, max_bytes=self.max_bytes)
@@ -81,15 +85,12 @@ class Text(_Text):
             raise InvalidInput(f"{name} is empty")
         return text
 
-    def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
-        if mode != "input":
-            return {"type": "string"}
-        limit = {"maxLength": self.max_bytes} if self.max_bytes < MAX_CONTENT_BYTES else {}
-        pattern = {"pattern": _TEXT} if self.blank else {"pattern": r"^[^\x00]*[^\x00\s][^\x00]*$", "minLength": 1}
-        return {"type": "string", **limit, **pattern}
+    def limits(self) -> dict[str, Any]:
+        most = {"maxLength": self.max_bytes} if self.max_bytes < MAX_CONTENT_BYTES else {}
+        return {**most, **({"pattern": _TEXT} if self.blank else {"minLength": 1, "pattern": _WORDS})}
 
 
-class Printable(_Text):
+class Printable(Scalar):
     """A name: short printable text with no space at its ends."""
 
     __slots__ = ("max_bytes",)
@@ -100,14 +101,12 @@ class Printable(_Text):
     def check(self, value: Any, name: str) -> str:
         return check_name(value, name, max_bytes=self.max_bytes)
 
-    def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
-        if mode != "input":
-            return {"type": "string"}
-        limits = {"minLength": 1, "maxLength": self.max_bytes}
-        return {"type": "string", **limits, **({"pattern": _NAME} if self.max_bytes == MAX_NAME_BYTES else {})}
+    def limits(self) -> dict[str, Any]:
+        pattern = {"pattern": _NAME} if self.max_bytes == MAX_NAME_BYTES else {}
+        return {"minLength": 1, "maxLength": self.max_bytes, **pattern}
 
 
-class Tag(_Text):
+class Tag(Scalar):
     """A tag or a metadata key: text short enough for an index entry on every backend."""
 
     __slots__ = ()
@@ -115,12 +114,11 @@ class Tag(_Text):
     def check(self, value: Any, name: str) -> str:
         return check_label(value, name)
 
-    def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
-        limits = {"minLength": 1, "maxLength": MAX_LABEL_BYTES, "pattern": _TEXT}
-        return {"type": "string", **(limits if mode == "input" else {})}
+    def limits(self) -> dict[str, Any]:
+        return {"minLength": 1, "maxLength": MAX_LABEL_BYTES, "pattern": _TEXT}
 
 
-class Uuid(_Text):
+class Uuid(Scalar):
     """An id: a UUID in lower case."""
 
     __slots__ = ()
@@ -128,11 +126,11 @@ class Uuid(_Text):
     def check(self, value: Any, name: str) -> str:
         return check_id(value, name)
 
-    def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
-        return {"type": "string", **({"pattern": f"^{_UUID}$"} if mode == "input" else {})}
+    def limits(self) -> dict[str, Any]:
+        return {"pattern": _UUID}
 
 
-class Identifier(_Text):
+class Identifier(Scalar):
     """A memory's key: lower-case letters, digits and _, beginning with a letter. The engine has reserved ones."""
 
     __slots__ = ("reserved",)
@@ -145,27 +143,26 @@ class Identifier(_Text):
             return check_name(value, name, max_bytes=MAX_RECORD_KEY)
         return check_record_key(value)
 
+    def limits(self) -> dict[str, Any]:
+        return {"maxLength": MAX_RECORD_KEY, "pattern": _KEY}
+
     def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
-        pattern = {"pattern": "^(?!system_|internal_)[a-z][a-z0-9_]*$"} if mode == "input" else {}
-        return {"type": "string", **({} if mode == "output" else {"maxLength": MAX_RECORD_KEY}), **pattern}
+        """A model chooses keys itself, so it is told how long they may be."""
+        told = {"maxLength": MAX_RECORD_KEY} if mode == "tool" else {}
+        return Scalar.schema(self, definitions, mode) | told
 
 
-class FilePath(_Text):
+class FilePath(Scalar):
     """The name of a file or folder: text or a path, and not empty."""
 
     __slots__ = ()
-
-    def accepts(self, value: object) -> bool:
-        return isinstance(value, (str, PathLike))
+    python_types = (str, PathLike)
 
     def check(self, value: Any, name: str) -> str:
         return check_path(value, name)
 
-    def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
-        return {"type": "string"}
 
-
-class NullableText(_Text):
+class NullableText(Scalar):
     """A text that is null in JSON where it is empty."""
 
     __slots__ = ()
@@ -183,11 +180,9 @@ class NullableText(_Text):
 EMPTY_IS_NULL = NullableText()
 
 
-class Boolean(Codec):
+class Boolean(Scalar):
     __slots__ = ()
-
-    def accepts(self, value: object) -> bool:
-        return isinstance(value, bool)
+    json_type, python_types = "boolean", (bool,)
 
     def check(self, value: Any, name: str) -> bool:
         return check_flag(value, name)
@@ -197,18 +192,15 @@ class Boolean(Codec):
             raise InvalidInput(f"{name} must be true or false, not {short_repr(text)}")
         return _FLAGS[text]
 
-    def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
-        return {"type": "boolean"}
 
-
-class Integer(Codec):
+class Integer(Scalar):
     """A whole number that every backend can hold."""
 
     __slots__ = ("least", "most")
+    json_type, python_types = "integer", (int,)
 
     def __init__(self, least: int = 0, most: int = MAX_NUMBER) -> None:
-        self.least = least
-        self.most = most
+        self.least, self.most = least, most
 
     def accepts(self, value: object) -> bool:
         return isinstance(value, int) and not isinstance(value, bool)
@@ -228,10 +220,8 @@ class Integer(Codec):
     def parse(self, text: str, name: str) -> int:
         return self.check(int(text) if _WHOLE.fullmatch(text) else text, name)
 
-    def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
-        if mode != "input":
-            return {"type": "integer"}
-        return {"type": "integer", "minimum": self.least, "maximum": self.most}
+    def limits(self) -> dict[str, Any]:
+        return {"minimum": self.least, "maximum": self.most}
 
 
 class PageSize(Integer):
@@ -242,18 +232,18 @@ class PageSize(Integer):
     def check(self, value: Any, name: str) -> int:
         return check_page(value)
 
-    def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
-        return {"type": "integer", **({"minimum": 0, "maximum": MAX_PAGE} if mode == "input" else {})}
+    def limits(self) -> dict[str, Any]:
+        return {"minimum": 0, "maximum": MAX_PAGE}
 
 
-class Number(Codec):
+class Number(Scalar):
     """A finite number, between limits where there are some."""
 
     __slots__ = ("least", "most")
+    json_type = "number"
 
     def __init__(self, least: float | None = None, most: float | None = None) -> None:
-        self.least = least
-        self.most = most
+        self.least, self.most = least, most
 
     def accepts(self, value: object) -> bool:
         return isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -265,13 +255,14 @@ class Number(Codec):
 
     def parse(self, text: str, name: str) -> float:
         try:
-            return self.check(float(text), name)
+            number: object = float(text)
         except ValueError:
-            return self.check(text, name)
+            number = text
+        return self.check(number, name)
 
-    def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
-        limits = {"minimum": self.least, "maximum": self.most} if mode == "input" else {}
-        return {"type": "number", **{name: limit for name, limit in limits.items() if limit is not None}}
+    def limits(self) -> dict[str, Any]:
+        limits = {"minimum": self.least, "maximum": self.most}
+        return {name: limit for name, limit in limits.items() if limit is not None}
 
     def _holds(self, value: float) -> bool:
         if self.least is not None and not value >= self.least:
@@ -286,13 +277,11 @@ class Number(Codec):
         return f" from {self.least:,} up" if self.most is None else f" from {self.least:,} to {self.most:,}"
 
 
-class Instant(Codec):
+class Instant(Scalar):
     """An instant: an aware datetime, in UTC; in JSON as RFC 3339 has it."""
 
     __slots__ = ()
-
-    def accepts(self, value: object) -> bool:
-        return isinstance(value, (datetime, str))
+    python_types = (datetime, str)
 
     def check(self, value: Any, name: str) -> datetime:
         return check_time(value, name)
@@ -313,13 +302,11 @@ class Instant(Codec):
         return {"type": "string", "format": "date-time"}
 
 
-class Day(Codec):
+class Day(Scalar):
     """A calendar day: a date or its ISO text."""
 
     __slots__ = ()
-
-    def accepts(self, value: object) -> bool:
-        return isinstance(value, (date, str))
+    python_types = (date, str)
 
     def check(self, value: Any, name: str) -> date:
         return check_day(value, name)
@@ -331,13 +318,11 @@ class Day(Codec):
         return {"type": "string", "format": "date"}
 
 
-class Duration(Codec):
+class Duration(Scalar):
     """A time to live: a positive timedelta, or a number of seconds."""
 
     __slots__ = ()
-
-    def accepts(self, value: object) -> bool:
-        return isinstance(value, (timedelta, int, float)) and not isinstance(value, bool)
+    json_type, python_types = "number", (timedelta, int, float)
 
     def check(self, value: Any, name: str) -> timedelta:
         return check_ttl(value)
@@ -348,11 +333,11 @@ class Duration(Codec):
     def write(self, value: timedelta) -> float:
         return value.total_seconds()
 
-    def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
-        return {"type": "number", **({"exclusiveMinimum": 0, "maximum": MAX_SECONDS} if mode == "input" else {})}
+    def limits(self) -> dict[str, Any]:
+        return {"exclusiveMinimum": 0, "maximum": MAX_SECONDS}
 
 
-class Choice(Codec):
+class Choice(Scalar):
     """One of a few words."""
 
     __slots__ = ("words",)
@@ -364,7 +349,7 @@ class Choice(Codec):
         return isinstance(value, str) and value in self.words
 
     def check(self, value: Any, name: str) -> Any:
-        if value not in self.words or not isinstance(value, str):
+        if not self.accepts(value):
             raise InvalidInput(f"{name} must be one of {', '.join(map(str, self.words))}; not {short_repr(value)}")
         return value
 
@@ -372,16 +357,13 @@ class Choice(Codec):
         return {"type": "string", "enum": list(self.words)}
 
 
-class EnumChoice(Codec):
+class EnumChoice(Scalar):
     """A member of an enumeration, or its word."""
 
     __slots__ = ("kind",)
 
     def __init__(self, kind: type[StrEnum]) -> None:
         self.kind = kind
-
-    def accepts(self, value: object) -> bool:
-        return isinstance(value, str)
 
     def check(self, value: Any, name: str) -> StrEnum:
         return check_choice(self.kind, value, name)
@@ -393,7 +375,7 @@ class EnumChoice(Codec):
         return {"type": "string", "enum": [member.value for member in self.kind]}
 
 
-class Parsed(Codec):
+class Parsed(Scalar):
     """A class with ``parse``, which is a text in JSON: a grant, a session key."""
 
     __slots__ = ("kind",)
@@ -409,67 +391,6 @@ class Parsed(Codec):
 
     def write(self, value: Any) -> str:
         return str(value)
-
-    def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
-        return {"type": "string"}
-
-
-class JsonValue(Codec):
-    """Any JSON value: a copy, as it will be read back."""
-
-    __slots__ = ("max_bytes",)
-
-    def __init__(self, max_bytes: int = MAX_MAP_BYTES) -> None:
-        self.max_bytes = max_bytes
-
-    def accepts(self, value: object) -> bool:
-        return True
-
-    def check(self, value: Any, name: str) -> Any:
-        from json import loads
-
-        return loads(check_json(value, name, max_bytes=self.max_bytes))
-
-    def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
-        return {}
-
-
-class JsonObject(Codec):
-    """Any JSON object."""
-
-    __slots__ = ("max_bytes",)
-
-    def __init__(self, max_bytes: int = MAX_MAP_BYTES) -> None:
-        self.max_bytes = max_bytes
-
-    def accepts(self, value: object) -> bool:
-        return isinstance(value, Mapping)
-
-    def check(self, value: Any, name: str) -> dict[str, Any]:
-        return check_metadata(value, name, max_bytes=self.max_bytes)
-
-    def write(self, value: Mapping[str, Any]) -> dict[str, Any]:
-        return dict(value)
-
-    def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
-        return {
-            "type": "object",
-            **({"maxProperties": MAX_KEYS} if mode == "input" else {}),
-            "additionalProperties": {},
-        }
-
-
-class StringMap(JsonObject):
-    """Text by text, so that it can be searched by equality on every backend."""
-
-    __slots__ = ()
-
-    def check(self, value: Any, name: str) -> dict[str, str]:
-        return check_strings(value, name)
-
-    def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
-        names = {"maxProperties": MAX_KEYS, "propertyNames": Tag().schema()} if mode == "input" else {}
-        return {"type": "object", **names, "additionalProperties": {"type": "string"}}
 
 
 class Function(Codec):

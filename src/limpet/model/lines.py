@@ -13,7 +13,8 @@ from typing import Any, Generic, TypeVar
 
 from limpet.errors import InvalidInput
 from limpet.model.codec import Codec, ListCodec, MapCodec, OptionalCodec
-from limpet.model.constraints import EnumChoice, Instant, JsonObject, JsonValue, Uuid
+from limpet.model.constraints import EnumChoice, Instant, Uuid
+from limpet.model.json_values import JsonObject, JsonValue
 from limpet.model.schema import EXPORT_FLAT, IN_JSON, NO_EXPORT, NO_JSON, OMIT_FALSE, Field, ObjectCodec, noun_codec
 from limpet.model.text import short_repr
 from limpet.model.times import check_time

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Union
 from limpet.errors import InvalidInput
 from limpet.model import constraints as limits
 from limpet.model.codec import Codec, Definitions, Mode
+from limpet.model.json_values import JsonObject
 from limpet.model.schema import OMIT_FALSE, JsonName, codec, to_json
 from limpet.model.text import MAX_CONTENT_BYTES, check_choice, check_optional_name, check_text, short_repr
 from limpet.model.times import check_time
@@ -76,7 +77,7 @@ class ContentCodec(Codec):
         return {"anyOf": [{"type": "string"}, {"type": "array", "items": {"anyOf": kinds}}]}
 
 
-Arguments = Annotated[Mapping[str, Any], limits.JsonObject(MAX_CONTENT_BYTES)]
+Arguments = Annotated[Mapping[str, Any], JsonObject(MAX_CONTENT_BYTES)]
 Body = Annotated[Union[str, tuple[Part, ...]], ContentCodec()]
 
 

@@ -19,7 +19,7 @@ from os import PathLike
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from limpet.errors import InvalidInput
-from limpet.model import constraints
+from limpet.model import constraints, json_values
 from limpet.model.codec import (
     CalledCodec,
     Codec,
@@ -294,8 +294,8 @@ _SEQUENCES = frozenset({tuple, list, set, frozenset, Sequence, Iterable, Abstrac
 _MAPPINGS = frozenset({dict, Mapping})
 _GENERIC = frozenset({PathLike, Callable})
 _PLAIN: Mapping[Any, Codec] = {
-    Any: constraints.JsonValue(),
-    object: constraints.JsonValue(),
+    Any: json_values.JsonValue(),
+    object: json_values.JsonValue(),
     str: constraints.Text(),
     bool: constraints.Boolean(),
     int: constraints.Integer(),
@@ -303,7 +303,7 @@ _PLAIN: Mapping[Any, Codec] = {
     datetime: constraints.Instant(),
     date: constraints.Day(),
     timedelta: constraints.Duration(),
-    dict: constraints.JsonObject(),
+    dict: json_values.JsonObject(),
 }
 
 
@@ -362,9 +362,9 @@ def _union(args: tuple[Any, ...]) -> Codec:
 
 def _mapping(args: tuple[Any, ...]) -> Codec:
     if args[0] is str and args[1] in (Any, object):
-        return constraints.JsonObject()
+        return json_values.JsonObject()
     if args == (str, str):
-        return constraints.StringMap()
+        return json_values.StringMap()
     return MapCodec(codec(args[0]), codec(args[1]))
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any
 
-from limpet.model.constraints import JsonValue
+from limpet.model.json_values import JsonValue
 from limpet.model.naming import SessionKey
 from limpet.model.paging import PageCursor
 from limpet.model.schema import EXPORT_FLAT, IN_JSON, NO_EXPORT, Called

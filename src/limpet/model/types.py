@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from limpet.model import constraints as limits
 from limpet.model.codec import Items
+from limpet.model.json_values import JsonObject, JsonValue, StringMap
 
 MAX_HITS = 1000
 MAX_NEIGHBOURS = 100
@@ -37,11 +38,11 @@ Moment = Annotated[datetime, limits.Instant()]
 Day = Annotated[date, limits.Day()]
 Lifetime = Annotated[timedelta, limits.Duration()]
 Seconds = Annotated[float, limits.Number(0, limits.MAX_SECONDS)]
-Metadata = Annotated[Mapping[str, Any], limits.JsonObject()]
-Labels = Annotated[Mapping[str, str], limits.StringMap()]
+Metadata = Annotated[Mapping[str, Any], JsonObject()]
+Labels = Annotated[Mapping[str, str], StringMap()]
 UNIQUE = Items(unique=True)
 Tags = Annotated[tuple[Label, ...], Items(MAX_TAGS, unique=True)]
-Json = Annotated[Any, limits.JsonValue()]
+Json = Annotated[Any, JsonValue()]
 
 # Whose it is.
 Tenant = Annotated[Name, "the tenant it belongs to"]
