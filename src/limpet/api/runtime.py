@@ -34,9 +34,9 @@ from limpet.search.verify import record_analyzer
 from limpet.security.audit import AuditLog
 from limpet.security.operation import ALLOW_ALL, Authorizer
 from limpet.security.telemetry import Observers
-from limpet.sessions.append import MessageAppender
 from limpet.sessions.compaction import Compactor
 from limpet.sessions.files.listing import session_folder
+from limpet.sessions.messages import MessageAppender
 from limpet.sessions.repository import Sessions
 from limpet.store.cache import Caches
 from limpet.store.store import Store

@@ -22,8 +22,8 @@ from limpet.model.values import check_flag, check_number, check_progress
 from limpet.security.operation import operation
 from limpet.sessions import kv, lifecycle, usage
 from limpet.sessions.files.listing import list_folder
+from limpet.sessions.messages import restore
 from limpet.sessions.repository import Messages, Sessions, Summaries
-from limpet.sessions.restore import restore
 from limpet.sessions.summary import swap_summary
 from limpet.sessions.transcript import TranscriptEntry, render
 from limpet.store.tx import Tx

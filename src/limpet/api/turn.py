@@ -29,7 +29,7 @@ from limpet.model.text import check_optional_name
 from limpet.search.recipes import SKILL_KEY
 from limpet.security.operation import operation
 from limpet.sessions import usage as bill
-from limpet.sessions.append import MessageAppender, WithinTransaction
+from limpet.sessions.messages import MessageAppender, WithinTransaction
 from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.turn")

@@ -39,8 +39,8 @@ from limpet.search.embed import ChunkEmbedder
 from limpet.search.question import Question
 from limpet.sessions import kv
 from limpet.sessions.compaction import Compactor
+from limpet.sessions.messages import read_newest
 from limpet.sessions.repository import Messages, Sessions, Summaries
-from limpet.sessions.restore import read_newest
 from limpet.store.store import Store
 from limpet.store.tx import Tx
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,6 +16,22 @@ QUOTED_KEY = "quoted"  # of a reply's metadata: the ranges of its text that repe
 _SHORTEST = 3  # words: "I agree" stands in many texts by chance
 _MARKS = " \t\r\n-*#>\\|"
 _MOST = 400  # recalled sentences that are compared one by one
+MAX_REFERENCES = 12
+
+_ENDINGS = (
+    "py|js|ts|tsx|jsx|rs|go|java|kt|rb|c|h|cpp|cs|php|swift|sql|sh|toml|ya?ml|json|md|txt|html|css|lock|cfg|ini|env"
+)
+_PATTERNS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"https?://[^\s<>\"')\]]{3,300}",
+        r"\b[\w./-]{1,120}\.py::\w{1,100}(?:::\w{1,100})?",
+        r"(?<![\w/])(?:[\w.@~-]{1,60}/){1,12}[\w.@-]{1,60}",
+        rf"(?<![\w/.])[\w-]{{1,60}}\.(?:{_ENDINGS})\b",
+        r"\btest_\w{2,80}\b",
+        r"`([^`\n]{2,120})`",
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,3 +150,24 @@ def blank_ranges(text: str, ranges: object) -> str:
         if isinstance(pair, list) and len(pair) == 2 and all(type(at) is int and 0 <= at <= len(text) for at in pair):
             text = f"{text[: pair[0]]}{' ' * (pair[1] - pair[0])}{text[pair[1] :]}"
     return text
+
+
+# Files, tests, addresses and commands that a text names
+
+
+def find_references(text: str) -> tuple[str, ...]:
+    """In the order they are found, each once. Dates and "and/or" are no paths."""
+    found: dict[str, None] = {}
+    for pattern in _PATTERNS:
+        for match in pattern.finditer(text[:4000]):
+            name = (match[1] if pattern.groups else match.group()).rstrip(".,;:")
+            if _is_reference(name) and not any(name in longer for longer in found):
+                found[name] = None
+    return tuple(found)[:MAX_REFERENCES]
+
+
+def _is_reference(name: str) -> bool:
+    parts = name.split("/")
+    if name.startswith("http") or "::" in name or "/" not in name or len(parts) > 2:
+        return True
+    return "." in parts[-1] or name.endswith("/") or any("_" in part or "-" in part for part in parts)

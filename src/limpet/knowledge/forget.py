@@ -39,7 +39,7 @@ from limpet.search.english import split_sentences
 from limpet.search.graph_repository import GraphTables
 from limpet.search.question import Question
 from limpet.search.search import SearchRequest, search
-from limpet.sessions import append
+from limpet.sessions.messages import index_message, partition_of, prepare_entries
 from limpet.sessions.repository import Cursors, KeyValueEntries, Messages, Sessions, Summaries
 from limpet.sessions.summary import summarize_by_rules
 from limpet.store.jobs import Jobs
@@ -336,13 +336,13 @@ class _SessionRedactor:
         tx, scope, config, now = self.tx, self.scope, self.forgetter.config, self.forgetter.clock()
         history = Messages(tx).range(scope, None, None, None)
         Chunks(tx).drop_session(scope)
-        for entry in append.prepare(history, config.chunks, now):
-            append.index(tx, scope, entry.message, entry.chunks)
+        for entry in prepare_entries(history, config.chunks, now):
+            index_message(tx, scope, entry.message, entry.chunks)
         GraphTables(tx).drop_session(scope)
         Cursors(tx).set(scope, GRAPH, 0)
         assert scope.session is not None
         if config.graph.enabled:
-            Jobs(tx).enqueue(append.partition_of(scope), GRAPH, scope.session, now)
+            Jobs(tx).enqueue(partition_of(scope), GRAPH, scope.session, now)
         summary = Summaries(tx).get(scope)
         if summary is not None:
             told = [message for message in history if message.sequence <= summary.upper_sequence]

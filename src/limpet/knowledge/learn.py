@@ -15,16 +15,15 @@ from typing import NamedTuple
 from limpet.config import Config
 from limpet.errors import ProviderError, SessionNotFound
 from limpet.knowledge import english, remember
-from limpet.knowledge.candidate import Candidate, TurnMessage
+from limpet.knowledge.candidate import Candidate, TurnMessage, find_references
 from limpet.knowledge.reconcile import Reconciler, build_record, user_partition
 from limpet.knowledge.remember import RecordChunker, enqueue_maintenance
 from limpet.knowledge.repository import Records
-from limpet.knowledge.turn_event import build_turn_event
 from limpet.model.chunk import ChunkQuery, Hit, SourceKind
 from limpet.model.ids import IdFactory
 from limpet.model.job import EXTRACT, GRAPH
 from limpet.model.message import Message, Role
-from limpet.model.record import Record
+from limpet.model.record import Layer, Origin, Record, RecordSource, RecordType, fingerprint
 from limpet.model.scope import Level, Owner, Scope
 from limpet.model.session import LearnResult, SessionInfo
 from limpet.model.times import Clock
@@ -50,6 +49,11 @@ _BATCH = 200  # messages learned from at a time
 _NEAR = 8  # records a candidate is compared with, beside those about the same thing
 _RECORDS = ChunkQuery(kinds=(SourceKind.RECORD,))
 _QUESTION = 600  # characters of a message by which records are looked for that it may repeat
+
+
+_ASKED, _ANSWERED, _TOOL = 200, 300, 80  # characters
+_TOOLS = 20
+_CONFIDENCE, _SALIENCE = 0.6, 0.3  # what happened, and not yet a lesson
 
 
 class TurnExtraction(NamedTuple):
@@ -259,3 +263,76 @@ def _mask_candidate(candidate: Candidate, mask: Callable[[str], str]) -> Candida
     references = tuple(mask(reference) for reference in candidate.references)
     content, sentence = mask(candidate.content), mask(candidate.sentence)
     return replace(candidate, content=content, sentence=sentence, value=value, references=references)
+
+
+# A finished turn as a record: what was asked, what was answered, and how its tools fared
+
+
+class TurnToolOutcome(NamedTuple):
+    tool: str
+    failed: bool
+
+
+def build_turn_event(
+    id: str,
+    home: Owner,
+    session: str,
+    turn: Sequence[Message],
+    skill: str | None,
+    mask: Callable[[str], str],
+    now: datetime,
+) -> Record | None:
+    """None where nobody said a word, or the user asked not to have it remembered.
+
+    ``turn`` begins with the user's message and ends with the reply.
+    """
+    if any(message.role is Role.USER and english.is_opt_out(message.text) for message in turn):
+        return None
+    asked = " ".join(message.text for message in turn if message.role is Role.USER)
+    answered = turn[-1].text if turn and turn[-1].role is Role.ASSISTANT else ""
+    parts = {"Asked": _clip_text(mask(asked), _ASKED), "Answered": _clip_text(mask(answered), _ANSWERED)}
+    content = " | ".join(f"{name}: {text}" for name, text in parts.items() if text)
+    if not content:
+        return None
+    outcomes = collect_outcomes(turn)
+    return Record(
+        id=id,
+        home=home,
+        layer=Layer.EPISODIC,
+        type=RecordType.TASK_STATE,
+        content=content,
+        tags=("turn", *((skill,) if skill else ())),
+        metadata=_build_metadata(outcomes, skill),
+        confidence=_CONFIDENCE,
+        salience=_SALIENCE,
+        references=find_references(mask(f"{asked}\n{answered}")),
+        fingerprint=fingerprint(RecordType.TASK_STATE, content),
+        source=RecordSource(session, tuple(message.sequence for message in turn), turn[0].name),
+        origin=Origin.TURN,
+        created_at=now,
+        updated_at=now,
+        valid_from=now,
+    )
+
+
+def collect_outcomes(turn: Sequence[Message]) -> tuple[TurnToolOutcome, ...]:
+    """Each call with whether its result was an error, or never came."""
+    results = {message.tool_call_id: message for message in turn if message.role is Role.TOOL}
+    calls = [call for message in turn for call in message.tool_calls]
+    return tuple(TurnToolOutcome(call.name, call.id not in results or results[call.id].is_error) for call in calls)
+
+
+def _build_metadata(outcomes: Sequence[TurnToolOutcome], skill: str | None) -> dict[str, str]:
+    said: dict[str, str] = {"skill": skill} if skill else {}
+    if outcomes:
+        said["outcome"] = "failed" if any(outcome.failed for outcome in outcomes) else "done"
+        named = dict.fromkeys(
+            f"{outcome.tool[:_TOOL]} {'failed' if outcome.failed else 'done'}" for outcome in outcomes
+        )
+        said["tools"] = ", ".join(list(named)[:20])
+    return said
+
+
+def _clip_text(text: str, most: int) -> str:
+    line = " ".join(text[: 4 * most].split())
+    return line if len(line) <= most and len(text) <= 4 * most else f"{line[: most - 1].rstrip()}…"

@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 
 from limpet.errors import ProviderError
 from limpet.knowledge import english
-from limpet.knowledge.candidate import Candidate, Echoes, TurnMessage
+from limpet.knowledge.candidate import Candidate, Echoes, TurnMessage, find_references
 from limpet.knowledge.similarity import fold_text, is_same_value
-from limpet.knowledge.turn_event import find_references
 from limpet.model.message import Role
 from limpet.model.record import Layer, RecordType
 from limpet.providers.llm import Llm, LlmRequest, TokenUsage, build_prompt

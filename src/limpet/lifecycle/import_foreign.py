@@ -32,7 +32,7 @@ from limpet.model.telemetry import Progress
 from limpet.model.times import from_micros
 from limpet.model.transfer import MAX_LISTED_SKIPS, ImportResult, ImportSkip
 from limpet.search.embed import ChunkEmbedder
-from limpet.sessions import append
+from limpet.sessions.messages import MessageWithChunks, prepare_entries, store_entries
 from limpet.sessions.repository import Sessions
 from limpet.store.store import Store
 from limpet.store.tx import Tx
@@ -140,7 +140,7 @@ class ForeignImporter:
         config = self.config.chunks
         for start in range(0, len(found.messages), _MESSAGES):
             page = [_fill_time(message, info.created_at) for message in found.messages[start : start + _MESSAGES]]
-            entries = append.prepare(page, config, self.now)
+            entries = prepare_entries(page, config, self.now)
             new, added = self.store.write(partial(_store_messages, info=info, entries=entries, now=self.now))
             taken.counts.update(sessions=new, messages=added)
             taken.here += len(page) - added
@@ -203,9 +203,7 @@ class ForeignImporter:
         return document.status is not DocumentStatus.UNCHANGED
 
 
-def _store_messages(
-    tx: Tx, info: SessionInfo, entries: Sequence[append.MessageWithChunks], now: datetime
-) -> tuple[int, int]:
+def _store_messages(tx: Tx, info: SessionInfo, entries: Sequence[MessageWithChunks], now: datetime) -> tuple[int, int]:
     """Whether the session is new, and how many of the messages are."""
     scope, new = info.scope, 0
     if Sessions(tx).get(scope) is None:
@@ -213,7 +211,7 @@ def _store_messages(
             raise InvalidInput("its id belongs to somebody else's session here")
         new = 1
     before = Sessions(tx).get_head(scope).message_count
-    append.store_entries(tx, scope, entries, now)
+    store_entries(tx, scope, entries, now)
     return new, Sessions(tx).get_head(scope).message_count - before
 
 

@@ -22,7 +22,7 @@ from limpet.model.session import SessionInfo, SessionQuery, SessionStatus
 from limpet.model.times import Clock
 from limpet.model.transfer import ImportResult, ImportSkip
 from limpet.search.embed import ChunkEmbedder
-from limpet.sessions import append
+from limpet.sessions.messages import MessageWithChunks, prepare_entries, store_entries
 from limpet.sessions.repository import Sessions
 from limpet.sessions.summary import swap_summary
 from limpet.store.store import Store
@@ -34,7 +34,7 @@ IMPORTED_SUFFIX = ".migrated"
 IMPORTED_ID = "imported_id"
 _ALL = 1 << 31
 
-PreparedSession = tuple[SnapshotSession, list[append.MessageWithChunks]]
+PreparedSession = tuple[SnapshotSession, list[MessageWithChunks]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +91,9 @@ class SnapshotImporter:
         self.embedder.request_missing(chunk for _, entries in prepared for entry in entries for chunk in entry.chunks)
         return imported
 
-    def _prepare_entries(self, session: SnapshotSession) -> list[append.MessageWithChunks]:
+    def _prepare_entries(self, session: SnapshotSession) -> list[MessageWithChunks]:
         """Their vectors come later: an import of years would else wait for hours."""
-        return append.prepare(_normalize_sequences(session.messages), self.chunks, session.last_active_at)
+        return prepare_entries(_normalize_sequences(session.messages), self.chunks, session.last_active_at)
 
     def _store_sessions(
         self,
@@ -113,7 +113,7 @@ class SnapshotImporter:
                 continue
             if not Sessions(tx).add(info.scope, info):
                 raise StorageError(f"session {session.original_id} could not be added; nothing was imported")
-            stored = append.store_entries(tx, info.scope, entries, info.last_active_at)
+            stored = store_entries(tx, info.scope, entries, info.last_active_at)
             if session.summary and stored:
                 swap_summary(tx, info.scope, session.summary, stored[-1].sequence, None, now)
             sessions += 1

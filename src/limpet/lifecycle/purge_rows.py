@@ -17,7 +17,7 @@ from limpet.model.receipt import PurgeTarget
 from limpet.model.record import Origin, Record, RecordSource
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.tokens import TokenCounter
-from limpet.sessions import append
+from limpet.sessions.messages import index_message, prepare_entries
 from limpet.sessions.repository import Messages, Sessions, Summaries
 from limpet.sessions.summary import summarize_by_rules
 from limpet.store.tx import Tx
@@ -137,10 +137,10 @@ class PurgeTransaction:
             return
         low, high = min(one for one, _ in ranges.values()), max(two for _, two in ranges.values())
         kept = Messages(self.tx).range(scope, low - 1, high + 1, None)
-        for entry in append.prepare(kept, self.config.chunks, self.now):
+        for entry in prepare_entries(kept, self.config.chunks, self.now):
             drafts = [draft for draft in entry.chunks if draft.hash in ranges]
             if drafts:
-                append.index(self.tx, scope, entry.message, drafts)
+                index_message(self.tx, scope, entry.message, drafts)
 
     def _rewrite_summary(self, scope: Scope) -> None:
         summary = Summaries(self.tx).get(scope)

@@ -19,7 +19,7 @@ from limpet.model.scope import Scope
 from limpet.model.session import SessionInfo, SessionQuery
 from limpet.model.times import Clock
 from limpet.search.chunk_repository import Chunks, ChunkText
-from limpet.sessions import append
+from limpet.sessions.messages import index_message, prepare_entries
 from limpet.sessions.repository import Messages, Sessions
 from limpet.store.store import Store
 from limpet.store.tx import Tx
@@ -92,7 +92,7 @@ class ChunkChecker:
             except SessionNotFound:
                 return True
         messages = Messages(tx).range(session.scope, None, None, None)
-        entries = append.prepare(messages, self.settings, self.clock())
+        entries = prepare_entries(messages, self.settings, self.clock())
         expected: dict[bytes, ChunkText] = {}
         for entry in entries:
             for draft in entry.chunks:
@@ -104,7 +104,7 @@ class ChunkChecker:
         if repair:
             Chunks(tx).drop_session(session.scope)
             for entry in entries:
-                append.index(tx, session.scope, entry.message, entry.chunks)
+                index_message(tx, session.scope, entry.message, entry.chunks)
         return False
 
     def _check_record(self, tx: Tx, *, record: Record, repair: bool) -> bool:

@@ -10,8 +10,8 @@ from limpet.knowledge.english.assertions import is_forget_request, is_opt_out
 from limpet.knowledge.english.extract import TurnMessage
 from limpet.knowledge.english.extract import extract_candidates as extract
 from limpet.knowledge.english.graph import extract_from_message
+from limpet.knowledge.learn import build_turn_event
 from limpet.knowledge.llm_extract import parse_answer
-from limpet.knowledge.turn_event import build_turn_event
 from limpet.model.message import Message, Role
 from limpet.model.scope import Level, Owner, Scope
 

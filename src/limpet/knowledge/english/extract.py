@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from limpet.knowledge.candidate import Candidate, Echoes, TurnMessage
+from limpet.knowledge.candidate import Candidate, Echoes, TurnMessage, find_references
 from limpet.knowledge.english import people, preferences, project, relations
 from limpet.knowledge.english.assertions import FOR_A_WHILE, Aspect, find_statements, parse_aspect
 from limpet.knowledge.english.clause import NAME, Clause, ClauseReader, expand_contractions, normalize_subject
@@ -15,7 +15,6 @@ from limpet.knowledge.english.lexicon import SINGLE
 from limpet.knowledge.english.statement import format_statement
 from limpet.knowledge.english.values import Rule, RuleMatch
 from limpet.knowledge.similarity import fold_text, is_near_duplicate, is_same_value
-from limpet.knowledge.turn_event import find_references
 from limpet.model.message import Role
 from limpet.model.record import Record, RecordType
 from limpet.search.english import Sentence

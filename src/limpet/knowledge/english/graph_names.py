@@ -8,9 +8,9 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from limpet.knowledge.candidate import find_references
 from limpet.knowledge.english.assertions import mask_quotations
 from limpet.knowledge.english.lexicon import ENDINGS, GIVEN_NAMES, LOCATED, NAMELESS, ORGANISED, PLACES, TOOLS
-from limpet.knowledge.turn_event import find_references
 from limpet.model.graph import MAX_NAME, EntityDraft, EntityKind, normalize_name
 from limpet.search.english import Sentence, split_sentences
 

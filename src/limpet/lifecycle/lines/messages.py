@@ -23,7 +23,7 @@ from limpet.model.message import Message
 from limpet.model.scope import Scope
 from limpet.model.tokens import estimate_tokens
 from limpet.model.transfer import MessageState
-from limpet.sessions import append
+from limpet.sessions.messages import MessageWithChunks, index_message, prepare_entries
 from limpet.sessions.repository import Messages, Sessions
 from limpet.store.tx import Tx
 
@@ -34,7 +34,7 @@ _REMOVED = LineOutcome(False, "it was removed here since")
 
 class _MessageLine(NamedTuple):
     session_id: str
-    entry: append.MessageWithChunks
+    entry: MessageWithChunks
 
 
 def _iter_lines(tx: Tx, scope: Scope) -> Iterator[dict[str, Any]]:
@@ -61,13 +61,13 @@ def _read(value: dict[str, Any], into: ImportTarget) -> _MessageLine:
         raise InvalidInput(f"sequence must be a whole number from 1 up, not {message.sequence}")
     if "tokens" not in value:
         message = replace(message, tokens=estimate_tokens(message.searchable))
-    return _MessageLine(state.session_id, append.MessageWithChunks(message, ()))
+    return _MessageLine(state.session_id, MessageWithChunks(message, ()))
 
 
 def _prepare(said: _MessageLine, into: ImportTarget) -> _MessageLine:
     message = said.entry.message
     assert message.created_at is not None
-    [entry] = append.prepare([message], into.config.chunks, message.created_at)
+    [entry] = prepare_entries([message], into.config.chunks, message.created_at)
     return said._replace(entry=entry)
 
 
@@ -79,7 +79,7 @@ def _put(tx: Tx, items: Sequence[_MessageLine], into: ImportTarget) -> list[Line
 
 
 def _put_messages(
-    tx: Tx, into: ImportTarget, session_id: str, entries: Sequence[append.MessageWithChunks]
+    tx: Tx, into: ImportTarget, session_id: str, entries: Sequence[MessageWithChunks]
 ) -> list[LineOutcome]:
     info = Sessions(tx).get(Scope(into.tenant, user=into.user, session=session_id))
     if info is None:
@@ -97,7 +97,7 @@ def _put_messages(
             outcomes.append(LineOutcome(False, f"{ALREADY_PRESENT}, under another number"))
             continue
         Messages(tx).insert(info.scope, message)
-        append.index(tx, info.scope, message, entry.chunks)
+        index_message(tx, info.scope, message, entry.chunks)
         last = message.sequence
         outcomes.append(LineOutcome(True))
     added = sum(outcome.added for outcome in outcomes)

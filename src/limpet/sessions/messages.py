@@ -1,20 +1,22 @@
-"""Appending messages: prepared outside the transaction, stored inside one."""
+"""Messages enter a session, prepared outside the transaction and stored inside one; the newest are read back."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import NamedTuple
 
 from limpet.config import ChunkSettings
-from limpet.errors import IdempotencyConflict, SequenceConflict
+from limpet.errors import BudgetTooSmall, IdempotencyConflict, SequenceConflict
 from limpet.model.chunk import ChunkDraft, ChunkSource, SourceKind
 from limpet.model.message import Message, Role
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.telemetry import Progress
 from limpet.model.text import check_name
 from limpet.model.times import Clock
+from limpet.model.turns import Cost, HistoryBudget, fit_history, group_steps, message_tokens
 from limpet.search.chunk_repository import Chunks
 from limpet.search.chunker import chunk_message
 from limpet.search.embed import ChunkEmbedder
@@ -51,7 +53,7 @@ class MessageAppender:
     ) -> list[Message]:
         """All of them or none, under the next sequence numbers."""
         now = self.clock()
-        entries = prepare(messages, self.settings, now)
+        entries = prepare_entries(messages, self.settings, now)
         entries = self._embed(partition_of(scope), entries, progress)
 
         def write(tx: Tx) -> list[Message]:
@@ -97,7 +99,7 @@ class MessageAppender:
         return [MessageWithChunks(entry.message, tuple(next(drafts) for _ in entry.chunks)) for entry in entries]
 
 
-def prepare(messages: Sequence[Message], config: ChunkSettings, now: datetime) -> list[MessageWithChunks]:
+def prepare_entries(messages: Sequence[Message], config: ChunkSettings, now: datetime) -> list[MessageWithChunks]:
     """Everything slow, before the transaction: cutting and word analysis."""
     return [MessageWithChunks(message, _chunk_message(message, config, now)) for message in messages]
 
@@ -125,7 +127,7 @@ def store_entries(tx: Tx, scope: Scope, entries: Sequence[MessageWithChunks], no
         last = _next_sequence(message.sequence, last)
         message = message.with_sequence(last, message.created_at or now)
         Messages(tx).insert(scope, message)
-        index(tx, scope, message, entry.chunks)
+        index_message(tx, scope, message, entry.chunks)
         stored.append(message)
         count += 1
         active_at = max(active_at, message.created_at or now)
@@ -150,7 +152,7 @@ def partition_of(scope: Scope) -> Partition:
     return Partition(scope.tenant, Level.USER, scope.user)
 
 
-def index(tx: Tx, scope: Scope, message: Message, chunks: Sequence[ChunkDraft]) -> None:
+def index_message(tx: Tx, scope: Scope, message: Message, chunks: Sequence[ChunkDraft]) -> None:
     """Store what search will find of a stored message."""
     assert scope.session is not None
     assert message.created_at is not None
@@ -164,3 +166,51 @@ def index(tx: Tx, scope: Scope, message: Message, chunks: Sequence[ChunkDraft]) 
         name=message.name,
     )
     Chunks(tx).add(partition_of(scope), source, chunks)
+
+
+# The newest messages that fit a budget, read page by page
+
+
+ReadRecent = Callable[[int, int | None], list[Message]]
+
+_PAGE = 64
+_TURN = 12
+
+
+def restore(
+    tx: Tx, scope: Scope, max_tokens: int, max_messages: int | None = None, cost: Cost = message_tokens, after: int = 0
+) -> list[Message]:
+    """Only those ``after`` that sequence, and the latest user message all the same."""
+    return read_newest(partial(Messages(tx).recent, scope), max_tokens, max_messages, cost, after)
+
+
+def read_newest(
+    recent: ReadRecent, max_tokens: int, max_messages: int | None = None, cost: Cost = message_tokens, after: int = 0
+) -> list[Message]:
+    """The same from whatever gives so many of the newest messages, or of those before a sequence."""
+    if max_tokens < 1:
+        raise BudgetTooSmall(f"max_tokens must be at least 1, not {max_tokens}")
+    found: list[Message] = []
+    # A little more than may be kept, so that the turn it begins in is mostly there.
+    size, before = _PAGE if max_messages is None else min(_PAGE, max_messages + _TURN), None
+    while True:
+        page = recent(size, before)
+        found = page + found
+        crossed = bool(page) and page[0].sequence <= after and any(message.role is Role.USER for message in found)
+        if len(page) < size or crossed:
+            return fit_history(_messages_since(found, after), max_tokens, max_messages, cost)
+        # Only from a user message on are turns read whole; when those are too much already, the rest does not matter.
+        opening = next((at for at, message in enumerate(found) if message.role is Role.USER), None)
+        whole = [] if opening is None else _messages_since(found[opening:], after)
+        if not HistoryBudget(whole, max_tokens, max_messages, cost).take(group_steps(whole)):
+            return fit_history(whole, max_tokens, max_messages, cost)
+        size, before = size * 2, page[0].sequence
+
+
+def _messages_since(history: list[Message], after: int) -> list[Message]:
+    """What came after, and what it answers: the latest user message, or the whole last turn if nothing came."""
+    latest = max((at for at, message in enumerate(history) if message.role is Role.USER), default=len(history))
+    start = next((at for at, message in enumerate(history) if message.sequence > after), len(history))
+    if start == len(history):
+        return history[latest:]
+    return [*history[latest : min(latest + 1, start)], *history[start:]]
