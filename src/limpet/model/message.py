@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Union
 from limpet.errors import InvalidInput
 from limpet.model import constraints as limits
 from limpet.model.codec import Codec, Definitions, Mode
+from limpet.model.column_hints import NULL_IF_EMPTY, Encrypted, Stored
 from limpet.model.json_values import JsonObject
 from limpet.model.schema import OMIT_FALSE, JsonName, codec, to_json
 from limpet.model.text import MAX_CONTENT_BYTES, check_choice, check_optional_name, check_text, short_repr
@@ -78,6 +79,20 @@ class ContentCodec(Codec):
 
 
 Arguments = Annotated[Mapping[str, Any], JsonObject(MAX_CONTENT_BYTES)]
+
+
+def _split_content(content: str | tuple[Part, ...]) -> tuple[str, str | None]:
+    """Text has a column of its own; parts are JSON beside it."""
+    if isinstance(content, str):
+        return content, None
+    return "", json.dumps([part_to_json(part) for part in content], ensure_ascii=False, separators=(",", ":"))
+
+
+def _join_content(content: str, parts: str | None) -> str | tuple[Part, ...]:
+    return content if parts is None else tuple(part_from_json(part) for part in json.loads(parts))
+
+
+_CONTENT_COLUMNS = Stored(("content", "parts"), _split_content, _join_content, "text")
 Body = Annotated[Union[str, tuple[Part, ...]], ContentCodec()]
 
 
@@ -93,15 +108,17 @@ class Message:
     """``sequence`` is 0 until the store has given the message its number."""
 
     role: Annotated[Role, "who speaks"]
-    content: Annotated[Body, "text, or parts: text, image, file"]
+    content: Annotated[
+        Body, Stored(("content", "parts"), _split_content, _join_content, "text"), "text, or parts: text, image, file"
+    ]
     name: Annotated[Name | None, "the speaker's name; null: none was given"] = None
-    tool_calls: Annotated[tuple[ToolCall, ...], "what the assistant asks tools to do"] = ()
+    tool_calls: Annotated[tuple[ToolCall, ...], NULL_IF_EMPTY, "what the assistant asks tools to do"] = ()
     tool_call_id: Annotated[Name | None, "of a tool's result: the call it answers"] = None
     is_error: Annotated[bool, OMIT_FALSE, "whether a tool's result is an error"] = False
-    metadata: Annotated[Metadata, "what the program that made it added"] = field(default_factory=dict)
+    metadata: Annotated[Metadata, NULL_IF_EMPTY, "what the program that made it added"] = field(default_factory=dict)
     created_at: Annotated[Moment | None, "when it was said: as given, else when it was stored"] = None
     sequence: Annotated[int, "its number in the session; grows, with gaps; 0: it was not stored"] = 0
-    idempotency_key: Annotated[Name | None, "what it was sent with; null: nothing"] = None
+    idempotency_key: Annotated[Name | None, Encrypted("same"), "what it was sent with; null: nothing"] = None
     tokens: Annotated[int, "its length, estimated"] = 0
 
     @classmethod

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from limpet.errors import InvalidKey
+from limpet.model.column_hints import Plain
 from limpet.model.text import check_name, check_optional_name
 
 MAX_RECORD_KEY = 64
@@ -22,9 +23,9 @@ PROFILE = f"{_INTERNAL}profile"
 class SessionKey:
     """``channel:chat[:thread]``; it outlives the session id."""
 
-    channel: Annotated[str, "what carries the chat, such as telegram"]
-    chat: Annotated[str, "the chat's name in its channel"]
-    thread: Annotated[str | None, "the thread within the chat; null: it has none"] = None
+    channel: Annotated[str, Plain("by which sessions are found"), "what carries the chat, such as telegram"]
+    chat: Annotated[str, Plain("the chat's id"), "the chat's name in its channel"]
+    thread: Annotated[str | None, Plain("the thread's id"), "the thread within the chat; null: it has none"] = None
 
     @classmethod
     def of(cls, channel: str, chat: str, thread: str | None = None) -> SessionKey:

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 from limpet.errors import InvalidInput
 from limpet.model.codec import Codec
+from limpet.model.column_hints import NULL_IF_EMPTY, SET_ONCE, Column, Encrypted
 from limpet.model.paging import PageCursor
 from limpet.model.schema import FLATTEN, IN_JSON, ONLY_EXPORT, Editable, JsonName, codec, fields_of
 from limpet.model.scope import Owner
@@ -62,14 +63,17 @@ class RecordSource:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    id: Annotated[Id, "given by the store"]
-    home: Annotated[Owner, FLATTEN]
+    id: Annotated[Id, SET_ONCE, "given by the store"]
+    home: Annotated[Owner, FLATTEN, SET_ONCE]
     layer: Annotated[Layer, Editable(Layer), "what kind of memory it is"]
     type: Annotated[RecordType, Editable(RecordType), "what it states"]
     content: Annotated[Text, Editable(Words), "what is remembered"]
-    key: Annotated[StoredKey | None, Editable(Key), "unique to its owner: saying it again replaces it; null: none"] = (
-        None
-    )
+    key: Annotated[
+        StoredKey | None,
+        Editable(Key),
+        Encrypted("key"),
+        "unique to its owner; null: none",
+    ] = None
     title: Annotated[Text | None, Editable(Title), "a heading; null: it has none"] = None
     tags: Annotated[tuple[Label, ...], UNIQUE, Editable(Tags), "words to filter by"] = ()
     metadata: Annotated[Labels, Editable(Labels), "texts by name, as the program added them"] = field(
@@ -77,11 +81,11 @@ class Record:
     )
     confidence: Annotated[Share, Editable(Share), "how sure it is, from 0 to 1"] = 1.0
     salience: Annotated[Share, Editable(Share), "how much it matters, from 0 to 1"] = 0.5
-    references: Annotated[tuple[Label, ...], UNIQUE, Editable(Tags), "files, tests and the like that it names"] = ()
-    fingerprint: Annotated[str, ONLY_EXPORT, "equal for records that say the same"] = ""
-    source: Annotated[RecordSource, "where it was learned"] = RecordSource()
+    references: Annotated[tuple[Label, ...], UNIQUE, Editable(Tags), Column("refs"), "files, tests and the like"] = ()
+    fingerprint: Annotated[str, ONLY_EXPORT, Encrypted("same"), "equal for records that say the same"] = ""
+    source: Annotated[RecordSource, Encrypted("source"), "where it was learned"] = RecordSource()
     origin: Annotated[Origin, "how it came to be"] = Origin.EXPLICIT
-    created_at: Annotated[Moment | None, "when it was made; null: unknown"] = None
+    created_at: Annotated[Moment | None, SET_ONCE, "when it was made; null: unknown"] = None
     updated_at: Annotated[Moment | None, "when it was last changed; lists go by it"] = None
     last_used_at: Annotated[Moment | None, "when it was last recalled for a turn; null: never"] = None
     uses: Annotated[int, "how often it was recalled for a turn"] = 0
@@ -91,15 +95,19 @@ class Record:
     expires_at: Annotated[Moment | None, Editable(Moment), "when it ends by itself; null: never"] = None
     pinned: Annotated[bool, Editable(bool), "stands in every context, and never fades"] = False
     version: Annotated[int, "1, and one more with each change of what it says"] = 1
-    subject: Annotated[Text | None, "whom or what it is about, such as user or user/sister; null: unknown"] = None
+    subject: Annotated[
+        Text | None, Encrypted("same"), "whom or what it is about, such as user/sister; null: unknown"
+    ] = None
     attribute: Annotated[
-        Text | None, "what of the subject, such as home; only what has one can be superseded; null: unknown"
+        Text | None,
+        Encrypted("same"),
+        "what of the subject, such as home; null: unknown",
     ] = None
     value: Annotated[Text | None, "what the attribute is; null: unknown"] = None
     polarity: Annotated[bool, "false: it denies, as in does not eat meat"] = True
     said: Annotated[int, "how often it was said"] = 1
     archived_at: Annotated[Moment | None, "since when it is faded, and not recalled any more; null: it is not"] = None
-    inputs: Annotated[tuple[Id, ...], UNIQUE, "ids of the records it was made from"] = ()
+    inputs: Annotated[tuple[Id, ...], UNIQUE, NULL_IF_EMPTY, "ids of the records it was made from"] = ()
 
     def is_valid_at(self, moment: datetime) -> bool:
         begun = self.valid_from is None or self.valid_from <= moment

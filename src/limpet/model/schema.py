@@ -52,22 +52,25 @@ FLATTEN, NO_JSON, ONLY_EXPORT, IN_JSON = Hint.FLATTEN, Hint.NO_JSON, Hint.ONLY_E
 NO_EXPORT, EXPORT_FLAT, OMIT_FALSE = Hint.NO_EXPORT, Hint.EXPORT_FLAT, Hint.OMIT_FALSE
 
 
-class JsonName(NamedTuple):
+class JsonName:
     """The name of a field in JSON, where it is another than in Python."""
 
-    name: str
+    def __init__(self, name: str) -> None:
+        self.name = name
 
 
-class Called(NamedTuple):
+class Called:
     """What an error message calls the value, where its name alone says too little."""
 
-    name: str
+    def __init__(self, name: str) -> None:
+        self.name = name
 
 
-class Editable(NamedTuple):
+class Editable:
     """A caller may set the field, within the limits of this hint."""
 
-    hint: Any
+    def __init__(self, hint: Any) -> None:
+        self.hint = hint
 
 
 class Field(NamedTuple):

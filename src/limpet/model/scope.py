@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Annotated, NamedTuple
 
 from limpet.errors import InvalidInput
+from limpet.model.column_hints import WHOSE, Column
 from limpet.model.constraints import EMPTY_IS_NULL
 from limpet.model.ids import check_id
 from limpet.model.schema import FLATTEN, NO_EXPORT, JsonName
@@ -42,10 +43,12 @@ STORE_PARTITION = Partition(" ", Level.GLOBAL, "")
 class Scope:
     """A tenant, narrowed by each field that is given. A field left None does not narrow."""
 
-    tenant: Annotated[str, NO_EXPORT, "the tenant it belongs to"]
-    user: Annotated[Name | None, "the user it belongs to; null: no user's"] = None
-    agent: Annotated[Name | None, "the agent it belongs to; null: no agent's"] = None
-    session: Annotated[Id | None, JsonName("session_id"), "id of the session it belongs to; null: none's"] = None
+    tenant: Annotated[str, NO_EXPORT, WHOSE, "the tenant it belongs to"]
+    user: Annotated[Name | None, Column("user_id"), WHOSE, "the user it belongs to; null: no user's"] = None
+    agent: Annotated[Name | None, WHOSE, "the agent it belongs to; null: no agent's"] = None
+    session: Annotated[Id | None, JsonName("session_id"), Column("session_id"), "id of its session; null: none's"] = (
+        None
+    )
 
     @classmethod
     def of(cls, tenant: str, *, user: str | None = None, agent: str | None = None, session: str | None = None) -> Scope:

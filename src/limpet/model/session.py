@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any
 
+from limpet.model.column_hints import WHOSE, Column
 from limpet.model.json_values import JsonValue
 from limpet.model.naming import SessionKey
 from limpet.model.paging import PageCursor
@@ -25,9 +26,9 @@ class SessionStatus(StrEnum):
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
     id: Annotated[Id, "given by the store"]
-    tenant: Annotated[Name, NO_EXPORT, "the tenant it belongs to"]
-    user: Annotated[Name, "whose conversation it is"]
-    agent: Annotated[Name, "the agent that holds it"]
+    tenant: Annotated[Name, NO_EXPORT, WHOSE, "the tenant it belongs to"]
+    user: Annotated[Name, Column("user_id"), WHOSE, "whose conversation it is"]
+    agent: Annotated[Name, WHOSE, "the agent that holds it"]
     key: Annotated[SessionKey, EXPORT_FLAT, "channel:chat or channel:chat:thread, escaped; outlives the id"]
     state: Annotated[SessionStatus, "TERMINATED is final"]
     metadata: Annotated[Metadata, "what the program that made it added"]
