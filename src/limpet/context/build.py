@@ -32,6 +32,7 @@ from limpet.model.text import check_optional_name
 from limpet.model.times import Clock, check_time
 from limpet.model.tokens import TokenCounter
 from limpet.model.turns import Cost
+from limpet.model.types import MAX_HITS
 from limpet.model.values import check_number
 from limpet.notes.user_notes import NO_NOTE_TEXTS, NoteTexts, UserNotes
 from limpet.search import recipes, search
@@ -303,7 +304,7 @@ class _Collector:
             return found
         # There may be more than the newest: let recall look among the records alone for those that matter.
         mine = self.spaces[0]
-        hits = recall(mine, _RECORDS_ONLY, min(max(1, most), search.MAX_HITS))
+        hits = recall(mine, _RECORDS_ONLY, min(max(1, most), MAX_HITS))
         relevance |= {hit.source.id: max(hit.score, relevance.get(hit.source.id, 0.0)) for hit in reversed(hits)}
         missing = relevance.keys() - {record.id for record in found}
         return found + self._find_always_included(mine, 0, {}, sorted(missing))

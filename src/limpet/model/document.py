@@ -10,10 +10,7 @@ from typing import Annotated
 from limpet.model.column_hints import NO_COLUMN, Encrypted, Stored
 from limpet.model.schema import NO_EXPORT, Called
 from limpet.model.text import check_name, check_text
-from limpet.model.types import Id, Labels, Moment, Title, Uri
-
-MAX_URI_BYTES = 2048  # with the space's number it must fit one entry of a PostgreSQL index
-MAX_TITLE_BYTES = 4096
+from limpet.model.types import MAX_TITLE_BYTES, MAX_URI_BYTES, Id, Labels, Moment, Title, Uri
 
 
 class DocumentKind(StrEnum):

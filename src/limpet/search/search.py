@@ -13,9 +13,11 @@ from limpet.errors import InvalidInput
 from limpet.model.chunk import ChunkQuery, Hit, Signal, SourceKind, Vector
 from limpet.model.message import Message
 from limpet.model.record import Layer, Record, RecordFilter, RecordType
+from limpet.model.schema import codec
 from limpet.model.scope import Partition, Scope
-from limpet.model.text import check_choice, check_text, short_repr
+from limpet.model.text import check_choice, check_text
 from limpet.model.times import check_time, from_seconds
+from limpet.model.types import HitCount, NeighbourCount
 from limpet.model.values import check_label, check_strings, take_at_most
 from limpet.search.analysis import analyse
 from limpet.search.chunk_repository import Chunks, StoredChunk
@@ -29,9 +31,7 @@ if TYPE_CHECKING:
     from limpet.search.rank import RankResult, Signals
     from limpet.store.db import Array
 
-MAX_HITS = 1000
 MAX_CONDITIONS = 100
-MAX_NEIGHBOURS = 100
 MAX_FILTER_VALUES = 10_000
 _PAGE = 64
 _DEPTH = 3
@@ -325,15 +325,11 @@ def validate_question(value: object) -> str:
 
 
 def validate_k(k: object) -> int:
-    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MAX_HITS:
-        raise InvalidInput(f"k must be a whole number from 1 to {MAX_HITS}, not {short_repr(k)}")
-    return k
+    return int(codec(HitCount).check(k, "k"))
 
 
 def validate_neighbours(count: object) -> int:
-    if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= MAX_NEIGHBOURS:
-        raise InvalidInput(f"neighbours must be a whole number from 0 to {MAX_NEIGHBOURS}, not {short_repr(count)}")
-    return count
+    return int(codec(NeighbourCount).check(count, "neighbours"))
 
 
 def build_record_filter(
