@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum, auto
 from itertools import chain
+from typing import Annotated
 
 from limpet.errors import ConstraintFailed, InvalidInput, LimpetError, StoreBusy
 from limpet.knowledge import record_json
@@ -40,30 +41,30 @@ _ALL = RecordQuery(include_past=True, limit=None)
 class ItemProblem:
     """A line that was left as it is, and why."""
 
-    file: str
-    line: int
-    reason: str
+    file: Annotated[str, "the file it is in"]
+    line: Annotated[int, "its number there"]
+    reason: Annotated[str, "what is wrong with it"]
 
 
 @dataclass(frozen=True, slots=True)
 class ItemExportResult:
     """How many records stand in the files, edits that wait for an import, and lines that lost against their record."""
 
-    records: int
-    waiting: int = 0
-    conflicts: int = 0
-    problems: tuple[ItemProblem, ...] = ()
+    records: Annotated[int, "records in the files"]
+    waiting: Annotated[int, "edited lines that wait for an import"] = 0
+    conflicts: Annotated[int, "lines that lost against their record"] = 0
+    problems: Annotated[tuple[ItemProblem, ...], "lines that cannot be read"] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ItemImportResult:
     """What became of the lines, and what of the records that had none."""
 
-    added: int = 0
-    changed: int = 0
-    removed: int = 0
-    conflicts: int = 0
-    problems: tuple[ItemProblem, ...] = ()
+    added: Annotated[int, "new records"] = 0
+    changed: Annotated[int, "records that were changed"] = 0
+    removed: Annotated[int, "records that were removed"] = 0
+    conflicts: Annotated[int, "lines that lost against their record"] = 0
+    problems: Annotated[tuple[ItemProblem, ...], "lines that cannot be read"] = ()
 
 
 class LineStatus(Enum):

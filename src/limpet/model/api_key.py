@@ -49,8 +49,9 @@ class KeyInfo:
 class NewKey:
     """A key that was just made, with its secret, which is nowhere else."""
 
-    secret: str = field(repr=False)  # printed by accident, it would stay in a log
-    info: KeyInfo
+    # Printed by accident, it would stay in a log.
+    secret: Annotated[str, "what callers send; it is shown only here"] = field(repr=False)
+    info: Annotated[KeyInfo, "the key without its secret"]
 
 
 def find_descendant_keys(maker: KeyInfo, keys: Iterable[KeyInfo]) -> list[KeyInfo]:

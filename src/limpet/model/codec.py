@@ -10,6 +10,7 @@ from limpet.model.text import short_repr
 from limpet.model.values import take_at_most
 
 MAX_ITEMS = 10_000
+REFERENCE = "#/components/schemas/{}"
 
 # Of whom a schema speaks: who gives a value over HTTP, a model that calls a tool, or who reads an answer.
 Mode = Literal["input", "tool", "output"]

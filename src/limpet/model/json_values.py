@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from limpet.model.codec import Codec, Definitions, Mode
+from limpet.model.codec import REFERENCE, Codec, Definitions, Mode
 from limpet.model.constraints import Scalar, Tag
 from limpet.model.values import MAX_KEYS, MAX_MAP_BYTES, check_json, check_metadata, check_strings
+
+_NO_NUL = r"^[^\x00]*$"
 
 
 class JsonValue(Codec):
@@ -27,7 +29,7 @@ class JsonValue(Codec):
         return loads(check_json(value, name, max_bytes=self.max_bytes))
 
     def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
-        return {}
+        return _describe_any(definitions, mode)
 
 
 class JsonObject(Scalar):
@@ -49,7 +51,10 @@ class JsonObject(Scalar):
         return {"maxProperties": MAX_KEYS}
 
     def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
-        return Scalar.schema(self, definitions, mode) | {"additionalProperties": {}}
+        names = {"propertyNames": {"pattern": _NO_NUL}} if mode == "input" else {}
+        return (
+            Scalar.schema(self, definitions, mode) | names | {"additionalProperties": _describe_any(definitions, mode)}
+        )
 
 
 class StringMap(JsonObject):
@@ -64,4 +69,22 @@ class StringMap(JsonObject):
         return {"maxProperties": MAX_KEYS, "propertyNames": Tag().schema()}
 
     def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
-        return Scalar.schema(self, definitions, mode) | {"additionalProperties": {"type": "string"}}
+        text = {"type": "string", "pattern": _NO_NUL} if mode == "input" else {"type": "string"}
+        return Scalar.schema(self, definitions, mode) | {"additionalProperties": text}
+
+
+def _describe_any(definitions: Definitions | None, mode: Mode) -> dict[str, Any]:
+    """Where callers give it: any JSON without NUL in its texts, which no database stores."""
+    if definitions is None or mode != "input":
+        return {}
+    itself = {"$ref": REFERENCE.format("Json")}
+    definitions["Json"] = {
+        "description": "Any JSON without NUL in its texts.",
+        "anyOf": [
+            {"type": "string", "pattern": _NO_NUL},
+            {"type": ["number", "boolean", "null"]},
+            {"type": "array", "items": itself},
+            {"type": "object", "propertyNames": {"pattern": _NO_NUL}, "additionalProperties": itself},
+        ],
+    }
+    return itself

@@ -130,10 +130,10 @@ class Run:
 class OutputPage(NamedTuple):
     """A part of what a run said. ``next_offset`` is None on the last page."""
 
-    text: str
-    offset: int
-    next_offset: int | None
-    total: int
+    text: Annotated[str, "this page"]
+    offset: Annotated[int, "the character it begins at"]
+    next_offset: Annotated[int | None, "where the next page begins; null: this is the last"]
+    total: Annotated[int, JsonName("characters"), "length of the whole"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 from limpet.errors import InvalidInput
 from limpet.model import constraints, json_values
 from limpet.model.codec import (
+    REFERENCE,
     CalledCodec,
     Codec,
     Definitions,
@@ -32,8 +33,6 @@ from limpet.model.codec import (
     UnionCodec,
 )
 from limpet.model.text import short_repr
-
-REFERENCE = "#/components/schemas/{}"
 
 
 class Hint(Enum):

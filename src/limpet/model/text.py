@@ -8,6 +8,9 @@ control characters, so that a name always prints as it compares.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from enum import StrEnum
 from os import PathLike
 from typing import TypeVar
@@ -55,7 +58,7 @@ def check_name(value: object, what: str, *, max_bytes: int = MAX_NAME_BYTES) -> 
     if found := _CONTROL.search(value):
         raise InvalidKey(f"{what} contains the control character {found.group()!r}")
     if value != value.strip():
-        raise InvalidKey(f"{what} begins or ends with white space: {value[:80]!r}")
+        raise InvalidKey(f"{what} begins or ends with white space: {short_repr(value[:80])}")
     try:
         size = len(value.encode())
     except UnicodeEncodeError:
@@ -79,8 +82,23 @@ def check_choice(kind: type[E], value: object, what: str) -> E:
     raise InvalidInput(f"{what} must be one of {', '.join(kind)}; not {short_repr(value)}")
 
 
+_HIDDEN: ContextVar[bool] = ContextVar("hidden", default=False)
+
+
+@contextmanager
+def hide_values() -> Iterator[None]:
+    """Error messages of this block name the type of a value instead of the value: others may read them."""
+    token = _HIDDEN.set(True)
+    try:
+        yield
+    finally:
+        _HIDDEN.reset(token)
+
+
 def short_repr(value: object) -> str:
     """A value in an error message: short, and safe for what cannot be printed, such as a number of 5,000 digits."""
+    if _HIDDEN.get():
+        return f"this {type(value).__name__}"
     try:
         text = repr(value)
     except Exception as error:  # why: whatever its repr does, a value that is refused must be refused in our words

@@ -8,8 +8,8 @@ from typing import Any
 from pydantic.json_schema import models_json_schema
 
 from limpet import __version__
-from limpet.model.codec import Definitions
-from limpet.model.schema import REFERENCE, codec
+from limpet.model.codec import REFERENCE, Definitions
+from limpet.model.schema import codec
 from limpet.server.operation import Operation
 from limpet.server.params import JSON_SCHEMA
 from limpet.server.problems import MEDIA

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Annotated
 
 from limpet.errors import InvalidInput
 from limpet.model.message import Role
@@ -27,9 +28,9 @@ _HEADER = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class TranscriptEntry:
-    role: Role
-    created_at: datetime
-    text: str
+    role: Annotated[Role, "who speaks"]
+    created_at: Annotated[datetime, "when it was said"]
+    text: Annotated[str, "what was said"]
 
 
 def render(entries: Iterable[TranscriptEntry]) -> str:
