@@ -10,7 +10,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any
 
-from limpet.model.schema import FLATTEN
+from limpet.model.schema import FLATTEN, to_json
 from limpet.model.types import Id, Moment, Text, Words
 
 SENTENCE_CHARS = 300  # characters of a sentence that are kept with a relation
@@ -178,7 +178,7 @@ class Relation:
 @dataclass(frozen=True, slots=True)
 class Mention:
     entity: Annotated[str, "id of the entity"]
-    source: Annotated[GraphSource, "where it was mentioned"]
+    source: Annotated[GraphSource, FLATTEN]
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,9 +195,8 @@ class Graph:
 
     def to_json(self) -> dict[str, Any]:
         """As plain values, for ``json.dumps``."""
-        from limpet.model import graph_export as export
-
-        return export.to_json(self)
+        written: dict[str, Any] = to_json(self)
+        return written
 
     def to_graphml(self) -> str:
         """As GraphML, which graph tools such as Gephi, yEd and networkx read."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from limpet.model.times import to_iso
 
 if TYPE_CHECKING:
-    from limpet.model.graph import Graph, GraphSource, Relation
+    from limpet.model.graph import Graph, Relation
 
 # What XML 1.0 cannot hold, not even escaped.
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -19,49 +19,6 @@ _EDGE_KEYS = {
     "holds": "boolean",
     **dict.fromkeys(("valid_from", "valid_to", "sentence", "sources"), "string"),
 }
-
-
-def to_json(graph: Graph) -> dict[str, Any]:
-    return {
-        "entities": [
-            {
-                "id": entity.id,
-                "name": entity.name,
-                "kind": entity.kind.value,
-                "aliases": list(entity.aliases),
-                "could_be": list(entity.could_be),
-                "mentions": entity.mentions,
-            }
-            for entity in graph.entities
-        ],
-        "relations": [_relation_json(relation) for relation in graph.relations],
-        "mentions": [{"entity": mention.entity, **_source_json(mention.source)} for mention in graph.mentions],
-        "cut": graph.cut,
-    }
-
-
-def _relation_json(relation: Relation) -> dict[str, Any]:
-    return {
-        "subject": relation.subject,
-        "predicate": relation.predicate,
-        "object": relation.object,
-        "value": relation.value,
-        "kind": relation.kind.value,
-        "holds": relation.holds,
-        "valid_from": to_iso(relation.valid_from),
-        "valid_to": to_iso(relation.valid_to),
-        "sentence": relation.sentence,
-        "sources": [_source_json(source) for source in relation.sources],
-    }
-
-
-def _source_json(source: GraphSource) -> dict[str, Any]:
-    place: dict[str, Any] = (
-        {"record_id": source.record_id}
-        if source.record_id is not None
-        else {"session_id": source.session_id, "sequence": source.sequence}
-    )
-    return {**place, "at": to_iso(source.at)}
 
 
 def to_graphml(graph: Graph) -> str:
