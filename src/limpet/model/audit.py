@@ -7,6 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
 
+from limpet.model.column_hints import WHOSE, Column, Plain
 from limpet.model.types import Id, Moment
 
 
@@ -23,16 +24,16 @@ class AuditEntry:
     id: Annotated[Id, "given by the store"]
     at: Annotated[Moment, "of the first call"]
     last_at: Annotated[Moment, "of the last call"]
-    principal: Annotated[str, "who called"]
-    tenant: Annotated[str, "the tenant it belongs to"]
-    verb: Annotated[str, "what was called"]
-    access: Annotated[str, "read, write or read+write"]
+    principal: Annotated[str, Plain("who"), "who called"]
+    tenant: Annotated[str, WHOSE, "the tenant it belongs to"]
+    verb: Annotated[str, Plain("a word of ours"), "what was called"]
+    access: Annotated[str, Plain("a word of ours"), "read, write or read+write"]
     outcome: Annotated[AuditOutcome, "done, refused or failed"]
-    user: Annotated[str | None, "whose memory; null: no user's"] = None
-    agent: Annotated[str | None, "whose memory; null: no agent's"] = None
-    session: Annotated[str | None, "id of the session; null: none"] = None
-    record: Annotated[str | None, "id of the record; null: none"] = None
-    missing: Annotated[str | None, "the grant it was refused for; null: it was not"] = None
+    user: Annotated[str | None, Column("user_id"), WHOSE, "whose memory; null: no user's"] = None
+    agent: Annotated[str | None, WHOSE, "whose memory; null: no agent's"] = None
+    session: Annotated[str | None, Column("session_id"), Plain("an id"), "id of the session; null: none"] = None
+    record: Annotated[str | None, Column("record_id"), Plain("an id"), "id of the record; null: none"] = None
+    missing: Annotated[str | None, Plain("a right, and whose"), "the grant it was refused for; null: it was not"] = None
     calls: Annotated[int, "how many equal calls"] = 1
 
 

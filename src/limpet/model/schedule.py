@@ -7,6 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, NamedTuple
 
+from limpet.model.column_hints import NO_COLUMN, SET_ONCE, WHOSE, Column, Plain, Stored
 from limpet.model.paging import PageCursor
 from limpet.model.schema import NO_EXPORT, ONLY_EXPORT, JsonName
 from limpet.model.scope import Scope
@@ -14,6 +15,9 @@ from limpet.model.times import load_timezone
 from limpet.model.types import Cost, Id, Metadata, Moment, Name, Text
 
 NOTIFY_MARK = "[NOTIFY]"  # what a run begins its answer with to be heard, where only that is
+
+
+_NANO = 1_000_000_000
 
 
 class ScheduleState(StrEnum):
@@ -48,24 +52,30 @@ class Schedule:
     ``channel``, ``chat``, ``thread`` and ``session`` say where it was asked for, which is where it reports to.
     """
 
-    id: Annotated[Id, "given by the store"]
-    tenant: Annotated[Name, NO_EXPORT, "the tenant it belongs to"]
-    user: Annotated[Name, "whose it is"]
-    agent: Annotated[Name, "the agent it belongs to"]
+    id: Annotated[Id, SET_ONCE, "given by the store"]
+    tenant: Annotated[Name, NO_EXPORT, SET_ONCE, WHOSE, "the tenant it belongs to"]
+    user: Annotated[Name, SET_ONCE, Column("user_id"), WHOSE, "whose it is"]
+    agent: Annotated[Name, WHOSE, "the agent it belongs to"]
     goal: Annotated[Text, "what is to be done each time"]
-    cadence: Annotated[Text, "when: cron, once or every"]
-    timezone: Annotated[Name, "the zone of its clock times"]
-    created_at: Annotated[Moment, "when it was made"]
+    cadence: Annotated[Text, Plain("when it is due"), "when: cron, once or every"]
+    timezone: Annotated[Name, Plain("when it is due"), "the zone of its clock times"]
+    created_at: Annotated[Moment, SET_ONCE, "when it was made"]
     updated_at: Annotated[Moment, "when it was last changed"]
     anchor_at: Annotated[Moment, ONLY_EXPORT, "what intervals are counted from"]
     state: Annotated[
         ScheduleState, "completed and failed: nothing is left to fire; disabled: failed too often in a row"
     ] = ScheduleState.ACTIVE
     notify: Annotated[NotifyPolicy, "conditional: what begins with [NOTIFY]"] = NotifyPolicy.ALWAYS
-    channel: Annotated[Name | None, "where it was asked for and reports to; null: nowhere"] = None
-    chat: Annotated[Name | None, "where it was asked for and reports to; null: nowhere"] = None
-    thread: Annotated[Name | None, "where it was asked for and reports to; null: nowhere"] = None
-    session: Annotated[Id | None, JsonName("session_id"), "the session it was asked for in; null: in none"] = None
+    channel: Annotated[
+        Name | None, Plain("where it was asked for"), "where it was asked for and reports to; null: nowhere"
+    ] = None
+    chat: Annotated[Name | None, Plain("the chat's id"), "where it was asked for and reports to; null: nowhere"] = None
+    thread: Annotated[Name | None, Plain("the thread's id"), "where it was asked for and reports to; null: nowhere"] = (
+        None
+    )
+    session: Annotated[
+        Id | None, JsonName("session_id"), Column("session_id"), "the session it was asked for in; null: in none"
+    ] = None
     next_run_at: Annotated[
         Moment | None, "when it runs next: at due_at, or later when it is tried again; null: never"
     ] = None
@@ -85,7 +95,9 @@ class Schedule:
     run_count: Annotated[int, "firings that are over"] = 0
     max_runs: Annotated[int | None, "firings after which it ends; null: no limit"] = None
     ends_at: Annotated[Moment | None, "when it ends; null: never"] = None
-    running_until: Annotated[Moment | None, NO_EXPORT, "until when its runner holds it; null: no runner does"] = None
+    running_until: Annotated[
+        Moment | None, NO_EXPORT, NO_COLUMN, "until when its runner holds it; null: no runner does"
+    ] = None
     settled_at: Annotated[Moment | None, ONLY_EXPORT, "when the next firing was worked out"] = None
     metadata: Annotated[Metadata, "what the program that made it added"] = field(default_factory=dict)
 
@@ -106,6 +118,18 @@ class ScheduleLease(NamedTuple):
     until: datetime
 
 
+def _split_cost(cost: float) -> tuple[int]:
+    """Sums of whole numbers are exact."""
+    return (round(cost * _NANO),)
+
+
+def _join_cost(nanos: int) -> float:
+    return nanos / _NANO
+
+
+_COST_COLUMN = Stored(("cost_nanos",), _split_cost, _join_cost)
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """One run of one firing. ``missed`` counts later firings that it stands for, too: nobody was there to run them."""
@@ -119,12 +143,12 @@ class Run:
     attempt: Annotated[int, "1, and one more each time the firing was tried again"] = 1
     missed: Annotated[int, "later firings it stands for, too: nobody was there to run them"] = 0
     summary: Annotated[Text, "the beginning of what it said"] = ""
-    output_characters: Annotated[int, NO_EXPORT, "length of all it said"] = 0
+    output_characters: Annotated[int, NO_EXPORT, NO_COLUMN, "length of all it said"] = 0
     turns: Annotated[int, "turns it took"] = 0
-    cost: Annotated[Cost, "in the currency in which it was reported"] = 0.0
+    cost: Annotated[Cost, _COST_COLUMN, "in the currency in which it was reported"] = 0.0
     error: Annotated[Text | None, "what went wrong; null: nothing"] = None
-    to_notify: Annotated[bool, "whether somebody is to be told of it"] = False
-    notified: Annotated[bool, "whether somebody was"] = False
+    to_notify: Annotated[bool, NO_COLUMN, "whether somebody is to be told of it"] = False
+    notified: Annotated[bool, NO_COLUMN, "whether somebody was"] = False
 
 
 class OutputPage(NamedTuple):
