@@ -43,7 +43,7 @@ _MOST_LABELS = 100
 _LONGEST = 600  # characters of a turn that are looked at
 
 
-class Day(NamedTuple):
+class TurnDay(NamedTuple):
     """The turns one owner had on one day, the first first. What a chat alone may know stays that chat's."""
 
     home: Owner
@@ -51,7 +51,7 @@ class Day(NamedTuple):
     turns: tuple[Record, ...]
 
 
-def group_by_day(turns: Iterable[Record], now: datetime, older_than: int, zone: tzinfo) -> list[Day]:
+def group_by_day(turns: Iterable[Record], now: datetime, older_than: int, zone: tzinfo) -> list[TurnDay]:
     """Days that are over for so many days, the oldest first."""
     last = (now.astimezone(zone) - timedelta(days=older_than)).date()
     found: dict[tuple[Owner, date], list[Record]] = defaultdict(list)
@@ -61,7 +61,7 @@ def group_by_day(turns: Iterable[Record], now: datetime, older_than: int, zone: 
             if day < last:
                 found[turn.home, day].append(turn)
     order = sorted(found.items(), key=lambda item: (item[0][1], item[0][0].owner))
-    return [Day(home, day, tuple(sorted(each, key=_sort_key))) for (home, day), each in order]
+    return [TurnDay(home, day, tuple(sorted(each, key=_sort_key))) for (home, day), each in order]
 
 
 def _sort_key(turn: Record) -> tuple[datetime, str]:
@@ -73,12 +73,12 @@ def format_turn(turn: Record) -> str:
     return " ".join(" | ".join(filter(None, (turn.title, turn.content[:_LONGEST]))).split())
 
 
-def digest_day(day: Day, most_tokens: int, count: TokenCounter) -> str:
+def digest_day(day: TurnDay, most_tokens: int, count: TokenCounter) -> str:
     """A line for each turn, all of them within the tokens."""
     return fit_lines([DigestLine(format_turn(turn), of="turns") for turn in day.turns], most_tokens, count)
 
 
-def build_day_record(day: Day, text: str, id: str, now: datetime) -> Record:
+def build_day_record(day: TurnDay, text: str, id: str, now: datetime) -> Record:
     """The record that stands for the day. It is dated as its last turn is: that is when it happened."""
     turns = day.turns
     sessions = {turn.source.session_id for turn in turns}
@@ -204,7 +204,7 @@ class Consolidator:
         found = self.store.read(lambda tx: Records(tx).find_current(space, now))
         return [record for record in found if record.origin is Origin.TURN]
 
-    def summarize_day(self, day: Day) -> str:
+    def summarize_day(self, day: TurnDay) -> str:
         """As a model tells it; the turns it says nothing about, and all of them without a model, by duplicates."""
         most, count = self.settings.condense_tokens, self.count
         texts = [format_turn(turn) for turn in day.turns]
@@ -235,7 +235,7 @@ def _keep_usage(wanted: Record, now: Record) -> Record:
     return replace(wanted, uses=max(wanted.uses, now.uses), last_used_at=max(moments, default=None))
 
 
-def _replace_turns(tx: Tx, day: Day, record: Record, cut: memory.RecordChunker, now: datetime) -> bool:
+def _replace_turns(tx: Tx, day: TurnDay, record: Record, cut: memory.RecordChunker, now: datetime) -> bool:
     """Only if the turns are what the text was made from."""
     Chunks(tx).lock(day.home.space)
     anywhere = Scope(day.home.scope.tenant)
