@@ -9,8 +9,10 @@ says there what its fields mean and what they may be, and nothing says it again.
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import date, datetime, timedelta
 from enum import Enum, StrEnum, auto
@@ -158,6 +160,19 @@ def to_json(noun: Any) -> Any:
     return None if noun is None else codec(kind).write(noun)
 
 
+_ignores_unknown = ContextVar("ignores_unknown", default=False)
+
+
+@contextmanager
+def ignore_unknown_fields() -> Iterator[None]:
+    """Within it, ``read`` ignores names it does not know: a newer server may answer with more than this release has."""
+    token = _ignores_unknown.set(True)
+    try:
+        yield
+    finally:
+        _ignores_unknown.reset(token)
+
+
 class ObjectCodec(Codec):
     """A JSON object with known fields: a noun, or the arguments of an operation."""
 
@@ -275,6 +290,8 @@ class ObjectCodec(Codec):
         return self.build(**values)
 
     def _refuse_unknown(self, given: Mapping[str, Any], name: str, how: Literal["check", "read"]) -> None:
+        if how == "read" and _ignores_unknown.get():
+            return
         known = self._get_known(how)
         unknown = next((str(key) for key in given if key not in known), None)
         if unknown is None:

@@ -31,7 +31,7 @@ class _DeadlineHttpHandler(HTTPHandler):
         self._until = until
 
     def http_open(self, req: Request) -> HTTPResponse:
-        return self.do_open(lambda *args, **options: _set_deadline(HTTPConnection(*args, **options), self._until), req)
+        return self.do_open(lambda *args, **options: set_deadline(HTTPConnection(*args, **options), self._until), req)
 
 
 class _DeadlineHttpsHandler(HTTPSHandler):
@@ -40,10 +40,10 @@ class _DeadlineHttpsHandler(HTTPSHandler):
         self._until = until
 
     def https_open(self, req: Request) -> HTTPResponse:
-        return self.do_open(lambda *args, **options: _set_deadline(HTTPSConnection(*args, **options), self._until), req)
+        return self.do_open(lambda *args, **options: set_deadline(HTTPSConnection(*args, **options), self._until), req)
 
 
-def _set_deadline(connection: HTTPConnection, until: float) -> HTTPConnection:
+def set_deadline(connection: HTTPConnection, until: float) -> HTTPConnection:
     class Response(HTTPResponse):
         def __init__(self, sock: socket, *args: Any, **options: Any) -> None:
             super().__init__(sock, *args, **options)

@@ -1,0 +1,1 @@
+"""A memory on a server: ``Limpet.connect``. Imported when somebody connects."""

@@ -1,0 +1,314 @@
+"""Requests to one Limpet server: bounded in time and size, over connections that stay open, and never led elsewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import ssl
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from selectors import EVENT_READ, DefaultSelector
+from threading import Lock
+from typing import Any, BinaryIO, NamedTuple
+from urllib.parse import urlsplit
+
+from limpet.api.remote.problems import find_error
+from limpet.errors import InvalidInput, LimpetError, OutcomeUnknown, StorageError, StoreUnavailable
+from limpet.providers.opening import set_deadline
+
+MAX_ANSWER_BYTES = 256 << 20
+PIECE = 1 << 18
+_CONNECT_S = 10.0
+_LONG_S = 600.0  # for a stream's next piece: the server writes all of an export before it sends its first byte
+_IDLE_S = 15.0  # the server closes a connection after 30 quiet seconds
+_MAX_IDLE = 16
+_ATTEMPTS = 4
+_FIRST_PAUSE_S = 0.1
+_PASSING = frozenset({429, 502, 503, 504})
+_KEY = re.compile(r"[!-~]{1,500}")
+_CLOSED = "this client is closed; connect again"
+
+
+class Address(NamedTuple):
+    """Where a server listens."""
+
+    scheme: str
+    host: str
+    port: int | None
+    prefix: str  # of every path, for a server behind a proxy; "" or "/memory"
+
+    @classmethod
+    def parse(cls, url: object) -> Address:
+        if not isinstance(url, str):
+            raise InvalidInput(f"url must be an address such as http://127.0.0.1:8420, not {type(url).__name__}")
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+        except ValueError as error:
+            raise InvalidInput(f"{url!r} is not an address: {error}") from None
+        if parts.username is not None or parts.password is not None:
+            raise InvalidInput("the address must not contain a password; give the API key as key=")
+        if parts.scheme not in ("http", "https") or not parts.hostname or re.search(r"[\s\x00-\x1f]", url):
+            raise InvalidInput(f"{url!r} is not an address such as http://127.0.0.1:8420; Limpet.open opens folders")
+        if parts.query or parts.fragment:
+            raise InvalidInput(f"{url!r} has a part after ? or #; leave it out")
+        return cls(parts.scheme, parts.hostname, port, parts.path.rstrip("/"))
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}{'' if self.port is None else f':{self.port}'}{self.prefix}"
+
+
+class Request(NamedTuple):
+    """One request. ``is_repeatable``: sending it twice does what sending it once does."""
+
+    method: str
+    path: str  # with the query
+    body: bytes | BinaryIO | None = None
+    headers: Mapping[str, str] = {}
+    is_repeatable: bool = False
+
+
+class Client:
+    """Safe to share between threads: each request takes a connection of its own."""
+
+    def __init__(self, address: Address, key: str | None, timeout: float) -> None:
+        given: object = key
+        if given is not None and not (isinstance(given, str) and _KEY.fullmatch(given)):
+            raise InvalidInput("key must be an API key, as `limpet api-keys create` prints it")
+        self.address = address
+        self._timeout = timeout
+        self._headers = {"Accept": "application/json", "User-Agent": "limpet"}
+        if key is not None:
+            self._headers["Authorization"] = f"Bearer {key}"
+        self._tls = ssl.create_default_context() if address.scheme == "https" else None
+        self._idle: deque[tuple[HTTPConnection, float]] = deque()
+        self._lock = Lock()
+        self._closed = False
+        self._pid = os.getpid()
+
+    def send(self, request: Request) -> Any:
+        """The JSON of the answer, whole and within the time limit. Raises the error that the server answered with.
+
+        A request that may be repeated is, within the time limit, where the server cannot be reached or is busy.
+        """
+        until = time.monotonic() + self._timeout
+        for attempt in range(_ATTEMPTS):
+            pause = _FIRST_PAUSE_S * 2**attempt
+            try:
+                with self._open(request, until) as response:
+                    return _parse_json(_read_whole(response))
+            except _Passing as passing:
+                pause = max(pause, passing.retry_after)
+                is_last = attempt == _ATTEMPTS - 1 or time.monotonic() + pause >= until
+                if is_last or not request.is_repeatable:
+                    raise passing.error from None
+            time.sleep(pause)
+        raise AssertionError("the last attempt raises")
+
+    @contextmanager
+    def stream(self, request: Request) -> Iterator[HTTPResponse]:
+        """An answer to read in pieces, however long it is. Each piece has its own, longer time limit."""
+        try:
+            with self._open(request, None) as response:
+                yield response
+        except _Passing as passing:
+            raise passing.error from None
+
+    def upload(self, request: Request) -> Any:
+        """The same with a body however long it is. Each piece has its own time limit, and so has the answer."""
+        with self.stream(request) as response:
+            return _parse_json(_read_whole(response))
+
+    def close(self) -> None:
+        """Idempotent. A request that is under way ends as it would."""
+        with self._lock:
+            self._closed = True
+            idle = [*self._idle]
+            self._idle.clear()
+        for connection, _ in idle:
+            connection.close()
+
+    @contextmanager
+    def _open(self, request: Request, until: float | None) -> Iterator[HTTPResponse]:
+        """Raises LimpetError, or _Passing for what may be over soon."""
+        connection = self._take(until)
+        was_sent = False
+        try:
+            self._set_limits(connection, until)
+            was_sent = True  # from here on nobody knows how much of it arrived
+            response = _exchange(connection, request, self._path(request), {**self._headers, **request.headers})
+            self._check_status(response)
+            yield response
+            _read_rest(response)
+        except (OSError, HTTPException) as error:
+            connection.close()
+            raise _Passing(self._describe_loss(request, error, was_sent=was_sent)) from error
+        except BaseException:  # why: whatever happened, a connection with half an answer is not used again
+            connection.close()
+            raise
+        self._give_back(connection, response)
+
+    def _path(self, request: Request) -> str:
+        return self.address.prefix + request.path
+
+    # Connections
+
+    def _take(self, until: float | None) -> HTTPConnection:
+        with self._lock:
+            if self._closed:
+                raise StoreUnavailable(_CLOSED)
+            if os.getpid() != self._pid:  # a forked child must not write into its parent's connections
+                self._pid = os.getpid()
+                self._idle.clear()
+            idle = self._idle
+            while idle:
+                connection, since = idle.pop()
+                if time.monotonic() - since < _IDLE_S and not _is_readable(connection):
+                    return connection
+                connection.close()
+        return self._connect(until)
+
+    def _connect(self, until: float | None) -> HTTPConnection:
+        left = self._timeout if until is None else until - time.monotonic()
+        limit = max(0.001, min(_CONNECT_S, left))
+        host, port = self.address.host, self.address.port
+        made: HTTPConnection
+        if self._tls is not None:
+            made = HTTPSConnection(host, port, timeout=limit, context=self._tls)
+        else:
+            made = HTTPConnection(host, port, timeout=limit)
+        try:
+            made.connect()
+        except ssl.SSLCertVerificationError as error:
+            made.close()
+            raise StoreUnavailable(
+                f"{self.address} has a certificate that does not verify: {error.verify_message}; nothing was sent"
+            ) from error
+        except (OSError, HTTPException) as error:
+            made.close()
+            reason = "no answer" if isinstance(error, TimeoutError) else getattr(error, "strerror", None) or error
+            raise _Passing(
+                StoreUnavailable(f"cannot reach {self.address}: {reason}; start it with limpet serve")
+            ) from error
+        return made
+
+    def _set_limits(self, connection: HTTPConnection, until: float | None) -> None:
+        if until is None:
+            connection.response_class = HTTPResponse
+            connection.sock.settimeout(max(self._timeout, _LONG_S))
+        else:
+            set_deadline(connection, until)
+            connection.sock.settimeout(max(0.001, until - time.monotonic()))
+
+    def _give_back(self, connection: HTTPConnection, response: HTTPResponse) -> None:
+        if not response.will_close and connection.sock is not None:
+            with self._lock:
+                if not self._closed and len(self._idle) < _MAX_IDLE:
+                    self._idle.append((connection, time.monotonic()))
+                    return
+        connection.close()
+
+    # Errors
+
+    def _check_status(self, response: HTTPResponse) -> None:
+        if response.status < 300:
+            return
+        if response.status < 400:
+            raise StorageError(_describe_redirect(self.address, response))
+        error = find_error(response.status, _read_whole(response), str(self.address))
+        if response.status in _PASSING:
+            raise _Passing(error, _retry_after(response))
+        raise error
+
+    def _describe_loss(self, request: Request, error: Exception, *, was_sent: bool) -> StorageError:
+        what = f"broke off ({error or type(error).__name__})"
+        if isinstance(error, TimeoutError):
+            what = f"did not answer within {self._timeout:g} seconds"
+        if not was_sent or request.is_repeatable:
+            return StoreUnavailable(f"{self.address} {what}")
+        return OutcomeUnknown(
+            f"{self.address} {what}; it may have done what was asked: look before you ask again,"
+            " or use an idempotency_key where there is one"
+        )
+
+
+class _Passing(Exception):
+    """An error that may be over soon."""
+
+    def __init__(self, error: LimpetError, retry_after: float = 0.0) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.retry_after = retry_after
+
+
+def _exchange(connection: HTTPConnection, request: Request, path: str, headers: Mapping[str, str]) -> HTTPResponse:
+    try:
+        connection.request(request.method, path, request.body, dict(headers))
+    except (BrokenPipeError, ConnectionResetError):
+        if request.body is None:
+            raise  # else: a server that refuses a large body answers without reading it
+    return connection.getresponse()
+
+
+def read_pieces(response: HTTPResponse, report: Callable[[int], None] | None = None) -> Iterator[bytes]:
+    """The answer in pieces. Raises ConnectionError where it ends before its end."""
+    size, promised = 0, response.length  # none where the end of the stream is the end of the answer
+    while piece := response.read1(PIECE):
+        size += len(piece)
+        if report is not None:
+            report(size)
+        yield piece
+    if promised is not None and size < promised:
+        raise ConnectionError(f"{promised - size} bytes are missing")
+
+
+def _read_whole(response: HTTPResponse) -> bytes:
+    pieces, size = [], 0
+    for piece in read_pieces(response):
+        size += len(piece)
+        if size > MAX_ANSWER_BYTES:
+            raise StorageError(f"the server answered more than {MAX_ANSWER_BYTES >> 20} MB")
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _parse_json(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        raise StorageError("the server's answer is not valid JSON; is this the address of a Limpet server?") from None
+
+
+def _read_rest(response: HTTPResponse) -> None:
+    """A connection is used again only behind the end of an answer."""
+    if not response.isclosed() and response.read(1):
+        response.will_close = True
+
+
+def _is_readable(connection: HTTPConnection) -> bool:
+    """An idle connection has nothing to read, unless its other end has closed it."""
+    try:
+        with DefaultSelector() as selector:
+            selector.register(connection.sock, EVENT_READ)
+            return bool(selector.select(0))
+    except (OSError, ValueError):  # ValueError: it is closed here already
+        return True
+
+
+def _describe_redirect(address: Address, response: HTTPResponse) -> str:
+    try:
+        parts = urlsplit(response.headers.get("Location", ""))
+        place = f" to {parts.scheme}://{parts.hostname}" if parts.hostname else ""
+    except ValueError:
+        place = ""
+    return f"{address} redirects{place}, which is not followed; connect to the address it has moved to"
+
+
+def _retry_after(response: HTTPResponse) -> float:
+    value = response.headers.get("Retry-After", "").strip()
+    return float(value) if re.fullmatch(r"[0-9]{1,6}", value) else 0.0
