@@ -101,7 +101,7 @@ def test_what_is_gone_meanwhile_is_not_made_again(hf: Limpet) -> None:
 
 def test_what_failed_was_not_made(hf: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr("limpet.api.records.enqueue_maintenance", lambda *_: 1 / 0)
+        patched.setattr("limpet.api.memory.enqueue_maintenance", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             hf.remember("Tea at four", user="alice", layer="episodic", idempotency_key=KEY)
     assert rows(hf) == 0

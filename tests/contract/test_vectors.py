@@ -18,6 +18,7 @@ from limpet.model.scope import Level, Partition
 from limpet.search import recipes
 from limpet.search import vector_cache as remembered
 from limpet.search.chunk_repository import Chunks
+from limpet.search.vector_cache import VECTORS
 from limpet.testing import FakeClock
 from tests.contract.meaning import Topics, assert_exact, near, nearest, open_with, stored_vectors, texts
 from tests.contract.processes import run_together
@@ -248,7 +249,7 @@ def test_a_cache_that_holds_one_space_is_right_for_all(store_url: str) -> None:
                 assert [hit.score for hit in found] == [
                     near(cosine) for cosine, _ in nearest(hf, wide, f"canine of {user}", user=user)[:5]
                 ]
-        assert len(store.caches.vectors._kept) < 3
+        assert len(store.caches.get(VECTORS).list_keys()) < 3
 
 
 # Nothing allowed is lost, nothing else is seen

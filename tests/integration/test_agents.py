@@ -57,7 +57,7 @@ def test_an_agent_may_have_a_store_of_its_own(tmp_path: Path) -> None:
 def test_what_is_kept_apart_is_not_looked_for_in_the_shared_store(tmp_path: Path) -> None:
     with memory(tmp_path, overrides=OWN | OFF) as hf:
         for name in ("coder", "ghost"):
-            with pytest.raises(InvalidInput, match=f"hf.agent\\('{name}'\\)"):
+            with pytest.raises(InvalidInput, match=f"memory.agent\\('{name}'\\)"):
                 hf.remember("use tabs", agent=name)
         hf.agent("coder").remember("use tabs", agent="coder")
         assert [record.content for record in hf.agent("coder").records(agent="coder")] == ["use tabs"]

@@ -153,9 +153,10 @@ def as_nobody(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
             "import limpet.api, limpet.store.sqlite.store, limpet.store.doctor\n"
             "import difflib, numpy, Stemmer\n"
             "from limpet.search.analysis import analyse; analyse('warm é')\n"
-            "from limpet.store.sqlite.connection import statements; statements()\n"
-            "from limpet.store import migrate; migrate.load('limpet.store.sqlite')\n"
-            "loaded = migrate.load('limpet.store.sqlite'); migrate.load = lambda package: loaded\n"
+            "from limpet.store.sqlite.connection import load_statements; load_statements()\n"
+            "from limpet import Limpet; Limpet.open(':memory:').close()\n"
+            "from limpet.store import migrate; loaded = migrate.load_migrations('limpet.store.sqlite')\n"
+            "migrate.load_migrations = lambda package: loaded\n"
             f"os.setgroups([]); os.setgid({account.pw_gid}); os.setuid({account.pw_uid})\n"
         )
     return subprocess.run(
