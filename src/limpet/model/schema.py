@@ -88,7 +88,7 @@ class Field(NamedTuple):
     def of(cls, name: str, hint: Any, default: Any = MISSING) -> Field:
         marks = _marks(hint)
         key = next((mark.name for mark in marks if isinstance(mark, JsonName)), name)
-        return cls(name, key, codec(hint), describe(hint), default, frozenset(_hashable(marks)))
+        return cls(name, key, codec(hint), _describe(marks), default, frozenset(_hashable(marks)))
 
     @property
     def is_required(self) -> bool:
@@ -133,7 +133,11 @@ codec: Callable[[Any], Codec] = cache(_compile)
 
 def describe(hint: Any) -> str:
     """The sentence a hint carries: its own, or that of the type it makes optional."""
-    return next((mark for mark in reversed(_marks(hint)) if isinstance(mark, str)), "")
+    return _describe(_marks(hint))
+
+
+def _describe(marks: Sequence[Any]) -> str:
+    return next((mark for mark in reversed(marks) if isinstance(mark, str)), "")
 
 
 @cache
@@ -417,7 +421,8 @@ def _derived_fields(noun: type[Any]) -> list[Field]:
     found = []
     for base in reversed(noun.__mro__):
         for name, each in vars(base).items():
-            if isinstance(each, property) and each.fget is not None:
+            # Evaluating a hint takes time, and most properties are none of these.
+            if isinstance(each, property) and "IN_JSON" in str(getattr(each.fget, "__annotations__", {}).get("return")):
                 hint = get_type_hints(each.fget, include_extras=True).get("return")
                 if IN_JSON in _marks(hint):
                     found.append(Field.of(name, hint))
