@@ -34,6 +34,8 @@ from limpet.config import Config
 from limpet.lifecycle import copied_files
 from limpet.lifecycle.export_folder import DATA, MANIFEST, VERSION
 from limpet.lifecycle.lines import KINDS
+from limpet.model import schema, types
+from limpet.model.codec import ListCodec
 from limpet.model.schema import fields_of
 from limpet.notes.long_term import LongTerm
 from limpet.security import operations as policy
@@ -234,6 +236,11 @@ def python() -> Iterator[str]:
     yield "Frozen dataclasses."
     for name in VALUES:
         yield from _value(getattr(limpet, name))
+    yield "## Limits"
+    yield "The same on every interface: Python, the command line, HTTP and the tools of a model."
+    yield "\n".join(
+        ["| value | may be |", "|---|---|", *(f"| {name} | {_limit(hint)} |" for name, hint in LIMITS.items())]
+    )
     yield "## Config"
     yield inspect.getdoc(Config.load) or ""
     yield _signature("Config.load", Config.load, skip=0)
@@ -242,6 +249,40 @@ def python() -> Iterator[str]:
     yield "All derive from `limpet.LimpetError` and live in `limpet.errors`. Each has a `code`."
     rows = [f"| `{kind.__name__}` | `{kind.code}` | `{kind.__mro__[1].__name__}` |" for kind in _errors()]
     yield "\n".join(["| error | code | is a |", "|---|---|---|", *rows])
+
+
+LIMITS = {
+    "a name: user, agent, channel, chat, thread": types.Name,
+    "an id": types.Id,
+    "the `key` of a memory": types.Key,
+    "content": types.Text,
+    "a title": types.Title,
+    "a document's `uri`": types.Uri,
+    "a tag, a metadata key": types.Label,
+    "`tags`, `references`": types.Tags,
+    "`metadata` of a session or message": types.Metadata,
+    "`metadata` of a record or document": types.Labels,
+    "`confidence`, `salience`": types.Share,
+    "`k` of a recall": types.HitCount,
+    "`neighbours` of a recall": types.NeighbourCount,
+    "`limit` of a list": types.Limit,
+    "`ttl`": types.Lifetime,
+}
+
+
+def _limit(hint: Any) -> str:
+    """What the codec of a type says about itself, and its numbers."""
+    codec = schema.codec(hint)
+    if isinstance(codec, ListCodec):
+        return f"at most {codec.limits.most:,}, each {_limit(types.Label)}"
+    told = f"{_doc(type(codec))[0].lower()}{_doc(type(codec))[1:].rstrip('.')}"
+    if (most := getattr(codec, "max_bytes", None)) is not None:
+        return f"{told}; at most {most:,} bytes"
+    limits = codec.schema(None, "input")
+    least, most = limits.get("minimum"), limits.get("maximum", limits.get("maxLength"))
+    if least is not None:
+        return f"{told}; from {least:,} to {most:,}"
+    return told if most is None or codec.schema()["type"] != "string" else f"{told}; at most {most:,} characters"
 
 
 def _errors() -> Iterator[type[errors.LimpetError]]:

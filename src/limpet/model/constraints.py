@@ -72,7 +72,7 @@ class Scalar(Codec):
 
 
 class Text(Scalar):
-    """Any text a database keeps: no NUL, no lone surrogate, and so many bytes at most."""
+    """Text without NUL and lone surrogates, which no database keeps."""
 
     __slots__ = ("blank", "max_bytes")
 
@@ -91,7 +91,7 @@ class Text(Scalar):
 
 
 class Printable(Scalar):
-    """A name: short printable text with no space at its ends."""
+    """Printable text with no space at its ends."""
 
     __slots__ = ("max_bytes",)
 
@@ -107,19 +107,20 @@ class Printable(Scalar):
 
 
 class Tag(Scalar):
-    """A tag or a metadata key: text short enough for an index entry on every backend."""
+    """Text short enough for an index entry on every backend."""
 
     __slots__ = ()
+    max_bytes: ClassVar[int] = MAX_LABEL_BYTES
 
     def check(self, value: Any, name: str) -> str:
         return check_label(value, name)
 
     def limits(self) -> dict[str, Any]:
-        return {"minLength": 1, "maxLength": MAX_LABEL_BYTES, "pattern": _TEXT}
+        return {"minLength": 1, "maxLength": self.max_bytes, "pattern": _TEXT}
 
 
 class Uuid(Scalar):
-    """An id: a UUID in lower case."""
+    """A UUID; in lower case once it is checked."""
 
     __slots__ = ()
 
@@ -131,7 +132,7 @@ class Uuid(Scalar):
 
 
 class Identifier(Scalar):
-    """A memory's key: lower-case letters, digits and _, beginning with a letter. The engine has reserved ones."""
+    """Lower-case letters, digits and _, beginning with a letter; not ``system_…`` or ``internal_…``."""
 
     __slots__ = ("reserved",)
 
@@ -194,7 +195,7 @@ class Boolean(Scalar):
 
 
 class Integer(Scalar):
-    """A whole number that every backend can hold."""
+    """A whole number."""
 
     __slots__ = ("least", "most")
     json_type, python_types = "integer", (int,)
@@ -225,7 +226,7 @@ class Integer(Scalar):
 
 
 class PageSize(Integer):
-    """How many entries of a list are wanted."""
+    """A whole number of entries."""
 
     __slots__ = ()
 
@@ -237,7 +238,7 @@ class PageSize(Integer):
 
 
 class Number(Scalar):
-    """A finite number, between limits where there are some."""
+    """A finite number."""
 
     __slots__ = ("least", "most")
     json_type = "number"
@@ -319,7 +320,7 @@ class Day(Scalar):
 
 
 class Duration(Scalar):
-    """A time to live: a positive timedelta, or a number of seconds."""
+    """A positive timedelta, or a number of seconds."""
 
     __slots__ = ()
     json_type, python_types = "number", (timedelta, int, float)

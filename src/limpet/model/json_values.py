@@ -58,7 +58,7 @@ class JsonObject(Scalar):
 
 
 class StringMap(JsonObject):
-    """Text by text, so that it can be searched by equality on every backend."""
+    """Texts by name, which every backend can search by equality."""
 
     __slots__ = ()
 

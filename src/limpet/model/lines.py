@@ -166,7 +166,7 @@ def _is_empty(field: Field, written: Any) -> bool:
 def _get_absent(field: Field, name: str) -> Any:
     """What a field is that does not stand in the line."""
     if not field.is_required:
-        return field.default
+        return {} if field.default == {} else field.default  # one of its own: nobody else's changes with it
     match field.codec:
         case OptionalCodec():
             return None

@@ -9,6 +9,7 @@ from pydantic import Field, StringConstraints
 from limpet.model.chunk import Hit
 from limpet.model.naming import MAX_RECORD_KEY
 from limpet.model.record import Forgotten, Layer, Record, RecordType
+from limpet.model.types import MAX_HITS, MAX_NEIGHBOURS, MAX_TITLE_BYTES
 from limpet.server.auth import Caller
 from limpet.server.operation import Operations
 from limpet.server.owner import OneSession, SessionOwnerBody
@@ -47,7 +48,7 @@ _Recipe = Annotated[
     Field(description="how hits are ranked; left out: `search.recipe`"),
 ]
 _Question = Annotated[Text, Field(description="the question, or words")]
-_Most = Annotated[int, Field(ge=1, le=100, description="hits at most")]
+_Most = Annotated[int, Field(ge=1, le=MAX_HITS, description="hits at most")]
 _ANY = "only what is one of these"
 _Said = Annotated[Words, Field(description="what is to be remembered")]
 _Type = Annotated[RecordType, Field(description="what it states")]
@@ -55,7 +56,7 @@ _Layer = Annotated[Layer, Field(description="what kind of memory it is")]
 _Confidence = Annotated[Fraction, Field(description="how sure it is")]
 _Salience = Annotated[Fraction, Field(description="how much it matters")]
 _Pinned = Annotated[bool, Field(description="it stands in every context, and never fades")]
-_Title = Annotated[Text, Field(max_length=500, description="a heading")]
+_Title = Annotated[Text, Field(max_length=MAX_TITLE_BYTES, description="a heading")]
 _Key = Annotated[str, StringConstraints(min_length=1, max_length=MAX_RECORD_KEY, pattern=r"^[a-z][a-z0-9_]*$")]
 _Tags = Annotated[list[Label], Field(max_length=100, fail_fast=True)]
 _OwnTags = Annotated[_Tags, Field(description="words to filter by")]
@@ -94,7 +95,7 @@ class Recall(SessionOwnerBody):
     until: Until | None = None
     as_of: AsOf | None = None
     at: Asked | None = None
-    neighbours: Annotated[int, Field(ge=0, le=10, description="messages around each hit"), INT] = 0
+    neighbours: Annotated[int, Field(ge=0, le=MAX_NEIGHBOURS, description="messages around each hit"), INT] = 0
     skill: Skill | None = None
 
 
