@@ -255,6 +255,6 @@ def test_a_file_that_cannot_be_read_is_named_and_does_not_say_that_forgetting_fa
         [file] = tmp_path.rglob(pattern)
         file.unlink()
         file.mkdir()
-        assert hf.forget(home.id).left == (f"{named}, which cannot be looked into",)
+        assert hf.forget(home.id).left == (f"{named}, which cannot be read",)
         with pytest.raises(RecordNotFound):
             hf.records.get(home.id)

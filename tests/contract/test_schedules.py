@@ -734,7 +734,7 @@ def test_memory_that_is_switched_off_schedules_nothing(tmp_path: Path) -> None:
 def test_an_agent_whose_memory_is_apart_has_its_own_schedules(tmp_path: Path) -> None:
     config = Config.load(overrides={"agents.coder.memory.place": "own"})
     with Limpet.open(tmp_path, config=config) as hf:
-        with pytest.raises(InvalidInput, match=r"hf\.agent"):
+        with pytest.raises(InvalidInput, match=r"memory\.agent"):
             hf.schedules.create(user="alice", goal="x", cadence="every: 1h", agent="coder")
         hf.agent("coder").schedules.create(user="alice", goal="x", cadence="every: 1h", agent="coder")
         assert (hf.schedules.count(), hf.agent("coder").schedules.count()) == (0, 1)

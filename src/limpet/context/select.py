@@ -94,7 +94,7 @@ def _add_profile_lines(profile: Sequence[ProfileLine], count: TokenCounter, chos
 
 
 def _is_in_conversation(record: Record, session: str) -> bool:
-    """A turn of this conversation stands among its messages, or its summary tells it."""
+    """A turn of this conversation is among its messages or in its summary."""
     return record.origin is Origin.TURN and record.source.session_id == session
 
 
@@ -234,7 +234,7 @@ class HitCandidate(NamedTuple):
     hit: Hit
     what: _Describe
     against: str  # a reason that holds whatever stands beside it
-    ends: tuple[_MessageRef, ...]  # the first and the last message of this text; none for what is no message
+    ends: tuple[_MessageRef, ...]  # the first and the last message of this text; empty for other sources
     here: bool  # said in this session
     fact: bool  # a record
 

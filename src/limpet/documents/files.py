@@ -13,7 +13,7 @@ from limpet.model.document import check_uri
 
 log = logging.getLogger("limpet.documents")
 
-# A file whose beginning is no text is not read further.
+# A file that does not begin with text is not read further.
 _BEGINNING = 8192
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
@@ -50,7 +50,7 @@ def printable_path(path: str) -> str:
 
 
 def read_file(path: str, max_bytes: int, *, any_bytes: bool) -> bytes:
-    """The whole file. Without ``any_bytes`` one that is no text is refused after its first bytes."""
+    """The whole file. Without ``any_bytes`` a file that is not text is refused after its first bytes."""
     name = printable_path(path)
     try:
         with open(path, "rb", opener=_open_nonblocking) as file:
@@ -71,7 +71,7 @@ def read_file(path: str, max_bytes: int, *, any_bytes: bool) -> bytes:
 
 
 def _open_nonblocking(path: str, flags: int) -> int:
-    """A pipe nobody writes to must not hold us up."""
+    """A pipe without a writer must not block."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 

@@ -38,6 +38,6 @@ def _read_title(reader: PdfReader) -> str | None:
 
 
 def _replace_invalid_characters(text: str) -> str:
-    """Fonts without a proper table give characters that no store keeps; nobody could remove them from the file."""
+    """Fonts without a proper table give characters that no store keeps, and that cannot be removed from the file."""
     whole = text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-16-le", "surrogatepass")
     return whole.decode("utf-16-le", "replace")

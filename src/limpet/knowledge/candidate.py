@@ -101,7 +101,7 @@ class Candidate:
     references: tuple[str, ...] = ()
 
 
-# Whether somebody said it, or memory did: what a prompt recalled must not be learned again
+# Whether the speaker said it, or memory did: what a prompt recalled must not be learned again
 
 
 class Echoes:
@@ -143,7 +143,7 @@ def find_echoes(text: str, shown: str) -> list[tuple[int, int]]:
 
 
 def blank_ranges(text: str, ranges: object) -> str:
-    """The text with blanks where it repeats. Anything that is no list of ranges leaves it as it is."""
+    """The text with blanks where it repeats. Anything but a list of ranges leaves it as it is."""
     if not isinstance(ranges, list):
         return text
     for pair in ranges:

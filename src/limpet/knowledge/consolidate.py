@@ -52,7 +52,7 @@ class TurnDay(NamedTuple):
 
 
 def group_by_day(turns: Iterable[Record], now: datetime, older_than: int, zone: tzinfo) -> list[TurnDay]:
-    """Days that are over for so many days, the oldest first."""
+    """Days that ended ``older_than`` days ago or earlier, the oldest first."""
     last = (now.astimezone(zone) - timedelta(days=older_than)).date()
     found: dict[tuple[Owner, date], list[Record]] = defaultdict(list)
     for turn in turns:
@@ -158,7 +158,7 @@ class Consolidator:
         return count
 
     def _apply_merge(self, tx: Tx, wanted: DuplicateMerge, now: datetime) -> int:
-        """Decided anew from what the records say now: they may have changed, or be gone."""
+        """Decided again from the records as they are now: they may have changed, or be gone."""
         Chunks(tx).lock(wanted.stays.home.space)
         ids = [wanted.stays.id, *(twin.id for twin in wanted.gone)]
         anywhere, cut = Scope(wanted.stays.home.scope.tenant), memory.RecordChunker(self.chunks)
@@ -205,7 +205,7 @@ class Consolidator:
         return [record for record in found if record.origin is Origin.TURN]
 
     def summarize_day(self, day: TurnDay) -> str:
-        """As a model tells it; the turns it says nothing about, and all of them without a model, by duplicates."""
+        """By a model; turns it leaves out, and all of them without a model, by rules."""
         most, count = self.settings.condense_tokens, self.count
         texts = [format_turn(turn) for turn in day.turns]
         sentences = self._ask_llm(texts)
@@ -223,14 +223,14 @@ class Consolidator:
         try:
             return llm_digest.digest_texts(self.llm, "day", texts, most, timeout)
         except ProviderError as error:
-            log.warning("%s told no day; a digest stands in for it: %s", self.llm.name, error)
-        except Exception:  # why: a model that somebody handed over may raise anything, and a digest needs none
-            log.warning("%s told no day; a digest stands in for it", self.llm.name, exc_info=True)
+            log.warning("%s summed up no day; a digest stands in for it: %s", self.llm.name, error)
+        except Exception:  # why: a model given by the caller may raise anything; a digest needs none
+            log.warning("%s summed up no day; a digest stands in for it", self.llm.name, exc_info=True)
         return []
 
 
 def _keep_usage(wanted: Record, now: Record) -> Record:
-    """Use is no change: what was counted since it was read still counts."""
+    """Use is not a change: what was counted since the record was read still counts."""
     moments = [moment for moment in (wanted.last_used_at, now.last_used_at) if moment is not None]
     return replace(wanted, uses=max(wanted.uses, now.uses), last_used_at=max(moments, default=None))
 

@@ -63,7 +63,7 @@ class DecayRules:
 
 
 def is_protected(record: Record) -> bool:
-    """What somebody stated outright or pinned is theirs to remove, and a text made of memories has its own rule."""
+    """Explicit and pinned records are the user's to remove; a text made of records has its own rule."""
     return record.pinned or record.origin is Origin.EXPLICIT or is_internal(record.key)
 
 
@@ -233,7 +233,7 @@ class Fader:
         return self.store.read(read)
 
     def revive(self, scope: Scope, record_id: str, cut: memory.RecordChunker) -> Record:
-        """Bring an archived record back. It begins its time anew."""
+        """Bring an archived record back. Its time starts again."""
         now = self.clock()
         found = self.store.read(lambda tx: Records(tx).get(scope, record_id))
         if found is not None and found.archived_at is not None:

@@ -31,7 +31,7 @@ from limpet.store.tx import Tx
 log = logging.getLogger("limpet.knowledge")
 
 Pair = frozenset[str]
-_MOST_COMPARED = 200  # with one record: a word that stands in thousands tells nothing
+_MOST_COMPARED = 200  # with one record: a word found in thousands says nothing
 _MOST_LABELS = 100
 _SURER = 0.99
 _MOST_EMBEDDED = 256  # records looked at in one run
@@ -138,7 +138,7 @@ def _has_same_topic(one: Record, other: Record) -> bool:
 
 
 def _merge_records(stays: Record, twins: Sequence[Record]) -> Record:
-    """With what the others add. A record somebody stated outright only learns how often it was said."""
+    """With what the others add. An explicit record only counts how often it was said."""
     said = stays.said + sum(twin.said for twin in twins)
     inputs = tuple(dict.fromkeys((*stays.inputs, *(twin.id for twin in twins))))
     if is_protected(stays):

@@ -103,7 +103,7 @@ class Forgetter:
     clock: Clock
 
     def plan(self, tx: Tx, owner: Scope, choose: RecordSelector) -> ForgetPlan:
-        """Those that were meant, their copies, what tells it in the same words, and the turns in which it was said."""
+        """The chosen records, their copies, records in the same words, and the turns in which it was said."""
         trail, tenant = Provenance(), Scope(owner.tenant)
         found = {record.id: record for record in remember.find_with_copies(tx, owner, choose(tx))}
         for record in found.values():
@@ -181,7 +181,7 @@ class Forgetter:
         return Forgotten(_drop_zeros(counts, gone.counts), gone.ids, tuple(dict.fromkeys(left))[:_MAX_PLACES])
 
     def _redact_files(self, tenant: str, going: ForgetPlan, left: list[str]) -> int:
-        """How many lines of notes told it; lines of items are the records' own, and go with them."""
+        """How many lines of notes were changed; item lines belong to the records and go with them."""
         ids, trail, cleaned = [record.id for record in going.records], going.trail, 0
         for user in sorted({record.user for record in going.records if record.user is not None}):
             with _report_unreadable(left, f"lines of items of {user}"):
@@ -191,7 +191,7 @@ class Forgetter:
         return cleaned
 
     def _redact_source(self, tx: Tx, record: Record, cut: RecordChunker) -> int:
-        """A record that stays, without the words it shares with one that goes; how many versions of it told them."""
+        """Remove from a record that stays the words it shares with one that goes. Returns how many versions went."""
         now, scope = self.clock(), Scope(record.home.scope.tenant)
         remember.rewrite(tx, record, replace(record, source=replace(record.source, sentence=None)), cut, now)
         GraphTables(tx).drop_record(record.home.space, record.id)
@@ -200,7 +200,7 @@ class Forgetter:
         return Records(tx).drop_versions(scope, record.id)
 
     def _redact_notes(self, space: Partition, days: Iterable[date], gone: Iterable[str], left: list[str]) -> int:
-        """The lines of daily notes that told it. Another's edit of the file at that moment is kept."""
+        """Mark the words in the daily notes. An edit of the file at that moment is kept."""
         if self.notes.folder is None:
             return 0
         notes, cleaned, said = self.notes.open(space), 0, sorted(gone, key=len, reverse=True)
@@ -287,19 +287,19 @@ def _find_siblings(tx: Tx, tenant: str, trail: Provenance, now: datetime) -> lis
 
 
 def _is_verbatim(record: Record) -> bool:
-    """Whether what it says is just those words. What somebody stated or pinned stays, and is named as left."""
+    """Whether it says just those words. Explicit and pinned records stay, and are listed as left."""
     kept = record.pinned or record.origin is Origin.EXPLICIT
     return not kept and (record.source.sentence or "") in remember.full_text(record)
 
 
 @contextmanager
 def _report_unreadable(left: list[str], place: str) -> Iterator[None]:
-    """The records are gone by then: a file that nobody can look into is named, and no reason to say it failed."""
+    """The records are gone by then: a file that cannot be read is listed, and is not a failure."""
     try:
         yield
     except StorageError as error:
-        log.warning("what was forgotten may still be told by %s: %s", place, error)
-        left.append(f"{place}, which cannot be looked into")
+        log.warning("what was forgotten may still be in %s: %s", place, error)
+        left.append(f"{place}, which cannot be read")
 
 
 def _drop_zeros(counts: Counter[str], always: Iterable[str]) -> dict[str, int]:
@@ -384,7 +384,7 @@ def _encode_text(text: str, _there: bytes) -> bytes:
 
 
 def _iter_value_matchers(records: Iterable[Record]) -> Iterator[Callable[[str], bool]]:
-    """An agent puts what it was told in its own words: Porto stands there all the same. A number stands anywhere."""
+    """An agent may use its own words: Porto is there all the same. A number is found anywhere, so it says nothing."""
     for value in sorted({record.value for record in records if record.attribute is not None and record.value}):
         if re.search(r"[^\W\d_]{3}", value):
             yield partial(_has_all_terms, set(extract_terms(value)))

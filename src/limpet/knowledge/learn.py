@@ -161,7 +161,7 @@ class Learner:
         if Sessions(tx).get(info.scope) is None:
             raise SessionNotFound(f"session {info.id} was deleted while it was learned from")
         if Cursors(tx).get(info.scope, CURSOR) != batch.after:
-            return LearnResult()  # somebody else was quicker: what is there now was learned from
+            return LearnResult()  # another worker was faster: these messages were learned from
         Cursors(tx).set(info.scope, CURSOR, batch.through)
         if batch.llm is not None and found.calls:
             usage.add(tx, info.scope, usage.build_llm_usage(batch.llm.model, found.calls, found.used))
@@ -282,7 +282,7 @@ def build_turn_event(
     mask: Callable[[str], str],
     now: datetime,
 ) -> Record | None:
-    """None where nobody said a word, or the user asked not to have it remembered.
+    """None if nothing was said, or the user asked not to have it remembered.
 
     ``turn`` begins with the user's message and ends with the reply.
     """

@@ -1,4 +1,4 @@
-"""A model tells in a few sentences what numbered texts say. What it says without naming them is not kept."""
+"""A model sums up numbered texts in a few sentences. A sentence that names no source is dropped."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _is_text(text: str) -> bool:
 
 
 def is_grounded(sentence: str, sources: Iterable[str]) -> bool:
-    """No number that is nowhere in the sources, no denial of what nobody denied, and mostly their words."""
+    """It has no number and no denial that the sources lack, and is mostly in their words."""
     said, told = compute_signature(sentence), [compute_signature(source) for source in sources]
     stems = frozenset().union(*(source.stems for source in told)) if told else frozenset()
     numbers = frozenset().union(*(source.numbers for source in told)) if told else frozenset()

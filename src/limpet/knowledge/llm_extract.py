@@ -143,7 +143,7 @@ def _parse_items(text: str) -> Sequence[object]:
     try:
         reading = parse_object(wrapped)
     except Unreadable as error:
-        raise ProviderError(f"the model's answer is no JSON that can be read: {error}") from None
+        raise ProviderError(f"the model's answer is not readable JSON: {error}") from None
     if reading.cut and not reading.data:
         raise ProviderError("the model's answer was cut off before its first fact; raise its max_tokens")
     data = reading.data
@@ -181,7 +181,7 @@ def _ground_facts(items: Sequence[object], turn: Sequence[TurnMessage]) -> list[
 
 
 def _is_misread(candidate: Candidate, by_rules: Sequence[Candidate]) -> bool:
-    """Whether rules read another value in the same words, or somebody else where it says the user.
+    """Whether rules read another value in the same words, or another person where it says the user.
 
     "I live in Porto" is not Berlin, and "My sister lives in Rome" not the user's home. Such a fact retires a true one.
     """

@@ -1,4 +1,4 @@
-"""Where a message says again what a record says: whoever forgets the record means those words too."""
+"""Where a message repeats what a record says: forgetting the record removes those words too."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _group_by_sentence(candidates: Sequence[Candidate]) -> dict[str, list[Candid
 
 
 def _is_same_fact(candidate: Candidate, record: Record) -> bool:
-    """Also where it is denied: that somebody no longer lives there tells where."""
+    """Also where it is denied: "no longer lives in Porto" still names Porto."""
     return (
         candidate.attribute is not None
         and (candidate.subject, candidate.attribute) == (record.subject, record.attribute)
@@ -77,7 +77,7 @@ def _is_same_fact(candidate: Candidate, record: Record) -> bool:
 
 
 def _is_similar(sentence: str, taught: Sequence[Candidate], record: Record) -> bool:
-    """In nearly the same words, and about nobody else."""
+    """In nearly the same words, and about the same person."""
     if any(candidate.attribute == record.attribute and not _is_same_fact(candidate, record) for candidate in taught):
         return False
     texts = {record.content, record.source.sentence or record.content}

@@ -35,7 +35,7 @@ log = logging.getLogger("limpet.knowledge")
 _LONGEST = 240  # characters of a line
 _ABOUT = (RecordType.FACT, RecordType.PREFERENCE, RecordType.CONSTRAINT, RecordType.DECISION)
 _MOST = 200  # records a profile is made from: the surest and most said
-# In the order they are told, each with the attributes that belong there.
+# In the order they are printed, each with its attributes.
 _GROUPS: Mapping[str, frozenset[str]] = {
     "Who": frozenset("name nickname age birthday origin pronouns gender nationality language languages".split()),
     "Where": frozenset("home timezone location address city country".split()),
@@ -189,7 +189,7 @@ class Profiler:
     new_id: IdFactory
 
     def load_profile(self, scope: Scope) -> Profile:
-        """Up to date; made anew where something it is made from has changed."""
+        """Up to date: made again if something it is made from has changed."""
         if not self.settings.profile:
             return Profile()
         home, now = Owner(scope, Level.USER), self.clock()
@@ -212,7 +212,7 @@ class Profiler:
                 told = llm_digest.digest_texts(self.llm, "profile", texts, most, self.llm_timeout)
             except ProviderError as error:
                 log.warning("%s wrote no profile; rules stand in for it: %s", self.llm.name, error)
-            except Exception:  # why: a model that somebody handed over may raise anything, and rules need none
+            except Exception:  # why: a model given by the caller may raise anything; rules need none
                 log.warning("%s wrote no profile; rules stand in for it", self.llm.name, exc_info=True)
             else:
                 found = [ProfileLine(text, tuple(inputs[at].id for at in sources)) for text, sources in told]
@@ -230,7 +230,7 @@ class Profiler:
             if old is not None:
                 Records(tx).delete(record.home.scope, old.id)
             return None
-        # What an old profile said is no history worth keeping, and may be what was forgotten.
+        # An old profile is not kept as history: it may say what was forgotten.
         if old is not None:
             Records(tx).delete(record.home.scope, old.id)
         return memory.insert(tx, replace(record, id=old.id) if old else record, memory.RecordChunker(self.chunks))

@@ -66,7 +66,7 @@ class ExistingRecord:
 
     @property
     def is_protected(self) -> bool:
-        """What somebody stated outright is theirs to change."""
+        """Only the user may change what the user stated outright."""
         return self.pinned or self.origin is Origin.EXPLICIT
 
     def is_current_at(self, at: datetime) -> bool:
@@ -215,7 +215,7 @@ def _find_duplicate(candidate: Candidate, records: Sequence[ExistingRecord], at:
 
 
 def _can_be_same(candidate: Candidate, record: ExistingRecord) -> bool:
-    """A sentence with two facts is no duplicate of itself, and a shorter correction none of what it corrects."""
+    """A sentence with two facts does not duplicate itself, nor does a correction duplicate what it corrects."""
     if record.subject is not None and record.subject != candidate.subject:
         return False
     if candidate.attribute is None or record.attribute is None:
@@ -312,7 +312,7 @@ def _is_comparable(candidate: Candidate, record: ExistingRecord) -> bool:
         english.find_name(candidate.subject, candidate.content),
         english.find_name(candidate.subject, record.content),
     } - {None}
-    return record.subject == candidate.subject and len(names) < 2  # what Ana says of herself is none of Bo's
+    return record.subject == candidate.subject and len(names) < 2  # what Ana says of herself is not about Bo
 
 
 def _has_same_attribute(candidate: Candidate, record: ExistingRecord) -> bool:
@@ -406,7 +406,7 @@ class Reconciler:
             found += self._find_same_role()
         owner = Scope(self.info.tenant, user=self.info.user)
         found += [record for id_ in near if (record := Records(tx).get(owner, id_)) is not None]
-        # A chat's own records and a superseded one are none to merge with or to retire.
+        # Records of one session and superseded ones are neither merged with nor retired.
         return {
             record.id: record for record in found if record.home.level is Level.USER and record.superseded_by is None
         }
@@ -444,7 +444,7 @@ class Reconciler:
             remember.rewrite(self.tx, old, wanted, self.cut, self.now)
 
     def _end_faded(self, faded: Sequence[Record], new: Record) -> None:
-        """What was archived is not merged with, but what is over is over: nobody may revive it as if it still held."""
+        """Archived records are not merged with, but they end too: revived, they must not look current."""
         decision = reconcile(self.candidate, [_to_existing(record, None) for record in faded])
         if isinstance(decision, (Supersede, End)):
             ended = set(decision.ids)

@@ -26,7 +26,7 @@ from limpet.store.jobs import Jobs
 from limpet.store.tx import Tx
 
 DAY = timedelta(days=1)
-# What happened, told once more: search finds its messages already.
+# They repeat messages, which search finds already.
 _DERIVED_ORIGINS = (Origin.TURN, Origin.CONDENSED)
 
 
@@ -56,7 +56,7 @@ def full_text(record: Record) -> str:
 
 
 def searchable_text(record: Record) -> str:
-    """What search finds of it: nothing of a faded one, nor of what tells messages once more."""
+    """What search finds of it: nothing of an archived record, nor of one that repeats messages."""
     silent = record.archived_at is not None or record.origin in _DERIVED_ORIGINS or is_internal(record.key)
     return "" if silent else full_text(record)
 
@@ -183,7 +183,7 @@ def _find_copies(tx: Tx, record: Record) -> list[Record]:
 
 
 def _has_absorbed(record: Record, twin: Record) -> bool:
-    """Whether the twin was merged into the record, which nobody stated for themselves."""
+    """Whether the twin was merged into the record and is not explicit itself."""
     return twin.superseded_by == record.id and not record.pinned and record.origin is not Origin.EXPLICIT
 
 

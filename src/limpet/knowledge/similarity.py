@@ -92,7 +92,7 @@ def is_near_duplicate(one: str, other: str) -> bool:
 
 
 def is_same_value(one: str | None, other: str | None, *, amounts: bool = True) -> bool:
-    """Porto, and Porto in Portugal: the same place, told with more or less detail.
+    """Porto, and Porto in Portugal: the same place, with more or less detail.
 
     Without ``amounts`` it does not matter of how many minutes or euros they speak.
     """
@@ -102,7 +102,7 @@ def is_same_value(one: str | None, other: str | None, *, amounts: bool = True) -
     if not mine or not theirs:
         return fold_text(one) == fold_text(other)
     shorter = min(len(mine), len(theirs))
-    return mine[:shorter] == theirs[:shorter]  # York is no part of New York
+    return mine[:shorter] == theirs[:shorter]  # York is not part of New York
 
 
 def has_same_breadth(one: str | None, other: str | None) -> bool:

@@ -1,4 +1,4 @@
-"""An export as one file, for whoever has no folder on this machine."""
+"""An export as one file, for callers without a folder on this machine."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def parse_line(value: Mapping[str, Any], tenant: str) -> ExportFile:
         raise InvalidInput(f"files have no {', '.join(sorted(map(repr, unknown)))[:200]}")
     size, digest = check_number(value.get("bytes"), "bytes"), value.get("sha256")
     if not isinstance(digest, str) or not re.fullmatch(r"[0-9a-f]{64}", digest):
-        raise InvalidInput("sha256 is no SHA-256 in hexadecimal")
+        raise InvalidInput("sha256 is not a SHA-256 in hexadecimal")
     name = _check_file_name(value.get("name"))
     if value.get("session_id") is not None:
         return ExportFile(name, None, check_id(value["session_id"], "session_id"), size, digest)
@@ -116,5 +116,5 @@ def verify_copy(folder: Path, file: ExportFile) -> Path:
 def _check_file_name(value: object) -> str:
     name = check_name(value, "name", max_bytes=_MAX_NAME)
     if name in (".", "..") or any(mark in name for mark in '/\\:*?"<>|') or is_bookkeeping(name):
-        raise InvalidInput(f"name: {name[:80]!r} is no plain file's name")
+        raise InvalidInput(f"name: {name[:80]!r} is not a plain file name")
     return name

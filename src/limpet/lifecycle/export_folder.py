@@ -116,7 +116,7 @@ def _parse_manifest(value: object, kinds: tuple[str, ...]) -> Manifest:
 
 
 def read_lines(folder: Path, kind: str, expected: DataFile) -> Iterator[ExportLine]:
-    """Every line, checked as it is read; at the end InvalidInput where the file is not what the manifest tells."""
+    """Every line, checked as it is read; at the end InvalidInput if the file differs from the manifest."""
     name, digest, end = f"{DATA}/{kind}.jsonl", hashlib.sha256(), 0
     with open_data_file(folder, kind) as file:
         for number, raw in enumerate(_raw_lines(file, name, 1), start=1):

@@ -125,7 +125,7 @@ class ExportImporter:
     # Before anything is written
 
     def _check_all(self) -> bool:
-        """Every line and every file. Whether an id in them belongs to somebody else here."""
+        """Every line and every file. Returns whether an id in them belongs to another owner here."""
         taken = False
         for kind in KINDS:
             owners: dict[str, str] = {}

@@ -179,7 +179,7 @@ class ForeignImporter:
             layer=Layer.SEMANTIC,
             type=RecordType.FACT,
             content=found.content,
-            origin=Origin.EXPLICIT,  # what somebody took along is not to fade because it is old
+            origin=Origin.EXPLICIT,  # imported memories must not fade because they are old
             created_at=created,
             updated_at=max(created, found.updated_at or created),
             valid_from=created,
@@ -209,7 +209,7 @@ def _store_messages(tx: Tx, info: SessionInfo, entries: Sequence[MessageWithChun
     scope, new = info.scope, 0
     if Sessions(tx).get(scope) is None:
         if not Sessions(tx).add(scope, info):
-            raise InvalidInput("its id belongs to somebody else's session here")
+            raise InvalidInput("its id belongs to another user's session here")
         new = 1
     before = Sessions(tx).get_head(scope).message_count
     store_entries(tx, scope, entries, now)
@@ -223,7 +223,7 @@ def _store_record(tx: Tx, record: Record, cut: remember.RecordChunker, now: date
         remember.insert(tx, record, cut)
         return True
     if old.home != record.home:
-        raise InvalidInput("its id belongs to somebody else's record here")
+        raise InvalidInput("its id belongs to another user's record here")
     if old.content == record.content:
         return False
     wanted = replace(old, content=record.content, fingerprint=fingerprint(old.type, record.content))

@@ -62,7 +62,7 @@ class SnapshotImporter:
     def import_file(
         self, scope: Scope, path: str | PathLike[str], *, dry_run: bool = False, once: bool = False
     ) -> ImportResult:
-        """Of the users it tells of, unless the scope names one. One that was taken in brings back users who were purged
+        """For the users in the file, unless the scope names one. A second import brings back users who were purged
         since, unless it is to come in once and never again: a file that lies there asks for nothing."""
         now = self.clock()
         try:

@@ -171,7 +171,7 @@ class ItemSync:
     def _render_files(
         self, records: Mapping[str, Record], waiting: Mapping[str, ItemLine], kept: Iterable[ItemLine]
     ) -> dict[str, bytes]:
-        """Oldest record first, so that a new one changes only the end; then lines that are nobody's record."""
+        """Oldest record first, so that a new one changes only the end; then lines without a record."""
         lines: dict[str, list[bytes]] = {}
         for record in sorted(records.values(), key=lambda record: (record.created_at, record.id)):
             line = waiting.get(record.id)

@@ -41,7 +41,7 @@ from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.purge")
 
-# How long the job leaves it to whoever asked. A purge that takes longer is done by two, to the same end.
+# How long the job waits for the caller. A purge that takes longer is done by both, with the same result.
 _HEAD_START = timedelta(seconds=60)
 _RETRY_DELAY = timedelta(seconds=10)
 _SAMPLES, _MIN_SAMPLE_CHARS, _MAX_HITS, _MAX_LEFT = 5, 20, 10, 20
@@ -158,7 +158,7 @@ class Purger:
         now = self.clock()
         receipt = Purges(tx).get_receipt(Scope(order.space.tenant), order.receipt)
         assert receipt is not None
-        if receipt.done_at is not None:  # somebody else was at it, too
+        if receipt.done_at is not None:  # another process finished it
             return receipt
         done = replace(
             receipt,
@@ -189,7 +189,7 @@ class Purger:
         return [_describe_source(hit.source) for hit in hits if text.casefold() in hit.text.casefold()]
 
     def run_purge_job(self, claim: JobLease) -> datetime | None:
-        """Finish what somebody began."""
+        """Finish a purge that was interrupted."""
         order = PurgeRequest.from_detail(claim.job.space, claim.job.detail)
         receipt = self.store.read(lambda tx: Purges(tx).get_receipt(Scope(order.space.tenant), order.receipt))
         if receipt is not None and receipt.done_at is None:
@@ -199,7 +199,7 @@ class Purger:
         return None
 
     def run_scrub_job(self, claim: JobLease) -> datetime | None:
-        """Empty the unused places of the file; again in a while, as long as somebody is in the way."""
+        """Empty the unused places of the file; again in a while, as long as a reader is in the way."""
         began = claim.now()
         claim.renew()
         erased = self.store.erase(whole=True)
@@ -244,14 +244,14 @@ def _read_state(tx: Tx, *, order: PurgeRequest) -> _PurgeState:
 
 
 def _anonymize(tx: Tx, order: PurgeRequest) -> int:
-    """Who did what stays, and nobody can read there any more who this was; what they were granted goes.
+    """The audit log keeps what was done, without the name; grants go.
 
     So do their keys, whose names stand in the audit: answers how many.
     """
     if order.what is not PurgeTarget.USER:
         return 0
     scope = Scope(order.space.tenant, user=order.space.owner)
-    # The receipt's number: whoever knows the name could guess it from a digest of it.
+    # The receipt's number: a digest of the name could be confirmed by guessing.
     keys = ApiKeys(tx).erase(scope, order.receipt)
     Grants(tx).erase(scope, order.receipt)
     AuditEntries(tx).erase(scope, order.receipt)
@@ -291,7 +291,7 @@ def _find_rows_left(tx: Tx, *, order: PurgeRequest) -> list[str]:
 
 
 def _describe_source(source: Source) -> str:
-    """By numbers alone: a receipt names nobody."""
+    """By numbers alone: a receipt names no user."""
     if source.kind is SourceKind.MESSAGE:
         return f"message {source.first_sequence} of session {source.session_id}"
     return f"{source.kind.value} {source.id}"

@@ -98,7 +98,7 @@ class PurgeFiles:
     def _drop_sessions(self, sessions: Collection[str], *, resumed: bool) -> int:
         assert self.root is not None
         found = [self.root / "sessions" / session for session in sessions]
-        if resumed:  # whose they were is forgotten; that they are nobody's can be seen
+        if resumed:  # whose they were is unknown by now; sessions without a row are orphans
             found += self._find_orphans(self.root / "sessions")
         return sum(_remove(self.root, path) for path in found)
 
@@ -154,7 +154,7 @@ class PurgeFiles:
         return gone + bool(self._filter_day(moment.date(), partial(_is_before, f"[{moment:%H:%M}]")))
 
     def _find_older(self, before: datetime) -> Iterator[Path]:
-        """Notes of days that were over, and MEMORY.md with its copies if nobody changed them since."""
+        """Notes of days that were over, and MEMORY.md with its copies if they are unchanged since."""
         first = self.notes.local_day(before)
         for path in sorted(self.folder.iterdir()):
             day = _parse_day(path.name)
@@ -188,7 +188,7 @@ class PurgeFiles:
 def _has_session(tx: Tx, session: Scope) -> bool:
     try:
         return Sessions(tx).get(session) is not None
-    except KeyMissing:  # there is a row, and whoever has the key can read it
+    except KeyMissing:  # there is a row, which needs a key to be read
         return True
 
 

@@ -122,7 +122,7 @@ class PurgeTransaction:
                 self._rewrite(record, replace(record, source=_remove_sequences(record.source, gone)))
 
     def drop_messages(self, session: str, sequences: list[int], *, retell: bool = True) -> None:
-        """Without what was learned from them. The summary is told again from what is left."""
+        """Without what was learned from them. The summary is written again from what is left."""
         scope = self.order.session_scope(session)
         Sessions(self.tx).lock(scope)
         counts, ranges = Purges(self.tx).drop_messages(scope, sequences)
@@ -220,7 +220,7 @@ class PurgeTransaction:
 
 
 def _is_derived_only_from(record: Record, gone: Mapping[str, Record]) -> bool:
-    """Condensed texts tell of each of their inputs; a promoted copy stays if somebody else said the same."""
+    """Condensed texts hold each of their inputs; a promoted copy stays if another user said the same."""
     if record.origin is Origin.CONDENSED:
         return True
     return record.origin is Origin.PROMOTED and set(record.inputs) <= gone.keys()

@@ -159,7 +159,7 @@ class _Sweep:
         return removal.counts
 
     def sweep_idempotency_keys(self) -> None:
-        """Idempotency keys that nobody will repeat any more. They are no memory, and are not counted."""
+        """Idempotency keys that are too old to be repeated. They are not memory, and are not counted."""
         before = self.now - KEY_LIFETIME
         while not self.dry_run:
             self.between()

@@ -88,7 +88,7 @@ class ChunkChecker:
     def _check_session(self, tx: Tx, *, session: SessionInfo, repair: bool) -> bool:
         if repair:
             try:
-                Sessions(tx).lock(session.scope)  # nobody may append between the two readings below
+                Sessions(tx).lock(session.scope)  # no append between the two reads below
             except SessionNotFound:
                 return True
         messages = Messages(tx).range(session.scope, None, None, None)

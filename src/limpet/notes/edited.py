@@ -1,4 +1,4 @@
-"""Files that people edit while a program writes them: nobody's edit is lost.
+"""Files that people edit while a program writes them: no edit is lost.
 
 Programs take turns by a lock; editors take none. So what a program writes is worked out from what the file holds, and
 looked at again in the last moment before the file is replaced.

@@ -166,7 +166,7 @@ class NoteFiles:
 
 
 def format_line(moment: datetime, user: str, assistant: str) -> str:
-    """``[HH:mm] User: … | Assistant: …`` at a local time; who said nothing is left out, "" when nobody did."""
+    """``[HH:mm] User: … | Assistant: …`` at a local time; a silent side is left out, and "" if both were silent."""
     said = (("User", _clip(user, USER_CHARS)), ("Assistant", _clip(assistant, ASSISTANT_CHARS)))
     parts = [f"{who}: {text}" for who, text in said if text]
     return f"[{moment:%H:%M}] {' | '.join(parts)}" if parts else ""
@@ -221,7 +221,7 @@ def _is_date(name: str) -> bool:
 
 
 def has_day(folder: Path, day: date) -> bool:
-    """Whether anything may be read under the day's name: whatever is wrong with it, reading tells."""
+    """Whether there is anything under the day's name; reading it reports what is wrong with it."""
     try:
         os.lstat(day_path(folder, day))
     except FileNotFoundError:

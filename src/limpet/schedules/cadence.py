@@ -224,7 +224,7 @@ def resolve_local_time(local: datetime, zone: tzinfo) -> datetime:
 
 
 def smallest_gap(cadence: Cadence, after: datetime, firings: int) -> timedelta | None:
-    """Between two of the next firings, so many of them; None when there are not two."""
+    """The shortest time between two of the next firings; None if there are not two."""
     if isinstance(cadence, Interval):
         return cadence.span
     smallest, last = None, cadence.next_after(after)

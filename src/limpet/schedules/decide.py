@@ -113,7 +113,7 @@ def apply_run(
     over = _record_gap(was, over, following if missed else None)
     on = _schedule_next(over, following, ok=ok, too_often=too_often)
     if on.state is ScheduleState.FAILED and isinstance(cadence, OneTime):
-        on = replace(on, last_due_at=was.last_due_at)  # it may be begun anew, so its time is not taken for done
+        on = replace(on, last_due_at=was.last_due_at)  # it may start again, so its time does not count as done
     return ScheduleUpdate(on, started, ended, missed)
 
 
@@ -135,7 +135,7 @@ def _coverage_end(was: Schedule, ended: datetime) -> datetime:
 
 
 def _record_gap(was: Schedule, over: Schedule, following: datetime | None) -> Schedule:
-    """What was passed over now. Nothing in the gap has come about, so it begins anew with each firing in it.
+    """What was passed over now. Nothing in the gap has come about, so it starts again with each firing in it.
 
     Only the last one is remembered: what was passed over before it was counted as missed, and is past.
     """
@@ -165,7 +165,7 @@ _EDITABLE_FIELDS = ("goal", "notify", "agent", "metadata", "channel", "chat", "t
 
 
 def merge_concurrent_edit(was: Schedule, now: Schedule, settled: Schedule) -> Schedule:
-    """What a run made of the schedule it was given, with what somebody else has made of it meanwhile."""
+    """What a run made of the schedule it was given, with what others changed meanwhile."""
     changed = {name for name in _TIMING_FIELDS if getattr(was, name) != getattr(now, name)}
     rested = now.state is ScheduleState.PAUSED and changed <= {"state", "due_at"}
     if not changed or (rested and settled.state not in LIVE_STATES):  # one that has ended has, paused or not
@@ -185,7 +185,7 @@ def merge_concurrent_edit(was: Schedule, now: Schedule, settled: Schedule) -> Sc
 
 
 def _skip_done_firing(merged: Schedule, done: datetime | None) -> Schedule:
-    """A firing that is over does not come again because somebody else had worked it out, too."""
+    """A firing that is over does not come again because another process computed it too."""
     assert done is not None
     begin, end = merged.skipped_from, merged.skipped_to
     if begin is not None and end is not None and begin < done < end:
@@ -197,7 +197,7 @@ def _skip_done_firing(merged: Schedule, done: datetime | None) -> Schedule:
 
 
 def reschedule_misdated(schedule: Schedule, now: datetime) -> Schedule:
-    """Its next firing was worked out by a clock far ahead of this one: it is worked out anew. What fired, has fired."""
+    """Its next firing was worked out by a clock far ahead of this one: it is computed again. What fired, has fired."""
     right = replace(schedule, settled_at=now)
     cadence = parse_schedule_cadence(right)
     # This clock may be the one that is wrong: it brings nothing about that was before the schedule.
@@ -218,7 +218,7 @@ def parse_output(text: str) -> RunOutput:
 def is_to_notify(
     schedule: Schedule, status: RunStatus, said: RunOutput, wished: bool | None, rules: ScheduleSettings
 ) -> bool:
-    """Whether a run is told. A failure is, when it has come often enough, or was the last straw."""
+    """Whether to notify of a run. Failures notify when there were enough of them, or when it was the last one."""
     if schedule.notify is NotifyPolicy.NEVER:
         return False
     if status is RunStatus.FAILED:

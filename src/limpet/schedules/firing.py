@@ -1,4 +1,4 @@
-"""A firing in the hands of whoever does it, and the mark on everything that happens inside one."""
+"""A firing as the callback gets it, and the mark on everything that happens inside one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Firing:
     attempt: int
     missed: int  # later firings that are past as well: this run stands for them, too
     hf: Any
-    stopping: Callable[[], bool] = lambda: False  # the runner is to end, or this firing is somebody else's by now
+    stopping: Callable[[], bool] = lambda: False  # the runner is to end, or the lease was lost
 
     @property
     def goal(self) -> str:

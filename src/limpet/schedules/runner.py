@@ -40,7 +40,7 @@ _MAX_CLOCK_STEP_BACK = timedelta(minutes=1)  # a clock that goes back further wa
 
 
 class RunHandlers(NamedTuple):
-    """Who does what is due: the callback, whoever is told, and the memory a schedule's turn is given."""
+    """The callback for what is due, the one for notifications, and the memory a scheduled turn gets."""
 
     callback: Callback
     notify: Notifier | None
@@ -245,7 +245,7 @@ class Runner:
         Schedules(tx).finish(was.scope, held, after, run, said.text, (rules.history, rules.keep_ended))
 
     def _deliver_notifications(self, hands: RunHandlers) -> None:
-        """Deliver what is to be told. Kept until it was, so that one who dies here leaves it to the next."""
+        """Deliver notifications. Each is kept until it is delivered, so a process that dies leaves it to the next."""
         if hands.notify is None:
             return
         age = timedelta(hours=self._rules.notice_hours)
@@ -263,7 +263,7 @@ class Runner:
                     hands.notify(told)
             except ConsumerGone:
                 return
-            except Exception as error:  # why: what cannot be told now is told later; the schedules go on
+            except Exception as error:  # why: a notification that fails is delivered later; the schedules go on
                 log.warning("a notification of %s was not delivered: %s", schedule.id, error, exc_info=error)
                 continue
             self._store.write(lambda tx, run=run, scope=schedule.scope: Schedules(tx).mark_notified(scope, run.id))  # type: ignore[misc]
@@ -325,7 +325,7 @@ def _sanitize_text(text: str) -> str:
 
 
 def _describe_error(error: Exception) -> str:
-    """What is kept with the run. Words that are not ours may quote what somebody wants forgotten one day."""
+    """What is kept with the run. An error of other code may quote what a user will want forgotten."""
     name = type(error).__name__
     return (
         truncate_text(str(error) or name, 500) if isinstance(error, LimpetError) else f"{name}; the log has its words"

@@ -15,9 +15,9 @@ from limpet.search.english import TextFlag
 from limpet.store.cache import CacheKind
 from limpet.store.db import Array
 
-# The speaker of a record: whoever is asked about, since it was kept for its own sake.
+# The speaker of a record: it fits every question about a speaker.
 RECORD_SPEAKER = -2
-# Before the first message of a session, and after its last: whoever looks there finds a zero at the end of an array.
+# Before the first message of a session, and after its last: there is a zero at the end of an array.
 NO_MESSAGE = -1
 _KINDS = {kind.value: number for number, kind in enumerate(SourceKind)}
 
@@ -152,7 +152,7 @@ def _renumber_speakers(speaker: Array, names: tuple[str, ...]) -> tuple[Array, t
 
     found, first = np.unique(speaker[speaker >= 0], return_index=True)
     order = found[np.argsort(first)]
-    number = np.full(len(names) + 2, -1, dtype="i4")  # the last two are nobody and KEPT
+    number = np.full(len(names) + 2, -1, dtype="i4")  # the last two are no speaker and KEPT
     number[order] = np.arange(len(order))
     number[RECORD_SPEAKER] = RECORD_SPEAKER
     return number[speaker], tuple(names[at] for at in order.tolist())

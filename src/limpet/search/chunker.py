@@ -16,7 +16,7 @@ from limpet.search.analysis import analyse, format_index_text
 
 
 class Layout(NamedTuple):
-    """Where a piece of text may end, best first; where the next may begin; what is no part of its beginning."""
+    """Where a piece of text may end, best first; where the next may begin; what is not part of its beginning."""
 
     ends: tuple[re.Pattern[str], ...]
     begins: re.Pattern[str]

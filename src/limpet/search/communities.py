@@ -16,7 +16,7 @@ from limpet.store.cache import CacheKind
 _ROUNDS = 10
 _CROWD = 12  # names in one place from which on they stand there by chance, as in a list
 _FEW = 10
-_HUB = 0.2  # share of the places; who is everywhere is nobody's company
+_HUB = 0.2  # share of the places; a name that is everywhere belongs to no group
 
 
 class MentionPlace(NamedTuple):

@@ -235,7 +235,7 @@ _NUMBERED = re.compile(r"\s*\(?\d{1,3}[.)]$")
 
 
 class Sentence(NamedTuple):
-    """``start`` is the place of its first character in the text; a bullet's mark is no part of it."""
+    """``start`` is the place of its first character in the text; a bullet's mark is not part of it."""
 
     start: int
     text: str

@@ -45,8 +45,6 @@ class QuestionEntities(NamedTuple):
 
 
 def score_graph(tx: Tx, space: Partition, catalogue: Catalogue, question: Question, recipe: Recipe) -> GraphScores:
-    if not recipe.entity and not recipe.community:
-        return GraphScores()
     speakers = frozenset(name.casefold() for name in catalogue.names) if catalogue.is_among_people else frozenset()
     named = _find_entities(tx, space, question.text, recipe, speakers)
     entity = community = None
@@ -147,11 +145,11 @@ def _mark_chunks(catalogue: Catalogue, places: Sequence[MentionPlace]) -> Array:
     return marked
 
 
-# Which names mean one and the same, decided anew from all that is known, and never by the order it came in.
+# Which names mean the same, decided from all that is known each time, and never by the order it came in.
 #
 # Exactly the same name is the same. A first name alone is joined with the one full name it begins, where there is no
-# second and nothing speaks against it; a way to somebody ("the user's sister") with the one name that was given for it.
-# Two full names are never joined: whoever has both is left apart, and the short name says whom it could mean.
+# second and nothing speaks against it; a relation ("the user's sister") with the one name that was given for it.
+# Two full names are never joined; a short name that fits both lists whom it could mean.
 
 _Roles = Mapping[int, set[tuple[int, str]]]
 
@@ -253,7 +251,7 @@ def _join_relatives(
 
 
 def _is_relative(node: Node) -> bool:
-    """The user, or somebody's sister: whoever is known by no name yet."""
+    """The user, or a relation such as a sister who has no name yet."""
     return node.id == USER or "/" in node.id
 
 

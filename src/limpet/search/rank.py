@@ -27,7 +27,7 @@ FLOOR_WORDS, FLOOR_KNOWN, FLOOR_WORDS_NAMED = 0.35, 0.25, 0.10
 _CHANCE_OF_MANY = math.sqrt(2 * math.log(600))  # of as many texts as the floor was found with
 _DAY = 86_400.0
 _FEW = 8
-_REFINE_FACTOR = 5  # so many times the candidates are looked at closely when a first look was rough
+_REFINE_FACTOR = 5  # times the candidates are scored exactly when the first score was rough
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def refine_cosines(
 
     if signals.nearness.rough:
         closer = np.flatnonzero(_include_neighbours(catalogue, select_best(_REFINE_FACTOR * recipe.candidates)))
-        cosines[:] = np.nan  # an estimate is no match for what was looked at: it may be far too high
+        cosines[:] = np.nan  # an estimate does not compete with an exact score: it may be far too high
         cosines[closer] = signals.nearness.close(closer)
     if signals.exactly is not None:
         at = np.flatnonzero(select_best(recipe.candidates) & ~np.isnan(cosines))
@@ -189,7 +189,7 @@ def scale_min_max(values: Array) -> Array:
 
 
 def _is_off_topic(catalogue: Catalogue, question: Question, signals: Signals, cosines: Array | None) -> bool:
-    """A question that shares too little with anything here. One that names somebody here shares that already."""
+    """A question that shares too little with anything here. One that names a speaker here shares that already."""
     about = bool(question.find_names(catalogue.names))
     coverage = float(signals.covered.max()) if len(signals.covered) else 0.0
     if cosines is None or np.isnan(cosines).all():
@@ -199,7 +199,7 @@ def _is_off_topic(catalogue: Catalogue, question: Question, signals: Signals, co
 
 
 def _dense_floor(chunks: int) -> float:
-    """Among many texts one is near by chance, as the largest of so many draws is; among few, less is something."""
+    """Among many texts one is near by chance, like the largest of many draws; among few, less counts."""
     chance = math.sqrt(2 * math.log(max(2, chunks)))
     return FLOOR_DENSE - FLOOR_SPREAD * max(0.0, _CHANCE_OF_MANY - chance)
 
@@ -234,7 +234,7 @@ def _max_by_message(catalogue: Catalogue, scores: Array) -> Array:
 
 
 def _mark_best(scores: Array, count: int, allowed: Array | None) -> Array:
-    """Marks the best so many of those that are allowed and not out of the question; of equals the newer."""
+    """Marks the best of those that are allowed, ``count`` of them; of equals, the newer."""
     scores = _mask_scores(scores, allowed)
     chosen: Array = scores > -np.inf
     values = scores[chosen]

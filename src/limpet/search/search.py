@@ -21,7 +21,7 @@ from limpet.model.types import HitCount, NeighbourCount
 from limpet.model.values import check_label, check_strings, take_at_most
 from limpet.search.analysis import analyse
 from limpet.search.chunk_repository import Chunks, StoredChunk
-from limpet.search.graph_walk import score_graph
+from limpet.search.graph_walk import GraphScores, score_graph
 from limpet.search.question import Question
 from limpet.search.recipes import Recipe, RecordRecipe, is_in_lookback, score_components
 from limpet.store.tx import Tx
@@ -153,7 +153,9 @@ def _compute_signals(tx: Tx, space: Partition, catalogue: Catalogue, wanted: Sea
     covered = _align_scores(catalogue, nothing if found is None else found.covered)
     known = 0.0 if found is None else found.known
     meaning = wanted.meaning
-    linked = score_graph(tx, space, catalogue, wanted.question, wanted.recipe)
+    recipe, linked = wanted.recipe, GraphScores()
+    if recipe.entity or recipe.community:
+        linked = score_graph(tx, space, catalogue, wanted.question, recipe)
     if meaning is None:
         return Signals(words, covered, known, entity=linked.entity, community=linked.community)
 
@@ -267,7 +269,7 @@ def _sort_by_record_score(
 
 
 # Of the very best hits that say the like of what is asked, the later first: what has changed is found as it is now.
-# Only what a user told an assistant: there one person speaks of a state of affairs. It moves nothing into the best
+# Only what a user said to an assistant: there one person speaks of how things are. It moves nothing into the best
 # three or out of them.
 
 

@@ -18,7 +18,7 @@ from limpet.store.db import Array
 # Up to here looking at every vector closely is quicker than looking twice.
 FULL_SCAN_LIMIT = 16_384
 _BLOCK = 1024  # vectors widened at a time: they stay in the processor's cache
-_RECENTRE_FACTOR = 4  # so many times the vectors a middle was taken from: it is taken anew
+_RECENTRE_FACTOR = 4  # the centre is computed again at this many times the vectors it came from
 
 
 class VectorPage(NamedTuple):

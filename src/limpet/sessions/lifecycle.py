@@ -56,7 +56,7 @@ def open_session(
 
 
 def rotate(tx: Tx, scope: Scope, *, new_id: IdFactory, now: datetime) -> tuple[SessionInfo, SessionInfo]:
-    """End the session and begin another under its key. Ending one that has ended joins whoever took over."""
+    """End the session and begin another under its key. If it has ended already, its successor is returned."""
     old = Sessions(tx).lock(scope)
     Sessions(tx).set_state(scope, SessionStatus.TERMINATED)
     owner = Scope(old.tenant, old.user, old.agent)

@@ -187,7 +187,7 @@ def restore(
 def read_newest(
     recent: ReadRecent, max_tokens: int, max_messages: int | None = None, cost: Cost = message_tokens, after: int = 0
 ) -> list[Message]:
-    """The same from whatever gives so many of the newest messages, or of those before a sequence."""
+    """The same from a function that reads the newest messages, or the newest before a sequence."""
     if max_tokens < 1:
         raise BudgetTooSmall(f"max_tokens must be at least 1, not {max_tokens}")
     found: list[Message] = []

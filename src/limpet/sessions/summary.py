@@ -63,7 +63,7 @@ class Summariser:
     timeout: float = 15.0
 
     def write(self, old: str, messages: Sequence[Message]) -> SummaryDraft:
-        """The whole summary anew. Every message is told to the model; from the first failure on, the rules go on."""
+        """The whole summary, written again. The model gets every message; after its first failure the rules go on."""
         written = SummaryDraft(old, Author.LLM)
         said = [message for message in messages if message.role is not Role.TOOL]
         for at in range(0, len(said) if self.llm is not None else 0, self.limits.batch):
@@ -87,7 +87,7 @@ class Summariser:
             return self.llm.complete(self._build_request(old, messages))
         except ProviderError as error:
             log.warning("%s wrote no summary; a digest stands in for it: %s", self.llm.name, error)
-        except Exception:  # why: a model that somebody handed over may raise anything, and no history is lost for it
+        except Exception:  # why: a model given by the caller may raise anything; no history may be lost
             log.warning("%s wrote no summary; a digest stands in for it", self.llm.name, exc_info=True)
         return None
 
@@ -125,7 +125,7 @@ class Summariser:
         return None
 
 
-# Without a model: who said what, shortened until it fits, and nobody's line left out
+# Without a model: who said what, shortened until it fits, with no line left out
 
 
 def summarize_by_rules(old: str, messages: Sequence[Message], most_tokens: int, count: TokenCounter) -> str:

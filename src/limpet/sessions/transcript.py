@@ -42,7 +42,7 @@ def render_entry(entry: TranscriptEntry) -> str:
 
 
 def parse(text: str) -> list[TranscriptEntry]:
-    """The entries of a rendered transcript, exactly; of a hand-edited one, as well as can be told. Never raises.
+    """The entries of a rendered transcript, exactly; of a hand-edited one, as far as possible. Never raises.
 
     A line is a header only with a known role and a valid ISO time (no zone means UTC); any other line is text. Text
     before the first header belongs to nobody and is ignored. Blank lines added by hand belong to the entry they are in.

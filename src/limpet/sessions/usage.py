@@ -20,7 +20,7 @@ log = logging.getLogger("limpet.sessions")
 # Of one call: sums of thousands of the largest still fit a database's whole numbers, the cost in billionths.
 _MAX_TOKENS = 10**12
 _MAX_COST = 1_000_000
-UNKNOWN = "unknown"  # a model nobody named
+UNKNOWN = "unknown"  # a model without a name
 
 
 def checked_usage(
@@ -68,7 +68,7 @@ def _checked_tokens(value: object, what: str) -> int:
 
 
 def build_llm_usage(model: str, calls: int, used: TokenUsage) -> ModelUsage:
-    """Calls of ours. A price nobody knows counts nothing, and numbers no server should send count as none."""
+    """Our own calls. An unknown price counts as 0, and so do numbers that cannot be right."""
     try:
         entry = checked_usage(model, used.input_tokens, used.output_tokens, used.cached_tokens, used.cost or 0.0)
     except InvalidInput as error:

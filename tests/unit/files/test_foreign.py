@@ -111,8 +111,8 @@ def test_what_chatgpt_hides_is_left_out_and_said() -> None:
         "left out 1: hidden by ChatGPT",
         "left out 1: the model's thoughts",
         "left out 1: of the unknown kind 'holograms'",
-        "it is no conversation: it has no mapping",
-        "it is no conversation",
+        "it is not a conversation: it has no mapping",
+        "it is not a conversation",
     }
 
 

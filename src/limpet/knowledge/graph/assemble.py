@@ -1,4 +1,4 @@
-"""Rows of the store to a graph that people read: names joined, relations said twice told once, and as far as asked."""
+"""Turns rows into a graph for people: names are joined, repeated relations are shown once, and only as far as asked."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Subgraph:
 def select_subgraph(
     nodes: Sequence[Node], links: Sequence[Link], entity: str | None, depth: int, most: int
 ) -> Subgraph:
-    """Around one entity so many relations far, or everything; of too many the most mentioned."""
+    """Around one entity, ``depth`` relations far, or everything; of too many, the most mentioned."""
     known = {node.number: node for node in nodes}
     one = resolve_entities(nodes, links)
     relations = _build_relations(links, known, one)

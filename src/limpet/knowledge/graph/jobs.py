@@ -82,7 +82,7 @@ class GraphBuilder:
                 finish(tx)
                 return False
             if Cursors(tx).get(scope, CURSOR) != done:
-                return True  # somebody else was at it: look again what is left
+                return True  # another worker was faster: look again what is left
             last = messages[-1].sequence if messages else head.last_sequence
             if Messages(tx).range(scope, done, last + 1, batch) != messages:
                 return True  # cleared or forgotten meanwhile: what was read of them must not stay
@@ -129,7 +129,7 @@ class GraphBuilder:
                 part = llm.extract_graph(self.llm, page, part.told, settings.message_names, timeout=self.llm_timeout)
             except ProviderError as error:
                 log.warning("%s read nothing for the graph; rules stand in for it: %s", self.llm.name, error)
-            except Exception:  # why: a model that somebody handed over may raise anything, and the job goes on by rules
+            except Exception:  # why: a model given by the caller may raise anything; the job goes on by rules
                 log.warning("%s read nothing for the graph; rules stand in for it", self.llm.name, exc_info=True)
             whole = llm.LlmGraphResult(whole.told + part.told, whole.calls + part.calls, whole.used + part.used)
         return whole
@@ -139,7 +139,7 @@ class GraphBuilder:
         if not self.settings.enabled:
             return
         left = self.store.read(lambda tx: GraphTables(tx).find_unread_sessions(space, CURSOR))
-        with suppress(StoreReadOnly):  # whoever may not write may look at what there is
+        with suppress(StoreReadOnly):  # a read-only store shows what it has
             if left:
                 self.store.write(lambda tx: _enqueue_sessions(tx, space, left, self.clock()))
             if now:

@@ -94,7 +94,7 @@ def build_request(messages: Sequence[Message], *, timeout: float) -> LlmRequest:
 
 
 class LlmGraphResult(NamedTuple):
-    """What was told, and what it cost to learn it."""
+    """What was found, and what it cost."""
 
     told: list[GraphDraft]
     calls: int = 0
@@ -112,7 +112,7 @@ def extract_graph(
         return LlmGraphResult(list(by_rules))
     answer = llm.complete(build_request(messages, timeout=timeout))
     data = answer.data
-    if data is None:  # a model that somebody handed over may know nothing of schemas
+    if data is None:  # a model given by the caller may not support schemas
         try:
             data = read_object(answer.text, SCHEMA).data
         except Unreadable as error:

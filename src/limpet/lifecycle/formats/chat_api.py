@@ -53,7 +53,7 @@ def _iter_conversations(source: ImportSource, name: str) -> Iterator[tuple[str, 
 
 
 def detect_flavour(messages: object, value: Mapping[str, Any] | None = None) -> str | None:
-    """Whose list it is; None for what is no list of messages."""
+    """Whose list it is; None for anything but a list of messages."""
     if not isinstance(messages, list) or not messages:
         return None
     if not all(isinstance(one, Mapping) and isinstance(one.get("role"), str) for one in messages):
@@ -70,7 +70,7 @@ def detect_flavour(messages: object, value: Mapping[str, Any] | None = None) -> 
 
 def _read_conversation(place: str, id_: str, value: object) -> Iterator[ForeignItem]:
     if not isinstance(value, Mapping) or not isinstance(value.get("messages"), list):
-        yield ImportSkip(place, value if isinstance(value, str) else "it is no list of messages")
+        yield ImportSkip(place, value if isinstance(value, str) else "it is not a list of messages")
         return
     entries: list[Any] = list(value["messages"])
     if isinstance(value.get("system"), (str, list)):

@@ -45,7 +45,7 @@ def read(source: ImportSource) -> Iterator[ForeignItem]:
                 yield from _read_conversation(place, value)
     if source.kind != "file":
         for name in source.find_json(*_OTHERS):
-            yield ImportSkip(name, "it is no conversation")
+            yield ImportSkip(name, "it is not a conversation")
         others = [name for name in source.names if not name.endswith(".json")]
         if others:
             yield ImportSkip(others[0], f"{len(others):,} files of pictures, sounds and pages; messages name theirs")
@@ -54,7 +54,7 @@ def read(source: ImportSource) -> Iterator[ForeignItem]:
 def _read_conversation(place: str, value: object) -> Iterator[ForeignItem]:
     mapping = value.get("mapping") if isinstance(value, Mapping) else None
     if not isinstance(value, Mapping) or not isinstance(mapping, Mapping):
-        yield ImportSkip(place, "it is no conversation: it has no mapping")
+        yield ImportSkip(place, "it is not a conversation: it has no mapping")
         return
     id_ = clean_name(value.get("conversation_id") or value.get("id"))
     if id_ is None:

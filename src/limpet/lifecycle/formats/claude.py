@@ -32,7 +32,7 @@ def read(source: ImportSource) -> Iterator[ForeignItem]:
     for name in source.names:
         path = PurePosixPath(name)
         if path.suffix != ".json":
-            yield ImportSkip(name, "it is no JSON")
+            yield ImportSkip(name, "it is not valid JSON")
         elif path.stem.rstrip("-0123456789") == "users":
             yield ImportSkip(name, "it is about the account, not memory")
         else:
@@ -43,7 +43,7 @@ def read(source: ImportSource) -> Iterator[ForeignItem]:
 
 def _read_entry(place: str, value: object) -> Iterator[ForeignItem]:
     if not isinstance(value, Mapping):
-        yield ImportSkip(place, "it is no object")
+        yield ImportSkip(place, "it is not an object")
     elif isinstance(value.get("chat_messages"), list):
         yield from _read_conversation(place, value)
     elif "conversations_memory" in value or "project_memories" in value:

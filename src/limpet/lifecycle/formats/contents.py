@@ -56,7 +56,7 @@ ForeignItem = ForeignSession | ForeignRecord | ForeignDocument | ImportSkip
 
 
 def clean_text(value: object) -> str:
-    """Text that every backend can keep: what is no character is shown as U+FFFD."""
+    """Text that every backend can keep: what is not a character is shown as U+FFFD."""
     if not isinstance(value, str):
         return ""
     whole = value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # halves that belong together join
@@ -92,7 +92,7 @@ def _flatten_value(value: object) -> str:
 
 
 def try_parse_time(value: object) -> datetime | None:
-    """The time a field tells, or None."""
+    """The time in a field, or None."""
     if value is None or value == "":
         return None
     with suppress(InvalidInput):

@@ -18,7 +18,7 @@ def read(source: ImportSource) -> Iterator[ForeignItem]:
         with source.open(name) as file:
             for place, value, problem in iter_json_lines(file, name):
                 if problem or not isinstance(value, Mapping):
-                    yield ImportSkip(place, problem or "it is no object")
+                    yield ImportSkip(place, problem or "it is not an object")
                 elif value.get("type") == "entity":
                     yield from _read_entity(place, value)
                 elif value.get("type") == "relation":

@@ -33,7 +33,7 @@ def read(source: ImportSource) -> Iterator[ForeignItem]:
 
 def _read_entry(place: str, value: object) -> Iterator[ForeignItem]:
     if not isinstance(value, Mapping):
-        yield ImportSkip(place, "it is no memory")
+        yield ImportSkip(place, "it is not a memory")
         return
     held = next((listed for listed in _LISTS if isinstance(value.get(listed), list)), None)
     if held is None:
@@ -41,7 +41,7 @@ def _read_entry(place: str, value: object) -> Iterator[ForeignItem]:
         return
     for number, item in enumerate(value[held]):
         where = f"{place}, {held}[{number}]"
-        yield _read_memory(where, item) if isinstance(item, Mapping) else ImportSkip(where, "it is no memory")
+        yield _read_memory(where, item) if isinstance(item, Mapping) else ImportSkip(where, "it is not a memory")
     for number, relation in enumerate(iter_objects(value.get("relations"))):
         yield _read_relation(f"{place}, relations[{number}]", relation)
 

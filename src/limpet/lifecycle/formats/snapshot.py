@@ -69,7 +69,7 @@ class Snapshot:
 
 
 def parse_snapshot(data: bytes, *, now: datetime) -> Snapshot:
-    """``now`` dates a session that tells no time at all, neither its own nor that of a message."""
+    """``now`` dates a session that has no time at all, neither its own nor that of a message."""
     now = check_time(now, "now")
     try:
         document = strict_json.loads(data)

@@ -117,11 +117,11 @@ class BasicSession(SessionStore):
 def _checked_document(document: Any) -> dict[str, Any]:
     """InvalidInput unless this is a kv.json. Fields people added stay where they are."""
     if not isinstance(document, dict) or not isinstance(document.get("entries"), list):
-        raise InvalidInput("it is no object with a list of entries")
+        raise InvalidInput("it is not an object with a list of entries")
     keys: set[str] = set()
     for position, entry in enumerate(document["entries"]):
         if not isinstance(entry, dict) or "value" not in entry:
-            raise InvalidInput(f"entry {position} is no object with a value")
+            raise InvalidInput(f"entry {position} is not an object with a value")
         key, ts = entry.get("key"), entry.get("ts")
         if not isinstance(key, str) or not isinstance(ts, str):
             raise InvalidInput(f"entry {position} has no text for its key or its ts")

@@ -38,7 +38,7 @@ class IndexEntry:
     def from_json(cls, value: Any) -> IndexEntry:
         """ValueError unless it is an entry. Ids are checked here too: the file may have been edited."""
         if not isinstance(value, dict) or not isinstance(value.get("store_types"), list):
-            raise InvalidInput("it is no object with a list of store_types")
+            raise InvalidInput("it is not an object with a list of store_types")
         types = tuple(check_name(name, "a store type") for name in value["store_types"])
         agent = check_name(value.get("agent_id"), "agent_id")
         return cls(check_id(value.get("id"), "id"), agent, types, parse_timestamp(str(value.get("created_at"))))
@@ -145,7 +145,7 @@ class FileSessions:
         return self._session(entry)
 
     def load_session(self, id: str) -> FileSession:
-        """An id that is no UUID is InvalidKey: it can name no folder, above all none elsewhere."""
+        """An id that is not a UUID is InvalidKey: it must not name a folder elsewhere."""
         wanted = check_id(id, "session id")
         for entry in self._read()[1]:
             if entry.id == wanted:
@@ -181,7 +181,7 @@ class FileSessions:
 
 def _checked_entries(document: Any) -> tuple[IndexEntry, ...]:
     if not isinstance(document, dict) or not isinstance(document.get("sessions"), list):
-        raise InvalidInput("it is no object with a list of sessions")
+        raise InvalidInput("it is not an object with a list of sessions")
     entries: dict[str, IndexEntry] = {}
     for position, value in enumerate(document["sessions"]):
         try:

@@ -17,7 +17,7 @@ def session_folder(root: Path, session_id: str) -> Path:
 
 
 def list_folder(folder: Path) -> list[FileInfo]:
-    """The plain files directly inside, by name. Links are left out: they may lead to somebody else's files."""
+    """The plain files directly inside, by name. Links are left out: they may lead to another user's files."""
     try:
         with os.scandir(folder) as entries:
             found = [_describe(entry) for entry in entries if not is_bookkeeping(entry.name)]
