@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Annotated
 
 from limpet.model.access import Grant, Principal
+from limpet.model.column_hints import WHOSE, Column, Plain
 from limpet.model.types import Id, Moment, Name
 
 SECRET_BYTES = 32
@@ -23,13 +24,13 @@ class KeyInfo:
     """A key as it is kept: whom it acts for, what it may besides, and until when. Nothing of its secret."""
 
     id: Annotated[Id, "given by the store"]
-    tenant: Annotated[Name, "the tenant it belongs to"]
-    name: Annotated[str, "unique among the tenant's live keys"]
-    user: Annotated[Name | None, "whom it acts for; null: no user"]
-    agent: Annotated[Name | None, "the agent it acts for; null: no agent"]
-    grants: Annotated[tuple[Grant, ...], "what it may besides, such as read:global"]
+    tenant: Annotated[Name, WHOSE, "the tenant it belongs to"]
+    name: Annotated[str, Plain("what people call it"), "unique among the tenant's live keys"]
+    user: Annotated[Name | None, Column("user_id"), WHOSE, "whom it acts for; null: no user"]
+    agent: Annotated[Name | None, WHOSE, "the agent it acts for; null: no agent"]
+    grants: Annotated[tuple[Grant, ...], Plain("rights, and whose"), "what it may besides, such as read:global"]
     created_at: Annotated[Moment, "when it was made"]
-    created_by: Annotated[str, "who made it, as the audit names them"]
+    created_by: Annotated[str, Plain("who"), "who made it, as the audit names them"]
     expires_at: Annotated[Moment | None, "when it ends by itself; null: never"] = None
     revoked_at: Annotated[Moment | None, "since when it opens nothing; null: it was not revoked"] = None
     last_used_at: Annotated[Moment | None, "to the minute; null: never"] = None

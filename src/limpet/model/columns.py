@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 from types import SimpleNamespace
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from limpet.model.codec import Codec, ListCodec, OptionalCodec
+from limpet.model.codec import Codec, ListCodec, MapCodec, OptionalCodec
 from limpet.model.column_hints import (
     NO_COLUMN,
     NULL_IF_EMPTY,
@@ -23,7 +23,7 @@ from limpet.model.column_hints import (
     Plain,
     Stored,
 )
-from limpet.model.constraints import Boolean, EnumChoice, Instant, Integer, Number, Uuid
+from limpet.model.constraints import Boolean, EnumChoice, Instant, Integer, Number, Parsed, Uuid
 from limpet.model.json_values import JsonObject
 from limpet.model.schema import EXPORT_FLAT, IN_JSON, Field, ObjectCodec, noun_codec
 from limpet.model.times import from_micros, to_micros
@@ -217,11 +217,11 @@ class _Writer(_Compiler):
                 return f"int({value})"
             case EnumChoice():
                 return f"{value}.value"
-            case ListCodec(inner=ObjectCodec()):
+            case ListCodec(inner=ObjectCodec() | Parsed()):
                 return f"to_text({self.name(codec.write)}({value})) if {value} else {empty or repr('[]')}"
             case ListCodec():
                 return f"to_text({value}) if {value} else {empty or repr('[]')}"
-            case JsonObject():
+            case JsonObject() | MapCodec():
                 return f"to_text(dict({value})) if {value} else {empty or repr('{}')}"
             case ObjectCodec():
                 return f"to_text([*{self.name(codec.write)}({value}).values()])"
@@ -268,9 +268,11 @@ class _Reader(_Compiler):
                 return f"{self.name({member.value: member for member in kind})}[{column}]"
             case ListCodec(inner=ObjectCodec() as inner):
                 return f"tuple([{self.name(inner.build)}(**each) for each in loads({column})])"
+            case ListCodec(inner=Parsed(kind=kind)):
+                return f"tuple([{self.name(kind.parse)}(each) for each in loads({column})])"
             case ListCodec():
                 return f"() if {column} == '[]' else tuple(loads({column}))"
-            case JsonObject():
+            case JsonObject() | MapCodec():
                 return f"{{}} if {column} == '{{}}' else loads({column})"
             case ObjectCodec():
                 return f"{self.name(_make_object_read(codec))}({column})"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated
 
+from limpet.model.column_hints import SET_ONCE, WHOSE, Column, Plain
 from limpet.model.constraints import EMPTY_IS_NULL
 from limpet.model.types import Moment
 
@@ -35,17 +36,35 @@ class Receipt:
     and places where somebody else's memory, or what the user stated for themselves, still says the same.
     """
 
-    id: Annotated[str, EMPTY_IS_NULL, "given by the store; null: nothing was removed, only counted"]
-    what: Annotated[PurgeTarget, "what was asked for"]
-    digest: Annotated[str, "SHA-256 of whom it was about: who knows the name can check it"]
-    asked_at: Annotated[Moment, "when it was asked for"]
-    tenant: Annotated[str, "the tenant it belongs to"] = ""
-    before: Annotated[Moment | None, "of older: what was made before it went; null: all went"] = None
-    asked_by: Annotated[str | None, "where it was asked for, such as http; null: unknown"] = None
+    id: Annotated[
+        str, EMPTY_IS_NULL, SET_ONCE, Plain("an id"), "given by the store; null: nothing was removed, only counted"
+    ]
+    what: Annotated[PurgeTarget, SET_ONCE, "what was asked for"]
+    digest: Annotated[
+        str,
+        SET_ONCE,
+        Plain("tells a name from another to who knows it"),
+        "SHA-256 of whom it was about: who knows the name can check it",
+    ]
+    asked_at: Annotated[Moment, SET_ONCE, "when it was asked for"]
+    tenant: Annotated[str, SET_ONCE, WHOSE, "the tenant it belongs to"] = ""
+    before: Annotated[
+        Moment | None, SET_ONCE, Column("before_at"), "of older: what was made before it went; null: all went"
+    ] = None
+    asked_by: Annotated[str | None, SET_ONCE, Plain("who"), "where it was asked for, such as http; null: unknown"] = (
+        None
+    )
     done_at: Annotated[Moment | None, "when the last of it was removed; null: it still goes on"] = None
-    counts: Annotated[Mapping[str, int], "how many of each kind were removed"] = field(default_factory=dict)
+    counts: Annotated[Mapping[str, int], Plain("kinds of rows, and how many"), "how many of each kind were removed"] = (
+        field(default_factory=dict)
+    )
     verified: Annotated[bool, "whether a search afterwards found nothing of it"] = False
-    left: Annotated[tuple[str, ...], "where the same can still be found, in words; empty: nowhere"] = ()
+    left: Annotated[
+        tuple[str, ...],
+        Column("remaining"),
+        Plain("names of places where something was left"),
+        "where the same can still be found, in words; empty: nowhere",
+    ] = ()
     bytes: Annotated[ErasureState, "on the disk: gone, waiting for a job, or for a vacuum of PostgreSQL"] = (
         ErasureState.WAITING
     )
