@@ -26,12 +26,12 @@ quick: $(DEV)  ## units, and the contract of the store in memory: a minute
 	LIMPET_TEST_EXAMPLES=0.2 $(PYTEST) --level quick tests/unit tests/contract tests/test_architecture.py tests/test_public_names.py $(ARGS)
 
 test: lint quick  ## lint, quick, and the rest that every change needs: seven minutes
-	$(PYTEST) --level test $(ARGS)
+	LIMPET_TEST_EXAMPLES=0.5 $(PYTEST) --level test $(ARGS)
 
 test-all: test rest  ## all of it: every backend, crashes, and properties with more examples
 
 rest: $(DEV)
-	LIMPET_TEST_EXAMPLES=3 $(PYTEST) --level rest $(ARGS)
+	LIMPET_TEST_EXAMPLES=2 $(PYTEST) --level rest $(ARGS)
 
 lint: $(DEV)  ## style, format and types
 	$(BIN)/ruff check .

@@ -41,7 +41,7 @@ def runs_in(item: pytest.Item, wanted: Level) -> bool:
 def find_level(item: pytest.Item) -> Level:
     suite, backend = _suite(item), _backend(item)
     differs = item.get_closest_marker("every_backend") is not None
-    if suite == "crash" or (backend == "postgres" and not differs):
+    if suite in {"crash", "bench"} or (backend == "postgres" and not differs):
         return "rest"
     if suite in QUICK and backend in {None, "memory"} and item.get_closest_marker("slow") is None:
         return "quick"

@@ -14,7 +14,7 @@ TESTS = Path(__file__).parent.parent
 
 class Item:
     def __init__(self, path: str, *marks: str, **params: str) -> None:
-        self.path = TESTS / path
+        self.path = (TESTS / path).resolve()
         self._marks = marks
         self.callspec = type("Call", (), {"params": params})
 
@@ -38,6 +38,7 @@ class Item:
         (Item("integration/test_x.py"), "test"),
         (Item("property/test_x.py", "hypothesis"), "test"),
         (Item("crash/test_x.py"), "rest"),
+        (Item("../bench/tests/test_x.py"), "rest"),
     ],
 )
 def test_levels(item: Any, level: str) -> None:
