@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import threading
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from limpet import AsyncLimpet, Config, Limpet, Message
+from limpet import AsyncLimpet, Config, Limpet, Message, SessionInfo
 from limpet.errors import ConfigError, InvalidInput, SessionNotFound, StoreUnavailable
+from limpet.model.job import EXTRACT
+from limpet.model.scope import Level, Partition
 from limpet.providers.fake import FakeEmbedder
+from limpet.store.jobs import Jobs
+from limpet.store.tx import Tx
 
 OWN = {"agents.coder.memory.place": "own"}
 OFF = {"agents.ghost.memory.enabled": False}
@@ -33,6 +39,30 @@ def test_an_agents_settings_hold_for_its_sessions_only(tmp_path: Path) -> None:
             again = hf.load_session(session.id)
             assert (again.context().tokens <= 50) is (agent == "brief")
         assert len(hf.sessions(user="alice")) == 2
+
+
+def ask_to_learn(tx: Tx, session_id: str, now: datetime) -> None:
+    Jobs(tx).enqueue(Partition("default", Level.USER, "alice"), EXTRACT, session_id, now)
+
+
+def test_a_job_for_a_session_uses_the_settings_and_the_model_of_its_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from limpet.knowledge.learn import Learner
+
+    own = {"agents.coder.llm.model": "openai:small@http://127.0.0.1:9/v1", "agents.coder.learn.extractor": "none"}
+    used: dict[str, tuple[str | None, str]] = {}
+
+    def run_job(learner: Learner, _claim: object, info: SessionInfo) -> None:
+        used[info.agent] = (learner.llm.model if learner.llm else None, learner.config.learn.extractor)
+
+    monkeypatch.setattr(Learner, "run_job", run_job)
+    with memory(tmp_path, overrides={**own, "jobs.worker": False, "learn.extractor": "rules"}) as hf:
+        for agent in ("coder", "other"):
+            session = hf.session("t", "1", user="alice", agent=agent)
+            hf._runtime.store.write(partial(ask_to_learn, session_id=session.id, now=hf._now()))
+        hf.jobs.run()
+    assert used == {"coder": ("small", "none"), "other": (None, "rules")}
 
 
 def test_an_agent_may_have_a_store_of_its_own(tmp_path: Path) -> None:
