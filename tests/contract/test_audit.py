@@ -361,7 +361,7 @@ def test_a_purged_user_is_not_named_any_more(hf: Limpet) -> None:
             call()
     with pytest.raises(PermissionDenied):
         hf.acting("alice", session=record.id).load_session(chat.id)  # names bob's session
-    ledger, store = hf._runtime.ledger, hf._runtime.store
+    ledger, store = hf._runtime.audit_log, hf._runtime.store
     assert ledger is not None
     ledger.flush()
     deed = AuditEntry(

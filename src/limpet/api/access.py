@@ -73,6 +73,5 @@ class AccessOperations(Handle):
             limit=check_page(limit),
             offset=check_number(offset, "offset"),
         )
-        if self._runtime.ledger is not None:
-            self._runtime.ledger.flush()
+        self._runtime.flush_audit()
         return self._read(lambda tx: AuditEntries(tx).find(Scope(self._tenant), query))

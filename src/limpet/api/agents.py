@@ -1,4 +1,4 @@
-"""Agents with settings of their own: the shared store, one apart, or none at all.
+"""Agents with settings of their own: on the shared store, on one of their own, or without memory.
 
 Each is opened when it is first used, kept, and closed together with the others.
 """
@@ -38,7 +38,7 @@ MEMORY = ":memory:"
 
 
 class OpenOptions(NamedTuple):
-    """What a program handed over when it opened its memory."""
+    """What the program passed when it opened its memory."""
 
     location: str
     clock: Clock
@@ -64,12 +64,12 @@ class Agents:
 
     def __post_init__(self) -> None:
         self.observers = create_observers(self.config)
-        for name in self.config.agents:  # told at the start, not when the agent first speaks
+        for name in self.config.agents:  # reported when opening, not at the first call of the agent
             if self._has_own_store(name):
                 self._store_location(name)
 
     def runtime(self, name: str | None = None) -> Runtime:
-        """What the agent's calls run on. Without a name, what all others do."""
+        """What the agent's calls run on; without a name, the shared one."""
         key = name if name in self.config.agents else None
         with self._lock:
             if self._closed:
@@ -79,14 +79,14 @@ class Agents:
             return self._apart[key]
 
     def iter_own_stores(self) -> Iterator[tuple[str, Runtime]]:
-        """The agents with a store of their own, as far as there is one already."""
+        """The agents whose own store exists already."""
         for name in filter(self._has_own_store, self.config.agents):
             if name in self._apart or database_file(Path(self._store_location(name))).exists():
                 yield name, self.runtime(name)
 
     def close(self) -> None:
         if os.getpid() != self._pid:
-            return  # a forked child has none of the threads, and one of them may hold a lock there for ever
+            return  # a forked child has none of the threads, and a lock may be held there for ever
         with self._lock:
             self._closed = True
             runtimes = [*self._apart.values(), *([self._shared] if self._shared else [])]
@@ -94,8 +94,7 @@ class Agents:
         for runtime in stores.values():
             runtime.runner.stop()
             runtime.worker.stop()
-            if runtime.ledger is not None:
-                runtime.ledger.flush()
+            runtime.flush_audit()
             runtime.store.close()
 
     def _create_runtime(self, name: str | None) -> Runtime:
@@ -111,7 +110,7 @@ class Agents:
         return self._shared if name is None else self._shared.for_agent(name)
 
     def _open(self, location: str, config: Config) -> Runtime:
-        if config.embedding not in self._embeddings:  # a model is loaded once, whoever uses it
+        if config.embedding not in self._embeddings:  # a model is loaded once for all agents
             self._embeddings[config.embedding] = select_embedding(self.given.embedder, config, self.observers)
         embedding = self._embeddings[config.embedding]
         store, folder = open_store(location, config, self.given.clock)

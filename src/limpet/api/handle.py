@@ -44,7 +44,7 @@ class View:
         check_name(self.tenant, "tenant")
         base = self.agents.runtime(self.agent)
         principal = self.caller or Principal(base.config.audit.operator, self.tenant, grants=OPERATOR)
-        authorizer = GrantAuthorizer(principal, base.store, base.ledger, self._load_grants, base.observers)
+        authorizer = GrantAuthorizer(principal, base.store, base.audit_log, self._load_grants, base.observers)
         chunker = RecordChunker(base.config.chunks, for_graph=base.config.graph.enabled)
         derived = {
             "base": base,

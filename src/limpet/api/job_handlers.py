@@ -23,7 +23,7 @@ from limpet.store.claim import JobLease
 from limpet.store.jobs import Jobs
 
 _FIRST_RETENTION = timedelta(hours=1)
-_SLICE = 512  # chunks embedded by one run of a job, so that the spaces of others get their turn
+_SLICE = 512  # chunks embedded by one run of a job, so that other partitions get their turn
 
 
 class JobKind(NamedTuple):
@@ -53,7 +53,7 @@ def run_extract(runtime: Runtime, claim: JobLease) -> datetime | None:
 
 
 def run_compact(runtime: Runtime, claim: JobLease) -> datetime | None:
-    """Where there is no model the next turn condenses, as quickly."""
+    """Without a model the next turn condenses as quickly."""
     info = _find_session(runtime, claim)
     if info is not None and (own := runtime.for_agent(info.agent)).llm is not None:
         own.compactor.compact_if_due(Scope(info.tenant, user=info.user, session=info.id))

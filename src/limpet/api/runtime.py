@@ -81,7 +81,7 @@ class Runtime:
     count: TokenCounter = estimate_tokens
     llm: Llm | None = None
     keeps_nothing: bool = False  # memory is switched off: what is written is rolled back
-    ledger: AuditLog | None = None  # who did what; None where nothing is kept
+    audit_log: AuditLog | None = None  # who did what; None where nothing is kept
     gate: Authorizer = ALLOW_ALL  # what the calls of a handle come through; the program's own work has none
     keys_used: dict[str, datetime] = field(default_factory=dict)  # when a key's use was last noted, by its id
     observers: Observers = field(default_factory=Observers)  # they get each call, job and request
@@ -118,8 +118,8 @@ class Runtime:
             self.worker.start()
 
     def flush_audit(self) -> None:
-        if self.ledger is not None:
-            self.ledger.flush()
+        if self.audit_log is not None:
+            self.audit_log.flush()
 
     def session_folder(self, session_id: str) -> Path | None:
         """Where a session's own files are; None for a store that has no folder."""
@@ -293,12 +293,12 @@ def create_runtime(
     choose_llm: Callable[[Config], Llm | None],
     observers: Observers,
 ) -> Runtime:
-    """Everything together."""
+    """The runtime on an open store."""
     if embedding is not None:
         with suppress(StoreReadOnly):  # a store that is read only is searched with the vectors it has
             set_embedding_model(store, embedding.model, clock())
     worker = Worker(store, clock, config.jobs, secrets.SystemRandom().random, observers)
-    ledger = AuditLog(store, config.audit, clock, lambda: secrets.token_bytes(10))
+    audit_log = AuditLog(store, config.audit, clock, lambda: secrets.token_bytes(10))
     runner = _create_runner(store, config, clock, observers)
     return Runtime(
         store,
@@ -310,7 +310,7 @@ def create_runtime(
         folder,
         count,
         choose_llm(config),
-        ledger=ledger,
+        audit_log=audit_log,
         observers=observers,
         choose_llm=choose_llm,
     )
@@ -319,7 +319,7 @@ def create_runtime(
 def create_stateless_runtime(
     config: Config, clock: Clock, count: TokenCounter, llm: Llm | None, observers: Observers
 ) -> Runtime:
-    """Everything as ever, and nothing stays: memory that is switched off."""
+    """For memory that is switched off: calls work as usual, and what they write is rolled back."""
     nothing_sealed = replace(config, encryption=EncryptionSettings())
     store = open_store(":memory:", nothing_sealed, clock, Caches(0))[0].with_rollback()
     worker = Worker(store, clock, config.jobs, secrets.SystemRandom().random, observers)
@@ -338,7 +338,7 @@ def _create_runner(store: Store, config: Config, clock: Clock, observers: Observ
 
 
 def create_observers(config: Config) -> Observers:
-    """Nobody listens yet, but OpenTelemetry where the settings want it."""
+    """Without observers, except OpenTelemetry if the settings want it."""
     observers = Observers(names=config.observe.names)
     if config.observe.opentelemetry:
         try:
@@ -352,7 +352,7 @@ def create_observers(config: Config) -> Observers:
 
 
 def make_redactor(config: Config) -> Callable[[str], str]:
-    """Secrets stay where they were said, and go no further."""
+    """Masks secrets, so that they stay in the message and are not learned, noted or indexed elsewhere."""
     if not config.learn.secrets:
         return lambda text: text
     from limpet.security.redact import redact  # late: it has many patterns
@@ -361,14 +361,14 @@ def make_redactor(config: Config) -> Callable[[str], str]:
 
 
 def select_embedding(given: Embedder | None, config: Config, observers: Observers) -> BatchEmbedder | None:
-    """The embedder somebody handed over, or else the one the settings name."""
+    """The embedder that was passed, else the one in the settings."""
     settings = config.embedding
     embedder = given or create_embedder(settings.model, api_key=os.environ.get(settings.api_key_env))
     return None if embedder is None else BatchEmbedder(embedder, settings, observers)
 
 
 def select_llm(given: Llm | None, config: Config) -> Llm | None:
-    """The language model somebody handed over, or else the one the settings name."""
+    """The language model that was passed, else the one in the settings."""
     settings = config.llm
     key = llm_key_variable(settings.model) if settings.api_key_env == "auto" else settings.api_key_env
     price = parse_price(settings.price)
@@ -377,13 +377,13 @@ def select_llm(given: Llm | None, config: Config) -> Llm | None:
 
 
 def load_encryption_keys(config: Config) -> EncryptionKeys | None:
-    """Where the settings name no key, nothing is sealed, and nothing that is sealed is read."""
+    """None if the settings name no key: then nothing is encrypted, and encrypted tenants cannot be read."""
     settings = config.encryption
     if settings.key_env == settings.key_file == "none":
         if settings.required:
             raise ConfigError("encryption.required wants a key: set encryption.key_env or encryption.key_file")
         return None
-    from limpet.store.encryption_keys import EncryptionKeys  # late: most stores are not sealed
+    from limpet.store.encryption_keys import EncryptionKeys  # late: most stores are not encrypted
 
     return EncryptionKeys(settings, os.environ, secrets.token_bytes)
 
@@ -410,7 +410,7 @@ def open_store(location: str, config: Config, clock: Clock, caches: Caches | Non
 
 
 def _record_analyzer(store: Store) -> Store:
-    """Opened as it should be, or closed again."""
+    """Note the analyzer's version; if that fails, close the store."""
     try:
         record_analyzer(store)
     except BaseException:  # why: whatever stopped the opening, the store must not stay open
@@ -420,5 +420,5 @@ def _record_analyzer(store: Store) -> Store:
 
 
 def database_file(path: Path) -> Path:
-    """A file is itself, and so is a name that ends like one; anything else is a folder with a database in it."""
+    """The path itself if it is a file or ends in .db; else the database in that folder."""
     return path if path.is_file() or (path.suffix == ".db" and not path.is_dir()) else path / DATABASE
