@@ -21,12 +21,12 @@ from limpet.api.admin import AdminOperations
 from limpet.api.documents import DocumentOperations
 from limpet.api.graph import GraphOperations
 from limpet.api.jobs import JobOperations
+from limpet.api.key_values import KeyValues
 from limpet.api.keys import KeyOperations
-from limpet.api.notes import NoteOperations
+from limpet.api.notes import LongTermNotes, NoteOperations
 from limpet.api.privacy import PrivacyOperations
 from limpet.api.records import RecordOperations
 from limpet.api.schedules import ScheduleOperations
-from limpet.api.session import KeyValues
 from limpet.api.transfer import TransferOperations
 from limpet.cli import main as command_line
 from limpet.cli.options import Parser
@@ -37,8 +37,7 @@ from limpet.lifecycle.lines import KINDS
 from limpet.model import schema, types
 from limpet.model.codec import ListCodec
 from limpet.model.schema import fields_of
-from limpet.notes.long_term import LongTerm
-from limpet.security import operations as policy
+from limpet.security.operation import EXEMPT, OPERATIONS, Operation
 from limpet.store.encrypted_columns import ENCRYPTED_COLUMNS, PLAINTEXT_COLUMNS
 from limpet.store.encryption import EncryptionMode
 from limpet.store.tables import TABLES
@@ -95,7 +94,7 @@ HANDLES = {
     "Limpet.documents": DocumentOperations,
     "Limpet.graph": GraphOperations,
     "Limpet.notes": NoteOperations,
-    "Limpet.notes.long_term": LongTerm,
+    "Limpet.notes.long_term": LongTermNotes,
     "Limpet.schedules": ScheduleOperations,
     "Limpet.jobs": JobOperations,
     "Limpet.access": AccessOperations,
@@ -369,18 +368,33 @@ def _doc(thing: Any) -> str:
     return "" if isinstance(thing, type) and text.startswith(f"{thing.__name__}(") else text.replace("``", "`")
 
 
-def verbs() -> Iterator[str]:
-    yield "# The verbs and what they need"
+def operations() -> Iterator[str]:
+    yield "# The operations"
     yield (
-        "Every public verb, as the gate checks it and the audit names it; a verb of a handle has that before it. A "
-        "right without a level is needed on the level the arguments name. See [who may "
-        "what](../how-to/permissions.md) and [who did what](../how-to/audit.md)."
+        "Every operation: what it needs, whose memory it touches, how the audit log has it, and how each interface "
+        "calls it. One of a handle has that before it. A right without a level is needed on the level the arguments "
+        "name. See [who may what](../how-to/permissions.md) and [who did what](../how-to/audit.md)."
     )
-    rows = [f"| `{name}` | {needs} | {whose} | {told} |" for name, needs, whose, told in policy.describe_operations()]
-    yield "\n".join(["| verb | needs | on | in the audit |", "|---|---|---|---|", *rows])
-    yield "## What needs nothing"
-    free = [f"| `{name}` | {why} |" for name, why in policy.EXEMPT.items()]
-    yield "\n".join(["| | |", "|---|---|", *free])
+    rows = [_operation_row(each) for each in OPERATIONS.values()]
+    yield "\n".join(["| operation | needs | on | in the audit log |", "|---|---|---|---|", *rows])
+    yield "## Interfaces"
+    rows = [_interface_row(each) for each in OPERATIONS.values()]
+    yield "\n".join(["| operation | HTTP | command | tool |", "|---|---|---|---|", *rows])
+    yield "## What needs no permission"
+    rows = [f"| `{name}` | {why} |" for name, why in EXEMPT.items()]
+    yield "\n".join(["| | |", "|---|---|", *rows])
+
+
+def _operation_row(each: Operation) -> str:
+    needs = ", ".join(f"`{permission}`" for permission in each.needs) + "".join(f"; {when}" for when in each.when)
+    logged = "a row of its own" if each.audited else "only if refused" if each.silent else "counted"
+    return f"| `{each.name}` | {needs} | {each.on} | {logged} |"
+
+
+def _interface_row(each: Operation) -> str:
+    offered = {"http": each.http, "cli": each.cli, "tool": each.tool}
+    cells = [f"`{words}`" if words else each.left_out.get(name, "") for name, words in offered.items()]
+    return f"| `{each.name}` | {' | '.join(cells)} |"
 
 
 def export_format() -> Iterator[str]:
@@ -455,7 +469,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "cli.md": cli,
     "python.md": python,
     "http.md": http,
-    "verbs.md": verbs,
+    "operations.md": operations,
     "export-format.md": export_format,
     "sealed.md": sealed,
 }

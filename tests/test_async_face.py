@@ -183,6 +183,7 @@ CALLS: dict[str, Call] = {
     "AsyncSession.pause": lambda hf, s, place: s.pause(),
     "AsyncSession.resume": lambda hf, s, place: s.resume(),
     "AsyncSession.refresh": lambda hf, s, place: s.refresh(),
+    "AsyncLimpet.find_session": lambda hf, s, place: hf.find_session("a", "b", user="u"),
     "AsyncLimpet.load_session": lambda hf, s, place: hf.load_session(s.id, user="u"),
     "AsyncAdmin.usage": lambda hf, s, place: hf.admin.usage(user="u"),
     "AsyncTransfer.archive": lambda hf, s, place: hf.transfer.archive(BytesIO(), user="u"),
@@ -197,6 +198,7 @@ CALLS: dict[str, Call] = {
     "AsyncRecords.update": lambda hf, s, place: hf.records.update(RECORD, content="hello cat"),
     "AsyncRecords.history": lambda hf, s, place: hf.records.history(RECORD),
     "AsyncLimpet.recall": lambda hf, s, place: hf.recall("hello", user="u"),
+    "AsyncLimpet.context": lambda hf, s, place: hf.context("hello", user="u"),
     "AsyncLimpet.profile": lambda hf, s, place: hf.profile(user="u"),
     "AsyncRecords.promote": lambda hf, s, place: hf.records.promote(
         hf._sync.remember("an episode", user="u", layer="episodic").id
@@ -225,6 +227,7 @@ CALLS: dict[str, Call] = {
     "AsyncJobs.retry": lambda hf, s, place: hf.jobs.retry(kind="embed"),
     "AsyncJobs.drop": lambda hf, s, place: hf.jobs.drop([1]),
     "AsyncDocuments.add": lambda hf, s, place: hf.documents.add("note:1", "hello document", user="u"),
+    "AsyncDocuments.text": lambda hf, s, place: hf.documents.text("note:1", user="u"),
     "AsyncDocuments.list": lambda hf, s, place: hf.documents.list(user="u"),
     "AsyncGraph.__call__": lambda hf, s, place: hf.graph(user="u", fresh=True),
     "AsyncDocuments.remove": lambda hf, s, place: hf.documents.remove("note:1", user="u"),

@@ -11,12 +11,14 @@ if TYPE_CHECKING:
     from limpet.api.turn import Turn
     from limpet.config import Config
     from limpet.errors import LimpetError, Unauthenticated
+    from limpet.lifecycle.item_sync import ItemExportResult, ItemImportResult
     from limpet.model.access import Grant, GrantInfo
     from limpet.model.api_key import KeyInfo, NewKey
     from limpet.model.audit import AuditEntry
     from limpet.model.chunk import Hit, Signal, Source
     from limpet.model.context import Context
     from limpet.model.document import Document
+    from limpet.model.finding import Finding
     from limpet.model.graph import Entity, Graph, GraphSource, Mention, Relation
     from limpet.model.job import JobInfo
     from limpet.model.message import FilePart, ImagePart, Message, TextPart, ToolCall
@@ -24,10 +26,12 @@ if TYPE_CHECKING:
     from limpet.model.receipt import Receipt
     from limpet.model.record import Forgotten, Record
     from limpet.model.retention import RetentionResult
-    from limpet.model.schedule import Notification, Run, RunResult, Schedule
-    from limpet.model.session import CompactionResult, SessionInfo, Summary, Usage
+    from limpet.model.schedule import Notification, OutputPage, Run, RunResult, Schedule
+    from limpet.model.session import CompactionResult, FileInfo, LearnResult, SessionInfo, Summary, Usage
     from limpet.model.telemetry import ActivityResult
+    from limpet.model.transfer import ExportResult, ImportResult
     from limpet.schedules.firing import Firing
+    from limpet.sessions.files.index import FileSessions
 
 __version__ = "0.1.0"
 
@@ -42,7 +46,11 @@ __all__ = [
     "Context",
     "Document",
     "Entity",
+    "ExportResult",
+    "FileInfo",
     "FilePart",
+    "FileSessions",
+    "Finding",
     "Firing",
     "Forgotten",
     "Grant",
@@ -51,14 +59,19 @@ __all__ = [
     "GraphSource",
     "Hit",
     "ImagePart",
+    "ImportResult",
+    "ItemExportResult",
+    "ItemImportResult",
     "JobInfo",
     "KeyInfo",
+    "LearnResult",
     "Limpet",
     "LimpetError",
     "Mention",
     "Message",
     "NewKey",
     "Notification",
+    "OutputPage",
     "Profile",
     "Receipt",
     "Record",
@@ -96,9 +109,13 @@ _HOMES = {
     "model.profile": "Profile",
     "model.receipt": "Receipt",
     "model.record": "Forgotten Record",
-    "model.schedule": "Notification RunResult Run Schedule",
+    "model.schedule": "Notification OutputPage RunResult Run Schedule",
     "model.retention": "RetentionResult",
-    "model.session": "CompactionResult SessionInfo Summary Usage",
+    "model.session": "CompactionResult FileInfo LearnResult SessionInfo Summary Usage",
+    "model.transfer": "ExportResult ImportResult",
+    "model.finding": "Finding",
+    "lifecycle.item_sync": "ItemExportResult ItemImportResult",
+    "sessions.files.index": "FileSessions",
     "api": "Limpet",
     "errors": "LimpetError Unauthenticated",
     "api.session": "Session",

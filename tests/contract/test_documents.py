@@ -244,19 +244,29 @@ def test_the_same_uri_is_another_document_for_everybody(hf: Limpet) -> None:
             view.documents.remove("note:1", **owner)
 
 
-def test_an_owner_is_needed(hf: Limpet) -> None:
+def test_a_document_has_one_owner(hf: Limpet) -> None:
     calls: list[Callable[..., Any]] = [
         lambda **owner: hf.documents.add("note:1", "x", **owner),
         hf.documents.list,
         lambda **owner: hf.documents.remove("note:1", **owner),
     ]
     wrong: list[dict[str, Any]] = [
-        {}, {"user": "a", "agent": "b"}, {"user": "a", "scope": "global"}, {"scope": "everybody"}
+        {"user": "a", "agent": "b"}, {"user": "a", "scope": "global"}, {"scope": "everybody"}
     ]  # fmt: skip
     for call in calls:
         for owner in wrong:
             with pytest.raises(InvalidInput):
                 call(**owner)
+    assert one(hf.documents.add("note:1", "x")).uri == "note:1"
+    assert [document.uri for document in hf.documents.list(user="me")] == ["note:1"]
+
+
+def test_the_text_of_a_document_is_put_together_again(hf: Limpet) -> None:
+    text = "\n\n".join(f"Paragraph {number} speaks of a walrus." for number in range(400))
+    hf.documents.add("note:1", text, user="alice")
+    assert hf.documents.text("note:1", user="alice").split() == text.split()
+    with pytest.raises(DocumentNotFound):
+        hf.documents.text("note:1", user="bob")
 
 
 def test_pages_the_latest_change_first(timed: Limpet, clock: FakeClock) -> None:

@@ -138,12 +138,15 @@ def test_forget_takes_one_way_and_says_whose(hf: Limpet) -> None:
     record = hf.remember("the walrus", user="alice", key="k")
     wrong: list[dict[str, Any]] = [
         {}, {"id": record.id, "key": "k"}, {"key": "k", "query": "walrus", "user": "alice"},
-        {"id": record.id, "query": "walrus"}, {"key": "k"}, {"query": "walrus"}, {"key": "k", "scope": "user"},
+        {"id": record.id, "query": "walrus"}, {"key": "k", "scope": "user"},
         {"query": "walrus", "user": ""}, {"key": "k", "user": "alice", "scope": "global"},
     ]  # fmt: skip
     for arguments in wrong:
         with pytest.raises(InvalidInput):
             hf.forget(**arguments)
+    with pytest.raises(RecordNotFound):
+        hf.forget(key="k")  # of the default user, who has none
+    assert hf.forget(query="walrus").ids == ()
     assert hf.records.get(record.id) == record
 
 

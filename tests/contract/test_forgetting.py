@@ -235,10 +235,12 @@ def test_delete_all_of_a_user_with_a_missing_filter_wiped_every_user(learning: L
 
     talk(learning, "I live in Porto", user="alice")
     talk(learning, "I live in Porto", user="bob")
-    missing: list[dict[str, Any]] = [{}, {"query": "Porto"}, {"key": "home"}, {"query": "", "user": "alice"}]
+    missing: list[dict[str, Any]] = [{}, {"query": "", "user": "alice"}]
     for wrong in missing:
         with pytest.raises(InvalidInput):
             learning.forget(**wrong)
+    assert learning.forget(query="Porto").ids == ()  # without a user it is the default user's, and nobody else's
+    assert len(learned(learning, "alice")) == 1
     learning.forget(query="Porto", user="alice")
     assert learned(learning, "alice") == []
     assert len(learned(learning, "bob")) == 1

@@ -527,9 +527,10 @@ def test_a_depth_that_is_none_is_refused(hf: Limpet, depth: Any) -> None:
         hf.graph(user="alice", depth=depth)
 
 
-def test_whose_graph_must_be_said(hf: Limpet) -> None:
-    with pytest.raises(InvalidInput):
-        hf.graph()
+def test_the_graph_of_nobody_in_particular_is_the_default_users(hf: Limpet) -> None:
+    hf.remember("Anna lives in Lisbon.", user="me")
+    hf.remember("Bert lives in Porto.", user="bert")
+    assert hf.graph(fresh=True) == hf.graph(user="me")
 
 
 def test_a_record_asks_for_its_reading(hf: Limpet) -> None:

@@ -19,7 +19,7 @@ import pytest
 from limpet import Config, ImagePart, Limpet, Message, TextPart, ToolCall
 from limpet.errors import LimpetError
 from limpet.model.message import Role
-from limpet.security.operations import OPERATIONS
+from limpet.security.operation import OPERATIONS
 from tests.contract.rows import faults
 
 UNKNOWN = "01890000-0000-7000-8000-000000000000"
@@ -177,7 +177,9 @@ BIG = "word " * 2_000_000
 
 CALLS: dict[str, dict[str, Any]] = {
     "session": {"channel": "c", "chat": "1", "user": "alice"},
+    "find_session": {"channel": "c", "chat": "1", "user": "alice"},
     "load_session": {"session_id": "SESSION"},
+    "context": {"query": "walrus", "user": "alice"},
     "sessions": {},
     "recall": {"query": "walrus", "user": "alice"},
     "remember": {"content": "a walrus", "user": "alice"},
@@ -194,6 +196,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "documents.add": {"uri_or_path": "note:1", "text": "a walrus document", "user": "alice"},
     "documents.list": {"user": "alice"},
     "graph.get": {"user": "alice"},
+    "documents.text": {"uri": "note:unknown", "user": "alice"},
     "documents.remove": {"uri": "note:unknown", "user": "alice"},
     "transfer.import_": {"path": "missing.json"},
     "admin.backup": {"path": "BACKUP"},

@@ -17,7 +17,7 @@ import pytest
 
 from limpet import Limpet, Message, Session
 from limpet.errors import LimpetError, NotFound, PermissionDenied, Unsupported
-from limpet.security.operations import OPERATIONS
+from limpet.security.operation import OPERATIONS
 from tests.property.test_isolation import Owner, World, _in_worlds
 
 Attempt = Callable[[], object]
@@ -51,7 +51,7 @@ class Attack:
     def forged(self) -> Session:
         """The victim's handle, as if it had got into my hands."""
         info = self.world.on(self.victim).load_session(self.session).info
-        return Session(self.mine._runtime, info)
+        return Session(self.mine._runtime, self.mine._authorizer, info)
 
     @property
     def own(self) -> set[int]:
@@ -97,7 +97,7 @@ def _reply(a: Attack) -> object:
     from limpet.api.turn import Turn
 
     theirs = a.world.on(a.victim).load_session(a.session).turn("secret")
-    theirs._gate = a.mine._gate
+    theirs._authorizer = a.mine._authorizer
     theirs._open, theirs._context = True, a.world.on(a.victim).load_session(a.session).context()
     assert isinstance(theirs, Turn)
     return theirs.reply("mine now")
@@ -105,7 +105,9 @@ def _reply(a: Attack) -> object:
 
 REFUSED: dict[str, Callable[[Attack], list[Attempt]]] = {
     "session": _whole(lambda a: a.mine.session("chan", "chat", user=a.user, agent=a.victim.agent)),
+    "find_session": _whole(lambda a: a.mine.find_session("chan", "chat", user=a.user, agent=a.victim.agent)),
     "load_session": _whole(lambda a: a.mine.load_session(a.session, user=a.user)),
+    "context": _whole(lambda a: a.mine.context("secret", user=a.user)),
     "sessions": _whole(lambda a: a.mine.sessions(user=a.user)),
     "admin.usage": _whole(lambda a: a.mine.admin.usage(user=a.user)),
     "recall": _everybodys(lambda hf: hf.recall, "secret"),
@@ -130,6 +132,7 @@ REFUSED: dict[str, Callable[[Attack], list[Attempt]]] = {
         lambda: a.mine.documents.add(a.folder / "theirs.txt", user=a.me.user),
     ],
     "documents.list": _everybodys(lambda hf: hf.documents.list),
+    "documents.text": _everybodys(lambda hf: hf.documents.text, "same:uri"),
     "documents.remove": _everybodys(lambda hf: hf.documents.remove, "same:uri"),
     "graph.get": _everybodys(lambda hf: hf.graph),
     "notes.day": _whole(lambda a: a.mine.notes.day(user=a.user)),

@@ -38,7 +38,7 @@ from limpet.errors import (
 from limpet.model.scope import Level, Partition
 from limpet.model.text import check_name
 from limpet.schedules.runner import RunHandlers, Runner
-from limpet.security.operations import OPERATIONS
+from limpet.security.operation import OPERATIONS
 from limpet.store.jobs import Jobs
 from limpet.store.tables import TABLES
 from tests.examples import examples
@@ -299,6 +299,14 @@ def _load_session(world: World, me: Owner) -> Seen:
             yield refused(SessionNotFound, world.on(me).load_session, other.session, user=me.user), set()
 
 
+def _find_session(world: World, me: Owner) -> Seen:
+    hf = world.on(me)
+    found = hf.find_session("chan", "chat", user=me.user, agent=me.agent)
+    assert found is not None
+    yield found.info, {me.number}
+    yield hf.find_session("chan", "chat", user=f"{me.user}?"[-200:], agent=me.agent), set()
+
+
 def _recall(world: World, me: Owner) -> Seen:
     hf = world.on(me)
     mine = world.of_user(me.tenant, me.user)
@@ -392,6 +400,14 @@ def _documents(world: World, me: Owner) -> Seen:
     yield hf.documents.list(user=f"{me.user}?"[-200:]), set()
 
 
+def _document_text(world: World, me: Owner) -> Seen:
+    hf = world.on(me)
+    yield hf.documents.text("same:uri", user=me.user), world.among(me.tenant, user=me.user, agent=None)
+    yield hf.documents.text("same:uri", agent=me.agent), world.among(me.tenant, user=None, agent=me.agent)
+    yield hf.documents.text("same:uri", scope="global"), world.among(me.tenant, user=None, agent=None)
+    yield refused(DocumentNotFound, hf.documents.text, "same:uri", user=f"{me.user}?"[-200:]), set()
+
+
 def _graph(world: World, me: Owner) -> Seen:
     hf = world.on(me)
     mine = world.of_user(me.tenant, me.user)
@@ -423,7 +439,7 @@ def forgeries(world: World, info: SessionInfo) -> Iterator[Session]:
     """Handles that name this session, but not whose it is."""
     changes: list[dict[str, Any]] = [{"tenant": "elsewhere"}, {"user": "mallory"}, {"agent": "mallory"}]
     for change in changes:
-        yield Session(world.hf._runtime, replace(info, metadata={}, **change))
+        yield Session(world.hf._runtime, world.hf._authorizer, replace(info, metadata={}, **change))
 
 
 def _context(world: World, me: Owner) -> Seen:
@@ -435,6 +451,17 @@ def _context(world: World, me: Owner) -> Seen:
     for forged in forgeries(world, handle.info):
         with suppress(SessionNotFound):
             yield forged.context("secret"), set()
+
+
+def _user_context(world: World, me: Owner) -> Seen:
+    """Without a conversation: what its user, the agent and everybody in the tenant know."""
+    hf = world.on(me)
+    shared = world.among(me.tenant, user=None, agent=None) | world.among(me.tenant, user=None, agent=me.agent)
+    yield hf.context("secret", user=me.user, agent=me.agent), shared | world.of_user(me.tenant, me.user)
+    yield (
+        hf.context("secret", user=f"{me.user}?"[-200:], agent=f"{me.agent}?"[-200:]),
+        world.among(me.tenant, user=None, agent=None),
+    )
 
 
 def _turn(world: World, me: Owner) -> Seen:
@@ -630,7 +657,9 @@ READS: dict[str, Callable[[World, Owner], Seen]] = {
     "privacy.receipts": _receipts,
     "sessions": _sessions,
     "jobs.list": _jobs,
+    "find_session": _find_session,
     "load_session": _load_session,
+    "context": _user_context,
     "recall": _recall,
     "recall with an agent": _recall_of_one_agent,
     "records.get": _record,
@@ -640,6 +669,7 @@ READS: dict[str, Callable[[World, Owner], Seen]] = {
     "records.history": _history,
     "profile": _profile,
     "documents.list": _documents,
+    "documents.text": _document_text,
     "graph.get": _graph,
     "admin.file_sessions": _file_sessions,
     "notes.long_term.read": _long_term,
@@ -689,8 +719,6 @@ def _remember(world: World, me: Owner) -> None:
             refused(LimpetError, hf.remember, "mine now", id=other.record, user=me.user)
         refused(LimpetError, hf.remember, "mine now", id=other.record, scope="global")
         refused(LimpetError, hf.remember, "mine now", id=other.record, agent=me.agent)
-    with pytest.raises(InvalidInput):
-        hf.remember("nobody's")
 
 
 def _update(world: World, me: Owner) -> None:
@@ -725,8 +753,8 @@ def _forget(world: World, me: Owner) -> None:
             refused(SessionNotFound, hf.forget, query="secret", session=other.session, user=me.user)
         if other.user or other.agent:
             assert hf.forget(query=other.mark, scope="global").ids == ()
-    refused(InvalidInput, hf.forget, query="secret")
-    refused(InvalidInput, hf.forget, key="same_key")
+    assert hf.forget(query="secret").ids == ()  # of the default user, who has nothing
+    refused(RecordNotFound, hf.forget, key="same_key")
 
 
 def _add_document(world: World, me: Owner) -> None:
@@ -734,7 +762,6 @@ def _add_document(world: World, me: Owner) -> None:
     hf, newcomer = world.on(me), f"new {me.user}"[-200:]
     hf.documents.add("same:uri", "mine now", user=newcomer)
     hf.documents.remove("same:uri", user=newcomer)
-    refused(InvalidInput, hf.documents.add, "same:uri", "nobody's")
     refused(InvalidInput, hf.documents.add, "same:uri", "mine now", user=me.user, scope="global")
 
 
@@ -742,7 +769,7 @@ def _remove_document(world: World, me: Owner) -> None:
     hf = world.on(me)
     refused(DocumentNotFound, hf.documents.remove, "same:uri", user=f"{me.user}?"[-200:])
     refused(DocumentNotFound, hf.documents.remove, "same:uri", agent=f"{me.agent}?"[-200:])
-    refused(InvalidInput, hf.documents.remove, "same:uri")
+    refused(DocumentNotFound, hf.documents.remove, "same:uri")
     refused(InvalidInput, hf.documents.remove, "same:uri", user=me.user, agent=me.agent)
 
 

@@ -16,21 +16,20 @@ from limpet.api.async_session import AsyncKeyValues
 from limpet.api.documents import DocumentOperations
 from limpet.api.graph import GraphOperations
 from limpet.api.jobs import JobOperations
+from limpet.api.key_values import KeyValues
 from limpet.api.keys import KeyOperations
-from limpet.api.notes import NoteOperations
+from limpet.api.notes import LongTermNotes, NoteOperations
 from limpet.api.privacy import PrivacyOperations
 from limpet.api.records import RecordOperations
 from limpet.api.schedules import ScheduleOperations
-from limpet.api.session import KeyValues
 from limpet.api.transfer import TransferOperations
-from limpet.notes.long_term import LongTerm
 
 FACES = [
     (Limpet, AsyncLimpet),
     (Session, AsyncSession),
     (Turn, AsyncTurn),
     (KeyValues, AsyncKeyValues),
-    (LongTerm, asynchronous.AsyncLongTerm),
+    (LongTermNotes, asynchronous.AsyncLongTerm),
     (RecordOperations, asynchronous.AsyncRecords),
     (DocumentOperations, asynchronous.AsyncDocuments),
     (GraphOperations, asynchronous.AsyncGraph),

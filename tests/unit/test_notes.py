@@ -204,6 +204,8 @@ def test_a_store_without_a_folder_has_no_notes() -> None:
         assert hf.session("t", "1", user="alice").context("hello").text == ""
 
 
-def test_nobodys_notes_are_an_error(tmp_path: Path) -> None:
-    with Limpet.open(tmp_path) as hf, pytest.raises(InvalidInput, match="whose"):
-        hf.notes.day(user=None)  # type: ignore[arg-type]
+def test_notes_of_nobody_in_particular_are_the_default_users(tmp_path: Path) -> None:
+    with Limpet.open(tmp_path) as hf:
+        hf.notes.long_term().write("# Me")
+        assert hf.notes.long_term(user="me").read() == "# Me"
+        assert hf.notes.day() == ""

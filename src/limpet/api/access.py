@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from typing import Any
 
 from limpet.api.handle import Handle
 from limpet.api.keys import KeyOperations
-from limpet.model.access import Grant, GrantInfo
-from limpet.model.audit import AuditEntry, AuditOutcome, AuditQuery
+from limpet.api.parameters import (
+    GrantText,
+    Limit,
+    Offset,
+    OfUser,
+    OneUser,
+    OperationName,
+    Outcome,
+    PrincipalName,
+    Since,
+    Until,
+)
+from limpet.model.access import GrantInfo
+from limpet.model.audit import AuditEntry, AuditQuery
 from limpet.model.scope import Scope
-from limpet.model.text import check_choice, check_name, check_optional_name
-from limpet.model.times import check_time
-from limpet.model.values import check_number, check_page
-from limpet.security.access_repository import AuditEntries, Grants
-from limpet.security.operation import operation
+from limpet.security.access_repository import AuditEntries
+from limpet.security.access_repository import Grants as StoredGrants
+from limpet.security.operation import NO_TOOL, READ, READ_GLOBAL, WRITE_GLOBAL, On, operation
 
 
 class AccessOperations(Handle):
@@ -24,54 +34,76 @@ class AccessOperations(Handle):
         """API keys: ``memory.access.keys.create("ci", user=…)``; calling the handle lists them."""
         return KeyOperations(self._view)
 
-    @operation("access.grant")
-    def grant(self, user: str, grant: str | Grant) -> bool:
+    @operation(
+        "access.grant",
+        on=On.WHOLE,
+        needs=(WRITE_GLOBAL,),
+        audited=True,
+        http="POST /v1/grants",
+        answer="granted",
+        cli="grants add",
+        left_out=NO_TOOL,
+    )
+    def grant(self, user: OneUser, grant: GrantText) -> bool:
         """Let a user do more than is their own: ``read:global``, ``write:user:bob``. False when they may already."""
-        given, scope = self._check_grant(grant), self._scope(user=check_name(user, "user"))
-        assert scope.user is not None
-        kept = GrantInfo(scope.user, given, self._now(), self._view.principal.name)
-        return self._view.agents.runtime().store.write(lambda tx: Grants(tx).put(scope, kept))
+        parsed: Any = grant
+        self._authorizer.check_can_grant(parsed)
+        info = GrantInfo(user, parsed, self._now(), self._view.principal.name)
+        return self._view.shared_store.write(lambda tx: StoredGrants(tx).put(self._scope(user=user), info))
 
-    @operation("access.revoke")
-    def revoke(self, user: str, grant: str | Grant) -> bool:
+    @operation(
+        "access.revoke",
+        on=On.WHOLE,
+        needs=(WRITE_GLOBAL,),
+        audited=True,
+        http="DELETE /v1/grants",
+        answer="revoked",
+        cli="grants remove",
+        left_out=NO_TOOL,
+    )
+    def revoke(self, user: OneUser, grant: GrantText) -> bool:
         """Take a grant away, in every process at once. False when the user did not have it."""
-        taken, scope = self._check_grant(grant), self._scope(user=check_name(user, "user"))
-        return self._view.agents.runtime().store.write(lambda tx: Grants(tx).remove(scope, taken))
+        parsed: Any = grant
+        self._authorizer.check_can_grant(parsed)
+        return self._view.shared_store.write(lambda tx: StoredGrants(tx).remove(self._scope(user=user), parsed))
 
-    def _check_grant(self, grant: object) -> Grant:
-        parsed = Grant.parse(grant)
-        self._gate.check_can_grant(parsed)
-        return parsed
+    @operation("access.grants", on=On.REACH, needs=(READ,), http="GET /v1/grants", cli="grants list", left_out=NO_TOOL)
+    def grants(self, user: OfUser | None = None) -> list[GrantInfo]:
+        """What users may do beyond their own: one user, or all of the tenant."""
+        return self._view.shared_store.read(lambda tx: StoredGrants(tx).find(self._scope(user=user)))
 
-    @operation("access.grants")
-    def grants(self, user: str | None = None) -> list[GrantInfo]:
-        """What users may beyond their own: one user, or all of the tenant."""
-        scope = self._scope(user=user)
-        return self._view.agents.runtime().store.read(lambda tx: Grants(tx).find(scope))
-
-    @operation("access.audit")
+    @operation(
+        "access.audit",
+        on=On.WHOLE,
+        needs=(READ_GLOBAL,),
+        http="GET /v1/audit",
+        page="offset",
+        cli="audit",
+        left_out=NO_TOOL,
+    )
     def audit(
         self,
-        user: str | None = None,
-        verb: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        outcome: str | None = None,
-        limit: int = 50,
-        offset: int = 0,
+        user: OfUser | None = None,
+        verb: OperationName | None = None,
+        since: Since | None = None,
+        until: Until | None = None,
+        outcome: Outcome | None = None,
+        limit: Limit = 50,
+        offset: Offset = 0,
         *,
-        principal: str | None = None,
+        principal: PrincipalName | None = None,
     ) -> list[AuditEntry]:
         """Who did what to whose memory, the newest first. ``user`` is whose memory, ``principal`` who did it."""
+        ended: Any = outcome
         query = AuditQuery(
-            user=check_optional_name(user, "user"),
-            principal=check_optional_name(principal, "principal"),
-            verb=check_optional_name(verb, "verb"),
-            outcome=None if outcome is None else check_choice(AuditOutcome, outcome, "outcome"),
-            since=None if since is None else check_time(since, "since"),
-            until=None if until is None else check_time(until, "until"),
-            limit=check_page(limit),
-            offset=check_number(offset, "offset"),
+            user=user,
+            principal=principal,
+            verb=verb,
+            outcome=ended,
+            since=since,
+            until=until,
+            limit=limit,
+            offset=offset,
         )
         self._runtime.flush_audit()
         return self._read(lambda tx: AuditEntries(tx).find(Scope(self._tenant), query))

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from limpet.api.handle import Handle
+from limpet.api.parameters import OfAgent, OfSession, OfUser, Repair, WritePath
 from limpet.errors import InvalidInput, Unsupported
 from limpet.model.finding import Finding
 from limpet.model.scope import DEFAULT_TENANT
 from limpet.model.session import Usage
 from limpet.model.telemetry import ActivityResult, Progress
-from limpet.model.text import check_path
-from limpet.model.values import check_progress
-from limpet.security.operation import operation
+from limpet.security.operation import (
+    IN_PROCESS,
+    NO_TOOL,
+    READ,
+    READ_STORE,
+    WRITE_STORE,
+    ExtraPermission,
+    On,
+    operation,
+)
 from limpet.sessions import usage
 
 if TYPE_CHECKING:
@@ -25,7 +32,7 @@ if TYPE_CHECKING:
 class AdminOperations(Handle):
     """The store as a whole: ``memory.admin``."""
 
-    @operation("admin.file_sessions")
+    @operation("admin.file_sessions", on=On.WHOLE, needs=(READ_STORE, WRITE_STORE), left_out=IN_PROCESS)
     def file_sessions(self) -> FileSessions:
         """Sessions kept as plain files in the store's folder, for people who read their memory with an editor."""
         from limpet.sessions.files.index import FileSessions
@@ -47,8 +54,16 @@ class AdminOperations(Handle):
             agent=self._view.agent or caps.default_agent,
         )
 
-    @operation("admin.doctor")
-    def doctor(self, *, repair: bool = False) -> list[Finding]:
+    @operation(
+        "admin.doctor",
+        on=On.WHOLE,
+        needs=(READ_STORE,),
+        when=(ExtraPermission("repair", True, WRITE_STORE),),
+        http="POST /v1/doctor",
+        cli="doctor",
+        left_out=NO_TOOL,
+    )
+    def doctor(self, *, repair: Repair = False) -> list[Finding]:
         """Look for anything that does not hold; with ``repair``, set right what can be derived again."""
         from limpet.knowledge.verify import check_knowledge
         from limpet.search.verify import check_index
@@ -65,18 +80,36 @@ class AdminOperations(Handle):
             chunks,
         ]
 
-    @operation("admin.backup")
-    def backup(self, path: str | PathLike[str], progress: Progress | None = None) -> None:
+    @operation(
+        "admin.backup",
+        on=On.WHOLE,
+        needs=(READ_STORE,),
+        audited=True,
+        cli="backup",
+        left_out={
+            **NO_TOOL,
+            **dict.fromkeys(("http", "remote"), "a backup is a file beside the store; export streams"),
+        },
+    )
+    def backup(self, path: WritePath, progress: Progress | None = None) -> None:
         """Copy the live store to a new SQLite file."""
-        self._runtime.store.backup(check_path(path, "the backup's path"), check_progress(progress))
+        assert isinstance(path, str)
+        self._runtime.store.backup(path, progress)
 
-    @operation("admin.stats")
+    @operation(
+        "admin.stats",
+        on=On.WHOLE,
+        needs=(READ_STORE,),
+        http="GET /v1/stats",
+        cli="stats",
+        left_out=NO_TOOL,
+    )
     def stats(self) -> Mapping[str, Any]:
         """How much there is, over all tenants."""
         store = self._runtime.store
         return {"backend": store.backend, "location": store.location, **store.count_rows()}
 
-    @operation("admin.observe")
+    @operation("admin.observe", on=On.WHOLE, needs=(READ_STORE,), left_out=IN_PROCESS)
     def observe(self, callback: Callable[[ActivityResult], object]) -> Callable[[], None]:
         """Tell ``callback`` how every call, job and request to a model on this open store went, from now on.
 
@@ -88,8 +121,17 @@ class AdminOperations(Handle):
             raise InvalidInput(f"observe needs a plain function of one argument, not {type(callback).__name__}")
         return self._view.agents.observers.add(lambda _: callback)
 
-    @operation("admin.usage")
-    def usage(self, user: str | None = None, agent: str | None = None, session: str | None = None) -> Usage:
+    @operation(
+        "admin.usage",
+        on=On.FILTER,
+        needs=(READ,),
+        http="GET /v1/usage",
+        cli="usage",
+        left_out=NO_TOOL,
+    )
+    def usage(
+        self, user: OfUser | None = None, agent: OfAgent | None = None, session: OfSession | None = None
+    ) -> Usage:
         """What models took in all: of a session, a user, an agent, or as far as the grants reach."""
         scope = self._scope(user=user, agent=agent, session=session)
         return self._read(lambda tx: usage.read(tx, scope))

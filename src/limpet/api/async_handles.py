@@ -17,13 +17,12 @@ from limpet.api.documents import DocumentOperations
 from limpet.api.graph import GraphOperations
 from limpet.api.jobs import JobOperations
 from limpet.api.keys import KeyOperations
-from limpet.api.notes import NoteOperations
+from limpet.api.notes import LongTermNotes, NoteOperations
 from limpet.api.privacy import PrivacyOperations
 from limpet.api.records import RecordOperations
 from limpet.api.schedules import ScheduleOperations
 from limpet.api.transfer import TransferOperations
 from limpet.model.schedule import Notification, RunResult
-from limpet.notes.long_term import LongTerm
 from limpet.schedules.firing import Firing
 
 if TYPE_CHECKING:
@@ -48,6 +47,7 @@ class AsyncRecords(AsyncHandle[RecordOperations]):
 class AsyncDocuments(AsyncHandle[DocumentOperations]):
     add = run_in_pool(DocumentOperations.add)
     list = run_in_pool(DocumentOperations.list)
+    text = run_in_pool(DocumentOperations.text)
     remove = run_in_pool(DocumentOperations.remove)
 
 
@@ -55,15 +55,15 @@ class AsyncGraph(AsyncHandle[GraphOperations]):
     __call__ = run_in_pool(GraphOperations.__call__)
 
 
-class AsyncLongTerm(AsyncHandle[LongTerm]):
-    path: Attribute[LongTerm, Path] = Attribute(lambda notes: notes.path)
-    read = run_in_pool(LongTerm.read)
-    write = run_in_pool(LongTerm.write)
-    append = run_in_pool(LongTerm.append)
+class AsyncLongTerm(AsyncHandle[LongTermNotes]):
+    path: Attribute[LongTermNotes, Path] = Attribute(lambda notes: notes.path)
+    read = run_in_pool(LongTermNotes.read)
+    write = run_in_pool(LongTermNotes.write)
+    append = run_in_pool(LongTermNotes.append)
 
 
 class AsyncNotes(AsyncHandle[NoteOperations]):
-    def long_term(self, user: str) -> AsyncLongTerm:
+    def long_term(self, user: str | None = None) -> AsyncLongTerm:
         """The user's MEMORY.md: ``await memory.notes.long_term(user="alice").read()``."""
         return AsyncLongTerm(self._sync.long_term(user), self._pool)
 

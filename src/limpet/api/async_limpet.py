@@ -23,7 +23,7 @@ from limpet.api.async_handles import (
     AsyncTransfer,
 )
 from limpet.api.async_pool import AsyncHandle, Attribute, Pool, consume_exception, run_in_pool
-from limpet.api.async_session import run_for_session
+from limpet.api.async_session import find_in_pool, run_for_session
 from limpet.api.limpet import Limpet
 from limpet.config import Config
 from limpet.model.access import Grant
@@ -208,9 +208,11 @@ class AsyncLimpet(AsyncHandle[Limpet]):
         return AsyncLimpet(theirs, self._pool)
 
     session = run_for_session(Limpet.session)
+    find_session = find_in_pool(Limpet.find_session)
     load_session = run_for_session(Limpet.load_session)
     sessions = run_in_pool(Limpet.sessions)
     recall = run_in_pool(Limpet.recall)
     remember = run_in_pool(Limpet.remember)
     forget = run_in_pool(Limpet.forget)
+    context = run_in_pool(Limpet.context)
     profile = run_in_pool(Limpet.profile)

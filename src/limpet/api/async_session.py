@@ -8,7 +8,8 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from limpet.api.async_pool import AsyncHandle, Attribute, HasSync, Pool, call_directly, run_in_pool
-from limpet.api.session import KeyValues, Session
+from limpet.api.key_values import KeyValues
+from limpet.api.session import Session
 from limpet.api.turn import Turn
 
 P = ParamSpec("P")
@@ -60,6 +61,19 @@ def run_for_session(
     @wraps(method)
     async def wrapper(self: HasSync[S], /, *args: P.args, **kwargs: P.kwargs) -> AsyncSession:
         return AsyncSession(await self._pool.run(partial(method, self._sync, *args, **kwargs)), self._pool)
+
+    return wrapper
+
+
+def find_in_pool(
+    method: Callable[Concatenate[S, P], Session | None],
+) -> Callable[Concatenate[HasSync[S], P], Coroutine[Any, Any, AsyncSession | None]]:
+    """The method, run on the pool; its session, if there is one, is returned as an AsyncSession."""
+
+    @wraps(method)
+    async def wrapper(self: HasSync[S], /, *args: P.args, **kwargs: P.kwargs) -> AsyncSession | None:
+        found = await self._pool.run(partial(method, self._sync, *args, **kwargs))
+        return None if found is None else AsyncSession(found, self._pool)
 
     return wrapper
 

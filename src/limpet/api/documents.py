@@ -1,73 +1,150 @@
-"""Documents: added, listed and removed."""
+"""Documents: add, list, read and remove."""
 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Mapping
-from datetime import datetime
-from os import PathLike
-from typing import Literal
+from collections.abc import Sequence
 
-from limpet.api.handle import Handle
+from limpet.api.handle import Handle, to_cursor
+from limpet.api.parameters import (
+    Agent,
+    Before,
+    DocumentName,
+    DocumentText,
+    DocumentUri,
+    Everyone,
+    Labels,
+    Limit,
+    Offset,
+    Title,
+    User,
+)
+from limpet.documents.add import list_possible_uris
 from limpet.documents.repository import Documents
+from limpet.errors import DocumentNotFound
+from limpet.lifecycle.transfer_repository import Transfers
 from limpet.model.document import Document
-from limpet.model.paging import check_cursor
 from limpet.model.record import Forgotten
+from limpet.model.scope import Partition
 from limpet.model.telemetry import Progress
-from limpet.model.values import check_number, check_page, check_progress
-from limpet.security.operation import operation
+from limpet.security.operation import NO_TOOL, READ, READ_STORE, WRITE, ExtraPermission, On, operation
+from limpet.store.tx import Tx
+
+_PAGE = 500
 
 
 class DocumentOperations(Handle):
     """Texts that are searched like messages: ``memory.documents``."""
 
-    @operation("documents.add")
+    @operation(
+        "documents.add",
+        on=On.HOME,
+        needs=(WRITE,),
+        # Without a text it reads a file of the machine, which is not the user's.
+        when=(ExtraPermission("text", None, READ_STORE),),
+        http="POST /v1/documents",
+        status=201,
+        names={"uri_or_path": "uri"},
+        cli="documents add",
+        left_out=NO_TOOL,
+    )
     def add(
         self,
-        uri_or_path: str | PathLike[str],
-        text: str | None = None,
-        user: str | None = None,
+        uri_or_path: DocumentName,
+        text: DocumentText | None = None,
+        user: User | None = None,
         *,
-        agent: str | None = None,
-        scope: Literal["global"] | None = None,
-        title: str | None = None,
-        metadata: Mapping[str, str] | None = None,
+        agent: Agent | None = None,
+        scope: Everyone | None = None,
+        title: Title | None = None,
+        metadata: Labels | None = None,
         progress: Progress | None = None,
     ) -> Document | builtins.list[Document]:
-        """Keep a text under any uri, a file under its ``file://`` uri, or every file of a folder, as a list.
+        """Store a text under any uri, a file under its ``file://`` uri, or every file of a folder, as a list.
 
-        What is there already with the same content is left as it is; other content takes its place.
+        A document that is there with the same content is left as it is; other content replaces it.
         """
-        space, report = self._resolve_owner(user, agent, None, scope).space, check_progress(progress)
-        return self._runtime.documents.add(space, uri_or_path, text, report or (lambda *_: None), title, metadata)
+        space = self._resolve_owner(user, agent, None, scope).space
+        return self._runtime.documents.add(space, uri_or_path, text, progress or (lambda *_: None), title, metadata)
 
-    @operation("documents.list")
+    @operation(
+        "documents.list",
+        on=On.HOME,
+        needs=(READ,),
+        http="GET /v1/documents",
+        page="updated_at",
+        cli="documents list",
+        left_out=NO_TOOL,
+    )
     def list(
         self,
-        user: str | None = None,
+        user: User | None = None,
         *,
-        agent: str | None = None,
-        scope: Literal["global"] | None = None,
-        limit: int = 50,
-        offset: int = 0,
-        before: tuple[datetime, str] | None = None,
+        agent: Agent | None = None,
+        scope: Everyone | None = None,
+        limit: Limit = 50,
+        offset: Offset = 0,
+        before: Before | None = None,
     ) -> builtins.list[Document]:
         """The documents of a user, an agent or the tenant, the latest change first.
 
-        ``before`` goes on where another page ended: its last document's ``updated_at`` and ``id``.
+        ``before`` continues where another page ended: its last document's ``updated_at`` and ``id``.
         """
-        space, count = self._resolve_owner(user, agent, None, scope).space, check_page(limit)
-        first, place = check_number(offset, "offset"), check_cursor(before)
-        return self._read(lambda tx: Documents(tx).find(space, count, first, place))
+        space = self._resolve_owner(user, agent, None, scope).space
+        return self._read(lambda tx: Documents(tx).find(space, limit, offset, to_cursor(before)))
 
-    @operation("documents.remove")
+    @operation(
+        "documents.text",
+        on=On.HOME,
+        needs=(READ,),
+        http="GET /v1/documents/text",
+        answer="text",
+        cli="documents text",
+        left_out=NO_TOOL,
+    )
+    def text(
+        self,
+        uri: DocumentUri,
+        user: User | None = None,
+        *,
+        agent: Agent | None = None,
+        scope: Everyone | None = None,
+    ) -> str:
+        """The text of the document with this uri, or of this path, as search knows it."""
+        space, uris = self._resolve_owner(user, agent, None, scope).space, list_possible_uris(uri)
+        return self._read(lambda tx: _read_text(tx, space, uris))
+
+    @operation(
+        "documents.remove",
+        on=On.HOME,
+        needs=(WRITE,),
+        audited=True,
+        http="DELETE /v1/documents",
+        cli="documents remove",
+        left_out=NO_TOOL,
+    )
     def remove(
         self,
-        uri: str | PathLike[str],
-        user: str | None = None,
+        uri: DocumentUri,
+        user: User | None = None,
         *,
-        agent: str | None = None,
-        scope: Literal["global"] | None = None,
+        agent: Agent | None = None,
+        scope: Everyone | None = None,
     ) -> Forgotten:
-        """Remove the document with this uri, or of this path, with its chunks. Answers what was removed."""
+        """Remove the document with this uri, or of this path, with its chunks. Returns what was removed."""
         return self._runtime.documents.remove(self._resolve_owner(user, agent, None, scope).space, uri)
+
+
+def _read_text(tx: Tx, space: Partition, uris: Sequence[str]) -> str:
+    """The pieces of a document put together again: they overlap, and the white space between them is left out."""
+    found = next((document for uri in uris if (document := Documents(tx).get(space, uri)) is not None), None)
+    if found is None:
+        raise DocumentNotFound(f"no document {uris[0]} here; documents.list() lists those there are")
+    text, after = "", -1
+    while pieces := Transfers(tx).pieces(space, found.id, after, _PAGE):
+        for after, piece in pieces:  # noqa: B007 - the last of a page is where the next begins
+            end = piece.offset + len(piece.text)
+            if end > len(text):
+                gap = "\n" * (piece.offset - len(text))
+                text += gap + piece.text[max(0, len(text) - piece.offset) :]
+    return text

@@ -8,17 +8,19 @@ from datetime import datetime
 from typing import Any, Self, TypeVar
 
 from limpet.api.agents import Agents
-from limpet.api.runtime import Runtime
+from limpet.api.runtime import DEFAULT_USER, Runtime
 from limpet.errors import InvalidInput, SessionNotFound
 from limpet.knowledge.remember import RecordChunker
 from limpet.model.access import Grant, Principal
+from limpet.model.paging import PageCursor
 from limpet.model.scope import DEFAULT_TENANT, Level, Owner, Scope, resolve_owner
 from limpet.model.session import SessionInfo
-from limpet.model.text import check_name, short_repr
+from limpet.model.text import check_name
 from limpet.security.access_repository import Grants
 from limpet.security.authorize import GrantAuthorizer
 from limpet.security.permissions import OPERATOR
 from limpet.sessions.repository import Sessions
+from limpet.store.store import Store
 from limpet.store.tx import Tx
 
 T = TypeVar("T")
@@ -33,8 +35,8 @@ class View:
     agent: str | None = None  # whose settings and store these are; None: those of every agent without its own
     caller: Principal | None = None  # None: the operator
     scheduled: bool = False  # given to a scheduled turn, which may not create schedules
+    default_user: str = DEFAULT_USER  # whose memory it is where the operator names nobody
     closes: bool = True  # whether the operator's close() closes the store; not for one that came with a key
-    base: Runtime = field(init=False)  # shared by all views of the agent
     principal: Principal = field(init=False)
     authorizer: GrantAuthorizer = field(init=False)
     runtime: Runtime = field(init=False)
@@ -44,16 +46,22 @@ class View:
         check_name(self.tenant, "tenant")
         base = self.agents.runtime(self.agent)
         principal = self.caller or Principal(base.config.audit.operator, self.tenant, grants=OPERATOR)
-        authorizer = GrantAuthorizer(principal, base.store, base.audit_log, self._load_grants, base.observers)
+        authorizer = GrantAuthorizer(
+            principal, base.store, base.audit_log, self._load_grants, base.observers, self.default_user
+        )
         chunker = RecordChunker(base.config.chunks, for_graph=base.config.graph.enabled)
         derived = {
-            "base": base,
             "principal": principal,
             "authorizer": authorizer,
-            "runtime": replace(base, gate=authorizer),
+            "runtime": base,
             "chunker": chunker,
         }
         self.__dict__.update(derived)
+
+    @property
+    def shared_store(self) -> Store:
+        """The store of all agents without their own: grants and API keys are there."""
+        return self.agents.runtime().store
 
     def derive(self, **changes: Any) -> View:
         """Another view of the same store for the same caller, except for the changes."""
@@ -64,7 +72,13 @@ class View:
         if principal.user is None:
             return ()
         scope = Scope(self.tenant, user=principal.user)
-        return self.agents.runtime().store.read(lambda tx: Grants(tx).list_for(scope))
+        return self.shared_store.read(lambda tx: Grants(tx).list_for(scope))
+
+
+def to_cursor(before: object) -> PageCursor | None:
+    """The checked ``before`` of a list, which its caller gives as a plain tuple."""
+    assert before is None or isinstance(before, PageCursor)
+    return before
 
 
 class Handle:
@@ -72,8 +86,11 @@ class Handle:
 
     def __init__(self, view: View) -> None:
         self._view = view
-        self._gate = view.authorizer
-        self._runtime = view.runtime
+        self._authorizer = view.authorizer
+
+    @property
+    def _runtime(self) -> Runtime:
+        return self._view.runtime
 
     def _for_agent(self, name: str) -> Self:
         return type(self)(self._view.derive(agent=name))
@@ -83,9 +100,9 @@ class Handle:
         return self._view.tenant
 
     def _scope(self, *, user: str | None = None, agent: str | None = None, session: str | None = None) -> Scope:
-        if agent is not None and self._has_other_store(check_name(agent, "agent")):
+        if agent is not None and self._has_other_store(agent):
             raise InvalidInput(f"agent {agent!r} has a store of its own: use memory.agent({agent!r})")
-        return Scope.of(self._tenant, user=user, agent=agent, session=session)
+        return Scope(self._tenant, user, agent, session)
 
     def _has_other_store(self, agent: str) -> bool:
         return self._view.agents.runtime(agent).store is not self._runtime.store
@@ -94,8 +111,6 @@ class Handle:
         self, user: str | None, agent: str | None = None, session: str | None = None, scope: str | None = None
     ) -> Owner:
         """The one level a memory belongs to. A session alone is enough: its user is looked up."""
-        if scope not in (None, "global"):
-            raise InvalidInput(f"scope is 'global' or left out, not {short_repr(scope)}")
         if user is not None and agent is not None:
             raise InvalidInput("a memory is a user's or an agent's: give user= or agent=, not both")
         if session is not None:

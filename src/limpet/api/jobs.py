@@ -1,33 +1,53 @@
-"""Background work: done now or in a thread, looked at, tried again, dropped."""
+"""Background work: run it now or in a thread, list it, retry it, drop it."""
 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from typing import Any
 
 from limpet.api.handle import Handle
 from limpet.api.job_handlers import ensure_retention_job
+from limpet.api.parameters import JobIds, JobKind, JobStateName, Limit, Offset, UntilIdle
 from limpet.api.schedules import make_run_handlers
 from limpet.errors import InvalidInput
-from limpet.model.job import JobInfo, JobQuery, JobState
+from limpet.model.job import JobInfo, JobQuery
 from limpet.model.telemetry import Progress
-from limpet.model.text import check_choice, check_optional_name, short_repr
-from limpet.model.values import MAX_PAGE, check_flag, check_number, check_page, check_progress, take_at_most
 from limpet.schedules.firing import Callback, Notifier
-from limpet.security.operation import operation
+from limpet.security.operation import (
+    IN_PROCESS,
+    NO_TOOL,
+    READ_GLOBAL,
+    WRITE_GLOBAL,
+    WRITE_STORE,
+    On,
+    operation,
+)
 from limpet.store.jobs import Jobs
 
 
 class JobOperations(Handle):
     """Background work: ``memory.jobs``."""
 
-    @operation("jobs.run")
-    def run(self, until_idle: bool = True, progress: Progress | None = None) -> int:
-        """Do background work that is due now, such as missing vectors. Answers how many jobs were begun."""
-        report = check_progress(progress)
-        return self._runtime.worker.run(until_idle=check_flag(until_idle, "until_idle"), progress=report)
+    @operation(
+        "jobs.run",
+        on=On.WHOLE,
+        needs=(WRITE_STORE,),
+        http="POST /v1/jobs/run",
+        answer="begun",
+        cli="jobs run",
+        left_out=NO_TOOL,
+    )
+    def run(self, until_idle: UntilIdle = True, progress: Progress | None = None) -> int:
+        """Do background work that is due now, such as missing vectors. Returns how many jobs were begun."""
+        return self._runtime.worker.run(until_idle=until_idle, progress=progress)
 
-    @operation("jobs.start_worker")
+    @operation(
+        "jobs.start_worker",
+        on=On.WHOLE,
+        needs=(WRITE_STORE,),
+        left_out={**IN_PROCESS, "cli": "the command worker runs one"},
+    )
     def start_worker(
         self,
         *,
@@ -37,50 +57,66 @@ class JobOperations(Handle):
     ) -> None:
         """Do background work in a thread from now on, until the store is closed.
 
-        With ``on_schedule``, a second thread hands it what schedules bring, as ``schedules.run`` does. While ``busy()``
+        With ``on_schedule``, a second thread gives it what schedules bring, as ``schedules.run`` does. While ``busy()``
         is true, each job waits up to a second, so that a program that answers somebody does that first.
         """
-        if busy is not None and not callable(busy):
-            raise InvalidInput(f"busy must be a function, not {type(busy).__name__}")
         if on_schedule is None and notify is not None:
-            raise InvalidInput("notify tells what schedules bring: give on_schedule, too")
-        hands = None if on_schedule is None else make_run_handlers(self._view, on_schedule, notify)
+            raise InvalidInput("notify gets what schedules bring: give on_schedule, too")
+        handlers = None if on_schedule is None else make_run_handlers(self._view, on_schedule, notify)
         ensure_retention_job(self._runtime, stays=True)
         self._runtime.worker.start(stay=True, busy=busy)
-        if hands is not None:
-            self._runtime.runner.start(hands)
+        if handlers is not None:
+            self._runtime.runner.start(handlers)
 
-    @operation("jobs.list")
+    @operation(
+        "jobs.list",
+        on=On.WHOLE,
+        needs=(READ_GLOBAL,),
+        http="GET /v1/jobs",
+        page="offset",
+        cli="jobs list",
+        left_out=NO_TOOL,
+    )
     def list(
-        self, state: str | None = None, kind: str | None = None, limit: int = 50, offset: int = 0
+        self,
+        state: JobStateName | None = None,
+        kind: JobKind | None = None,
+        limit: Limit = 50,
+        offset: Offset = 0,
     ) -> builtins.list[JobInfo]:
-        """Jobs that wait, run or were laid aside (``dead``), the next to run first. A job that is done is gone."""
-        query = JobQuery(
-            state=None if state is None else check_choice(JobState, state, "state"),
-            kind=check_optional_name(kind, "kind"),
-            limit=check_page(limit),
-            offset=check_number(offset, "offset"),
-        )
-        now = self._now()
+        """Jobs that wait, run or are dead, the next to run first. A job that is done is gone."""
+        checked: Any = state
+        query, now = JobQuery(state=checked, kind=kind, limit=limit, offset=offset), self._now()
         return self._read(lambda tx: Jobs(tx).find(self._scope(), query, now))
 
-    @operation("jobs.retry")
-    def retry(self, ids: Iterable[int] | None = None, kind: str | None = None) -> int:
-        """Let jobs that were laid aside be tried anew: these, those of a kind, or all. Answers how many."""
-        chosen, name, now = None if ids is None else _validate_ids(ids), check_optional_name(kind, "kind"), self._now()
-        count = self._write(lambda tx: Jobs(tx).retry(self._scope(), chosen, name, now))
+    @operation(
+        "jobs.retry",
+        on=On.WHOLE,
+        needs=(WRITE_GLOBAL,),
+        http="POST /v1/jobs/retry",
+        answer="retried",
+        cli="jobs retry",
+        left_out=NO_TOOL,
+    )
+    def retry(self, ids: JobIds | None = None, kind: JobKind | None = None) -> int:
+        """Retry dead jobs: these, those of a kind, or all. Returns how many."""
+        chosen, now = None if ids is None else [*ids], self._now()
+        count = self._write(lambda tx: Jobs(tx).retry(self._scope(), chosen, kind, now))
         if count:
             self._runtime.wake_worker()
         return count
 
-    @operation("jobs.drop")
-    def drop(self, ids: Iterable[int]) -> int:
-        """Remove jobs that were laid aside; any other is left alone. Answers how many."""
-        chosen = _validate_ids(ids)
+    @operation(
+        "jobs.drop",
+        on=On.WHOLE,
+        needs=(WRITE_GLOBAL,),
+        audited=True,
+        http="POST /v1/jobs/drop",
+        answer="dropped",
+        cli="jobs drop",
+        left_out=NO_TOOL,
+    )
+    def drop(self, ids: JobIds) -> int:
+        """Remove dead jobs; any other is left alone. Returns how many."""
+        chosen = [*ids]
         return self._write(lambda tx: Jobs(tx).drop(self._scope(), chosen))
-
-
-def _validate_ids(values: Iterable[int]) -> list[int]:
-    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
-        raise InvalidInput(f"ids must be a list of the numbers of jobs, not {short_repr(values)}")
-    return [check_number(value, "a job's id") for value in take_at_most(MAX_PAGE, values, "these are too many ids")]

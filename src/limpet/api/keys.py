@@ -3,22 +3,42 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from limpet.api.handle import Handle, View
+from limpet.api.handle import Handle
+from limpet.api.parameters import (
+    Grants,
+    IncludeRevoked,
+    KeyName,
+    KeyRef,
+    Lifetime,
+    OfUser,
+    OneUser,
+    Secret,
+    ThroughAgent,
+)
+from limpet.api.runtime import Runtime
 from limpet.errors import InvalidInput, InvalidKey, LimpetError, Unauthenticated
-from limpet.model.access import AccessRequest, Grant, Reach, Right
-from limpet.model.api_key import MAX_NAME, KeyInfo, NewKey, audit_name, find_descendant_keys, hash_secret
+from limpet.model.access import AccessRequest, Reach, Right
+from limpet.model.api_key import KeyInfo, NewKey, audit_name, find_descendant_keys, hash_secret
 from limpet.model.ids import check_id
 from limpet.model.scope import STORE_PARTITION, Scope
-from limpet.model.text import check_name, check_optional_name, short_repr
-from limpet.model.times import check_ttl
-from limpet.model.values import check_flag, take_at_most
-from limpet.security.access_repository import Grants
+from limpet.security.access_repository import Grants as StoredGrants
 from limpet.security.api_key_repository import ApiKeys
-from limpet.security.operation import operation
+from limpet.security.operation import (
+    IN_PROCESS,
+    NO_TOOL,
+    READ_GLOBAL,
+    READ_STORE,
+    READ_USER,
+    WRITE_GLOBAL,
+    WRITE_STORE,
+    WRITE_USER,
+    On,
+    operation,
+)
 from limpet.store.tx import Tx
 
 if TYPE_CHECKING:
@@ -26,7 +46,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("limpet.keys")
 
-MAX_GRANTS = 1000
 _NOTED_EVERY = timedelta(minutes=1)
 _MOST_NOTED = 10_000  # keys whose last use is remembered by a process
 
@@ -34,19 +53,31 @@ _MOST_NOTED = 10_000  # keys whose last use is remembered by a process
 class KeyOperations(Handle):
     """API keys: ``memory.access.keys``. A key acts for a user, an agent, or only by its grants."""
 
-    def __init__(self, view: View) -> None:
-        super().__init__(view)
-        self._runtime = view.agents.runtime()  # keys of all agents are in the shared store
+    @property
+    def _runtime(self) -> Runtime:
+        return self._view.agents.runtime()  # keys of all agents are in the shared store
 
-    @operation("access.keys.create")
+    @operation(
+        "access.keys.create",
+        on=On.OWNER,
+        # A key reads and writes all of its user's memory. What else it is given is checked one by one.
+        needs=(READ_USER, WRITE_USER),
+        audited=True,
+        requires_user=True,
+        http="POST /v1/keys",
+        status=201,
+        names={"expires_in": "expires_in_seconds"},
+        cli="api-keys create",
+        left_out=NO_TOOL,
+    )
     def create(
         self,
-        name: str,
+        name: KeyName,
         *,
-        user: str | None = None,
-        agent: str | None = None,
-        grants: Iterable[str | Grant] = (),
-        expires_in: timedelta | float | None = None,
+        user: OneUser | None = None,
+        agent: ThroughAgent | None = None,
+        grants: Grants = (),
+        expires_in: Lifetime | None = None,
     ) -> NewKey:
         """Make a key. The secret in the answer is shown only here: nobody can read it again.
 
@@ -54,16 +85,19 @@ class KeyOperations(Handle):
         and no user, as operator. Nobody makes one that may more than they may themselves. Two live keys of a tenant
         have different names. ``expires_in`` is a timedelta or a number of seconds.
         """
+        if _is_id(name):
+            raise InvalidInput("a key's name must not look like an id; ids are given by the store")
         now, runtime = self._runtime.clock(), self._runtime
+        parsed: Any = grants
         info = KeyInfo(
             id=runtime.new_id(),
             tenant=self._tenant,
-            name=_validate_key_name(name),
-            user=check_optional_name(user, "user"),
-            agent=check_optional_name(agent, "agent"),
-            grants=tuple(dict.fromkeys(parse_grants(grants))),
+            name=name,
+            user=user,
+            agent=agent,
+            grants=tuple(dict.fromkeys(parsed)),
             created_at=now,
-            created_by=self._gate.principal.name,
+            created_by=self._view.principal.name,
             expires_at=None if expires_in is None else _expiry(now, expires_in),
         )
         if info.user is None and info.agent is None and not info.grants:
@@ -83,36 +117,51 @@ class KeyOperations(Handle):
 
     def _check_escalation(self, info: KeyInfo) -> None:
         """Raises PermissionDenied for a key that may more than whoever makes it."""
-        self._gate.check_access(_implied_needs(info, self._gate.principal.user))
+        self._authorizer.check_access(_implied_needs(info, self._view.principal.user))
         given = list(info.grants)
-        if info.user is not None and info.user != self._gate.principal.user:
+        if info.user is not None and info.user != self._view.principal.user:
             # A user's key has what the user was granted, too.
             scope = Scope(self._tenant, user=info.user)
-            given += self._runtime.store.read(lambda tx: Grants(tx).list_for(scope))
+            given += self._runtime.store.read(lambda tx: StoredGrants(tx).list_for(scope))
         for grant in given:
-            self._gate.check_can_grant(grant)
+            self._authorizer.check_can_grant(grant)
 
-    @operation("access.keys.list")
-    def __call__(self, user: str | None = None, include_revoked: bool = False) -> list[KeyInfo]:
+    @operation(
+        "access.keys.list",
+        on=On.WHOLE,
+        needs=(READ_GLOBAL,),
+        http="GET /v1/keys",
+        cli="api-keys list",
+        left_out=NO_TOOL,
+    )
+    def __call__(self, user: OfUser | None = None, include_revoked: IncludeRevoked = False) -> list[KeyInfo]:
         """The tenant's keys, or one user's, the newest first; on request also those that were revoked or expired."""
-        scope, now = Scope.of(self._tenant, user=user), self._runtime.clock()
-        everything = check_flag(include_revoked, "include_revoked")
+        scope, now = Scope(self._tenant, user=user), self._runtime.clock()
         found = self._runtime.store.read(lambda tx: ApiKeys(tx).find(scope))
-        return [key for key in found if everything or key.is_live(now)]
+        return [key for key in found if include_revoked or key.is_live(now)]
 
-    @operation("access.keys.revoke")
-    def revoke(self, id_or_name: str) -> int:
+    @operation(
+        "access.keys.revoke",
+        on=On.WHOLE,
+        needs=(WRITE_GLOBAL,),
+        audited=True,
+        http="DELETE /v1/keys/{id_or_name}",
+        answer="revoked",
+        cli="api-keys revoke",
+        left_out=NO_TOOL,
+    )
+    def revoke(self, id_or_name: KeyRef) -> int:
         """Take a key away, with all that were made by it and by those, in every process at once.
 
         Answers how many keys these are: 0 when there is none, or it was revoked before.
         """
-        wanted, scope = check_name(id_or_name, "the key's id or name"), Scope(self._tenant)
-        wanted = wanted.lower() if _is_id(wanted) else wanted
+        scope = Scope(self._tenant)
+        wanted = id_or_name.lower() if _is_id(id_or_name) else id_or_name
         found = self._runtime.store.read(lambda tx: ApiKeys(tx).get(scope, wanted))
         if found is None:
             return 0
         for grant in found.grants:
-            self._gate.check_can_grant(grant)
+            self._authorizer.check_can_grant(grant)
         now, key = self._runtime.clock(), found
 
         def revoke_all(tx: Tx) -> int:
@@ -123,8 +172,8 @@ class KeyOperations(Handle):
 
         return self._runtime.store.write(revoke_all)
 
-    @operation("access.keys.acting")
-    def acting(self, secret: str) -> Limpet:
+    @operation("access.keys.acting", on=On.WHOLE, needs=(WRITE_STORE,), silent=True, left_out=IN_PROCESS)
+    def acting(self, secret: Secret) -> Limpet:
         """The same store acting as what the key is bound to: its tenant, user, agent and grants.
 
         The audit names it ``key:NAME``. Raises Unauthenticated. The key is looked up each time, so that one that was
@@ -147,7 +196,15 @@ class KeyOperations(Handle):
 
         return Limpet(view)
 
-    @operation("access.keys.any")
+    @operation(
+        "access.keys.any",
+        on=On.WHOLE,
+        needs=(READ_STORE,),
+        silent=True,
+        http="GET /v1/keys/any",
+        answer="any",
+        left_out={**NO_TOOL, "cli": "api-keys list shows them"},
+    )
     def any(self) -> bool:
         """Whether the store has a key of any tenant that was not revoked.
 
@@ -169,12 +226,6 @@ class KeyOperations(Handle):
             log.debug("the use of a key could not be noted: %s", error)
 
 
-def parse_grants(given: Iterable[str | Grant]) -> tuple[Grant, ...]:
-    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
-        raise InvalidInput(f"grants must be a list such as ['read:global'], not {short_repr(given)}")
-    return tuple(Grant.parse(each) for each in take_at_most(MAX_GRANTS, given, "these are too many grants"))
-
-
 def _check_creator(tx: Tx, scope: Scope, info: KeyInfo) -> None:
     """A key that is being revoked at this moment makes none that would be left over."""
     makers = [key for key in ApiKeys(tx).find(scope) if audit_name(key.name) == info.created_by]
@@ -184,13 +235,6 @@ def _check_creator(tx: Tx, scope: Scope, info: KeyInfo) -> None:
         ApiKeys(tx).touch(scope, live.id, info.created_at)
     if makers and (live is None or ApiKeys(tx).get(scope, live.id) is None):
         raise Unauthenticated("this key was revoked")
-
-
-def _validate_key_name(value: object) -> str:
-    name = check_name(value, "name", max_bytes=MAX_NAME)
-    if _is_id(name):
-        raise InvalidInput("a key's name must not look like an id; ids are given by the store")
-    return name
 
 
 def _is_id(text: str) -> bool:
@@ -203,7 +247,8 @@ def _is_id(text: str) -> bool:
 
 def _expiry(now: datetime, span: timedelta | float) -> datetime:
     try:
-        return now + check_ttl(span)
+        assert isinstance(span, timedelta)
+        return now + span
     except OverflowError:
         raise InvalidInput("expires_in ends after the year 9999; leave it out for a key without an end") from None
 

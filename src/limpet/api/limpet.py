@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from os import PathLike
 from types import TracebackType
-from typing import Self
+from typing import Self, cast
 
 from limpet.api import job_handlers
 from limpet.api.access import AccessOperations
@@ -16,26 +15,26 @@ from limpet.api.documents import DocumentOperations
 from limpet.api.graph import GraphOperations
 from limpet.api.handle import View
 from limpet.api.jobs import JobOperations
-from limpet.api.keys import parse_grants
 from limpet.api.memory import MemoryOperations
 from limpet.api.notes import NoteOperations
+from limpet.api.parameters import ActingName, Grants, OneUser, SessionId, Tenant, ThroughAgent
 from limpet.api.privacy import PrivacyOperations
 from limpet.api.records import RecordOperations
+from limpet.api.runtime import read_default_user
 from limpet.api.schedules import ScheduleOperations
 from limpet.api.sessions import SessionOperations
 from limpet.api.transfer import TransferOperations
 from limpet.config import Config
 from limpet.errors import ConfigError, InvalidInput
 from limpet.model.access import Grant, Principal, Reach
-from limpet.model.ids import check_id
 from limpet.model.scope import DEFAULT_TENANT
-from limpet.model.text import check_name, check_optional_name, check_path
+from limpet.model.text import check_name, check_path
 from limpet.model.times import Clock, check_clock, system_clock
 from limpet.model.tokens import TokenCounter
 from limpet.providers.counter import check_counter
 from limpet.providers.embedder import Embedder, check_embedder
 from limpet.providers.llm import Llm, check_llm
-from limpet.security.operation import operation
+from limpet.security.operation import IN_PROCESS, READ_STORE, WRITE_STORE, On, operation
 
 
 class Limpet(SessionOperations, MemoryOperations):
@@ -67,7 +66,8 @@ class Limpet(SessionOperations, MemoryOperations):
         check_llm(llm)
         place = check_path(location, "the store's place")
         given = OpenOptions(place, now, check_counter(counter), embedder, llm)
-        opened = cls(View(Agents(settings, given, job_handlers.register_handlers), tenant))
+        agents = Agents(settings, given, job_handlers.register_handlers)
+        opened = cls(View(agents, tenant, default_user=read_default_user()))
         if settings.session.import_snapshot:
             opened.transfer._import_snapshot()  # noqa: SLF001 - a handle of ours
         return opened
@@ -160,15 +160,15 @@ class Limpet(SessionOperations, MemoryOperations):
 
     # Other views of the same store
 
-    @operation("acting")
+    @operation("acting", on=On.WHOLE, needs=(WRITE_STORE,), silent=True, left_out=IN_PROCESS)
     def acting(
         self,
-        user: str | None = None,
+        user: OneUser | None = None,
         *,
-        agent: str | None = None,
-        session: str | None = None,
-        grants: Iterable[str | Grant] = (),
-        name: str | None = None,
+        agent: ThroughAgent | None = None,
+        session: SessionId | None = None,
+        grants: Grants = (),
+        name: ActingName | None = None,
     ) -> Limpet:
         """The same store for somebody with fewer rights: a user, one session of a user, or only what is granted.
 
@@ -176,16 +176,14 @@ class Limpet(SessionOperations, MemoryOperations):
         stored with ``access.grant``. Where a user is left out, it is this one. ``name`` is what the audit log says;
         the user's name, if none is given. This does not touch the store, so a server can call it for each request.
         """
-        who, through = check_optional_name(user, "user"), check_optional_name(agent, "agent")
-        chat = None if session is None else check_id(session, "session id")
-        known = name if name is not None else who or through or chat
+        known, parsed = name or user or agent or session, cast("tuple[Grant, ...]", grants)
         if known is None:
             raise InvalidInput("say who acts: user=, agent=, session= or, for somebody who owns nothing, name=")
-        principal = Principal(check_name(known, "name"), self._tenant, who, through, chat, parse_grants(grants))
-        return Limpet(self._view.derive(agent=through or self._view.agent, caller=principal))
+        principal = Principal(known, self._tenant, user, agent, session, parsed)
+        return Limpet(self._view.derive(agent=agent or self._view.agent, caller=principal))
 
-    @operation("tenant")
-    def tenant(self, name: str) -> Limpet:
+    @operation("tenant", on=On.WHOLE, needs=(READ_STORE,), silent=True, left_out=IN_PROCESS)
+    def tenant(self, name: Tenant) -> Limpet:
         """The same store seen as another tenant. Tenants share nothing but the file."""
         return Limpet(self._view.derive(tenant=name, caller=self._principal_in(name)))
 
@@ -198,8 +196,8 @@ class Limpet(SessionOperations, MemoryOperations):
 
     def _principal_in(self, tenant: str) -> Principal:
         """In another tenant the caller owns nothing, and has only the grants that reach over all tenants."""
-        me, name = self._view.principal, check_name(tenant, "tenant")
-        if name == self._tenant:
+        me = self._view.principal
+        if tenant == self._tenant:
             return me
         grants = tuple(grant for grant in me.grants if grant.reach is Reach.STORE)
-        return replace(me, tenant=name, user=None, agent=None, session=None, grants=grants)
+        return replace(me, tenant=tenant, user=None, agent=None, session=None, grants=grants)

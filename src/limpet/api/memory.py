@@ -1,29 +1,80 @@
-"""The verbs of a memory: remember, recall, forget, profile."""
+"""What a memory is for: remember, recall, forget, context, profile."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Any
 
 from limpet.api.handle import Handle
-from limpet.context.build import SEARCH_SOURCES
+from limpet.api.parameters import (
+    Agent,
+    AsOf,
+    At,
+    Confidence,
+    ContextQuery,
+    DryRun,
+    Everyone,
+    Floor,
+    HitCount,
+    IdempotencyName,
+    Kinds,
+    Labels,
+    LayerName,
+    Layers,
+    Lifetime,
+    Neighbours,
+    NewRecordId,
+    Pinned,
+    Question,
+    RecipeName,
+    RecordId,
+    RecordKey,
+    RecordTypeName,
+    References,
+    Remembered,
+    Salience,
+    SessionRef,
+    Since,
+    Skill,
+    Tags,
+    ThroughAgent,
+    Title,
+    Tokens,
+    Types,
+    Until,
+    User,
+    ValidFrom,
+    Window,
+    WithLabels,
+    WithTags,
+    Words,
+)
+from limpet.api.records import compute_expiry, make_filter
+from limpet.context.build import SEARCH_SOURCES, Conversation, visible_partitions
 from limpet.errors import InvalidInput, RecordNotFound, Unsupported
 from limpet.knowledge import remember as memory
 from limpet.knowledge.remember import enqueue_maintenance
 from limpet.knowledge.repository import Records
-from limpet.model.chunk import Hit, Vector, number_hits
+from limpet.model.chunk import ChunkQuery, Hit, Vector, number_hits
+from limpet.model.context import Context
 from limpet.model.idempotency import IdempotencyKey, ResourceKind
-from limpet.model.ids import check_id
 from limpet.model.profile import Profile
 from limpet.model.record import Forgotten, Layer, Record, RecordChanges, RecordType, editable_fields
 from limpet.model.scope import Owner, Partition
-from limpet.model.text import check_name, check_optional_name
-from limpet.model.times import check_time, check_ttl
 from limpet.providers.reranker import Reranker, check_reranker, rerank_hits
 from limpet.search import recipes, search
-from limpet.search.question import Question
-from limpet.security.operation import operation
+from limpet.search.question import Question as ParsedQuestion
+from limpet.security.operation import (
+    ANY_VALUE,
+    NO_TOOL,
+    READ,
+    READ_USER,
+    WRITE,
+    ExtraPermission,
+    On,
+    operation,
+)
 from limpet.store import once
 from limpet.store.tx import Tx
 
@@ -31,29 +82,40 @@ from limpet.store.tx import Tx
 class MemoryOperations(Handle):
     """Remember, recall, forget."""
 
-    @operation("remember")
+    @operation(
+        "remember",
+        on=On.HOME,
+        needs=(WRITE,),
+        # The same key again returns the record as it is by then, whoever changed it.
+        when=(ExtraPermission("idempotency_key", ANY_VALUE, READ),),
+        http="POST /v1/records",
+        status=201,
+        names={"ttl": "ttl_seconds"},
+        tool="memory_save",
+        cli="remember",
+    )
     def remember(
         self,
-        content: str,
-        user: str | None = None,
-        key: str | None = None,
-        type: str = "fact",
-        layer: str = "semantic",
-        tags: Iterable[str] = (),
-        metadata: Mapping[str, str] | None = None,
-        confidence: float | None = None,
-        salience: float | None = None,
-        pinned: bool = False,
-        valid_from: datetime | None = None,
-        ttl: timedelta | float | None = None,
+        content: Remembered,
+        user: User | None = None,
+        key: RecordKey | None = None,
+        type: RecordTypeName = "fact",
+        layer: LayerName = "semantic",
+        tags: Tags = (),
+        metadata: Labels | None = None,
+        confidence: Confidence | None = None,
+        salience: Salience | None = None,
+        pinned: Pinned = False,
+        valid_from: ValidFrom | None = None,
+        ttl: Lifetime | None = None,
         *,
-        id: str | None = None,
-        title: str | None = None,
-        references: Iterable[str] = (),
-        session: str | None = None,
-        agent: str | None = None,
-        scope: Literal["global"] | None = None,
-        idempotency_key: str | None = None,
+        id: NewRecordId | None = None,
+        title: Title | None = None,
+        references: References = (),
+        session: SessionRef | None = None,
+        agent: Agent | None = None,
+        scope: Everyone | None = None,
+        idempotency_key: IdempotencyName | None = None,
     ) -> Record:
         """Keep a memory. The same key (or id) again replaces its text and keeps what it said before.
 
@@ -66,8 +128,8 @@ class MemoryOperations(Handle):
             "content": content,
             "key": key,
             "title": title,
-            "type": type,
-            "layer": layer,
+            "type": RecordType(type),
+            "layer": Layer(layer),
             # Saying a key again changes its text: labels that were left out stay as they are.
             "tags": tags or None,
             "metadata": metadata,
@@ -76,16 +138,15 @@ class MemoryOperations(Handle):
             "references": references or None,
             "pinned": pinned or None,
             "valid_from": valid_from,
-            "ttl": ttl,
+            "expires_at": compute_expiry(now, ttl),
         }
-        changes = RecordChanges.validate(values, now)
-        own = None if id is None else check_id(id, "record id")
-        asked = _build_request(idempotency_key, home, own, changes, ttl)
+        changes = RecordChanges({name: value for name, value in values.items() if value is not None})
+        asked = _build_request(idempotency_key, home, id, changes, ttl)
         known = None if asked is None else self._read(lambda tx: _find_previous(tx, home, asked, now))
         if known is not None:
             return known
         draft = Record(
-            id=own or self._runtime.new_id(),
+            id=id or self._runtime.new_id(),
             home=home,
             layer=Layer.SEMANTIC,
             type=RecordType.FACT,
@@ -111,29 +172,38 @@ class MemoryOperations(Handle):
             self._runtime.embedder.request_missing(cut.build_drafts(saved))
         return saved
 
-    @operation("recall")
+    @operation(
+        "recall",
+        on=On.HOME,
+        needs=(READ,),
+        http="POST /v1/recall",
+        answer="hits",
+        tool="memory_search",
+        cli="recall",
+    )
     def recall(
         self,
-        query: str,
-        user: str | None = None,
-        k: int | None = None,
-        session: str | None = None,
-        kinds: Iterable[str] | None = None,
-        layers: Iterable[str] | None = None,
-        types: Iterable[str] | None = None,
-        tags: Iterable[str] | None = None,
-        metadata: Mapping[str, str] | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        as_of: datetime | None = None,
-        at: datetime | None = None,
-        recipe: str | None = None,
+        query: Question,
+        user: User | None = None,
+        k: HitCount | None = None,
+        session: SessionRef | None = None,
+        kinds: Kinds | None = None,
+        layers: Layers | None = None,
+        types: Types | None = None,
+        tags: WithTags | None = None,
+        metadata: WithLabels | None = None,
+        since: Since | None = None,
+        until: Until | None = None,
+        as_of: AsOf | None = None,
+        at: At | None = None,
+        recipe: RecipeName | None = None,
         rerank: Reranker | None = None,
         *,
-        agent: str | None = None,
-        scope: Literal["global"] | None = None,
-        neighbours: int = 0,
-        skill: str | None = None,
+        agent: Agent | None = None,
+        scope: Everyone | None = None,
+        neighbours: Neighbours = 0,
+        skill: Skill | None = None,
+        floor: Floor = True,
     ) -> list[Hit]:
         """The chunks that answer the question best, of a user, one of the user's sessions, an agent, or the tenant.
 
@@ -141,35 +211,34 @@ class MemoryOperations(Handle):
         hits once more and orders them anew. The recipe ``records`` weighs records by relevance, recency, salience,
         confidence and type, and by whether they were learned with the ``skill`` that is active now.
         """
-        settings = self._runtime.config.search
-        text, count = search.validate_question(query), search.validate_k(settings.k if k is None else k)
-        chosen = recipes.find_recipe(settings.recipe if recipe is None else recipe)
         check_reranker(rerank)
+        settings, now = self._runtime.config.search, self._now()
+        count = settings.k if k is None else k
+        chosen = recipes.find_recipe(settings.recipe if recipe is None else recipe)
+        chosen = chosen if floor else replace(chosen, floor=False)
         home = self._resolve_owner(user, agent, session, scope)
-        chunks = search.build_chunk_query(
-            session=home.scope.session,
-            kinds=kinds,
-            records=search.build_record_filter(layers, types, tags, metadata),
-            since=since,
-            until=until,
-            as_of=as_of,
-        )
-        now = self._now()
-        question = Question.parse(text, now if at is None else check_time(at, "at"))
+        kinds_wanted: Any = tuple(kinds or ())
         wanted = search.SearchRequest(
-            question,
-            chunks,
+            ParsedQuestion.parse(query, at or now),
+            ChunkQuery(
+                kinds=kinds_wanted,
+                session=home.scope.session,
+                since=since,
+                until=until,
+                as_of=as_of,
+                records=make_filter(layers, types, tags, metadata) or None,
+            ),
             chosen,
             count if rerank is None else max(count, settings.rerank),
             settings,
             now,
-            self._embed_query(home.space, text, chosen),
-            search.validate_neighbours(neighbours),
-            check_optional_name(skill, "skill"),
+            self._embed_query(home.space, query, chosen),
+            neighbours,
+            skill,
             SEARCH_SOURCES,
         )
         hits = self._read(lambda tx: search.search(tx, home.space, wanted))
-        return number_hits(hits if rerank is None or not hits else rerank_hits(rerank, text, hits)[:count])
+        return number_hits(hits if rerank is None or not hits else rerank_hits(rerank, query, hits)[:count])
 
     def _embed_query(self, space: Partition, question: str, recipe: recipes.Recipe) -> Vector | None:
         """The question's vector, made before the transaction that searches with it."""
@@ -181,18 +250,26 @@ class MemoryOperations(Handle):
             )
         return self._runtime.embedder.embed_question(space, question)
 
-    @operation("forget")
+    @operation(
+        "forget",
+        on=On.ID_OR_HOME,
+        needs=(READ, WRITE),
+        audited=True,
+        http="POST /v1/forget",
+        tool="memory_forget",
+        cli="forget",
+    )
     def forget(
         self,
-        id: str | None = None,
+        id: RecordId | None = None,
         *,
-        key: str | None = None,
-        query: str | None = None,
-        user: str | None = None,
-        agent: str | None = None,
-        session: str | None = None,
-        scope: Literal["global"] | None = None,
-        dry_run: bool = False,
+        key: RecordKey | None = None,
+        query: Words | None = None,
+        user: User | None = None,
+        agent: Agent | None = None,
+        session: SessionRef | None = None,
+        scope: Everyone | None = None,
+        dry_run: DryRun = False,
     ) -> Forgotten:
         """Remove a record by id, by its owner's key, or all records of an owner that hold every word of a query.
 
@@ -219,13 +296,50 @@ class MemoryOperations(Handle):
             return Forgotten({}, tuple(record.id for record in would_go.records))
         return self._runtime.forgetter.forget(self._tenant, owner, choose, self._view.chunker, query)
 
-    @operation("profile")
-    def profile(self, user: str) -> Profile:
+    @operation(
+        "context",
+        on=On.OWNER,
+        needs=(READ_USER,),
+        http="POST /v1/context",
+        cli="context",
+        left_out=NO_TOOL,
+    )
+    def context(
+        self,
+        query: ContextQuery = "",
+        user: User | None = None,
+        max_tokens: Tokens | None = None,
+        *,
+        agent: ThroughAgent | None = None,
+        model_window: Window | None = None,
+        skill: Skill | None = None,
+        at: At | None = None,
+    ) -> Context:
+        """What memory knows about a query, laid out for a prompt, without a conversation.
+
+        With ``model_window`` the model's reply has room too. ``at`` is when the query is asked; now, if not given.
+        """
+        builder = self._runtime.context
+        asked = builder.check_request(query, max_tokens, model_window, skill, at)
+        scope = replace(self._scope(user=user), session="")  # in no conversation
+        name = agent or self._view.agent or self._runtime.config.session.default_agent
+        visible = self._authorizer.filter_visible(visible_partitions(scope, name))
+        return builder.compose(asked, Conversation(""), builder.recall(scope, visible, asked))
+
+    @operation(
+        "profile",
+        on=On.OWNER,
+        needs=(READ_USER,),
+        http="GET /v1/profile",
+        cli="profile",
+        left_out=NO_TOOL,
+    )
+    def profile(self, user: User | None = None) -> Profile:
         """A short standing text about a user, made of what is known in all chats, with the ids of its sources.
 
-        It is kept, and made anew when something it is made from has changed.
+        It is stored, and made again when something it is made from has changed.
         """
-        return self._runtime.profiler.load_profile(self._scope(user=check_name(user, "user")))
+        return self._runtime.profiler.load_profile(self._scope(user=user))
 
 
 def _build_request(
@@ -235,7 +349,8 @@ def _build_request(
     if key is None:
         return None
     said = {name: changes.values.get(name) for name in editable_fields() if name != "expires_at"}
-    lasting = None if ttl is None else check_ttl(ttl) // timedelta(microseconds=1)
+    assert ttl is None or isinstance(ttl, timedelta)
+    lasting = None if ttl is None else ttl // timedelta(microseconds=1)
     return IdempotencyKey.from_request(
         ResourceKind.RECORD, key, {**said, "ttl": lasting, "id": record_id, "home": [home.level.value, home.owner]}
     )

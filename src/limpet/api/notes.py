@@ -1,62 +1,165 @@
-"""The files people can read: MEMORY.md, daily notes, records as lines."""
+"""Notes people can read: MEMORY.md, daily notes, records as lines."""
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import date
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from limpet.api.handle import Handle
-from limpet.model.scope import resolve_owner
-from limpet.model.times import check_day, check_time
-from limpet.model.values import check_flag
-from limpet.notes.long_term import LongTerm
+from limpet.api.parameters import AssistantText, CreatedAt, Day, DeleteMissing, NoteText, NoteVersion, User, UserText
+from limpet.model.scope import Scope, resolve_owner
+from limpet.model.text import check_name
+from limpet.notes.long_term import LongTerm, WriteResult
 from limpet.notes.user_notes import NoteFiles
-from limpet.security.operation import operation
+from limpet.security.operation import (
+    NO_TOOL,
+    READ_USER,
+    WRITE_USER,
+    Authorizer,
+    On,
+    operation,
+)
 
 if TYPE_CHECKING:
     from limpet.lifecycle.item_sync import ItemExportResult, ItemImportResult, ItemSync
 
 
+class LongTermNotes:
+    """A user's MEMORY.md. The handle knows what it last read: a write is an edit of that. Safe between threads."""
+
+    def __init__(self, authorizer: Authorizer, scope: Scope, file: LongTerm) -> None:
+        self._authorizer = authorizer
+        self._scope = scope
+        self._file = file
+
+    def __repr__(self) -> str:
+        return f"<LongTermNotes {self.path}>"
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._file.path
+
+    @operation(
+        "notes.long_term.read",
+        on=On.HANDLE,
+        needs=(READ_USER,),
+        http="GET /v1/notes",
+        answer="text",
+        tool="memory_notes",
+        cli="notes memory",
+    )
+    def read(self) -> str:
+        """The text as it is now, "" where there is none."""
+        return self._file.read()
+
+    @operation(
+        "notes.long_term.write",
+        on=On.HANDLE,
+        # It returns the whole file.
+        needs=(READ_USER, WRITE_USER),
+        http="PUT /v1/notes",
+        tool="memory_notes",
+        cli="notes write",
+    )
+    def write(self, text: NoteText, *, version: NoteVersion | None = None) -> WriteResult:
+        """Replace what was last read through this handle.
+
+        Where the file has changed since, both sides are kept: what one side only added is joined to the other; else the
+        file stays as it is and the text goes to ``MEMORY.md.conflict``. For a caller that has no handle from one call
+        to the next, ``version`` is what they read, or ``"*"`` for whatever is there. If the file is another by now,
+        WrongState is raised and nothing is written.
+        """
+        return self._file.write(text, version=version)
+
+    @operation(
+        "notes.long_term.append",
+        on=On.HANDLE,
+        needs=(READ_USER, WRITE_USER),
+        http="POST /v1/notes",
+        tool="memory_notes",
+        cli="notes append",
+    )
+    def append(self, text: NoteText) -> WriteResult:
+        """Add a paragraph or a line at the end, whatever the file holds."""
+        return self._file.append(text)
+
+
 class NoteOperations(Handle):
     """MEMORY.md, daily notes and records as lines: ``memory.notes``."""
 
-    def long_term(self, user: str) -> LongTerm:
+    def long_term(self, user: User | None = None) -> LongTermNotes:
         """The user's MEMORY.md: ``.read()``, ``.write(text)``, ``.append(text)``."""
-        return self._writable_notes(user).long_term(self._gate)
+        owner = self._view.principal.user or self._view.default_user if user is None else check_name(user, "user")
+        file = self._writable_notes(owner).long_term()
+        return LongTermNotes(self._authorizer, self._scope(user=owner), file)
 
-    @operation("notes.day")
-    def day(self, user: str, day: date | str | None = None) -> str:
+    @operation(
+        "notes.day",
+        on=On.OWNER,
+        needs=(READ_USER,),
+        http="GET /v1/notes/day",
+        answer="text",
+        cli="notes show",
+        left_out=NO_TOOL,
+    )
+    def day(self, user: User | None = None, day: Day | None = None) -> str:
         """The notes of a day, today's if none is given; "" when there are none."""
-        found = self._notes(user)
-        wanted = found.to_local(self._now()).date() if day is None else check_day(day, "day")
+        found, wanted = self._notes(user), day
+        if not isinstance(wanted, date):
+            wanted = found.to_local(self._now()).date()
         return found.read_notes(wanted)
 
-    @operation("notes.add_turn")
-    def add_turn(self, user: str, user_text: str, assistant_text: str, at: datetime | None = None) -> str:
-        """Add a turn's line to the notes of its day. Answers the line."""
-        moment = self._now() if at is None else check_time(at, "at")
-        return self._writable_notes(user).add_turn(user_text, assistant_text, moment)
+    @operation(
+        "notes.add_turn",
+        on=On.OWNER,
+        needs=(WRITE_USER,),
+        http="POST /v1/notes/day",
+        answer="line",
+        left_out={**NO_TOOL, "cli": "a turn writes its line itself"},
+    )
+    def add_turn(
+        self, user: User, user_text: UserText, assistant_text: AssistantText, at: CreatedAt | None = None
+    ) -> str:
+        """Add a turn's line to the notes of its day. Returns the line."""
+        return self._writable_notes(user).add_turn(user_text, assistant_text, at or self._now())
 
-    @operation("notes.export_items")
-    def export_items(self, user: str) -> ItemExportResult:
+    @operation(
+        "notes.export_items",
+        on=On.OWNER,
+        needs=(READ_USER,),
+        audited=True,
+        http="POST /v1/notes/items/export",
+        cli="notes export",
+        left_out=NO_TOOL,
+    )
+    def export_items(self, user: User | None = None) -> ItemExportResult:
         """Write the user's records to ``items/…jsonl`` in their folder. Lines that were edited wait for an import."""
         self._writable_notes(user)
         return self._items(user).export()
 
-    @operation("notes.import_items")
-    def import_items(self, user: str, *, delete_missing: bool = False) -> ItemImportResult:
+    @operation(
+        "notes.import_items",
+        on=On.OWNER,
+        needs=(WRITE_USER,),
+        audited=True,
+        http="POST /v1/notes/items/import",
+        cli="notes import",
+        left_out=NO_TOOL,
+    )
+    def import_items(self, user: User | None = None, *, delete_missing: DeleteMissing = False) -> ItemImportResult:
         """Take in what was changed in ``items/…jsonl``, in one transaction. A bad line is reported and left as it is.
 
         A line that is missing removes nothing, unless ``delete_missing`` says so.
         """
-        return self._items(user).import_(delete_missing=check_flag(delete_missing, "delete_missing"))
+        return self._items(user).import_(delete_missing=delete_missing)
 
-    def _items(self, user: str) -> ItemSync:
-
+    def _items(self, user: str | None) -> ItemSync:
         return self._runtime.item_sync(resolve_owner(self._scope(user=user)).scope)
 
-    def _writable_notes(self, user: str) -> NoteFiles:
+    def _writable_notes(self, user: str | None) -> NoteFiles:
         return self._runtime.notes.open_for_writing(resolve_owner(self._scope(user=user)).space)
 
-    def _notes(self, user: str) -> NoteFiles:
+    def _notes(self, user: str | None) -> NoteFiles:
         return self._runtime.notes.open(resolve_owner(self._scope(user=user)).space)

@@ -1,33 +1,171 @@
-"""Records: remembered, read, changed and forgotten."""
+"""Records: list, read, change, promote."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
-from typing import Any, Literal
+from datetime import datetime, timedelta
+from typing import Any
 
-from limpet.api.handle import Handle
-from limpet.errors import InvalidInput, RecordNotFound
+from limpet.api.handle import Handle, to_cursor
+from limpet.api.parameters import (
+    Archived,
+    AsOf,
+    Before,
+    Clear,
+    History,
+    Layers,
+    Limit,
+    MetadataKey,
+    MetadataValue,
+    OfAgent,
+    Offset,
+    OfSession,
+    OfUser,
+    Promotion,
+    RecordId,
+    Since,
+    Types,
+    Until,
+    WithLabels,
+    WithTags,
+)
+from limpet.errors import RecordNotFound
 from limpet.knowledge import remember as memory
 from limpet.knowledge.repository import Records
-from limpet.model.ids import check_id
-from limpet.model.paging import check_cursor
-from limpet.model.record import Record, RecordChanges, RecordQuery
+from limpet.model.record import Record, RecordChanges, RecordFilter, RecordQuery, list_change_arguments
 from limpet.model.scope import Scope
-from limpet.model.text import check_text, short_repr
-from limpet.model.times import check_time
-from limpet.model.values import check_flag, check_label, check_number, check_page
-from limpet.search import search
-from limpet.security.operation import operation
+from limpet.security.operation import (
+    NO_TOOL,
+    READ,
+    WRITE,
+    WRITE_GLOBAL,
+    ExtraPermission,
+    On,
+    operation,
+)
 
 
 class RecordOperations(Handle):
     """Long-term memories: calling ``memory.records`` lists them."""
 
-    @operation("records.get")
-    def get(self, id: str, *, user: str | None = None, agent: str | None = None) -> Record:
+    @operation(
+        "records.list",
+        on=On.REACH,
+        needs=(READ,),
+        http="GET /v1/records",
+        names={"layers": "layer", "types": "type", "tags": "tag"},
+        page="updated_at",
+        tool="memory_list",
+        cli="records list",
+    )
+    def __call__(
+        self,
+        user: OfUser | None = None,
+        session: OfSession | None = None,
+        layers: Layers | None = None,
+        types: Types | None = None,
+        tags: WithTags | None = None,
+        metadata: WithLabels | None = None,
+        since: Since | None = None,
+        until: Until | None = None,
+        as_of: AsOf | None = None,
+        limit: Limit = 50,
+        offset: Offset = 0,
+        *,
+        agent: OfAgent | None = None,
+        history: History = False,
+        archived: Archived = False,
+        before: Before | None = None,
+    ) -> list[Record]:
+        """Records, the latest change first: those true now or at ``as_of``; with ``history`` also past ones.
+
+        With ``archived`` those that have faded, and no others. ``before`` continues where another page ended: its last
+        record's ``updated_at`` and ``id``.
+        """
+        query = RecordQuery(
+            make_filter(layers, types, tags, metadata),
+            since=since,
+            until=until,
+            as_of=as_of,
+            include_past=history,
+            archived=archived,
+            limit=limit,
+            offset=offset,
+            before=to_cursor(before),
+        )
+        scope, now = self._scope(user=user, agent=agent, session=session), self._now()
+        return self._read(lambda tx: Records(tx).find(scope, query, now))
+
+    @operation(
+        "records.count",
+        on=On.REACH,
+        needs=(READ,),
+        http="GET /v1/records/count",
+        names={"layers": "layer", "types": "type", "tags": "tag"},
+        answer="count",
+        cli="records count",
+        left_out=NO_TOOL,
+    )
+    def count(
+        self,
+        user: OfUser | None = None,
+        session: OfSession | None = None,
+        layers: Layers | None = None,
+        types: Types | None = None,
+        tags: WithTags | None = None,
+        metadata: WithLabels | None = None,
+        since: Since | None = None,
+        until: Until | None = None,
+        as_of: AsOf | None = None,
+        *,
+        agent: OfAgent | None = None,
+        history: History = False,
+        archived: Archived = False,
+    ) -> int:
+        """How many records a list with the same filters has: by default those that are true now."""
+        query = RecordQuery(
+            make_filter(layers, types, tags, metadata),
+            since=since,
+            until=until,
+            as_of=as_of,
+            include_past=history,
+            archived=archived,
+        )
+        scope, now = self._scope(user=user, agent=agent, session=session), self._now()
+        return self._read(lambda tx: Records(tx).count(scope, query, now))
+
+    @operation(
+        "records.search_metadata",
+        on=On.REACH,
+        needs=(READ,),
+        http="GET /v1/records/metadata",
+        cli="records search",
+        left_out=NO_TOOL,
+    )
+    def search_metadata(
+        self,
+        key: MetadataKey,
+        value: MetadataValue,
+        user: OfUser | None = None,
+        *,
+        agent: OfAgent | None = None,
+    ) -> list[Record]:
+        """Every current record whose metadata has exactly this value under this key."""
+        scope, now = self._scope(user=user, agent=agent), self._now()
+        query = RecordQuery(RecordFilter(metadata={key: value}), limit=None)
+        return self._read(lambda tx: Records(tx).find(scope, query, now))
+
+    @operation(
+        "records.get",
+        on=On.ID,
+        needs=(READ,),
+        http="GET /v1/records/{id}",
+        cli="records show",
+        left_out={"tool": "memory_search and memory_list show records"},
+    )
+    def get(self, id: RecordId, *, user: OfUser | None = None, agent: OfAgent | None = None) -> Record:
         """The record with this id."""
-        return self._get_record(self._scope(user=user, agent=agent), check_id(id, "record id"))
+        return self._get_record(self._scope(user=user, agent=agent), id)
 
     def _get_record(self, scope: Scope, record_id: str) -> Record:
         found = self._read(lambda tx: Records(tx).get(scope, record_id))
@@ -35,108 +173,110 @@ class RecordOperations(Handle):
             raise RecordNotFound(f"no record {record_id} here")
         return found
 
-    @operation("records.list")
-    def __call__(
+    @operation(
+        "records.update",
+        on=On.ID,
+        # It returns the whole record.
+        needs=(READ, WRITE),
+        http="PATCH /v1/records/{id}",
+        names={"ttl": "ttl_seconds"},
+        keywords=list_change_arguments,
+        tool="memory_update",
+        cli="records update",
+    )
+    def update(
         self,
-        user: str | None = None,
-        session: str | None = None,
-        layers: Iterable[str] | None = None,
-        types: Iterable[str] | None = None,
-        tags: Iterable[str] | None = None,
-        metadata: Mapping[str, str] | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        as_of: datetime | None = None,
-        limit: int = 50,
-        offset: int = 0,
+        id: RecordId,
+        /,
         *,
-        agent: str | None = None,
-        history: bool = False,
-        archived: bool = False,
-        before: tuple[datetime | None, str] | None = None,
-    ) -> list[Record]:
-        """Records, the latest change first: those true now or at ``as_of``; with ``history`` also those that were.
+        user: OfUser | None = None,
+        agent: OfAgent | None = None,
+        clear: Clear = (),
+        **changes: Any,
+    ) -> Record:
+        """Change some fields of a record. Its id and creation time stay; what it said before goes to its history.
 
-        With ``archived`` those that have faded, and no others. ``before`` goes on where another page ended: its last
-        record's ``updated_at`` and ``id``.
+        A field that is left out or None stays as it is; ``clear`` names fields to empty, such as ``expires_at``.
         """
-        query = RecordQuery(
-            search.build_record_filter(layers, types, tags, metadata),
-            since=None if since is None else check_time(since, "since"),
-            until=None if until is None else check_time(until, "until"),
-            as_of=None if as_of is None else check_time(as_of, "as_of"),
-            include_past=history,
-            archived=check_flag(archived, "archived"),
-            limit=check_page(limit),
-            offset=check_number(offset, "offset"),
-            before=check_cursor(before),
-        )
-        scope, now = self._scope(user=user, agent=agent, session=session), self._now()
-        return self._read(lambda tx: Records(tx).find(scope, query, now))
-
-    @operation("records.count")
-    def count(self, user: str | None = None, *, agent: str | None = None, session: str | None = None) -> int:
-        """How many records are true now."""
-        scope, now = self._scope(user=user, agent=agent, session=session), self._now()
-        return self._read(lambda tx: Records(tx).count(scope, RecordQuery(), now))
-
-    @operation("records.search_metadata")
-    def search_metadata(
-        self, key: str, value: str, user: str | None = None, *, agent: str | None = None
-    ) -> list[Record]:
-        """Every current record whose metadata has exactly this value under this key."""
-        wanted = {check_label(key, "the metadata key"): check_text(value, "the metadata value")}
         scope, now = self._scope(user=user, agent=agent), self._now()
-        query = RecordQuery(search.build_record_filter(None, None, None, wanted), limit=None)
-        return self._read(lambda tx: Records(tx).find(scope, query, now))
-
-    @operation("records.update")
-    def update(self, id: str, /, *, user: str | None = None, agent: str | None = None, **changes: Any) -> Record:
-        """Change some fields of a record. Its id and creation time stay; what it said before goes to its history."""
-        scope, now = self._scope(user=user, agent=agent), self._now()
-        checked, cut = RecordChanges.validate(changes, now), self._view.chunker
-        if self._runtime.embedding is not None and checked.values.keys() & {"content", "title"}:
-            expected = checked.apply_to(self._get_record(scope, check_id(id, "record id")))
-            cut = cut.with_vectors(self._runtime.embedder, expected)
-        changed = self._write(lambda tx: memory.update(tx, scope, id, checked, cut, now))
-        self._request_embedding(changed, cut)
+        checked, chunker = RecordChanges.validate(changes, now, clear), self._view.chunker
+        embedding = self._runtime.embedding
+        if embedding is not None and checked.values.keys() & {"content", "title"}:
+            expected = checked.apply_to(self._get_record(scope, id))
+            chunker = chunker.with_vectors(self._runtime.embedder, expected)
+        changed = self._write(lambda tx: memory.update(tx, scope, id, checked, chunker, now))
+        if embedding is not None:
+            self._runtime.embedder.request_missing(chunker.build_drafts(changed))
         return changed
 
-    def _request_embedding(self, record: Record, cut: memory.RecordChunker) -> None:
-        if self._runtime.embedding is not None:
-            self._runtime.embedder.request_missing(cut.build_drafts(record))
-
-    @operation("records.history")
-    def history(self, id: str, *, user: str | None = None, agent: str | None = None) -> list[Record]:
+    @operation(
+        "records.history",
+        on=On.ID,
+        needs=(READ,),
+        http="GET /v1/records/{id}/history",
+        answer="versions",
+        cli="records history",
+        left_out=NO_TOOL,
+    )
+    def history(self, id: RecordId, *, user: OfUser | None = None, agent: OfAgent | None = None) -> list[Record]:
         """Everything the record has said, the oldest first, the current version last."""
-        scope, record_id = self._scope(user=user, agent=agent), check_id(id, "record id")
-        versions = self._read(lambda tx: Records(tx).history(scope, record_id))
+        scope = self._scope(user=user, agent=agent)
+        versions = self._read(lambda tx: Records(tx).history(scope, id))
         if not versions:
-            raise RecordNotFound(f"no record {record_id} here")
+            raise RecordNotFound(f"no record {id} here")
         return versions
 
-    @operation("records.promote")
+    @operation(
+        "records.promote",
+        on=On.ID,
+        needs=(READ, WRITE),
+        when=(ExtraPermission("scope", "global", WRITE_GLOBAL),),
+        http="POST /v1/records/{id}/promote",
+        tool="memory_promote",
+        cli="records promote",
+    )
     def promote(
         self,
-        id: str,
+        id: RecordId,
         *,
-        user: str | None = None,
-        agent: str | None = None,
-        scope: Literal["user", "global"] | None = None,
+        user: OfUser | None = None,
+        agent: OfAgent | None = None,
+        scope: Promotion | None = None,
     ) -> Record:
         """Make lasting knowledge of an episodic record, however sure it is: a copy that is linked to its origin.
 
         The copy is semantic, or procedural for a failure, a fix and a command result; where the same is known already,
-        that record is strengthened. It is seen by nobody who could not see the record before, unless you say so:
+        that record is strengthened. Nobody sees it who could not see the record before, unless you say so:
         ``scope="user"`` makes what one chat knows known in all chats of its user, ``scope="global"`` to the whole
-        tenant. Promoting a second time gives the record of the first.
+        tenant. Promoting a second time returns the record of the first.
         """
-        if scope not in (None, "user", "global"):
-            raise InvalidInput(f"scope is 'user', 'global' or left out, not {short_repr(scope)}")
-        return self._runtime.promoter.promote(self._scope(user=user, agent=agent), check_id(id, "record id"), scope)
+        return self._runtime.promoter.promote(self._scope(user=user, agent=agent), id, scope)
 
-    @operation("records.revive")
-    def revive(self, id: str, *, user: str | None = None, agent: str | None = None) -> Record:
-        """Bring back a record that was archived because nobody used it. It begins its time anew."""
-        wanted = check_id(id, "record id")
-        return self._runtime.fader.revive(self._scope(user=user, agent=agent), wanted, self._view.chunker)
+    @operation(
+        "records.revive",
+        on=On.ID,
+        needs=(READ, WRITE),
+        http="POST /v1/records/{id}/revive",
+        cli="records revive",
+        left_out=NO_TOOL,
+    )
+    def revive(self, id: RecordId, *, user: OfUser | None = None, agent: OfAgent | None = None) -> Record:
+        """Bring back a record that was archived because nobody used it. It starts to fade from the beginning."""
+        return self._runtime.fader.revive(self._scope(user=user, agent=agent), id, self._view.chunker)
+
+
+def make_filter(
+    layers: Iterable[str] | None,
+    types: Iterable[str] | None,
+    tags: Iterable[str] | None,
+    metadata: Mapping[str, str] | None,
+) -> RecordFilter:
+    """A filter of checked arguments."""
+    chosen: Any = (tuple(layers or ()), tuple(types or ()), tuple(tags or ()), metadata or {})
+    return RecordFilter(*chosen)
+
+
+def compute_expiry(now: datetime, ttl: timedelta | float | None) -> datetime | None:
+    """When something ends that lasts so long; ``ttl`` is checked."""
+    assert ttl is None or isinstance(ttl, timedelta)
+    return None if ttl is None else now + ttl

@@ -21,6 +21,7 @@ from limpet.model.ids import uuid7
 from limpet.model.message import Message
 from limpet.model.scope import Scope, resolve_owner
 from limpet.model.session import SessionInfo
+from limpet.model.text import check_name
 from limpet.model.times import Clock
 from limpet.model.tokens import TokenCounter, estimate_tokens
 from limpet.notes.user_notes import UserNotes
@@ -32,7 +33,6 @@ from limpet.schedules.runner import Runner
 from limpet.search.embed import ChunkEmbedder, set_embedding_model
 from limpet.search.verify import record_analyzer
 from limpet.security.audit import AuditLog
-from limpet.security.operation import ALLOW_ALL, Authorizer
 from limpet.security.telemetry import Observers
 from limpet.sessions.compaction import Compactor
 from limpet.sessions.files.listing import session_folder
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from limpet.store.encryption_keys import EncryptionKeys
 
 DATABASE = "limpet.db"
+DEFAULT_USER = "me"  # whose memory it is where nobody is named
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,6 @@ class Runtime:
     llm: Llm | None = None
     keeps_nothing: bool = False  # memory is switched off: what is written is rolled back
     audit_log: AuditLog | None = None  # who did what; None where nothing is kept
-    gate: Authorizer = ALLOW_ALL  # what the calls of a handle come through; the program's own work has none
     keys_used: dict[str, datetime] = field(default_factory=dict)  # when a key's use was last noted, by its id
     observers: Observers = field(default_factory=Observers)  # they get each call, job and request
     choose_llm: Callable[[Config], Llm | None] = lambda _: None
@@ -358,6 +358,11 @@ def make_redactor(config: Config) -> Callable[[str], str]:
     from limpet.security.redact import redact  # late: it has many patterns
 
     return lambda text: redact(text).text
+
+
+def read_default_user() -> str:
+    """LIMPET_USER, else "me"."""
+    return check_name(os.environ.get("LIMPET_USER") or DEFAULT_USER, "LIMPET_USER")
 
 
 def select_embedding(given: Embedder | None, config: Config, observers: Observers) -> BatchEmbedder | None:

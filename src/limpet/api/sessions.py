@@ -1,23 +1,35 @@
-"""Sessions: opened by their key, loaded by their id, listed."""
+"""Sessions: open them by their key, load them by their id, list them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
-from limpet.api.handle import Handle
+from limpet.api.handle import Handle, to_cursor
+from limpet.api.parameters import (
+    Before,
+    Channel,
+    Chat,
+    Lifetime,
+    Limit,
+    Metadata,
+    OfAgent,
+    Offset,
+    OfUser,
+    OneUser,
+    SessionId,
+    State,
+    Thread,
+    ThroughAgent,
+)
+from limpet.api.runtime import DEFAULT_USER
 from limpet.api.session import Session
 from limpet.errors import SessionNotFound
 from limpet.model.naming import SessionKey, default_user_id
-from limpet.model.paging import PageCursor, check_cursor
-from limpet.model.session import SessionInfo, SessionQuery, SessionStatus
-from limpet.model.text import check_choice, check_name, check_optional_name
-from limpet.model.times import check_ttl
-from limpet.model.values import check_metadata, check_number, check_page
-from limpet.security.operation import operation
+from limpet.model.session import SessionInfo, SessionQuery
+from limpet.security.operation import NO_TOOL, READ, READ_SESSION, READ_USER, WRITE_USER, On, operation
 from limpet.sessions import lifecycle
 from limpet.sessions.repository import Sessions
 
@@ -25,46 +37,107 @@ from limpet.sessions.repository import Sessions
 class SessionOperations(Handle):
     """Open, find and list sessions."""
 
-    @operation("session")
+    @operation(
+        "session",
+        on=On.CHAT,
+        needs=(WRITE_USER,),
+        http="POST /v1/sessions",
+        names={"ttl": "ttl_seconds"},
+        cli="sessions open",
+        left_out=NO_TOOL,
+    )
     def session(
         self,
-        channel: str,
-        chat: str,
-        thread: str | None = None,
+        channel: Channel | None = None,
+        chat: Chat | None = None,
+        thread: Thread | None = None,
         *,
-        user: str | None = None,
-        agent: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        ttl: timedelta | None = None,
+        user: OneUser | None = None,
+        agent: ThroughAgent | None = None,
+        metadata: Metadata | None = None,
+        ttl: Lifetime | None = None,
     ) -> Session:
-        """The live session of this chat, made when there is none. Without a user, the channel's chat is one."""
-        return self._open_session(SessionKey.of(channel, chat, thread), user, agent, metadata, ttl)
+        """The live session of this chat, created when there is none: channel "app" and chat "main" if none are named.
+
+        Without a user it is the default user's (``LIMPET_USER``); else, where a channel or a chat is named, the chat's.
+        """
+        key, owner = self._resolve_chat(channel, chat, thread, user)
+        return self._open_session(key, owner, agent, metadata, ttl)
 
     def _open_session(
         self,
         key: SessionKey,
-        user: str | None,
+        user: str,
         agent: str | None,
         metadata: Mapping[str, Any] | None,
-        ttl: timedelta | None,
+        ttl: timedelta | float | None,
     ) -> Session:
-        usual = self._view.agent or self._runtime.config.session.default_agent
-        name = usual if agent is None else check_name(agent, "agent")
-        if self._view.agents.runtime(name) is not self._view.base:
+        name = agent or self._default_agent
+        if self._view.agents.runtime(name) is not self._runtime:
             return self._for_agent(name)._open_session(key, user, name, metadata, ttl)  # noqa: SLF001
-        scope = self._scope(user=default_user_id(key) if user is None else user, agent=name)
-        about, life = check_metadata(metadata), None if ttl is None else check_ttl(ttl)
+        assert ttl is None or isinstance(ttl, timedelta)
+        scope, about = self._scope(user=user, agent=name), dict(metadata or {})
         info = self._read(lambda tx: Sessions(tx).find_live(scope, str(key)))
         if info is None:
             now, new_id = self._now(), self._runtime.new_id
             info = self._write(
-                lambda tx: lifecycle.open_session(tx, scope, key, new_id=new_id, now=now, metadata=about, ttl=life)
+                lambda tx: lifecycle.open_session(tx, scope, key, new_id=new_id, now=now, metadata=about, ttl=ttl)
             )
-        return Session(self._runtime, info)
+        return Session(self._runtime, self._authorizer, info)
 
-    @operation("load_session")
-    def load_session(self, session_id: str, *, user: str | None = None) -> Session:
-        """The session with this id, live or ended, with the settings of its agent and wherever that keeps it."""
+    @operation(
+        "find_session",
+        on=On.CHAT,
+        needs=(READ_USER,),
+        http="GET /v1/sessions/find",
+        answer="session",
+        cli="sessions find",
+        left_out=NO_TOOL,
+    )
+    def find_session(
+        self,
+        channel: Channel | None = None,
+        chat: Chat | None = None,
+        thread: Thread | None = None,
+        *,
+        user: OneUser | None = None,
+        agent: ThroughAgent | None = None,
+    ) -> Session | None:
+        """The live session of this chat, or None. Creates nothing."""
+        key, owner = self._resolve_chat(channel, chat, thread, user)
+        return self._find_session(key, owner, agent)
+
+    def _find_session(self, key: SessionKey, user: str, agent: str | None) -> Session | None:
+        name = agent or self._default_agent
+        if self._view.agents.runtime(name) is not self._runtime:
+            return self._for_agent(name)._find_session(key, user, name)  # noqa: SLF001
+        scope = self._scope(user=user, agent=name)
+        info = self._read(lambda tx: Sessions(tx).find_live(scope, str(key)))
+        return None if info is None else Session(self._runtime, self._authorizer, info)
+
+    def _resolve_chat(
+        self, channel: str | None, chat: str | None, thread: str | None, user: str | None
+    ) -> tuple[SessionKey, str]:
+        """The session's key, and whose it is: ``user``, else LIMPET_USER, else the chat's user, else "me"."""
+        key = SessionKey.of(channel or "app", chat or "main", thread)
+        if user is None and self._view.default_user == DEFAULT_USER and (channel or chat):
+            return key, default_user_id(key)
+        return key, user or self._view.default_user
+
+    @property
+    def _default_agent(self) -> str:
+        return self._view.agent or self._runtime.config.session.default_agent
+
+    @operation(
+        "load_session",
+        on=On.ID,
+        needs=(READ_SESSION,),
+        http="GET /v1/sessions/{session_id}",
+        cli="sessions show",
+        left_out=NO_TOOL,
+    )
+    def load_session(self, session_id: SessionId, *, user: OfUser | None = None) -> Session:
+        """The session with this id, live or ended, with the settings of its agent, in whichever store it is."""
         return self._load_session(session_id, user)
 
     def _load_session(self, session_id: str, user: str | None) -> Session:
@@ -75,53 +148,39 @@ class SessionOperations(Handle):
                 with suppress(SessionNotFound):
                     return self._for_agent(name)._load_session(session_id, user)  # noqa: SLF001
             raise
-        if self._has_other_store(info.agent):
-            return Session(self._runtime, info)
-        return Session(replace(self._view.agents.runtime(info.agent), gate=self._gate), info)
+        runtime = self._runtime if self._has_other_store(info.agent) else self._view.agents.runtime(info.agent)
+        return Session(runtime, self._authorizer, info)
 
-    @operation("sessions")
+    @operation(
+        "sessions",
+        on=On.FILTER,
+        needs=(READ,),
+        http="GET /v1/sessions",
+        page="last_active_at",
+        cli="sessions list",
+        left_out=NO_TOOL,
+    )
     def sessions(
         self,
-        user: str | None = None,
-        agent: str | None = None,
-        channel: str | None = None,
-        state: str | None = None,
-        limit: int = 50,
-        offset: int = 0,
+        user: OfUser | None = None,
+        agent: OfAgent | None = None,
+        channel: Channel | None = None,
+        state: State | None = None,
+        limit: Limit = 50,
+        offset: Offset = 0,
         *,
-        before: tuple[datetime, str] | None = None,
+        before: Before | None = None,
     ) -> list[SessionInfo]:
         """Sessions, the most recently active first. Those of an agent with its own store are listed if it is named.
 
-        ``before`` goes on where another page ended: its last session's ``last_active_at`` and ``id``.
+        ``before`` continues where another page ended: its last session's ``last_active_at`` and ``id``.
         """
-        place = check_cursor(before)
-        if agent is not None and self._has_other_store(check_name(agent, "agent")):
-            return self._for_agent(agent)._find_sessions(user, agent, channel, state, limit, offset, place)  # noqa: SLF001
-        return self._find_sessions(user, agent, channel, state, limit, offset, place)
+        status: Any = state
+        query = SessionQuery(channel=channel, state=status, limit=limit, offset=offset, before=to_cursor(before))
+        if agent is not None and self._has_other_store(agent):
+            return self._for_agent(agent)._find_sessions(user, agent, query)  # noqa: SLF001
+        return self._find_sessions(user, agent, query)
 
-    def _find_sessions(
-        self,
-        user: str | None,
-        agent: str | None,
-        channel: str | None,
-        state: str | None,
-        limit: int,
-        offset: int,
-        before: PageCursor | None,
-    ) -> list[SessionInfo]:
+    def _find_sessions(self, user: str | None, agent: str | None, query: SessionQuery) -> list[SessionInfo]:
         scope = self._scope(user=user, agent=agent)
-        query = SessionQuery(
-            channel=check_optional_name(channel, "channel"),
-            state=_parse_state(state),
-            limit=check_page(limit),
-            offset=check_number(offset, "offset"),
-            before=before,
-        )
         return self._read(lambda tx: Sessions(tx).find(scope, query))
-
-
-def _parse_state(value: object) -> SessionStatus | None:
-    if value is None:
-        return None
-    return check_choice(SessionStatus, value.upper() if isinstance(value, str) else value, "state")

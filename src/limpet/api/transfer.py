@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import logging
-from os import PathLike
 from pathlib import Path
 from typing import BinaryIO
 
 from limpet.api.handle import Handle
+from limpet.api.parameters import DryRun, Format, LearnFromImport, OfUser, ReadPath, WritePath
 from limpet.errors import InvalidInput
 from limpet.lifecycle import SNAPSHOT
 from limpet.model.telemetry import Progress
-from limpet.model.text import check_name, check_path, short_repr
+from limpet.model.text import short_repr
 from limpet.model.transfer import ExportResult, ImportResult
-from limpet.model.values import check_flag, check_progress
-from limpet.security.operation import operation
+from limpet.security.operation import NO_TOOL, READ, READ_STORE, WRITE, WRITE_STORE, On, operation
 
 log = logging.getLogger("limpet.import")
 
@@ -22,10 +21,17 @@ log = logging.getLogger("limpet.import")
 class TransferOperations(Handle):
     """Exports and imports: ``memory.transfer``."""
 
-    @operation("transfer.export")
-    def export(
-        self, path: str | PathLike[str], user: str | None = None, *, progress: Progress | None = None
-    ) -> ExportResult:
+    @operation(
+        "transfer.export",
+        on=On.REACH,
+        # It writes files of the machine, which are not the user's.
+        needs=(READ, WRITE_STORE),
+        audited=True,
+        http="GET /v1/export",
+        cli="export",
+        left_out=NO_TOOL,
+    )
+    def export(self, path: WritePath, user: OfUser | None = None, *, progress: Progress | None = None) -> ExportResult:
         """Write everything of a user, or without one of the whole tenant, into a new folder.
 
         JSON lines that ``import_`` takes in again without loss, and Markdown for people; of one moment, whoever writes
@@ -33,42 +39,55 @@ class TransferOperations(Handle):
         """
         from limpet.lifecycle.export import export  # late: few programs ever export
 
-        place, report = Path(check_path(path, "the export's path")), check_progress(progress)
         runtime, scope = self._runtime, self._scope(user=user)
-        return export(runtime.store, runtime.folder, scope, place, report or (lambda *_: None))
+        return export(runtime.store, runtime.folder, scope, Path(path), progress or (lambda *_: None))
 
-    @operation("transfer.archive")
-    def archive(self, file: BinaryIO, user: str | None = None, *, progress: Progress | None = None) -> ExportResult:
+    @operation(
+        "transfer.archive",
+        on=On.REACH,
+        needs=(READ,),
+        audited=True,
+        http="GET /v1/export",
+        left_out={**NO_TOOL, "cli": "the command export writes a folder"},
+    )
+    def archive(self, file: BinaryIO, user: OfUser | None = None, *, progress: Progress | None = None) -> ExportResult:
         """What ``export`` writes, as a zip in a file that you opened. It needs no right on the machine's files."""
         from limpet.lifecycle.archive import write_archive
 
-        report = check_progress(progress)
         if not callable(getattr(file, "write", None)) or not callable(getattr(file, "seek", None)):
             raise InvalidInput(f"file must be a binary file opened for writing, not {short_repr(file)}")
         runtime, scope = self._runtime, self._scope(user=user)
-        return write_archive(runtime.store, runtime.folder, scope, file, report or (lambda *_: None))
+        return write_archive(runtime.store, runtime.folder, scope, file, progress or (lambda *_: None))
 
-    @operation("transfer.import_")
+    @operation(
+        "transfer.import_",
+        on=On.REACH,
+        needs=(WRITE, READ_STORE),
+        audited=True,
+        http="POST /v1/import",
+        cli="import",
+        left_out=NO_TOOL,
+    )
     def import_(
         self,
-        path: str | PathLike[str],
-        user: str | None = None,
+        path: ReadPath,
+        user: OfUser | None = None,
         *,
-        format: str = "auto",
+        format: Format = "auto",
+        learn: LearnFromImport = True,
         progress: Progress | None = None,
-        dry_run: bool = False,
+        dry_run: DryRun = False,
     ) -> ImportResult:
         """Take in an export of ours, or what another program wrote; ``format`` is found out unless you name it.
 
         ``user`` says whose memory it becomes. What is here already is not taken in twice; an import that was
-        interrupted goes on where it was. ``dry_run`` reads and checks everything and stores nothing.
+        interrupted continues where it was. ``learn`` lets the next jobs learn from its messages. ``dry_run`` reads and
+        checks everything and stores nothing.
         """
-        owner = None if user is None else check_name(user, "user")
-        place, report = check_path(path, "the import's path"), check_progress(progress)
-        only_look = check_flag(dry_run, "dry_run")
-        scope = self._scope(user=owner)
-        done = self._runtime.importer.import_path(scope, place, format, report or (lambda *_: None), dry_run=only_look)
-        if done.messages and not only_look:
+        assert isinstance(path, str)
+        scope, report = self._scope(user=user), progress or (lambda *_: None)
+        done = self._runtime.importer.import_path(scope, path, format, report, dry_run=dry_run)
+        if done.messages and not dry_run:
             self._warn_about_retention()
         return done
 

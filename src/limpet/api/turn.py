@@ -14,6 +14,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
+from limpet.api.parameters import Content, CreatedAt, MessageUsage, Metadata, Skill, Speaker, ToolCalls
 from limpet.api.runtime import Runtime
 from limpet.context.build import ContextRequest, Conversation, Recalled, visible_partitions
 from limpet.errors import InvalidInput, SessionNotFound, StorageError
@@ -22,12 +23,12 @@ from limpet.knowledge.candidate import QUOTED_KEY, find_echoes
 from limpet.knowledge.repository import Records
 from limpet.model.chunk import SourceKind
 from limpet.model.context import Context, Omission
-from limpet.model.message import Content, Message, ToolCall
+from limpet.model.message import Message, Role, ToolCall
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.session import CompactionResult, ModelUsage, SessionInfo
 from limpet.model.text import check_optional_name
 from limpet.search.recipes import SKILL_KEY
-from limpet.security.operation import operation
+from limpet.security.operation import NO_TOOL, READ_USER, WRITE_SESSION, Authorizer, On, operation
 from limpet.sessions import usage as bill
 from limpet.sessions.messages import MessageAppender, WithinTransaction
 from limpet.store.tx import Tx
@@ -48,10 +49,16 @@ class Turn:
     """One exchange of a session, used with ``with``. Belongs to one thread."""
 
     def __init__(
-        self, runtime: Runtime, info: SessionInfo, message: Message, asked: ContextRequest, window: int | None
+        self,
+        runtime: Runtime,
+        authorizer: Authorizer,
+        info: SessionInfo,
+        message: Message,
+        asked: ContextRequest,
+        window: int | None,
     ) -> None:
         self._runtime = runtime
-        self._gate = runtime.gate
+        self._authorizer = authorizer
         self._scope = info.scope
         self._info = info
         self._asked = asked
@@ -95,8 +102,16 @@ class Turn:
 
     # The user's side
 
-    @operation("session.turn")
+    @operation(
+        "session.turn",
+        on=On.HANDLE,
+        needs=(READ_USER, WRITE_SESSION),
+        http="POST /v1/sessions/{session_id}/turns",
+        status=201,
+        left_out={**NO_TOOL, "cli": "the command chat takes turns"},
+    )
     def __enter__(self) -> Self:
+        """Store the user's message and lay out the context."""
         if self._context is not None:
             raise InvalidInput("a turn is used once; session.turn(…) makes the next")
         known = self._attempt("what memory knows", self._recall, Recalled())
@@ -110,7 +125,7 @@ class Turn:
 
     def _recall(self) -> Recalled:
         """Before the turn is written: what memory knows about the question, and what the user's files say."""
-        visible = self._gate.filter_visible(visible_partitions(self._info.scope, self._info.agent))
+        visible = self._authorizer.filter_visible(visible_partitions(self._info.scope, self._info.agent))
         return self._runtime.context.recall(self._info.scope, visible, self._asked)
 
     def _store_question(self) -> tuple[Message, bool]:
@@ -170,17 +185,24 @@ class Turn:
             )
         )
 
-    @operation("turn.reply")
+    @operation(
+        "turn.reply",
+        on=On.HANDLE,
+        needs=(WRITE_SESSION,),
+        http="POST /v1/sessions/{session_id}/turns",
+        status=201,
+        left_out={**NO_TOOL, "cli": "the command chat takes turns"},
+    )
     def reply(
         self,
         content: Content,
         *,
-        tool_calls: Iterable[ToolCall | Mapping[str, Any]] = (),
-        usage: ModelUsage | Mapping[str, Any] | None = None,
-        skill: str | None = None,
-        name: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        created_at: datetime | None = None,
+        tool_calls: ToolCalls = (),
+        usage: MessageUsage | None = None,
+        skill: Skill | None = None,
+        name: Speaker | None = None,
+        metadata: Metadata | None = None,
+        created_at: CreatedAt | None = None,
     ) -> Message | None:
         """Keep the reply and all that was added before it, in one transaction. None when it could not be kept.
 
@@ -188,21 +210,21 @@ class Turn:
         OpenAI or Anthropic answered with.
         """
         self._check_open()
-        active = check_optional_name(skill, "skill") or self._asked.skill
-        said = Message.new(
-            "assistant",
+        active = skill or self._asked.skill
+        said = Message.from_checked(
+            Role.ASSISTANT,
             content,
-            name=name,
-            tool_calls=tool_calls,
+            name,
+            tool_calls,
             metadata={**(metadata or {}), SKILL_KEY: active} if active else metadata,
             created_at=created_at,
             idempotency_key=self._answering,
         )
         said = mark_quotes(said, self.context.text)
-        spent = bill.parse_usage(usage)
+        assert usage is None or isinstance(usage, ModelUsage)
         missing = [] if self._kept else [self._message]
         kept = self._attempt(
-            "keeping the reply", lambda: self._finish([*missing, *self._steps, said], spent), None, StorageError
+            "keeping the reply", lambda: self._finish([*missing, *self._steps, said], usage), None, StorageError
         )
         self._open = False
         if kept is None:

@@ -63,6 +63,15 @@ class DocumentLabels(NamedTuple):
     metadata: Mapping[str, str] | None = None
 
 
+def list_possible_uris(place: DocumentPath) -> list[str]:
+    """The uris a document may have that is called by its uri, or by the path of its file."""
+    given = check_path(place, "the document's uri or path")
+    uris = [] if isinstance(place, PathLike) else [given]
+    with suppress(InvalidInput):  # what cannot be a file's name may still be a uri
+        uris.append(path_to_uri(given))
+    return uris or [given]
+
+
 @dataclass(frozen=True, slots=True)
 class DocumentIngester:
     """Adds documents to an owner's memory, and removes them."""
@@ -100,11 +109,8 @@ class DocumentIngester:
 
     def remove(self, space: Partition, place: DocumentPath) -> Forgotten:
         """Remove the document with this uri, or that of the file at this path."""
-        given = check_path(place, "the document's uri or path")
-        uris = [] if isinstance(place, PathLike) else [given]
-        with suppress(InvalidInput):  # what cannot be a file's name may still be a uri
-            uris.append(path_to_uri(given))
-        return self.store.write(lambda tx: remove_document(tx, space, uris or [given]))
+        uris = list_possible_uris(place)
+        return self.store.write(lambda tx: remove_document(tx, space, uris))
 
     def _add_text(self, uri: str, text: str, labels: DocumentLabels) -> Document:
         checked = check_text(text, "the document's text", max_bytes=self.settings.max_text_bytes)

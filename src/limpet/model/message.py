@@ -96,6 +96,24 @@ _CONTENT_COLUMNS = Stored(("content", "parts"), _split_content, _join_content, "
 Body = Annotated[Union[str, tuple[Part, ...]], ContentCodec()]
 
 
+class ToolCallsCodec(Codec):
+    """What the assistant asks tools to do: a list of tool calls, or of mappings."""
+
+    __slots__ = ()
+
+    def accepts(self, value: object) -> bool:
+        return isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping))
+
+    def check(self, value: Any, name: str) -> tuple[ToolCall, ...]:
+        return _check_calls(value)
+
+    def write(self, value: Iterable[ToolCall]) -> list[dict[str, Any]]:
+        return [to_json(call) for call in value]
+
+    def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
+        return {"type": "array", "items": codec(ToolCall).schema(definitions, mode)}
+
+
 @dataclass(frozen=True, slots=True)
 class ToolCall:
     id: Annotated[str, limits.Text(1024), "what the result refers to; empty: none was given"]
@@ -137,21 +155,46 @@ class Message:
         idempotency_key: str | None = None,
     ) -> Message:
         """Check and normalise everything a caller may give. Raises InvalidInput; stores nothing."""
-        calls = _check_calls(tool_calls)
-        body = check_content(content)
-        searchable = _searchable_text(body, calls)
+        return cls.from_checked(
+            check_choice(Role, role, "role"),
+            check_content(content),
+            check_optional_name(name, "name"),
+            _check_calls(tool_calls),
+            check_optional_name(tool_call_id, "tool_call_id"),
+            check_flag(is_error, "is_error"),
+            check_metadata(metadata) if metadata else {},
+            None if created_at is None else check_time(created_at, "created_at"),
+            None if sequence is None else _check_sequence(sequence),
+            check_optional_name(idempotency_key, "idempotency_key"),
+        )
+
+    @classmethod
+    def from_checked(
+        cls,
+        role: Any,
+        content: Any,
+        name: str | None = None,
+        tool_calls: Any = (),
+        tool_call_id: str | None = None,
+        is_error: bool = False,
+        metadata: Mapping[str, Any] | None = None,
+        created_at: datetime | None = None,
+        sequence: int | None = None,
+        idempotency_key: str | None = None,
+    ) -> Message:
+        """A new message of values that were checked, such as the arguments of an operation."""
         return cls(
-            role=check_choice(Role, role, "role"),
-            content=body,
-            name=check_optional_name(name, "name"),
-            tool_calls=calls,
-            tool_call_id=check_optional_name(tool_call_id, "tool_call_id"),
-            is_error=check_flag(is_error, "is_error"),
-            metadata=check_metadata(metadata) if metadata else {},
-            created_at=None if created_at is None else check_time(created_at, "created_at"),
-            sequence=0 if sequence is None else _check_sequence(sequence),
-            idempotency_key=check_optional_name(idempotency_key, "idempotency_key"),
-            tokens=estimate_tokens(searchable),
+            role,
+            content,
+            name,
+            tool_calls,
+            tool_call_id,
+            is_error,
+            metadata or {},
+            created_at,
+            sequence or 0,
+            idempotency_key,
+            estimate_tokens(_searchable_text(content, tool_calls)),
         )
 
     @classmethod

@@ -5,19 +5,21 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import cache
 from typing import Annotated, Any
 
 from limpet.errors import InvalidInput
+from limpet.model import constraints as limits
 from limpet.model.codec import Codec
 from limpet.model.column_hints import NULL_IF_EMPTY, SET_ONCE, Column, Encrypted
 from limpet.model.paging import PageCursor
-from limpet.model.schema import FLATTEN, IN_JSON, ONLY_EXPORT, Editable, JsonName, codec, fields_of
+from limpet.model.schema import FLATTEN, IN_JSON, ONLY_EXPORT, Editable, Field, JsonName, codec, fields_of
 from limpet.model.scope import Owner
+from limpet.model.text import short_repr
 from limpet.model.times import check_ttl
 from limpet.model.types import UNIQUE, Id, Key, Label, Labels, Moment, Share, StoredKey, Tags, Text, Title, Words
 
@@ -138,6 +140,23 @@ def editable_fields() -> Mapping[str, Codec]:
     }
 
 
+@cache
+def clearable_fields() -> Mapping[str, Any]:
+    """The fields a caller may empty, with what they are then."""
+    return {each.name: each.default for each in _list_editable() if each.default in (None, (), {})}
+
+
+def list_change_arguments() -> tuple[Field, ...]:
+    """The fields of a record as arguments of an operation that changes some of them."""
+    changed = [each._replace(codec=editable_fields()[each.name], default=None) for each in _list_editable()]
+    lifetime = Annotated[timedelta | float | None, limits.Duration(), "how long it lasts from now, in seconds"]
+    return (*changed, Field.of("ttl", lifetime, None))
+
+
+def _list_editable() -> list[Field]:
+    return [each for each in fields_of(Record) if any(isinstance(mark, Editable) for mark in each.hints)]
+
+
 @dataclass(frozen=True, slots=True)
 class RecordChanges:
     """Fields of a record that a caller sets, checked. What is not among them stays as it is."""
@@ -145,15 +164,29 @@ class RecordChanges:
     values: Mapping[str, Any]
 
     @classmethod
-    def validate(cls, values: Mapping[str, Any], now: datetime) -> RecordChanges:
-        """Check every field a caller gave. Fields that are None change nothing. ``ttl`` is a time to live from now."""
+    def validate(cls, values: Mapping[str, Any], now: datetime, clear: Iterable[str] = ()) -> RecordChanges:
+        """Check every field a caller gave. Fields that are None change nothing. ``ttl`` is a time to live from now.
+
+        ``clear`` names fields to empty: they get their default.
+        """
         given = {name: value for name, value in values.items() if value is not None}
         if (ttl := given.pop("ttl", None)) is not None:
             given["expires_at"] = now + check_ttl(ttl)
         known = editable_fields()
         if unknown := sorted(given.keys() - known.keys()):
             raise InvalidInput(f"a record has no {', '.join(unknown)}; it has {', '.join(sorted(known))}")
-        return cls({name: known[name].check(value, name) for name, value in given.items()})
+        checked = {name: known[name].check(value, name) for name, value in given.items()}
+        return cls(checked | cls._empty(clear, given))
+
+    @staticmethod
+    def _empty(clear: Iterable[str], given: Mapping[str, Any]) -> dict[str, Any]:
+        emptied = clearable_fields()
+        for name in clear:
+            if name not in emptied:
+                raise InvalidInput(f"clear names {', '.join(emptied)}; not {short_repr(name)}")
+            if name in given:
+                raise InvalidInput(f"{name} is both given and cleared; choose one")
+        return {name: emptied[name] for name in clear}
 
     def apply_to(self, record: Record) -> Record:
         changed = replace(record, **self.values)

@@ -8,10 +8,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from limpet.errors import InvalidInput, WrongState
-from limpet.model.scope import Scope
 from limpet.model.text import check_text
 from limpet.notes import edited
-from limpet.security.operation import ALLOW_ALL, Authorizer, operation
 
 MEMORY_FILE = "MEMORY.md"
 ANY_VERSION = "*"
@@ -28,12 +26,8 @@ class WriteResult:
 class LongTerm:
     """A user's MEMORY.md. A handle knows what it last read: a write is an edit of that. Safe between threads."""
 
-    def __init__(
-        self, root: Path, folder: Path, max_bytes: int, gate: Authorizer = ALLOW_ALL, scope: Scope | None = None
-    ) -> None:
+    def __init__(self, root: Path, folder: Path, max_bytes: int) -> None:
         self._root = root
-        self._gate = gate
-        self._scope = scope  # whose it is, for the gate
         self._file = folder / MEMORY_FILE
         self._most = max_bytes
         self._seen = b""
@@ -46,14 +40,12 @@ class LongTerm:
     def path(self) -> Path:
         return self._file
 
-    @operation("notes.long_term.read")
     def read(self) -> str:
         """The text as it is now, "" where there is none."""
         with self._turn:
             self._seen = edited.read_file(self._root, self._file, self._most)
             return edited.decode_text(self._file, self._seen)
 
-    @operation("notes.long_term.write")
     def write(self, text: str, *, version: str | None = None) -> WriteResult:
         """Replace what was last read through this handle.
 
@@ -70,7 +62,6 @@ class LongTerm:
                 self._seen = self._read_version(version)
             return self._replace(new)
 
-    @operation("notes.long_term.append")
     def append(self, text: str) -> WriteResult:
         """Add a paragraph or a line at the end, whatever the file holds."""
         added = check_text(text, MEMORY_FILE, max_bytes=self._most).encode()

@@ -17,13 +17,12 @@ from typing import NamedTuple
 from limpet.config import ContextSettings, NotesSettings
 from limpet.errors import InvalidInput, StoreFull, Unsupported
 from limpet.model.context import Omission
-from limpet.model.scope import Level, Partition, Scope
+from limpet.model.scope import Level, Partition
 from limpet.model.text import check_text
 from limpet.model.times import load_timezone
 from limpet.notes import edited
 from limpet.notes.item_lines import SYNC, ItemFiles
 from limpet.notes.long_term import LongTerm
-from limpet.security.operation import ALLOW_ALL, Authorizer
 from limpet.store.atomic_files import is_behind_link, owner_folder
 
 log = logging.getLogger("limpet.notes")
@@ -140,9 +139,8 @@ class NoteFiles:
     folder: Path
     owner: Partition
 
-    def long_term(self, gate: Authorizer = ALLOW_ALL) -> LongTerm:
-        whose = Scope(self.owner.tenant, user=self.owner.owner)
-        return LongTerm(self.root, self.folder, self.settings.max_memory_bytes, gate, whose)
+    def long_term(self) -> LongTerm:
+        return LongTerm(self.root, self.folder, self.settings.max_memory_bytes)
 
     def to_local(self, moment: datetime) -> datetime:
         try:

@@ -13,8 +13,7 @@ from limpet.model.scope import Level, Partition, Scope
 from limpet.model.telemetry import Activity, ActivityKind
 from limpet.security.audit import AuditLine, AuditLog, log_line
 from limpet.security.call import OperationCall
-from limpet.security.operation import OperationInfo
-from limpet.security.operations import OPERATIONS, OperationPolicy, OwnerRule
+from limpet.security.operation import On, Operation
 from limpet.security.permissions import can_grant, find_missing_grant
 from limpet.security.telemetry import Observers, count_results
 from limpet.store.store import Store
@@ -29,18 +28,25 @@ class GrantAuthorizer:
     """For one principal and one store. What is stored about them is asked for only where their own is not enough."""
 
     def __init__(
-        self, principal: Principal, store: Store, ledger: AuditLog | None, stored: GrantLoader, observers: Observers
+        self,
+        principal: Principal,
+        store: Store,
+        ledger: AuditLog | None,
+        stored: GrantLoader,
+        observers: Observers,
+        default_user: str,
     ) -> None:
         self.principal = principal
         self._store = store
         self._ledger = ledger
         self._stored = stored
         self._observers = observers
+        self._default_user = default_user
         self._checks = not principal.is_operator
 
-    def call(self, passage: OperationInfo, subject: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        call = OperationCall(passage, OPERATIONS[passage.name], subject, args, kwargs)
-        if not self._observers.on or call.verb.silent:
+    def call(self, operation: Operation, subject: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        call = OperationCall(operation, subject, args, kwargs)
+        if not self._observers.on or operation.silent:
             return self._run(call)
         with self._observers.measure(self._describe_activity(call)) as seen:
             answer = self._run(call)
@@ -48,16 +54,22 @@ class GrantAuthorizer:
             return answer
 
     def _run(self, call: OperationCall) -> Any:
-        verb, ledger = call.verb, self._ledger
-        if self._checks and not self._is_own(verb, call.subject):
-            try:
+        operation, ledger = call.operation, self._ledger
+        logs = ledger is not None and not operation.silent and (operation.writes or operation.audited)
+        logs = logs or (ledger is not None and not operation.silent and ledger.config.reads)
+        try:
+            call.check_arguments()
+            if not self._checks:
+                self._fill_default_user(call)
+            elif not self._is_own(operation, call.subject):
                 self._authorize(call)
-            except LimpetError as error:
+        except LimpetError as error:
+            if logs or isinstance(error, PermissionDenied):
                 self._audit_failure(call, error)
-                raise
-        if ledger is None or verb.silent or not (verb.writes or verb.grave or ledger.config.reads):
+            raise
+        if ledger is None or not logs:
             return call.invoke()
-        if verb.grave or (verb.writes and ledger.is_due):
+        if operation.audited or (operation.writes and ledger.is_due):
             return self._run_with_audit(ledger, call)
         try:
             answer = call.invoke()
@@ -65,7 +77,7 @@ class GrantAuthorizer:
             self._audit_failure(call, error)
             raise
         ledger.count_call(self._build_line(call, answer))
-        if not verb.writes and ledger.is_overdue:
+        if not operation.writes and ledger.is_overdue:
             ledger.flush()
         return answer
 
@@ -98,23 +110,28 @@ class GrantAuthorizer:
 
     # Is it allowed?
 
-    def _is_own(self, verb: OperationPolicy, subject: Any) -> bool:
+    def _is_own(self, operation: Operation, subject: Any) -> bool:
         """The usual case, quickly: a handle of one's own session."""
         me = self.principal
-        if verb.on is not OwnerRule.HANDLE or verb.when or me.session is not None or me.user is None:
+        if operation.on is not On.HANDLE or operation.when or me.session is not None or me.user is None:
             return False
         scope: Scope = subject._scope  # noqa: SLF001  # what every object with a gate of its own has
         return scope.user == me.user and scope.tenant == me.tenant
 
+    def _fill_default_user(self, call: OperationCall) -> None:
+        """The operator may leave out whose memory it is, too: then it is the default user's."""
+        if call.needs_default_user:
+            call.set_argument("user", self._default_user)
+
     def _authorize(self, call: OperationCall) -> None:
         """Fills in one's own user, or agent, where nobody was named. Raises PermissionDenied."""
-        if call.passage.name == "tenant" and call.argument("name") == self.principal.tenant:
+        if call.operation.name == "tenant" and call.argument("name") == self.principal.tenant:
             return
         place, filled = self._resolve_target(call)
         for need in call.list_requests(place):
             lacks = self._find_missing_grant(need)
             if lacks is not None:
-                raise PermissionDenied(_denial_message(self.principal, call.passage.name, lacks), str(lacks))
+                raise PermissionDenied(_denial_message(self.principal, call.operation.name, lacks), str(lacks))
         if filled is not None:
             call.set_argument(filled, getattr(place, filled))
 
@@ -125,7 +142,7 @@ class GrantAuthorizer:
     def _resolve_target(self, call: OperationCall) -> tuple[AccessRequest, str | None]:
         """Whose memory is meant, and what of one's own has to be filled in: the user, or the agent who acts alone."""
         place, me = call.resolve_target(), self.principal
-        if call.verb.on is OwnerRule.HANDLE or place.user is not None:
+        if call.operation.on is On.HANDLE or place.user is not None:
             return place, None
         if me.user is not None and place.reach is Reach.SESSION:
             # Named without its user it is one's own, unless a grant reaches any session, or just that one.
@@ -143,14 +160,14 @@ class GrantAuthorizer:
         return place, None
 
     def _has_access(self, call: OperationCall, place: AccessRequest) -> bool:
-        return all(self._find_missing_grant(replace(place, right=each.right)) is None for each in call.verb.needs)
+        return all(self._find_missing_grant(replace(place, right=each.right)) is None for each in call.operation.needs)
 
     # Who made it?
 
     def _describe_activity(self, call: OperationCall) -> Activity:
         """What observers are told: names only if they are wanted, and none of whom this call wants forgotten."""
-        name, me = call.passage.name, self.principal
-        if not self._observers.names or call.verb.unnames:
+        name, me = call.operation.name, self.principal
+        if not self._observers.names or call.operation.anonymizes:
             return Activity(kind=ActivityKind.VERB, name=name, tenant=me.tenant)
         user, agent, session, record = call.audit_target()
         return Activity(
@@ -166,7 +183,7 @@ class GrantAuthorizer:
 
     def _run_with_audit(self, ledger: AuditLog, call: OperationCall) -> Any:
         """Beside the deed, in its transaction: its own row if it is grave, and all that was counted so far."""
-        grave, line = call.verb.grave, self._build_line(call)
+        grave, line = call.operation.audited, self._build_line(call)
         counted: list[AuditEntry] = ledger.drain_counts() if ledger.config.enabled else []
         own = [ledger.new_entry(line)] if grave and ledger.config.enabled else []
         done = False
@@ -187,7 +204,7 @@ class GrantAuthorizer:
         if not grave:
             ledger.count_call(self._build_line(call, answer))
         elif ledger.config.log:
-            log_line(_anonymize(line, answer, self.principal) if call.verb.unnames else line)
+            log_line(_anonymize(line, answer, self.principal) if call.operation.anonymizes else line)
         return answer
 
     def _audit_failure(self, call: OperationCall, error: Exception) -> None:
@@ -195,7 +212,7 @@ class GrantAuthorizer:
         ledger, line = self._ledger, self._build_line(call, error=error)
         if ledger is None:
             return
-        if not call.verb.grave and line.outcome != AuditOutcome.REFUSED:
+        if not call.operation.audited and line.outcome != AuditOutcome.REFUSED:
             ledger.count_call(line)
             return
         if ledger.config.log:
@@ -214,7 +231,7 @@ class GrantAuthorizer:
         elif error is not None:
             outcome = AuditOutcome.FAILED.value
         user, agent, session, record = call.audit_target(answer)
-        name, access = call.passage.name, call.verb.access
+        name, access = call.operation.name, call.operation.access
         return AuditLine(me.name, me.tenant, name, access, outcome, user, agent, session, record, lacks)
 
 
@@ -224,6 +241,6 @@ def _anonymize(line: AuditLine, answer: Any, me: Principal) -> AuditLine:
     return line._replace(principal=by, user=None, session=None, record=receipt)
 
 
-def _denial_message(me: Principal, verb: str, lacks: Grant) -> str:
+def _denial_message(me: Principal, name: str, lacks: Grant) -> str:
     way = f"act with grants=['{lacks}']" if me.user is None else f"memory.access.grant({me.user!r}, '{lacks}') gives it"
-    return f"{verb} needs {lacks}, which {me.name} does not have; {way}"
+    return f"{name} needs {lacks}, which {me.name} does not have; {way}"

@@ -1,4 +1,4 @@
-"""A call at the gate: whose memory it means, read from its arguments by the table of verbs."""
+"""A call of an operation: its arguments, and whose memory they mean."""
 
 from __future__ import annotations
 
@@ -10,72 +10,85 @@ from limpet.model.ids import check_id
 from limpet.model.record import Record
 from limpet.model.scope import Scope
 from limpet.model.text import check_name
-from limpet.security.operation import OperationInfo
-from limpet.security.operations import ANY_VALUE, ExtraPermission, OperationPolicy, OwnerRule
+from limpet.security.operation import ANY_VALUE, ExtraPermission, On, Operation
 
 AuditTarget = tuple[str | None, str | None, str | None, str | None]  # user, agent, session, record
 
-_AGENT_RULES = (
-    OwnerRule.HOME,
-    OwnerRule.REACH,
-    OwnerRule.ID,
-    OwnerRule.ID_OR_HOME,
-)  # where agent= means the agent's memory, not a choice among a user's
-_OPEN_RULES = (OwnerRule.REACH, OwnerRule.FILTER, OwnerRule.ID)
+# Where agent= means the agent's memory, and does not select among a user's.
+_AGENT_RULES = (On.HOME, On.REACH, On.ID, On.ID_OR_HOME)
+_OWNED_RULES = (On.HOME, On.OWNER, On.ID_OR_HOME)
+_OPEN_RULES = (On.REACH, On.FILTER, On.ID)
 
 
 class OperationCall:
-    """One call of a verb; made once."""
+    """One call of an operation."""
 
-    __slots__ = ("args", "kwargs", "passage", "subject", "verb")
+    __slots__ = ("args", "kwargs", "operation", "subject")
 
-    def __init__(
-        self, passage: OperationInfo, verb: OperationPolicy, subject: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> None:
-        self.passage = passage
-        self.verb = verb
+    def __init__(self, operation: Operation, subject: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.operation = operation
         self.subject = subject
         self.args = args
         self.kwargs = kwargs
 
     def invoke(self) -> Any:
-        return self.passage.method(self.subject, *self.args, **self.kwargs)
+        return self.operation.method(self.subject, *self.args, **self.kwargs)
+
+    def check_arguments(self) -> None:
+        """Replace each argument by its canonical value. Raises InvalidInput. Unknown names are left to Python."""
+        checks = self.operation.checks
+        if self.args:
+            # Surplus arguments stay as they are: the call itself complains about them.
+            names = self.operation.positional
+            given = [checks[name](value, name) for name, value in zip(names, self.args, strict=False)]
+            self.args = (*given, *self.args[len(names) :])
+        if self.kwargs:
+            self.kwargs = {
+                name: checks[name](value, name) if name in checks else value for name, value in self.kwargs.items()
+            }
 
     def argument(self, name: str) -> Any:
         """What was given under this name, or None."""
-        place = self.passage.places.get(name)
+        place = self.operation.places.get(name)
         return self.args[place] if place is not None and place < len(self.args) else self.kwargs.get(name)
 
     def set_argument(self, name: str, value: object) -> None:
-        place = self.passage.places.get(name)
+        place = self.operation.places.get(name)
         if place is not None and place < len(self.args):
             self.args = (*self.args[:place], value, *self.args[place + 1 :])
-        elif name in self.passage.arguments:
+        elif name in self.operation.arguments:
             self.kwargs = {**self.kwargs, name: value}
+
+    @property
+    def needs_default_user(self) -> bool:
+        """Nobody was named, and the operation works on one owner's memory."""
+        operation = self.operation
+        if operation.requires_user or operation.on not in _OWNED_RULES or self._is_by_id:
+            return False
+        names = ("user",) if operation.on is On.OWNER else ("user", "agent", "session", "scope")
+        return all(self.argument(name) is None for name in names)
 
     @property
     def is_tenant_wide(self) -> bool:
         """The whole tenant, or more, is meant, and not only fallen into."""
-        return self.verb.on is OwnerRule.WHOLE or (self.argument("scope") == "global" and not self._is_by_id)
+        return self.operation.on is On.WHOLE or (self.argument("scope") == "global" and not self._is_by_id)
 
     @property
     def is_unscoped(self) -> bool:
         """Without a user it is about all that the caller may see."""
-        return self.verb.on in _OPEN_RULES or self._is_by_id
+        return self.operation.on in _OPEN_RULES or self._is_by_id
 
     @property
     def can_target_agent(self) -> bool:
-        return self.verb.on in _AGENT_RULES and "agent" in self.passage.arguments
+        return self.operation.on in _AGENT_RULES and "agent" in self.operation.arguments
 
     @property
     def _is_by_id(self) -> bool:
-        return self.verb.on is OwnerRule.ID or (
-            self.verb.on is OwnerRule.ID_OR_HOME and self.argument("id") is not None
-        )
+        return self.operation.on is On.ID or (self.operation.on is On.ID_OR_HOME and self.argument("id") is not None)
 
     def resolve_target(self) -> AccessRequest:
         """Whose memory the arguments name, by the narrowest of them. What is compared must be a name, or is refused."""
-        if self.verb.on is OwnerRule.HANDLE:
+        if self.operation.on is On.HANDLE:
             scope = self._scope
             return AccessRequest(Right.READ, Reach.SESSION, scope.user, scope.agent, scope.session)
         user, agent, session = self._owner_names()
@@ -83,9 +96,9 @@ class OperationCall:
             reach = Reach.GLOBAL
         elif session is not None:
             reach = Reach.SESSION
-        elif user is not None and self.verb.on is not OwnerRule.WHOLE:
+        elif user is not None and self.operation.on is not On.WHOLE:
             reach = Reach.USER
-        elif agent is not None and self.verb.on in _AGENT_RULES:
+        elif agent is not None and self.operation.on in _AGENT_RULES:
             reach = Reach.AGENT
         else:
             reach = Reach.GLOBAL
@@ -93,15 +106,15 @@ class OperationCall:
 
     def list_requests(self, place: AccessRequest) -> list[AccessRequest]:
         """Everything this call needs there."""
-        also = [when.needs for when in self.verb.when if _applies(when, self.argument(when.argument))]
+        also = [when.needs for when in self.operation.when if _applies(when, self.argument(when.argument))]
         return [
             AccessRequest(each.right, each.reach or place.reach, place.user, place.agent, place.session)
-            for each in (*self.verb.needs, *also)
+            for each in (*self.operation.needs, *also)
         ]
 
     def audit_target(self, answer: Any = None) -> AuditTarget:
         """What the audit names: what was found, or else what was asked for, as far as that is names and ids."""
-        if self.verb.on is OwnerRule.HANDLE:
+        if self.operation.on is On.HANDLE:
             scope = self._scope
             return scope.user, scope.agent, scope.session, None
         if isinstance(answer, Record):

@@ -1,64 +1,328 @@
-"""The mark of a public verb: whoever calls it comes through the gate, and nowhere else is anything checked."""
+"""Every operation once: a public method, and what its signature cannot say.
+
+``@operation`` registers the method in ``OPERATIONS``. Authorization, the audit log, HTTP, the remote client, tools,
+the command line and the reference pages read that table; none of them repeats a method's arguments or limits.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import wraps
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from collections.abc import Set as AbstractSet
+from dataclasses import MISSING, dataclass, field
+from enum import StrEnum
+from functools import cached_property, wraps
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
 
+from limpet.model.access import Reach, Right
 from limpet.model.scope import Partition
+
+if TYPE_CHECKING:
+    from limpet.model.codec import Codec
+    from limpet.model.schema import Field
 
 P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S")
 
+Interface = Literal["http", "remote", "tool", "cli"]
+INTERFACES: tuple[Interface, ...] = ("http", "remote", "tool", "cli")
+_EMPTY: Mapping[Any, str] = {}
+
+
+class On(StrEnum):
+    """How an operation says whose memory it touches."""
+
+    HANDLE = "the session, or the user, of the handle"
+    HOME = "`user`, `agent`, `session` or `scope`; left out: one's own"
+    REACH = "`user`, `agent` or `session`; left out: as far as the grants reach, one's own without any"
+    ID = "an id, perhaps with `user` or `agent`; left out: as far as the grants reach, one's own without any"
+    ID_OR_HOME = "an id; or `user`, `agent`, `session` or `scope`, left out: one's own"
+    FILTER = "`user`, while `agent` only selects among theirs; left out: as far as the grants reach"
+    OWNER = "`user`; left out: one's own"
+    CHAT = "`user`; left out: one's own, or the user of the chat"
+    WHOLE = "all of the tenant, or of the store"
+
 
 @dataclass(frozen=True, slots=True)
-class OperationInfo:
-    """A verb's name and method, and where its arguments stand when they are given without their names."""
+class Permission:
+    """A right on the level the arguments name, or on a fixed one."""
 
-    name: str
+    right: Right
+    reach: Reach | None = None
+
+    def at(self, reach: Reach) -> Permission:
+        return Permission(self.right, reach)
+
+    def __str__(self) -> str:
+        return f"{self.right}:{self.reach}" if self.reach else str(self.right)
+
+
+READ, WRITE = Permission(Right.READ), Permission(Right.WRITE)
+READ_SESSION, WRITE_SESSION = READ.at(Reach.SESSION), WRITE.at(Reach.SESSION)
+READ_USER, WRITE_USER = READ.at(Reach.USER), WRITE.at(Reach.USER)
+READ_GLOBAL, WRITE_GLOBAL = READ.at(Reach.GLOBAL), WRITE.at(Reach.GLOBAL)
+READ_STORE, WRITE_STORE = READ.at(Reach.STORE), WRITE.at(Reach.STORE)
+
+# Why an interface leaves an operation out.
+NO_TOOL: Mapping[Interface, str] = {"tool": "models use the memory_ and schedule_ tools"}
+NO_CLI: Mapping[Interface, str] = {"cli": "for programs; people use the commands on sessions, records and notes"}
+IN_PROCESS: Mapping[Interface, str] = {
+    **NO_TOOL,
+    **dict.fromkeys(("http", "remote", "cli"), "takes or returns an object of this process"),
+}
+
+ANY_VALUE = ...
+
+
+@dataclass(frozen=True, slots=True)
+class ExtraPermission:
+    """What an operation needs besides where an argument has this value; with ``ANY_VALUE``, any at all."""
+
+    argument: str
+    value: Any
+    needs: Permission
+
+    def __str__(self) -> str:
+        value = "given" if self.value is ANY_VALUE else repr(self.value)
+        return f"{self.needs.right}:{self.needs.reach or 'the same level'} where `{self.argument}` is {value}"
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A public method, and everything the interfaces need to offer it."""
+
+    name: str  # such as "records.update"; one of Limpet itself has no handle before it
     method: Callable[..., Any]
-    places: Mapping[str, int]
-    arguments: frozenset[str]
+    on: On
+    needs: tuple[Permission, ...]
+    when: tuple[ExtraPermission, ...] = ()
+    audited: bool = False  # it has an audit row of its own, written with the change; others are counted by the minute
+    silent: bool = False  # it does nothing by itself: only a refusal is logged
+    anonymizes: bool = False  # after it nobody is to be named any more: the log names what it returned
+    requires_user: bool = False  # a user that is left out is never filled in for the operator
+    http: str = ""  # "PATCH /v1/records/{id}"
+    status: int = 200
+    keywords: Callable[[], Sequence[Field]] | None = None  # what its **keywords take; the noun checks them
+    names: Mapping[str, str] = field(default_factory=dict)  # HTTP names of arguments that have another there
+    answer: str = ""  # the key of the answer in its JSON object; "" for a noun, or a page of nouns
+    page: str = ""  # how HTTP pages a list: the field that orders it, or "offset"
+    tool: str = ""  # the tool of models that does this
+    cli: str = ""  # its words on the command line
+    left_out: Mapping[Interface, str] = field(default_factory=dict)  # where it is not offered, and why
+
+    @cached_property
+    def handle(self) -> str:
+        """The path of the handle it belongs to: "", "records", "session.kv"."""
+        return self.name.rpartition(".")[0]
+
+    @cached_property
+    def access(self) -> str:
+        """The rights it needs, as the audit log writes them."""
+        return "+".join(right for right in Right if any(each.right is right for each in self.needs))
+
+    @cached_property
+    def writes(self) -> bool:
+        return any(each.right is Right.WRITE for each in self.needs)
+
+    @cached_property
+    def positional(self) -> tuple[str, ...]:
+        """The arguments that may be given without their names, in their order."""
+        code = self.method.__code__  # inspect.signature would slow down the start
+        return code.co_varnames[1 : code.co_argcount]
+
+    @cached_property
+    def places(self) -> Mapping[str, int]:
+        return {name: place for place, name in enumerate(self.positional)}
+
+    @cached_property
+    def arguments(self) -> frozenset[str]:
+        code = self.method.__code__
+        return frozenset((*self.positional, *code.co_varnames[code.co_argcount :][: code.co_kwonlyargcount]))
+
+    @cached_property
+    def parameters(self) -> tuple[Field, ...]:
+        """Its arguments with their types, limits, meanings and defaults."""
+        import inspect  # late: only what reads the whole table needs it
+
+        from limpet.model.schema import Field
+
+        signature = inspect.signature(self.method)
+        hints = self._resolve_hints(self.arguments)
+        return tuple(
+            Field.of(each.name, hints[each.name], MISSING if each.default is each.empty else each.default)
+            for each in list(signature.parameters.values())[1:]
+            if each.kind is not each.VAR_KEYWORD
+        ) + (() if self.keywords is None else tuple(self.keywords()))
+
+    @cached_property
+    def returns(self) -> Any:
+        """The type of its answer."""
+        return self._resolve_hints({"return"})["return"]
+
+    @cached_property
+    def checks(self) -> Mapping[str, Callable[[Any, str], Any]]:
+        """The check of each argument. Compiled at the first call: most programs use few operations."""
+        from limpet.model.schema import codec
+
+        codecs: dict[str, Codec] = {name: codec(hint) for name, hint in self._resolve_hints(self.arguments).items()}
+        return {name: each.check for name, each in codecs.items()}
+
+    @cached_property
+    def doc(self) -> str:
+        """Its docstring, without the indentation."""
+        from inspect import cleandoc
+
+        return cleandoc(self.method.__doc__ or "")
+
+    @property
+    def summary(self) -> str:
+        """The first line of its docstring."""
+        return self.doc.partition("\n")[0]
+
+    @property
+    def verb(self) -> str:
+        """Its HTTP method."""
+        return self.http.partition(" ")[0]
+
+    @property
+    def path(self) -> str:
+        """Its HTTP path, with ``{…}`` for arguments."""
+        return self.http.partition(" ")[2]
+
+    def _resolve_hints(self, names: AbstractSet[str]) -> dict[str, Any]:
+        from types import SimpleNamespace
+        from typing import get_type_hints
+
+        scope = self.method.__globals__
+        chosen = SimpleNamespace(
+            __annotations__={name: hint for name, hint in self.method.__annotations__.items() if name in names}
+        )
+        return get_type_hints(chosen, scope, _PublicNames(scope), include_extras=True)
+
+
+class _PublicNames(dict[str, Any]):
+    """The names of a module; else those of limpet, for what the module imports for typing only."""
+
+    def __missing__(self, name: str) -> Any:
+        limpet = sys.modules[__name__.partition(".")[0]]
+        if name not in limpet.__all__:
+            raise KeyError(name)
+        return getattr(limpet, name)
+
+
+OPERATIONS: dict[str, Operation] = {}  # by name; complete when limpet.api is imported
 
 
 class Authorizer(Protocol):
-    def call(self, passage: OperationInfo, subject: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Check, call the method, and note who did it. Raises PermissionDenied before anything has happened."""
+    def call(self, operation: Operation, subject: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Check, call the method, and log who did it. Raises PermissionDenied before anything has happened."""
 
     def filter_visible(self, spaces: Sequence[Partition]) -> tuple[Partition, ...]:
         """Those of them whose memory belongs into what this caller reads."""
 
 
-class AllowAll:
-    """No gate: for what the program does by itself."""
-
-    def call(self, passage: OperationInfo, subject: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return passage.method(subject, *args, **kwargs)
-
-    def filter_visible(self, spaces: Sequence[Partition]) -> tuple[Partition, ...]:
-        return tuple(spaces)
-
-
-ALLOW_ALL = AllowAll()
-
-
-def operation(name: str) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Concatenate[S, P], R]]:
-    """A public method under the name the table of verbs has it by. Its object has a ``_gate``."""
+def operation(
+    name: str,
+    *,
+    on: On,
+    needs: tuple[Permission, ...],
+    when: tuple[ExtraPermission, ...] = (),
+    audited: bool = False,
+    silent: bool = False,
+    anonymizes: bool = False,
+    requires_user: bool = False,
+    http: str = "",
+    status: int = 200,
+    keywords: Callable[[], Sequence[Field]] | None = None,
+    names: Mapping[str, str] = _EMPTY,
+    answer: str = "",
+    page: str = "",
+    tool: str = "",
+    cli: str = "",
+    left_out: Mapping[Interface, str] = _EMPTY,
+) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Concatenate[S, P], R]]:
+    """Register a public method. Its object has an ``_authorizer``, which carries out every call."""
 
     def decorate(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
-        code = method.__code__  # inspect.signature would slow down the start
-        names = code.co_varnames[1 : code.co_argcount]
-        known = frozenset((*names, *code.co_varnames[code.co_argcount :][: code.co_kwonlyargcount]))
-        passage = OperationInfo(name, method, {each: place for place, each in enumerate(names)}, known)
+        made = Operation(
+            name=name,
+            method=method,
+            on=on,
+            needs=needs,
+            when=when,
+            audited=audited,
+            silent=silent,
+            anonymizes=anonymizes,
+            requires_user=requires_user,
+            http=http,
+            status=status,
+            keywords=keywords,
+            names=names,
+            answer=answer,
+            page=page,
+            tool=tool,
+            cli=cli,
+            left_out=left_out,
+        )
+        if name in OPERATIONS:
+            raise ValueError(f"there are two operations called {name!r}")
+        OPERATIONS[name] = made
+        method.__qualname__ = _public_name(name)  # what a TypeError calls it
 
         @wraps(method)
         def wrapper(self: Any, /, *args: Any, **kwargs: Any) -> Any:
-            return self._gate.call(passage, self, args, kwargs)
+            return self._authorizer.call(made, self, args, kwargs)
 
-        wrapper.passage = passage  # type: ignore[attr-defined]  # for the test that finds verbs without a mark
+        wrapper.operation = made  # type: ignore[attr-defined]  # for the test that finds methods without one
         return wrapper
 
     return decorate
+
+
+def session_operation(
+    name: str, needs: Permission, http: str, *, cli: str = "", **more: Any
+) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Concatenate[S, P], R]]:
+    """An operation on the session of the handle. ``http`` is its method, and its path below the session's."""
+    verb, _, path = http.partition(" ")
+    return operation(
+        name,
+        on=On.HANDLE,
+        needs=(needs,),
+        http=f"{verb} /v1/sessions/{{session_id}}{path}",
+        cli=cli,
+        left_out=NO_TOOL if cli else {**NO_TOOL, **NO_CLI},
+        **more,
+    )
+
+
+def _public_name(name: str) -> str:
+    """Session.append, Session.kv.get, Turn.reply, Limpet.recall, Limpet.records.update."""
+    first, dot, rest = name.partition(".")
+    return f"{first.capitalize()}.{rest}" if dot and first in ("session", "turn") else f"Limpet.{name}"
+
+
+# Public names that are not operations, and why they need no permission.
+EXEMPT: Mapping[str, str] = {
+    "open": "whoever can open the store can read its file",
+    "close": "only the handle that opened the store closes it; any other's does nothing",
+    "agent": "the same caller with an agent's settings; every call is checked as before",
+    "config": "settings, not memory",
+    "principal": "who acts, which whoever acts knows",
+    **dict.fromkeys(
+        (
+            *("records", "documents", "graph", "notes", "schedules", "jobs", "access", "privacy", "transfer", "admin"),
+            *("access.keys", "notes.long_term"),
+        ),
+        "a handle; its operations are checked",
+    ),
+    "turn.add": "stored with the reply, which is checked",
+    **dict.fromkeys(("turn.message", "turn.context", "turn.compacted", "turn.failed"), "what the turn already has"),
+    **{
+        f"session.{name}": "what the handle knows without the store"
+        for name in (
+            "info id key user agent channel chat thread state metadata created_at last_active_at expires_at".split()
+        )
+    },
+    "notes.long_term.path": "what the handle knows without the store",
+}

@@ -12,15 +12,14 @@ from limpet.api.admin import AdminOperations
 from limpet.api.documents import DocumentOperations
 from limpet.api.graph import GraphOperations
 from limpet.api.jobs import JobOperations
+from limpet.api.key_values import KeyValues
 from limpet.api.keys import KeyOperations
-from limpet.api.notes import NoteOperations
+from limpet.api.notes import LongTermNotes, NoteOperations
 from limpet.api.privacy import PrivacyOperations
 from limpet.api.records import RecordOperations
 from limpet.api.schedules import ScheduleOperations
-from limpet.api.session import KeyValues
 from limpet.api.transfer import TransferOperations
-from limpet.notes.long_term import LongTerm
-from limpet.security.operations import EXEMPT, OPERATIONS, OwnerRule
+from limpet.security.operation import EXEMPT, OPERATIONS, On
 
 HANDLES = {
     "": Limpet,
@@ -31,7 +30,7 @@ HANDLES = {
     "documents": DocumentOperations,
     "graph": GraphOperations,
     "notes": NoteOperations,
-    "notes.long_term": LongTerm,
+    "notes.long_term": LongTermNotes,
     "schedules": ScheduleOperations,
     "jobs": JobOperations,
     "access": AccessOperations,
@@ -50,16 +49,16 @@ def test_every_public_method_is_an_operation(path: str) -> None:
         full = f"{path}.{CALLS[path] if name == '__call__' else name}".lstrip(".")
         if (name.startswith("_") and name != "__call__") or full in EXEMPT or full == "session.turn":
             continue
-        passage = getattr(found.fget if isinstance(found, property) else found, "passage", None)
-        assert passage is not None, f"{full} has no @operation, and no reason in EXEMPT why it needs none"
-        assert passage.name == full
+        operation = getattr(found.fget if isinstance(found, property) else found, "operation", None)
+        assert operation is not None, f"{full} has no @operation, and no reason in EXEMPT why it needs none"
+        assert operation.name == full
         marked.add(full)
     listed = {name for name in OPERATIONS if name.rpartition(".")[0] == path}
     assert marked == listed - {"session.turn"}
 
 
 def test_a_turn_is_checked_when_it_begins() -> None:
-    assert Turn.__enter__.passage.name == "session.turn"  # type: ignore[attr-defined]
+    assert Turn.__enter__.operation.name == "session.turn"  # type: ignore[attr-defined]
 
 
 def test_what_is_exempt_exists_and_is_not_in_the_table() -> None:
@@ -72,12 +71,13 @@ def test_what_is_exempt_exists_and_is_not_in_the_table() -> None:
 def test_an_operation_takes_the_arguments_its_line_speaks_of() -> None:
     """A renamed argument must not make authorization blind."""
     wanted = {
-        OwnerRule.HOME: {"user", "agent", "scope"},
-        OwnerRule.REACH: {"user"},
-        OwnerRule.ID: {"user"},
-        OwnerRule.ID_OR_HOME: {"user", "agent", "session", "scope", "id"},
-        OwnerRule.FILTER: {"user", "agent"},
-        OwnerRule.OWNER: {"user"},
+        On.HOME: {"user", "agent", "scope"},
+        On.REACH: {"user"},
+        On.ID: {"user"},
+        On.ID_OR_HOME: {"user", "agent", "session", "scope", "id"},
+        On.FILTER: {"user", "agent"},
+        On.OWNER: {"user"},
+        On.CHAT: {"user", "channel", "chat"},
     }
     known = {"user", "agent", "session", "session_id", "scope", "id"}
     for name, policy in OPERATIONS.items():

@@ -1,0 +1,48 @@
+"""The small named values of a session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from limpet.api.parameters import Value, ValueKey
+from limpet.api.runtime import Runtime
+from limpet.model.scope import Scope
+from limpet.security.operation import READ_SESSION, WRITE_SESSION, Authorizer, session_operation
+from limpet.sessions import kv
+
+
+class KeyValues:
+    """A session's small named values; beyond the cap the oldest goes."""
+
+    def __init__(self, runtime: Runtime, authorizer: Authorizer, scope: Scope) -> None:
+        self._runtime = runtime
+        self._authorizer = authorizer
+        self._scope = scope
+        self._cap = runtime.config.session.kv_cap
+
+    @session_operation("session.kv.get", READ_SESSION, "GET /kv/{key}", answer="value")
+    def get(self, key: ValueKey) -> Any:
+        """The value, or None."""
+        return self._get(key)
+
+    def _get(self, key: str) -> Any:
+        return self._runtime.store.read(lambda tx: kv.get(tx, self._scope, key, self._cap))
+
+    @session_operation("session.kv.set", WRITE_SESSION, "PUT /kv/{key}")
+    def set(self, key: ValueKey, value: Value) -> None:
+        """Any JSON value. An existing key moves to the end."""
+        self._set(key, value)
+
+    def _set(self, key: str, value: Any) -> None:
+        text, now = kv.checked_value(value), self._runtime.clock()
+        self._runtime.store.write(lambda tx: kv.put(tx, self._scope, key, text, now, self._cap))
+
+    @session_operation("session.kv.delete", WRITE_SESSION, "DELETE /kv/{key}", answer="deleted")
+    def delete(self, key: ValueKey) -> bool:
+        """False when there was no such key."""
+        return self._runtime.store.write(lambda tx: kv.remove(tx, self._scope, key, self._cap))
+
+    @session_operation("session.kv.items", READ_SESSION, "GET /kv", answer="entries")
+    def items(self) -> dict[str, Any]:
+        """All entries, the oldest first."""
+        return self._runtime.store.read(lambda tx: kv.items(tx, self._scope, self._cap))

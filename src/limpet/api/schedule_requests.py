@@ -1,0 +1,91 @@
+"""What callers say about schedules, read: goals, ends, queries, repeated requests."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from limpet.errors import InvalidInput, ScheduleNotFound
+from limpet.model.idempotency import IdempotencyKey, ResourceKind
+from limpet.model.schedule import Schedule, ScheduleQuery
+from limpet.model.scope import Level, Partition, Scope
+from limpet.model.session import SessionInfo
+from limpet.model.text import check_text, short_repr
+from limpet.model.times import check_time, load_timezone
+from limpet.schedules.cadence import resolve_local_time
+from limpet.schedules.repository import Schedules
+from limpet.store import once
+from limpet.store.tx import Tx
+
+_NEVER = ("", "never", "none")
+
+
+def build_query(agent: str | None, state: str | None, text: str | None, due_before: datetime | None) -> ScheduleQuery:
+    status: Any = state
+    return ScheduleQuery(agent=agent, state=status, text=text or None, due_before=due_before)
+
+
+def check_goal(text: str, most: int) -> str:
+    if not text.strip():
+        raise InvalidInput("goal is empty; say what is to be done")
+    return check_text(text, "goal", max_bytes=most)
+
+
+def parse_end(value: object, zone: str) -> datetime | None:
+    """A moment, or text: in the zone if it says nothing else."""
+    if value is None or (isinstance(value, str) and value.strip().lower() in _NEVER):
+        return None
+    if isinstance(value, str):
+        try:
+            moment = datetime.fromisoformat(value.strip())
+        except ValueError:
+            raise InvalidInput(f"ends_at must be a time such as 2026-12-01T09:00, not {short_repr(value)}") from None
+        return (
+            resolve_local_time(moment, load_timezone(zone)) if moment.tzinfo is None else check_time(moment, "ends_at")
+        )
+    return check_time(value, "ends_at")
+
+
+def apply_session_defaults(session: SessionInfo, draft: Schedule) -> Schedule:
+    """What is reported goes where it was asked for, if nothing else was said."""
+    key = session.key
+    return replace(
+        draft,
+        session=session.id,
+        channel=draft.channel or key.channel,
+        chat=draft.chat or key.chat,
+        thread=draft.thread or key.thread,
+    )
+
+
+_REQUEST_FIELDS = (
+    "user agent goal cadence timezone notify channel chat thread session max_runs ends_at metadata".split()
+)
+
+
+def build_request(key: str | None, draft: Schedule) -> IdempotencyKey | None:
+    if key is None:
+        return None
+    return IdempotencyKey.from_request(
+        ResourceKind.SCHEDULE, key, {name: getattr(draft, name) for name in _REQUEST_FIELDS}
+    )
+
+
+def find_previous(tx: Tx, scope: Scope, asked: IdempotencyKey | None, now: datetime) -> Schedule | None:
+    def find(tx: Tx, schedule_id: str) -> Schedule:
+        found = Schedules(tx).get(scope, schedule_id)
+        if found is None:
+            raise ScheduleNotFound(f"schedule {schedule_id} was made under this idempotency_key, and is gone since")
+        return found
+
+    return once.find_existing(tx, user_partition(scope), asked, find, now)
+
+
+def user_partition(scope: Scope) -> Partition:
+    assert scope.user is not None
+    return Partition(scope.tenant, Level.USER, scope.user)
+
+
+def not_found(schedule_id: str) -> ScheduleNotFound:
+    return ScheduleNotFound(f"no schedule {schedule_id} here; search() lists those there are")

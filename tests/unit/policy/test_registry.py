@@ -1,0 +1,60 @@
+"""What the table of operations says about the interfaces: complete, and without contradictions."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+import limpet.api  # noqa: F401 - fills the table
+from limpet.model.codec import OptionalCodec
+from limpet.model.constraints import Function, Opaque
+from limpet.security.operation import INTERFACES, OPERATIONS, Operation
+from limpet.tools.toolbox import TOOLS
+
+ALL = [pytest.param(each, id=each.name) for each in OPERATIONS.values()]
+
+
+@pytest.mark.parametrize("operation", ALL)
+def test_each_interface_offers_it_or_says_why_not(operation: Operation) -> None:
+    offered = {"http": operation.http, "tool": operation.tool, "cli": operation.cli, "remote": operation.http}
+    for interface in INTERFACES:
+        left_out = interface in operation.left_out
+        assert bool(offered[interface]) != left_out, f"{interface}: neither offered nor left out, or both"
+    assert all(operation.left_out.values())
+
+
+@pytest.mark.parametrize("operation", ALL)
+def test_its_path_names_its_own_arguments(operation: Operation) -> None:
+    named = set(re.findall(r"{(\w+)}", operation.path)) - {"session_id"}
+    assert named <= operation.arguments
+    assert set(operation.names) <= {field.name for field in operation.parameters}
+    if operation.http:
+        assert operation.verb in {"GET", "POST", "PUT", "PATCH", "DELETE"}
+        assert operation.path.startswith("/v1/")
+
+
+@pytest.mark.parametrize("operation", ALL)
+def test_every_argument_has_a_meaning_and_a_schema(operation: Operation) -> None:
+    for field in operation.parameters:
+        inner = field.codec.inner if isinstance(field.codec, OptionalCodec) else field.codec
+        if isinstance(inner, Function | Opaque):
+            continue  # an object of the program, such as a callback
+        assert field.meaning, f"{field.name} says nothing"
+        assert isinstance(field.codec.schema(), dict)
+    assert operation.summary.endswith((".", ":")), "its docstring begins with a sentence"
+    assert operation.returns is not Any or operation.name == "session.kv.get"
+
+
+def test_no_two_operations_have_the_same_path_or_words() -> None:
+    shared = {"session.turn", "turn.reply", "transfer.export", "transfer.archive", "load_session", "session.refresh"}
+    for values in (
+        [each.http for each in OPERATIONS.values() if each.http and each.name not in shared],
+        [each.cli for each in OPERATIONS.values() if each.cli],
+    ):
+        assert len(values) == len(set(values))
+
+
+def test_every_tool_stands_in_the_table() -> None:
+    assert {each.tool for each in OPERATIONS.values() if each.tool} == set(TOOLS)
