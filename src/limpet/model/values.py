@@ -108,12 +108,6 @@ def check_number(value: object, what: str) -> int:
     return value
 
 
-def check_progress(value: object) -> Any:
-    if value is not None and not callable(value):
-        raise InvalidInput(f"progress must be a function, not {type(value).__name__}")
-    return value
-
-
 def check_page(value: object) -> int:
     """How many entries of a list are wanted."""
     number = check_number(value, "limit")

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from limpet.config import SearchSettings
-from limpet.errors import InvalidInput
 from limpet.model.chunk import ChunkQuery, Hit, Signal, SourceKind, Vector
 from limpet.model.message import Message
-from limpet.model.record import Layer, Record, RecordFilter, RecordType
-from limpet.model.schema import codec
+from limpet.model.record import Record
 from limpet.model.scope import Partition, Scope
-from limpet.model.text import check_choice, check_text
-from limpet.model.times import check_time, from_seconds
-from limpet.model.types import HitCount, NeighbourCount
-from limpet.model.values import check_label, check_strings, take_at_most
+from limpet.model.text import check_text
+from limpet.model.times import from_seconds
 from limpet.search.analysis import analyse
 from limpet.search.chunk_repository import Chunks, StoredChunk
 from limpet.search.graph_walk import GraphScores, score_graph
@@ -31,8 +27,6 @@ if TYPE_CHECKING:
     from limpet.search.rank import RankResult, Signals
     from limpet.store.db import Array
 
-MAX_CONDITIONS = 100
-MAX_FILTER_VALUES = 10_000
 _PAGE = 64
 _DEPTH = 3
 _MIN_QUESTION_SHARE = 0.5  # share of the question's words that the later one must hold
@@ -324,64 +318,3 @@ def _move_hit(hit: Hit, score: float, *, overtakes: bool) -> Hit:
 
 def validate_question(value: object) -> str:
     return check_text(value, "the question")
-
-
-def validate_k(k: object) -> int:
-    return int(codec(HitCount).check(k, "k"))
-
-
-def validate_neighbours(count: object) -> int:
-    return int(codec(NeighbourCount).check(count, "neighbours"))
-
-
-def build_record_filter(
-    layers: Iterable[str] | None,
-    types: Iterable[str] | None,
-    tags: Iterable[str] | None,
-    metadata: Mapping[str, str] | None,
-) -> RecordFilter:
-    wanted = RecordFilter(
-        _dedupe(check_choice(Layer, layer, "layer") for layer in _to_sequence(layers, "layers")),
-        _dedupe(check_choice(RecordType, type_, "type") for type_ in _to_sequence(types, "types")),
-        _dedupe(check_label(tag, "a tag") for tag in _to_sequence(tags, "tags")),
-        check_strings(metadata),
-    )
-    # Each is a condition of its own to the database, which takes longer to plan them than to answer.
-    for what, number in (("tags", len(wanted.tags)), ("metadata", len(wanted.metadata))):
-        if number > MAX_CONDITIONS:
-            raise InvalidInput(f"a search takes at most {MAX_CONDITIONS} {what}, not {number:,}")
-    return wanted
-
-
-def build_chunk_query(
-    *,
-    session: str | None,
-    kinds: Iterable[str] | None,
-    records: RecordFilter,
-    since: datetime | None,
-    until: datetime | None,
-    as_of: datetime | None,
-) -> ChunkQuery:
-    return ChunkQuery(
-        kinds=_dedupe(check_choice(SourceKind, kind, "a kind") for kind in _to_sequence(kinds, "kinds")),
-        session=session,
-        since=None if since is None else check_time(since, "since"),
-        until=None if until is None else check_time(until, "until"),
-        as_of=None if as_of is None else check_time(as_of, "as_of"),
-        records=records or None,
-    )
-
-
-def _dedupe(values: Iterable[T]) -> tuple[T, ...]:
-    return tuple(dict.fromkeys(values))
-
-
-def _to_sequence(values: Iterable[Any] | None, what: str) -> Sequence[Any]:
-    """One text where a list is meant is a list of one, not of its letters."""
-    if values is None:
-        return ()
-    if isinstance(values, str):
-        return (values,)
-    if not isinstance(values, Iterable):
-        raise InvalidInput(f"{what} must be a list, not {type(values).__name__}")
-    return take_at_most(MAX_FILTER_VALUES, values, f"{what} has too many entries")
