@@ -83,20 +83,20 @@ def stored_vectors(
     store: Any = hf._runtime.store
     rows = sql(
         hf,
-        "SELECT c.id, v.model_id, c.text, v.vector, v.sealed FROM vectors v"
-        " JOIN chunks c ON c.id = v.chunk_id JOIN models m ON m.id = v.model_id"
-        " JOIN spaces s ON s.id = c.space_id"
-        " WHERE m.name = :model AND s.owner = :owner AND s.tenant = :tenant AND s.level = 'user' ORDER BY c.id",
+        "SELECT c.partition_id, c.ordinal, v.model_id, c.text, v.vector, v.encrypted FROM vectors v"
+        " JOIN chunks c ON c.bucket = v.bucket AND c.partition_id = v.partition_id AND c.ordinal = v.ordinal"
+        " JOIN models m ON m.id = v.model_id JOIN partitions p ON p.bucket = c.bucket AND p.id = c.partition_id"
+        " WHERE m.name = :model AND p.owner = :owner AND p.tenant = :tenant AND p.level = 'user' ORDER BY c.ordinal",
         model=model,
         owner=user,
         tenant=tenant,
     )
     box = store.read(lambda tx: tx.seals.cipher_for(tenant))
     found = []
-    for id_, model_id, text, vector, sealed in rows:
-        opened = box.decrypt_vector((model_id, id_), sealed) if sealed else b""
+    for partition_id, ordinal, model_id, text, vector, sealed in rows:
+        opened = box.decrypt_vector((partition_id, ordinal, model_id), sealed) if sealed else b""
         values = np.frombuffer(opened, "<f4") if sealed else store._connection.db.unpack_vector(vector)
-        [said] = box.decrypt_row(RowLayout(CHUNKS, "text"), id_, (text,))
+        [said] = box.decrypt_row(RowLayout(CHUNKS, "text"), (partition_id, ordinal), (text,))
         found.append((said, np.asarray(values, dtype=np.float64)))
     return found
 

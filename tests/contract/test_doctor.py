@@ -51,16 +51,16 @@ DAMAGES: dict[str, Damage] = {
     "the newest chunk's words lost": lambda hf: sql(
         hf, "UPDATE chunks SET terms = :none WHERE text LIKE '%gecko%'", none=b""
     ),
-    "a chunk count wrong": lambda hf: sql(hf, "UPDATE spaces SET chunk_count = chunk_count + 5"),
-    "a word count wrong": lambda hf: sql(hf, "UPDATE spaces SET word_count = 0"),
+    "a chunk count wrong": lambda hf: sql(hf, "UPDATE partitions SET chunk_count = chunk_count + 5"),
+    "a word count wrong": lambda hf: sql(hf, "UPDATE partitions SET word_count = 0"),
     "a message count wrong": lambda hf: sql(hf, "UPDATE sessions SET message_count = message_count - 1"),
     "a last number too low": lambda hf: sql(hf, "UPDATE sessions SET last_sequence = 3 WHERE last_sequence > 3"),
     "a tag lost": lambda hf: sql(hf, "DELETE FROM record_tags WHERE tag = 'b'"),
-    "a tag too many": lambda hf: sql(hf, "INSERT INTO record_tags (record_id, tag) SELECT id, 'z' FROM records"),
+    "a tag too many": lambda hf: sql(hf, "INSERT INTO record_tags SELECT bucket, partition_id, id, 'z' FROM records"),
     "a metadata row lost": lambda hf: sql(hf, "DELETE FROM record_metadata WHERE key = 'm'"),
     "a metadata row changed": lambda hf: sql(hf, "UPDATE record_metadata SET value = '9' WHERE key = 'n'"),
-    "a merge half done": lambda hf: sql(hf, "UPDATE spaces SET merged_ordinal = merged_ordinal + 1"),
-    "a merge forgotten": lambda hf: sql(hf, "UPDATE spaces SET merged_ordinal = 0"),
+    "a merge half done": lambda hf: sql(hf, "UPDATE partitions SET merged_ordinal = merged_ordinal + 1"),
+    "a merge forgotten": lambda hf: sql(hf, "UPDATE partitions SET merged_ordinal = 0"),
     "a chunk lost": lambda hf: sql(hf, "DELETE FROM chunks WHERE text LIKE '%number7 %'"),
     "the chunks of a record lost": lambda hf: sql(hf, "DELETE FROM chunks WHERE text LIKE '%gecko%'"),
     "the text of a chunk changed": lambda hf: sql(

@@ -456,8 +456,8 @@ def test_search_goes_on_while_another_model_takes_over(durable_url: str, clock: 
         assert hf.recall("canine", user="alice") == []
         assert "0 of 601" in finding(hf).detail
         assert "2 jobs at work" in finding(hf).detail
-        assert hf.jobs.run(until_idle=False) == 1
-        assert "512 of 601" in finding(hf).detail
+        assert [hf.jobs.run(until_idle=False) for _ in range(2)] == [1, 1]  # a batch of each user's, in any order
+        assert "513 of 601" in finding(hf).detail
         assert len(assert_exact(hf, new, "canine", k=1000)) == 512
         assert len(hf.recall("puppy", user="alice", k=600, recipe="words")) == 600
         hf.session("t", "1", user="alice").append("user", "puppy meanwhile")

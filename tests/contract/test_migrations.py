@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import re
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -16,12 +14,10 @@ from limpet.store.migrate import Migration
 from tests.conftest import _required_server
 from tests.contract.processes import run_together
 from tests.contract.rows import every_row, faults, sql
-from tests.fixtures.make import DATABASES, facts, load_sqlite
 
 pytestmark = pytest.mark.every_backend
 
 PACKAGES = ("limpet.store.sqlite", "limpet.store.postgres")
-RELEASED = sorted(int(re.findall(r"\d+", path.name)[0]) for path in DATABASES.glob("schema-*.json"))
 
 NEWEST = len(migrate.load_migrations(PACKAGES[0]))
 SECOND = Migration(
@@ -165,7 +161,7 @@ def test_a_failing_migration_leaves_the_schema_before_it_and_no_half_objects(
 def test_a_first_migration_that_fails_leaves_an_empty_database(
     durable_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bad = Migration(1, "bad", "CREATE TABLE spaces (id BIGINT);\nCREATE TABLE spaces (id BIGINT);\n")
+    bad = Migration(1, "bad", "CREATE TABLE partitions (id BIGINT);\nCREATE TABLE partitions (id BIGINT);\n")
     with monkeypatch.context() as patched:
         patched.setattr("limpet.store.migrate.load_migrations", lambda _: [bad])
         with pytest.raises(MigrationError, match="undone"):
@@ -297,62 +293,3 @@ def test_tables_another_process_makes_meanwhile_are_not_taken_for_foreign_ones(
                     hf.session("t", "1").append("user", "hello")
         finally:
             server.drop_database(url)
-
-
-# Forward from every release
-
-
-def test_there_is_a_database_of_every_schema() -> None:
-    assert [each.version for each in migrate.load_migrations(PACKAGES[0])] == RELEASED, "run tests/fixtures/make.py"
-
-
-@pytest.mark.parametrize("version", RELEASED)
-def test_a_sqlite_database_of_every_release_is_read_whole(version: int, tmp_path: Path) -> None:
-    path = tmp_path / "limpet.db"
-    load_sqlite(DATABASES.joinpath(f"schema-{version}.sqlite.sql").read_text(), path)
-    _read_whole(str(path), version)
-
-
-@pytest.mark.postgres
-@pytest.mark.parametrize("version", RELEASED)
-def test_a_postgres_database_of_every_release_is_read_whole(version: int, postgres_url: str) -> None:
-    raw(postgres_url, DATABASES.joinpath(f"schema-{version}.postgres.sql").read_text())
-    _read_whole(postgres_url, version)
-
-
-def _as_known_then(found: Any, expected: Any) -> Any:
-    """What is found, without what a record could not say in that release."""
-    if isinstance(found, dict) and isinstance(expected, dict):
-        later = {
-            "subject",
-            "attribute",
-            "value",
-            "polarity",
-            "said",
-            "archived_at",
-            "inputs",
-            "schedules",
-            "runs",
-            "keys",
-        }
-        later -= expected.keys()
-        return {key: _as_known_then(value, expected.get(key)) for key, value in found.items() if key not in later}
-    if isinstance(found, list) and isinstance(expected, list) and len(found) == len(expected):
-        return [_as_known_then(*pair) for pair in zip(found, expected, strict=True)]
-    return found
-
-
-def _read_whole(url: str, version: int) -> None:
-    expected = json.loads(DATABASES.joinpath(f"schema-{version}.json").read_text())
-    for _ in range(2):
-        with Limpet.open(url) as hf:
-            assert _as_known_then(facts(hf), expected) == expected
-            assert faults(hf) == []
-    with Limpet.open(url) as hf:
-        session = hf.session("telegram", "12:34", "thread", user="alice")
-        assert session.append("user", "again", idempotency_key="once").sequence == 50
-        assert session.append("user", "a walrus").sequence == session.refresh().last_sequence
-        hf.remember("Alice lives in Faro", user="alice", key="city")
-        hf.session("new", "chat", user="somebody new").append("user", "hello")
-        assert len(hf.recall("walrus Faro", user="alice")) == 2
-        assert faults(hf) == []

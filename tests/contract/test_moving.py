@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,9 @@ from limpet import Config, Limpet, Message, ToolCall
 from limpet.errors import InvalidInput, LimpetError, StorageError
 from limpet.knowledge.remember import RecordChunker, insert
 from limpet.knowledge.repository import Records
-from limpet.model.record import Origin
-from limpet.model.scope import Scope
+from limpet.model.ids import bucket_of_id
+from limpet.model.record import Origin, Record
+from limpet.model.scope import Level, Partition, Scope
 from limpet.model.session import SessionStatus
 from tests.contract.rows import every_row, faults
 from tests.contract.whole import START, contents, deeds, edited, remove_everything, rewritten, scheduled
@@ -243,9 +244,46 @@ def test_under_another_name_everything_gets_ids_of_its_own(hf: Limpet, folders: 
     assert faults(hf) == []
     theirs = folders()
     hf.transfer.export(theirs, "carol")
-    with Limpet.open(":memory:") as empty:  # where no id is taken they stay
-        empty.transfer.import_(theirs, user="alice")
-        assert {info.id for info in empty.sessions(user="alice")} == {session.id}
+    with Limpet.open(":memory:") as empty:  # also where no id is taken: an id says whose it is
+        empty.transfer.import_(theirs, user="dave")
+        _assert_found_by_both_ids(empty, "dave", session.id, records)
+        again = empty.transfer.import_(theirs, user="dave")
+        assert (again.sessions, again.messages, again.records, again.documents) == (0, 0, 0, 0)
+        assert faults(empty) == []
+
+
+def _assert_found_by_both_ids(hf: Limpet, user: str, session_id: str, records: Mapping[str, Record]) -> None:
+    [info] = hf.sessions(user=user)
+    assert info.id != session_id
+    assert bucket_of_id(info.id) == Partition("default", Level.USER, user).bucket
+    for id_ in (info.id, session_id):
+        session = hf.load_session(id_)
+        assert (session.id, session.count()) == (info.id, 4)
+    found = {id_: hf.records.get(id_) for id_ in records}
+    assert {id_: record.content for id_, record in found.items()} == {id_: one.content for id_, one in records.items()}
+    for record in found.values():
+        assert record.id not in records
+        assert bucket_of_id(record.id) == record.home.space.bucket
+        assert hf.records.get(record.id) == record
+    assert {record.id for record in found.values()} == {record.id for record in hf.records(user=user, history=True)}
+
+
+def test_ids_that_somebody_else_made_are_found(hf: Limpet) -> None:
+    """An id of another program does not say the bucket."""
+    foreign = "018f0000-0000-7000-8000-000000000001"
+    record = hf.remember("tea", user="alice", id=foreign)
+    assert record.id == foreign
+    assert hf.records.get(foreign).content == "tea"
+    assert hf.records.get(foreign, user="alice").content == "tea"
+    hf.records.update(foreign, content="coffee")
+    assert [version.content for version in hf.records.history(foreign)] == ["tea", "coffee"]
+    with pytest.raises(LimpetError):
+        hf.remember("mine", user="bob", id=foreign)
+    generated = hf.remember("another", user="alice").id
+    with pytest.raises(LimpetError):
+        hf.remember("mine", user="bob", id=generated)
+    assert hf.forget(foreign).total
+    assert faults(hf) == []
 
 
 def test_what_belongs_to_another_tenant_stays_theirs(hf: Limpet, folders: Folders) -> None:
@@ -323,7 +361,7 @@ def test_an_import_goes_on_where_it_was(store_url: str, folders: Folders) -> Non
         assert (done.sessions, done.messages) == (3, 2598)
         assert next(line for stage, line, _ in seen if stage == "messages") > half
         assert exported(hf, folders, "alice") == contents(folder)
-        assert every_row(hf)["moves"] == []
+        assert every_row(hf)["transfers"] == []
         assert faults(hf) == []
 
 

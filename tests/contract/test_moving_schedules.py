@@ -209,9 +209,9 @@ def test_an_interrupted_import_begins_anew_after_a_purge(hf: Limpet, tmp_path: P
         hf.privacy.purge_user(name)
     with pytest.raises(Stop):
         hf.transfer.import_(tmp_path / "one", progress=stop_at("schedules"))
-    assert len(every_row(hf)["moves"]) == 1
+    assert len(every_row(hf)["transfers"]) == 1
     assert hf.privacy.purge_user("alice").verified
-    assert every_row(hf)["moves"] == []
+    assert every_row(hf)["transfers"] == []
     done = hf.transfer.import_(tmp_path / "one")
     assert done.continued == 0
     hf.transfer.export(tmp_path / "two", user)

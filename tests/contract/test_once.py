@@ -29,7 +29,7 @@ KEY = "7c1e-of-the-client"
 
 
 def rows(hf: Limpet) -> int:
-    [(number,)] = sql(hf, "SELECT count(*) FROM once")
+    [(number,)] = sql(hf, "SELECT count(*) FROM idempotency_keys")
     return int(number)
 
 
@@ -156,8 +156,8 @@ def test_neither_the_key_nor_a_bare_hash_of_what_was_asked_is_kept(hf: Limpet) -
     """Whoever has the table and not the key cannot have a guess confirmed: another key, another digest."""
     for number, key in itertools.product(range(1), (KEY, "another")):
         hf.remember(f"number {number}", user="alice", idempotency_key=key)
-    assert KEY not in repr(every_row(hf)["once"])
-    assert len({digest for (digest,) in sql(hf, "SELECT digest FROM once")}) == 2
+    assert KEY not in repr(every_row(hf)["idempotency_keys"])
+    assert len({digest for (digest,) in sql(hf, "SELECT digest FROM idempotency_keys")}) == 2
 
 
 def test_a_purge_takes_them_with_the_user(hf: Limpet) -> None:
@@ -167,11 +167,11 @@ def test_a_purge_takes_them_with_the_user(hf: Limpet) -> None:
         hf.schedules.create(user, "water", "every: 1h", idempotency_key=KEY)
     receipt = hf.privacy.purge_user("alice")
     assert receipt.verified
-    assert {owner for (owner,) in sql(hf, "SELECT owner FROM once")} == {"user/bob"}
+    assert {owner for (owner,) in sql(hf, "SELECT owner FROM idempotency_keys")} == {"bob"}
     assert rows(hf) == 3
     assert hf.remember("Tea at four", user="alice", idempotency_key=KEY).content == "Tea at four"
     hf.privacy.purge_older("bob", 0)
-    assert {owner for (owner,) in sql(hf, "SELECT owner FROM once")} == {"user/alice"}
+    assert {owner for (owner,) in sql(hf, "SELECT owner FROM idempotency_keys")} == {"alice"}
 
 
 def test_who_may_not_read_may_not_ask_what_was_made(hf: Limpet) -> None:
@@ -187,6 +187,6 @@ def test_in_a_sealed_tenant_they_are_sealed(sealed: None, store_url: str) -> Non
     with Limpet.open(store_url) as hf:
         first = hf.remember("Tea at four", user="alice", idempotency_key=KEY)
         assert hf.remember("Tea at four", user="alice", idempotency_key=KEY) == first
-        [(hashed, digest)] = sql(hf, "SELECT key_hash, digest FROM once")
+        [(hashed, digest)] = sql(hf, "SELECT key_hash, digest FROM idempotency_keys")
         assert not {len(hashed), len(digest)} & {64}, "more than a hash"
         assert [finding for finding in hf.admin.doctor() if not finding.ok] == []

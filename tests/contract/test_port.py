@@ -38,7 +38,7 @@ REPOSITORIES = (
 )  # fmt: skip
 OWNERS = ("Scope", "Partition", "Owner", "Job")  # a job names its partition itself
 # Called by other repositories with an owner they have looked up already.
-LOOKED_UP = {"Records": {"decrypt_records", "decrypt_version"}, "Chunks": {"evict_partition"}}
+LOOKED_UP = {"Records": {"decrypt_records", "decrypt_version"}}
 
 
 def methods(repository: type) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def test_the_tables_are_those_of_the_schema(durable_url: str) -> None:
         real = _postgres_tables(hf) if durable_url.startswith("postgres") else _sqlite_tables(hf)
     assert real.pop("limpet_migrations")
     real.pop("limpet_writers", None)  # PostgreSQL's own bookkeeping
-    assert real.pop("seal_changes")  # counts what happened to this store, and is not copied into another
+    assert real.pop("encryption_changes")  # counts what happened to this store, and is not copied into another
     written = {table.name: (set(table.columns), table.key) for table in TABLES}
     assert {name: columns for name, (columns, _) in real.items()} == {
         name: columns for name, (columns, _) in written.items()

@@ -68,17 +68,16 @@ def tables_with(hf: Limpet, *marks: str) -> list[str]:
 
 def test_every_table_that_says_whose_it_is_is_purged() -> None:
     whose = {
-        "space_id",
+        "partition_id",
         "session_id",
         "record_id",
         "user_id",
-        "chunk_id",
         "document_id",
         "entity_id",
         "schedule_id",
         "owner",
     }
-    told = {table.name for table in TABLES if whose & set(table.columns)} - {"spaces", *ANONYMIZED_TABLES}
+    told = {table.name for table in TABLES if whose & set(table.columns)} - {"partitions", *ANONYMIZED_TABLES}
     purged = {rows.table for rows in USER_TABLES}
     assert told == purged, "a table that belongs to a user is in OF_A_USER"
     assert {table.name for table in TABLES} == purged | {*UNOWNED_TABLES, *ANONYMIZED_TABLES}, (
@@ -90,7 +89,9 @@ def test_a_user_is_gone_everywhere_and_starts_clean(hf: Limpet) -> None:
     fill(hf, f"user-{MARK}", MARK)
     fill(hf, "bob", "other")
     assert set(tables_with(hf, MARK)) >= {"messages", "records", "chunks", "sessions", "kv", "documents", "entities"}
-    before = {name: rows for name, rows in every_row(hf).items() if name not in ("spaces", "receipts", "properties")}
+    before = {
+        name: rows for name, rows in every_row(hf).items() if name not in ("partitions", "receipts", "properties")
+    }
     receipt = hf.privacy.purge_user(f"user-{MARK}")
     assert tables_with(hf, MARK) == []
     assert receipt.verified

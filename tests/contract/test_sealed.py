@@ -424,7 +424,7 @@ def test_sealing_goes_on_where_it_was_stopped(
                 break
             except Stopped:
                 stops += 1
-                halves = sql(hf, "SELECT count(*) FROM seals WHERE state = 'sealing'")[0][0]
+                halves = sql(hf, "SELECT count(*) FROM tenant_encryption WHERE state = 'sealing'")[0][0]
                 with pytest.raises(KeyMissing, match="being sealed") if halves else nullcontext():
                     hf.recall(MARK, user="u")
         assert stops > 5

@@ -101,7 +101,7 @@ def test_a_user_goes(hf: Limpet) -> None:
     assert receipts[0].verified
     assert receipts[0].counts["schedule_runs"] == 2
     left = {table for table, rows in every_row(hf).items() if rows}
-    assert left <= {"spaces", "models", "properties", "imports", "receipts", "seals", "jobs"}
+    assert left <= {"partitions", "models", "properties", "imports", "receipts", "tenant_encryption", "jobs"}
     write_everywhere(hf.tenant(SEALED), "oslofjord")
     assert faults(hf) == []
 
@@ -214,16 +214,16 @@ def test_an_import_is_sealed_and_goes_on_where_it_was(
     sealed = hf.tenant(SEALED)
 
     def stop(*_: object) -> None:
-        if sql(hf, "SELECT count(*) FROM moves") == [(1,)]:
+        if sql(hf, "SELECT count(*) FROM transfers") == [(1,)]:
             raise InterruptedError
 
     with pytest.raises(InterruptedError):
         sealed.transfer.import_(tmp_path / "one", progress=stop)
-    [(state, name)] = sql(hf, "SELECT state, name FROM moves")
+    [(state, name)] = sql(hf, "SELECT state, name FROM transfers")
     assert "sessions" not in state
     assert "one" not in name
     assert sealed.transfer.import_(tmp_path / "one").left_out == 0
-    assert sql(hf, "SELECT count(*) FROM moves") == [(0,)]
+    assert sql(hf, "SELECT count(*) FROM transfers") == [(0,)]
     assert sealed.recall("portosoup", user="u")
     assert not is_told(hf, "porto")
     sealed.transfer.export(tmp_path / "two", "u")
@@ -312,7 +312,10 @@ def test_retention_goes_on_without_one_tenants_key(
     with Limpet.open(durable_url, config=settings, clock=clock) as hf:
         clock.advance(hours=2)
         hf.jobs.run()
-        left = sql(hf, "SELECT DISTINCT s.tenant FROM messages m JOIN sessions s ON s.id = m.session_id")
+        left = sql(
+            hf,
+            "SELECT DISTINCT s.tenant FROM messages m JOIN sessions s ON s.bucket = m.bucket AND s.id = m.session_id",
+        )
         assert left == [("default",)]
         with pytest.raises(KeyMissing):
             hf.privacy.retention()
@@ -337,4 +340,4 @@ def test_work_beside_is_done_once_when_a_tenant_is_met_first(hf: Limpet) -> None
         store.write(lambda tx: None)
     assert len(tries) == 2, "it was begun anew"
     assert sql(hf, "SELECT value FROM properties WHERE name = 'purges'") == [("1",)]
-    assert sql(hf, "SELECT state FROM seals") == [("sealed",)]
+    assert sql(hf, "SELECT state FROM tenant_encryption") == [("sealed",)]

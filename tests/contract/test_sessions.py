@@ -371,9 +371,9 @@ def test_delete_takes_everything_under_it_and_nothing_else(hf: Limpet) -> None:
         "sessions": 1, "messages": 5, "summaries": 1, "kv": 1, "usage": 1, "records": 1, "versions": 1, "chunks": 6,
     }  # fmt: skip
     after = every_row(hf)
-    spaces_before, spaces_after = before.pop("spaces"), after.pop("spaces")
+    partitions_before, partitions_after = before.pop("partitions"), after.pop("partitions")
     assert after == before
-    assert len(spaces_after) == len(spaces_before)
+    assert len(partitions_after) == len(partitions_before)
     assert {hit.source.session_id or hit.source.id for hit in hf.recall("walrus", user="alice", k=100)} >= {kept}
     assert all("gone" not in hit.text for hit in hf.recall("walrus gone", user="alice", k=100))
     assert faults(hf) == []

@@ -65,9 +65,10 @@ def test_the_check_would_show_what_fired_twice_or_never(tmp_path: Path) -> None:
         keeper = hf._runtime.store
         keeper.write(  # a second end of the same firing
             lambda tx: tx.db.execute_sql(
-                "INSERT INTO schedule_runs (id, schedule_id, due_at, started_at, ended_at, status, attempt, missed,"
-                " summary, output, characters, turns, cost_nanos)"
-                " SELECT 'second', schedule_id, due_at, 0, 0, 'ok', 1, 0, '', '', 0, 0, 0 FROM schedule_runs LIMIT 1"
+                "INSERT INTO schedule_runs (bucket, partition_id, id, schedule_id, due_at, started_at, ended_at,"
+                " status, attempt, missed, summary, output, characters, turns, cost_nanos)"
+                " SELECT bucket, partition_id, 'second', schedule_id, due_at, 0, 0, 'ok', 1, 0, '', '', 0, 0, 0"
+                " FROM schedule_runs LIMIT 1"
             )
         )
         crew = type("Crew", (), {"accidents": ["one"]})

@@ -343,10 +343,10 @@ def asked() -> Iterator[tuple[Limpet, list[str]]]:
             yield hf, names
 
 
-def test_a_recall_looks_its_space_up_once_and_the_next_one_again(asked: tuple[Limpet, list[str]]) -> None:
+def test_a_recall_looks_its_partition_up_once_and_the_next_one_again(asked: tuple[Limpet, list[str]]) -> None:
     hf, names = asked
     assert [hit.text for hit in hf.recall("ferry", user="ann")] == ["The ferry leaves at noon"]
-    assert names.count("spaces.get") == 1
+    assert names.count("partitions.get") == 1
     hf.session("chat", "2", user="ann").append("user", "No ferry on Sunday")
     assert len(hf.recall("ferry", user="ann")) == 2
 

@@ -24,12 +24,19 @@ from limpet.store.writer import Writer
 PATIENCE = 10.0
 
 
+class Rows(list[Any]):
+    """A transaction whose rows are the list's items."""
+
+    def run(self, work: Callable[[Any], Any]) -> Any:
+        return work(self)
+
+
 class Memory:
     """A connection to a list: what is appended to ``tx`` inside a transaction stays when it is committed."""
 
     def __init__(self) -> None:
         self.stored: list[Any] = []
-        self.tx: Any = []
+        self.tx: Any = Rows()
         self.log: list[str] = []
         self.is_open = False
         self.marks: list[int] = []

@@ -116,7 +116,7 @@ def _read_vectors(folder: Path) -> Any:
     import numpy as np
 
     connection = sqlite3.connect(folder / DATABASE)
-    rows = connection.execute("SELECT vector FROM vectors ORDER BY model_id, chunk_id").fetchall()
+    rows = connection.execute("SELECT vector FROM vectors ORDER BY bucket, partition_id, ordinal, model_id").fetchall()
     connection.close()
     return np.frombuffer(b"".join(row[0] for row in rows), dtype="<f4")
 

@@ -33,22 +33,27 @@ class Bare:
     """The same row into the same table with the same pragmas, and nothing else: BEGIN, INSERT, COMMIT."""
 
     INSERT = (
-        "INSERT INTO messages (session_id, sequence, role, content, is_error, tokens, created_at)"
-        " VALUES (?, ?, 'user', ?, 0, 20, ?)"
+        "INSERT INTO messages"
+        " (bucket, partition_id, session_id, sequence, role, content, is_error, tokens, created_at)"
+        " VALUES (?, ?, ?, ?, 'user', ?, 0, 20, ?)"
     )
 
     def __init__(self, folder: Path, sessions: int) -> None:
         self._path = str(folder / DATABASE)
         self._config = Config()
         with Limpet.open(folder, config=PLAIN) as hf:  # makes the table, its indexes and the rows it refers to
-            self.sessions = [hf.session("bench", str(number), user=f"user{number}").id for number in range(sessions)]
+            ids = [hf.session("bench", str(number), user=f"user{number}").id for number in range(sessions)]
+        connection = self.connect()
+        query = "SELECT bucket, partition_id, id FROM sessions WHERE id = ?"
+        self.sessions = [connection.execute(query, (id_,)).fetchone() for id_ in ids]
+        connection.close()
 
     def connect(self) -> sqlite3.Connection:
         return SqliteConnection(self._path, self._config.storage).raw
 
-    def insert(self, connection: sqlite3.Connection, session: str, sequence: int, text: str) -> None:
+    def insert(self, connection: sqlite3.Connection, session: tuple[int, int, str], sequence: int, text: str) -> None:
         connection.execute("BEGIN IMMEDIATE")
-        connection.execute(self.INSERT, (session, sequence, text, 1_700_000_000_000_000 + sequence))
+        connection.execute(self.INSERT, (*session, sequence, text, 1_700_000_000_000_000 + sequence))
         connection.execute("COMMIT")
 
 
@@ -83,8 +88,9 @@ def give_vectors(folder: Path, dimension: int) -> None:
     connection = SqliteConnection(str(folder / DATABASE), Config().storage).raw
     connection.execute("BEGIN IMMEDIATE")
     connection.execute(
-        "INSERT OR IGNORE INTO vectors (chunk_id, model_id, vector)"
-        " SELECT c.id, m.id, zeroblob(m.dimension * 4) FROM chunks c, models m WHERE m.dimension = ?",
+        "INSERT OR IGNORE INTO vectors (bucket, partition_id, ordinal, model_id, vector)"
+        " SELECT c.bucket, c.partition_id, c.ordinal, m.id, zeroblob(m.dimension * 4) FROM chunks c, models m"
+        " WHERE m.dimension = ?",
         (dimension,),
     )
     connection.execute("COMMIT")

@@ -59,6 +59,7 @@ from limpet.knowledge.repository import Records
 from limpet.model.chunk import ChunkQuery, Hit, Vector, number_hits
 from limpet.model.context import Context
 from limpet.model.idempotency import IdempotencyKey, ResourceKind
+from limpet.model.ids import with_bucket
 from limpet.model.profile import Profile
 from limpet.model.record import Forgotten, Layer, Record, RecordChanges, RecordType, editable_fields
 from limpet.model.scope import Owner, Partition
@@ -146,7 +147,7 @@ class MemoryOperations(Handle):
         if known is not None:
             return known
         draft = Record(
-            id=id or self._runtime.new_id(),
+            id=id or with_bucket(self._runtime.new_id(), home.space.bucket),
             home=home,
             layer=Layer.SEMANTIC,
             type=RecordType.FACT,

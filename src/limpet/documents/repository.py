@@ -5,11 +5,12 @@ from __future__ import annotations
 from limpet.model.document import Document
 from limpet.model.paging import PageCursor
 from limpet.model.scope import Partition
-from limpet.search.chunk_repository import Chunks, partition_params
+from limpet.search.chunk_repository import Chunks
 from limpet.search.filters import build_keyset_clause
 from limpet.store.db import Params, Row
 from limpet.store.encrypted_columns import DOCUMENTS
 from limpet.store.encryption import RowLayout
+from limpet.store.partitions import partition_params
 from limpet.store.rows import document_from, document_params
 from limpet.store.tx import Tx
 
@@ -43,11 +44,11 @@ class Documents:
 
     def insert(self, space: Partition, document: Document) -> None:
         row = self._chunks.ensure_partition(space)
-        self._db.run("documents.insert", {**self._params(space, document), "space_id": row.id})
+        self._db.run("documents.insert", {**self._params(space, document), **row.key})
 
     def replace(self, space: Partition, document: Document) -> None:
         row = self._chunks.ensure_partition(space)
-        self._db.run("documents.update", {**self._params(space, document), "space_id": row.id})
+        self._db.run("documents.update", {**self._params(space, document), **row.key})
 
     def find(self, space: Partition, limit: int, offset: int, before: PageCursor | None = None) -> list[Document]:
         """The latest change first."""
@@ -62,5 +63,5 @@ class Documents:
     def delete(self, space: Partition, document_id: str) -> dict[str, int]:
         counts = {"chunks": self._chunks.drop_document(space, document_id)}
         row = self._chunks.ensure_partition(space)
-        counts["documents"] = self._db.run("documents.delete", {"id": document_id, "space_id": row.id})
+        counts["documents"] = self._db.run("documents.delete", {**row.key, "id": document_id})
         return counts

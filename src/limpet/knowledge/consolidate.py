@@ -21,7 +21,7 @@ from limpet.knowledge.duplicates import DuplicateMerge, find_near_pairs
 from limpet.knowledge.profile import Profiler
 from limpet.knowledge.promote import Promoter
 from limpet.knowledge.repository import Records
-from limpet.model.ids import IdFactory
+from limpet.model.ids import IdFactory, with_bucket
 from limpet.model.record import Layer, Origin, Record, RecordSource, RecordType, fingerprint
 from limpet.model.scope import Owner, Partition, Scope
 from limpet.model.shorten import DigestLine, fit_lines
@@ -193,7 +193,8 @@ class Consolidator:
             if stopping():
                 break
             between()
-            record = build_day_record(day, self.summarize_day(day), self.new_id(), now)
+            id_ = with_bucket(self.new_id(), space.bucket)
+            record = build_day_record(day, self.summarize_day(day), id_, now)
             cut = memory.RecordChunker(self.chunks).with_vectors(self.embedder, record)
             kept = self.store.write(partial(_replace_turns, day=day, record=record, cut=cut, now=now))
             self.embedder.request_missing(cut.build_drafts(record) if kept else ())

@@ -192,12 +192,12 @@ class Forgetter:
 
     def _redact_source(self, tx: Tx, record: Record, cut: RecordChunker) -> int:
         """Remove from a record that stays the words it shares with one that goes. Returns how many versions went."""
-        now, scope = self.clock(), Scope(record.home.scope.tenant)
+        now = self.clock()
         remember.rewrite(tx, record, replace(record, source=replace(record.source, sentence=None)), cut, now)
         GraphTables(tx).drop_record(record.home.space, record.id)
         if self.config.graph.enabled:
             Jobs(tx).enqueue(record.home.space, GRAPH_RECORD, record.id, now)
-        return Records(tx).drop_versions(scope, record.id)
+        return Records(tx).drop_versions(record.home.space, record.id)
 
     def _redact_notes(self, space: Partition, days: Iterable[date], gone: Iterable[str], left: list[str]) -> int:
         """Mark the words in the daily notes. An edit of the file at that moment is kept."""

@@ -20,7 +20,7 @@ from limpet.knowledge.reconcile import Reconciler, build_record, user_partition
 from limpet.knowledge.remember import RecordChunker, enqueue_maintenance
 from limpet.knowledge.repository import Records
 from limpet.model.chunk import ChunkQuery, Hit, SourceKind
-from limpet.model.ids import IdFactory
+from limpet.model.ids import IdFactory, with_bucket
 from limpet.model.job import EXTRACT, GRAPH
 from limpet.model.message import Message, Role
 from limpet.model.record import Layer, Origin, Record, RecordSource, RecordType, fingerprint
@@ -100,7 +100,9 @@ class Learner:
                 Owner(Scope(info.tenant, user=info.user), Level.USER),
                 turn[-1].metadata.get(SKILL_KEY, skill),
             )
-            event = build_turn_event(self.new_id(), home, info.id, messages, active, self.mask, now)
+            event = build_turn_event(
+                with_bucket(self.new_id(), space.bucket), home, info.id, messages, active, self.mask, now
+            )
             if event is not None:
                 remember.insert(tx, event, RecordChunker(self.config.chunks))
         if settings.extractor != "none":

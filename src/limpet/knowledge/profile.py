@@ -17,7 +17,7 @@ from limpet.errors import ProviderError, StoreReadOnly
 from limpet.knowledge import llm_digest
 from limpet.knowledge import remember as memory
 from limpet.knowledge.repository import Records
-from limpet.model.ids import IdFactory
+from limpet.model.ids import IdFactory, with_bucket
 from limpet.model.naming import PROFILE, is_internal
 from limpet.model.profile import Profile, ProfileLine
 from limpet.model.record import Layer, Origin, Record, RecordType, fingerprint
@@ -196,7 +196,8 @@ class Profiler:
         inputs, kept = self.store.read(lambda tx: _read_inputs(tx, home, now))
         if kept is not None and is_up_to_date(kept, inputs):
             return to_profile(kept)
-        record = to_record(home, self.compose_lines(inputs), inputs, self.new_id(), now)
+        id_ = with_bucket(self.new_id(), home.space.bucket)
+        record = to_record(home, self.compose_lines(inputs), inputs, id_, now)
         try:
             kept = self.store.write(lambda tx: self._save_profile(tx, record, inputs, now))
         except StoreReadOnly:

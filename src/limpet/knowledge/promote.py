@@ -12,7 +12,7 @@ from limpet.errors import RecordNotFound, SessionNotFound, WrongState
 from limpet.knowledge import remember as memory
 from limpet.knowledge.remember import enqueue_maintenance
 from limpet.knowledge.repository import Records
-from limpet.model.ids import IdFactory
+from limpet.model.ids import IdFactory, with_bucket
 from limpet.model.record import Layer, Origin, Record, RecordType
 from limpet.model.scope import Level, Owner, Partition, Scope
 from limpet.model.times import Clock
@@ -136,11 +136,12 @@ class Promoter:
 
     def promote(self, scope: Scope, record_id: str, wider: PromotionScope | None) -> Record:
         """By hand, however sure the record is. A second time gives the record of the first."""
-        now, new = self.clock(), self.new_id()
+        now = self.clock()
         found = self.store.read(lambda tx: Records(tx).get(scope, record_id))
         if found is None:
             raise RecordNotFound(f"no record {record_id} here; nothing was promoted")
         home = choose_owner(found, wider)
+        new = with_bucket(self.new_id(), home.space.bucket)
         cut = self._build_chunker(build_promotion(found, home, new, now))
 
         def write(tx: Tx) -> Record:
@@ -168,7 +169,7 @@ class Promoter:
         count = 0
         for record in due:
             between()
-            copy = build_promotion(record, record.home, self.new_id(), now)
+            copy = build_promotion(record, record.home, with_bucket(self.new_id(), space.bucket), now)
             count += self._promote_if_due(record.id, copy, now)
         return count
 

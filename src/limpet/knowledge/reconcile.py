@@ -24,7 +24,7 @@ from limpet.knowledge.similarity import (
     is_same_value,
     tokenize,
 )
-from limpet.model.ids import IdFactory
+from limpet.model.ids import IdFactory, with_bucket
 from limpet.model.record import Origin, Record, RecordSource, RecordType, fingerprint
 from limpet.model.scope import Level, Owner, Partition, Scope
 from limpet.model.session import LearnResult, SessionInfo
@@ -420,7 +420,8 @@ class Reconciler:
         return [*about(space, subject, "name"), *about(space, subject.rpartition("/")[0], "family")]
 
     def _new_record(self) -> Record:
-        return build_record(self.info, self.candidate, self.new_id(), self.now)
+        id_ = with_bucket(self.new_id(), user_partition(self.info).bucket)
+        return build_record(self.info, self.candidate, id_, self.now)
 
     def _insert(self, record: Record, conflicts: Sequence[str]) -> Record:
         metadata = {"conflicts": " ".join(conflicts)} if conflicts else {}

@@ -10,9 +10,10 @@ from datetime import datetime
 from typing import Any
 
 from limpet.errors import InvalidInput
+from limpet.model.ids import with_bucket
 from limpet.model.lines import LineCodec
 from limpet.model.record import Layer, Record, RecordChanges, editable_fields
-from limpet.model.scope import Level
+from limpet.model.scope import Level, Partition
 
 TIMES = ("valid_from", "valid_to", "expires_at")
 
@@ -56,7 +57,7 @@ def from_json(value: Mapping[str, Any], tenant: str, user: str, new_id: Callable
     given = {name: found for name, found in value.items() if found is not None}
     told = {"layer": "semantic", "type": "fact", "level": "session" if "session_id" in given else "user", **given}
     if "id" not in told:
-        told["id"] = new_id()
+        told["id"] = with_bucket(new_id(), Partition(tenant, Level.USER, user).bucket)
     record = _LINE.read(told, {"tenant": tenant, "user": user})
     if record.layer is Layer.WORKING:
         raise InvalidInput("layer: working records are not kept in files")

@@ -6,32 +6,53 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from limpet.errors import ConstraintFailed
+from limpet.model.ids import bucket_of_id
 from limpet.model.job import GRAPH_RECORD
 from limpet.model.paging import PageCursor
 from limpet.model.record import Layer, Record, RecordQuery
-from limpet.model.scope import Owner, Partition, Scope
+from limpet.model.scope import Level, Owner, Partition, Scope, hash_bucket
 from limpet.model.times import to_micros
-from limpet.search.chunk_repository import Chunks, partition_params
+from limpet.search.chunk_repository import Chunks
 from limpet.search.filters import build_keyset_clause, build_record_clauses
 from limpet.search.graph_repository import GraphTables
 from limpet.store import jobs
 from limpet.store.db import Row
 from limpet.store.encrypted_columns import RECORD_METADATA, RECORD_TAGS, RECORD_VERSIONS, RECORDS
 from limpet.store.encryption import Cipher, RowLayout
+from limpet.store.partitions import partition_key, partition_params
 from limpet.store.rows import RECORD_COLUMNS, micros, record_body, record_from, record_from_body, record_params
 from limpet.store.tx import Tx
 
 _RECORD = RowLayout(RECORDS, " ".join(RECORD_COLUMNS))
 _VERSION = RowLayout(RECORD_VERSIONS, "version body")
 
-_IN_PARTITION = "+r.space_id = :space_id"  # the plus: by another index than the space's
+_IN_PARTITION = "r.bucket = :bucket AND r.partition_id = :partition_id"
 # What the engine keeps for itself under a key of its own, such as a profile, is no memory that anybody saved.
+_OF_PARTITION = (
+    "r.bucket = :bucket AND r.partition_id = (SELECT p.id FROM partitions p WHERE p.bucket = :bucket"
+    " AND p.tenant = :tenant AND p.level = :level AND p.owner = :owner)"
+)
+_OF_USER = (
+    "r.partition_id = (SELECT p.id FROM partitions p WHERE p.bucket = :bucket"
+    " AND p.tenant = :tenant AND p.level = 'user' AND p.owner = :user)"
+)
 _LISTED = "(r.key IS NULL OR substr(r.key, 1, 9) <> 'internal_')"
 
 
-def build_scope_clauses(scope: Scope) -> tuple[list[str], dict[str, Any]]:
-    """Clauses that keep a query on records ``r`` inside the scope: a user's own and those of the user's sessions."""
-    clauses, params = ["r.tenant = :tenant"], {"tenant": scope.tenant}
+def build_scope_clauses(scope: Scope, record_id: str | None = None) -> tuple[list[str], dict[str, Any]]:
+    """Clauses that keep a query on records ``r`` inside the scope: a user's own and those of the user's sessions.
+
+    For one record, its id tells the bucket where the scope names no user.
+    """
+    clauses = ["r.tenant = :tenant"]
+    params: dict[str, Any] = {"tenant": scope.tenant}
+    if scope.user is not None:
+        clauses += ["r.bucket = :bucket"] if record_id else ["r.bucket = :bucket", _OF_USER]
+        params["bucket"] = hash_bucket(scope.tenant, Level.USER.value, scope.user)
+    elif record_id is not None:
+        clauses.append("r.bucket = :bucket")
+        params["bucket"] = bucket_of_id(record_id)
     for column, name, value in (
         ("r.user_id", "user", scope.user),
         ("r.agent", "agent", scope.agent),
@@ -55,11 +76,6 @@ def build_current_clauses(now: datetime) -> tuple[list[str], dict[str, Any]]:
     return clauses, {"moment": to_micros(now)}
 
 
-_OF_PARTITION = (
-    "r.space_id = (SELECT s.id FROM spaces s WHERE s.tenant = :tenant AND s.level = :level AND s.owner = :owner)"
-)
-
-
 class Records:
     def __init__(self, tx: Tx) -> None:
         self._db = tx.db
@@ -67,13 +83,18 @@ class Records:
         self._graph = GraphTables(tx)
         self._seals = tx.seals
 
-    def insert(self, home: Owner, record: Record) -> None:
-        space = self._chunks.ensure_partition(home.space)
+    def insert(self, home: Owner, record: Record, external_id: str | None = None) -> None:
+        """An id that does not say the bucket is its own external id: it is found by that."""
+        row = self._chunks.ensure_partition(home.space)
+        bucket = bucket_of_id(record.id)
+        if bucket != home.space.bucket:
+            if self._db.one("records.is_taken", {"bucket": bucket, "id": record.id}) is not None:
+                raise ConstraintFailed(f"the id {record.id} belongs to another record; leave it out to get a new one")
+            external_id = record.id
         box = self._seals.cipher_for(home.scope.tenant)
-        self._db.run(
-            "records.insert", {**box.encrypt_params(RECORDS, record.id, record_params(record)), "space_id": space.id}
-        )
-        self._put_labels(box, record)
+        params = box.encrypt_params(RECORDS, record.id, record_params(record))
+        self._db.run("records.insert", {**params, **row.key, "external_id": external_id})
+        self._put_labels(box, row.key, record)
 
     def decrypt_records(self, tenant: str, rows: Iterable[Row]) -> Iterator[Record]:
         box = self._seals.cipher_for(tenant)
@@ -85,48 +106,73 @@ class Records:
 
     def replace(self, home: Owner, record: Record) -> None:
         """Write the record over its last version, which goes into the history."""
-        old = self.lock(Scope(home.scope.tenant), record.id)
+        key = self._key(home.space)
+        old = self._lock_in(home.space, key, record.id)
         assert old is not None
         box = self._seals.cipher_for(home.scope.tenant)
         body = {
+            **key,
             "id": old.id,
             "version": old.version,
             "body": record_body(old),
             "updated_at": micros(old.updated_at),
             "replaced_at": micros(record.updated_at),
         }
-        self._db.run("records.keep_version", box.encrypt_params(RECORD_VERSIONS, (old.id, old.version), body))
-        self._db.run("records.update", box.encrypt_params(RECORDS, record.id, record_params(record)))
-        self._drop_labels(record.id)
-        self._put_labels(box, record)
+        self._db.run("records.add_version", box.encrypt_params(RECORD_VERSIONS, (old.id, old.version), body))
+        self._db.run("records.update", {**box.encrypt_params(RECORDS, record.id, record_params(record)), **key})
+        self._drop_labels(key, record.id)
+        self._put_labels(box, key, record)
 
-    def _put_labels(self, box: Cipher, record: Record) -> None:
-        tags = [{"id": record.id, "tag": tag} for tag in record.tags]
+    def _key(self, space: Partition) -> dict[str, int]:
+        """Of a partition that is not there, a key that nothing has."""
+        return partition_key(self._chunks.find_partition_id(space) or -1)
+
+    def _lock_in(self, space: Partition, key: dict[str, int], record_id: str) -> Record | None:
+        where = f"{_IN_PARTITION} AND r.id = :id"
+        row = self._db.one("records.select", {**key, "id": record_id}, where=where, order=self._db.for_update)
+        return None if row is None else next(self.decrypt_records(space.tenant, [row]))
+
+    def _put_labels(self, box: Cipher, key: dict[str, int], record: Record) -> None:
+        at = {**key, "id": record.id}
+        tags = [{**at, "tag": tag} for tag in record.tags]
         self._db.run_many("records.add_tag", [box.encrypt_params(RECORD_TAGS, record.id, row) for row in tags])
-        rows = [{"id": record.id, "key": key, "value": value} for key, value in record.metadata.items()]
+        rows = [{**at, "key": name, "value": value} for name, value in record.metadata.items()]
         self._db.run_many("records.add_metadata", [box.encrypt_params(RECORD_METADATA, record.id, row) for row in rows])
-        self._db.run_many("records.add_input", [{"id": record.id, "input": input_} for input_ in record.inputs])
+        self._db.run_many("records.add_input", [{**at, "input": input_} for input_ in record.inputs])
 
-    def _drop_labels(self, record_id: str) -> None:
-        self._db.run("records.delete_tags", {"id": record_id})
-        self._db.run("records.delete_metadata", {"id": record_id})
-        self._db.run("records.delete_inputs", {"id": record_id})
+    def _drop_labels(self, key: dict[str, int], record_id: str) -> None:
+        at = {**key, "id": record_id}
+        self._db.run("records.delete_tags", at)
+        self._db.run("records.delete_metadata", at)
+        self._db.run("records.delete_inputs", at)
 
     def get(self, scope: Scope, record_id: str) -> Record | None:
-        return self._select_one(scope, "r.id = :id", {"id": record_id})
+        """By its id, or by the one it came with."""
+        return self._select_one(scope, record_id, "")
 
     def lock(self, scope: Scope, record_id: str) -> Record | None:
-        return self._select_one(scope, "r.id = :id", {"id": record_id}, self._db.for_update)
+        return self._select_one(scope, record_id, self._db.for_update)
 
     def find_by_key(self, home: Owner, key: str, *, lock: bool = True) -> Record | None:
         stored = self._seals.cipher_for(home.scope.tenant).encrypt_deterministic(RECORDS["key"], key)
-        params = {"level": home.level.value, "owner": home.owner, "key": stored}
-        where = "r.level = :level AND r.owner = :owner AND r.key = :key"
-        return self._select_one(Scope(home.scope.tenant), where, params, self._db.for_update if lock else "")
+        params = {
+            **partition_params(home.space),
+            "of_level": home.level.value,
+            "of_owner": home.owner,
+            "key": stored,
+        }
+        where = f"{_OF_PARTITION} AND r.level = :of_level AND r.owner = :of_owner AND r.key = :key"
+        row = self._db.one("records.select", params, where=where, order=self._db.for_update if lock else "")
+        return None if row is None else next(self.decrypt_records(home.scope.tenant, [row]))
 
-    def _select_one(self, scope: Scope, clause: str, params: dict[str, Any], order: str = "") -> Record | None:
-        clauses, scoped = build_scope_clauses(scope)
-        row = self._db.one("records.select", {**scoped, **params}, where=" AND ".join([*clauses, clause]), order=order)
+    def _select_one(self, scope: Scope, record_id: str, order: str) -> Record | None:
+        clauses, params = build_scope_clauses(scope, record_id)
+        params["id"] = record_id
+        row = self._db.one("records.select", params, where=" AND ".join([*clauses, "r.id = :id"]), order=order)
+        if row is None:
+            clauses = [clause for clause in clauses if clause != "r.bucket = :bucket"]
+            where = " AND ".join([*clauses, "r.external_id = :id"])
+            row = self._db.one("records.select", params, where=where, order=order)
         return None if row is None else next(self.decrypt_records(scope.tenant, [row]))
 
     def find(self, scope: Scope, query: RecordQuery, now: datetime) -> list[Record]:
@@ -156,7 +202,7 @@ class Records:
             return []
         clauses, params = build_current_clauses(now)
         where = " AND ".join([*clauses, "(r.session_id IS NULL OR r.session_id = :session)"])
-        params |= {"space_id": number, "session": session, "keyed": keyed}
+        params |= {**partition_key(number), "session": session, "keyed": keyed}
         chosen = {*ids, *(self._find_newest_ids(where, params, layers) if keyed or any(layers.values()) else ())}
         rows = self._db.all(
             "records.select",
@@ -208,7 +254,10 @@ class Records:
 
     def find_derived_from(self, space: Partition, ids: Sequence[str]) -> list[Record]:
         """Those that have one of these among their inputs."""
-        clause = "r.id IN (SELECT i.record_id FROM record_inputs i WHERE i.input_id IN :ids[])"
+        clause = (
+            "r.id IN (SELECT i.record_id FROM record_inputs i"
+            " WHERE i.bucket = r.bucket AND i.partition_id = r.partition_id AND i.input_id IN :ids[])"
+        )
         return self._find_in_partition(space, clause, {"ids": self._db.to_text_array(ids)}) if ids else []
 
     def find_unused_since(
@@ -252,16 +301,16 @@ class Records:
     def mark_used(self, space: Partition, ids: Sequence[str], now: datetime) -> None:
         """Count one use each; not a change, so nothing goes into the history."""
         if (shared := self._usage_params(space, now)) is not None:
-            self._db.run_many("records.used", [{**shared, "id": id_} for id_ in sorted(ids)])
+            self._db.run_many("records.count_use", [{**shared, "id": id_} for id_ in sorted(ids)])
 
     def update_confidence(self, space: Partition, record_id: str, confidence: float, said: int, now: datetime) -> None:
         """Said so many times more, which changes how sure it is; not what it says, so nothing goes into the history."""
         if (shared := self._usage_params(space, now)) is not None:
-            self._db.run("records.weigh", {**shared, "id": record_id, "confidence": confidence, "said": said})
+            self._db.run("records.set_confidence", {**shared, "id": record_id, "confidence": confidence, "said": said})
 
     def _usage_params(self, space: Partition, now: datetime) -> dict[str, Any] | None:
         row = self._chunks.find_partition_id(space)
-        return None if row is None else {"tenant": space.tenant, "space_id": row, "now": to_micros(now)}
+        return None if row is None else {**partition_key(row), "now": to_micros(now)}
 
     def count(self, scope: Scope, query: RecordQuery, now: datetime) -> int:
         if query.as_of is not None:
@@ -274,32 +323,34 @@ class Records:
         current = self.get(scope, record_id)
         if current is None:
             return []
-        found = self._db.all("records.versions", {"id": record_id})
-        return [*(self.decrypt_version(scope.tenant, record_id, row) for row in found), current]
+        found = self._db.all("records.versions", {**self._key(current.home.space), "id": current.id})
+        return [*(self.decrypt_version(scope.tenant, current.id, row) for row in found), current]
 
-    def drop_versions(self, scope: Scope, record_id: str) -> int:
+    def drop_versions(self, space: Partition, record_id: str) -> int:
         """What the record said before. Returns how many versions went."""
-        return self._db.run("purge.versions", {"id": record_id, "tenant": scope.tenant})
+        return self._db.run("records.delete_versions", {**self._key(space), "id": record_id})
 
     def delete(self, scope: Scope, record_id: str) -> dict[str, int]:
         record = self.lock(scope, record_id)
         if record is None:
             return {}
-        space = record.home.space
+        space, record_id = record.home.space, record.id
+        key = self._key(space)
         counts = {"chunks": self._chunks.drop_record(space, record_id)}
         if mentions := self._graph.drop_record(space, record_id):
             counts["mentions"] = mentions
         jobs.cancel_job(self._db, space, GRAPH_RECORD, record_id)
-        self._drop_labels(record_id)
-        counts["versions"] = self._db.run("records.delete_versions", {"id": record_id})
-        counts["records"] = self._db.run("records.delete", {"id": record_id, "tenant": scope.tenant})
+        self._drop_labels(key, record_id)
+        counts["versions"] = self._db.run("records.delete_versions", {**key, "id": record_id})
+        counts["records"] = self._db.run("records.delete", {**key, "id": record_id})
         return counts
 
     def _version_at(self, record: Record, as_of: datetime) -> Record:
         """The record as it read at that moment."""
         if record.updated_at is None or record.updated_at <= as_of:
             return record
-        row = self._db.one("records.version_at", {"id": record.id, "as_of": to_micros(as_of)})
+        params = {**self._key(record.home.space), "id": record.id, "as_of": to_micros(as_of)}
+        row = self._db.one("records.version_at", params)
         return record if row is None else self.decrypt_version(record.home.scope.tenant, record.id, row)
 
     def _build_where(self, scope: Scope, query: RecordQuery, now: datetime) -> tuple[str, dict[str, Any]]:

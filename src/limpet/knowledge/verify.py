@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 from limpet.model.finding import Finding
 from limpet.store.db import Db, Row
@@ -15,6 +15,7 @@ from limpet.store.store import Store
 from limpet.store.tx import Tx
 
 _LABELLED = RowLayout(RECORDS, "id tags metadata inputs")
+_KEY = ("bucket", "partition_id", "id")
 
 
 def check_knowledge(store: Store, *, repair: bool) -> Iterator[Finding]:
@@ -32,11 +33,11 @@ class _LabelQueries(NamedTuple):
 
 
 _LABELS = {
-    "tags": _LabelQueries("doctor.tags", "records.delete_tags", "records.add_tag", ("id", "tag")),
+    "tags": _LabelQueries("records.all_tags", "records.delete_tags", "records.add_tag", (*_KEY, "tag")),
     "metadata": _LabelQueries(
-        "doctor.metadata", "records.delete_metadata", "records.add_metadata", ("id", "key", "value")
+        "records.all_metadata", "records.delete_metadata", "records.add_metadata", (*_KEY, "key", "value")
     ),
-    "inputs": _LabelQueries("doctor.inputs", "records.delete_inputs", "records.add_input", ("id", "input")),
+    "inputs": _LabelQueries("records.all_inputs", "records.delete_inputs", "records.add_input", (*_KEY, "input")),
 }
 
 
@@ -44,31 +45,32 @@ def _check_labels(tx: Tx, *, repair: bool) -> Finding:
     """Tags, metadata and inputs stand twice: in the record, and as rows to search by."""
     db = tx.db
     expected: dict[str, set[Row]] = {kind: set() for kind in _LABELS}
-    unread: set[str] = set()
-    for tenant, *rest in db.all("doctor.records", {}):
-        box = find_cipher(tx, tenant)
+    unread: set[Row] = set()
+    for tenant, bucket, partition_id, *rest in db.all("records.labels", {}):
+        box, key = find_cipher(tx, tenant), (bucket, partition_id, rest[0])
         if box is None:
-            unread.add(rest[0])
+            unread.add(key)
             continue
-        record_id, tags, metadata, inputs = box.decrypt_row(_LABELLED, rest[0], tuple(rest))
-        expected["tags"] |= {
-            (record_id, box.encrypt_deterministic(RECORD_TAGS["tag"], tag)) for tag in json.loads(tags)
-        }
+        _, tags, metadata, inputs = box.decrypt_row(_LABELLED, rest[0], tuple(rest))
+        expected["tags"] |= {(*key, box.encrypt_deterministic(RECORD_TAGS["tag"], tag)) for tag in json.loads(tags)}
         expected["metadata"] |= {
             (
-                record_id,
-                box.encrypt_deterministic(RECORD_METADATA["key"], key),
+                *key,
+                box.encrypt_deterministic(RECORD_METADATA["key"], name),
                 box.encrypt_deterministic(RECORD_METADATA["value"], value),
             )
-            for key, value in json.loads(metadata).items()
+            for name, value in json.loads(metadata).items()
         }
-        expected["inputs"] |= {(record_id, input_) for input_ in json.loads(inputs or "[]")}
-    found = {row[0] for kind, rows in expected.items() for row in rows ^ set(map(tuple, db.all(f"doctor.{kind}", {})))}
+        expected["inputs"] |= {(*key, input_) for input_ in json.loads(inputs or "[]")}
+    found = {
+        row[:3] for kind, rows in expected.items() for row in rows ^ set(map(tuple, db.all(_LABELS[kind].read, {})))
+    }
     wrong = found - unread
     if repair:
+        keys = _to_keys(sorted(wrong))
         for kind, label in _LABELS.items():
-            db.run_many(label.delete, [{"id": record_id} for record_id in sorted(wrong)])
-            rows = [dict(zip(label.columns, row, strict=True)) for row in expected[kind] if row[0] in wrong]
+            db.run_many(label.delete, keys)
+            rows = [dict(zip(label.columns, row, strict=True)) for row in expected[kind] if row[:3] in wrong]
             db.run_many(label.add, rows)
     detail = (
         f"{len(wrong)} records are labelled otherwise than they say" if wrong else "labels agree with their records"
@@ -78,14 +80,14 @@ def _check_labels(tx: Tx, *, repair: bool) -> Finding:
 
 def _check_graph(db: Db, *, repair: bool) -> Finding:
     """Whatever the graph says came from a message or a record that is there, and no name is left over."""
-    mentions, relations = db.all("doctor.lost_mentions", {}), db.all("doctor.lost_relations", {})
+    mentions, relations = db.all("mentions.find_lost", {}), db.all("relations.find_lost", {})
     if repair:
-        db.run_many("doctor.drop_relation", [{"id": number} for (number,) in relations])
-        db.run_many("doctor.drop_mention", [{"id": number} for number, _ in mentions])
-    idle = db.all("doctor.idle_entities", {})
+        db.run_many("relations.delete", _to_keys(relations))
+        db.run_many("mentions.delete", _to_keys(mentions))
+    idle = db.all("entities.find_unmentioned", {})
     if repair:
-        db.run_many("doctor.drop_relations_of", [{"id": number} for (number,) in idle])
-        db.run_many("doctor.drop_entity", [{"id": number} for (number,) in idle])
+        db.run_many("relations.delete_of_entity", _to_keys(idle))
+        db.run_many("entities.delete", _to_keys(idle))
     faults = {
         "mentions of what is not there": len(mentions),
         "relations that nothing states": len(relations),
@@ -94,3 +96,7 @@ def _check_graph(db: Db, *, repair: bool) -> Finding:
     found = "; ".join(f"{count} {what}" for what, count in faults.items() if count)
     detail = found or "every name, mention and relation has its source"
     return Finding("graph", not found, detail, repaired=repair and bool(found))
+
+
+def _to_keys(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    return [dict(zip(_KEY, row, strict=True)) for row in rows]

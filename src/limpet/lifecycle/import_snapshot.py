@@ -15,9 +15,9 @@ from limpet.errors import InvalidInput, InvalidKey, LimpetError, StorageError
 from limpet.lifecycle import SNAPSHOT
 from limpet.lifecycle.formats.snapshot import SnapshotSession, parse_snapshot
 from limpet.lifecycle.transfer_repository import Imports
-from limpet.model.ids import IdFactory, check_id
+from limpet.model.ids import IdFactory, check_id, with_bucket
 from limpet.model.message import Message
-from limpet.model.scope import Scope
+from limpet.model.scope import Level, Partition, Scope
 from limpet.model.session import SessionInfo, SessionQuery, SessionStatus
 from limpet.model.times import Clock
 from limpet.model.transfer import ImportResult, ImportSkip
@@ -155,7 +155,7 @@ def _build_session_info(
     try:
         session_id = check_id(session.original_id, "session id")
     except InvalidKey:
-        session_id = new_id()
+        session_id = with_bucket(new_id(), Partition(scope.tenant, Level.USER, session.user).bucket)
     owner = Scope(scope.tenant, session.user, session.agent or default_agent)
     taken = (
         session.state is not SessionStatus.TERMINATED and Sessions(tx).find_live(owner, str(session.key)) is not None

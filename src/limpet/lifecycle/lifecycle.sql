@@ -1,187 +1,184 @@
--- name: imports.seen
+-- name: imports.find
 SELECT 1 FROM imports WHERE tenant = :tenant AND digest = :digest
 
--- name: imports.note
-INSERT INTO imports (digest, tenant, name, sessions, messages, imported_at)
-VALUES (:digest, :tenant, :name, :sessions, :messages, :imported_at)
+-- name: imports.add
+INSERT INTO imports (tenant, digest, name, sessions, messages, imported_at)
+VALUES (:tenant, :digest, :name, :sessions, :messages, :imported_at)
 
--- name: imports.progress
-SELECT state FROM moves WHERE tenant = :tenant AND digest = :digest
+-- name: transfers.get
+SELECT state FROM transfers WHERE tenant = :tenant AND digest = :digest
 
--- name: imports.mark
-INSERT INTO moves (tenant, digest, user_id, name, state, marked_at)
+-- name: transfers.put
+INSERT INTO transfers (tenant, digest, user_id, name, state, updated_at)
 VALUES (:tenant, :digest, :user, :name, :state, :now)
-ON CONFLICT (tenant, digest) DO UPDATE SET state = excluded.state, marked_at = excluded.marked_at
+ON CONFLICT (tenant, digest) DO UPDATE SET state = excluded.state, updated_at = excluded.updated_at
 
--- name: imports.finish
-DELETE FROM moves WHERE tenant = :tenant AND digest = :digest
+-- name: transfers.delete
+DELETE FROM transfers WHERE tenant = :tenant AND digest = :digest
 
--- name: moving.session_ids
-SELECT s.id FROM sessions s WHERE {where} AND s.id > :after ORDER BY s.id LIMIT :limit
+-- name: transfers.session_ids
+SELECT s.id, s.user_id FROM sessions s WHERE {where} AND s.id > :after ORDER BY s.id LIMIT :limit
 
--- name: moving.put_session
-INSERT INTO sessions
-    (id, tenant, user_id, agent, space_id, key, channel, chat, thread, state, metadata, created_at, last_active_at, expires_at,
-     cleared_through)
-VALUES
-    (:id, :tenant, :user, :agent, :space_id, :key, :channel, :chat, :thread, :state, :metadata, :created_at, :last_active_at,
-     :expires_at, :cleared_through)
-ON CONFLICT DO NOTHING
-
--- name: moving.settle_session
+-- name: transfers.settle_session
 UPDATE sessions SET last_sequence = CASE WHEN last_sequence < :last_sequence THEN :last_sequence ELSE last_sequence END,
     summary_epoch = CASE WHEN summary_epoch = 0 THEN :epoch ELSE summary_epoch END
-WHERE id = :session AND tenant = :tenant
+WHERE bucket = :bucket AND partition_id = :partition_id AND id = :session
 
--- name: moving.cursors
-SELECT c.name, c.sequence FROM cursors c JOIN sessions s ON s.id = c.session_id WHERE {where}
+-- name: transfers.cursors
+SELECT name, sequence FROM cursors WHERE bucket = :bucket AND partition_id = :partition_id AND session_id = :session
 
--- name: moving.put_cursor
-INSERT INTO cursors (session_id, name, sequence) VALUES (:session, :name, :sequence) ON CONFLICT (session_id, name) DO NOTHING
+-- name: transfers.add_cursor
+INSERT INTO cursors (bucket, partition_id, session_id, name, sequence)
+VALUES (:bucket, :partition_id, :session, :name, :sequence)
+ON CONFLICT (bucket, partition_id, session_id, name) DO NOTHING
 
--- name: moving.waiting
-SELECT 1 FROM jobs WHERE kind = :kind AND key = :key AND dead = 0
+-- name: transfers.has_message
+SELECT 1 FROM messages WHERE bucket = :bucket AND partition_id = :partition_id AND session_id = :session AND sequence = :sequence
 
--- name: moving.has_message
-SELECT 1 FROM messages m JOIN sessions s ON s.id = m.session_id WHERE {where} AND m.sequence = :sequence
-
--- name: moving.record_ids
+-- name: transfers.record_ids
 SELECT r.id FROM records r WHERE {where} AND r.id > :after ORDER BY r.id LIMIT :limit
 
--- name: moving.versions
-SELECT record_id, version, body, replaced_at FROM record_versions WHERE record_id IN :ids[] ORDER BY record_id, version
+-- name: transfers.versions
+SELECT v.record_id, v.version, v.body, v.replaced_at
+FROM record_versions v JOIN records r ON r.bucket = v.bucket AND r.partition_id = v.partition_id AND r.id = v.record_id
+WHERE {where} ORDER BY v.record_id, v.version
 
--- name: moving.documents
-SELECT s.level, s.owner, d.id, d.uri, d.title, d.metadata, d.content_hash, d.created_at, d.updated_at
-FROM documents d JOIN spaces s ON s.id = d.space_id
-WHERE s.tenant = :tenant AND {where} ORDER BY d.id LIMIT :limit
+-- name: transfers.documents
+SELECT p.level, p.owner, d.id, d.uri, d.title, d.metadata, d.content_hash, d.created_at, d.updated_at
+FROM documents d JOIN partitions p ON p.bucket = d.bucket AND p.id = d.partition_id
+WHERE p.tenant = :tenant AND {where} ORDER BY d.id LIMIT :limit
 
--- name: moving.pieces
-SELECT c.id, c.text, coalesce(c.first_sequence, 0) FROM chunks c
-WHERE c.document_id = :document AND c.space_id = :space_id AND c.id > :after ORDER BY c.id LIMIT :limit
+-- name: transfers.pieces
+SELECT ordinal, text, coalesce(first_sequence, 0) FROM chunks
+WHERE bucket = :bucket AND partition_id = :partition_id AND document_id = :document AND ordinal > :after ORDER BY ordinal LIMIT :limit
 
--- name: moving.last_piece
-SELECT coalesce(max(c.first_sequence), -1) FROM chunks c WHERE c.document_id = :document AND c.space_id = :space_id
+-- name: transfers.last_piece
+SELECT coalesce(max(first_sequence), -1) FROM chunks WHERE bucket = :bucket AND partition_id = :partition_id AND document_id = :document
 
--- name: moving.mentions
+-- name: transfers.mentions
 SELECT m.session_id, m.sequence, m.record_id, m.said_at, e.normal, e.name, m.kind
-FROM mentions m JOIN entities e ON e.id = m.entity_id
-WHERE m.space_id = :space_id AND {where} ORDER BY m.sequence, m.id LIMIT :limit
+FROM mentions m JOIN entities e ON e.bucket = m.bucket AND e.partition_id = m.partition_id AND e.id = m.entity_id
+WHERE m.bucket = :bucket AND m.partition_id = :partition_id AND {where} ORDER BY m.sequence, m.id LIMIT :limit
 
--- name: moving.relations
+-- name: transfers.relations
 SELECT x.sequence, a.normal, x.predicate, b.normal, x.value, x.kind, x.polarity, x.sentence, x.subject_id
-FROM relations x JOIN entities a ON a.id = x.subject_id LEFT JOIN entities b ON b.id = x.object_id
-WHERE x.space_id = :space_id AND {where} ORDER BY x.sequence, x.id
+FROM relations x
+    JOIN entities a ON a.bucket = x.bucket AND a.partition_id = x.partition_id AND a.id = x.subject_id
+    LEFT JOIN entities b ON b.bucket = x.bucket AND b.partition_id = x.partition_id AND b.id = x.object_id
+WHERE x.bucket = :bucket AND x.partition_id = :partition_id AND {where} ORDER BY x.sequence, x.id
 
--- name: moving.sessions_elsewhere
-SELECT id, tenant, user_id FROM sessions WHERE id IN :ids[]
+-- name: transfers.session_owners
+SELECT id, tenant, user_id FROM sessions WHERE bucket = :bucket AND id IN :ids[]
+UNION SELECT id, tenant, user_id FROM sessions WHERE external_id IN :ids[] AND id = external_id
 
--- name: moving.records_elsewhere
-SELECT id, tenant, coalesce(user_id, '') FROM records WHERE id IN :ids[]
+-- name: transfers.record_owners
+SELECT id, tenant, coalesce(user_id, '') FROM records WHERE bucket = :bucket AND id IN :ids[]
+UNION SELECT id, tenant, coalesce(user_id, '') FROM records WHERE external_id IN :ids[] AND id = external_id
 
--- name: moving.documents_elsewhere
-SELECT d.id, s.tenant, s.level || ':' || s.owner FROM documents d JOIN spaces s ON s.id = d.space_id WHERE d.id IN :ids[]
+-- name: transfers.document_owners
+SELECT d.id, p.tenant, p.level || ':' || p.owner
+FROM documents d JOIN partitions p ON p.bucket = d.bucket AND p.id = d.partition_id WHERE d.id IN :ids[]
 
--- name: moving.schedules_elsewhere
+-- name: transfers.schedule_owners
 SELECT id, tenant, user_id FROM schedules WHERE id IN :ids[]
 
--- name: moving.runs_elsewhere
-SELECT r.id, s.tenant, r.schedule_id FROM schedule_runs r JOIN schedules s ON s.id = r.schedule_id WHERE r.id IN :ids[]
+-- name: transfers.run_owners
+SELECT r.id, s.tenant, r.schedule_id
+FROM schedule_runs r JOIN schedules s
+    ON s.bucket = r.bucket AND s.partition_id = r.partition_id AND s.id = r.schedule_id
+WHERE r.id IN :ids[]
 
--- name: moving.run_ids
-SELECT r.id FROM schedule_runs r JOIN schedules s ON s.id = r.schedule_id
+-- name: transfers.run_ids
+SELECT r.id
+FROM schedule_runs r JOIN schedules s
+    ON s.bucket = r.bucket AND s.partition_id = r.partition_id AND s.id = r.schedule_id
 WHERE {where} AND r.id > :after ORDER BY r.id LIMIT :limit
 
--- name: moving.session_totals
+-- name: transfers.session_totals
 SELECT count(*), coalesce(sum(s.message_count), 0) FROM sessions s WHERE {where}
 
--- name: moving.spaces
+-- name: transfers.partitions
 -- Without those of users who were purged.
-SELECT level, owner FROM spaces WHERE tenant = :tenant AND substr(owner, 1, 1) <> ' '
+SELECT level, owner FROM partitions WHERE tenant = :tenant AND substr(owner, 1, 1) <> ' '
 
--- name: purge.hide_space
--- The row stays, since its number must not be given out again; the name goes.
-UPDATE spaces SET owner = ' ' || id, next_ordinal = 0, merged_ordinal = 0, chunk_count = 0, word_count = 0, removals = 0
-WHERE id = :id
-
--- name: purge.hidden
-SELECT id FROM spaces WHERE substr(owner, 1, 1) = ' ' AND id IN :ids[]
+-- name: purge.hide_partition
+-- The row stays, since its id must not be given out again; the name goes.
+UPDATE partitions SET owner = ' ' || id, next_ordinal = 0, merged_ordinal = 0, chunk_count = 0, word_count = 0, removals = 0
+WHERE bucket = :bucket AND id = :partition_id
 
 -- name: purge.count
 INSERT INTO properties (name, value) VALUES ('purges', '1')
 ON CONFLICT (name) DO UPDATE SET value = CAST(CAST(properties.value AS INTEGER) + 1 AS TEXT)
 
--- name: purge.learned_elsewhere
--- Records of other spaces that were made from a space's records, each with the input.
-SELECT DISTINCT o.id FROM records r JOIN record_inputs i ON i.input_id = r.id JOIN records o ON o.id = i.record_id
-WHERE r.space_id = :space_id AND o.space_id <> :space_id ORDER BY o.id
+-- name: purge.derived_elsewhere
+-- Records of other partitions that were made from a partition's records.
+SELECT DISTINCT o.id
+FROM records r JOIN record_inputs i ON i.input_id = r.id
+    JOIN records o ON o.bucket = i.bucket AND o.partition_id = i.partition_id AND o.id = i.record_id
+WHERE r.bucket = :bucket AND r.partition_id = :partition_id AND i.partition_id <> :partition_id ORDER BY o.id
 
 -- name: purge.sessions
-SELECT id FROM sessions WHERE space_id = :space_id ORDER BY id
+SELECT id FROM sessions WHERE bucket = :bucket AND partition_id = :partition_id ORDER BY id
 
 -- name: purge.sample
-SELECT id, text FROM chunks WHERE id >= :low AND id < :high AND {where} ORDER BY id DESC LIMIT :limit
+SELECT ordinal, text FROM chunks WHERE bucket = :bucket AND partition_id = :partition_id AND {where} ORDER BY ordinal DESC LIMIT :limit
 
 -- name: purge.older_messages
-SELECT m.sequence FROM messages m WHERE m.session_id = :session AND m.created_at < :moment ORDER BY m.sequence {order}
+SELECT sequence FROM messages
+WHERE bucket = :bucket AND partition_id = :partition_id AND session_id = :session AND created_at < :moment ORDER BY sequence {order}
 
 -- name: purge.chunks
-SELECT id, word_count, terms, hash, first_sequence, last_sequence FROM chunks
-WHERE session_id = :session AND space_id = :space_id ORDER BY id
+SELECT ordinal, word_count, terms, hash, first_sequence, last_sequence FROM chunks
+WHERE bucket = :bucket AND partition_id = :partition_id AND session_id = :session ORDER BY ordinal
 
 -- name: purge.mentioned
 SELECT DISTINCT entity_id FROM mentions
-WHERE session_id = :session AND space_id = :space_id AND sequence IN :sequences[] ORDER BY entity_id
+WHERE bucket = :bucket AND partition_id = :partition_id AND session_id = :session AND sequence IN :sequences[] ORDER BY entity_id
 
 -- name: purge.relations
-DELETE FROM relations WHERE session_id = :session AND space_id = :space_id AND sequence IN :sequences[]
+DELETE FROM relations WHERE bucket = :bucket AND partition_id = :partition_id AND session_id = :session AND sequence IN :sequences[]
 
 -- name: purge.mentions
-DELETE FROM mentions WHERE session_id = :session AND space_id = :space_id AND sequence IN :sequences[]
+DELETE FROM mentions WHERE bucket = :bucket AND partition_id = :partition_id AND session_id = :session AND sequence IN :sequences[]
 
 -- name: purge.messages
-DELETE FROM messages WHERE session_id = :session AND sequence IN :sequences[]
+DELETE FROM messages WHERE bucket = :bucket AND partition_id = :partition_id AND session_id = :session AND sequence IN :sequences[]
 
 -- name: purge.recount
-UPDATE sessions SET message_count = (SELECT count(*) FROM messages m WHERE m.session_id = sessions.id),
-    oldest_at = (SELECT min(m.created_at) FROM messages m WHERE m.session_id = sessions.id)
-WHERE id = :session AND tenant = :tenant
+UPDATE sessions SET
+    message_count = (SELECT count(*) FROM messages m WHERE m.bucket = :bucket AND m.partition_id = :partition_id AND m.session_id = :session),
+    oldest_at = (SELECT min(m.created_at) FROM messages m WHERE m.bucket = :bucket AND m.partition_id = :partition_id AND m.session_id = :session)
+WHERE bucket = :bucket AND partition_id = :partition_id AND id = :session
 
 -- name: purge.sessions_before
-SELECT id FROM sessions WHERE space_id = :space_id AND (oldest_at < :moment OR last_active_at < :moment) ORDER BY id
+SELECT id FROM sessions WHERE bucket = :bucket AND partition_id = :partition_id AND (oldest_at < :moment OR last_active_at < :moment) ORDER BY id
 
--- name: purge.learned_from
+-- name: purge.records_from_session
 -- Of a source the session comes first; an id has nothing in it that LIKE would take for more.
-SELECT id FROM records WHERE space_id = :space_id AND (session_id = :session OR source LIKE :source) ORDER BY id
+SELECT id FROM records WHERE bucket = :bucket AND partition_id = :partition_id AND (session_id = :session OR source LIKE :source) ORDER BY id
 
--- name: purge.versions
-DELETE FROM record_versions WHERE record_id IN (SELECT r.id FROM records r WHERE r.id = :id AND r.tenant = :tenant)
-
--- name: purge.versions_of
-DELETE FROM record_versions WHERE body LIKE :named
-    AND record_id IN (SELECT r.id FROM records r WHERE r.space_id = :space_id)
+-- name: purge.versions_naming
+DELETE FROM record_versions WHERE bucket = :bucket AND partition_id = :partition_id AND body LIKE :named
 
 -- name: purge.bodies
-SELECT v.record_id, v.version, v.body FROM record_versions v JOIN records r ON r.id = v.record_id
-WHERE r.space_id = :space_id AND (v.record_id, v.version) > (:record, :version)
-ORDER BY v.record_id, v.version LIMIT :limit
+SELECT record_id, version, body FROM record_versions
+WHERE bucket = :bucket AND partition_id = :partition_id AND (record_id, version) > (:record, :version)
+ORDER BY record_id, version LIMIT :limit
 
 -- name: purge.version
-DELETE FROM record_versions WHERE record_id = :record AND version = :version
+DELETE FROM record_versions WHERE bucket = :bucket AND partition_id = :partition_id AND record_id = :record AND version = :version
 
 -- name: purge.records_before
-SELECT id FROM records WHERE space_id = :space_id AND updated_at < :moment ORDER BY id LIMIT :limit
+SELECT id FROM records WHERE bucket = :bucket AND partition_id = :partition_id AND updated_at < :moment ORDER BY id LIMIT :limit
 
 -- name: purge.kv_before
-DELETE FROM kv WHERE updated_at < :moment AND session_id IN (SELECT s.id FROM sessions s WHERE s.space_id = :space_id)
+DELETE FROM kv WHERE bucket = :bucket AND partition_id = :partition_id AND updated_at < :moment
 
 -- name: purge.versions_before
-DELETE FROM record_versions WHERE updated_at < :moment
-    AND record_id IN (SELECT r.id FROM records r WHERE r.space_id = :space_id)
+DELETE FROM record_versions WHERE bucket = :bucket AND partition_id = :partition_id AND updated_at < :moment
 
 -- name: purge.documents_before
-SELECT d.id FROM documents d JOIN spaces s ON s.id = d.space_id
-WHERE s.tenant = :tenant AND s.level = :level AND s.owner = :owner AND d.updated_at < :moment ORDER BY d.id {order}
+SELECT id FROM documents WHERE bucket = :bucket AND partition_id = :partition_id AND updated_at < :moment ORDER BY id {order}
 
 -- name: retention.sessions
 SELECT id, user_id, agent FROM sessions WHERE tenant = :tenant AND {where} ORDER BY id LIMIT :limit
@@ -194,22 +191,23 @@ SELECT id FROM records WHERE tenant = :tenant AND updated_at < :moment AND (last
     AND pinned = 0 AND origin <> 'explicit' AND id > :after ORDER BY id LIMIT :limit
 
 -- name: retention.documents
-SELECT d.id, s.level, s.owner FROM spaces s JOIN documents d ON d.space_id = s.id
-WHERE s.tenant = :tenant AND d.updated_at < :moment AND d.id > :after ORDER BY d.id LIMIT :limit
+SELECT d.id, p.level, p.owner FROM partitions p JOIN documents d ON d.bucket = p.bucket AND d.partition_id = p.id
+WHERE p.tenant = :tenant AND d.updated_at < :moment AND d.id > :after ORDER BY d.id LIMIT :limit
 
 -- name: retention.count_messages
-SELECT count(*) FROM messages m JOIN sessions s ON s.id = m.session_id
+SELECT count(*)
+FROM messages m JOIN sessions s ON s.bucket = m.bucket AND s.partition_id = m.partition_id AND s.id = m.session_id
 WHERE s.tenant = :tenant AND s.agent = :agent AND s.oldest_at < :moment AND m.created_at < :moment
 
 -- name: receipts.add
-INSERT INTO receipts (id, tenant, what, digest, before_at, asked_by, asked_at, counts, remaining, bytes)
-VALUES (:id, :tenant, :what, :digest, :before_at, :asked_by, :asked_at, :counts, :remaining, :bytes)
+INSERT INTO receipts (tenant, id, what, digest, before_at, asked_by, asked_at, counts, remaining, bytes)
+VALUES (:tenant, :id, :what, :digest, :before_at, :asked_by, :asked_at, :counts, :remaining, :bytes)
 
 -- name: receipts.update
 UPDATE receipts SET done_at = :done_at, counts = :counts, verified = :verified, remaining = :remaining, bytes = :bytes
-WHERE id = :id AND tenant = :tenant
+WHERE tenant = :tenant AND id = :id
 
--- name: receipts.erased
+-- name: receipts.mark_erased
 UPDATE receipts SET bytes = 'gone' WHERE bytes = 'waiting' AND done_at IS NOT NULL AND done_at <= :moment
 
 -- name: receipts.select

@@ -11,70 +11,69 @@ from limpet.model.job import PURGE
 from limpet.model.receipt import ErasureState, PurgeTarget, Receipt
 from limpet.model.scope import STORE_PARTITION, Level, Partition, Scope
 from limpet.model.times import to_micros
-from limpet.search.chunk_repository import Chunks, partition_params
-from limpet.search.word_index import PartitionRow
+from limpet.search.chunk_repository import Chunks
+from limpet.sessions.repository import session_key
 from limpet.store import jobs
 from limpet.store.db import Row
 from limpet.store.encrypted_columns import CHUNKS, RECORD_VERSIONS
 from limpet.store.encryption import RowLayout
+from limpet.store.partitions import Partitions, partition_key, partition_params
 from limpet.store.rows import micros, moment, to_json
+from limpet.store.tables import TABLES
 from limpet.store.tx import Tx
 
-_TEXT = RowLayout(CHUNKS, "id text")
+_TEXT = RowLayout(CHUNKS, "ordinal text")
 _BODY = RowLayout(RECORD_VERSIONS, "record_id version body")
 _PAGE = 500
 
 
 class PurgeTable(NamedTuple):
-    """The rows of a table that belong to a user's space."""
+    """The rows of a table that belong to a user."""
 
     table: str
-    key: str
     where: str
-    by_name: bool = False  # found without the space, which may never have been, or have lost its name
+    by_name: bool = False  # found without the partition, which may never have been, or have lost its name
 
 
-_IN_PARTITION = "space_id = :space_id"
-_CHUNKS = "{0} >= :low AND {0} < :high"
-_SESSIONS = "session_id IN (SELECT s.id FROM sessions s WHERE s.space_id = :space_id)"
-_OF_USER = "tenant = :tenant AND user_id = :user"
-_RECORDS = "record_id IN (SELECT r.id FROM records r WHERE r.space_id = :space_id)"
+_IN_PARTITION = "bucket = :bucket AND partition_id = :partition_id"
+_OF_USER = "tenant = :tenant AND user_id = :owner"
+_OF_OWNER = "bucket = :bucket AND tenant = :tenant AND level = :level AND owner = :owner"
 
 # Children before their parents. A new table that says whose it is has to be here: a test compares this with the schema.
 USER_TABLES = (
-    PurgeTable("vectors", "chunk_id, model_id", _CHUNKS.format("chunk_id")),
-    PurgeTable("late_vectors", "space_id, number", _IN_PARTITION),
-    PurgeTable("relations", "id", _IN_PARTITION),
-    PurgeTable("mentions", "id", _IN_PARTITION),
-    PurgeTable("entities", "id", _IN_PARTITION),
-    PurgeTable("chunks", "id", _CHUNKS.format("id")),
-    PurgeTable("postings", "space_id, term, first_ordinal", _IN_PARTITION),
-    PurgeTable("documents", "id", _IN_PARTITION),
-    PurgeTable("record_versions", "record_id, version", _RECORDS),
-    PurgeTable("record_tags", "record_id, tag", _RECORDS),
-    PurgeTable("record_metadata", "record_id, key", _RECORDS),
-    PurgeTable("record_inputs", "record_id, input_id", _RECORDS),
-    PurgeTable("records", "id", _IN_PARTITION),
-    PurgeTable("messages", "session_id, sequence", _SESSIONS),
-    PurgeTable("summaries", "session_id", _SESSIONS),
-    PurgeTable("kv", "session_id, key", _SESSIONS),
-    PurgeTable("usage", "session_id, model", _SESSIONS),
-    PurgeTable("cursors", "session_id, name", _SESSIONS),
-    PurgeTable("sessions", "id", _IN_PARTITION),
-    PurgeTable("schedule_runs", "id", f"schedule_id IN (SELECT s.id FROM schedules s WHERE {_OF_USER})"),
-    PurgeTable("schedules", "id", _OF_USER),
-    # Also of a whole tenant's import: it tells of this user's lines, and that they are here.
-    PurgeTable("moves", "tenant, digest", "tenant = :tenant AND user_id IN (:user, '')"),
-    # Whoever is purged has no key any more.
-    PurgeTable("api_keys", "id", _OF_USER, by_name=True),
-    PurgeTable("once", "tenant, owner, kind, key_hash", "tenant = :tenant AND owner = :owner", by_name=True),
+    PurgeTable("vectors", _IN_PARTITION),
+    PurgeTable("late_vectors", _IN_PARTITION),
+    PurgeTable("relations", _IN_PARTITION),
+    PurgeTable("mentions", _IN_PARTITION),
+    PurgeTable("entities", _IN_PARTITION),
+    PurgeTable("chunks", _IN_PARTITION),
+    PurgeTable("postings", _IN_PARTITION),
+    PurgeTable("documents", _IN_PARTITION),
+    PurgeTable("record_versions", _IN_PARTITION),
+    PurgeTable("record_tags", _IN_PARTITION),
+    PurgeTable("record_metadata", _IN_PARTITION),
+    PurgeTable("record_inputs", _IN_PARTITION),
+    PurgeTable("records", _IN_PARTITION),
+    PurgeTable("messages", _IN_PARTITION),
+    PurgeTable("summaries", _IN_PARTITION),
+    PurgeTable("kv", _IN_PARTITION),
+    PurgeTable("usage", _IN_PARTITION),
+    PurgeTable("cursors", _IN_PARTITION),
+    PurgeTable("sessions", _IN_PARTITION),
+    PurgeTable("schedule_runs", _IN_PARTITION),
+    PurgeTable("schedules", _IN_PARTITION),
+    # Also of a whole tenant's import: it counts this user's lines, and says that they are here.
+    PurgeTable("transfers", "tenant = :tenant AND user_id IN (:owner, '')"),
+    # A user who is purged has no key any more.
+    PurgeTable("api_keys", _OF_USER, by_name=True),
+    PurgeTable("idempotency_keys", _OF_OWNER, by_name=True),
     # The purge's own job is what finishes it.
-    PurgeTable("jobs", "id", f"tenant = :tenant AND owner = :owner AND kind <> '{PURGE}'"),
+    PurgeTable("jobs", f"{_OF_OWNER} AND kind <> '{PURGE}'"),
 )
+_KEYS = {table.name: ", ".join(table.key) for table in TABLES}
 # What is nobody's: names of models, facts about the store, files that were imported, receipts without a name, which
-# tenants are sealed. A space's
-# own row loses its name when all of these are gone.
-UNOWNED_TABLES = ("spaces", "models", "properties", "imports", "receipts", "seals")
+# tenants are encrypted. A partition's own row loses its name when all of these are gone.
+UNOWNED_TABLES = ("partitions", "models", "properties", "imports", "receipts", "tenant_encryption")
 # Whose names are taken out of them, or who are taken out of them, by their own verbs.
 ANONYMIZED_TABLES = ("grants", "audit")
 # What a receipt counts; the other rows are how these are kept.
@@ -87,7 +86,7 @@ _NOT_IN_RECEIPT = (
     "record_metadata",
     "record_inputs",
     "cursors",
-    "once",
+    "idempotency_keys",
 )
 
 
@@ -98,16 +97,18 @@ class Purges:
     """Removing without a trace, and the receipts of it. A space here is a user's: nothing removes everybody's."""
 
     def __init__(self, tx: Tx) -> None:
+        self._tx = tx
         self._db = tx.db
         self._chunks = Chunks(tx)
+        self._partitions = Partitions(tx)
         self._seals = tx.seals
 
     def delete_partition(self, space: Partition, limit: int) -> tuple[Mapping[str, int], bool]:
         """So many rows of a user, the space's name last: how many of each kind, and whether all are gone."""
-        at = self._partition_params(space)
+        at = self._find_key(space)
         counts: dict[str, int] = {}
         for rows in USER_TABLES if at is not None else _BY_NAME:
-            gone = self._delete(rows, at or _owner_params(space), limit)
+            gone = self._delete(rows, {**partition_params(space), **(at or {})}, limit)
             if gone and rows.table not in _NOT_IN_RECEIPT:
                 counts[_RECEIPT_NAMES.get(rows.table, rows.table)] = gone
             limit -= gone
@@ -115,40 +116,38 @@ class Purges:
                 return counts, False
         if at is None:
             return counts, True
-        self._db.run("purge.hide_space", {"id": at["space_id"]})
+        self._db.run("purge.hide_partition", at)
         self._db.run("purge.count", {})
-        self._chunks.evict_partition(at["space_id"])
+        self._chunks.evict_partition(space)
         return counts, True
 
     def _delete(self, rows: PurgeTable, at: Mapping[str, Any], limit: int) -> int:
-        chosen = f"SELECT {rows.key} FROM {rows.table} WHERE {rows.where} LIMIT :limit"
+        key = _KEYS[rows.table]
+        chosen = f"SELECT {key} FROM {rows.table} WHERE {rows.where} LIMIT :limit"
         done = self._db.execute_sql(
-            f"DELETE FROM {rows.table} WHERE ({rows.key}) IN ({chosen}) RETURNING 1", {**at, "limit": limit}
+            f"DELETE FROM {rows.table} WHERE ({key}) IN ({chosen}) RETURNING 1", {**at, "limit": limit}
         )
         return len(done)
 
     def count_partition(self, space: Partition) -> Mapping[str, int]:
         """The rows there are, by table; none for a user who was purged."""
-        at = self._partition_params(space)
-        params = at or _owner_params(space)
+        at = self._find_key(space)
+        params = {**partition_params(space), **(at or {})}
         found = {
             rows.table: self._db.execute_sql(f"SELECT count(*) FROM {rows.table} WHERE {rows.where}", params)[0][0]
             for rows in (USER_TABLES if at is not None else _BY_NAME)
         }
         return {table: number for table, number in found.items() if number}
 
-    def _partition_params(self, space: Partition) -> dict[str, Any] | None:
-        assert space.level is Level.USER  # whoever names nobody must never get everybody
+    def _find_key(self, space: Partition) -> dict[str, int] | None:
+        assert space.level is Level.USER  # who names nobody must never get everybody
         assert space.owner
-        found = self._db.one("spaces.number", partition_params(space))
-        if found is None:
-            return None
-        row = PartitionRow(found[0], 0, 0, 0, 0)
-        return {"space_id": row.id, **row.id_range(0), **_owner_params(space)}
+        found = self._partitions.find_id(space)
+        return None if found is None else partition_key(found)
 
     def find_derived_elsewhere(self, space: Partition) -> list[str]:
         """Records of other spaces that were made from this one's."""
-        return self._find_ids("purge.learned_elsewhere", space)
+        return self._find_ids("purge.derived_elsewhere", space)
 
     def find_sessions(self, space: Partition) -> list[str]:
         return self._find_ids("purge.sessions", space)
@@ -159,19 +158,19 @@ class Purges:
 
     def find_records_from_session(self, space: Partition, session: str) -> list[str]:
         """The records of a session, and those that were learned from it."""
-        return self._find_ids("purge.learned_from", space, session=session, source=f'["{session}",%')
+        return self._find_ids("purge.records_from_session", space, session=session, source=f'["{session}",%')
 
     def find_records_before(self, space: Partition, moment: datetime, limit: int) -> list[str]:
         """Those that were not changed since, whatever they are."""
         return self._find_ids("purge.records_before", space, moment=to_micros(moment), limit=limit)
 
     def _find_ids(self, query: str, space: Partition, **params: Any) -> list[str]:
-        at = self._partition_params(space)
-        return [] if at is None else [id_ for (id_,) in self._db.all(query, {"space_id": at["space_id"], **params})]
+        at = self._find_key(space)
+        return [] if at is None else [id_ for (id_,) in self._db.all(query, {**at, **params})]
 
     def sample_texts(self, space: Partition, limit: int, session: str | None, before: datetime | None) -> list[str]:
         """Some of the texts."""
-        at = self._partition_params(space)
+        at = self._find_key(space)
         if at is None:
             return []
         where = ["created_at < :before"] if before is not None else []
@@ -179,12 +178,12 @@ class Purges:
         params = {**at, "limit": limit, "session": session, "before": micros(before)}
         box = self._seals.cipher_for(space.tenant)
         rows = self._db.all("purge.sample", params, where=" AND ".join(where))
-        return [box.decrypt_row(_TEXT, row[0], row)[1] for row in rows]
+        return [box.decrypt_row(_TEXT, (at["partition_id"], row[0]), row)[1] for row in rows]
 
     # Messages
 
     def find_messages_before(self, scope: Scope, moment: datetime, limit: int) -> list[int]:
-        params = {"session": scope.session, "moment": to_micros(moment), "limit": limit}
+        params = {**session_key(self._tx, scope), "moment": to_micros(moment), "limit": limit}
         return [number for (number,) in self._db.all("purge.older_messages", params, order="LIMIT :limit")]
 
     def drop_messages(
@@ -193,7 +192,7 @@ class Purges:
         """With what is made of them. Chunks that other messages may have said too are named by their hash, with the
         first and the last sequence: messages there that stay are the caller's to index again."""
         assert scope.user is not None
-        at = self._partition_params(Partition(scope.tenant, Level.USER, scope.user))
+        at = self._find_key(Partition(scope.tenant, Level.USER, scope.user))
         if at is None:
             return {}, {}
         dropped, ranges = self._chunks.drop_messages(scope, sequences)
@@ -201,32 +200,34 @@ class Purges:
         named = self._db.all("purge.mentioned", params)
         self._db.run("purge.relations", params)
         mentions = self._db.run("purge.mentions", params)
-        self._db.run_many("entities.prune", [{"id": number, "space_id": at["space_id"]} for (number,) in named])
+        self._db.run_many("entities.prune", [{**at, "id": number} for (number,) in named])
         messages = self._db.run("purge.messages", params)
-        self._db.run("purge.recount", {"session": scope.session, "tenant": scope.tenant})
+        self._db.run("purge.recount", {**at, "session": scope.session})
         counts = {"messages": messages, "chunks": dropped, "mentions": mentions}
         return {kind: number for kind, number in counts.items() if number}, ranges
 
     def drop_summary(self, scope: Scope) -> int:
-        return self._db.run("sessions.delete_summary", {"session": scope.session})
+        return self._db.run("sessions.delete_summary", session_key(self._tx, scope))
 
     def drop_versions_naming(self, space: Partition, session: str) -> int:
         """What records said before, where it came from this session."""
-        at = self._partition_params(space)
+        at = self._find_key(space)
         if at is None:
             return 0
         if not self._seals.cipher_for(space.tenant).is_encrypted:
-            return self._db.run("purge.versions_of", {"space_id": at["space_id"], "named": f"%{session}%"})
-        return self._drop_encrypted_versions(space, at["space_id"], session)
+            return self._db.run("purge.versions_naming", {**at, "named": f"%{session}%"})
+        return self._drop_encrypted_versions(space, at, session)
 
-    def _drop_encrypted_versions(self, space: Partition, space_id: int, session: str) -> int:
+    def _drop_encrypted_versions(self, space: Partition, at: dict[str, int], session: str) -> int:
         """The database cannot look into them: each is opened, a page at a time."""
         box, after, gone = self._seals.cipher_for(space.tenant), ("", 0), 0
         while True:
-            params = {"space_id": space_id, "record": after[0], "version": after[1], "limit": _PAGE}
+            params = {**at, "record": after[0], "version": after[1], "limit": _PAGE}
             rows = self._db.all("purge.bodies", params)
             bodies = ((row[0], row[1], box.decrypt_row(_BODY, (row[0], row[1]), row)[2]) for row in rows)
-            named = [{"record": record, "version": version} for record, version, body in bodies if session in body]
+            named = [
+                {**at, "record": record, "version": version} for record, version, body in bodies if session in body
+            ]
             self._db.run_many("purge.version", named)
             gone += len(named)
             if len(rows) < _PAGE:
@@ -235,11 +236,11 @@ class Purges:
 
     def drop_entries_before(self, space: Partition, moment: datetime) -> Mapping[str, int]:
         """Key-value entries and earlier versions of records from before a moment."""
-        at = self._partition_params(space)
+        at = self._find_key(space)
         if at is None:
             return {}
-        params = {"space_id": at["space_id"], "moment": to_micros(moment)}
-        self._db.run("once.before", {**_owner_params(space), "before": to_micros(moment)})
+        params = {**at, "moment": to_micros(moment)}
+        self._db.run("idempotency_keys.delete_before", {**partition_params(space), "before": to_micros(moment)})
         counts = {
             "kv": self._db.run("purge.kv_before", params),
             "versions": self._db.run("purge.versions_before", params),
@@ -247,7 +248,7 @@ class Purges:
         return {kind: number for kind, number in counts.items() if number}
 
     def find_documents_before(self, space: Partition, moment: datetime, limit: int) -> list[str]:
-        params = {**partition_params(space), "moment": to_micros(moment), "limit": limit}
+        params = {**self._partitions.find_key(space), "moment": to_micros(moment), "limit": limit}
         return [id_ for (id_,) in self._db.all("purge.documents_before", params, order="LIMIT :limit")]
 
     # Receipts
@@ -297,14 +298,10 @@ class Purges:
     def mark_erased(self, store: Partition, moment: datetime) -> int:
         """The bytes of everything that was purged until then, of whomever, are gone."""
         assert store == STORE_PARTITION
-        return self._db.run("receipts.erased", {"moment": to_micros(moment)})
+        return self._db.run("receipts.mark_erased", {"moment": to_micros(moment)})
 
     def withdraw(self, space: Partition, kind: str, detail: str) -> None:
         jobs.cancel_job(self._db, space, kind, detail)
-
-
-def _owner_params(space: Partition) -> dict[str, Any]:
-    return {"tenant": space.tenant, "owner": jobs.owner_key(space), "user": space.owner}
 
 
 def _outcome_params(receipt: Receipt) -> dict[str, str]:

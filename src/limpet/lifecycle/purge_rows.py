@@ -207,7 +207,7 @@ class PurgeTransaction:
     def _rewrite(self, record: Record, changed: Record) -> None:
         """Its history says what it said before, and goes."""
         remember.rewrite(self.tx, record, changed, self._cutter(), self.now)
-        self.counts["versions"] += Records(self.tx).drop_versions(Scope(self.order.space.tenant), record.id)
+        self.counts["versions"] += Records(self.tx).drop_versions(record.home.space, record.id)
 
     def _cutter(self) -> remember.RecordChunker:
         return remember.RecordChunker(self.config.chunks, for_graph=self.config.graph.enabled)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 from typing import Any
@@ -12,33 +12,35 @@ from limpet.errors import SessionNotFound
 from limpet.knowledge.repository import Records
 from limpet.knowledge.repository import build_scope_clauses as records_in_scope
 from limpet.model.graph import EntityDraft, EntityKind, GraphDraft, GraphSource, RelationDraft, RelationKind
+from limpet.model.ids import bucket_of_id
 from limpet.model.job import EXTRACT, GRAPH, GRAPH_RECORD
 from limpet.model.record import Record
-from limpet.model.scope import Level, Owner, Partition, Scope
+from limpet.model.scope import Level, Owner, Partition, Scope, hash_bucket
 from limpet.model.times import from_micros, to_micros
 from limpet.model.transfer import DocumentPiece, DocumentState, RecordState, RecordVersion, SessionState
-from limpet.search.chunk_repository import Chunks, partition_params
-from limpet.sessions.repository import Sessions, Summaries, UsageEntries
+from limpet.sessions.repository import Sessions, Summaries, UsageEntries, session_key
 from limpet.sessions.repository import build_scope_filter as sessions_in_scope
 from limpet.store import jobs
 from limpet.store.db import Row
-from limpet.store.encrypted_columns import CHUNKS, ENTITIES, IMPORTS, MOVES, RECORD_VERSIONS, RELATIONS, SESSIONS
+from limpet.store.encrypted_columns import CHUNKS, ENTITIES, IMPORTS, RECORD_VERSIONS, RELATIONS, TRANSFERS
 from limpet.store.encryption import RowLayout
-from limpet.store.rows import micros, record_body, to_json
+from limpet.store.partitions import Partitions
+from limpet.store.rows import micros, record_body
 from limpet.store.tx import Tx
 
 _OF_SESSIONS = (EXTRACT, GRAPH)
-_PIECE = RowLayout(CHUNKS, "id text")
+_PIECE = RowLayout(CHUNKS, "ordinal text")
 _MENTION = RowLayout(ENTITIES, "- - - - normal name")
 _NAMES = RowLayout(ENTITIES, "- normal - normal")
-_STATE = RowLayout(MOVES, "state")
+_STATE = RowLayout(TRANSFERS, "state")
 _RELATION = RowLayout(RELATIONS, "- - predicate - value kind polarity sentence")
+_WITH_BUCKET = ("sessions", "records")
 _OWNER_QUERIES = {
-    "sessions": "moving.sessions_elsewhere",
-    "records": "moving.records_elsewhere",
-    "documents": "moving.documents_elsewhere",
-    "schedules": "moving.schedules_elsewhere",
-    "schedule_runs": "moving.runs_elsewhere",
+    "sessions": "transfers.session_owners",
+    "records": "transfers.record_owners",
+    "documents": "transfers.document_owners",
+    "schedules": "transfers.schedule_owners",
+    "schedule_runs": "transfers.run_owners",
 }
 
 
@@ -51,30 +53,30 @@ class Imports:
 
     def has_digest(self, scope: Scope, digest: str) -> bool:
         stored = self._seals.cipher_for(scope.tenant).encrypt_deterministic(IMPORTS["digest"], digest)
-        return self._db.one("imports.seen", {"tenant": scope.tenant, "digest": stored}) is not None
+        return self._db.one("imports.find", {"tenant": scope.tenant, "digest": stored}) is not None
 
     def record_import(self, scope: Scope, digest: str, name: str, sessions: int, messages: int, now: datetime) -> None:
         params = {"tenant": scope.tenant, "digest": digest, "name": name, "sessions": sessions, "messages": messages}
         box = self._seals.cipher_for(scope.tenant)
         bound = box.encrypt_deterministic(IMPORTS["digest"], digest)
-        self._db.run("imports.note", box.encrypt_params(IMPORTS, bound, {**params, "imported_at": to_micros(now)}))
+        self._db.run("imports.add", box.encrypt_params(IMPORTS, bound, {**params, "imported_at": to_micros(now)}))
 
     def get_progress(self, scope: Scope, digest: str) -> str | None:
         """What was last marked; None for one that was not begun, or is finished."""
         box = self._seals.cipher_for(scope.tenant)
-        stored = box.encrypt_deterministic(MOVES["digest"], digest)
-        row = self._db.one("imports.progress", {"tenant": scope.tenant, "digest": stored})
+        stored = box.encrypt_deterministic(TRANSFERS["digest"], digest)
+        row = self._db.one("transfers.get", {"tenant": scope.tenant, "digest": stored})
         return None if row is None else str(box.decrypt_row(_STATE, stored, row)[0])
 
     def save_progress(self, scope: Scope, digest: str, name: str, state: str, now: datetime) -> None:
         params = {"tenant": scope.tenant, "digest": digest, "user": scope.user or "", "name": name, "state": state}
         box = self._seals.cipher_for(scope.tenant)
-        bound = box.encrypt_deterministic(MOVES["digest"], digest)
-        self._db.run("imports.mark", box.encrypt_params(MOVES, bound, {**params, "now": to_micros(now)}))
+        bound = box.encrypt_deterministic(TRANSFERS["digest"], digest)
+        self._db.run("transfers.put", box.encrypt_params(TRANSFERS, bound, {**params, "now": to_micros(now)}))
 
     def finish(self, scope: Scope, digest: str) -> None:
-        stored = self._seals.cipher_for(scope.tenant).encrypt_deterministic(MOVES["digest"], digest)
-        self._db.run("imports.finish", {"tenant": scope.tenant, "digest": stored})
+        stored = self._seals.cipher_for(scope.tenant).encrypt_deterministic(TRANSFERS["digest"], digest)
+        self._db.run("transfers.delete", {"tenant": scope.tenant, "digest": stored})
 
 
 class Transfers:
@@ -88,27 +90,27 @@ class Transfers:
         """How many sessions, messages and records there are."""
         where, params = sessions_in_scope(scope)
         clauses, of_records = records_in_scope(scope)
-        chats = self._db.one("moving.session_totals", params, where=where) or (0, 0)
+        chats = self._db.one("transfers.session_totals", params, where=where) or (0, 0)
         known = self._db.one("records.count", of_records, where=" AND ".join(clauses)) or (0,)
         return {"sessions": int(chats[0]), "messages": int(chats[1]), "records": int(known[0])}
 
     def find_partitions(self, scope: Scope) -> list[Partition]:
-        rows = self._db.all("moving.spaces", {"tenant": scope.tenant})
+        rows = self._db.all("transfers.partitions", {"tenant": scope.tenant})
         found = [Partition(scope.tenant, Level(level), owner) for level, owner in rows]
         return sorted(space for space in found if scope.user is None or space[1:] == (Level.USER, scope.user))
 
     # Sessions
 
-    def session_ids(self, scope: Scope, after: str, limit: int) -> list[str]:
+    def session_scopes(self, scope: Scope, after: str, limit: int) -> list[Scope]:
         where, params = sessions_in_scope(scope)
-        rows = self._db.all("moving.session_ids", {**params, "after": after, "limit": limit}, where=where)
-        return [id_ for (id_,) in rows]
+        rows = self._db.all("transfers.session_ids", {**params, "after": after, "limit": limit}, where=where)
+        return [Scope(scope.tenant, user=user, session=id_) for id_, user in rows]
 
     def get_session(self, scope: Scope) -> SessionState:
         info = Sessions(self._tx).get(scope)
         if info is None:
             raise SessionNotFound(f"no session {scope.session} here; it may have been deleted")
-        where, params = sessions_in_scope(scope)
+        scope = info.scope
         cleared_through, epoch = Summaries(self._tx).get_watermarks(scope)
         space = Partition(info.tenant, Level.USER, info.user)
         return SessionState(
@@ -117,37 +119,21 @@ class Transfers:
             summary_epoch=epoch,
             summary=Summaries(self._tx).get(scope),
             usage=tuple(sorted(UsageEntries(self._tx).find(scope), key=lambda entry: entry.model)),
-            cursors=dict(sorted(self._db.all("moving.cursors", params, where=where))),
+            cursors=dict(sorted(self._db.all("transfers.cursors", session_key(self._tx, scope)))),
             waiting=self._find_pending_jobs(space, info.id, _OF_SESSIONS),
         )
 
     def _find_pending_jobs(self, space: Partition, detail: str, kinds: Sequence[str]) -> tuple[str, ...]:
-        key = jobs.job_key(space, detail)
-        return tuple(kind for kind in kinds if self._db.one("moving.waiting", {"kind": kind, "key": key}))
+        return tuple(
+            kind for kind in kinds if self._db.one("jobs.is_waiting", jobs.job_params(space, kind, detail)) is not None
+        )
 
-    def put_session(self, scope: Scope, state: SessionState) -> bool:
+    def put_session(self, scope: Scope, state: SessionState, external_id: str | None = None) -> bool:
         """Without messages, and without what is said of them. False when its id or its key is taken."""
-        info = state.info
-        space = Chunks(self._tx).ensure_partition(Partition(scope.tenant, Level.USER, info.user))
-        params = {
-            "id": info.id,
-            "tenant": scope.tenant,
-            "user": info.user,
-            "agent": info.agent,
-            "space_id": space.id,
-            "key": str(info.key),
-            "channel": info.key.channel,
-            "chat": info.key.chat,
-            "thread": info.key.thread,
-            "state": info.state.value,
-            "metadata": to_json(dict(info.metadata)),
-            "created_at": to_micros(info.created_at),
-            "last_active_at": to_micros(info.last_active_at),
-            "expires_at": micros(info.expires_at),
-            "cleared_through": state.cleared_through,
-        }
-        box = self._tx.seals.cipher_for(scope.tenant)
-        if self._db.run("moving.put_session", box.encrypt_params(SESSIONS, info.id, params)) != 1:
+        added = Sessions(self._tx).add(
+            scope, state.info, external_id=external_id, cleared_through=state.cleared_through
+        )
+        if not added:
             return False
         for entry in state.usage:
             UsageEntries(self._tx).add(scope, entry)
@@ -156,52 +142,68 @@ class Transfers:
     def restore_session_state(self, scope: Scope, state: SessionState) -> None:
         """What is said of the messages, now that they are there. What the session has of it already stays."""
         info, past = state.info, Summaries(self._tx).get_watermarks(scope)
-        at = {"session": scope.session, "tenant": scope.tenant}
+        at = session_key(self._tx, scope)
         if state.summary is not None and not past[1]:
             Summaries(self._tx).put(scope, state.summary)
-        self._db.run("moving.settle_session", {**at, "last_sequence": info.last_sequence, "epoch": state.summary_epoch})
+        self._db.run(
+            "transfers.settle_session", {**at, "last_sequence": info.last_sequence, "epoch": state.summary_epoch}
+        )
         cursors = sorted(state.cursors.items())
-        rows = [{"session": scope.session, "name": name, "sequence": sequence} for name, sequence in cursors]
-        self._db.run_many("moving.put_cursor", rows)
+        rows = [{**at, "name": name, "sequence": sequence} for name, sequence in cursors]
+        self._db.run_many("transfers.add_cursor", rows)
         for kind in state.waiting:
             jobs.enqueue(self._db, Partition(info.tenant, Level.USER, info.user), kind, info.id, from_micros(0))
 
     def has_message(self, scope: Scope, sequence: int) -> bool:
-        where, params = sessions_in_scope(scope)
-        return self._db.one("moving.has_message", {**params, "sequence": sequence}, where=where) is not None
+        params = {**session_key(self._tx, scope), "sequence": sequence}
+        return self._db.one("transfers.has_message", params) is not None
 
     # Records
 
     def record_ids(self, scope: Scope, after: str, limit: int) -> list[str]:
         clauses, params = records_in_scope(scope)
         rows = self._db.all(
-            "moving.record_ids", {**params, "after": after, "limit": limit}, where=" AND ".join(clauses)
+            "transfers.record_ids", {**params, "after": after, "limit": limit}, where=" AND ".join(clauses)
         )
         return [id_ for (id_,) in rows]
 
     def records(self, scope: Scope, ids: Sequence[str]) -> list[RecordState]:
-        clauses, params = records_in_scope(scope)
-        params["ids"] = self._db.to_text_array(ids)
-        rows = self._db.all(
-            "records.select", params, where=" AND ".join([*clauses, "r.id IN :ids[]"]), order="ORDER BY r.id"
-        )
+        rows: list[Row] = []
         versions: dict[str, list[RecordVersion]] = {}
-        for id_, number, body, replaced_at in self._db.all("moving.versions", {"ids": params["ids"]}):
-            past = Records(self._tx).decrypt_version(scope.tenant, id_, (number, body))
-            versions.setdefault(id_, []).append(RecordVersion(past, from_micros(replaced_at)))
-        return [
-            self._record_state(record, versions) for record in Records(self._tx).decrypt_records(scope.tenant, rows)
-        ]
+        for where, params in self._group_ids(scope, ids):
+            rows += self._db.all("records.select", params, where=where)
+            for id_, number, body, replaced_at in self._db.all("transfers.versions", params, where=where):
+                past = Records(self._tx).decrypt_version(scope.tenant, id_, (number, body))
+                versions.setdefault(id_, []).append(RecordVersion(past, from_micros(replaced_at)))
+        found = sorted(Records(self._tx).decrypt_records(scope.tenant, rows), key=lambda record: record.id)
+        return [self._record_state(record, versions) for record in found]
+
+    def _group_ids(self, scope: Scope, ids: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The clauses that find records with these ids, bucket by bucket; and those whose id does not say theirs."""
+        clauses, params = records_in_scope(scope)
+        if scope.user is not None:
+            yield " AND ".join([*clauses, "r.id IN :ids[]"]), {**params, "ids": self._db.to_text_array(ids)}
+            return
+        by_bucket: dict[int, list[str]] = {}
+        for id_ in ids:
+            by_bucket.setdefault(bucket_of_id(id_), []).append(id_)
+        where = " AND ".join([*clauses, "r.bucket = :bucket AND r.id IN :ids[]"])
+        for bucket, some in by_bucket.items():
+            yield where, {**params, "bucket": bucket, "ids": self._db.to_text_array(some)}
+        where = " AND ".join([*clauses, "r.external_id IN :ids[] AND r.id = r.external_id"])
+        yield where, {**params, "ids": self._db.to_text_array(ids)}
 
     def _record_state(self, record: Record, versions: dict[str, list[RecordVersion]]) -> RecordState:
         waiting = self._find_pending_jobs(record.home.space, record.id, (GRAPH_RECORD,))
         return RecordState(record, tuple(versions.get(record.id, ())), waiting)
 
-    def put_record(self, home: Owner, state: RecordState) -> None:
+    def put_record(self, home: Owner, state: RecordState, external_id: str | None = None) -> None:
         record, box = state.record, self._tx.seals.cipher_for(home.scope.tenant)
-        Records(self._tx).insert(home, record)
+        Records(self._tx).insert(home, record, external_id)
+        key = Partitions(self._tx).find_key(home.space)
         rows = [
             {
+                **key,
                 "id": record.id,
                 "version": version.record.version,
                 "body": record_body(version.record),
@@ -211,7 +213,7 @@ class Transfers:
             for version in state.versions
         ]
         sealed = [box.encrypt_params(RECORD_VERSIONS, (record.id, row["version"]), row) for row in rows]
-        self._db.run_many("records.keep_version", sealed)
+        self._db.run_many("records.add_version", sealed)
         for kind in state.waiting:
             jobs.enqueue(self._db, home.space, kind, record.id, from_micros(0))
 
@@ -226,26 +228,23 @@ class Transfers:
     def _documents(self, scope: Scope, where: str, params: dict[str, Any]) -> list[DocumentState]:
         params["tenant"] = scope.tenant
         if scope.user is not None:
-            where += " AND s.level = 'user' AND s.owner = :user"
-            params["user"] = scope.user
-        rows = self._db.all("moving.documents", params, where=where)
+            where += " AND p.bucket = :bucket AND p.level = 'user' AND p.owner = :user"
+            params |= {"user": scope.user, "bucket": hash_bucket(scope.tenant, Level.USER.value, scope.user)}
+        rows = self._db.all("transfers.documents", params, where=where)
         found = [(Partition(scope.tenant, Level(level), owner), (*rest, 0)) for level, owner, *rest in rows]
         return [DocumentState(space, Documents(self._tx).decrypt(space, rest)) for space, rest in found]
 
     def pieces(self, space: Partition, document_id: str, after: int, limit: int) -> list[tuple[int, DocumentPiece]]:
         """A document's text by numbers, of which ``after`` is the last that was read."""
-        params = {"document": document_id, "after": after, "limit": limit, "space_id": self._partition_id(space)}
+        key = Partitions(self._tx).find_key(space)
         box = self._tx.seals.cipher_for(space.tenant)
-        rows = (box.decrypt_row(_PIECE, row[0], row) for row in self._db.all("moving.pieces", params))
-        return [(id_, DocumentPiece(text, offset)) for id_, text, offset in rows]
+        found = self._db.all("transfers.pieces", {**key, "document": document_id, "after": after, "limit": limit})
+        rows = (box.decrypt_row(_PIECE, (key["partition_id"], row[0]), row) for row in found)
+        return [(ordinal, DocumentPiece(text, offset)) for ordinal, text, offset in rows]
 
     def last_piece(self, space: Partition, document_id: str) -> int:
         """Where the last piece begins that is there, and -1 where none is."""
-        row = self._db.one("moving.last_piece", {"document": document_id, "space_id": self._partition_id(space)})
-        return -1 if row is None else int(row[0])
-
-    def _partition_id(self, space: Partition) -> int:
-        row = self._db.one("spaces.number", partition_params(space))
+        row = self._db.one("transfers.last_piece", {**Partitions(self._tx).find_key(space), "document": document_id})
         return -1 if row is None else int(row[0])
 
     # The graph
@@ -254,8 +253,8 @@ class Transfers:
         """What its messages after a sequence number say for the graph: at most about so many names."""
         assert scope.user is not None
         space = Partition(scope.tenant, Level.USER, scope.user)
-        at = self._partition_id(space)
-        params = {"space_id": at, "session": scope.session, "after": after, "limit": limit}
+        at = {**Partitions(self._tx).find_key(space), "session": scope.session, "after": after}
+        params = {**at, "limit": limit}
         rows = self._mentions(space, params, "m.session_id = :session AND m.sequence > :after")
         sources = [(sequence, list(found)) for sequence, found in groupby(rows, key=lambda row: row[1])]
         if len(rows) == limit and len(sources) > 1:
@@ -264,7 +263,7 @@ class Transfers:
             return self.find_graph_by_session(scope, after, 2 * limit)
         if not sources:
             return []
-        span = {"space_id": at, "session": scope.session, "after": after, "last": sources[-1][0]}
+        span = {**at, "last": sources[-1][0]}
         where = "x.session_id = :session AND x.sequence > :after AND x.sequence <= :last"
         stated: dict[int, list[Row]] = {}
         for sequence, *rest in self._relations(space, span, where):
@@ -272,7 +271,7 @@ class Transfers:
         return [_build_graph_entry(found, stated.get(sequence, ())) for sequence, found in sources]
 
     def get_graph_of_record(self, space: Partition, record_id: str) -> GraphDraft | None:
-        params = {"space_id": self._partition_id(space), "record": record_id}
+        params = {**Partitions(self._tx).find_key(space), "record": record_id}
         rows = self._mentions(space, {**params, "limit": 1 << 31}, "m.record_id = :record")
         if not rows:
             return None
@@ -280,29 +279,38 @@ class Transfers:
         return _build_graph_entry(rows, [rest for _, *rest in relations])
 
     def _mentions(self, space: Partition, params: dict[str, Any], where: str) -> list[Row]:
-        box, at = self._tx.seals.cipher_for(space.tenant), params["space_id"]
-        rows = self._db.all("moving.mentions", params, where=where)
+        box, at = self._tx.seals.cipher_for(space.tenant), params["partition_id"]
+        rows = self._db.all("transfers.mentions", params, where=where)
         return [box.decrypt_row(_MENTION, (at, row[4]), row) for row in rows]
 
     def _relations(self, space: Partition, params: dict[str, Any], where: str) -> list[Row]:
         """Without the number of the subject, which they are bound to."""
-        box, at = self._tx.seals.cipher_for(space.tenant), params["space_id"]
-        rows = self._db.all("moving.relations", params, where=where)
+        box, at = self._tx.seals.cipher_for(space.tenant), params["partition_id"]
+        rows = self._db.all("transfers.relations", params, where=where)
         return [box.decrypt_row(_RELATION, (at, row[-1]), box.decrypt_row(_NAMES, None, row))[:-1] for row in rows]
 
     def has_graph_source(self, space: Partition, source: GraphSource) -> bool:
-        params: dict[str, Any] = {"space_id": self._partition_id(space), "limit": 1}
+        params: dict[str, Any] = {**Partitions(self._tx).find_key(space), "limit": 1}
         if source.record_id is not None:
             where, params["record"] = "m.record_id = :record", source.record_id
         else:
             where = "m.session_id = :session AND m.sequence = :sequence"
             params |= {"session": source.session_id, "sequence": source.sequence}
-        return bool(self._db.all("moving.mentions", params, where=where))
+        return bool(self._db.all("transfers.mentions", params, where=where))
 
     def find_conflicting_ids(self, scope: Scope, kind: str, owners: Mapping[str, str]) -> list[str]:
         """Of these ids of a kind, those that belong to other owners than these; a run's is its schedule."""
-        rows = self._db.all(_OWNER_QUERIES[kind], {"ids": self._db.to_text_array(list(owners))})
-        return [id_ for id_, tenant, owner in rows if tenant != scope.tenant or owner != owners[id_]]
+        by_bucket: dict[int, list[str]] = {}
+        for id_ in owners:
+            by_bucket.setdefault(bucket_of_id(id_) if kind in _WITH_BUCKET else 0, []).append(id_)
+        return [
+            id_
+            for bucket, ids in by_bucket.items()
+            for id_, tenant, owner in self._db.all(
+                _OWNER_QUERIES[kind], {"bucket": bucket, "ids": self._db.to_text_array(ids)}
+            )
+            if tenant != scope.tenant or owner != owners[id_]
+        ]
 
 
 def _build_graph_entry(mentions: Sequence[Row], relations: Sequence[Sequence[Any]]) -> GraphDraft:

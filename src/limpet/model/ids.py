@@ -23,6 +23,16 @@ def uuid7(now: datetime, randomness: bytes) -> str:
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
+def with_bucket(id: str, bucket: int) -> str:
+    """The id with its partition's bucket in the 12 bits after the version: who has only the id knows the bucket."""
+    return f"{id[:15]}{bucket:03x}{id[18:]}"
+
+
+def bucket_of_id(id: str) -> int:
+    """The bucket an id of ours says. Of an id that somebody else made, any number."""
+    return int(id[15:18], 16)
+
+
 def check_id(value: object, what: str) -> str:
     if not isinstance(value, str):
         raise InvalidKey(f"{what} must be text, not {type(value).__name__}")

@@ -24,7 +24,7 @@ from limpet.model.schedule import (
     ScheduleQuery,
     ScheduleState,
 )
-from limpet.model.scope import Level, Partition, Scope
+from limpet.model.scope import Level, Partition, Scope, hash_bucket
 from limpet.model.times import from_micros, to_micros
 from limpet.search.chunk_repository import Chunks
 from limpet.search.filters import build_keyset_clause
@@ -74,7 +74,8 @@ class Schedules:
         return self._count(f"{where} AND s.state IN ({names})", params)
 
     def insert(self, scope: Scope, schedule: Schedule) -> None:
-        self._db.run("schedules.insert", self._params(schedule))
+        row = self._chunks.ensure_partition(Partition(schedule.tenant, Level.USER, schedule.user))
+        self._db.run("schedules.insert", {**self._params(schedule), **row.key})
 
     def get(self, scope: Scope, schedule_id: str) -> Schedule | None:
         return self._get_one(scope, schedule_id, "")
@@ -144,7 +145,7 @@ class Schedules:
         found = self.lock(scope, schedule_id)
         if found is None:
             return {"schedules": 0, "runs": 0}
-        whose = {"id": schedule_id, "tenant": found.tenant, "user": found.user}
+        whose = {**_schedule_key(found), "tenant": found.tenant, "user": found.user}
         runs = self._db.run("schedules.delete_runs", whose)
         return {"schedules": self._db.run("schedules.delete", whose), "runs": runs}
 
@@ -171,28 +172,34 @@ class Schedules:
         self._db.run("schedules.release", _lease_params(held))
         self.add_run(scope, run, output)
         runs, ended = keep
-        self._db.run("schedules.trim_runs", {"schedule_id": schedule.id, "keep": runs})
+        key = _schedule_key(schedule)
+        self._db.run("schedules.trim_runs", {"bucket": key["bucket"], "schedule_id": schedule.id, "keep": runs})
         if schedule.state not in LIVE_STATES:
             self._trim_ended(schedule.scope, ended)
 
     def _trim_ended(self, scope: Scope, keep: int) -> None:
-        params = {"tenant": scope.tenant, "user": scope.user, "keep": keep}
+        assert scope.user is not None
+        bucket = hash_bucket(scope.tenant, Level.USER.value, scope.user)
+        params = {"bucket": bucket, "tenant": scope.tenant, "user": scope.user, "keep": keep}
         for (id_,) in self._db.all("schedules.ended", params):
             self.delete(scope, id_)
 
     def clear_misdated_lease(self, scope: Scope, schedule_id: str, now: datetime) -> None:
         """End a lease that a clock far ahead of this one has given."""
-        self._db.run("schedules.free", {"id": schedule_id, "ahead": to_micros(now + _MAX_CLOCK_SKEW)})
+        assert scope.user is not None
+        bucket = hash_bucket(scope.tenant, Level.USER.value, scope.user)
+        params = {"bucket": bucket, "id": schedule_id, "ahead": to_micros(now + _MAX_CLOCK_SKEW)}
+        self._db.run("schedules.clear_lease", params)
 
     def add_run(self, scope: Scope, run: Run, output: str) -> None:
         notice = {"notice": 2 if run.notified else int(run.to_notify), "notice_until": 0}
-        params = {**_run_params(run), "output": output, "characters": len(output), **notice}
+        params = {**_run_params(run), "tenant": scope.tenant, "output": output, "characters": len(output), **notice}
         self._db.run(
             "schedules.insert_run", self._seals.cipher_for(scope.tenant).encrypt_params(SCHEDULE_RUNS, run.id, params)
         )
 
     def mark_notified(self, scope: Scope, run_id: str) -> None:
-        self._db.run("schedules.told", {"id": run_id})
+        self._db.run("schedules.mark_notified", {"id": run_id})
 
     def find_runs(self, scope: Scope, schedule_id: str, limit: int, offset: int) -> list[Run]:
         """The latest first."""
@@ -233,7 +240,7 @@ class Schedules:
     def run_ids(self, scope: Scope, after: str, limit: int) -> list[str]:
         """Of the runs of all schedules, in their order."""
         where, params = _build_scope_filter(scope)
-        rows = self._db.all("moving.run_ids", {**params, "after": after, "limit": limit}, where=where)
+        rows = self._db.all("transfers.run_ids", {**params, "after": after, "limit": limit}, where=where)
         return [id_ for (id_,) in rows]
 
 
@@ -256,8 +263,8 @@ class ScheduleQueue:
         row = next(iter(self._find_usable(find_due, lambda row: str(row[1]))), None)
         if row is None:
             return None
-        self._db.run("schedules.lease", {"id": row[0], "until": to_micros(until)})
         found = _decrypt_schedule(self._seals, row)
+        self._db.run("schedules.lease", {**_schedule_key(found), "until": to_micros(until)})
         return ScheduleLease(replace(found, attempts=found.attempts + 1, running_until=until), row[_TOKEN] + 1, until)
 
     def renew_lease(self, held: ScheduleLease, until: datetime) -> bool:
@@ -266,7 +273,7 @@ class ScheduleQueue:
 
     def release(self, held: ScheduleLease, until: datetime) -> bool:
         """Not run after all; nobody claims it before then."""
-        return bool(self._db.run("schedules.put_back", {**_lease_params(held), "until": to_micros(until)}))
+        return bool(self._db.run("schedules.give_back", {**_lease_params(held), "until": to_micros(until)}))
 
     def find_next_due(self) -> datetime | None:
         """When there will be one to claim."""
@@ -292,7 +299,7 @@ class ScheduleQueue:
         row = next(iter(self._find_usable(find_pending, lambda row: str(row[2]))), None)
         if row is None:
             return None
-        self._db.run("schedules.hold_notice", {"id": row[0], "until": to_micros(until)})
+        self._db.run("schedules.lease_notice", {"id": row[0], "until": to_micros(until)})
         scope = Scope(row[2], user=row[3])
         schedule, run = self._schedules.get(scope, row[1]), self._schedules.get_run(scope, row[0])
         assert schedule is not None
@@ -311,9 +318,10 @@ class ScheduleQueue:
 
 def _build_scope_filter(scope: Scope) -> tuple[str, dict[str, Any]]:
     """Schedules belong to users, and runs to their schedules."""
-    given = {"tenant": scope.tenant, "user": scope.user, "agent": scope.agent}
-    columns = {"tenant": "s.tenant", "user": "s.user_id", "agent": "s.agent"}
-    params = {name: value for name, value in given.items() if value is not None}
+    bucket = None if scope.user is None else hash_bucket(scope.tenant, Level.USER.value, scope.user)
+    given = {"bucket": bucket, "tenant": scope.tenant, "user": scope.user, "agent": scope.agent}
+    columns = {"bucket": "s.bucket", "tenant": "s.tenant", "user": "s.user_id", "agent": "s.agent"}
+    params: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     return " AND ".join(f"{columns[name]} = :{name}" for name in params), params
 
 
@@ -337,12 +345,16 @@ def _escape_like(text: str) -> str:
 
 
 def _lease_params(held: ScheduleLease) -> dict[str, Any]:
-    return {"id": held.schedule.id, "token": held.token}
+    return {**_schedule_key(held.schedule), "token": held.token}
+
+
+def _schedule_key(schedule: Schedule) -> dict[str, Any]:
+    return {"bucket": hash_bucket(schedule.tenant, Level.USER.value, schedule.user), "id": schedule.id}
 
 
 def _params(schedule: Schedule) -> dict[str, Any]:
     return {
-        "id": schedule.id,
+        **_schedule_key(schedule),
         "tenant": schedule.tenant,
         "user": schedule.user,
         "agent": schedule.agent,

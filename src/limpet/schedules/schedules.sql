@@ -9,12 +9,13 @@ FROM schedules s WHERE {where} {order}
 SELECT count(*) FROM schedules s WHERE {where}
 
 -- name: schedules.insert
-INSERT INTO schedules (id, tenant, user_id, agent, goal, goal_folded, cadence, timezone, state, notify, channel, chat,
+INSERT INTO schedules (bucket, partition_id, id, tenant, user_id, agent, goal, goal_folded, cadence, timezone, state, notify, channel, chat,
     thread, session_id, next_run_at, due_at, last_due_at, skipped_from, skipped_to, last_run_at, last_status, attempts,
     failures, run_count, max_runs, ends_at, anchor_at, settled_at, metadata, created_at, updated_at)
-VALUES (:id, :tenant, :user, :agent, :goal, :goal_folded, :cadence, :timezone, :state, :notify, :channel, :chat,
-    :thread, :session_id, :next_run_at, :due_at, :last_due_at, :skipped_from, :skipped_to, :last_run_at,
-    :last_status, :attempts, :failures, :run_count, :max_runs, :ends_at, :anchor_at, :settled_at, :metadata, :created_at, :updated_at)
+VALUES (:bucket, :partition_id, :id, :tenant, :user, :agent, :goal, :goal_folded, :cadence, :timezone, :state, :notify,
+    :channel, :chat, :thread, :session_id, :next_run_at, :due_at, :last_due_at, :skipped_from, :skipped_to, :last_run_at,
+    :last_status, :attempts, :failures, :run_count, :max_runs, :ends_at, :anchor_at, :settled_at, :metadata, :created_at,
+    :updated_at)
 
 -- name: schedules.update
 UPDATE schedules SET agent = :agent, goal = :goal, goal_folded = :goal_folded, cadence = :cadence,
@@ -24,37 +25,38 @@ UPDATE schedules SET agent = :agent, goal = :goal, goal_folded = :goal_folded, c
     last_run_at = :last_run_at, last_status = :last_status, attempts = :attempts, failures = :failures,
     run_count = :run_count, max_runs = :max_runs, ends_at = :ends_at, anchor_at = :anchor_at,
     settled_at = :settled_at, metadata = :metadata, updated_at = :updated_at
-WHERE id = :id AND tenant = :tenant AND user_id = :user
+WHERE bucket = :bucket AND tenant = :tenant AND user_id = :user AND id = :id
 
 -- name: schedules.delete
-DELETE FROM schedules WHERE id = :id AND tenant = :tenant AND user_id = :user
+DELETE FROM schedules WHERE bucket = :bucket AND tenant = :tenant AND user_id = :user AND id = :id
 
 -- name: schedules.delete_runs
-DELETE FROM schedule_runs WHERE schedule_id IN (SELECT s.id FROM schedules s WHERE s.id = :id AND s.tenant = :tenant
-    AND s.user_id = :user)
+DELETE FROM schedule_runs WHERE (bucket, partition_id, schedule_id) IN
+    (SELECT s.bucket, s.partition_id, s.id FROM schedules s
+     WHERE s.bucket = :bucket AND s.tenant = :tenant AND s.user_id = :user AND s.id = :id)
 
 -- name: schedules.ended
 -- The oldest of a user's that have ended, beyond those that are kept.
-SELECT id FROM schedules WHERE tenant = :tenant AND user_id = :user AND state IN ('completed', 'failed')
+SELECT id FROM schedules WHERE bucket = :bucket AND tenant = :tenant AND user_id = :user AND state IN ('completed', 'failed')
     AND leased_until = 0
 ORDER BY updated_at DESC, id DESC LIMIT 1000 OFFSET :keep
 
 -- name: schedules.lease
-UPDATE schedules SET leased_until = :until, token = token + 1, attempts = attempts + 1 WHERE id = :id
+UPDATE schedules SET leased_until = :until, token = token + 1, attempts = attempts + 1 WHERE bucket = :bucket AND id = :id
 
 -- name: schedules.renew
-UPDATE schedules SET leased_until = :until WHERE id = :id AND token = :token AND leased_until > 0
+UPDATE schedules SET leased_until = :until WHERE bucket = :bucket AND id = :id AND token = :token AND leased_until > 0
 
 -- name: schedules.release
-UPDATE schedules SET leased_until = 0 WHERE id = :id AND token = :token AND leased_until > 0
+UPDATE schedules SET leased_until = 0 WHERE bucket = :bucket AND id = :id AND token = :token AND leased_until > 0
 
--- name: schedules.put_back
+-- name: schedules.give_back
 -- Not run after all: its begun run does not count.
 UPDATE schedules SET leased_until = :until, attempts = attempts - 1, token = token + 1
-WHERE id = :id AND token = :token AND leased_until > 0
+WHERE bucket = :bucket AND id = :id AND token = :token AND leased_until > 0
 
--- name: schedules.free
-UPDATE schedules SET leased_until = 0, token = token + 1 WHERE id = :id AND leased_until > :ahead
+-- name: schedules.clear_lease
+UPDATE schedules SET leased_until = 0, token = token + 1 WHERE bucket = :bucket AND id = :id AND leased_until > :ahead
 
 -- name: schedules.next
 SELECT CASE WHEN next_run_at < leased_until THEN leased_until ELSE next_run_at END, tenant FROM schedules s
@@ -64,34 +66,42 @@ WHERE state = 'active' AND next_run_at IS NOT NULL AND {where} ORDER BY next_run
 SELECT DISTINCT tenant FROM schedules
 
 -- name: schedules.insert_run
-INSERT INTO schedule_runs (id, schedule_id, due_at, started_at, ended_at, status, attempt, missed, summary, output,
-    characters, turns, cost_nanos, error, notice, notice_until)
-VALUES (:id, :schedule_id, :due_at, :started_at, :ended_at, :status, :attempt, :missed, :summary, :output,
-    :characters, :turns, :cost_nanos, :error, :notice, :notice_until)
+INSERT INTO schedule_runs (bucket, partition_id, id, schedule_id, due_at, started_at, ended_at, status, attempt, missed,
+    summary, output, characters, turns, cost_nanos, error, notice, notice_until)
+SELECT s.bucket, s.partition_id, :id, s.id, :due_at, :started_at, :ended_at, :status, :attempt, :missed, :summary, :output,
+    :characters, :turns, :cost_nanos, :error, :notice, :notice_until
+FROM schedules s WHERE s.id = :schedule_id AND s.tenant = :tenant
 
 -- name: schedules.trim_runs
-DELETE FROM schedule_runs WHERE schedule_id = :schedule_id AND id NOT IN (
-    SELECT r.id FROM schedule_runs r WHERE r.schedule_id = :schedule_id ORDER BY r.ended_at DESC, r.id DESC LIMIT :keep)
+DELETE FROM schedule_runs WHERE (bucket, partition_id, schedule_id) IN
+    (SELECT s.bucket, s.partition_id, s.id FROM schedules s WHERE s.bucket = :bucket AND s.id = :schedule_id)
+    AND id NOT IN (SELECT r.id FROM schedule_runs r JOIN schedules s
+        ON s.bucket = r.bucket AND s.partition_id = r.partition_id AND s.id = r.schedule_id
+    WHERE s.bucket = :bucket AND s.id = :schedule_id ORDER BY r.ended_at DESC, r.id DESC LIMIT :keep)
 
 -- name: schedules.runs
 SELECT r.id, r.schedule_id, r.due_at, r.started_at, r.ended_at, r.status, r.attempt, r.missed, r.summary,
     r.characters, r.turns, r.cost_nanos, r.error, r.notice
-FROM schedule_runs r JOIN schedules s ON s.id = r.schedule_id WHERE {where} {order}
+FROM schedule_runs r JOIN schedules s
+    ON s.bucket = r.bucket AND s.partition_id = r.partition_id AND s.id = r.schedule_id WHERE {where} {order}
 
 -- name: schedules.whole_output
-SELECT r.id, r.output FROM schedule_runs r JOIN schedules s ON s.id = r.schedule_id WHERE {where}
+SELECT r.id, r.output FROM schedule_runs r JOIN schedules s
+    ON s.bucket = r.bucket AND s.partition_id = r.partition_id AND s.id = r.schedule_id WHERE {where}
 
 -- name: schedules.output
 SELECT substr(r.output, :first, :count), r.characters
-FROM schedule_runs r JOIN schedules s ON s.id = r.schedule_id WHERE {where}
+FROM schedule_runs r JOIN schedules s
+    ON s.bucket = r.bucket AND s.partition_id = r.partition_id AND s.id = r.schedule_id WHERE {where}
 
 -- name: schedules.notice
-SELECT r.id, r.schedule_id, s.tenant, s.user_id, r.output FROM schedule_runs r JOIN schedules s ON s.id = r.schedule_id
+SELECT r.id, r.schedule_id, s.tenant, s.user_id, r.output FROM schedule_runs r JOIN schedules s
+    ON s.bucket = r.bucket AND s.partition_id = r.partition_id AND s.id = r.schedule_id
 WHERE r.notice = 1 AND r.notice_until <= :now AND r.ended_at > :oldest AND {where}
 ORDER BY r.notice_until, r.id LIMIT 1 {order}
 
--- name: schedules.hold_notice
+-- name: schedules.lease_notice
 UPDATE schedule_runs SET notice_until = :until WHERE id = :id AND notice = 1
 
--- name: schedules.told
+-- name: schedules.mark_notified
 UPDATE schedule_runs SET notice = 2 WHERE id = :id AND notice = 1

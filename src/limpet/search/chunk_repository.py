@@ -21,6 +21,7 @@ from limpet.store import jobs
 from limpet.store.db import Row
 from limpet.store.encrypted_columns import CHUNKS, DOCUMENTS, RECORDS
 from limpet.store.encryption import Cipher, RowLayout
+from limpet.store.partitions import partition_params
 from limpet.store.tx import Tx
 
 if TYPE_CHECKING:
@@ -29,10 +30,10 @@ if TYPE_CHECKING:
 
 
 _MESSAGE = SourceKind.MESSAGE.value
-_CUT = RowLayout(CHUNKS, "hash first_sequence last_sequence text id")
-_CATALOGUE_ROW = RowLayout(CHUNKS, "id session_id first_sequence role name created_at word_count traits kind")
-_FETCHED = RowLayout(CHUNKS, "id text kind - record_id document_id first_sequence last_sequence role name")
-_DROPPED = RowLayout(CHUNKS, "id word_count terms hash first_sequence last_sequence")
+_CUT = RowLayout(CHUNKS, "hash first_sequence last_sequence text ordinal")
+_CATALOGUE_ROW = RowLayout(CHUNKS, "ordinal session_id first_sequence role name created_at word_count flags kind")
+_FETCHED = RowLayout(CHUNKS, "ordinal text kind - record_id document_id first_sequence last_sequence role name")
+_DROPPED = RowLayout(CHUNKS, "ordinal word_count terms hash first_sequence last_sequence")
 _OF_RECORD = RowLayout(RECORDS, f"{'- ' * 11} metadata - - - - - - key")
 _OF_DOCUMENT = RowLayout(DOCUMENTS, f"{'- ' * 19} uri title metadata")
 
@@ -68,10 +69,10 @@ class Chunks:
     def ensure_partition(self, space: Partition) -> PartitionRow:
         found = self._find_partition(space, self._db.for_update)
         if found is None:
-            self._db.run("spaces.add", partition_params(space))
+            self._db.run("partitions.add", partition_params(space))
             found = self._find_partition(space, self._db.for_update)
         if found is None:
-            raise StorageError(f"the space of {space.level} {space.owner!r} could not be made")
+            raise StorageError(f"the partition of {space.level} {space.owner!r} could not be created; repeat the call")
         return found
 
     def _find_partition(self, space: Partition, order: str = "") -> PartitionRow | None:
@@ -88,31 +89,39 @@ class Chunks:
 
     def _load_partition(self, space: Partition, order: str) -> tuple[PartitionRow | None, str | None]:
         """And the store's count of purges."""
-        row = self._db.one("spaces.get", partition_params(space), order=order)
+        row = self._db.one("partitions.get", partition_params(space), order=order)
         if row is None:
             return None, None
         *counters, newest, model, purges = row
         found = PartitionRow(*counters)
         found.model = model
         if newest is not None:  # past those that are gone, too: an ordinal is never given out twice
-            found.next_ordinal = max(found.next_ordinal, word_index.to_ordinal(newest) + 1)
+            found.next_ordinal = max(found.next_ordinal, newest + 1)
+        self._tx.partition_ids[space] = found.id
         return found, purges
 
     def _evict_purged(self, purges: str | None) -> None:
         """Somebody was purged, maybe by another process: nothing of theirs stays remembered here."""
         known = self._caches.list_partitions()
-        for (number,) in self._db.all("purge.hidden", {"ids": self._db.to_int_array(known)}) if known else ():
-            self._caches.drop_partition(number)
+        params = {"ids": self._db.to_int_array(known)}
+        for (partition_id,) in self._db.all("partitions.find_purged", params) if known else ():
+            self._caches.drop_partition(partition_id)
         self._caches.purges = purges
 
-    def evict_partition(self, number: int) -> None:
-        self._caches.drop_partition(number)
+    def evict_partition(self, space: Partition) -> None:
+        """Drop what is cached of a partition that is purged."""
+        partition_id = self._tx.partition_ids.pop(space, None)
+        if partition_id is not None:
+            self._caches.drop_partition(partition_id)
 
     def lock(self, space: Partition) -> None:
         """Nobody else writes records or chunks into the space until the transaction ends."""
         self.ensure_partition(space)
 
     def find_partition_id(self, space: Partition) -> int | None:
+        known = self._tx.partition_ids.get(space)
+        if known is not None:
+            return known
         row = self._find_partition(space)
         return None if row is None else row.id
 
@@ -122,7 +131,7 @@ class Chunks:
             return 0
         row = self.ensure_partition(space)
         shared = {
-            "space_id": row.id,
+            **row.key,
             "kind": source.kind.value,
             "session": source.session_id if source.kind is SourceKind.MESSAGE else None,
             "record": source.id if source.kind is SourceKind.RECORD else None,
@@ -146,44 +155,45 @@ class Chunks:
 
     def _insert(self, row: PartitionRow, box: Cipher, shared: dict[str, Any], draft: ChunkDraft, *, once: bool) -> bool:
         """Whether the chunk has a vector of the store's model now, or was there before."""
-        id_ = row.chunk_id(row.next_ordinal)
+        ordinal = row.next_ordinal
         plain = {
             **shared,
-            "id": id_,
+            "ordinal": ordinal,
             "hash": draft.hash,
             "word_count": draft.terms.length,
-            "traits": draft.traits,
+            "flags": draft.traits,
             "terms": word_index.pack_terms(box.hash_terms(draft.terms)),
             "text": draft.text,
         }
-        params = box.encrypt_params(CHUNKS, id_, plain)
+        params = box.encrypt_params(CHUNKS, (row.id, ordinal), plain)
         if once:
             stored = self._db.one("chunks.insert_once", params)
-            if stored is not None and stored[0] != id_:
+            if stored is not None and stored[0] != ordinal:
                 return True  # the session has this chunk already; its range now reaches here
         else:
             start = draft.offset
             end = None if start is None else start + len(draft.text)
             self._db.run("chunks.insert", {**params, "offset": start, "end_offset": end})
         row.next_ordinal += 1
-        if draft.vector is None or not self._vectors.put(box, id_, draft.vector):
+        if draft.vector is None or not self._vectors.put(box, row, ordinal, draft.vector):
             return False
         return draft.vector.model == row.model
 
     def load_session_chunks(self, scope: Scope) -> list[ChunkText]:
         assert scope.user is not None
         space = Partition(scope.tenant, Level.USER, scope.user)
-        return self._load_chunks(space, "chunks.cut_of_session", {"session": scope.session})
+        return self._load_chunks(space, "chunks.texts_of_session", {"session": scope.session})
 
     def load_record_chunks(self, space: Partition, record_id: str) -> list[ChunkText]:
-        return self._load_chunks(space, "chunks.cut_of_record", {"record": record_id})
+        return self._load_chunks(space, "chunks.texts_of_record", {"record": record_id})
 
     def _load_chunks(self, space: Partition, query: str, params: dict[str, Any]) -> list[ChunkText]:
         row = self._find_partition(space)
         if row is None:
             return []
         box = self._seals.cipher_for(space.tenant)
-        found = [box.decrypt_row(_CUT, each[4], each) for each in self._db.all(query, {"space_id": row.id, **params})]
+        stored = self._db.all(query, {**row.key, **params})
+        found = [box.decrypt_row(_CUT, (row.id, each[4]), each) for each in stored]
         return [ChunkText(bytes(hash_), first, last, text) for hash_, first, last, text, _ in found]
 
     def drop_session(self, scope: Scope) -> int:
@@ -201,16 +211,16 @@ class Chunks:
 
     def _drop(self, space: Partition, query: str, params: dict[str, Any]) -> int:
         row = self._find_partition(space, self._db.for_update)
-        gone = [] if row is None else self._db.all(query, {"space_id": row.id, **params})
+        gone = [] if row is None else self._db.all(query, {**row.key, **params})
         return 0 if row is None else self._drop_rows(row, gone)
 
     def _drop_rows(self, row: PartitionRow, gone: Sequence[Row]) -> int:
-        """Chunks as (id, word count, packed terms), with their words and vectors."""
+        """Chunks as (ordinal, word count, packed terms), with their words and vectors."""
         if not gone:
             return 0
         word_index.remove_chunks(self._db, row, gone)
         row.removals += 1
-        keys = [{"id": chunk_id} for chunk_id, _, _ in gone]
+        keys = [{**row.key, "ordinal": ordinal} for ordinal, _, _ in gone]
         self._db.run_many("vectors.delete", keys)
         self._db.run_many("chunks.delete", keys)
         self._save_counters(row)
@@ -223,25 +233,15 @@ class Chunks:
         row = self._find_partition(Partition(scope.tenant, Level.USER, scope.user), self._db.for_update)
         if row is None:
             return 0, {}
-        gone, found = set(sequences), self._db.all("purge.chunks", {"space_id": row.id, "session": scope.session})
+        gone, found = set(sequences), self._db.all("purge.chunks", {**row.key, "session": scope.session})
         dropped = [each for each in found if each[4] in gone or each[5] in gone]
         box = self._seals.cipher_for(scope.tenant)
-        wide = (box.decrypt_row(_DROPPED, each[0], each) for each in dropped if each[5] > each[4])
+        wide = (box.decrypt_row(_DROPPED, (row.id, each[0]), each) for each in dropped if each[5] > each[4])
         ranges = {bytes(hash_): (one, two) for _, _, _, hash_, one, two in wide}
         return self._drop_rows(row, [each[:3] for each in dropped]), ranges
 
     def _save_counters(self, row: PartitionRow) -> None:
-        self._db.run(
-            "spaces.advance",
-            {
-                "id": row.id,
-                "next_ordinal": row.next_ordinal,
-                "merged_ordinal": row.merged_ordinal,
-                "chunk_count": row.chunk_count,
-                "word_count": row.word_count,
-                "removals": row.removals,
-            },
-        )
+        self._db.run("partitions.advance", row.counter_params())
 
     def load_catalogue(self, space: Partition) -> Catalogue | None:
         row = self._find_partition(space)
@@ -256,11 +256,9 @@ class Chunks:
         if known.removals < row.removals:
             known = known.filter_ordinals(self._load_ordinals(row), row.removals)
         if known.last_ordinal + 1 < row.next_ordinal:
-            stored = self._db.all("chunks.catalogue", row.id_range(known.last_ordinal + 1))
-            found = (box.decrypt_row(_CATALOGUE_ROW, each[0], each) for each in stored)
-            known = known.append_rows(
-                [CatalogueRow(word_index.to_ordinal(chunk_id), *facts) for chunk_id, *facts in found]
-            )
+            stored = self._db.all("chunks.catalogue", row.tail_params(known.last_ordinal + 1))
+            found = (box.decrypt_row(_CATALOGUE_ROW, (row.id, each[0]), each) for each in stored)
+            known = known.append_rows([CatalogueRow(*each) for each in found])
         if known is not remembered and not outdated:
             self._catalogues.put(row.id, known)
         # Somebody with a later view may have added what this one does not see.
@@ -269,9 +267,7 @@ class Chunks:
     def _load_ordinals(self, row: PartitionRow) -> Array:
         import numpy as np  # late: most commands never search
 
-        return np.array(
-            [word_index.to_ordinal(id_) for (id_,) in self._db.all("chunks.ids", row.id_range(0))], dtype="i8"
-        )
+        return np.array([ordinal for (ordinal,) in self._db.all("chunks.ordinals", row.key)], dtype="i8")
 
     def names(self, space: Partition) -> tuple[str, ...]:
         """Everybody who spoke under a name."""
@@ -295,16 +291,14 @@ class Chunks:
         where, params = _build_filters(query, self._seals.cipher_for(space.tenant))
         if row is None or not where:
             return None
-        found = self._db.all("chunks.allowed", {**row.id_range(0), **params}, where=where)
-        return [word_index.to_ordinal(chunk_id) for (chunk_id,) in found]
+        return [ordinal for (ordinal,) in self._db.all("chunks.allowed", {**row.key, **params}, where=where)]
 
     def find_invalid(self, space: Partition, now: datetime) -> list[int]:
         """The ordinals of records that have ended or not begun."""
         row = self._find_partition(space)
         if row is None:
             return []
-        found = self._db.all("chunks.untrue", {"space_id": row.id, "now": to_micros(now)})
-        return [word_index.to_ordinal(chunk_id) for (chunk_id,) in found]
+        return [ordinal for (ordinal,) in self._db.all("chunks.invalid", {**row.key, "now": to_micros(now)})]
 
     def read(
         self, space: Partition, ordinals: Sequence[int], as_of: datetime | None, now: datetime
@@ -313,12 +307,11 @@ class Chunks:
         row = self._find_partition(space)
         if row is None:
             return {}
-        ids = self._db.to_int_array([row.chunk_id(ordinal) for ordinal in ordinals])
-        moment = to_micros(now)
+        params, moment = {**row.key, "ordinals": self._db.to_int_array(ordinals)}, to_micros(now)
         box = self._seals.cipher_for(space.tenant)
         return {
-            word_index.to_ordinal(chunk[0]): _parse_chunk(_decrypt_chunk(box, chunk))
-            for chunk in self._db.all("chunks.fetch", {"ids": ids})
+            chunk[0]: _parse_chunk(_decrypt_chunk(box, row.id, chunk))
+            for chunk in self._db.all("chunks.fetch", params)
             if as_of is not None or _is_current(chunk, moment)
         }
 
@@ -397,9 +390,9 @@ def _is_current(chunk: Row, now: int) -> bool:
     return begun and not ended and superseded_by is None
 
 
-def _decrypt_chunk(box: Cipher, chunk: Row) -> Row:
+def _decrypt_chunk(box: Cipher, partition_id: int, chunk: Row) -> Row:
     """A row of ``chunks.fetch``: of a chunk, and of the record or document it is from."""
-    opened = box.decrypt_row(_FETCHED, chunk[0], chunk)
+    opened = box.decrypt_row(_FETCHED, (partition_id, chunk[0]), chunk)
     if chunk[4] is not None:
         return box.decrypt_row(_OF_RECORD, chunk[4], opened)
     return opened if chunk[5] is None else box.decrypt_row(_OF_DOCUMENT, chunk[5], opened)
@@ -430,7 +423,3 @@ def _parse_chunk(chunk: Row) -> StoredChunk:
     else:
         about = {**json.loads(about_record), "layer": layer, "type": type_} | ({"key": key} if key else {})
     return StoredChunk(text, source, about)
-
-
-def partition_params(space: Partition) -> dict[str, str]:
-    return {"tenant": space.tenant, "level": space.level.value, "owner": space.owner}

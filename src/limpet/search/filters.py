@@ -22,13 +22,17 @@ def build_record_clauses(wanted: RecordFilter, box: Cipher) -> tuple[list[str], 
             params |= {name: str(value) for name, value in zip(names, values, strict=True)}
     for at, tag in enumerate(wanted.tags):
         name = f"tag_{at}"
-        clauses.append(f"EXISTS (SELECT 1 FROM record_tags t WHERE t.record_id = r.id AND t.tag = :{name})")
+        clauses.append(
+            "EXISTS (SELECT 1 FROM record_tags t WHERE t.bucket = r.bucket AND t.partition_id = r.partition_id"
+            f" AND t.record_id = r.id AND t.tag = :{name})"
+        )
         params[name] = box.encrypt_deterministic(RECORD_TAGS["tag"], tag)
     for at, (key, value) in enumerate(wanted.metadata.items()):
         key_name, value_name = f"meta_key_{at}", f"meta_value_{at}"
         clauses.append(
             "EXISTS (SELECT 1 FROM record_metadata d "
-            f"WHERE d.record_id = r.id AND d.key = :{key_name} AND d.value = :{value_name})"
+            "WHERE d.bucket = r.bucket AND d.partition_id = r.partition_id "
+            f"AND d.record_id = r.id AND d.key = :{key_name} AND d.value = :{value_name})"
         )
         params[key_name] = box.encrypt_deterministic(RECORD_METADATA["key"], key)
         params[value_name] = box.encrypt_deterministic(RECORD_METADATA["value"], value)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import count
 from typing import Any, NamedTuple
 
 from limpet.model.graph import EntityKind, GraphDraft, GraphSource, Link, Node, NodeMention, RelationKind, first_word
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.times import from_micros, to_micros
-from limpet.search import word_index
 from limpet.search.chunk_repository import Chunks
 from limpet.search.communities import COMMUNITIES, Communities, MentionPlace, find_communities
 from limpet.store.db import Params, Row
 from limpet.store.encrypted_columns import ENTITIES, RELATIONS
 from limpet.store.encryption import Cipher, RowLayout
+from limpet.store.partitions import partition_key
 from limpet.store.rows import moment
 from limpet.store.tx import Tx
 
@@ -32,8 +33,8 @@ class _DropQueries(NamedTuple):
 
 
 _DROP_QUERIES = {
-    "session": _DropQueries("mentions.of_session", "relations.drop_session", "mentions.drop_session"),
-    "record": _DropQueries("mentions.of_record", "relations.drop_record", "mentions.drop_record"),
+    "session": _DropQueries("mentions.of_session", "relations.delete_session", "mentions.delete_session"),
+    "record": _DropQueries("mentions.of_record", "relations.delete_record", "mentions.delete_record"),
 }
 
 
@@ -51,24 +52,31 @@ class GraphTables:
         said = [each for each in told if each.entities]
         if not said:
             return
-        at = self._chunks.ensure_partition(space).id
+        row = self._chunks.ensure_partition(space)
+        ids = count(row.next_graph_id)
         box = self._seals.cipher_for(space.tenant)
-        numbers = self._ensure_numbers(box, at, {found.id: found.name for each in said for found in each.entities})
+        names = {found.id: found.name for each in said for found in each.entities}
+        numbers = self._ensure_numbers(box, row.id, ids, names)
         for query, of_records in (("mentions.add_message", False), ("mentions.add_record", True)):
             some = [each for each in said if (each.source.record_id is not None) is of_records]
-            self._db.run_many(query, [row for each in some for row in _mention_rows(at, numbers, each)])
-        self._db.run_many("relations.add", [row for each in said for row in _relation_rows(box, at, numbers, each)])
+            self._db.run_many(query, [made for each in some for made in _mention_rows(row.id, ids, numbers, each)])
+        relations = [made for each in said for made in _relation_rows(box, row.id, ids, numbers, each)]
+        self._db.run_many("relations.add", relations)
+        self._db.run("graph.advance", {**row.key, "next_graph_id": next(ids)})
 
-    def _ensure_numbers(self, box: Cipher, at: int, names: dict[str, str]) -> dict[str, int]:
-        """The numbers of the names; those that are new get one. In one order, whoever writes them."""
-        ids = sorted(names)
-        known = self._find_numbers(box, at, ids)
-        fresh = [id_ for id_ in ids if id_ not in known]
-        rows = [{"space_id": at, "normal": id_, "first_word": first_word(id_), "name": names[id_]} for id_ in fresh]
+    def _ensure_numbers(self, box: Cipher, at: int, ids: Iterator[int], names: dict[str, str]) -> dict[str, int]:
+        """The numbers of the names; those that are new get one."""
+        normals = sorted(names)
+        known = self._find_numbers(box, at, normals)
+        fresh = {normal: next(ids) for normal in normals if normal not in known}
+        rows = [
+            {**partition_key(at), "id": id_, "normal": normal, "first_word": first_word(normal), "name": names[normal]}
+            for normal, id_ in fresh.items()
+        ]
         bound = box.encrypt_all_deterministic(ENTITIES["normal"], fresh)
-        sealed = [box.encrypt_params(ENTITIES, (at, normal), row) for normal, row in zip(bound, rows, strict=True)]
-        self._db.run_many("entities.add", sealed)
-        return known | self._find_numbers(box, at, fresh)
+        stored = [box.encrypt_params(ENTITIES, (at, normal), row) for normal, row in zip(bound, rows, strict=True)]
+        self._db.run_many("entities.add", stored)
+        return known | fresh
 
     def _find_numbers(self, box: Cipher, at: int, ids: Sequence[str]) -> dict[str, int]:
         stored = dict(zip(box.encrypt_all_deterministic(ENTITIES["normal"], ids), ids, strict=True))
@@ -76,7 +84,7 @@ class GraphTables:
         known: dict[str, int] = {}
         for start in range(0, len(wanted), _NAMES_AT_ONCE):
             page = self._db.to_text_array(wanted[start : start + _NAMES_AT_ONCE])
-            found = self._db.all("entities.numbers", {"space_id": at, "names": page})
+            found = self._db.all("entities.find_ids", {**partition_key(at), "names": page})
             known.update((stored[normal], number) for normal, number in found)
         return known
 
@@ -93,7 +101,7 @@ class GraphTables:
         at = self._chunks.find_partition_id(space)
         if at is None:
             return 0
-        params = {"space_id": at, kind: id_}
+        params = {**partition_key(at), kind: id_}
         queries = _DROP_QUERIES[kind]
         named = self._db.all(queries.names, params)
         if not named:
@@ -101,7 +109,7 @@ class GraphTables:
         self._chunks.ensure_partition(space)  # held, so that nobody mentions a name that is being removed
         self._db.run(queries.relations, params)
         gone = self._db.run(queries.mentions, params)
-        self._db.run_many("entities.prune", [{"id": number, "space_id": at} for (number,) in named])
+        self._db.run_many("entities.prune", [{**partition_key(at), "id": number} for (number,) in named])
         return gone
 
     def nodes(self, space: Partition, beginning: Sequence[str] | None = None) -> list[Node]:
@@ -117,7 +125,7 @@ class GraphTables:
             return []
         box = self._seals.cipher_for(space.tenant)
         found: dict[int, tuple[str, str, dict[EntityKind, int]]] = {}
-        for row in self._db.all("entities.select", {"space_id": at, **params}, where=where):
+        for row in self._db.all("entities.select", {**partition_key(at), **params}, where=where):
             number, normal, name, kind, count = box.decrypt_row(_NODE, (at, row[1]), row)
             found.setdefault(number, (normal, name, {}))[2][EntityKind(kind)] = count
         return [Node(number, *rest) for number, rest in found.items()]
@@ -127,7 +135,7 @@ class GraphTables:
         at = self._chunks.find_partition_id(space)
         if at is None:
             return []
-        where, params = "TRUE", {"space_id": at}
+        where, params = "TRUE", dict[str, Any](partition_key(at))
         if nodes is not None:
             where = "(x.subject_id IN :nodes[] OR x.object_id IN :nodes[])"
             params["nodes"] = self._db.to_int_array(nodes)
@@ -139,7 +147,7 @@ class GraphTables:
         at = self._chunks.find_partition_id(space)
         if at is None:
             return []
-        params = {"space_id": at, "nodes": self._db.to_int_array(nodes), "limit": limit}
+        params = {**partition_key(at), "nodes": self._db.to_int_array(nodes), "limit": limit}
         rows = self._db.all("mentions.select", params, where="entity_id IN :nodes[]", order="LIMIT :limit")
         return [NodeMention(node, _build_source(*rest)) for node, *rest in rows]
 
@@ -148,26 +156,26 @@ class GraphTables:
         at = self._chunks.find_partition_id(space)
         if at is None:
             return []
-        where, params = "TRUE", {"space_id": at}
+        where, params = "TRUE", dict[str, Any](partition_key(at))
         if nodes is not None:
             where, params["nodes"] = "m.entity_id IN :nodes[]", self._db.to_int_array(nodes)
         rows = self._db.all("mentions.places", params, where=where)
         return [
-            MentionPlace(node, session, sequence, None if chunk is None else word_index.to_ordinal(chunk))
-            for node, session, sequence, chunk in rows
-            if session is not None or chunk is not None
+            MentionPlace(node, session, sequence, ordinal)
+            for node, session, sequence, ordinal in rows
+            if session is not None or ordinal is not None
         ]
 
     def communities(self, space: Partition) -> Communities | None:
         """Groups of names that stand together, remembered until the mentions change."""
         at = self._chunks.find_partition_id(space)
-        stamp = None if at is None else self._db.one("mentions.stamp", {"space_id": at})
+        stamp = None if at is None else self._db.one("mentions.stamp", partition_key(at))
         if at is None or not stamp or not stamp[0]:
             return None
         known = self._communities.get(at)
         if known is None or known.stamp != tuple(stamp):
             box = self._seals.cipher_for(space.tenant)
-            stored = self._db.all("entities.all", {"space_id": at})
+            stored = self._db.all("entities.all", partition_key(at))
             names = {
                 number: normal for normal, number in (box.decrypt_row(_NORMAL, (at, row[0]), row) for row in stored)
             }
@@ -180,15 +188,18 @@ class GraphTables:
         at = self._chunks.find_partition_id(space)
         if at is None:
             return []
-        return [id_ for (id_,) in self._db.all("graph.behind", {"space_id": at, "name": cursor})]
+        return [id_ for (id_,) in self._db.all("graph.find_unread", {**partition_key(at), "name": cursor})]
 
 
-def _mention_rows(space_id: int, numbers: dict[str, int], told: GraphDraft) -> Iterable[dict[str, Any]]:
+def _mention_rows(
+    partition_id: int, ids: Iterator[int], numbers: dict[str, int], told: GraphDraft
+) -> Iterable[dict[str, Any]]:
     source = told.source
     for found in {found.id: found for found in told.entities}.values():
         yield {
+            **partition_key(partition_id),
+            "id": next(ids),
             "entity_id": numbers[found.id],
-            "space_id": space_id,
             "kind": found.kind.value,
             "session": source.session_id,
             "sequence": source.sequence,
@@ -197,13 +208,16 @@ def _mention_rows(space_id: int, numbers: dict[str, int], told: GraphDraft) -> I
         }
 
 
-def _relation_rows(box: Cipher, space_id: int, numbers: dict[str, int], told: GraphDraft) -> Iterable[Params]:
+def _relation_rows(
+    box: Cipher, partition_id: int, ids: Iterator[int], numbers: dict[str, int], told: GraphDraft
+) -> Iterable[Params]:
     source = told.source
     for stated in told.relations:
         if stated.subject not in numbers or (stated.object is not None and stated.object not in numbers):
             continue
         row = {
-            "space_id": space_id,
+            **partition_key(partition_id),
+            "id": next(ids),
             "subject_id": numbers[stated.subject],
             "predicate": stated.predicate,
             "object_id": None if stated.object is None else numbers[stated.object],
@@ -216,7 +230,7 @@ def _relation_rows(box: Cipher, space_id: int, numbers: dict[str, int], told: Gr
             "record": source.record_id,
             "said_at": to_micros(source.at),
         }
-        yield box.encrypt_params(RELATIONS, (space_id, numbers[stated.subject]), row)
+        yield box.encrypt_params(RELATIONS, (partition_id, numbers[stated.subject]), row)
 
 
 def _build_source(session_id: str | None, sequence: int | None, record_id: str | None, at: int) -> GraphSource:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from limpet.model.chunk import Vector
-from limpet.search import word_index
 from limpet.search.word_index import PartitionRow
 from limpet.store.cache import Caches
 from limpet.store.db import Db, Row, compute_cosines
@@ -22,7 +21,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("limpet.store")
 
 _PAGE = 4096
-_UNEMBEDDED = RowLayout(CHUNKS, "id text")
+_MAX_ORDINAL = (1 << 63) - 1
+_UNEMBEDDED = RowLayout(CHUNKS, "ordinal text")
 
 
 class Unembedded(NamedTuple):
@@ -37,32 +37,32 @@ class SqlVectors:
         self._db = db
         self._caches = caches
 
-    def put(self, box: Cipher, chunk_id: int, vector: Vector) -> bool:
+    def put(self, box: Cipher, row: PartitionRow, ordinal: int, vector: Vector) -> bool:
         """A new chunk's vector, in the chunk's own transaction. False when it cannot be compared with the others."""
         model_id = self._ensure_model(vector)
         if model_id is None:
             return False
-        self._db.run("vectors.put", self._params(box, chunk_id, model_id, vector))
+        self._db.run("vectors.put", self._params(box, row, ordinal, model_id, vector))
         return True
 
-    def _params(self, box: Cipher, chunk_id: int, model_id: int, vector: Vector) -> dict[str, Any]:
-        params = {"id": chunk_id, "model_id": model_id}
+    def _params(self, box: Cipher, row: PartitionRow, ordinal: int, model_id: int, vector: Vector) -> dict[str, Any]:
+        params = {**row.key, "ordinal": ordinal, "model_id": model_id}
         if not box.is_encrypted:
-            return {**params, "vector": self._db.pack_vector(vector.values), "sealed": None}
-        sealed = box.encrypt_vector((model_id, chunk_id), pack_floats(vector.values))
-        return {**params, "vector": self._db.no_vector, "sealed": sealed}
+            return {**params, "vector": self._db.pack_vector(vector.values), "encrypted": None}
+        encrypted = box.encrypt_vector((row.id, ordinal, model_id), pack_floats(vector.values))
+        return {**params, "vector": self._db.no_vector, "encrypted": encrypted}
 
     def put_late(self, box: Cipher, row: PartitionRow, vectors: Mapping[int, Vector]) -> bool:
         """Vectors by ordinal. Chunks that are gone by now get none. False when some cannot be compared."""
         puts = [
-            self._params(box, row.chunk_id(ordinal), model_id, vector)
+            self._params(box, row, ordinal, model_id, vector)
             for ordinal, vector in sorted(vectors.items())
             if (model_id := self._ensure_model(vector)) is not None
         ]
         if puts:
             self._db.run_many("vectors.put_late", puts)
-            low, high = puts[0]["id"], puts[-1]["id"] + 1
-            self._db.run("vectors.note_late", {"space_id": row.id, "low": low, "high": high})
+            low, high = puts[0]["ordinal"], puts[-1]["ordinal"] + 1
+            self._db.run("vectors.add_late", {**row.key, "low": low, "high": high})
         return len(puts) == len(vectors)
 
     def _ensure_model(self, vector: Vector) -> int | None:
@@ -90,9 +90,9 @@ class SqlVectors:
         self, box: Cipher, row: PartitionRow, model: str, after: int, limit: int
     ) -> list[Unembedded]:
         known = self._db.one("models.get", {"name": model})
-        params = {**row.id_range(after + 1), "model_id": -1 if known is None else known[0], "limit": limit}
-        found = (box.decrypt_row(_UNEMBEDDED, each[0], each) for each in self._db.all("chunks.unembedded", params))
-        return [Unembedded(word_index.to_ordinal(id_), text) for id_, text in found]
+        params = {**row.tail_params(after + 1), "model_id": -1 if known is None else known[0], "limit": limit}
+        found = self._db.all("chunks.unembedded", params)
+        return [Unembedded(*box.decrypt_row(_UNEMBEDDED, (row.id, each[0]), each)) for each in found]
 
     def score_vectors(
         self, box: Cipher, row: PartitionRow, catalogue: Catalogue, question: Vector
@@ -104,14 +104,14 @@ class SqlVectors:
         model_id = self._find_model(question)
         if model_id is None:
             return None
-        late = self._db.one("vectors.late", {"space_id": row.id})
+        late = self._db.one("vectors.last_late", row.key)
         key = (row.id, model_id)
         cache = self._caches.get(VECTORS)
         vectors = cache.get(key) or cache.setdefault(key, PartitionVectors(len(question.values)))
         found = vectors.score(
             catalogue.ordinals,
             VectorsVersion(row.removals, late[0] if late else 0),
-            lambda first: self._read_pages(box, model_id, **row.id_range(first)),
+            lambda first: self._read_pages(box, row, model_id, first, _MAX_ORDINAL),
             lambda number: self._read_late_pages(box, row, model_id, number),
             _normalize(np.asarray(question.values, dtype=np.float32)),
         )
@@ -119,19 +119,20 @@ class SqlVectors:
         return found
 
     def _read_late_pages(self, box: Cipher, row: PartitionRow, model_id: int, number: int) -> Iterator[VectorPage]:
-        for low, high in self._db.all("vectors.late_ranges", {"space_id": row.id, "number": number}):
-            yield from self._read_pages(box, model_id, low, high)
+        for low, high in self._db.all("vectors.late_ranges", {**row.key, "number": number}):
+            yield from self._read_pages(box, row, model_id, low, high)
 
-    def _read_pages(self, box: Cipher, model_id: int, low: int, high: int) -> Iterator[VectorPage]:
+    def _read_pages(self, box: Cipher, row: PartitionRow, model_id: int, low: int, high: int) -> Iterator[VectorPage]:
         import numpy as np
 
         from limpet.search.vector_cache import VectorPage
 
-        query = "vectors.sealed_page" if box.is_encrypted else "vectors.page"
-        while found := self._db.all(query, {"model_id": model_id, "low": low, "high": high, "limit": _PAGE}):
-            ordinals = np.array([word_index.to_ordinal(chunk_id) for chunk_id, _ in found], dtype=np.int64)
+        query = "vectors.encrypted_page" if box.is_encrypted else "vectors.page"
+        params = {**row.key, "model_id": model_id, "high": high, "limit": _PAGE}
+        while found := self._db.all(query, {**params, "low": low}):
+            ordinals = np.array([ordinal for ordinal, _ in found], dtype=np.int64)
             matrix = (
-                _decrypt_matrix(box, model_id, found)
+                _decrypt_matrix(box, row, model_id, found)
                 if box.is_encrypted
                 else self._db.unpack_matrix([each for _, each in found])
             )
@@ -145,21 +146,19 @@ class SqlVectors:
         model_id = self._find_model(question)
         if model_id is None or not ordinals:
             return {}
-        ids = [row.chunk_id(ordinal) for ordinal in ordinals]
-        if box.is_encrypted:
-            stored = self._db.all("vectors.sealed_some", {"model_id": model_id, "ids": self._db.to_int_array(ids)})
-            matrix = _decrypt_matrix(box, model_id, stored)
-            found = compute_cosines([chunk_id for chunk_id, _ in stored], matrix, question.values)
-        else:
-            found = self._db.compute_cosines(model_id, ids, question.values)
-        return {word_index.to_ordinal(chunk_id): cosine for chunk_id, cosine in found.items()}
+        if not box.is_encrypted:
+            return self._db.compute_cosines(row.key, model_id, ordinals, question.values)
+        params = {**row.key, "model_id": model_id, "ordinals": self._db.to_int_array(ordinals)}
+        stored = self._db.all("vectors.encrypted_some", params)
+        matrix = _decrypt_matrix(box, row, model_id, stored)
+        return compute_cosines([ordinal for ordinal, _ in stored], matrix, question.values)
 
 
-def _decrypt_matrix(box: Cipher, model_id: int, found: Sequence[Row]) -> Array:
+def _decrypt_matrix(box: Cipher, row: PartitionRow, model_id: int, found: Sequence[Row]) -> Array:
     """The database holds these as bytes, whichever it is: they are compared here, as they would be there."""
     import numpy as np
 
-    opened = [box.decrypt_vector((model_id, chunk_id), bytes(stored)) for chunk_id, stored in found]
+    opened = [box.decrypt_vector((row.id, ordinal, model_id), bytes(stored)) for ordinal, stored in found]
     return np.frombuffer(b"".join(opened), dtype="<f4").reshape(len(found), -1) if found else np.zeros((0, 0), "<f4")
 
 

@@ -18,13 +18,14 @@ from limpet.store.db import Db, Row
 from limpet.store.doctor import find_cipher, run_check
 from limpet.store.encrypted_columns import CHUNKS
 from limpet.store.encryption import Cipher, RowLayout
+from limpet.store.partitions import partition_key
 from limpet.store.store import Store
 from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.search")
 
 _ANALYSIS = "analysis"
-_CHUNK = RowLayout(CHUNKS, "id word_count terms text kind name created_at")
+_CHUNK = RowLayout(CHUNKS, "ordinal word_count terms text kind name created_at")
 
 
 def record_analyzer(store: Store) -> None:
@@ -49,43 +50,43 @@ def _save_analyzer(tx: Tx) -> None:
 
 def check_index(store: Store, *, repair: bool) -> Iterator[Finding]:
     stale = store.read(_find_analyzer) != ANALYZER_VERSION
-    for (space_id,) in store.read(lambda tx: tx.db.all("doctor.spaces", {})):
-        check = partial(_check_words, space_id=space_id, stale=stale, repair=repair)
+    for (partition_id,) in store.read(lambda tx: tx.db.all("partitions.ids", {})):
+        check = partial(_check_words, partition_id=partition_id, stale=stale, repair=repair)
         yield run_check(store, "words", check, repair=repair)
     if repair:
         store.write(_save_analyzer)
     yield run_check(store, "vectors", lambda tx: _check_vectors(tx.db, repair=repair), repair=repair)
 
 
-def _check_words(tx: Tx, *, space_id: int, stale: bool, repair: bool) -> Finding:
+def _check_words(tx: Tx, *, partition_id: int, stale: bool, repair: bool) -> Finding:
     """Rebuild the index from the text and compare."""
     db = tx.db
-    found = db.one("doctor.space", {"id": space_id}, order=db.for_update if repair else "")
+    found = db.one("partitions.counters", partition_key(partition_id), order=db.for_update if repair else "")
     if found is None:
-        return Finding("words", ok=True, detail="a space that is gone by now")
+        return Finding("words", ok=True, detail="a partition that is gone by now")
     tenant, level, owner, *counters = found
     box = find_cipher(tx, tenant)
     if box is None:
         return Finding("words", ok=True, detail=f"{level} {owner}: not looked at, tenant {tenant!r} has no key here")
-    row = PartitionRow(space_id, *counters)
-    chunks = db.all("doctor.space_chunks", row.id_range(0))
-    expected = _analyse_chunks(box, chunks)
+    row = PartitionRow(partition_id, *counters)
+    chunks = db.all("chunks.analysed", row.key)
+    expected = _analyse_chunks(box, row, chunks)
     faults = [
-        f"chunk {word_index.to_ordinal(chunk_id)} has other words than its text"
-        for (chunk_id, length, packed, *_), right in zip(chunks, expected, strict=True)
-        if (chunk_id, length, bytes(packed)) != right
+        f"chunk {ordinal} has other words than its text"
+        for (ordinal, length, packed, *_), right in zip(chunks, expected, strict=True)
+        if (ordinal, length, bytes(packed)) != right
     ]
     stored: dict[int, bytes] = {}
-    for term, _, data in db.all("words.everything", {"space_id": space_id}):
+    for term, _, data in db.all("postings.all", row.key):
         stored[term] = stored.get(term, b"") + bytes(data)
-    merged_chunks = [chunk for chunk in expected if chunk[0] < row.chunk_id(row.merged_ordinal)]
+    merged_chunks = [chunk for chunk in expected if chunk[0] < row.merged_ordinal]
     if stored != word_index.build_postings(merged_chunks):
         faults.append("the postings differ from the chunks")
     totals = (len(merged_chunks), sum(length for _, length, _ in merged_chunks))
     if totals != (row.chunk_count, row.word_count):
         faults.append(f"counts {row.chunk_count, row.word_count} should be {totals}")
     if repair and (faults or stale):
-        _write_index(db, PartitionRow(space_id, row.next_ordinal, 0, 0, 0, row.removals), expected)
+        _write_index(db, PartitionRow(partition_id, row.next_ordinal, 0, 0, 0, row.removals), expected)
     where = f"{level} {owner}".strip()
     if not faults and stale:
         return Finding("words", repair, f"{where}: indexed by another analysis", repaired=repair)
@@ -93,44 +94,42 @@ def _check_words(tx: Tx, *, space_id: int, stale: bool, repair: bool) -> Finding
     return Finding("words", not faults, detail, repaired=repair and bool(faults))
 
 
-def _analyse_chunks(box: Cipher, chunks: Sequence[Row]) -> list[Row]:
-    """The id, length and terms of each chunk as its text says."""
+def _analyse_chunks(box: Cipher, partition: PartitionRow, chunks: Sequence[Row]) -> list[Row]:
+    """The ordinal, length and terms of each chunk as its text says."""
     expected = []
     for row in chunks:
-        chunk_id, _, _, text, kind, name, created_at = box.decrypt_row(_CHUNK, row[0], row)
+        ordinal, _, _, text, kind, name, created_at = box.decrypt_row(_CHUNK, (partition.id, row[0]), row)
         said = kind == SourceKind.MESSAGE.value
         terms = analyse(format_index_text(text, name, from_micros(created_at)) if said else text)
-        expected.append((chunk_id, terms.length, word_index.pack_terms(box.hash_terms(terms))))
+        expected.append((ordinal, terms.length, word_index.pack_terms(box.hash_terms(terms))))
     return expected
 
 
-def rebuild_index(db: Db, space_id: int, box: Cipher) -> None:
-    """Make a space's word index anew from its text."""
-    found = db.one("doctor.space", {"id": space_id}, order=db.for_update)
+def rebuild_index(db: Db, partition_id: int, box: Cipher) -> None:
+    """Make a partition's word index again from its text."""
+    found = db.one("partitions.counters", partition_key(partition_id), order=db.for_update)
     assert found is not None
     _, _, _, next_ordinal, _, _, _, removals = found
-    space = PartitionRow(space_id, next_ordinal, 0, 0, 0, removals)
-    _write_index(db, space, _analyse_chunks(box, db.all("doctor.space_chunks", space.id_range(0))))
+    row = PartitionRow(partition_id, next_ordinal, 0, 0, 0, removals)
+    _write_index(db, row, _analyse_chunks(box, row, db.all("chunks.analysed", row.key)))
 
 
-def _write_index(db: Db, space: PartitionRow, expected: list[Row]) -> None:
-    rows = [{"id": chunk_id, "word_count": length, "terms": packed} for chunk_id, length, packed in expected]
-    db.run_many("doctor.reword", rows)
-    db.run("words.drop_space", {"space_id": space.id})
+def _write_index(db: Db, row: PartitionRow, expected: list[Row]) -> None:
+    rows = [
+        {**row.key, "ordinal": ordinal, "word_count": length, "terms": packed} for ordinal, length, packed in expected
+    ]
+    db.run_many("chunks.set_terms", rows)
+    db.run("postings.delete_all", row.key)
     if expected:
-        space.next_ordinal = max(space.next_ordinal, word_index.to_ordinal(expected[-1][0]) + 1)
-    word_index.merge_tail(db, space)
-    params = {"id": space.id, "next_ordinal": space.next_ordinal, "merged_ordinal": space.merged_ordinal}
-    db.run(
-        "spaces.advance",
-        {**params, "chunk_count": space.chunk_count, "word_count": space.word_count, "removals": space.removals},
-    )
+        row.next_ordinal = max(row.next_ordinal, expected[-1][0] + 1)
+    word_index.merge_tail(db, row)
+    db.run("partitions.advance", row.counter_params())
 
 
 def _check_vectors(db: Db, *, repair: bool) -> Finding:
     """Every chunk has a vector of the model in use, or is waiting for it; no other model's vectors are left over."""
-    models = {name: (model_id, count) for model_id, name, _, count in db.all("doctor.models", {})}
-    found, total = db.one("properties.get", {"name": "model"}), db.one("doctor.chunk_count", {})
+    models = {name: (model_id, count) for model_id, name, _, count in db.all("models.counts", {})}
+    found, total = db.one("properties.get", {"name": "model"}), db.one("chunks.count", {})
     current, chunks = found[0] if found else None, total[0] if total else 0
     if current is None:
         counted = ", ".join(f"{name}: {count}" for name, (_, count) in models.items())
@@ -145,6 +144,6 @@ def _check_vectors(db: Db, *, repair: bool) -> Finding:
         jobs.make_due_now(db, EMBED)
     elif repair:
         for model_id, _ in old.values():
-            db.run("vectors.drop_model", {"model_id": model_id})
+            db.run("vectors.delete_model", {"model_id": model_id})
     detail = f"{here} of {chunks} chunks have a vector of {current}" + (f", {waiting} jobs at work" if waiting else "")
     return Finding("vectors", not faults, "; ".join([detail, *faults]), repaired=repair and bool(faults))

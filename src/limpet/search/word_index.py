@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from limpet.model.chunk import Terms
 from limpet.store.db import Array, Db, Params, Row
 from limpet.store.encryption import Cipher
+from limpet.store.partitions import partition_key
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,7 +42,7 @@ class WordScores(NamedTuple):
 
 @dataclass(slots=True)
 class PartitionRow:
-    """A space's counters while a transaction works on it. The counts are those of the merged chunks."""
+    """A partition's counters while a transaction works on it. The counts are those of the merged chunks."""
 
     id: int
     next_ordinal: int
@@ -49,18 +50,26 @@ class PartitionRow:
     chunk_count: int
     word_count: int
     removals: int = 0
+    next_graph_id: int = 1
     model: str | None = None  # whose vectors the store keeps
 
-    def chunk_id(self, ordinal: int) -> int:
-        return self.id << 32 | ordinal
+    @property
+    def key(self) -> dict[str, int]:
+        return partition_key(self.id)
 
-    def id_range(self, ordinal: int) -> dict[str, int]:
-        """The half-open range of the ids of this space's chunks from the ordinal on."""
-        return {"low": self.chunk_id(ordinal), "high": self.chunk_id(0) + (1 << 32)}
+    def tail_params(self, ordinal: int) -> dict[str, int]:
+        """The chunks from the ordinal on."""
+        return {**self.key, "low": ordinal}
 
-
-def to_ordinal(chunk_id: int) -> int:
-    return chunk_id & 0xFFFFFFFF
+    def counter_params(self) -> dict[str, int]:
+        return {
+            **self.key,
+            "next_ordinal": self.next_ordinal,
+            "merged_ordinal": self.merged_ordinal,
+            "chunk_count": self.chunk_count,
+            "word_count": self.word_count,
+            "removals": self.removals,
+        }
 
 
 def pack_terms(terms: Terms) -> bytes:
@@ -79,38 +88,37 @@ def unpack_terms(data: bytes) -> tuple[tuple[int, ...], bytes]:
 
 def merge_tail(db: Db, space: PartitionRow) -> None:
     """Move the tail into the postings. The caller writes the space's counters back."""
-    rows = db.all("chunks.tail", space.id_range(space.merged_ordinal))
+    rows = db.all("chunks.tail", space.tail_params(space.merged_ordinal))
     added = build_postings(rows)
-    last_blocks = db.all("words.last_blocks", {"space_id": space.id, "terms": db.to_int_array(list(added))})
+    last_blocks = db.all("postings.last_blocks", {**space.key, "terms": db.to_int_array(list(added))})
     open_blocks = {
         term: (first, bytes(data)) for term, first, data in last_blocks if len(data) < BLOCK_ENTRIES * _ENTRY_BYTES
     }
     puts: list[Params] = []
     for term, entries in added.items():
         first, old = open_blocks.get(term, (_first_ordinal(entries), b""))
-        puts += _split_blocks(space.id, term, first, old + entries)
-    db.run_many("words.put", puts)
+        puts += _split_blocks(space, term, first, old + entries)
+    db.run_many("postings.put", puts)
     space.merged_ordinal = space.next_ordinal
     space.chunk_count += len(rows)
     space.word_count += sum(length for _, length, _ in rows)
 
 
 def build_postings(rows: Iterable[Row]) -> dict[int, bytes]:
-    """(id, word count, packed terms) rows turned around: each term's packed entries."""
+    """(ordinal, word count, packed terms) rows turned around: each term's packed entries."""
     entries: defaultdict[int, bytearray] = defaultdict(bytearray)
-    for chunk_id, length, packed in rows:
-        ordinal = to_ordinal(chunk_id)
+    for ordinal, length, packed in rows:
         terms, counts = unpack_terms(bytes(packed))
         for term, count in zip(terms, counts, strict=True):
             entries[term] += struct.pack("<II", ordinal, count << 16 | min(length, _MAX_LENGTH))
     return {term: bytes(entries[term]) for term in sorted(entries)}
 
 
-def _split_blocks(space_id: int, term: int, first: int, data: bytes) -> Iterator[Params]:
+def _split_blocks(space: PartitionRow, term: int, first: int, data: bytes) -> Iterator[Params]:
     for start in range(0, len(data), BLOCK_ENTRIES * _ENTRY_BYTES):
         block = data[start : start + BLOCK_ENTRIES * _ENTRY_BYTES]
         yield {
-            "space_id": space_id,
+            **space.key,
             "term": term,
             "first_ordinal": first if start == 0 else _first_ordinal(block),
             "data": block,
@@ -122,25 +130,24 @@ def _first_ordinal(data: bytes) -> int:
 
 
 def remove_chunks(db: Db, space: PartitionRow, rows: Sequence[Row]) -> None:
-    """Take chunks, as (id, word count, packed terms), out of the postings. Those in the tail are in none."""
+    """Take chunks, as (ordinal, word count, packed terms), out of the postings. Those in the tail are in none."""
     gone: defaultdict[int, set[int]] = defaultdict(set)
-    for chunk_id, length, packed in rows:
-        ordinal = to_ordinal(chunk_id)
+    for ordinal, length, packed in rows:
         if ordinal < space.merged_ordinal:
             space.chunk_count -= 1
             space.word_count -= length
             for term in unpack_terms(bytes(packed))[0]:
                 gone[term].add(ordinal)
     for term, ordinals in gone.items():
-        at = {"space_id": space.id, "term": term}
-        before = db.one("words.block_before", {**at, "ordinal": min(ordinals)})
+        at = {**space.key, "term": term}
+        before = db.one("postings.block_before", {**at, "ordinal": min(ordinals)})
         low = before[0] if before and before[0] is not None else 0
-        for first, data in db.all("words.blocks", {**at, "low": low, "high": max(ordinals)}):
+        for first, data in db.all("postings.blocks", {**at, "low": low, "high": max(ordinals)}):
             kept = _drop_entries(bytes(data), ordinals)
             if not kept:
-                db.run("words.drop", {**at, "first_ordinal": first})
+                db.run("postings.delete", {**at, "first_ordinal": first})
             elif len(kept) < len(data):
-                db.run("words.put", {**at, "first_ordinal": first, "data": kept})
+                db.run("postings.put", {**at, "first_ordinal": first, "data": kept})
 
 
 def _drop_entries(data: bytes, ordinals: set[int]) -> bytes:
@@ -154,7 +161,7 @@ def score_bm25(
     """BM25 of every chunk, by ordinal, and how much of the question is known here at all."""
     import numpy as np  # late: most commands never search
 
-    tail = db.all("chunks.tail", space.id_range(space.merged_ordinal))
+    tail = db.all("chunks.tail", space.tail_params(space.merged_ordinal))
     # Added up in the order of the words' own numbers, sealed or not: the same sums to the last digit.
     stored = {term: box.hash_term(term) for term in weights}
     found = _load_entries(db, space, list(stored.values()), tail)
@@ -190,7 +197,7 @@ def _load_entries(db: Db, space: PartitionRow, terms: Sequence[int], tail: Seque
     import numpy as np
 
     pieces: defaultdict[int, list[bytes]] = defaultdict(list)
-    for term, data in db.all("words.postings", {"space_id": space.id, "terms": db.to_int_array(terms)}):
+    for term, data in db.all("postings.find", {**space.key, "terms": db.to_int_array(terms)}):
         pieces[term].append(bytes(data))
     for term, data in _tail_entries(tail, terms):
         pieces[term].append(data)
@@ -208,7 +215,7 @@ def _tail_entries(rows: Sequence[Row], wanted: Sequence[int]) -> Iterator[tuple[
     at = np.flatnonzero(np.isin(terms, np.asarray(wanted, dtype="<i8")))
     counts = np.frombuffer(b"".join(packed[size * 8 :] for (_, _, packed), size in zip(rows, sizes, strict=True)), "u1")
     chunk = np.repeat(np.arange(len(rows)), sizes)[at]
-    ordinals = np.asarray([to_ordinal(chunk_id) for chunk_id, _, _ in rows], dtype="<u4")[chunk]
+    ordinals = np.asarray([ordinal for ordinal, _, _ in rows], dtype="<u4")[chunk]
     lengths = np.asarray([min(length, _MAX_LENGTH) for _, length, _ in rows], dtype="<u4")[chunk]
     entries = np.stack([ordinals, counts[at].astype("<u4") << 16 | lengths], axis=1)
     found = terms[at]

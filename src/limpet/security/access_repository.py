@@ -9,7 +9,7 @@ from typing import Any
 from limpet.errors import InvalidInput
 from limpet.model.access import Grant, GrantInfo, Reach, Right
 from limpet.model.audit import AuditEntry, AuditOutcome, AuditQuery
-from limpet.model.scope import Scope
+from limpet.model.scope import Level, Scope, hash_bucket
 from limpet.model.times import from_micros, to_micros
 from limpet.store.db import Row
 from limpet.store.tx import Tx
@@ -81,8 +81,15 @@ class AuditEntries:
         """Put another name in the user's place everywhere, and nothing in that of sessions and records."""
         params = {**_user_params(scope), "instead": instead}
         changed = self._db.run("audit.erase_target", params) + self._db.run("audit.erase_principal", params)
-        changed += self._db.run("audit.erase_sessions", _user_params(scope))
+        changed += self._erase_sessions(scope)
         return changed + self._db.run("audit.erase_grants", {"tenant": scope.tenant, **_grant_names(scope)})
+
+    def _erase_sessions(self, scope: Scope) -> int:
+        assert scope.user is not None
+        params = {**_user_params(scope), "bucket": hash_bucket(scope.tenant, Level.USER.value, scope.user)}
+        sessions = [id_ for (id_,) in self._db.all("audit.sessions_of", params)]
+        named = {"tenant": scope.tenant, "sessions": self._db.to_text_array(sessions)}
+        return self._db.run("audit.erase_sessions", named) if sessions else 0
 
     def trim(self, scope: Scope, before: datetime) -> int:
         """Remove what is older. Answers how many."""

@@ -25,7 +25,7 @@ INSERT INTO audit
 VALUES
     (:id, :tenant, :at, :last_at, :principal, :verb, :access, :outcome, :user, :agent, :session, :record, :missing,
      :calls)
-ON CONFLICT (id) DO UPDATE
+ON CONFLICT (tenant, id) DO UPDATE
 SET calls = audit.calls + excluded.calls,
     last_at = CASE WHEN audit.last_at > excluded.last_at THEN audit.last_at ELSE excluded.last_at END
 
@@ -39,7 +39,7 @@ WHERE tenant = :tenant AND user_id = :user
 
 -- name: audit.erase_sessions
 UPDATE audit SET session_id = NULL, missing = NULL
-WHERE tenant = :tenant AND session_id IN (SELECT id FROM sessions WHERE tenant = :tenant AND user_id = :user)
+WHERE tenant = :tenant AND session_id IN :sessions[]
 
 -- name: audit.erase_principal
 UPDATE audit SET principal = :instead WHERE tenant = :tenant AND principal = :user
@@ -87,3 +87,6 @@ DELETE FROM api_keys WHERE tenant = :tenant AND user_id = :user
 -- name: api_keys.unname
 UPDATE audit SET principal = :instead
 WHERE tenant = :tenant AND principal = :principal AND at >= :since AND at <= :until
+
+-- name: audit.sessions_of
+SELECT s.id FROM sessions s WHERE s.bucket = :bucket AND s.tenant = :tenant AND s.user_id = :user

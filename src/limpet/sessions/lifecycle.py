@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from limpet.errors import InvalidInput, StorageError
-from limpet.model.ids import IdFactory
+from limpet.model.ids import IdFactory, with_bucket
 from limpet.model.naming import SessionKey
-from limpet.model.scope import Scope
+from limpet.model.scope import Level, Partition, Scope
 from limpet.model.session import SessionInfo, SessionStatus
 from limpet.model.text import short_repr
 from limpet.model.values import check_metadata
@@ -35,7 +35,7 @@ def open_session(
     if found is not None:
         return found
     info = SessionInfo(
-        id=new_id(),
+        id=with_bucket(new_id(), Partition(scope.tenant, Level.USER, scope.user).bucket),
         tenant=scope.tenant,
         user=scope.user,
         agent=scope.agent,

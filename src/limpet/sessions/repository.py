@@ -9,9 +9,10 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from limpet.errors import SessionNotFound
+from limpet.model.ids import bucket_of_id
 from limpet.model.job import COMPACT, EXTRACT, GRAPH
 from limpet.model.message import Message
-from limpet.model.scope import Level, Partition, Scope
+from limpet.model.scope import Level, Partition, Scope, hash_bucket
 from limpet.model.session import KvEntry, ModelUsage, SessionInfo, SessionQuery, SessionStatus, Summary
 from limpet.model.times import from_micros, to_micros
 from limpet.search.chunk_repository import Chunks
@@ -21,10 +22,17 @@ from limpet.store import jobs
 from limpet.store.db import Params, Row
 from limpet.store.encrypted_columns import KV, MESSAGES, SESSIONS, SUMMARIES
 from limpet.store.encryption import RowLayout
+from limpet.store.partitions import partition_key
 from limpet.store.rows import message_from, message_params, micros, session_from, to_json
 from limpet.store.tx import Tx
 
 _NANO = 1_000_000_000
+_USER = Level.USER.value
+_OF_PARTITION = (
+    "s.partition_id = (SELECT p.id FROM partitions p WHERE p.bucket = :bucket AND p.tenant = :tenant"
+    " AND p.level = 'user' AND p.owner = :user)"
+)
+_BY_EXTERNAL_ID = "s.external_id = :session AND s.tenant = :tenant"
 _SESSION = RowLayout(
     SESSIONS, "id tenant user_id agent channel chat thread state metadata created_at last_active_at expires_at"
 )
@@ -38,15 +46,35 @@ _KV = RowLayout(KV, "key value updated_at")
 
 def build_scope_filter(scope: Scope) -> tuple[str, dict[str, Any]]:
     """The clause that keeps a query on sessions ``s`` inside the scope, and its parameters."""
-    params = {"tenant": scope.tenant, "session": scope.session, "user": scope.user, "agent": scope.agent}
+    params: dict[str, Any] = {
+        "bucket": _find_bucket(scope),
+        "tenant": scope.tenant,
+        "session": scope.session,
+        "user": scope.user,
+        "agent": scope.agent,
+    }
     clause = _scope_clause(scope.session is not None, scope.user is not None, scope.agent is not None)
     return clause, {name: value for name, value in params.items() if value is not None}
 
 
+def _find_bucket(scope: Scope) -> int | None:
+    """A user's name tells it, and so does a session's id. A whole tenant has many."""
+    if scope.user is not None:
+        return hash_bucket(scope.tenant, _USER, scope.user)
+    return None if scope.session is None else bucket_of_id(scope.session)
+
+
 @cache
 def _scope_clause(session: bool, user: bool, agent: bool) -> str:
-    narrower = {"s.id = :session": session, "s.user_id = :user": user, "s.agent = :agent": agent}
-    return " AND ".join(["s.tenant = :tenant", *(clause for clause, wanted in narrower.items() if wanted)])
+    clauses = ["s.bucket = :bucket"] if user or session else []
+    if session:
+        clauses.append("s.id = :session")
+    elif user:
+        clauses.append(_OF_PARTITION)
+    clauses.append("s.tenant = :tenant")
+    clauses += ["s.user_id = :user"] if user else []
+    clauses += ["s.agent = :agent"] if agent else []
+    return " AND ".join(clauses)
 
 
 class Head(NamedTuple):
@@ -59,20 +87,32 @@ class Head(NamedTuple):
 
 class Sessions:
     def __init__(self, tx: Tx) -> None:
+        self._tx = tx
         self._db = tx.db
         self._chunks = Chunks(tx)
         self._graph = GraphTables(tx)
         self._seals = tx.seals
 
-    def add(self, scope: Scope, info: SessionInfo) -> bool:
-        """False when another writer holds the key already."""
-        space = self._chunks.ensure_partition(Partition(scope.tenant, Level.USER, info.user))
+    def add(self, scope: Scope, info: SessionInfo, *, external_id: str | None = None, cleared_through: int = 0) -> bool:
+        """False when another session holds the id or the key already.
+
+        An id that does not say the bucket is its own external id: it is found by that.
+        """
+        partition = Partition(scope.tenant, Level.USER, info.user)
+        row = self._chunks.ensure_partition(partition)
+        bucket = bucket_of_id(info.id)
+        if bucket != partition.bucket:
+            if self._db.one("sessions.is_taken", {"bucket": bucket, "id": info.id}) is not None:
+                return False
+            external_id = info.id
         params = {
+            **row.key,
             "id": info.id,
+            "external_id": external_id,
+            "cleared_through": cleared_through,
             "tenant": scope.tenant,
             "user": info.user,
             "agent": info.agent,
-            "space_id": space.id,
             "key": str(info.key),
             "channel": info.key.channel,
             "chat": info.key.chat,
@@ -89,17 +129,28 @@ class Sessions:
         )
 
     def get(self, scope: Scope) -> SessionInfo | None:
-        where, params = build_scope_filter(scope)
-        row = self._db.one("sessions.select", params, where=where)
+        """By its id, or by the one it came with."""
+        row = self._select_one(scope)
         return None if row is None else self._decrypt(scope, row)
 
+    def _select_one(self, scope: Scope, order: str = "") -> Row | None:
+        where, params = build_scope_filter(scope)
+        row = self._db.one("sessions.select", params, where=where, order=order)
+        if row is None and scope.session is not None:
+            narrower = {"s.user_id = :user": scope.user, "s.agent = :agent": scope.agent}
+            where = " AND ".join(
+                [_BY_EXTERNAL_ID, *(clause for clause, value in narrower.items() if value is not None)]
+            )
+            row = self._db.one("sessions.select", params, where=where, order=order)
+        return row
+
     def _decrypt(self, scope: Scope, row: Row) -> SessionInfo:
+        self._tx.partition_ids[row[1], row[0]] = row[14]
         return session_from(self._seals.cipher_for(scope.tenant).decrypt_row(_SESSION, row[0], row))
 
     def lock(self, scope: Scope) -> SessionInfo:
         """The session, held until the transaction ends. Raises SessionNotFound."""
-        where, params = build_scope_filter(scope)
-        row = self._db.one("sessions.select", params, where=where, order=self._db.for_update)
+        row = self._select_one(scope, self._db.for_update)
         if row is None:
             raise _not_found_error(scope)
         return self._decrypt(scope, row)
@@ -110,6 +161,7 @@ class Sessions:
         row = self._db.one("sessions.head", params, where=where, order=self._db.for_update)
         if row is None:
             raise _not_found_error(scope)
+        self._tx.partition_ids[scope.tenant, scope.session] = row[3]
         return Head(row[0], row[1], from_micros(row[2]))
 
     def find_live(self, scope: Scope, key: str) -> SessionInfo | None:
@@ -131,54 +183,58 @@ class Sessions:
         return [self._decrypt(scope, row) for row in self._db.all("sessions.select", params, where=where, order=order)]
 
     def set_state(self, scope: Scope, state: SessionStatus) -> None:
-        self._db.run("sessions.set_state", _session_params(scope, state=state.value))
+        self._db.run("sessions.set_state", {**session_key(self._tx, scope), "state": state.value})
 
     def set_metadata(self, scope: Scope, metadata: Mapping[str, Any]) -> None:
-        params = _session_params(scope, metadata=to_json(dict(metadata)))
+        params = {**session_key(self._tx, scope), "metadata": to_json(dict(metadata))}
         self._db.run(
             "sessions.set_metadata",
             self._seals.cipher_for(scope.tenant).encrypt_params(SESSIONS, scope.session, params),
         )
 
     def set_expiry(self, scope: Scope, expires_at: datetime | None) -> None:
-        self._db.run("sessions.set_expiry", _session_params(scope, expires_at=micros(expires_at)))
+        self._db.run("sessions.set_expiry", {**session_key(self._tx, scope), "expires_at": micros(expires_at)})
 
     def advance(
         self, scope: Scope, last_sequence: int, message_count: int, active_at: datetime, oldest_at: datetime
     ) -> None:
         """After messages were added, the oldest of which was said at ``oldest_at``."""
-        times = {"active_at": to_micros(active_at), "oldest_at": to_micros(oldest_at)}
-        self._db.run(
-            "sessions.advance",
-            _session_params(scope, last_sequence=last_sequence, message_count=message_count, **times),
-        )
+        params = {
+            "last_sequence": last_sequence,
+            "message_count": message_count,
+            "active_at": to_micros(active_at),
+            "oldest_at": to_micros(oldest_at),
+        }
+        self._db.run("sessions.advance", {**session_key(self._tx, scope), **params})
 
     def clear(self, scope: Scope) -> dict[str, int]:
+        key = session_key(self._tx, scope)
         counts = {
             "chunks": self._chunks.drop_session(scope),
-            "messages": self._db.run("sessions.delete_messages", {"session": scope.session}),
-            "summaries": self._db.run("sessions.delete_summary", {"session": scope.session}),
+            "messages": self._db.run("sessions.delete_messages", key),
+            "summaries": self._db.run("sessions.delete_summary", key),
         }
         if mentions := self._graph.drop_session(scope):
             counts["mentions"] = mentions
-        self._db.run("sessions.clear", _session_params(scope))
+        self._db.run("sessions.clear", key)
         return counts
 
     def delete(self, scope: Scope) -> dict[str, int]:
-        counts = self.clear(scope)
-        counts["kv"] = self._db.run("sessions.delete_kv", {"session": scope.session})
-        counts["usage"] = self._db.run("sessions.delete_usage", {"session": scope.session})
+        counts, key = self.clear(scope), session_key(self._tx, scope)
+        counts["kv"] = self._db.run("sessions.delete_kv", key)
+        counts["usage"] = self._db.run("sessions.delete_usage", key)
         assert scope.user is not None
         assert scope.session is not None
         for kind in (COMPACT, EXTRACT, GRAPH):
             jobs.cancel_job(self._db, Partition(scope.tenant, Level.USER, scope.user), kind, scope.session)
-        self._db.run("sessions.delete_cursors", {"session": scope.session})
-        counts["sessions"] = self._db.run("sessions.delete", _session_params(scope))
+        self._db.run("sessions.delete_cursors", key)
+        counts["sessions"] = self._db.run("sessions.delete", key)
         return counts
 
 
 class Messages:
     def __init__(self, tx: Tx) -> None:
+        self._tx = tx
         self._db = tx.db
         self._seals = tx.seals
 
@@ -191,7 +247,7 @@ class Messages:
 
     def _params(self, scope: Scope, message: Message) -> Params:
         assert scope.session is not None
-        params = message_params(scope.session, message)
+        params = {**session_key(self._tx, scope), **message_params(scope.session, message)}
         return self._seals.cipher_for(scope.tenant).encrypt_params(MESSAGES, (scope.session, message.sequence), params)
 
     def _decrypt_rows(self, scope: Scope, rows: Iterable[Row]) -> list[Message]:
@@ -238,6 +294,7 @@ class Messages:
 
 class Summaries:
     def __init__(self, tx: Tx) -> None:
+        self._tx = tx
         self._db = tx.db
         self._seals = tx.seals
 
@@ -250,8 +307,9 @@ class Summaries:
         return Summary(text, epoch, upper, count, from_micros(at))
 
     def put(self, scope: Scope, summary: Summary) -> None:
+        key = session_key(self._tx, scope)
         params = {
-            "session": scope.session,
+            **key,
             "text": summary.text,
             "epoch": summary.epoch,
             "upper_sequence": summary.upper_sequence,
@@ -261,11 +319,11 @@ class Summaries:
         self._db.run(
             "summaries.put", self._seals.cipher_for(scope.tenant).encrypt_params(SUMMARIES, scope.session, params)
         )
-        self._db.run("summaries.count_epoch", _session_params(scope, epoch=summary.epoch))
+        self._db.run("summaries.set_epoch", {**key, "epoch": summary.epoch})
 
     def get_watermarks(self, scope: Scope) -> tuple[int, int]:
         """The last sequence that was cleared, and the last epoch that was used."""
-        row = self._db.one("summaries.past", _session_params(scope))
+        row = self._db.one("summaries.watermarks", session_key(self._tx, scope))
         return (row[0], row[1]) if row else (0, 0)
 
 
@@ -273,6 +331,7 @@ class KeyValueEntries:
     """An entry beyond the cap is as good as gone: reads do not see it and the next write removes it."""
 
     def __init__(self, tx: Tx) -> None:
+        self._tx = tx
         self._db = tx.db
         self._seals = tx.seals
 
@@ -281,16 +340,18 @@ class KeyValueEntries:
 
     def set(self, scope: Scope, key: str, value: str, now: datetime, cap: int) -> None:
         box = self._seals.cipher_for(scope.tenant)
-        params = {"session": scope.session, "key": key, "value": value, "updated_at": to_micros(now)}
+        at = session_key(self._tx, scope)
+        params = {**at, "key": key, "value": value, "updated_at": to_micros(now)}
         self._db.run(
             "kv.set", box.encrypt_params(KV, (scope.session, box.encrypt_deterministic(KV["key"], key)), params)
         )
-        self._db.run("kv.trim", {"session": scope.session, "cap": cap})
+        self._db.run("kv.trim", {**at, "cap": cap})
 
     def delete(self, scope: Scope, key: str, cap: int) -> bool:
-        self._db.run("kv.trim", {"session": scope.session, "cap": cap})  # else what the cap hides would come back
+        at = session_key(self._tx, scope)
+        self._db.run("kv.trim", {**at, "cap": cap})  # else what the cap hides would come back
         stored = self._seals.cipher_for(scope.tenant).encrypt_deterministic(KV["key"], key)
-        return self._db.run("kv.delete", {"session": scope.session, "key": stored}) > 0
+        return self._db.run("kv.delete", {**at, "key": stored}) > 0
 
     def items(self, scope: Scope, cap: int) -> list[KvEntry]:
         return [_parse_entry(row) for row in reversed(self._rows(scope, cap))]
@@ -310,24 +371,25 @@ class Cursors:
     """How far a kind of work has come through a session's messages: the last sequence that is done, 0 at first."""
 
     def __init__(self, tx: Tx) -> None:
+        self._tx = tx
         self._db = tx.db
 
     def get(self, scope: Scope, name: str) -> int:
-        params = {"session": scope.session, "name": name, "tenant": scope.tenant}
-        row = self._db.one("cursors.get", params)
+        row = self._db.one("cursors.get", {**session_key(self._tx, scope), "name": name})
         return 0 if row is None else int(row[0])
 
     def set(self, scope: Scope, name: str, sequence: int) -> None:
-        self._db.run("cursors.set", {"session": scope.session, "name": name, "sequence": sequence})
+        self._db.run("cursors.set", {**session_key(self._tx, scope), "name": name, "sequence": sequence})
 
 
 class UsageEntries:
     def __init__(self, tx: Tx) -> None:
+        self._tx = tx
         self._db = tx.db
 
     def add(self, scope: Scope, entry: ModelUsage) -> None:
         params = {
-            "session": scope.session,
+            **session_key(self._tx, scope),
             "model": entry.model,
             "calls": entry.calls,
             "input_tokens": entry.input_tokens,
@@ -347,5 +409,13 @@ def _not_found_error(scope: Scope) -> SessionNotFound:
     return SessionNotFound(f"no session {scope.session} here; it may have been deleted")
 
 
-def _session_params(scope: Scope, **values: Any) -> dict[str, Any]:
-    return {"session": scope.session, "tenant": scope.tenant, **values}
+def session_key(tx: Tx, scope: Scope) -> dict[str, Any]:
+    """What finds the rows of a session. Looked up once; of a session that is not there, a key that nothing has."""
+    known = tx.partition_ids.get((scope.tenant, scope.session))
+    if known is None:
+        where, params = build_scope_filter(scope)
+        row = tx.db.one("sessions.locate", params, where=where)
+        known = -1 if row is None else int(row[0])
+        if row is not None:
+            tx.partition_ids[scope.tenant, scope.session] = known
+    return {**partition_key(known), "session": scope.session}

@@ -16,16 +16,25 @@ def check_sessions(store: Store, *, repair: bool) -> Iterator[Finding]:
 
 
 def _check_counters(db: Db, *, repair: bool) -> Finding:
-    wrong = db.all("doctor.session_counts", {})
+    wrong = db.all("sessions.find_miscounted", {})
     if repair:
-        fixes = [{"session": row[0], "message_count": row[3], "last_sequence": max(row[1], row[4])} for row in wrong]
-        db.run_many("doctor.fix_session", fixes)
+        fixes = [
+            {
+                "bucket": bucket,
+                "partition_id": partition_id,
+                "session": id_,
+                "message_count": count,
+                "last_sequence": max(last, highest),
+            }
+            for bucket, partition_id, id_, last, count, highest in wrong
+        ]
+        db.run_many("sessions.set_counts", fixes)
     detail = f"{len(wrong)} sessions miscount their messages" if wrong else "every session counts its messages right"
     return Finding("sessions", not wrong, detail, repaired=repair and bool(wrong))
 
 
 def _check_summaries(db: Db) -> Finding:
-    wrong = db.all("doctor.summaries", {})
+    wrong = db.all("summaries.find_too_high", {})
     detail = (
         f"{len(wrong)} summaries cover messages that do not exist" if wrong else "no summary claims more than there is"
     )

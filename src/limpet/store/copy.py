@@ -19,10 +19,6 @@ from limpet.store.tables import TABLES, Table
 from limpet.store.tx import Tx
 
 _BATCH = 1000
-_RESET_SEQUENCES = (  # tables that give out numbers go on behind those that were copied
-    *("copy.number_spaces", "copy.number_models", "copy.number_jobs"),
-    *("copy.number_entities", "copy.number_mentions", "copy.number_relations"),
-)
 
 
 def copy_store(source: Store, target: Store, progress: Progress | None = None) -> dict[str, int]:
@@ -43,9 +39,7 @@ def _copy_all(source: Db, target: Db, progress: Progress | None) -> dict[str, in
         raise InvalidInput(f"the target is not empty: it has rows in {', '.join(taken)}; copy into a new store")
     target.execute_sql("DELETE FROM properties")
     copied = {table.name: _copy_table(source, target, table, progress) for table in TABLES}
-    target.run("seals.changed", {})
-    for numbers in _RESET_SEQUENCES:
-        target.run(numbers, {})
+    target.run("encryption.count_change", {})
     return copied
 
 
@@ -82,8 +76,8 @@ def _params(source: Db, target: Db, table: Table, row: Row) -> dict[str, Any]:
     params = {_param_name(at): value for at, value in enumerate(row)}
     if table.name == "vectors":
         at = _param_name(table.columns.index("vector"))
-        sealed = params[_param_name(table.columns.index("sealed"))] is not None
-        params[at] = target.no_vector if sealed else target.pack_vector(source.unpack_vector(params[at]))
+        encrypted = params[_param_name(table.columns.index("encrypted"))] is not None
+        params[at] = target.no_vector if encrypted else target.pack_vector(source.unpack_vector(params[at]))
     return params
 
 

@@ -40,7 +40,7 @@ class Db(Protocol):
     def to_text_array(self, values: Sequence[str]) -> Any:
         """The same of texts."""
 
-    # What stands in a vector's column where it is sealed, in a column of its own.
+    # What stands in a vector's column where it is encrypted, in a column of its own.
     no_vector: Any
 
     def pack_vector(self, values: Sequence[float]) -> Any: ...
@@ -48,20 +48,22 @@ class Db(Protocol):
     def unpack_matrix(self, stored: Sequence[Any]) -> Array:
         """The vectors of ``vectors.page``, a row each."""
 
-    def compute_cosines(self, model_id: int, ids: Sequence[int], question: Sequence[float]) -> dict[int, float]:
-        """Of the chunks with these ids that have a vector of the model."""
+    def compute_cosines(
+        self, key: Params, model_id: int, ordinals: Sequence[int], question: Sequence[float]
+    ) -> dict[int, float]:
+        """Of the chunks of a partition with these ordinals that have a vector of the model."""
 
 
-def compute_cosines(ids: Sequence[int], vectors: Array, question: Sequence[float]) -> dict[int, float]:
+def compute_cosines(ordinals: Sequence[int], vectors: Array, question: Sequence[float]) -> dict[int, float]:
     """Of the vectors of these chunks, a row each, with the question."""
     import numpy as np  # late: most commands never search
 
-    if not len(ids):
+    if not len(ordinals):
         return {}
     asked = np.asarray(question, dtype=np.float32)
     lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(asked)
-    found = np.divide(vectors @ asked, lengths, out=np.zeros(len(ids), dtype=np.float32), where=lengths > 0)
-    return dict(zip(ids, found.tolist(), strict=True))
+    found = np.divide(vectors @ asked, lengths, out=np.zeros(len(ordinals), dtype=np.float32), where=lengths > 0)
+    return dict(zip(ordinals, found.tolist(), strict=True))
 
 
 class QueryTemplates:

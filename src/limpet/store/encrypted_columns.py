@@ -22,16 +22,16 @@ AAD_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "record_tags": ("record_id",),
     "record_metadata": ("record_id",),
     "documents": ("id",),
-    "chunks": ("id",),
-    "vectors": ("model_id", "chunk_id"),
+    "chunks": ("partition_id", "ordinal"),
+    "vectors": ("partition_id", "ordinal", "model_id"),
     "jobs": ("id",),
-    "entities": ("space_id", "normal"),
-    "relations": ("space_id", "subject_id"),
+    "entities": ("partition_id", "normal"),
+    "relations": ("partition_id", "subject_id"),
     "imports": ("digest",),
-    "moves": ("digest",),
+    "transfers": ("digest",),
     "schedules": ("id",),
     "schedule_runs": ("id",),
-    "once": ("key_hash",),
+    "idempotency_keys": ("key_hash",),
 }
 
 SESSIONS = declare_columns("sessions", text="metadata")
@@ -52,16 +52,16 @@ RECORD_TAGS = declare_columns("record_tags", same="tag")
 RECORD_METADATA = declare_columns("record_metadata", same="key value")
 DOCUMENTS = declare_columns("documents", text="title metadata", same="uri", same_bytes="content_hash")
 CHUNKS = declare_columns("chunks", text="text name", same_bytes="hash", terms="terms")
-VECTORS = declare_columns("vectors", vector="vector sealed")
+VECTORS = declare_columns("vectors", vector="vector encrypted")
 JOBS = declare_columns("jobs", text="error")
 ENTITIES = declare_columns("entities", text="name", same="normal first_word")
 RELATIONS = declare_columns("relations", text="predicate value sentence")
 IMPORTS = declare_columns("imports", text="name", same="digest")
-MOVES = declare_columns("moves", text="name state", same="digest")
+TRANSFERS = declare_columns("transfers", text="name state", same="digest")
 SCHEDULES = declare_columns("schedules", text="goal goal_folded metadata")
 SCHEDULE_RUNS = declare_columns("schedule_runs", text="summary output error")
 # Hashes, too: whoever guesses a short key, and what was asked for under it, must not find it confirmed here.
-IDEMPOTENCY_KEYS = declare_columns("once", same="key_hash digest")
+IDEMPOTENCY_KEYS = declare_columns("idempotency_keys", same="key_hash digest")
 
 ENCRYPTED_COLUMNS: Mapping[str, EncryptedColumns] = {
     "sessions": SESSIONS,
@@ -79,17 +79,18 @@ ENCRYPTED_COLUMNS: Mapping[str, EncryptedColumns] = {
     "entities": ENTITIES,
     "relations": RELATIONS,
     "imports": IMPORTS,
-    "moves": MOVES,
+    "transfers": TRANSFERS,
     "schedules": SCHEDULES,
     "schedule_runs": SCHEDULE_RUNS,
-    "once": IDEMPOTENCY_KEYS,
+    "idempotency_keys": IDEMPOTENCY_KEYS,
 }
 
 # Text and bytes that stay readable, table by table, and what they are.
 PLAINTEXT_COLUMNS: Mapping[str, Mapping[str, str]] = {
-    "spaces": {"tenant": "whose", "level": "whose", "owner": "a user's or agent's id"},
+    "partitions": {"tenant": "whose", "level": "whose", "owner": "a user's or agent's id"},
     "sessions": {
         "id": "an id",
+        "external_id": "an id",
         "tenant": "whose",
         "user_id": "whose",
         "agent": "whose",
@@ -105,6 +106,7 @@ PLAINTEXT_COLUMNS: Mapping[str, Mapping[str, str]] = {
     "usage": {"session_id": "an id", "model": "a model's name"},
     "records": {
         "id": "an id",
+        "external_id": "an id",
         "tenant": "whose",
         "level": "whose",
         "owner": "whose",
@@ -133,16 +135,16 @@ PLAINTEXT_COLUMNS: Mapping[str, Mapping[str, str]] = {
     "postings": {"data": "which chunks hold a term, how often, and how long they are"},
     "models": {"name": "a model's name"},
     "jobs": {
-        "kind": "a word of ours",
-        "key": "whose, and which session, record or model",
         "tenant": "whose",
-        "payload": "whose, and which session, record or model",
+        "level": "whose",
         "owner": "whose",
+        "kind": "a word of ours",
+        "detail": "which session, record or model",
     },
     "mentions": {"kind": "a word of ours", "session_id": "an id", "record_id": "an id"},
     "relations": {"kind": "a word of ours", "session_id": "an id", "record_id": "an id"},
     "imports": {"tenant": "whose"},
-    "moves": {"tenant": "whose", "user_id": "whose"},
+    "transfers": {"tenant": "whose", "user_id": "whose"},
     "schedules": {
         "id": "an id",
         "tenant": "whose",
@@ -183,7 +185,13 @@ PLAINTEXT_COLUMNS: Mapping[str, Mapping[str, str]] = {
         "grants": "rights, and whose",
         "created_by": "who",
     },
-    "once": {"tenant": "whose", "owner": "whose", "kind": "a word of ours", "made_id": "an id"},
+    "idempotency_keys": {
+        "tenant": "whose",
+        "level": "whose",
+        "owner": "whose",
+        "kind": "a word of ours",
+        "resource_id": "an id",
+    },
     "receipts": {
         "id": "an id",
         "tenant": "whose",
@@ -195,7 +203,7 @@ PLAINTEXT_COLUMNS: Mapping[str, Mapping[str, str]] = {
         "bytes": "a word of ours",
     },
     "properties": {"name": "a word of ours", "value": "about the store itself"},
-    "seals": {
+    "tenant_encryption": {
         "tenant": "whose",
         "state": "a word of ours",
         "check_value": "tells keys apart, and nothing else about them",

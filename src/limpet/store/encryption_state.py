@@ -136,14 +136,14 @@ class TxEncryption:
         return keyring is not None and bool(keyring.get_keys(tenant)) and self._is_new(tenant)
 
     def _is_new(self, tenant: str) -> bool:
-        return self._db.one("seals.has_rows", {"tenant": tenant}) is None
+        return self._db.one("encryption.has_rows", {"tenant": tenant}) is None
 
     def get(self, tenant: str) -> EncryptionState | None:
-        row = self._db.one("seals.get", {"tenant": tenant})
+        row = self._db.one("encryption.get", {"tenant": tenant})
         return None if row is None else _parse_state(row)
 
     def all(self) -> Mapping[str, EncryptionState]:
-        return {tenant: _parse_state(tuple(rest)) for tenant, *rest in self._db.all("seals.all", {})}
+        return {tenant: _parse_state(tuple(rest)) for tenant, *rest in self._db.all("encryption.all", {})}
 
     def put(self, tenant: str, seal: EncryptionState) -> None:
         params = {
@@ -153,8 +153,8 @@ class TxEncryption:
             "old_check": seal.old_check,
             "progress": seal.progress,
         }
-        self._db.run("seals.put", {"tenant": tenant, **params})
-        self._db.run("seals.changed", {})
+        self._db.run("encryption.put", {"tenant": tenant, **params})
+        self._db.run("encryption.count_change", {})
 
     def record_initial_state(self, tenant: str) -> None:
         """Note that the tenant is sealed, if it has a key and holds nothing yet, or that it is open."""

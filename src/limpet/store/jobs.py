@@ -7,10 +7,10 @@ settles it: the end of the lease, or sooner if it is asked for meanwhile.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from limpet.errors import InvalidInput, LeaseLost
 from limpet.model.job import Job, JobInfo, JobQuery, JobState
@@ -20,12 +20,13 @@ from limpet.store.db import Db, Params, Row
 from limpet.store.encrypted_columns import JOBS
 from limpet.store.encryption import RowLayout
 from limpet.store.encryption_state import TxEncryption
+from limpet.store.partitions import partition_params
 from limpet.store.tx import Tx
 
 JobFilter = tuple[str, str]  # a kind of job, and its detail where only jobs with that one are meant
 
 _MAX_ERROR = 500
-_JOB = RowLayout(JOBS, "id kind payload run_at attempts leased_until error dead created_at")
+_JOB = RowLayout(JOBS, "id tenant level owner kind detail run_at attempts leased_until error dead created_at")
 # What clocks may differ by, and no less than any lease. What lies further ahead was written by a clock that was wrong.
 _CLOCK_TOLERANCE = timedelta(hours=1)
 
@@ -88,39 +89,32 @@ def _require_tenant_scope(scope: Scope) -> str:
 
 
 def enqueue(db: Db, space: Partition, kind: str, detail: str, now: datetime, run_at: datetime | None = None) -> None:
-    db.run("jobs.ask", _job_params(space, kind, detail, now, run_at))
+    db.run("jobs.enqueue", _enqueue_params(space, kind, detail, now, run_at))
 
 
 def enqueue_for_all_partitions(db: Db, kind: str, detail: str, now: datetime) -> None:
-    """The same of every space there is."""
-    spaces = [Partition(tenant, Level(level), owner) for tenant, level, owner in db.all("spaces.list", {})]
-    db.run_many("jobs.ask", [_job_params(space, kind, detail, now, None) for space in spaces])
+    """The same of every partition there is."""
+    spaces = [Partition(tenant, Level(level), owner) for tenant, level, owner in db.all("partitions.list", {})]
+    db.run_many("jobs.enqueue", [_enqueue_params(space, kind, detail, now, None) for space in spaces])
 
 
 def cancel_job(db: Db, space: Partition, kind: str, detail: str) -> None:
     """What it was about is gone, and nobody has to do it."""
-    db.run("jobs.withdraw", {"kind": kind, "key": job_key(space, detail)})
+    db.run("jobs.cancel", job_params(space, kind, detail))
 
 
 def make_due_now(db: Db, kind: str) -> None:
-    """Let those that are put off or laid aside be tried again now."""
-    db.run("jobs.hurry", {"kind": kind})
+    """Let those that are put off or dead be tried again now."""
+    db.run("jobs.make_due", {"kind": kind})
 
 
-def job_key(space: Partition, detail: str) -> str:
-    return json.dumps([detail, space.tenant, space.level.value, space.owner], ensure_ascii=False)
+def job_params(space: Partition, kind: str, detail: str) -> dict[str, Any]:
+    return {**partition_params(space), "kind": kind, "detail": detail}
 
 
-def owner_key(space: Partition) -> str:
-    """As the column says it."""
-    return f"{space.level.value}/{space.owner}"
-
-
-def _job_params(space: Partition, kind: str, detail: str, now: datetime, run_at: datetime | None) -> Params:
-    payload = job_key(space, detail)
+def _enqueue_params(space: Partition, kind: str, detail: str, now: datetime, run_at: datetime | None) -> Params:
     times = {"run_at": to_micros(now if run_at is None else run_at), "now": to_micros(now)}
-    names = {"tenant": space.tenant, "owner": owner_key(space)}
-    return {"kind": kind, "key": payload, "payload": payload, **names, **times}
+    return {**job_params(space, kind, detail), **times}
 
 
 def claim_job(db: Db, wanted: Sequence[JobFilter], now: datetime, leased_until: datetime) -> Job | None:
@@ -129,8 +123,9 @@ def claim_job(db: Db, wanted: Sequence[JobFilter], now: datetime, leased_until: 
         where, params = _kind_filter([(kind, detail)])
         row = db.one("jobs.due", {**params, "now": to_micros(now)}, where=where, order=db.skip_locked)
         if row is not None:
-            db.run("jobs.lease", {"id": row[0], "leased_until": to_micros(leased_until)})
-            return _parse_job(row, leased_until)
+            job = _parse_job(row, leased_until)
+            db.run("jobs.lease", _lease_params(job))
+            return job
     return None
 
 
@@ -155,14 +150,14 @@ def count_jobs(db: Db, wanted: Sequence[JobFilter]) -> int:
 
 def finish_job(db: Db, job: Job, again: datetime | None) -> bool:
     """Done, unless it was asked for again meanwhile or is to come again. False when the lease was lost."""
-    held = {**_lease_params(job), "asked": job.asked}
+    held = {**_lease_params(job), "requests": job.asked}
     if again is not None:
-        return bool(db.run("jobs.again", {**held, "run_at": to_micros(again)}))
+        return bool(db.run("jobs.run_again", {**held, "run_at": to_micros(again)}))
     return bool(db.run("jobs.finish", held) or db.run("jobs.release", _lease_params(job)))
 
 
 def fail_job(db: Db, seals: TxEncryption, job: Job, error: str, run_at: datetime, *, dead: bool) -> bool:
-    params = {"asked": job.asked, "error": error[:_MAX_ERROR], "run_at": to_micros(run_at), "dead": int(dead)}
+    params = {"requests": job.asked, "error": error[:_MAX_ERROR], "run_at": to_micros(run_at), "dead": int(dead)}
     stored: Params = {**_lease_params(job), **params}
     # What went wrong may quote anything. Work on the whole store has no key of its own.
     if (job.space == STORE_PARTITION and not seals.all_open) or not seals.can_use(job.space.tenant):
@@ -174,13 +169,13 @@ def fail_job(db: Db, seals: TxEncryption, job: Job, error: str, run_at: datetime
 
 def has_misdated_jobs(db: Db, now: datetime, longest_wait: timedelta) -> bool:
     """Whether a clock that was ahead of ours has put anything off for too long."""
-    found = db.one("jobs.astray", _clock_bounds(now, longest_wait))
+    found = db.one("jobs.find_misdated", _clock_bounds(now, longest_wait))
     return found is not None
 
 
 def release_stuck_jobs(db: Db, now: datetime, longest_wait: timedelta) -> int:
     params = _clock_bounds(now, longest_wait)
-    return db.run("jobs.mend_held", params) + db.run("jobs.mend_asked", params)
+    return db.run("jobs.release_misdated", params) + db.run("jobs.redate", params)
 
 
 def _clock_bounds(now: datetime, longest_wait: timedelta) -> Params:
@@ -191,8 +186,9 @@ def _clock_bounds(now: datetime, longest_wait: timedelta) -> Params:
     }
 
 
-def _lease_params(job: Job) -> dict[str, int]:
-    return {"id": job.id, "leased_until": to_micros(job.leased_until)}
+def _lease_params(job: Job) -> dict[str, Any]:
+    params = job_params(job.space, job.kind, job.detail)
+    return {**params, "id": job.id, "leased_until": to_micros(job.leased_until)}
 
 
 def _kind_filter(wanted: Sequence[JobFilter]) -> tuple[str, dict[str, str]]:
@@ -202,21 +198,19 @@ def _kind_filter(wanted: Sequence[JobFilter]) -> tuple[str, dict[str, str]]:
         params[f"kind_{at}"] = kind
         clause = f"kind = :kind_{at}"
         if detail:
-            params[f"begin_{at}"] = json.dumps([detail], ensure_ascii=False)[:-1] + ","
-            clause += f" AND substr(key, 1, length(:begin_{at})) = :begin_{at}"
+            params[f"detail_{at}"] = detail
+            clause += f" AND detail = :detail_{at}"
         clauses.append(f"({clause})")
     return f"({' OR '.join(clauses) or 'FALSE'})", params
 
 
 def _parse_job(row: Row, leased_until: datetime) -> Job:
-    id_, kind, payload, asked, attempts = row
-    detail, tenant, level, owner = json.loads(payload)
-    return Job(id_, kind, Partition(tenant, Level(level), owner), detail, asked, attempts + 1, leased_until)
+    id_, tenant, level, owner, kind, detail, requests, attempts = row
+    return Job(id_, kind, Partition(tenant, Level(level), owner), detail, requests, attempts + 1, leased_until)
 
 
 def _parse_job_info(row: Row, now: datetime) -> JobInfo:
-    id_, kind, payload, run_at, attempts, leased_until, error, dead, created_at = row
-    detail, tenant, level, owner = json.loads(payload)
+    id_, tenant, level, owner, kind, detail, run_at, attempts, leased_until, error, dead, created_at = row
     held = leased_until > to_micros(now) and not dead
     return JobInfo(
         id=id_,

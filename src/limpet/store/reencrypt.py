@@ -37,11 +37,7 @@ _BY_NAME = {table.name: table for table in TABLES}
 # Whose a row is, by the first of these columns that its table has.
 _TENANT_FILTERS = {
     "tenant": "tenant = :tenant",
-    "space_id": "space_id IN (SELECT id FROM spaces WHERE tenant = :tenant)",
-    "chunk_id": "chunk_id IN (SELECT c.id FROM chunks c JOIN spaces s ON s.id = c.space_id WHERE s.tenant = :tenant)",
-    "record_id": "record_id IN (SELECT id FROM records WHERE tenant = :tenant)",
-    "schedule_id": "schedule_id IN (SELECT id FROM schedules WHERE tenant = :tenant)",
-    "session_id": "session_id IN (SELECT id FROM sessions WHERE tenant = :tenant)",
+    "partition_id": "(bucket, partition_id) IN (SELECT p.bucket, p.id FROM partitions p WHERE p.tenant = :tenant)",
 }
 _DETERMINISTIC = (EncryptionMode.SAME, EncryptionMode.SAME_BYTES, EncryptionMode.KEY)
 _NONDETERMINISTIC = (EncryptionMode.TEXT, EncryptionMode.SOURCE)
@@ -50,7 +46,7 @@ _NONDETERMINISTIC = (EncryptionMode.TEXT, EncryptionMode.SOURCE)
 class RebuildIndex(Protocol):
     """Makes a partition's word index again from its text: search knows how."""
 
-    def __call__(self, db: Db, space_id: int, box: Cipher) -> None: ...
+    def __call__(self, db: Db, partition_id: int, box: Cipher) -> None: ...
 
 
 class _Checkpoint(NamedTuple):
@@ -111,7 +107,7 @@ def _run_batch(tx: Tx, seals: EncryptionRegistry, tenant: str, rebuild_index: Re
         reached = _Checkpoint(_STEPS[following], None)
     else:
         reached = reached._replace(after=after)
-    tx.db.run("seals.progress", {"tenant": tenant, "progress": json.dumps(reached)})
+    tx.db.run("encryption.save_progress", {"tenant": tenant, "progress": json.dumps(reached)})
     return reached.step, rows
 
 
@@ -130,13 +126,13 @@ def _rebuild_next(
     db: Db, tenant: str, reached: _Checkpoint, rebuild: Callable[[Db, int], None]
 ) -> tuple[int, list[Any] | None]:
     """The word index of one partition more."""
-    spaces = db.execute_sql(
-        "SELECT id FROM spaces WHERE tenant = :tenant AND id > :after ORDER BY id LIMIT 1",
+    found = db.execute_sql(
+        "SELECT id FROM partitions WHERE tenant = :tenant AND id > :after ORDER BY id LIMIT 1",
         {"tenant": tenant, "after": reached.after[0] if reached.after else 0},
     )
-    for (space_id,) in spaces:
-        rebuild(db, space_id)
-    return len(spaces), [spaces[0][0]] if spaces else None
+    for (partition_id,) in found:
+        rebuild(db, partition_id)
+    return len(found), [found[0][0]] if found else None
 
 
 def _fixed_key(table: Table) -> tuple[str, ...]:
@@ -193,14 +189,17 @@ def _reencrypt_rows(db: Db, table: Table, rows: list[Row], old: Cipher, new: Cip
 
 def _reencrypt_vectors(db: Db, rows: list[Row], old: Cipher, new: Cipher) -> None:
     changes = []
-    for model_id, chunk_id, vector, sealed in rows:
-        bound = (model_id, chunk_id)
-        plain = pack_floats(db.unpack_vector(vector)) if sealed is None else old.decrypt_vector(bound, bytes(sealed))
-        at = {"model_id": model_id, "chunk_id": chunk_id}
-        changes.append({**at, "vector": db.no_vector, "sealed": new.encrypt_vector(bound, plain)})
+    for bucket, partition_id, ordinal, model_id, vector, stored in rows:
+        bound = (partition_id, ordinal, model_id)
+        plain = pack_floats(db.unpack_vector(vector)) if stored is None else old.decrypt_vector(bound, bytes(stored))
+        at = {"bucket": bucket, "partition_id": partition_id, "ordinal": ordinal, "model_id": model_id}
+        changes.append({**at, "vector": db.no_vector, "encrypted": new.encrypt_vector(bound, plain)})
     if changes:
-        statement = "UPDATE vectors SET vector = :vector, sealed = :sealed"
-        db.execute_sql_many(f"{statement} WHERE model_id = :model_id AND chunk_id = :chunk_id", changes)
+        db.execute_sql_many(
+            "UPDATE vectors SET vector = :vector, encrypted = :encrypted WHERE bucket = :bucket"
+            " AND partition_id = :partition_id AND ordinal = :ordinal AND model_id = :model_id",
+            changes,
+        )
 
 
 def check_encryption(store: Store) -> Iterator[Finding]:
@@ -247,7 +246,7 @@ def _check_tenant(tx: Tx, tenant: str) -> Finding:
 
 def _check_row(box: Cipher, table: Table, shape: RowLayout, row: Row) -> None:
     if table.name == "vectors":
-        model_id, chunk_id, _, sealed = row
-        box.decrypt_vector((model_id, chunk_id), bytes(sealed or b""))
+        _, partition_id, ordinal, model_id, _, stored = row
+        box.decrypt_vector((partition_id, ordinal, model_id), bytes(stored or b""))
     else:
         box.decrypt_row(shape, _associated_data(table.name, dict(zip(table.columns, row, strict=True))), row)

@@ -165,12 +165,12 @@ class Store:
         return self.read(lambda tx: jobs.count_jobs(tx.db, wanted))
 
     def count_rows(self) -> Mapping[str, int]:
-        row = self.read(lambda tx: tx.db.one("stats.counts", {}))
+        row = self.read(lambda tx: tx.db.one("store.count_rows", {}))
         assert row is not None
         return dict(zip(_ROW_COUNTS, row, strict=True))
 
     def list_tenants(self) -> list[str]:
-        return self.read(lambda tx: [tenant for (tenant,) in tx.db.all("stats.tenants", {})])
+        return self.read(lambda tx: [tenant for (tenant,) in tx.db.all("partitions.list_tenants", {})])
 
     def is_encrypted(self, tenant: str) -> bool:
         """Whether this program keeps the tenant's text encrypted."""

@@ -5,13 +5,15 @@ Repositories are made from it where they are used: ``Records(tx).get(…)``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from limpet.store.cache import Caches
 from limpet.store.db import Db
 from limpet.store.encryption_state import EncryptionRegistry, TxEncryption
+
+T = TypeVar("T")
 
 
 class Tx:
@@ -20,6 +22,13 @@ class Tx:
         self.caches = caches or Caches()
         self.seals = TxEncryption(db, seals)
         self.seen: dict[Any, Any] | None = None  # rows looked up already; None while anything may change
+        # Ids found by the work at hand, by partition and by session. An id is never used again.
+        self.partition_ids: dict[Any, int] = {}
+
+    def run(self, work: Callable[[Tx], T]) -> T:
+        """Run work that knows nothing of the work before it, which may have been rolled back."""
+        self.partition_ids.clear()
+        return work(self)
 
     @contextmanager
     def cache_lookups(self) -> Iterator[None]:

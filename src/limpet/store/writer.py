@@ -241,7 +241,7 @@ class Writer:
             for ticket in group:
                 connection.savepoint()
                 try:
-                    ticket.result, ticket.error = ticket.work(connection.tx), None
+                    ticket.result, ticket.error = connection.tx.run(ticket.work), None
                     connection.release()
                 except StorageError:
                     raise
@@ -260,7 +260,7 @@ class Writer:
         connection = self._connection
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                ticket.result, ticket.error = ticket.work(connection.tx), None
+                ticket.result, ticket.error = connection.tx.run(ticket.work), None
                 self._commit([ticket])
             except StorageError as error:
                 self._rollback()

@@ -175,7 +175,9 @@ def test_a_fault_is_found_repaired_and_gone(run, talk, data):
 
 def test_a_fault_that_cannot_be_repaired(run, talk, data):
     raw = sqlite3.connect(data / "limpet.db")
-    raw.execute("INSERT INTO summaries VALUES (?, 'x', 1, 50, 50, 0)", [talk])
+    raw.execute(
+        "INSERT INTO summaries SELECT bucket, partition_id, id, 'x', 1, 50, 50, 0 FROM sessions WHERE id = ?", [talk]
+    )
     raw.commit()
     raw.close()
     done = run("doctor", "--repair")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from limpet.config import Config
 from limpet.errors import InvalidInput
 from limpet.lifecycle.transfer_repository import Transfers
+from limpet.model.ids import with_bucket
 from limpet.model.lines import LineCodec
-from limpet.model.scope import Scope
+from limpet.model.scope import Partition, Scope
 from limpet.model.text import check_name
 from limpet.model.transfer import derive_id
 from limpet.store.tx import Tx
@@ -36,6 +37,9 @@ class ImportTarget:
     told_of: str | None  # the user the export is of; None for a whole tenant's
     user: str | None  # whose memory it becomes; None where everybody keeps theirs
     renews: bool = False
+    # Where the sessions and records of the export go, by their old ids; and the old ids by the new ones.
+    homes: dict[str, Partition] = field(default_factory=dict, compare=False)
+    old_ids: dict[str, str] = field(default_factory=dict, compare=False)
 
     @property
     def scope(self) -> Scope:
@@ -49,7 +53,21 @@ class ImportTarget:
         return checked if self.user is None else self.user
 
     def map_id(self, old: str) -> str:
-        return derive_id(old, f"{self.tenant}\n{self.user or ''}") if self.renews else old
+        """The id there. A session or record whose owner changes gets one with the new owner's bucket."""
+        home = self.homes.get(old)
+        moves = home is not None and self.user not in (None, self.told_of)
+        if not moves and not self.renews:
+            return old
+        new = derive_id(old, f"{self.tenant}\n{self.user or ''}")
+        if home is not None:
+            new = with_bucket(new, home.bucket)
+        self.old_ids[new] = old
+        return new
+
+    def register_id(self, old: object, home: Partition) -> None:
+        """Note where a session or record goes, before its line and those that name it are read."""
+        if isinstance(old, str):
+            self.homes[old.lower()] = home
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +100,10 @@ def iter_pages(read: Callable[[str], list[str]]) -> Iterator[list[str]]:
 
 
 def iter_session_scopes(tx: Tx, scope: Scope) -> Iterator[Scope]:
-    for page in iter_pages(lambda after: Transfers(tx).session_ids(scope, after, IDS)):
-        for id_ in page:
-            yield Scope(scope.tenant, user=scope.user, session=id_)
+    after = ""
+    while page := Transfers(tx).session_scopes(scope, after, IDS):
+        yield from page
+        after = page[-1].session or ""
 
 
 def require_fields(value: Mapping[str, Any], *names: str) -> None:

@@ -50,6 +50,7 @@ def _read(value: dict[str, Any], into: ImportTarget) -> RecordState:
     versions = value.get("versions")
     if isinstance(versions, list):
         value = value | {"versions": [each | owner if isinstance(each, dict) else each for each in versions]}
+    into.register_id(value.get("id"), _map_owner(_LINE.read(value, {"tenant": into.tenant}).record.home, into).space)
     state = _LINE.read(value, {"tenant": into.tenant}, into.map_id)
     home = _map_owner(state.record.home, into)
     if any(version.record.id != state.record.id for version in state.versions):
@@ -83,10 +84,10 @@ def _map_owner(home: Owner, into: ImportTarget) -> Owner:
 
 def _put(tx: Tx, states: Sequence[RecordState], into: ImportTarget) -> list[LineOutcome]:
     cut = remember.RecordChunker(into.config.chunks)
-    return [_put_one(tx, state, cut) for state in states]
+    return [_put_one(tx, state, cut, into.old_ids.get(state.record.id)) for state in states]
 
 
-def _put_one(tx: Tx, state: RecordState, cut: remember.RecordChunker) -> LineOutcome:
+def _put_one(tx: Tx, state: RecordState, cut: remember.RecordChunker, old_id: str | None) -> LineOutcome:
     record = state.record
     home, tenant = record.home, record.home.scope.tenant
     if Records(tx).get(Scope(tenant), record.id) is not None:
@@ -97,7 +98,7 @@ def _put_one(tx: Tx, state: RecordState, cut: remember.RecordChunker) -> LineOut
             return LineOutcome(False, "its session is not here")
     if record.key is not None and (holder := Records(tx).find_by_key(home, record.key)) is not None:
         return LineOutcome(False, f"its key {record.key!r} belongs to record {holder.id} here")
-    Transfers(tx).put_record(home, state)
+    Transfers(tx).put_record(home, state, old_id)
     remember.index(tx, record, cut)
     return LineOutcome(True)
 

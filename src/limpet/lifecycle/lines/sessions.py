@@ -17,7 +17,7 @@ from limpet.lifecycle.transfer_repository import Transfers
 from limpet.model.job import EXTRACT, GRAPH
 from limpet.model.lines import LineCodec
 from limpet.model.naming import SessionKey
-from limpet.model.scope import Scope
+from limpet.model.scope import Level, Partition, Scope
 from limpet.model.session import SessionStatus
 from limpet.model.transfer import SessionState
 from limpet.sessions.repository import Sessions
@@ -37,19 +37,19 @@ def to_line(state: SessionState) -> dict[str, Any]:
 
 
 def _read(value: dict[str, Any], into: ImportTarget) -> SessionState:
+    user = into.map_user(value.get("user"))
+    into.register_id(value.get("id"), Partition(into.tenant, Level.USER, user))
     state = _LINE.read(value, {"tenant": into.tenant}, into.map_id)
     key = state.info.key
-    info = replace(
-        state.info, user=into.map_user(state.info.user), key=SessionKey.of(key.channel, key.chat, key.thread)
-    )
+    info = replace(state.info, user=user, key=SessionKey.of(key.channel, key.chat, key.thread))
     return replace(state, info=info, waiting=tuple(kind for kind in _JOBS if kind in state.waiting))
 
 
-def _put(tx: Tx, states: Sequence[SessionState], _: ImportTarget) -> list[LineOutcome]:
-    return [_put_one(tx, state) for state in states]
+def _put(tx: Tx, states: Sequence[SessionState], into: ImportTarget) -> list[LineOutcome]:
+    return [_put_one(tx, state, into.old_ids.get(state.info.id)) for state in states]
 
 
-def _put_one(tx: Tx, state: SessionState) -> LineOutcome:
+def _put_one(tx: Tx, state: SessionState, old_id: str | None) -> LineOutcome:
     info = state.info
     scope, owner = info.scope, Scope(info.tenant, info.user, info.agent)
     if Sessions(tx).get(scope) is not None:
@@ -57,7 +57,7 @@ def _put_one(tx: Tx, state: SessionState) -> LineOutcome:
     taken = info.state is not SessionStatus.TERMINATED and Sessions(tx).find_live(owner, str(info.key)) is not None
     if taken:
         state = replace(state, info=replace(info, state=SessionStatus.TERMINATED))
-    if not Transfers(tx).put_session(scope, state):
+    if not Transfers(tx).put_session(scope, state, old_id):
         return LineOutcome(False, "its id belongs to somebody else's session here")
     return LineOutcome(True, _ENDED if taken else "")
 

@@ -182,10 +182,12 @@ class PostgresDb:
         vectors: Array = np.ascontiguousarray(packed[:, 4:]).view(">f4").astype(np.float32)
         return vectors
 
-    def compute_cosines(self, model_id: int, ids: Sequence[int], question: Sequence[float]) -> dict[int, float]:
-        params = {"model_id": model_id, "ids": self.to_int_array(ids), "question": self.pack_vector(question)}
-        found = self.all("vectors.some", params)
-        return {chunk_id: 0.0 if cosine != cosine else cosine for chunk_id, cosine in found}  # noqa: PLR0124 - NaN
+    def compute_cosines(
+        self, key: Params, model_id: int, ordinals: Sequence[int], question: Sequence[float]
+    ) -> dict[int, float]:
+        params = {"model_id": model_id, "ordinals": self.to_int_array(ordinals), "question": self.pack_vector(question)}
+        found = self.all("vectors.some", {**key, **params})
+        return {ordinal: 0.0 if cosine != cosine else cosine for ordinal, cosine in found}  # noqa: PLR0124 - NaN
 
 
 def _keepalive_options(silence_s: int) -> dict[str, int]:
@@ -261,7 +263,7 @@ class PostgresConnection:
             self.db.execute(begin)
             return
         # In the same message, and after the lock.
-        both = f"{begin}; {load_statements()('seals.generation')}"
+        both = f"{begin}; {load_statements()('encryption.generation')}"
         generation = self.db.fetch_raw_value(both) if self._reader else self.db.fetch_last_value(both)
         self.tx.seals.begin(int(generation or 0), writing=not self._reader)
 
@@ -340,7 +342,7 @@ class PostgresConnection:
         self.begin()
         try:
             with self.tx.cache_lookups():
-                return work(self.tx)
+                return self.tx.run(work)
         finally:
             self.rollback()
 

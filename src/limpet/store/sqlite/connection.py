@@ -140,13 +140,14 @@ class SqliteDb:
 
         return np.frombuffer(b"".join(stored), dtype="<f4").reshape(len(stored), -1)
 
-    def compute_cosines(self, model_id: int, ids: Sequence[int], question: Sequence[float]) -> dict[int, float]:
-        found = self.all("vectors.some", {"model_id": model_id, "ids": self.to_int_array(ids)})
+    def compute_cosines(
+        self, key: Params, model_id: int, ordinals: Sequence[int], question: Sequence[float]
+    ) -> dict[int, float]:
+        found = self.all("vectors.some", {**key, "model_id": model_id, "ordinals": self.to_int_array(ordinals)})
         if not found:
             return {}
-        return compute_cosines(
-            [chunk_id for chunk_id, _ in found], self.unpack_matrix([stored for _, stored in found]), question
-        )
+        vectors = self.unpack_matrix([stored for _, stored in found])
+        return compute_cosines([ordinal for ordinal, _ in found], vectors, question)
 
 
 class SqliteConnection:
@@ -173,7 +174,7 @@ class SqliteConnection:
 
     def _load_encryption_state(self, *, writing: bool) -> None:
         if self._seals.is_ready:
-            found = self.db.one("seals.generation", {})
+            found = self.db.one("encryption.generation", {})
             self.tx.seals.begin(found[0] if found else 0, writing=writing)
 
     def commit(self) -> None:
@@ -207,7 +208,7 @@ class SqliteConnection:
         try:
             self._load_encryption_state(writing=False)
             with self.tx.cache_lookups():
-                return work(self.tx)
+                return self.tx.run(work)
         finally:
             self.rollback()
 
