@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from limpet.model.document import Document
 from limpet.model.paging import PageCursor
 from limpet.model.scope import Partition
@@ -11,10 +13,10 @@ from limpet.store.db import Params, Row
 from limpet.store.encrypted_columns import DOCUMENTS
 from limpet.store.encryption import RowLayout
 from limpet.store.partitions import partition_params
-from limpet.store.rows import document_from, document_params
+from limpet.store.rows import DOCUMENT_ROWS
 from limpet.store.tx import Tx
 
-_DOCUMENT = RowLayout(DOCUMENTS, "id uri title metadata content_hash created_at updated_at")
+_DOCUMENT = RowLayout(DOCUMENTS, " ".join(DOCUMENT_ROWS.names))
 
 
 class Documents:
@@ -31,10 +33,12 @@ class Documents:
         return None if row is None else self.decrypt(space, row)
 
     def decrypt(self, space: Partition, row: Row) -> Document:
-        return document_from(self._seals.cipher_for(space.tenant).decrypt_row(_DOCUMENT, row[0], row))
+        *values, chunks = self._seals.cipher_for(space.tenant).decrypt_row(_DOCUMENT, row[0], row)
+        return replace(DOCUMENT_ROWS.read(values), chunks=chunks)
 
     def _params(self, space: Partition, document: Document) -> Params:
-        return self._seals.cipher_for(space.tenant).encrypt_params(DOCUMENTS, document.id, document_params(document))
+        params = DOCUMENT_ROWS.params(document)
+        return self._seals.cipher_for(space.tenant).encrypt_params(DOCUMENTS, document.id, params)
 
     def lock(self, space: Partition, uri: str) -> Document | None:
         # The space's row, since a document that is not there yet has none to hold.

@@ -1,30 +1,12 @@
 -- name: records.insert
-INSERT INTO records
-    (bucket, partition_id, id, external_id, tenant, level, owner, user_id, agent, session_id, layer, type, key, title, content,
-     tags, metadata, confidence, salience, refs, fingerprint, source, origin, created_at, updated_at, last_used_at, uses,
-     valid_from, valid_to, superseded_by, expires_at, pinned, version, subject, attribute, value, polarity, said,
-     archived_at, inputs)
-VALUES
-    (:bucket, :partition_id, :id, :external_id, :tenant, :level, :owner, :user, :agent, :session, :layer, :type, :key, :title,
-     :content, :tags, :metadata, :confidence, :salience, :refs, :fingerprint, :source, :origin, :created_at, :updated_at,
-     :last_used_at, :uses, :valid_from, :valid_to, :superseded_by, :expires_at, :pinned, :version, :subject, :attribute,
-     :value, :polarity, :said, :archived_at, :inputs)
+INSERT INTO records (bucket, partition_id, external_id, owner, @columns(records))
+VALUES (:bucket, :partition_id, :external_id, :owner, @values(records))
 
 -- name: records.update
-UPDATE records SET layer = :layer, type = :type, key = :key, title = :title, content = :content, tags = :tags,
-    metadata = :metadata, confidence = :confidence, salience = :salience, refs = :refs, fingerprint = :fingerprint,
-    source = :source, origin = :origin, updated_at = :updated_at, last_used_at = :last_used_at, uses = :uses,
-    valid_from = :valid_from, valid_to = :valid_to, superseded_by = :superseded_by, expires_at = :expires_at,
-    pinned = :pinned, version = :version, subject = :subject, attribute = :attribute, value = :value,
-    polarity = :polarity, said = :said, archived_at = :archived_at, inputs = :inputs
-WHERE bucket = :bucket AND partition_id = :partition_id AND id = :id
+UPDATE records SET @set(records) WHERE bucket = :bucket AND partition_id = :partition_id AND id = :id
 
 -- name: records.select
-SELECT r.id, r.tenant, r.level, r.user_id, r.agent, r.session_id, r.layer, r.type, r.key, r.title, r.content, r.tags,
-    r.metadata, r.confidence, r.salience, r.refs, r.fingerprint, r.source, r.origin, r.created_at, r.updated_at,
-    r.last_used_at, r.uses, r.valid_from, r.valid_to, r.superseded_by, r.expires_at, r.pinned, r.version,
-    r.subject, r.attribute, r.value, r.polarity, r.said, r.archived_at, r.inputs
-FROM records r WHERE {where} {order}
+SELECT @columns(r records) FROM records r WHERE {where} {order}
 
 -- name: records.is_taken
 -- By an id that does not say its bucket, or by one that does and is another's.

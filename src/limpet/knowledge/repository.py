@@ -21,10 +21,10 @@ from limpet.store.db import Row
 from limpet.store.encrypted_columns import RECORD_METADATA, RECORD_TAGS, RECORD_VERSIONS, RECORDS
 from limpet.store.encryption import Cipher, RowLayout
 from limpet.store.partitions import partition_key, partition_params
-from limpet.store.rows import RECORD_COLUMNS, micros, record_body, record_from, record_from_body, record_params
+from limpet.store.rows import RECORD_ROWS, micros
 from limpet.store.tx import Tx
 
-_RECORD = RowLayout(RECORDS, " ".join(RECORD_COLUMNS))
+_RECORD = RowLayout(RECORDS, " ".join(RECORD_ROWS.names))
 _VERSION = RowLayout(RECORD_VERSIONS, "version body")
 
 _IN_PARTITION = "r.bucket = :bucket AND r.partition_id = :partition_id"
@@ -92,17 +92,17 @@ class Records:
                 raise ConstraintFailed(f"the id {record.id} belongs to another record; leave it out to get a new one")
             external_id = record.id
         box = self._seals.cipher_for(home.scope.tenant)
-        params = box.encrypt_params(RECORDS, record.id, record_params(record))
-        self._db.run("records.insert", {**params, **row.key, "external_id": external_id})
+        params = box.encrypt_params(RECORDS, record.id, RECORD_ROWS.params(record))
+        self._db.run("records.insert", {**params, **row.key, "external_id": external_id, "owner": home.owner})
         self._put_labels(box, row.key, record)
 
     def decrypt_records(self, tenant: str, rows: Iterable[Row]) -> Iterator[Record]:
         box = self._seals.cipher_for(tenant)
-        return (record_from(box.decrypt_row(_RECORD, row[0], row)) for row in rows)
+        return (RECORD_ROWS.read(box.decrypt_row(_RECORD, row[0], row)) for row in rows)
 
     def decrypt_version(self, tenant: str, record_id: str, row: Row) -> Record:
         """Of a version and its body."""
-        return record_from_body(self._seals.cipher_for(tenant).decrypt_row(_VERSION, (record_id, row[0]), row)[1])
+        return RECORD_ROWS.load(self._seals.cipher_for(tenant).decrypt_row(_VERSION, (record_id, row[0]), row)[1])
 
     def replace(self, home: Owner, record: Record) -> None:
         """Write the record over its last version, which goes into the history."""
@@ -114,12 +114,12 @@ class Records:
             **key,
             "id": old.id,
             "version": old.version,
-            "body": record_body(old),
+            "body": RECORD_ROWS.dump(old),
             "updated_at": micros(old.updated_at),
             "replaced_at": micros(record.updated_at),
         }
         self._db.run("records.add_version", box.encrypt_params(RECORD_VERSIONS, (old.id, old.version), body))
-        self._db.run("records.update", {**box.encrypt_params(RECORDS, record.id, record_params(record)), **key})
+        self._db.run("records.update", {**box.encrypt_params(RECORDS, record.id, RECORD_ROWS.params(record)), **key})
         self._drop_labels(key, record.id)
         self._put_labels(box, key, record)
 

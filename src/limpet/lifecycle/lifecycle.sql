@@ -200,16 +200,13 @@ FROM messages m JOIN sessions s ON s.bucket = m.bucket AND s.partition_id = m.pa
 WHERE s.tenant = :tenant AND s.agent = :agent AND s.oldest_at < :moment AND m.created_at < :moment
 
 -- name: receipts.add
-INSERT INTO receipts (tenant, id, what, digest, before_at, asked_by, asked_at, counts, remaining, bytes)
-VALUES (:tenant, :id, :what, :digest, :before_at, :asked_by, :asked_at, :counts, :remaining, :bytes)
+INSERT INTO receipts (@columns(receipts)) VALUES (@values(receipts))
 
 -- name: receipts.update
-UPDATE receipts SET done_at = :done_at, counts = :counts, verified = :verified, remaining = :remaining, bytes = :bytes
-WHERE tenant = :tenant AND id = :id
+UPDATE receipts SET @set(receipts) WHERE tenant = :tenant AND id = :id
 
 -- name: receipts.mark_erased
 UPDATE receipts SET bytes = 'gone' WHERE bytes = 'waiting' AND done_at IS NOT NULL AND done_at <= :moment
 
 -- name: receipts.select
-SELECT id, what, digest, before_at, asked_by, asked_at, done_at, counts, verified, remaining, bytes FROM receipts
-WHERE tenant = :tenant AND {where} {order}
+SELECT @columns(receipts) FROM receipts WHERE tenant = :tenant AND {where} {order}

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from limpet.model.job import PURGE
-from limpet.model.receipt import ErasureState, PurgeTarget, Receipt
+from limpet.model.receipt import PurgeTarget, Receipt
 from limpet.model.scope import STORE_PARTITION, Level, Partition, Scope
 from limpet.model.times import to_micros
 from limpet.search.chunk_repository import Chunks
 from limpet.sessions.repository import session_key
 from limpet.store import jobs
-from limpet.store.db import Row
 from limpet.store.encrypted_columns import CHUNKS, RECORD_VERSIONS
 from limpet.store.encryption import RowLayout
 from limpet.store.partitions import Partitions, partition_key, partition_params
-from limpet.store.rows import micros, moment, to_json
+from limpet.store.rows import RECEIPT_ROWS, micros
 from limpet.store.tables import TABLES
 from limpet.store.tx import Tx
 
@@ -255,31 +253,14 @@ class Purges:
 
     def insert_receipt(self, scope: Scope, receipt: Receipt) -> None:
         self._seals.cipher_for(scope.tenant)  # without the key nothing is begun: what is to go has to be read
-        params = {
-            "id": receipt.id,
-            "tenant": scope.tenant,
-            "what": receipt.what.value,
-            "digest": receipt.digest,
-            "before_at": micros(receipt.before),
-            "asked_by": receipt.asked_by,
-            "asked_at": to_micros(receipt.asked_at),
-            **_outcome_params(receipt),
-        }
-        self._db.run("receipts.add", params)
+        self._db.run("receipts.add", {**RECEIPT_ROWS.params(receipt), "tenant": scope.tenant})
 
     def update_receipt(self, scope: Scope, receipt: Receipt) -> None:
-        params = {
-            "id": receipt.id,
-            "tenant": scope.tenant,
-            "done_at": micros(receipt.done_at),
-            "verified": int(receipt.verified),
-            **_outcome_params(receipt),
-        }
-        self._db.run("receipts.update", params)
+        self._db.run("receipts.update", {**RECEIPT_ROWS.params(receipt), "tenant": scope.tenant})
 
     def get_receipt(self, scope: Scope, receipt_id: str) -> Receipt | None:
         row = self._db.one("receipts.select", {"tenant": scope.tenant, "id": receipt_id}, where="id = :id")
-        return None if row is None else _parse_receipt(scope.tenant, row)
+        return None if row is None else RECEIPT_ROWS.read(row)
 
     def find_unfinished(self, scope: Scope, what: PurgeTarget, digest: str) -> Receipt | None:
         row = self._db.one(
@@ -288,12 +269,12 @@ class Purges:
             where="what = :what AND digest = :digest AND done_at IS NULL",
             order="ORDER BY asked_at LIMIT 1",
         )
-        return None if row is None else _parse_receipt(scope.tenant, row)
+        return None if row is None else RECEIPT_ROWS.read(row)
 
     def find_receipts(self, scope: Scope, limit: int, offset: int) -> list[Receipt]:
         params = {"tenant": scope.tenant, "limit": limit, "offset": offset}
         order = "ORDER BY asked_at DESC, id DESC LIMIT :limit OFFSET :offset"
-        return [_parse_receipt(scope.tenant, row) for row in self._db.all("receipts.select", params, order=order)]
+        return [RECEIPT_ROWS.read(row) for row in self._db.all("receipts.select", params, order=order)]
 
     def mark_erased(self, store: Partition, moment: datetime) -> int:
         """The bytes of everything that was purged until then, of whomever, are gone."""
@@ -302,31 +283,3 @@ class Purges:
 
     def withdraw(self, space: Partition, kind: str, detail: str) -> None:
         jobs.cancel_job(self._db, space, kind, detail)
-
-
-def _outcome_params(receipt: Receipt) -> dict[str, str]:
-    return {
-        "counts": to_json(dict(receipt.counts)),
-        "remaining": to_json(list(receipt.left)),
-        "bytes": receipt.bytes.value,
-    }
-
-
-def _parse_receipt(tenant: str, row: Row) -> Receipt:
-    id_, what, digest, before, asked_by, asked_at, done_at, counts, verified, left, bytes_ = row
-    asked = moment(asked_at)
-    assert asked is not None
-    return Receipt(
-        id=id_,
-        what=PurgeTarget(what),
-        digest=digest,
-        asked_at=asked,
-        tenant=tenant,
-        before=moment(before),
-        asked_by=asked_by,
-        done_at=moment(done_at),
-        counts=json.loads(counts),
-        verified=bool(verified),
-        left=tuple(json.loads(left)),
-        bytes=ErasureState(bytes_),
-    )

@@ -25,7 +25,7 @@ from limpet.store.db import Row
 from limpet.store.encrypted_columns import CHUNKS, ENTITIES, IMPORTS, RECORD_VERSIONS, RELATIONS, TRANSFERS
 from limpet.store.encryption import RowLayout
 from limpet.store.partitions import Partitions
-from limpet.store.rows import micros, record_body
+from limpet.store.rows import RECORD_ROWS, micros
 from limpet.store.tx import Tx
 
 _OF_SESSIONS = (EXTRACT, GRAPH)
@@ -206,7 +206,7 @@ class Transfers:
                 **key,
                 "id": record.id,
                 "version": version.record.version,
-                "body": record_body(version.record),
+                "body": RECORD_ROWS.dump(version.record),
                 "updated_at": micros(version.record.updated_at),
                 "replaced_at": to_micros(version.replaced_at),
             }

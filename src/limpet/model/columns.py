@@ -90,9 +90,9 @@ class RowCodec(Generic[T]):
         return found
 
 
-def encrypted_names(codec: RowCodec[Any]) -> Mapping[Encryption, str]:
+def encrypted_names(codec: RowCodec[Any]) -> Mapping[str, str]:
     """The encrypted columns of a table by kind, as ``declare_columns`` takes them."""
-    found: dict[Encryption, list[str]] = {}
+    found: dict[str, list[str]] = {}
     for column in codec.columns:
         if column.encrypted is not None:
             found.setdefault(column.encrypted, []).append(column.name)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
-from limpet.model.column_hints import NO_COLUMN, Encrypted, Stored
+from limpet.model.column_hints import NO_COLUMN, SET_ONCE, Encrypted, Stored
 from limpet.model.schema import NO_EXPORT, Called
 from limpet.model.text import check_name, check_text
 from limpet.model.types import MAX_TITLE_BYTES, MAX_URI_BYTES, Id, Labels, Moment, Title, Uri
@@ -46,14 +46,14 @@ _HASH_COLUMN = Stored(("content_hash",), _split_hash, _join_hash, "same_bytes")
 class Document:
     """``status`` says what the call that answered did to it; it is None for one that was only looked up."""
 
-    id: Annotated[Id, "given by the store"]
-    uri: Annotated[Uri, Called("the document's uri"), Encrypted("same"), "the name it was given"]
+    id: Annotated[Id, SET_ONCE, "given by the store"]
+    uri: Annotated[Uri, SET_ONCE, Called("the document's uri"), Encrypted("same"), "the name it was given"]
     title: Annotated[Title | None, "as given, or its own heading; null: it has none"]
     metadata: Annotated[Labels, "what the program that made it added, texts by name"]
     content_hash: Annotated[
         str, Stored(("content_hash",), _split_hash, _join_hash, "same_bytes"), "of its text: the same for the same text"
     ]
-    created_at: Annotated[Moment, "when it was made"]
+    created_at: Annotated[Moment, SET_ONCE, "when it was made"]
     updated_at: Annotated[Moment, "when it was last changed"]
     chunks: Annotated[int, NO_EXPORT, NO_COLUMN, "passages it was cut into"] = 0
     status: Annotated[DocumentStatus | None, NO_EXPORT, NO_COLUMN, "what this call did; null: it was only read"] = None

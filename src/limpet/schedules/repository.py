@@ -6,7 +6,6 @@ can share them; the number is what tells a holder from the next, whatever became
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -16,13 +15,10 @@ from typing import Any, NamedTuple
 from limpet.errors import LeaseLost
 from limpet.model.schedule import (
     LIVE_STATES,
-    NotifyPolicy,
     Run,
-    RunStatus,
     Schedule,
     ScheduleLease,
     ScheduleQuery,
-    ScheduleState,
 )
 from limpet.model.scope import Level, Partition, Scope, hash_bucket
 from limpet.model.times import from_micros, to_micros
@@ -32,18 +28,18 @@ from limpet.store.db import Params, Row
 from limpet.store.encrypted_columns import SCHEDULE_RUNS, SCHEDULES
 from limpet.store.encryption import RowLayout
 from limpet.store.encryption_state import TxEncryption
-from limpet.store.rows import micros, moment, to_json
+from limpet.store.rows import RUN_ROWS, SCHEDULE_ROWS
 from limpet.store.tx import Tx
 
 _NANO = 1_000_000_000
 # What clocks may differ by. What was settled further ahead was settled by a clock that was wrong.
 _MAX_CLOCK_SKEW = timedelta(hours=1)
-_LEASE, _TOKEN = 25, 29  # the columns of schedules.select that only leases are made of
+_LEASE, _TOKEN = -2, -1  # the columns of schedules.select that only leases are made of
 _DUE = "s.state = 'active' AND s.next_run_at <= :now AND s.leased_until <= :now"
 _DUE_ORDER = "ORDER BY s.next_run_at, s.id"
 _PAGE = 200
-_SCHEDULE = RowLayout(SCHEDULES, f"id - - - goal {'- ' * 21} metadata")
-_RUN = RowLayout(SCHEDULE_RUNS, "id - - - - - - - summary characters turns - error")
+_SCHEDULE = RowLayout(SCHEDULES, " ".join(SCHEDULE_ROWS.names))
+_RUN = RowLayout(SCHEDULE_RUNS, " ".join(RUN_ROWS.names))
 _OUTPUT = RowLayout(SCHEDULE_RUNS, "id output")
 _NOTICE = RowLayout(SCHEDULE_RUNS, "id - - - output")
 
@@ -193,7 +189,7 @@ class Schedules:
 
     def add_run(self, scope: Scope, run: Run, output: str) -> None:
         notice = {"notice": 2 if run.notified else int(run.to_notify), "notice_until": 0}
-        params = {**_run_params(run), "tenant": scope.tenant, "output": output, "characters": len(output), **notice}
+        params = {**RUN_ROWS.params(run), "tenant": scope.tenant, "output": output, "characters": len(output), **notice}
         self._db.run(
             "schedules.insert_run", self._seals.cipher_for(scope.tenant).encrypt_params(SCHEDULE_RUNS, run.id, params)
         )
@@ -354,37 +350,9 @@ def _schedule_key(schedule: Schedule) -> dict[str, Any]:
 
 def _params(schedule: Schedule) -> dict[str, Any]:
     return {
+        **SCHEDULE_ROWS.params(schedule),
         **_schedule_key(schedule),
-        "tenant": schedule.tenant,
-        "user": schedule.user,
-        "agent": schedule.agent,
-        "goal": schedule.goal,
         "goal_folded": schedule.goal.casefold(),
-        "cadence": schedule.cadence,
-        "timezone": schedule.timezone,
-        "state": schedule.state.value,
-        "notify": schedule.notify.value,
-        "channel": schedule.channel,
-        "chat": schedule.chat,
-        "thread": schedule.thread,
-        "session_id": schedule.session,
-        "next_run_at": micros(schedule.next_run_at),
-        "due_at": micros(schedule.due_at),
-        "last_due_at": micros(schedule.last_due_at),
-        "skipped_from": micros(schedule.skipped_from),
-        "skipped_to": micros(schedule.skipped_to),
-        "last_run_at": micros(schedule.last_run_at),
-        "last_status": None if schedule.last_status is None else schedule.last_status.value,
-        "attempts": schedule.attempts,
-        "failures": schedule.failures,
-        "run_count": schedule.run_count,
-        "max_runs": schedule.max_runs,
-        "ends_at": micros(schedule.ends_at),
-        "anchor_at": to_micros(schedule.anchor_at),
-        "settled_at": micros(schedule.settled_at),
-        "metadata": to_json(dict(schedule.metadata)),
-        "created_at": to_micros(schedule.created_at),
-        "updated_at": to_micros(schedule.updated_at),
     }
 
 
@@ -393,73 +361,12 @@ def _decrypt_schedule(seals: TxEncryption, row: Row) -> Schedule:
 
 
 def _parse_schedule(row: Row) -> Schedule:
-    return Schedule(
-        id=row[0],
-        tenant=row[1],
-        user=row[2],
-        agent=row[3],
-        goal=row[4],
-        cadence=row[5],
-        timezone=row[6],
-        state=ScheduleState(row[7]),
-        notify=NotifyPolicy(row[8]),
-        channel=row[9],
-        chat=row[10],
-        thread=row[11],
-        session=row[12],
-        next_run_at=moment(row[13]),
-        due_at=moment(row[14]),
-        last_due_at=moment(row[15]),
-        last_run_at=moment(row[16]),
-        last_status=None if row[17] is None else RunStatus(row[17]),
-        attempts=row[18],
-        failures=row[19],
-        run_count=row[20],
-        max_runs=row[21],
-        ends_at=moment(row[22]),
-        anchor_at=from_micros(row[23]),
-        settled_at=moment(row[24]),
-        running_until=from_micros(row[_LEASE]) if row[_LEASE] else None,
-        metadata=json.loads(row[26]),
-        created_at=from_micros(row[27]),
-        updated_at=from_micros(row[28]),
-        skipped_from=moment(row[30]),
-        skipped_to=moment(row[31]),
-    )
-
-
-def _run_params(run: Run) -> dict[str, Any]:
-    return {
-        "id": run.id,
-        "schedule_id": run.schedule_id,
-        "due_at": to_micros(run.due_at),
-        "started_at": to_micros(run.started_at),
-        "ended_at": to_micros(run.ended_at),
-        "status": run.status.value,
-        "attempt": run.attempt,
-        "missed": run.missed,
-        "summary": run.summary,
-        "turns": run.turns,
-        "cost_nanos": round(run.cost * _NANO),
-        "error": run.error,
-    }
+    *values, leased_until, _ = row
+    schedule = SCHEDULE_ROWS.read(values)
+    return replace(schedule, running_until=from_micros(leased_until)) if leased_until else schedule
 
 
 def _parse_run(row: Row) -> Run:
-    return Run(
-        id=row[0],
-        schedule_id=row[1],
-        due_at=from_micros(row[2]),
-        started_at=from_micros(row[3]),
-        ended_at=from_micros(row[4]),
-        status=RunStatus(row[5]),
-        attempt=row[6],
-        missed=row[7],
-        summary=row[8],
-        output_characters=int(row[9]),
-        turns=row[10],
-        cost=row[11] / _NANO,
-        error=row[12],
-        to_notify=row[13] > 0,
-        notified=row[13] == 2,
-    )
+    *values, characters, notice = row
+    run = RUN_ROWS.read(values)
+    return replace(run, output_characters=int(characters), to_notify=notice > 0, notified=notice == 2)

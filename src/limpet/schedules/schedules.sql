@@ -1,31 +1,16 @@
 -- name: schedules.select
-SELECT s.id, s.tenant, s.user_id, s.agent, s.goal, s.cadence, s.timezone, s.state, s.notify, s.channel, s.chat, s.thread,
-    s.session_id, s.next_run_at, s.due_at, s.last_due_at, s.last_run_at, s.last_status, s.attempts, s.failures,
-    s.run_count, s.max_runs, s.ends_at, s.anchor_at, s.settled_at, s.leased_until, s.metadata, s.created_at,
-    s.updated_at, s.token, s.skipped_from, s.skipped_to
-FROM schedules s WHERE {where} {order}
+SELECT @columns(s schedules), s.leased_until, s.token FROM schedules s WHERE {where} {order}
 
 -- name: schedules.count
 SELECT count(*) FROM schedules s WHERE {where}
 
 -- name: schedules.insert
-INSERT INTO schedules (bucket, partition_id, id, tenant, user_id, agent, goal, goal_folded, cadence, timezone, state, notify, channel, chat,
-    thread, session_id, next_run_at, due_at, last_due_at, skipped_from, skipped_to, last_run_at, last_status, attempts,
-    failures, run_count, max_runs, ends_at, anchor_at, settled_at, metadata, created_at, updated_at)
-VALUES (:bucket, :partition_id, :id, :tenant, :user, :agent, :goal, :goal_folded, :cadence, :timezone, :state, :notify,
-    :channel, :chat, :thread, :session_id, :next_run_at, :due_at, :last_due_at, :skipped_from, :skipped_to, :last_run_at,
-    :last_status, :attempts, :failures, :run_count, :max_runs, :ends_at, :anchor_at, :settled_at, :metadata, :created_at,
-    :updated_at)
+INSERT INTO schedules (bucket, partition_id, goal_folded, @columns(schedules))
+VALUES (:bucket, :partition_id, :goal_folded, @values(schedules))
 
 -- name: schedules.update
-UPDATE schedules SET agent = :agent, goal = :goal, goal_folded = :goal_folded, cadence = :cadence,
-    timezone = :timezone, state = :state, notify = :notify, channel = :channel, chat = :chat, thread = :thread,
-    session_id = :session_id, next_run_at = :next_run_at, due_at = :due_at, last_due_at = :last_due_at,
-    skipped_from = :skipped_from, skipped_to = :skipped_to,
-    last_run_at = :last_run_at, last_status = :last_status, attempts = :attempts, failures = :failures,
-    run_count = :run_count, max_runs = :max_runs, ends_at = :ends_at, anchor_at = :anchor_at,
-    settled_at = :settled_at, metadata = :metadata, updated_at = :updated_at
-WHERE bucket = :bucket AND tenant = :tenant AND user_id = :user AND id = :id
+UPDATE schedules SET goal_folded = :goal_folded, @set(schedules)
+WHERE bucket = :bucket AND tenant = :tenant AND user_id = :user_id AND id = :id
 
 -- name: schedules.delete
 DELETE FROM schedules WHERE bucket = :bucket AND tenant = :tenant AND user_id = :user AND id = :id
@@ -66,10 +51,8 @@ WHERE state = 'active' AND next_run_at IS NOT NULL AND {where} ORDER BY next_run
 SELECT DISTINCT tenant FROM schedules
 
 -- name: schedules.insert_run
-INSERT INTO schedule_runs (bucket, partition_id, id, schedule_id, due_at, started_at, ended_at, status, attempt, missed,
-    summary, output, characters, turns, cost_nanos, error, notice, notice_until)
-SELECT s.bucket, s.partition_id, :id, s.id, :due_at, :started_at, :ended_at, :status, :attempt, :missed, :summary, :output,
-    :characters, :turns, :cost_nanos, :error, :notice, :notice_until
+INSERT INTO schedule_runs (bucket, partition_id, output, characters, notice, notice_until, @columns(schedule_runs))
+SELECT s.bucket, s.partition_id, :output, :characters, :notice, :notice_until, @values(schedule_runs)
 FROM schedules s WHERE s.id = :schedule_id AND s.tenant = :tenant
 
 -- name: schedules.trim_runs
@@ -80,8 +63,7 @@ DELETE FROM schedule_runs WHERE (bucket, partition_id, schedule_id) IN
     WHERE s.bucket = :bucket AND s.id = :schedule_id ORDER BY r.ended_at DESC, r.id DESC LIMIT :keep)
 
 -- name: schedules.runs
-SELECT r.id, r.schedule_id, r.due_at, r.started_at, r.ended_at, r.status, r.attempt, r.missed, r.summary,
-    r.characters, r.turns, r.cost_nanos, r.error, r.notice
+SELECT @columns(r schedule_runs), r.characters, r.notice
 FROM schedule_runs r JOIN schedules s
     ON s.bucket = r.bucket AND s.partition_id = r.partition_id AND s.id = r.schedule_id WHERE {where} {order}
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from limpet.errors import InvalidInput
 from limpet.model.access import Grant, GrantInfo, Reach, Right
-from limpet.model.audit import AuditEntry, AuditOutcome, AuditQuery
+from limpet.model.audit import AuditEntry, AuditQuery
 from limpet.model.scope import Level, Scope, hash_bucket
 from limpet.model.times import from_micros, to_micros
-from limpet.store.db import Row
+from limpet.store.rows import AUDIT_ROWS
 from limpet.store.tx import Tx
 
 _FILTERS = {
@@ -61,7 +61,7 @@ class AuditEntries:
     def add(self, scope: Scope, entries: Sequence[AuditEntry]) -> None:
         if any(entry.tenant != scope.tenant for entry in entries):
             raise InvalidInput("these audit entries are another tenant's")
-        self._db.run_many("audit.add", [_params(entry) for entry in entries])
+        self._db.run_many("audit.add", [AUDIT_ROWS.params(entry) for entry in entries])
 
     def find(self, scope: Scope, query: AuditQuery) -> list[AuditEntry]:
         """A tenant's, the newest first."""
@@ -75,7 +75,7 @@ class AuditEntries:
         }
         where = " AND ".join(clause for name, clause in _FILTERS.items() if given[name] is not None)
         params = {**given, "tenant": scope.tenant, "limit": query.limit, "offset": query.offset}
-        return [_entry(row) for row in self._db.all("audit.find", params, where=where)]
+        return [AUDIT_ROWS.read(row) for row in self._db.all("audit.find", params, where=where)]
 
     def erase(self, scope: Scope, instead: str) -> int:
         """Put another name in the user's place everywhere, and nothing in that of sessions and records."""
@@ -106,28 +106,3 @@ def _grant_names(scope: Scope) -> dict[str, str]:
     """What grants on this user are called."""
     reading, writing = (str(Grant(right, Reach.USER, scope.user)) for right in (Right.READ, Right.WRITE))
     return {"reading": reading, "writing": writing}
-
-
-def _params(entry: AuditEntry) -> dict[str, Any]:
-    return {
-        "id": entry.id,
-        "tenant": entry.tenant,
-        "at": to_micros(entry.at),
-        "last_at": to_micros(entry.last_at),
-        "principal": entry.principal,
-        "verb": entry.verb,
-        "access": entry.access,
-        "outcome": str(entry.outcome),
-        "user": entry.user,
-        "agent": entry.agent,
-        "session": entry.session,
-        "record": entry.record,
-        "missing": entry.missing,
-        "calls": entry.calls,
-    }
-
-
-def _entry(row: Row) -> AuditEntry:
-    return AuditEntry(
-        row[0], from_micros(row[1]), from_micros(row[2]), row[3], row[4], row[5], row[6], AuditOutcome(row[7]), *row[8:]
-    )

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
 
 from limpet.errors import InvalidInput
 from limpet.model.access import Grant, Reach
 from limpet.model.api_key import KeyInfo, audit_name
 from limpet.model.scope import STORE_PARTITION, Partition, Scope
-from limpet.model.times import from_micros, to_micros
-from limpet.store.db import Row
-from limpet.store.rows import micros, moment, to_json
+from limpet.model.times import to_micros
+from limpet.store.rows import KEY_ROWS, to_json
 from limpet.store.tx import Tx
 
 _FOREVER = (1 << 63) - 1
@@ -28,26 +25,14 @@ class ApiKeys:
     def add(self, scope: Scope, key: KeyInfo, secret_hash: str, now: datetime) -> bool:
         """False when another that is live has its name."""
         assert key.tenant == scope.tenant
-        named = {"tenant": key.tenant, "name": key.name}
-        self._db.run("api_keys.free_name", {**named, "now": to_micros(now)})
-        params = {
-            **named,
-            "id": key.id,
-            "secret_hash": secret_hash,
-            "user": key.user,
-            "agent": key.agent,
-            "grants": _encode_grants(key.grants),
-            "created_at": to_micros(key.created_at),
-            "created_by": key.created_by,
-            "expires_at": micros(key.expires_at),
-        }
-        return bool(self._db.run("api_keys.add", params))
+        self._db.run("api_keys.free_name", {"tenant": key.tenant, "name": key.name, "now": to_micros(now)})
+        return bool(self._db.run("api_keys.add", {**KEY_ROWS.params(key), "secret_hash": secret_hash}))
 
     def get_by_hash(self, store: Partition, secret_hash: str) -> KeyInfo | None:
         """Of whichever tenant, revoked and expired ones too."""
         assert store == STORE_PARTITION
         row = self._db.one("api_keys.select", {"secret_hash": secret_hash}, where="secret_hash = :secret_hash")
-        return None if row is None else _key_from_row(row)
+        return None if row is None else KEY_ROWS.read(row)
 
     def exists(self, store: Partition) -> bool:
         assert store == STORE_PARTITION
@@ -57,14 +42,14 @@ class ApiKeys:
         """The one that was not revoked."""
         where = "tenant = :tenant AND revoked_at IS NULL AND (id = :given OR name = :given)"
         row = self._db.one("api_keys.select", {"tenant": scope.tenant, "given": id_or_name}, where=where)
-        return None if row is None else _key_from_row(row)
+        return None if row is None else KEY_ROWS.read(row)
 
     def find(self, scope: Scope) -> list[KeyInfo]:
         """A user's, or all of a tenant, the newest first; revoked and expired ones too."""
         where = "tenant = :tenant" + ("" if scope.user is None else " AND user_id = :user")
         params = {"tenant": scope.tenant, "user": scope.user}
         rows = self._db.all("api_keys.select", params, where=where, order="ORDER BY created_at DESC, id DESC")
-        return [_key_from_row(row) for row in rows]
+        return [KEY_ROWS.read(row) for row in rows]
 
     def revoke(self, scope: Scope, key_id: str, now: datetime) -> bool:
         return bool(self._db.run("api_keys.revoke", {"tenant": scope.tenant, "id": key_id, "now": to_micros(now)}))
@@ -104,21 +89,3 @@ class ApiKeys:
 
 def _encode_grants(grants: Iterable[Grant]) -> str:
     return to_json([str(grant) for grant in grants])
-
-
-def _key_from_row(row: Row) -> KeyInfo:
-    id_, tenant, name, user, agent, grants, created_at, created_by, *times = row
-    given: list[Any] = json.loads(grants)
-    return KeyInfo(
-        id=id_,
-        tenant=tenant,
-        name=name,
-        user=user,
-        agent=agent,
-        grants=tuple(Grant.parse(each) for each in given),
-        created_at=from_micros(created_at),
-        created_by=created_by,
-        expires_at=moment(times[0]),
-        revoked_at=moment(times[1]),
-        last_used_at=moment(times[2]),
-    )

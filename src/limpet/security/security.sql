@@ -20,17 +20,13 @@ UPDATE grants SET granted_by = :instead WHERE tenant = :tenant AND granted_by = 
 
 -- name: audit.add
 -- An id that is there already: the same call again, counted in its row.
-INSERT INTO audit
-    (id, tenant, at, last_at, principal, verb, access, outcome, user_id, agent, session_id, record_id, missing, calls)
-VALUES
-    (:id, :tenant, :at, :last_at, :principal, :verb, :access, :outcome, :user, :agent, :session, :record, :missing,
-     :calls)
+INSERT INTO audit (@columns(audit)) VALUES (@values(audit))
 ON CONFLICT (tenant, id) DO UPDATE
 SET calls = audit.calls + excluded.calls,
     last_at = CASE WHEN audit.last_at > excluded.last_at THEN audit.last_at ELSE excluded.last_at END
 
 -- name: audit.find
-SELECT id, at, last_at, principal, tenant, verb, access, outcome, user_id, agent, session_id, record_id, missing, calls
+SELECT @columns(audit)
 FROM audit WHERE tenant = :tenant AND {where} ORDER BY at DESC, id DESC LIMIT :limit OFFSET :offset
 
 -- name: audit.erase_target
@@ -51,10 +47,7 @@ UPDATE audit SET missing = NULL WHERE tenant = :tenant AND missing IN (:reading,
 DELETE FROM audit WHERE tenant = :tenant AND last_at < :before
 
 -- name: api_keys.add
-INSERT INTO api_keys
-    (id, tenant, name, secret_hash, user_id, agent, grants, created_at, created_by, expires_at)
-VALUES
-    (:id, :tenant, :name, :secret_hash, :user, :agent, :grants, :created_at, :created_by, :expires_at)
+INSERT INTO api_keys (secret_hash, @columns(api_keys)) VALUES (:secret_hash, @values(api_keys))
 ON CONFLICT DO NOTHING
 
 -- name: api_keys.free_name
@@ -63,8 +56,7 @@ UPDATE api_keys SET revoked_at = expires_at
 WHERE tenant = :tenant AND name = :name AND revoked_at IS NULL AND expires_at <= :now
 
 -- name: api_keys.select
-SELECT id, tenant, name, user_id, agent, grants, created_at, created_by, expires_at, revoked_at, last_used_at
-FROM api_keys WHERE {where} {order}
+SELECT @columns(api_keys) FROM api_keys WHERE {where} {order}
 
 -- name: api_keys.revoke
 UPDATE api_keys SET revoked_at = :now WHERE tenant = :tenant AND id = :id AND revoked_at IS NULL

@@ -23,7 +23,7 @@ from limpet.store.db import Params, Row
 from limpet.store.encrypted_columns import KV, MESSAGES, SESSIONS, SUMMARIES
 from limpet.store.encryption import RowLayout
 from limpet.store.partitions import partition_key
-from limpet.store.rows import message_from, message_params, micros, session_from, to_json
+from limpet.store.rows import MESSAGE_ROWS, SESSION_ROWS, micros, to_json
 from limpet.store.tx import Tx
 
 _NANO = 1_000_000_000
@@ -33,13 +33,9 @@ _OF_PARTITION = (
     " AND p.level = 'user' AND p.owner = :user)"
 )
 _BY_EXTERNAL_ID = "s.external_id = :session AND s.tenant = :tenant"
-_SESSION = RowLayout(
-    SESSIONS, "id tenant user_id agent channel chat thread state metadata created_at last_active_at expires_at"
-)
-_MESSAGE = RowLayout(
-    MESSAGES,
-    "sequence role content parts name tool_calls tool_call_id is_error metadata tokens created_at idempotency_key",
-)
+_SESSION = RowLayout(SESSIONS, " ".join(SESSION_ROWS.names))
+_MESSAGE = RowLayout(MESSAGES, " ".join(MESSAGE_ROWS.names))
+_SEQUENCE = MESSAGE_ROWS.names.index("sequence")
 _SUMMARY = RowLayout(SUMMARIES, "text epoch upper_sequence message_count updated_at")
 _KV = RowLayout(KV, "key value updated_at")
 
@@ -106,22 +102,14 @@ class Sessions:
                 return False
             external_id = info.id
         params = {
+            **SESSION_ROWS.params(info),
             **row.key,
-            "id": info.id,
             "external_id": external_id,
             "cleared_through": cleared_through,
-            "tenant": scope.tenant,
-            "user": info.user,
-            "agent": info.agent,
             "key": str(info.key),
-            "channel": info.key.channel,
-            "chat": info.key.chat,
-            "thread": info.key.thread,
-            "state": info.state.value,
-            "metadata": to_json(dict(info.metadata)),
-            "created_at": to_micros(info.created_at),
-            "last_active_at": to_micros(info.last_active_at),
-            "expires_at": micros(info.expires_at),
+            # It is counted when its messages come.
+            "last_sequence": 0,
+            "message_count": 0,
         }
         return (
             self._db.run("sessions.add", self._seals.cipher_for(scope.tenant).encrypt_params(SESSIONS, info.id, params))
@@ -145,8 +133,9 @@ class Sessions:
         return row
 
     def _decrypt(self, scope: Scope, row: Row) -> SessionInfo:
-        self._tx.partition_ids[row[1], row[0]] = row[14]
-        return session_from(self._seals.cipher_for(scope.tenant).decrypt_row(_SESSION, row[0], row))
+        *values, partition_id = self._seals.cipher_for(scope.tenant).decrypt_row(_SESSION, row[0], row)
+        self._tx.partition_ids[row[1], row[0]] = partition_id
+        return SESSION_ROWS.read(values)
 
     def lock(self, scope: Scope) -> SessionInfo:
         """The session, held until the transaction ends. Raises SessionNotFound."""
@@ -247,12 +236,12 @@ class Messages:
 
     def _params(self, scope: Scope, message: Message) -> Params:
         assert scope.session is not None
-        params = {**session_key(self._tx, scope), **message_params(scope.session, message)}
+        params = {**session_key(self._tx, scope), **MESSAGE_ROWS.params(message)}
         return self._seals.cipher_for(scope.tenant).encrypt_params(MESSAGES, (scope.session, message.sequence), params)
 
     def _decrypt_rows(self, scope: Scope, rows: Iterable[Row]) -> list[Message]:
         box = self._seals.cipher_for(scope.tenant)
-        return [message_from(box.decrypt_row(_MESSAGE, (scope.session, row[0]), row)) for row in rows]
+        return [MESSAGE_ROWS.read(box.decrypt_row(_MESSAGE, (scope.session, row[_SEQUENCE]), row)) for row in rows]
 
     def find_by_idempotency_key(self, scope: Scope, key: str) -> Message | None:
         where, params = build_scope_filter(scope)

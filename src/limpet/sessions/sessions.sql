@@ -1,16 +1,10 @@
 -- name: sessions.add
-INSERT INTO sessions
-    (bucket, partition_id, id, external_id, tenant, user_id, agent, key, channel, chat, thread, state, metadata, created_at,
-     last_active_at, expires_at, cleared_through)
-VALUES
-    (:bucket, :partition_id, :id, :external_id, :tenant, :user, :agent, :key, :channel, :chat, :thread, :state, :metadata,
-     :created_at, :last_active_at, :expires_at, :cleared_through)
+INSERT INTO sessions (bucket, partition_id, external_id, key, cleared_through, @columns(sessions))
+VALUES (:bucket, :partition_id, :external_id, :key, :cleared_through, @values(sessions))
 ON CONFLICT DO NOTHING
 
 -- name: sessions.select
-SELECT s.id, s.tenant, s.user_id, s.agent, s.channel, s.chat, s.thread, s.state, s.metadata, s.created_at,
-    s.last_active_at, s.expires_at, s.last_sequence, s.message_count, s.partition_id
-FROM sessions s WHERE {where} {order}
+SELECT @columns(s sessions), s.partition_id FROM sessions s WHERE {where} {order}
 
 -- name: sessions.head
 SELECT s.last_sequence, s.message_count, s.last_active_at, s.partition_id FROM sessions s WHERE {where} {order}
@@ -70,20 +64,15 @@ UPDATE sessions SET message_count = :message_count, last_sequence = :last_sequen
 WHERE bucket = :bucket AND partition_id = :partition_id AND id = :session
 
 -- name: messages.insert
-INSERT INTO messages
-    (bucket, partition_id, session_id, sequence, role, content, parts, name, tool_calls, tool_call_id, is_error, metadata,
-     tokens, created_at, idempotency_key)
-VALUES
-    (:bucket, :partition_id, :session, :sequence, :role, :content, :parts, :name, :tool_calls, :tool_call_id, :is_error,
-     :metadata, :tokens, :created_at, :idempotency_key)
+INSERT INTO messages (bucket, partition_id, session_id, @columns(messages))
+VALUES (:bucket, :partition_id, :session, @values(messages))
 
 -- name: messages.replace
 UPDATE messages SET content = :content, parts = :parts, tokens = :tokens
 WHERE bucket = :bucket AND partition_id = :partition_id AND session_id = :session AND sequence = :sequence
 
 -- name: messages.select
-SELECT m.sequence, m.role, m.content, m.parts, m.name, m.tool_calls, m.tool_call_id, m.is_error, m.metadata, m.tokens,
-    m.created_at, m.idempotency_key
+SELECT @columns(m messages)
 FROM messages m JOIN sessions s ON s.bucket = m.bucket AND s.partition_id = m.partition_id AND s.id = m.session_id
 WHERE {where} {order}
 

@@ -2,7 +2,8 @@
 
 A statement that the dialects say differently stands there once for each, under ``-- name: noun.verb sqlite`` and
 ``-- name: noun.verb postgres``. ``{where}`` and ``{order}`` are filled from fixed clauses in the code beside;
-``IN :names[]`` takes a list, which each dialect passes its own way.
+``IN :names[]`` takes a list, which each dialect passes its own way. ``@columns(r records)`` stands for the columns of
+the noun that the table holds, ``@values(records)`` for its parameters, ``@set(records)`` for what a change sets.
 """
 
 from __future__ import annotations
@@ -11,9 +12,12 @@ import re
 from collections.abc import Iterator
 from importlib.resources import files
 
+from limpet.store.rows import ROWS
+
 DIALECTS = ("sqlite", "postgres")
 _NAME = re.compile(r"^-- name: (\S+)(?: (\w+))?[ \t]*\n", re.MULTILINE)
 _LIST = re.compile(r"IN :([a-z_0-9]+)\[\]")
+_NOUN = re.compile(r"@(columns|values|set)\((?:(\w+) )?(\w+)\)")
 _PARAMETER = re.compile(r"(?<!:):([a-z_0-9]+)")
 
 
@@ -35,7 +39,16 @@ def iter_queries() -> Iterator[tuple[str, str, str]]:
         if package.is_dir() and file.is_file():
             pieces = _NAME.split(file.read_text(encoding="utf-8"))[1:]
             for name, dialect, sql in zip(pieces[::3], pieces[1::3], pieces[2::3], strict=True):
-                yield name, dialect or "", sql.strip().rstrip(";")
+                yield name, dialect or "", _NOUN.sub(_expand, sql.strip().rstrip(";"))
+
+
+def _expand(found: re.Match[str]) -> str:
+    what, alias, table = found.groups()
+    columns = ROWS[table].columns
+    if what == "set":
+        return ", ".join(f"{each.name} = :{each.name}" for each in columns if not each.is_set_once)
+    prefix = ":" if what == "values" else f"{alias}." if alias else ""
+    return ", ".join(f"{prefix}{each.name}" for each in columns)
 
 
 def to_sqlite(sql: str) -> str:
