@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import limpet.server
 from limpet import errors
-from limpet.server import params
+from limpet.model import constraints
 from limpet.server.middleware import _ROUTER
 from limpet.server.openapi import _REFUSED, build_openapi
-from limpet.server.operation import Operation
 from limpet.server.problems import problem_from_error
-from limpet.server.routes import OPERATIONS
-from limpet.server.routes.records import _Key
+from limpet.server.route import JSON, Route
+from limpet.server.routes import list_routes
 
 Schema = Mapping[str, Any]
 
@@ -42,12 +41,13 @@ How a [context](../how-to/context.md) is made, when history is [condensed](../ho
 KINDS = {
     "name": "1 to 256 bytes of UTF-8, printable, no white space at either end",
     "id": "a UUID",
-    "label": "text of 1 to 256 characters",
+    "label": "text of 1 to 1,024 bytes",
     "text": "any text without NUL",
     "words": "text with something else in it than white space",
     "key": "a small letter, then small letters, digits and `_`",
     "cadence": "`cron: 0 9 * * 1-5`, `once: 2030-12-01T09:00` or `every: 15m`",
     "time zone": "a name such as `Europe/Lisbon`",
+    "day": "a date such as `2026-05-02`",
     "time": "RFC 3339 with an offset, such as `2026-05-02T09:30:00Z`",
     "cursor": "`next` of the page before",
     "any": "any JSON",
@@ -57,42 +57,44 @@ KINDS = {
 }
 
 _PATTERNS = {
-    params._NAME: "name",  # noqa: SLF001 - the page calls them what the code calls them
-    params._TEXT: "text",  # noqa: SLF001
-    params._ID: "id",  # noqa: SLF001
+    constraints._NAME: "name",  # noqa: SLF001 - the page calls them what the code calls them
+    constraints._TEXT: "text",  # noqa: SLF001
+    f"^{constraints._UUID}$": "id",  # noqa: SLF001
+    constraints.Identifier().schema()["pattern"]: "key",
 }
 _CURSORS = ("cursor",)
 
 
 def http() -> Iterator[str]:
-    whole = build_openapi(OPERATIONS, keyed=True)
+    routes = list_routes()
+    whole = build_openapi(routes, keyed=True)
     schemas: dict[str, Schema] = whole["components"]["schemas"]
     yield "# HTTP"
     yield ABOUT
     yield "## Words of this page"
     yield _table(("word", "means"), [(f"`{name}`", means) for name, means in KINDS.items()])
-    for tag, operations in groupby(OPERATIONS, key=lambda each: each.tag):
+    for tag, group in groupby(routes, key=lambda each: each.tag):
         yield f"## {tag}"
-        for each in operations:
-            yield from _operation(each, whole["paths"][each.path][each.method.lower()], schemas)
-    bodies = {each.body.__name__ for each in OPERATIONS if each.body is not None}
-    taken = set(_named_in([schemas[name] for name in sorted(bodies)], schemas))
+        for each in group:
+            yield from _route(each, whole["paths"][each.form.path][each.form.method.lower()])
     yield "## What is part of a body"
-    shown = {_last(each) for name in bodies for each in schemas[name].get("oneOf", ())}
-    for name in sorted(taken - shown - {"Json", "TimeZone"}):
-        yield from _part(name, schemas)
+    for name in sorted(schemas):
+        if name.startswith("Given") and "properties" in schemas[name]:
+            yield f"### {name}"
+            yield _fields(schemas[name], "field")
     yield "## What is answered"
     for name in sorted(schemas):
-        if name not in taken | bodies and not name.startswith("PageOf"):
+        if not name.startswith(("Given", "PageOf")):
             yield from _noun(name, schemas[name])
     yield from _problems()
 
 
-def _operation(each: Operation, told: Schema, schemas: Mapping[str, Schema]) -> Iterator[str]:
-    yield f"### {each.method} {each.path}"
-    summary, _, more = each.doc.partition("\n")
-    flags = (" For whoever asks, without a key." if each.free else "") + (" May be repeated." if each.keyed else "")
-    yield f"{summary}.{flags} (`{each.name}`)"
+def _route(route: Route, told: Schema) -> Iterator[str]:
+    form = route.form
+    yield f"### {form.method} {form.path}"
+    summary, _, more = form.doc.partition("\n")
+    flags = (" Needs no key." if route.public else "") + (" May be repeated." if form.is_keyed else "")
+    yield f"{summary.rstrip('.')}.{flags} (`{form.name}`)"
     if more.strip():
         yield more.strip()
     for one in told["parameters"]:
@@ -100,34 +102,36 @@ def _operation(each: Operation, told: Schema, schemas: Mapping[str, Schema]) -> 
             yield f"`{one['name']}` is one of {', '.join(f'`{each}`' for each in one['schema']['enum'])}."
     query = [one for one in told["parameters"] if one["in"] == "query"]
     if query:
-        rows = [_row(one["name"], one | one["schema"], required=one["required"]) for one in query]
+        rows = [_row(one["name"], one | _schema_of(one), required=one["required"]) for one in query]
         yield _table(("behind the `?`", "is", "default", ""), rows)
-    if each.body is not None:
-        yield from _body(schemas[each.body.__name__], schemas)
-    good = told["responses"][str(each.status)]["content"]
-    yield f"{each.status} with {_answered(good[each.media]['schema'], each.media)}."
+    content = told.get("requestBody", {}).get("content", {})
+    if JSON in content:
+        yield from _body(content[JSON]["schema"])
+    elif content:
+        yield f"The body is a file, sent as `{next(iter(content))}`."
+    good = told["responses"][str(form.status)]["content"]
+    yield f"{form.status} with {_answered(good[route.media]['schema'], route.media)}."
+
+
+def _schema_of(parameter: Schema) -> Schema:
+    found: Schema = parameter["schema"] if "schema" in parameter else parameter["content"][JSON]["schema"]
+    return found
 
 
 def _answered(schema: Schema, media: str) -> str:
-    if media != "application/json":
+    if media != JSON:
         return f"`{media}`"
+    if "$ref" not in schema:
+        return f"`{_kind(schema)}`"
     name = _last(schema).removeprefix("PageOf")
     return f"{'a page of ' if _last(schema) != name else ''}[{name}](#{name.lower()})"
 
 
-def _body(schema: Schema, schemas: Mapping[str, Schema]) -> Iterator[str]:
-    for choice in schema.get("oneOf", [schema]):
-        yield _fields(schemas[_last(choice)] if "$ref" in choice else choice, "in the body")
+def _body(schema: Schema) -> Iterator[str]:
+    yield _fields(schema, "in the body")
     if "not" in schema:
         pairs = [" and ".join(f"`{name}`" for name in each["required"]) for each in schema["not"]["anyOf"]]
         yield f"Not together: {', '.join(pairs)}. None of them: your own."
-
-
-def _part(name: str, schemas: Mapping[str, Schema]) -> Iterator[str]:
-    if "properties" not in schemas[name]:
-        return
-    yield f"### {name}"
-    yield _fields(schemas[name], "field")
 
 
 def _fields(schema: Schema, head: str) -> str:
@@ -148,7 +152,7 @@ def _kind(schema: Schema) -> str:
     """A type in one word, or in a few."""
     if "$ref" in schema:
         name = _last(schema)
-        return {"Json": "any", "TimeZone": "time zone"}.get(name, name)
+        return {"GivenJson": "any", "GivenTimeZone": "time zone"}.get(name, name)
     if "anyOf" in schema:
         kinds = [_kind(each) for each in schema["anyOf"]]
         known = [kind for kind in kinds if kind != "null"]
@@ -172,9 +176,9 @@ def _string(schema: Schema) -> str:
     pattern = schema.get("pattern", "")
     if pattern.startswith("^(cron"):
         return "cadence"
-    if pattern == _Key.__metadata__[0].pattern:
-        return "key"
-    if pattern == params._TEXT and schema.get("maxLength") == 256:  # noqa: SLF001
+    if schema.get("format") == "date":
+        return "day"
+    if pattern == constraints._TEXT and schema.get("maxLength") == 1024:  # noqa: SLF001
         return "label"
     return _PATTERNS.get(pattern, "words" if pattern else "string")
 
@@ -204,20 +208,6 @@ def _noun(name: str, schema: Schema) -> Iterator[str]:
         for field, inner in schema["properties"].items()
     ]
     yield _table(("field", "is", ""), rows)
-
-
-def _named_in(found: Any, schemas: Mapping[str, Schema], seen: set[str] | None = None) -> Iterator[str]:
-    """Every schema that these refer to."""
-    seen = set() if seen is None else seen
-    if isinstance(found, dict):
-        if "$ref" in found and (name := _last(found)) not in seen:
-            seen.add(name)
-            yield name
-            yield from _named_in(schemas[name], schemas, seen)
-        found = list(found.values())
-    if isinstance(found, list):
-        for each in found:
-            yield from _named_in(each, schemas, seen)
 
 
 def _problems() -> Iterator[str]:
@@ -253,9 +243,9 @@ def _codes() -> Iterator[tuple[str, int, str]]:
             match call:
                 case ast.Call(args=[ast.Constant(value=int(status)), ast.Constant(value=str(code)), detail, *_]):
                     own.setdefault((code, status), _spoken(detail))
-    for (code, status), detail in sorted(own.items()):
+    for (code, status), text in sorted(own.items()):
         if code not in told:
-            yield code, status, detail
+            yield code, status, text
 
 
 def _spoken(detail: ast.expr) -> str:
@@ -264,7 +254,7 @@ def _spoken(detail: ast.expr) -> str:
     return "".join(str(each.value) if isinstance(each, ast.Constant) else "…" for each in pieces)
 
 
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in (head, *rows)]
     return "\n".join([lines[0].replace("|  |", "| |"), "|" + "---|" * len(head), *lines[1:]])
 

@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import pytest
@@ -232,6 +233,9 @@ CALLS: dict[str, Call] = {
     "AsyncGraph.__call__": lambda hf, s, place: hf.graph(user="u", fresh=True),
     "AsyncDocuments.remove": lambda hf, s, place: hf.documents.remove("note:1", user="u"),
     "AsyncTransfer.import_": lambda hf, s, place: hf.transfer.import_(place / "told.json"),
+    "AsyncTransfer.import_file": lambda hf, s, place: hf.transfer.import_file(
+        SimpleNamespace(name=str(place / "told.json"), read=bytes)
+    ),
     "AsyncLongTerm.write": lambda hf, s, place: hf.notes.long_term(user="u").write("# Me"),
     "AsyncLongTerm.append": lambda hf, s, place: hf.notes.long_term(user="u").append("a dog"),
     "AsyncLongTerm.read": lambda hf, s, place: hf.notes.long_term(user="u").read(),

@@ -19,7 +19,23 @@ from tests.serving import Server
 
 # ST202: what the schema allows was refused. A JSON Schema cannot say it any closer.
 KNOWN = {
+    ("POST /v1/forget", "ST202"): "a query must have a word, and what is a word to the search no pattern says",
     ("POST /v1/forget/words", "ST202"): "what is a word to the search is no matter of a pattern; none would mean all",
+    ("PATCH /v1/records/{id}", "ST202"): "a field is given or cleared, not both",
+    **dict.fromkeys(
+        (
+            *(("GET /v1/sessions/{session_id}/context", "ST202"), ("POST /v1/sessions/{session_id}/context", "ST202")),
+            *(("POST /v1/context", "ST202"), ("POST /v1/sessions/{session_id}/turns", "ST202")),
+        ),
+        "how small a window is too small depends on the settings",
+    ),
+    **dict.fromkeys(
+        (
+            ("PUT /v1/sessions/{session_id}/summary", "ST202"),
+            ("POST /v1/sessions/{session_id}/summary/swap", "ST202"),
+        ),
+        "a summary covers messages that are there",
+    ),
     ("POST /v1/sessions", "ST202"): "a user who is not named is called CHANNEL:CHAT, which may be too long together",
 }
 # A stream of live events never ends by itself: each is listened to for a moment.

@@ -129,7 +129,7 @@ def test_an_unknown_address_is_404(ask: Asked, path: str) -> None:
     [
         ("PUT", "/v1/sessions", "GET HEAD POST"),
         ("POST", f"/v1/sessions/{NOWHERE}", "DELETE GET HEAD PATCH"),
-        ("DELETE", "/v1/notes", "GET HEAD PUT"),
+        ("DELETE", "/v1/notes", "GET HEAD POST PUT"),
         ("OPTIONS", "/v1/records", "GET HEAD POST"),
         ("POST", "/health", "GET HEAD"),
         ("POST", "/", "GET HEAD"),

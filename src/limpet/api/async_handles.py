@@ -155,6 +155,7 @@ class AsyncTransfer(AsyncHandle[TransferOperations]):
     export = run_in_pool(TransferOperations.export)
     archive = run_in_pool(TransferOperations.archive)
     import_ = run_in_pool(TransferOperations.import_)
+    import_file = run_in_pool(TransferOperations.import_file)
 
 
 class AsyncAdmin(AsyncHandle[AdminOperations]):

@@ -9,6 +9,7 @@ from enum import Enum, auto
 from os import PathLike
 from typing import Annotated, Any, Literal
 
+from limpet.api.described import CLEARED, GRANT, NAME, WORDS, CadenceCodec, Described, TimeZoneCodec
 from limpet.errors import InvalidInput
 from limpet.model import constraints as limits
 from limpet.model.access import Grant
@@ -29,6 +30,7 @@ from limpet.model.text import short_repr
 from limpet.model.times import check_time, from_micros, to_micros
 from limpet.model.types import MAX_HITS, MAX_NEIGHBOURS, MAX_TAGS, MAX_TITLE_BYTES
 from limpet.model.values import MAX_PAGE
+from limpet.search.recipes import RECIPES
 from limpet.sessions.usage import parse_usage
 
 MAX_GRANTS = 1000
@@ -113,6 +115,9 @@ class EndCodec(limits.Text):
 
     def write(self, value: Any) -> Any:
         return value.isoformat() if isinstance(value, datetime) else value
+
+    def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
+        return {"anyOf": [{"type": "string", "format": "date-time"}, {"const": "never"}]}
 
 
 class MessagesCodec(Codec):
@@ -258,14 +263,18 @@ Question = Annotated[str, limits.Text(), Called("the question"), "the question, 
 ContextQuery = Annotated[
     str, limits.Text(), Called("the question"), "what it is for: memory about it is recalled; empty: nothing is"
 ]
-Tokens = Annotated[int, limits.Integer(), "tokens at most; left out: `context.max_tokens`"]
-Window = Annotated[int, limits.Integer(), "tokens the model can read: room is left for its reply"]
+Tokens = Annotated[int, Described(limits.Integer(), minimum=1), "tokens at most; left out: `context.max_tokens`"]
+Window = Annotated[
+    int,
+    limits.Integer(),
+    "tokens the model can read: room is left for its reply",
+]
 Skill = Annotated[str, limits.Printable(), "the active skill; what was learned with it counts more"]
 HitCount = Annotated[int, limits.Integer(1, MAX_HITS), "hits at most; left out: `search.k`"]
 Neighbours = Annotated[int, limits.Integer(0, MAX_NEIGHBOURS), "messages around each hit"]
 Floor = Annotated[bool, limits.Boolean(), "leave out what is not about the question, however few hits are left"]
 Compact = Annotated[bool, limits.Boolean(), "condense history first if that is due"]
-RecipeName = Annotated[str, limits.Text(), "how hits are ranked; left out: `search.recipe`"]
+RecipeName = Annotated[str, Described(limits.Text(), enum=[*RECIPES]), "how hits are ranked; left out: `search.recipe`"]
 
 # Records
 History = Annotated[bool, limits.Boolean(), "also records that are no longer true"]
@@ -289,15 +298,19 @@ ValidFrom = Annotated[datetime, limits.Instant(), "since when it is true; left o
 ValidTo = Annotated[datetime, limits.Instant(), "since when it is not true any more"]
 ExpiresAt = Annotated[datetime, limits.Instant(), "when it ends by itself"]
 Lifetime = Annotated[timedelta | float, limits.Duration(), "how long it lasts, a timedelta or seconds"]
-Clear = Annotated[Iterable[str], ListCodec(limits.Text()), "fields to empty, such as expires_at"]
+Clear = Annotated[
+    Iterable[str], ListCodec(Described(limits.Text(), enum=CLEARED)), "fields to empty, such as expires_at"
+]
 Promotion = Annotated[Literal["user", "global"], "how far it reaches then"]
 MetadataKey = Annotated[str, limits.Tag(), Called("the metadata key"), "the name in the metadata"]
 MetadataValue = Annotated[str, limits.Text(), Called("the metadata value"), "its exact value"]
 Words = Annotated[str, limits.Text(), Called("the query"), "all records that hold every word of it"]
 
 # Documents and the graph
-DocumentName = Annotated[str | PathLike[str], KeptPath(), LocalPath.READ, "any uri, or the path of a file or folder"]
-DocumentUri = Annotated[str | PathLike[str], KeptPath(), "its uri, or the path it was read from"]
+DocumentName = Annotated[
+    str | PathLike[str], Described(KeptPath(), **NAME), LocalPath.READ, "any uri, or the path of a file or folder"
+]
+DocumentUri = Annotated[str | PathLike[str], Described(KeptPath(), **NAME), "its uri, or the path it was read from"]
 DocumentText = Annotated[str, limits.Text(), "what it says; left out: what the file says"]
 Entity = Annotated[str, limits.Text(max_bytes=4096), "only what is around this one"]
 Depth = Annotated[int, limits.Integer(0, MAX_DEPTH), "how many relations far"]
@@ -313,11 +326,11 @@ NoteText = Annotated[str, limits.Text(), "Markdown"]
 NoteVersion = Annotated[str, limits.Text(), "the version that was read; WrongState if it is another by now"]
 
 # Schedules
-Goal = Annotated[str, limits.Text(), "what is to be done each time"]
-Cadence = Annotated[str, limits.Text(), "`cron: 0 9 * * 1-5`, `once: 2030-12-01T09:00` or `every: 15m`"]
-TimeZone = Annotated[str, limits.Printable(), "the zone of its clock times; left out: `schedules.timezone`"]
+Goal = Annotated[str, Described(limits.Text(), **WORDS, maxLength=500), "what is to be done each time"]
+Cadence = Annotated[str, CadenceCodec(), "`cron: 0 9 * * 1-5`, `once: 2030-12-01T09:00` or `every: 15m`"]
+TimeZone = Annotated[str, TimeZoneCodec(), "the zone of its clock times; left out: `schedules.timezone`"]
 Notify = Annotated[str, _choose(NotifyPolicy), "when a run is reported; conditional: when it begins with `[NOTIFY]`"]
-MaxRuns = Annotated[int, limits.Integer(), "firings after which it ends; 0: no limit"]
+MaxRuns = Annotated[int, Described(limits.Integer(), maximum=1_000_000), "firings after which it ends; 0: no limit"]
 EndsAt = Annotated[datetime | str, EndCodec(), "when it ends; never: no end"]
 ScheduleId = Annotated[str, limits.Uuid(), Called("schedule id"), "the schedule's id"]
 ScheduleStateName = Annotated[str, _choose(ScheduleState), "only schedules in this state"]
@@ -329,9 +342,11 @@ OutputOffset = Annotated[int, limits.Integer(), Called("offset"), "the character
 OutputLimit = Annotated[int, limits.Integer(1, 1_000_000), Called("limit"), "characters at most"]
 
 # Access
-GrantText = Annotated[str | Grant, limits.Parsed(Grant), "such as read:global or write:user:bob"]
+GrantText = Annotated[str | Grant, Described(limits.Parsed(Grant), **GRANT), "such as read:global or write:user:bob"]
 Grants = Annotated[
-    Iterable[str | Grant], ListCodec(limits.Parsed(Grant), Items(MAX_GRANTS)), "what may be done beyond one's own"
+    Iterable[str | Grant],
+    ListCodec(Described(limits.Parsed(Grant), **GRANT), Items(MAX_GRANTS)),
+    "what may be done beyond one's own",
 ]
 KeyName = Annotated[str, limits.Printable(MAX_NAME), "its name; different from those of the tenant's other live keys"]
 KeyRef = Annotated[str, limits.Printable(), Called("the key's id or name"), "the key's id or name"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 from limpet.api.handle import Handle
 from limpet.api.parameters import DryRun, Format, LearnFromImport, OfUser, ReadPath, WritePath
@@ -85,6 +85,34 @@ class TransferOperations(Handle):
         checks everything and stores nothing.
         """
         assert isinstance(path, str)
+        return self._import(path, user, format, progress, dry_run=dry_run)
+
+    @operation(
+        "transfer.import_file",
+        on=On.REACH,
+        needs=(WRITE,),
+        audited=True,
+        http="POST /v1/import",
+        left_out={**NO_TOOL, "cli": "the command import reads a path", "remote": "import_ sends the file"},
+    )
+    def import_file(
+        self,
+        file: IO[bytes],
+        user: OfUser | None = None,
+        *,
+        format: Format = "auto",
+        learn: LearnFromImport = True,
+        dry_run: DryRun = False,
+    ) -> ImportResult:
+        """What ``import_`` takes in, from a file that you opened. It needs no right on the machine's files."""
+        place = getattr(file, "name", None)
+        if not isinstance(place, str) or not callable(getattr(file, "read", None)):
+            raise InvalidInput(f"file must be a file that you opened for reading, not {short_repr(file)}")
+        return self._import(place, user, format, None, dry_run=dry_run)
+
+    def _import(
+        self, path: str, user: str | None, format: str, progress: Progress | None, *, dry_run: bool
+    ) -> ImportResult:
         scope, report = self._scope(user=user), progress or (lambda *_: None)
         done = self._runtime.importer.import_path(scope, path, format, report, dry_run=dry_run)
         if done.messages and not dry_run:

@@ -433,6 +433,7 @@ class ServerSettings(_SettingsBase):
         str, Printable(4096), "further names it answers to, such as memory.example.org, another.example"
     ] = "none"
     max_body_bytes: Annotated[int, Integer(1024, 2**30), "bytes of a request at most"] = 8 * 2**20
+    max_import_bytes: Annotated[int, Integer(1024, 2**40), "bytes of an imported file at most"] = 2**30
     header_seconds: Annotated[int, Integer(1, 3600), "how long the headers of a request may take"] = 10
     body_seconds: Annotated[int, Integer(1, 3600), "how long a body may take"] = 30
     answer_seconds: Annotated[int, Integer(1, 3600), "how long a caller may take nothing of an answer"] = 60

@@ -49,6 +49,19 @@ def is_archive(path: Path) -> bool:
         return False
 
 
+def check_archive_size(path: Path, most: int) -> None:
+    """Raises InvalidInput for a zip that would fill the disk when it is unpacked."""
+    try:
+        if not is_zipfile(path):
+            return
+        with ZipFile(path) as packed:
+            size = sum(entry.file_size for entry in packed.infolist())
+    except (OSError, BadZipFile) as error:
+        raise InvalidInput(f"the file cannot be read as a zip: {error}") from error
+    if size > most:
+        raise InvalidInput(f"unpacked, the file is {size:,} bytes long; the limit is {most:,}")
+
+
 @contextmanager
 def open_archive(path: Path) -> Iterator[Path]:
     """As the folder it was made of, for as long as it is read."""

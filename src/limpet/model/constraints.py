@@ -335,7 +335,7 @@ class Duration(Scalar):
         return value.total_seconds()
 
     def limits(self) -> dict[str, Any]:
-        return {"exclusiveMinimum": 0, "maximum": MAX_SECONDS}
+        return {"minimum": 0.001, "maximum": MAX_SECONDS}
 
 
 class Choice(Scalar):

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Union
 
 from limpet.errors import InvalidInput
 from limpet.model import constraints as limits
-from limpet.model.codec import Codec, Definitions, Mode
+from limpet.model.codec import REFERENCE, Codec, Definitions, Mode
 from limpet.model.column_hints import NULL_IF_EMPTY, Encrypted, Stored
 from limpet.model.json_values import JsonObject
 from limpet.model.schema import OMIT_FALSE, JsonName, codec, to_json
@@ -74,8 +74,26 @@ class ContentCodec(Codec):
         return value if isinstance(value, str) else [part_to_json(part) for part in value]
 
     def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
-        kinds = [codec(kind).schema(definitions, mode) for kind in (TextPart, ImagePart, FilePart)]
-        return {"anyOf": [{"type": "string"}, {"type": "array", "items": {"anyOf": kinds}}]}
+        if mode != "input":
+            kinds = [codec(kind).schema(definitions, mode) for kind in (TextPart, ImagePart, FilePart)]
+            return {"anyOf": [{"type": "string"}, {"type": "array", "items": {"anyOf": kinds}}]}
+        kinds = [_describe_part(kind, definitions) for kind in (TextPart, ImagePart, FilePart)]
+        return {"anyOf": [limits.Text().schema(), {"type": "array", "items": {"anyOf": kinds}, "maxItems": MAX_PARTS}]}
+
+
+def _describe_part(kind: Any, definitions: Definitions | None) -> dict[str, Any]:
+    """A part that somebody gives says of which kind it is, and where what it links to is."""
+    whole = codec(kind).schema(None, "input")
+    properties = dict(whole["properties"])
+    if "uri" in properties:
+        properties["uri"] = {**properties["uri"], "minLength": 1}
+    kinds = {"description": "which kind of part it is", "const": kind.__dataclass_fields__["kind"].default}
+    properties["type"] = kinds
+    whole |= {"properties": properties, "required": [*whole.get("required", ()), "type"]}
+    if definitions is None:
+        return whole
+    definitions[kind.__name__] = whole
+    return {"$ref": REFERENCE.format(kind.__name__)}
 
 
 Arguments = Annotated[Mapping[str, Any], JsonObject(MAX_CONTENT_BYTES)]
@@ -111,7 +129,16 @@ class ToolCallsCodec(Codec):
         return [to_json(call) for call in value]
 
     def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
-        return {"type": "array", "items": codec(ToolCall).schema(definitions, mode)}
+        if mode != "input":
+            return {"type": "array", "items": codec(ToolCall).schema(definitions, mode)}
+        arguments = JsonObject().schema(definitions, mode)
+        properties = {
+            "id": {**limits.Text(250).schema(), "description": "what the result refers to"},
+            "name": {**limits.Text(250, blank=False).schema(), "description": "of the tool"},
+            "arguments": {"anyOf": [arguments, {"type": "null"}], "description": "as the model gave them"},
+        }
+        entry = {"type": "object", "properties": properties, "required": ["name"], "additionalProperties": False}
+        return {"type": "array", "items": entry, "maxItems": MAX_PARTS}
 
 
 @dataclass(frozen=True, slots=True)

@@ -259,7 +259,7 @@ class ObjectCodec(Codec):
                 properties |= inner["properties"]
                 required += inner.get("required", ())
             elif mode == "output" or IN_JSON not in each.hints:
-                properties[each.key] = each.property_schema(definitions, mode)
+                properties[each.key] = self._describe_field(each, definitions, mode)
                 required += [each.key] if mode == "output" or each.is_required else []
         whole: dict[str, Any] = {"type": "object", "properties": properties}
         if required:
@@ -269,6 +269,15 @@ class ObjectCodec(Codec):
         elif self.noun is not None and (doc := self.noun.__doc__) and not doc.startswith(f"{self.noun.__name__}("):
             whole["description"] = " ".join(doc.split())
         return whole
+
+    @staticmethod
+    def _describe_field(each: Field, definitions: Definitions | None, mode: Mode) -> dict[str, Any]:
+        """Where callers give it, null is as good as left out."""
+        schema = each.property_schema(definitions, mode)
+        if mode != "input" or each.is_required or isinstance(each.codec, OptionalCodec):
+            return schema
+        about: dict[str, Any] = {key: schema.pop(key) for key in ("description", "default") if key in schema}
+        return {"anyOf": [schema, {"type": "null"}], **about}
 
     def _is_noun(self, value: object) -> bool:
         return self.noun is not None and not is_typeddict(self.noun) and isinstance(value, self.noun)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
-from functools import cache, partial
+from functools import cache
 from importlib.resources import files
 
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route, Router
+from starlette.routing import BaseRoute, Router
+from starlette.routing import Route as StarletteRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from limpet import Limpet
@@ -18,10 +20,10 @@ from limpet.server.auth import LOCAL_NAMES, Authenticator, is_local
 from limpet.server.metrics import Metrics
 from limpet.server.middleware import RequestMiddleware
 from limpet.server.openapi import build_openapi
-from limpet.server.operation import Operation
 from limpet.server.problems import Problem
 from limpet.server.responses import json_bytes
-from limpet.server.routes import OPERATIONS
+from limpet.server.route import JSON, Route
+from limpet.server.routes import list_routes
 from limpet.server.service import Service, limit_receive_time
 from limpet.server.static import StaticFile
 
@@ -40,12 +42,13 @@ def create_app(hf: Limpet, *, host: str, user: str, mcp: McpHttpApp | None = Non
     door = Authenticator(hf, user=user, is_local=local, per_minute=rules.requests_per_minute)
     # The guard has looked at hosts.
     service = Service(hf, door, metrics, mcp or create_http_app(allow_purge=hf.config.mcp.purge, hosts=None))
+    listed = list_routes()
     routes: list[BaseRoute] = [
-        Route("/openapi.json", partial(_openapi, service), methods=["GET"]),
-        Route("/", _file, methods=["GET"]),
-        Route("/ui/{name}", _file, methods=["GET"]),
-        Route("/mcp", _McpEndpoint(service)),
-        *_routes(service),
+        StarletteRoute("/openapi.json", _describe_api(service, listed), methods=["GET"]),
+        StarletteRoute("/", _file, methods=["GET"]),
+        StarletteRoute("/ui/{name}", _file, methods=["GET"]),
+        StarletteRoute("/mcp", _McpEndpoint(service)),
+        *_build_routes(service, listed),
     ]
 
     @asynccontextmanager
@@ -63,7 +66,9 @@ def create_app(hf: Limpet, *, host: str, user: str, mcp: McpHttpApp | None = Non
     app = Router(routes, redirect_slashes=False, lifespan=lifespan)
     named = [name.strip() for name in rules.hosts.split(",") if name.strip() not in ("", "none")]
     hosts = [*LOCAL_NAMES, *named, *([] if host in ("0.0.0.0", "::") else [host])]  # noqa: S104 - compared, not bound
-    return RequestMiddleware(app, hosts=hosts, max_body=rules.max_body_bytes, metrics=metrics), service
+    return RequestMiddleware(
+        app, hosts=hosts, max_body=rules.max_body_bytes, max_import=rules.max_import_bytes, metrics=metrics
+    ), service
 
 
 class _McpEndpoint:
@@ -81,33 +86,68 @@ class _McpEndpoint:
         await self._service.mcp(scope, given, send)
 
 
-def _routes(service: Service) -> Iterator[Route]:
+def _build_routes(service: Service, listed: list[Route]) -> Iterator[StarletteRoute]:
     """One for each path, so that a method it does not have is answered with those it has."""
-    by_path: dict[str, dict[str, Operation]] = {}
-    for each in OPERATIONS:
-        by_path.setdefault(each.path, {})[each.method] = each
-    for path, methods in by_path.items():
-        yield Route(path, _endpoint(service, methods), methods=list(methods))
+    by_path: dict[str, dict[str, Route]] = {}
+    for each in listed:
+        by_path.setdefault(each.form.path, {})[each.form.method] = each
+    for path in sorted(by_path, key=_specificity):
+        methods = by_path[path]
+        made = StarletteRoute(_pattern(path, methods), _endpoint(service, methods), methods=list(methods))
+        made.path = path  # as metrics and logs name it
+        yield made
 
 
-def _endpoint(service: Service, methods: Mapping[str, Operation]) -> Callable[[Request], Awaitable[Response]]:
+def _specificity(path: str) -> list[tuple[bool, str]]:
+    """/v1/records/count comes before /v1/records/{id}."""
+    return [(part.startswith("{"), part) for part in path.split("/")]
+
+
+def _pattern(path: str, methods: Mapping[str, Route]) -> str:
+    """An id has its form. A name at the end of a path may contain slashes."""
+    for key, argument in next(iter(methods.values())).form.in_path.items():
+        if argument.is_id:
+            path = path.replace(f"{{{key}}}", f"{{{key}:id}}")
+        elif path.endswith(f"{{{key}}}"):
+            path = path.replace(f"{{{key}}}", f"{{{key}:path}}")
+    return path
+
+
+class _IdConvertor(Convertor[str]):
+    """So that /v1/records/count is no record."""
+
+    regex = "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("id", _IdConvertor())
+
+
+def _endpoint(service: Service, methods: Mapping[str, Route]) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
-        operation = methods["GET" if request.method == "HEAD" else request.method]
-        if operation.free:
-            return await service.answer_public(operation, request)
-        return await (service.stream if operation.stream else service.answer)(operation, request)
+        route = methods["GET" if request.method == "HEAD" else request.method]
+        if route.public:
+            return await service.answer_public(route, request)
+        return await (service.stream if route.stream else service.answer)(route, request)
 
     return endpoint
 
 
-async def _openapi(service: Service, request: Request) -> Response:
-    told = await service.run(lambda: _openapi_file(keyed=service.door.needs_key))
-    return told.respond(request.headers)
+def _describe_api(service: Service, listed: list[Route]) -> Callable[[Request], Awaitable[Response]]:
+    @cache
+    def build(*, keyed: bool) -> StaticFile:
+        return StaticFile(json_bytes(build_openapi(listed, keyed=keyed)), JSON)
 
+    async def endpoint(request: Request) -> Response:
+        file = await service.run(lambda: build(keyed=service.door.needs_key))
+        return file.respond(request.headers)
 
-@cache
-def _openapi_file(*, keyed: bool) -> StaticFile:
-    return StaticFile(json_bytes(build_openapi(OPERATIONS, keyed=keyed)), "application/json")
+    return endpoint
 
 
 async def _file(request: Request) -> Response:

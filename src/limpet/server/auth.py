@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from threading import Lock
 from time import monotonic
-from typing import Any, Literal
 
 from limpet import Limpet
 from limpet.errors import InvalidInput, Unauthenticated
 from limpet.model.text import check_name
+from limpet.server.open_turns import OpenTurns
 from limpet.server.problems import Problem
 from limpet.tools import ToolContext
 
@@ -27,23 +27,19 @@ _IDLE = 120.0  # seconds after which a caller's bucket is full again anyway
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """``hf`` acts for them, so that every verb is checked; ``user`` is whose memory is meant where nobody is named."""
+    """``hf`` acts for them, so that every call is checked; ``user`` is whose memory is meant where nobody is named."""
 
     hf: Limpet
     name: str
     user: str | None
+    turns: OpenTurns
     agent: str | None = None
-    once: str | None = None  # the Idempotency-Key of this request
-    id: str = ""  # of the key, the same for nobody else
+    idempotency_key: str | None = None
+    id: str = ""  # of the key, the same for nobody else; empty: no key was needed
 
-    def owner_arguments(
-        self, user: str | None, agent: str | None, session: str | None, scope: Literal["global"] | None
-    ) -> dict[str, Any]:
-        """Whose memory was named; where nobody was, their own."""
-        named = {"user": user, "agent": agent, "session": session, "scope": scope}
-        given = {name: value for name, value in named.items() if value is not None}
-        own = {"user": self.user} if self.user else {"agent": self.agent} if self.agent else {}
-        return given or own
+    @property
+    def is_anonymous(self) -> bool:
+        return not self.id
 
     def resolve_user(self, user: str | None) -> str:
         """The user that was named, or their own."""
@@ -62,7 +58,8 @@ class Authenticator:
 
     def __init__(self, hf: Limpet, *, user: str, is_local: bool, per_minute: int) -> None:
         self._hf = hf
-        self._open = Caller(hf, hf.config.audit.operator, user)
+        self._turns = OpenTurns()
+        self._open = Caller(hf, hf.config.audit.operator, user, self._turns)
         self._is_local = is_local
         self._rate = RateLimiter(per_minute)
 
@@ -79,21 +76,21 @@ class Authenticator:
 
     def identify(self, headers: Mapping[str, str]) -> Caller:
         """Without counting it: for a stream, which looks again and again whether its key still opens."""
-        once = headers.get("idempotency-key")
-        if once is not None and not _IDEMPOTENCY_KEY.fullmatch(once):
+        key = headers.get("idempotency-key")
+        if key is not None and not _IDEMPOTENCY_KEY.fullmatch(key):
             raise InvalidInput("an Idempotency-Key is 1 to 200 printable ASCII characters without spaces")
         given = headers.get("authorization")
         if given is None:
             if self.needs_key or any(map(_FORWARDED.match, headers)):
                 raise Unauthenticated(_KEY_REQUIRED)
-            return replace(self._open, once=once) if once else self._open
+            return replace(self._open, idempotency_key=key) if key else self._open
         scheme, _, secret = given.partition(" ")
         if scheme.lower() != "bearer" or not secret.strip():
             raise Unauthenticated("send an API key as: Authorization: Bearer hf_…")
         acting = self._hf.access.keys.acting(secret.strip())
         principal = acting.principal
         id_ = sha256(secret.strip().encode()).hexdigest()[:32]
-        return Caller(acting, principal.name, principal.user, principal.agent, once, id_)
+        return Caller(acting, principal.name, principal.user, self._turns, principal.agent, key, id_)
 
 
 class RateLimiter:

@@ -22,7 +22,6 @@ from limpet.model.paging import PageCursor
 from limpet.model.schema import to_json
 from limpet.model.session import SessionInfo
 from limpet.model.times import from_micros, to_micros
-from limpet.server.params import OfUser, Query
 from limpet.server.problems import Problem
 from limpet.server.responses import json_bytes
 
@@ -32,10 +31,6 @@ _MOST = 1_000  # of one kind in one look; whoever was away longer reads the list
 _POLL_S = 1.0
 _HEARTBEAT_S = 15.0
 _LAST = re.compile(r"[0-9]{1,16}")
-
-
-class EventsQuery(Query):
-    user: OfUser | None = None
 
 
 class Change(NamedTuple):

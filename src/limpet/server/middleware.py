@@ -35,6 +35,7 @@ _SINGLE_HEADERS = (
     "idempotency-key",
     "content-type",
 )  # said twice, who is to be believed?
+_IMPORT = "/v1/import"  # a file, which is not read into memory
 _MEMORY = ("/v1/", "/mcp", "/metrics")
 _ALWAYS = {
     "x-content-type-options": "nosniff",
@@ -52,10 +53,11 @@ class TooLarge(Problem):
 class RequestMiddleware:
     """Pure ASGI, so that streams go through as they come."""
 
-    def __init__(self, app: ASGIApp, *, hosts: Iterable[str], max_body: int, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, *, hosts: Iterable[str], max_body: int, max_import: int, metrics: Metrics) -> None:
         self._app = app
         self._hosts = frozenset(host.lower().strip("[]") for host in hosts)
         self._max_body = max_body
+        self._max_import = max_import
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -66,10 +68,11 @@ class RequestMiddleware:
         request_id = _get_request_id(headers)
         scope.setdefault("state", {})["request_id"] = request_id
         scope["app"] = self._app  # the router raises what it refuses only where it is part of something
-        began, sent, given = perf_counter(), _SendWrapper(send, request_id), _BodyLimiter(receive, self._max_body)
+        most = self._max_import if scope["path"] == _IMPORT else self._max_body
+        began, sent, given = perf_counter(), _SendWrapper(send, request_id), _BodyLimiter(receive, most)
         self._metrics.begin_request()
         try:
-            self._check(headers, scope["path"])
+            self._check(headers, scope["path"], most)
             await self._app(scope, given, sent)
         except ClientDisconnect:
             sent.status = sent.status or 499
@@ -82,7 +85,7 @@ class RequestMiddleware:
         finally:
             self._log_request(scope, sent.status, perf_counter() - began, request_id)
 
-    def _check(self, headers: Headers, path: str) -> None:
+    def _check(self, headers: Headers, path: str, most: int) -> None:
         """A page of somebody else's must reach us neither under a name of its own nor from its own place."""
         for name in _SINGLE_HEADERS:
             if len(headers.getlist(name)) > 1:
@@ -102,8 +105,8 @@ class RequestMiddleware:
         length = headers.get("content-length", "0")
         if not (length.isascii() and length.isdigit()):
             raise Problem(400, "invalid_input", "Content-Length is no number")
-        if int(length) > self._max_body:
-            raise TooLarge(self._max_body)
+        if int(length) > most:
+            raise TooLarge(most)
 
     def _log_request(self, scope: Scope, status: int, seconds: float, request_id: str) -> None:
         route = getattr(scope.get("route"), "path", None) or "other"

@@ -1,19 +1,15 @@
-"""The description of the API, made from the operations themselves."""
+"""The description of the API, made from the routes themselves."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-from pydantic.json_schema import models_json_schema
-
 from limpet import __version__
+from limpet.api.wire import IDEMPOTENCY_KEY, Argument, Place
 from limpet.model.codec import REFERENCE, Definitions
-from limpet.model.schema import codec
-from limpet.server.operation import Operation
-from limpet.server.params import JSON_SCHEMA
 from limpet.server.problems import MEDIA
-from limpet.tools import TOOLS
+from limpet.server.route import JSON, Route
 
 _PROBLEM = {
     "type": "object",
@@ -63,32 +59,23 @@ _ABOUT = (
     "Errors are problem details with a `code`."
 )
 _KEY = {
-    "name": "Idempotency-Key",
+    "name": IDEMPOTENCY_KEY,
     "in": "header",
-    "description": "The same key again makes nothing twice",
+    "description": "the same key again makes nothing twice",
     "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": r"^[!-~]+$"},
 }
-_IN_PATH: dict[str, dict[str, Any]] = {
-    "id": {"description": "which one", "schema": {"type": "string", "format": "uuid"}},
-    "tool": {"description": "which one", "schema": {"type": "string", "enum": list(TOOLS)}},
-}
+_INPUT = "Given{}"  # the name of a noun that callers give, where answers have one of the same name
 
 
-def build_openapi(operations: Iterable[Operation], *, keyed: bool) -> dict[str, Any]:
+def build_openapi(routes: Iterable[Route], *, keyed: bool) -> dict[str, Any]:
     """``keyed``: whether a key is needed, which a server on a store without keys does not ask for."""
-    listed = list(operations)
-    models = {kind for each in listed for kind in (each.query, each.body) if kind is not None}
-    ordered = sorted(models, key=lambda kind: kind.__name__)
-    _, inputs = models_json_schema([(kind, "validation") for kind in ordered], ref_template=REFERENCE.format("{model}"))
-    found: Definitions = {"Problem": dict(_PROBLEM)}
-    known = {name: _lift_descriptions(schema) for name, schema in inputs.get("$defs", {}).items()} | {
-        "Json": JSON_SCHEMA
-    }
+    listed = list(routes)
+    given: Definitions = {}
+    answered: Definitions = {"Problem": dict(_PROBLEM)}
     paths: dict[str, dict[str, Any]] = {}
     for each in listed:
-        paths.setdefault(each.path, {})[each.method.lower()] = _operation(each, known, found)
-    queries = {kind.__name__ for kind in models if kind in {each.query for each in listed}}
-    schemas = {name: schema for name, schema in {**known, **found}.items() if name not in queries}
+        paths.setdefault(each.form.path, {})[each.form.method.lower()] = _describe(each, given, answered)
+    schemas = answered | {_INPUT.format(name): _point_to_inputs(schema) for name, schema in given.items()}
     components: dict[str, Any] = {"schemas": dict(sorted(schemas.items()))}
     whole: dict[str, Any] = {
         "openapi": "3.1.0",
@@ -103,56 +90,63 @@ def build_openapi(operations: Iterable[Operation], *, keyed: bool) -> dict[str, 
     return whole
 
 
-def _operation(each: Operation, known: dict[str, Any], found: Definitions) -> dict[str, Any]:
-    told: dict[str, Any] = {
-        "operationId": each.name,
-        "tags": [each.tag],
-        "summary": each.summary,
-        "description": each.doc,
-        "parameters": _parameters(each, known),
-        "responses": _responses(each, found),
+def _describe(route: Route, given: Definitions, answered: Definitions) -> dict[str, Any]:
+    form = route.form
+    parameters = [_parameter(each, given) for each in form.arguments if each.place in (Place.PATH, Place.QUERY)]
+    whole: dict[str, Any] = {
+        "operationId": form.name.replace(".", "_") if not route.is_alias else _alias_id(route),
+        "tags": [route.tag],
+        "summary": form.summary,
+        "description": form.doc,
+        "parameters": [*parameters, _KEY] if form.is_keyed else parameters,
+        "responses": _responses(route, answered),
     }
-    if each.free:
-        told["security"] = []
-    if each.body is not None:
-        needed = any(field.is_required() for field in each.body.model_fields.values())
-        schema = {"$ref": REFERENCE.format(each.body.__name__)}
-        told["requestBody"] = {"required": needed, "content": {"application/json": {"schema": schema}}}
-    return told
+    if route.public:
+        whole["security"] = []
+    if form.has_body:
+        needed = any(each.is_required for each in form.arguments if each.place is Place.BODY)
+        whole["requestBody"] = {"required": needed, "content": {JSON: {"schema": _body_schema(route, given)}}}
+    elif route.takes != JSON:
+        content = {route.takes: {"schema": {"type": "string", "format": "binary"}}}
+        whole["requestBody"] = {"required": True, "content": content}
+    return whole
 
 
-def _parameters(each: Operation, known: dict[str, Any]) -> list[dict[str, Any]]:
-    told: list[dict[str, Any]] = [
-        {"name": name, "in": "path", "required": True, **_IN_PATH[name]} for name in each.in_path
-    ]
-    if each.query is not None:
-        schema = known[each.query.__name__]
-        for name, described in schema.get("properties", {}).items():
-            inner = {key: value for key, value in described.items() if key != "description"}
-            told.append(
-                {
-                    "name": name,
-                    "in": "query",
-                    "required": name in schema.get("required", ()),
-                    "description": described["description"],
-                    "schema": _without_null(inner),
-                }
-            )
-    return [*told, _KEY] if each.keyed else told
+def _alias_id(route: Route) -> str:
+    """Another address of the operation: its method and path tell them apart."""
+    words = [word.strip("{}") for word in route.form.path.split("/")[2:]]
+    return "_".join([route.form.method.lower(), *words])
 
 
-def _lift_descriptions(schema: dict[str, Any]) -> dict[str, Any]:
-    """What a field means stands at the field, not at the one of its types that is not null."""
-    if "properties" not in schema:
+def _parameter(each: Argument, given: Definitions) -> dict[str, Any]:
+    schema = _point_to_inputs(_without_null(each.field.property_schema(given, "input")))
+    schema.pop("description", None)
+    if each.place is Place.PATH and each.is_id:
+        schema = {"type": "string", "format": "uuid"}
+    told = {"name": each.key, "in": each.place.value, "required": each.is_required, "description": each.field.meaning}
+    if each.is_object:  # JSON in a query
+        return {**told, "content": {JSON: {"schema": schema}}}
+    return {**told, "schema": schema}
+
+
+def _body_schema(route: Route, given: Definitions) -> dict[str, Any]:
+    listed = [each for each in route.form.arguments if each.place is Place.BODY]
+    properties = {each.key: _point_to_inputs(each.field.property_schema(given, "input")) for each in listed}
+    required = [each.key for each in listed if each.is_required]
+    whole = {"type": "object", "properties": properties, "additionalProperties": False}
+    return {**whole, **({"required": required} if required else {}), **route.form.rules}
+
+
+def _point_to_inputs(schema: Any) -> Any:
+    """The same schema, with its references to what callers give."""
+    if isinstance(schema, list):
+        return [_point_to_inputs(each) for each in schema]
+    if not isinstance(schema, dict):
         return schema
-    fields = dict(schema["properties"])
-    for name, field in fields.items():
-        kinds = field.get("anyOf", ())
-        told = [kind["description"] for kind in kinds if "description" in kind]
-        if told:
-            bare = [{key: value for key, value in kind.items() if key != "description"} for kind in kinds]
-            fields[name] = {"description": told[0], **field, "anyOf": bare}
-    return {**schema, "properties": fields}
+    found = {key: _point_to_inputs(each) for key, each in schema.items() if key != "$ref"}
+    if "$ref" in schema:
+        found["$ref"] = REFERENCE.format(_INPUT.format(str(schema["$ref"]).rpartition("/")[2]))
+    return found
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
@@ -160,22 +154,21 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
     kinds = [kind for kind in schema.get("anyOf", ()) if kind != {"type": "null"}]
     if len(kinds) != 1:
         return schema
-    rest = {key: value for key, value in schema.items() if key not in ("anyOf", "default", "title")}
+    rest = {key: value for key, value in schema.items() if key not in ("anyOf", "default")}
     return {**kinds[0], **rest}
 
 
-def _responses(each: Operation, found: Definitions) -> dict[str, Any]:
-    good: dict[str, Any] = {"description": each.summary}
-    if each.media == "application/json":
-        good["content"] = {each.media: {"schema": codec(each.gives).schema(found, "output")}}
-    else:
-        good["content"] = {each.media: {"schema": {"type": "string"}}}
+def _responses(route: Route, answered: Definitions) -> dict[str, Any]:
+    form = route.form
+    schema = form.answer.schema(form.name, answered) if route.media == JSON else {"type": "string"}
+    good = {"description": form.summary, "content": {route.media: {"schema": schema}}}
+    takes_body = form.has_body or route.takes != JSON
     refused = {
         status: {
             "description": text,
             "content": {MEDIA: {"schema": {"$ref": REFERENCE.format("Problem")}}},
         }
         for status, text in _REFUSED.items()
-        if each.body is not None or status not in _BODIES
+        if takes_body or status not in _BODIES
     }
-    return {str(each.status): good, **refused}
+    return {str(form.status): good, **refused}

@@ -20,9 +20,10 @@ from limpet.api.async_pool import Pool
 from limpet.mcp.http import McpHttpApp
 from limpet.server.auth import Authenticator, Caller
 from limpet.server.metrics import Metrics
-from limpet.server.operation import Operation
 from limpet.server.problems import Problem
+from limpet.server.request import read_arguments
 from limpet.server.responses import json_bytes, json_response
+from limpet.server.route import JSON, Route
 from limpet.tools import ToolContext
 
 T = TypeVar("T")
@@ -90,35 +91,36 @@ class Service:
         """Somebody waits besides the one that is answered: background work gives way."""
         return self._waiting > 1
 
-    async def answer(self, operation: Operation, request: Request) -> Response:
-        state, headers = request.scope["state"], request.headers
+    async def answer(self, route: Route, request: Request) -> Response:
+        state, headers, form = request.scope["state"], request.headers, route.form
         path, query = request.path_params, _parse_query(request)
         async with self._reserve_body(headers):
-            raw = await self._body(request, operation)
+            raw = await self._body(request, takes_json=form.has_body)
 
             def work() -> bytes:
                 who = self.authenticate(headers, state)
-                return json_bytes(operation.write(operation.run(who, **operation.arguments(path, query, raw))))
+                return json_bytes(route.run(who, read_arguments(form, path, query, raw)))
 
-            return json_response(await self.run(work, headers.get("authorization")), operation.status)
+            return json_response(await self.run(work, headers.get("authorization")), form.status)
 
-    async def stream(self, operation: Operation, request: Request) -> Response:
-        state, headers = request.scope["state"], request.headers
+    async def stream(self, route: Route, request: Request) -> Response:
+        """An answer that is not JSON, or a body that is not: the route reads that itself."""
+        state, headers, form = request.scope["state"], request.headers, route.form
         path, query = request.path_params, _parse_query(request)
-        async with self._reserve_body(headers):
-            raw = await self._body(request, operation)
+        raw = await self._body(request, takes_json=False) if route.takes == JSON else b""
 
         def work() -> tuple[Caller, dict[str, Any]]:
-            return self.authenticate(headers, state), operation.arguments(path, query, raw)
+            return self.authenticate(headers, state), read_arguments(form, path, query, raw)
 
-        who, given = await self.run(work, headers.get("authorization"))
-        response: Response = await operation.run(self, request, who, **given)
+        who, arguments = await self.run(work, headers.get("authorization"))
+        response: Response = await route.run(self, request, who, **arguments)
         return response
 
-    async def answer_public(self, operation: Operation, request: Request) -> Response:
-        """For whoever asks; it says nothing of anybody."""
-        given = operation.arguments(request.path_params, _parse_query(request), b"")
-        return json_response(json_bytes(operation.write(await operation.run(self, **given))), operation.status)
+    async def answer_public(self, route: Route, request: Request) -> Response:
+        """For everybody; it says nothing of anybody."""
+        arguments = read_arguments(route.form, request.path_params, _parse_query(request), b"")
+        answer = route.form.answer.write(await route.run(self, **arguments), arguments)
+        return json_response(json_bytes(answer), route.form.status)
 
     async def tool_context(self, headers: Mapping[str, str], user: str | None, scope: Scope) -> ToolContext:
         """For MCP, whose tools work on one user's memory."""
@@ -141,14 +143,14 @@ class Service:
         finally:
             self._bytes -= size
 
-    async def _body(self, request: Request, operation: Operation) -> bytes:
+    async def _body(self, request: Request, *, takes_json: bool) -> bytes:
         try:
             raw = await asyncio.wait_for(request.body(), self.body_seconds)
         except TimeoutError:
             raise Problem(400, "too_slow", f"the body did not come within {self.body_seconds} seconds") from None
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         # What a form of somebody else's page could send is no JSON.
-        if raw and operation.body is not None and kind != "application/json":
+        if raw and takes_json and kind != JSON:
             raise Problem(415, "wrong_media_type", "send the body as Content-Type: application/json")
         if raw and request.headers.get("content-encoding", "identity").strip().lower() != "identity":
             raise Problem(415, "wrong_media_type", "send the body as it is, without a Content-Encoding")

@@ -7,9 +7,10 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from limpet import Schedule
+from limpet.api import parameters as given
 from limpet.errors import InvalidInput
 from limpet.model.schedule import ScheduleState
-from limpet.model.types import Count, Id, PageLimit, Text, Words
+from limpet.model.types import Count, Id, PageLimit
 from limpet.tools.tool import AnyTool, ToolContext, ToolDefinition
 
 _CADENCE = "cron: 0 9 * * 1-5 | once: 2026-12-01T09:00 | every: 2h"
@@ -33,19 +34,19 @@ class ScheduleSummary:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleCreate:
-    goal: Annotated[Words, "What to do each time, complete in itself."]
-    cadence: Annotated[Words, _CADENCE]
-    timezone: Annotated[Text | None, "Such as Europe/Lisbon."] = None
+    goal: Annotated[given.Goal, "What to do each time, complete in itself."]
+    cadence: Annotated[given.Cadence, _CADENCE]
+    timezone: Annotated[given.TimeZone | None, "Such as Europe/Lisbon."] = None
     notify: Annotated[Literal["always", "conditional", "never"], _NOTIFY] = "always"
 
 
-def create(whose: ToolContext, given: ScheduleCreate) -> ScheduleSummary:
+def create(whose: ToolContext, asked: ScheduleCreate) -> ScheduleSummary:
     made = whose.hf.schedules.create(
         whose.user,
-        given.goal,
-        given.cadence,
-        given.timezone,
-        given.notify,
+        asked.goal,
+        asked.cadence,
+        asked.timezone,
+        asked.notify,
         agent=whose.agent,
         session=whose.session,
     )
@@ -54,7 +55,7 @@ def create(whose: ToolContext, given: ScheduleCreate) -> ScheduleSummary:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleSearch:
-    text: Text | None = None
+    text: Annotated[given.GoalText | None, ""] = None
     state: ScheduleState | None = None
     limit: PageLimit = 20
     offset: Count = 0
@@ -75,26 +76,26 @@ def search(whose: ToolContext, asked: ScheduleSearch) -> ScheduleSearchResult:
 @dataclass(frozen=True, slots=True)
 class ScheduleEdit:
     id: Id
-    goal: Words | None = None
-    cadence: Words | None = None
-    timezone: Text | None = None
+    goal: Annotated[given.Goal | None, ""] = None
+    cadence: Annotated[given.Cadence | None, ""] = None
+    timezone: Annotated[given.TimeZone | None, ""] = None
     notify: Literal["always", "conditional", "never"] | None = None
     state: Literal["active", "paused"] | None = None
 
 
-def edit(whose: ToolContext, given: ScheduleEdit) -> ScheduleSummary:
+def edit(whose: ToolContext, asked: ScheduleEdit) -> ScheduleSummary:
     names = ("goal", "cadence", "timezone", "notify")
-    changes: dict[str, Any] = {name: value for name in names if (value := getattr(given, name)) is not None}
-    if not changes and given.state is None:
+    changes: dict[str, Any] = {name: value for name in names if (value := getattr(asked, name)) is not None}
+    if not changes and asked.state is None:
         raise InvalidInput("nothing to change: give goal, cadence, timezone, notify or state")
     schedules = whose.hf.schedules
     if changes:
-        schedules.edit(given.id, user=whose.user, **changes)
-    if given.state == "paused":
-        schedules.pause(given.id, user=whose.user)
-    elif given.state == "active":
-        schedules.resume(given.id, user=whose.user)
-    return _to_summary(schedules.get(given.id, user=whose.user))
+        schedules.edit(asked.id, user=whose.user, **changes)
+    if asked.state == "paused":
+        schedules.pause(asked.id, user=whose.user)
+    elif asked.state == "active":
+        schedules.resume(asked.id, user=whose.user)
+    return _to_summary(schedules.get(asked.id, user=whose.user))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +108,9 @@ class ScheduleDeleteResult:
     id: str
 
 
-def delete(whose: ToolContext, given: ScheduleDelete) -> ScheduleDeleteResult:
-    whose.hf.schedules.delete(given.id, user=whose.user)
-    return ScheduleDeleteResult(given.id)
+def delete(whose: ToolContext, asked: ScheduleDelete) -> ScheduleDeleteResult:
+    whose.hf.schedules.delete(asked.id, user=whose.user)
+    return ScheduleDeleteResult(asked.id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a tool is. It is defined once here, and projected to whoever calls it."""
+"""What a tool is: what a model may call, with its arguments and its result."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from limpet import Limpet
+from limpet.model.codec import Codec
 from limpet.model.schema import codec
 from limpet.providers.schema import Schema
 
@@ -36,20 +37,28 @@ class ToolDefinition(Generic[A, R]):
     name: str
     title: str
     doc: str  # for a model: what it does, and when to use it
-    takes: type[A]
-    gives: type[R]
+    takes: type[A] | Codec
+    gives: type[R] | Codec
     run: Callable[[ToolContext, A], R]
     reads_only: bool = False
     destroys: bool = False  # what it takes away does not come back
     repeatable: bool = False  # a second call with the same arguments changes nothing more
 
     @property
+    def input(self) -> Codec:
+        return self.takes if isinstance(self.takes, Codec) else codec(self.takes)
+
+    @property
+    def output(self) -> Codec:
+        return self.gives if isinstance(self.gives, Codec) else codec(self.gives)
+
+    @property
     def arguments(self) -> Schema:
-        return codec(self.takes).schema(None, "tool")
+        return self.input.schema(None, "tool")
 
     @property
     def result(self) -> Schema:
-        return codec(self.gives).schema(None, "output")
+        return self.output.schema(None, "output")
 
 
 AnyTool = ToolDefinition[Any, Any]

@@ -3,17 +3,38 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from limpet import Limpet
 from limpet.errors import InvalidInput, LimpetError
-from limpet.model.schema import codec, to_json
+from limpet.security.operation import OPERATIONS
 from limpet.tools import memory, schedules
+from limpet.tools.derive import derive_tool
 from limpet.tools.tool import AnyTool, ToolContext
 
-TOOLS: Mapping[str, AnyTool] = {tool.name: tool for tool in (*memory.TOOLS, *schedules.TOOLS)}
+_SHAPED = {tool.name: tool for tool in (*memory.TOOLS, *schedules.TOOLS)}
+
+
+class _ToolTable(Mapping[str, AnyTool]):
+    """Every tool that the operation table names: those with a shape of their own for a model, and the others."""
+
+    def __getitem__(self, name: str) -> AnyTool:
+        return self._read()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._read())
+
+    def __len__(self) -> int:
+        return len(self._read())
+
+    def _read(self) -> dict[str, AnyTool]:
+        others = {each.tool: each.name for each in OPERATIONS.values() if each.tool and each.tool not in _SHAPED}
+        return {**_SHAPED, **{tool: derive_tool(name) for tool, name in others.items()}}
+
+
+TOOLS: Mapping[str, AnyTool] = _ToolTable()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +86,7 @@ class Toolbox:
             tool = next((each for each in self.tools if each.name == name), None)
             if tool is None:
                 raise InvalidInput(f"there is no tool {name}; there are {', '.join(each.name for each in self.tools)}")
-            data = to_json(tool.run(self._whose, codec(tool.takes).read(_parse_arguments(arguments), "")))
+            data = tool.output.write(tool.run(self._whose, tool.input.read(_parse_arguments(arguments), "")))
         except LimpetError as error:
             return ToolResult(f"{error.code}: {error}")
         return ToolResult(json.dumps(data, ensure_ascii=False, separators=(",", ":")), data)

@@ -12,8 +12,10 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from limpet import Config, Limpet
+from limpet.api.wire import get_arguments, unwrap
 from limpet.errors import InvalidInput
 from limpet.providers.schema import check_schema
+from limpet.security.operation import OPERATIONS
 from limpet.tools import TOOLS, Toolbox, get_tool
 
 CONFIG = Config.load(overrides={"embedding.model": "none", "jobs.worker": False})
@@ -223,3 +225,18 @@ def test_a_scheduled_turn_creating_schedules_is_told_that_it_may_not(tmp_path: P
         hf.schedules.run(breed)
         assert len(answers) == 1
         assert hf.schedules.count(user="alice") == 1
+
+
+NARROWER = {"query", "limit"}  # a model must say something, and reads smaller pages
+
+
+def test_arguments_have_the_limits_of_their_operations() -> None:
+    for name, tool in TOOLS.items():
+        known: dict[str, list[Any]] = {}
+        for each in (field for made in OPERATIONS.values() if made.tool == name for field in get_arguments(made)):
+            known.setdefault(each.name, []).append(unwrap(each.codec).schema({}, "input"))
+        assert known, name
+        fields: Any = tool.input
+        for each in fields.fields:
+            if each.name in known and each.name not in NARROWER:
+                assert unwrap(each.codec).schema({}, "input") in known[each.name], (name, each.name)

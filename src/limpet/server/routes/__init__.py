@@ -1,18 +1,23 @@
-"""The operations of the API, one file a noun. Each is one verb on the caller's memory."""
+"""Every route of the API: what is written by hand, and the rest of the operation table."""
 
 from __future__ import annotations
 
-from limpet.server.operation import Operation
-from limpet.server.routes import admin, documents, graph, notes, records, schedules, sessions, streams, tools
+from limpet.server.route import Route, derive_routes
+from limpet.server.routes import changes, purge, sample, streams, tools, turns
 
-OPERATIONS: tuple[Operation, ...] = (
-    *sessions.operations,
-    *records.operations,
-    *documents.operations,
-    *graph.operations,
-    *notes.operations,
-    *schedules.operations,
-    *tools.operations,
-    *admin.operations,
-    *streams.operations,
+_BY_HAND = (
+    *changes.routes,  # a request that changes several things at once, or answers more than the operation returns
+    *turns.routes,  # a block in Python, two requests over HTTP
+    *purge.routes,  # it wants a confirmation
+    *sample.routes,  # for the page
+    *tools.routes,
+    *streams.routes,  # not JSON
 )
+
+
+def list_routes() -> list[Route]:
+    """In a steady order. A route written by hand takes the place of the one derived from the operation."""
+    found: dict[tuple[str, str], Route] = {}
+    for route in (*_BY_HAND, *derive_routes()):
+        found.setdefault(route.key, route)
+    return sorted(found.values(), key=lambda route: (route.tag, route.key))

@@ -1,0 +1,125 @@
+"""What a request gives: JSON and texts become arguments, or a problem that says which of them is wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from limpet.api.wire import Argument, Form, Place
+from limpet.errors import InvalidInput
+from limpet.model.text import hide_values
+from limpet.server.problems import Fault, Problem
+
+_MAX_FAULTS = 10
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def read_arguments(form: Form, path: Mapping[str, str], query: Sequence[tuple[str, str]], raw: bytes) -> dict[str, Any]:
+    """The checked arguments by their names in Python. Only what was given is there."""
+    found: dict[str, Any] = {}
+    faults: list[Fault] = []
+    with hide_values():  # a problem says what is wrong with a value, never what it was
+        for key, text in path.items():
+            found[form.in_path[key].name] = _read_path(form.in_path[key], text)
+        for place, key, value in (*_split_query(form, query), *_split_body(form, raw)):
+            known = form.in_query if place is Place.QUERY else form.in_body
+            try:
+                _read_value(found, known, key, value, is_text=place is Place.QUERY)
+            except InvalidInput as error:
+                faults.append(Fault(where=f"{place}.{key}"[:200], message=str(error)))
+                if len(faults) == _MAX_FAULTS:
+                    break
+    wrong = {fault["where"] for fault in faults}
+    faults += [
+        Fault(where=f"{each.place}.{each.key}", message=f"{each.key} is missing")
+        for each in form.required
+        if each.name not in found and f"{each.place}.{each.key}" not in wrong
+    ]
+    if faults:
+        raise _invalid(faults[:_MAX_FAULTS])
+    return found
+
+
+def _split_query(form: Form, query: Sequence[tuple[str, str]]) -> list[tuple[Place, str, Any]]:
+    if query and not form.in_query:
+        raise Problem(422, "invalid_input", f"{form.method} {form.path} takes nothing after the question mark")
+    texts: dict[str, list[str]] = {}
+    for key, text in query:
+        texts.setdefault(key, []).append(text)
+    return [(Place.QUERY, key, given) for key, given in texts.items()]
+
+
+def _split_body(form: Form, raw: bytes) -> list[tuple[Place, str, Any]]:
+    if not form.in_body:
+        if raw.strip() not in (b"", b"{}"):
+            raise Problem(422, "invalid_input", f"{form.method} {form.path} takes no body")
+        return []
+    body = _parse_json(raw or b"{}", "the body")
+    if not isinstance(body, dict):
+        raise Problem(422, "invalid_input", f"the body must be a JSON object, not {type(body).__name__}")
+    return [(Place.BODY, key, value) for key, value in body.items()]
+
+
+def _read_value(found: dict[str, Any], known: Mapping[str, Argument], key: str, value: Any, *, is_text: bool) -> None:
+    argument = known.get(key)
+    if argument is None:
+        raise InvalidInput(_describe_unknown(key, known))
+    if is_text:
+        found[argument.name] = _parse_texts(argument, value)
+    elif value is not None or argument.is_any:
+        found[argument.name] = argument.codec.read(value, key)
+    elif not argument.is_nullable:
+        raise InvalidInput(f"{key} must not be null")
+    elif argument.is_required:
+        found[argument.name] = None
+
+
+def _parse_texts(argument: Argument, texts: list[str]) -> Any:
+    """A key that stands there twice is a list where one is wanted, and a mistake elsewhere."""
+    if len(texts) > 1 and not argument.is_list:
+        raise InvalidInput(f"{argument.key} is given twice")
+    if argument.is_object:
+        return argument.codec.read(_parse_json(texts[0].encode(), f"query.{argument.key}"), argument.key)
+    return argument.parse(texts, argument.key)
+
+
+def _read_path(argument: Argument, text: str) -> Any:
+    """An id that cannot be one names nothing that is there, and neither does a word that is not on a list."""
+    try:
+        return argument.codec.parse(text, argument.key)
+    except InvalidInput as error:
+        if argument.is_id or argument.is_choice:
+            raise Problem(404, "not_found", f"there is no such {argument.key}") from None
+        raise _invalid([Fault(where=f"path.{argument.key}", message=str(error))]) from None
+
+
+def _parse_json(raw: bytes, what: str) -> Any:
+    """UTF-8 without lone surrogates. NaN is left to the argument, which says what it wants instead."""
+    try:
+        text = raw.decode()
+        value = json.loads(text)
+        if _SURROGATE.search(text):
+            json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeDecodeError as error:
+        raise Problem(400, "invalid_json", f"{what} is not UTF-8 at byte {error.start}") from None
+    except UnicodeEncodeError:
+        raise Problem(400, "invalid_json", f"{what} contains a lone surrogate") from None
+    except json.JSONDecodeError as error:
+        raise Problem(400, "invalid_json", f"{what} is not valid JSON: {error}") from None
+    except (RecursionError, ValueError):  # ValueError: a number of more digits than Python reads
+        raise Problem(400, "invalid_json", f"{what} is nested too deeply, or has a number too long") from None
+    return value
+
+
+def _describe_unknown(key: str, known: Mapping[str, Argument]) -> str:
+    from difflib import get_close_matches  # late: only mistakes need it
+
+    close = get_close_matches(key[:200], known, 1)
+    return "there is no such name; " + (f"did you mean {close[0]}?" if close else f"there are: {', '.join(known)}")
+
+
+def _invalid(faults: list[Fault]) -> Problem:
+    first = faults[0]
+    return Problem(422, "invalid_input", f"{first['where']}: {first['message']}", faults=faults)

@@ -1,0 +1,146 @@
+"""The routes of the API: most are derived from the operation table, a few are written by hand."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass
+from typing import Any, TypeVar, get_type_hints
+
+from limpet.api.invoke import invoke
+from limpet.api.wire import ALIASES, PAGE, Form, build_alias, get_form, make_answer, make_field, place_arguments
+from limpet.errors import Unauthenticated
+from limpet.security.call import OperationCall
+from limpet.security.operation import OPERATIONS, On, Operation
+from limpet.server.auth import Caller
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+JSON = "application/json"
+ASKED_BY = "http"  # a key may be called after its user, and a receipt names nobody
+
+
+@dataclass(frozen=True)
+class Route:
+    """``run`` takes the caller and the arguments by name, and returns JSON.
+
+    A ``stream`` is also given the service and the request, and answers with a response of its own.
+    """
+
+    form: Form
+    run: Callable[..., Any]
+    media: str = JSON
+    takes: str = JSON  # the media type of its body
+    stream: bool = False
+    public: bool = False  # answered without a key
+    is_alias: bool = False  # a further address of an operation
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.form.path, self.form.method
+
+    @property
+    def tag(self) -> str:
+        parts = self.form.path.split("/")
+        return parts[2] if len(parts) > 2 else parts[1]
+
+
+class Routes(list[Route]):
+    """Routes written by hand. A function's parameters after ``/`` are the arguments, as those of an operation are."""
+
+    def add(
+        self,
+        http: str,
+        *,
+        status: int = 200,
+        media: str = JSON,
+        takes: str = JSON,
+        stream: bool = False,
+        public: bool = False,
+        rules: Mapping[str, Any] | None = None,
+        answers: Any = None,
+    ) -> Callable[[F], F]:
+        """``answers`` is the type of a JSON answer that the function makes itself."""
+        method, _, path = http.partition(" ")
+
+        def decorate(function: F) -> F:
+            hints = get_type_hints(function, include_extras=True)
+            fields = [
+                make_field(each.name, hints[each.name], MISSING if each.default is each.empty else each.default)
+                for each in inspect.signature(function).parameters.values()
+                if each.kind is not each.POSITIONAL_ONLY
+            ]
+            in_body = takes == JSON and method in ("POST", "PUT", "PATCH")
+            arguments = place_arguments(path, fields, {}, in_body=in_body)
+            answer = make_answer(answers or hints["return"])
+            doc = inspect.cleandoc(function.__doc__ or "")
+            form = Form(method, path, function.__name__, doc, arguments, answer, status, rules or {})
+
+            def run(who: Any, arguments: dict[str, Any]) -> Any:
+                if form.is_keyed:
+                    arguments["idempotency_key"] = who.idempotency_key
+                return answer.write(function(who, **arguments), arguments)
+
+            self.append(Route(form, function if stream or public else run, media, takes, stream, public))
+            return function
+
+        return decorate
+
+
+def derive_routes() -> list[Route]:
+    """One for each operation that has an HTTP address, and for each further address."""
+    names = [name for name, each in OPERATIONS.items() if each.http and "http" not in each.left_out]
+    routes = [Route(form, _Call(OPERATIONS[form.name], form)) for form in map(get_form, names)]
+    further = [Route(form, _Call(OPERATIONS[form.name], form), is_alias=True) for form in map(build_alias, ALIASES)]
+    return [*routes, *further]
+
+
+class _Call:
+    """Calls an operation on its handle."""
+
+    def __init__(self, operation: Operation, form: Form) -> None:
+        self._operation = operation
+        self._form = form
+
+    def __call__(self, who: Caller, arguments: dict[str, Any]) -> Any:
+        if self._form.method == "GET" and self._operation.on is On.HOME:
+            _choose_owner(arguments)
+        found = call_operation(self._operation, who, arguments)
+        return self._form.answer.write(found, arguments)
+
+
+def call_operation(operation: Operation, who: Caller, arguments: dict[str, Any]) -> Any:
+    """Call it for the caller, on the handle that the arguments name. Authorization happens in the call itself."""
+    if who.is_anonymous and operation.handle.startswith("access") and operation.writes:
+        raise Unauthenticated("keys and grants are changed with a key only: use one, or the command line")
+    _fill_owner(operation, who, arguments)
+    if operation.page:
+        arguments["limit"] = arguments.get("limit", PAGE) + 1
+    if "idempotency_key" in operation.arguments:
+        arguments["idempotency_key"] = who.idempotency_key
+    return invoke(who.hf, operation, arguments)
+
+
+def _choose_owner(arguments: dict[str, Any]) -> None:
+    """A query names one owner: the widest that is named."""
+    widest = next((name for name in ("scope", "agent") if name in arguments), None)
+    for name in ("user", "session", "agent") if widest else ():
+        if name != widest:
+            arguments.pop(name, None)
+
+
+def _fill_owner(operation: Operation, who: Caller, arguments: dict[str, Any]) -> None:
+    """Whose memory it is where nobody was named: the caller's own. A key of nobody has to say whose."""
+    if operation.handle == "notes.long_term":
+        arguments["user"] = who.resolve_user(arguments.get("user"))
+    if "asked_by" in operation.arguments:
+        arguments.setdefault("asked_by", ASKED_BY)
+    if operation.on in (On.OWNER, On.CHAT) and "agent" in operation.arguments and who.agent is not None:
+        arguments.setdefault("agent", who.agent)
+    if operation.on is On.CHAT:
+        if who.user is not None:
+            arguments.setdefault("user", who.user)
+    elif OperationCall(operation, None, (), arguments).needs_default_user and (
+        who.user is not None or who.agent is None or operation.on is On.OWNER
+    ):
+        arguments["user"] = who.resolve_user(None)
