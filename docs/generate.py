@@ -63,6 +63,7 @@ ENVIRONMENT = """\
 |---|---|
 | `LIMPET_DATA` | where the memory is, when `--data` is not given |
 | `LIMPET_CONFIG` | the settings file, when `--config` is not given |
+| `LIMPET_USER` | whose memory, when `--user` is not given; without both, the user of the chat that is named, or `me` |
 | `LIMPET_KEY` | a good name for `encryption.key_env`; read only if that setting names it |
 | `LIMPET_SECTION_KEY` | one setting, such as `LIMPET_SEARCH_K`; see [the settings](configuration.md) |
 

@@ -320,7 +320,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 def test_a_store_without_keys_is_not_served_to_others(data: Path, capsys) -> None:
-    assert "keys create" in refused(capsys, "--data", str(data), "--host", "0.0.0.0", "--port", "0")
+    assert "api-keys create" in refused(capsys, "--data", str(data), "--host", "0.0.0.0", "--port", "0")
 
 
 @pytest.mark.parametrize(

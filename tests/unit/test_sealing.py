@@ -157,7 +157,7 @@ def test_several_keys_the_first_seals(tmp_path: Path):
 
 @pytest.mark.parametrize("text", ["", "secret-secret", encode_key(KEY)[:-4], encode_key(KEY) + " x"])
 def test_a_bad_key_is_told_without_the_key(text: str):
-    with pytest.raises(ConfigError, match="limpet key new") as error:
+    with pytest.raises(ConfigError, match="limpet encryption new") as error:
         parse_keys(text, "THERE")
     assert "secret" not in str(error.value)
     assert "THERE" in str(error.value)

@@ -61,7 +61,7 @@ class LongTermNotes:
         needs=(READ_USER, WRITE_USER),
         http="PUT /v1/notes",
         tool="memory_notes",
-        cli="notes write",
+        cli="notes memory",
     )
     def write(self, text: NoteText, *, version: NoteVersion | None = None) -> WriteResult:
         """Replace what was last read through this handle.
@@ -79,7 +79,7 @@ class LongTermNotes:
         needs=(READ_USER, WRITE_USER),
         http="POST /v1/notes",
         tool="memory_notes",
-        cli="notes append",
+        cli="notes memory",
     )
     def append(self, text: NoteText) -> WriteResult:
         """Add a paragraph or a line at the end, whatever the file holds."""

@@ -225,7 +225,7 @@ class Session:
         needs=(READ_USER,),
         when=(ExtraPermission("compact", True, WRITE_SESSION),),
         http="POST /v1/sessions/{session_id}/context",
-        cli="sessions context",
+        cli="context",
         left_out=NO_TOOL,
     )
     def context(

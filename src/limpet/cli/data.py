@@ -1,19 +1,21 @@
-"""backup, copy, doctor: the store as a whole."""
+"""backup, doctor: what is special about them; copy: by hand, since it opens two stores at once."""
 
 from __future__ import annotations
 
 import os
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from limpet.cli import place, show
 from limpet.cli.ask import ProgressLine
+from limpet.cli.derive import OperationCommand
 from limpet.cli.options import add_command
 from limpet.errors import InvalidInput, LimpetError
 from limpet.model.schema import to_json
 
 if TYPE_CHECKING:
+    from limpet import Limpet
     from limpet.model.finding import Finding
 
 
@@ -21,32 +23,26 @@ class FaultsRemain(LimpetError):
     code = "faults_remain"
 
 
-def add(commands: Any) -> None:
-    backup_ = add_command(commands, "backup", "copy the live store to a new SQLite file", backup)
-    backup_.add_argument("file", metavar="FILE", help="the new file; a name in .db can be opened with --data")
-    copy_ = add_command(commands, "copy", "copy a whole store into an empty one, on any backend", copy)
-    copy_.add_argument("source", metavar="SRC", help="a folder, a .db file or postgresql://…")
-    copy_.add_argument("target", metavar="DST", help="a folder, a .db file or postgresql://…, new or empty")
-    doctor_ = add_command(commands, "doctor", "check the store; exit status 1 when a fault remains", doctor)
-    doctor_.add_argument("--repair", action="store_true", help="set right what can be derived again")
+class Backup(OperationCommand):
+    """It says which files are not in it."""
 
+    def open(self, args: Namespace) -> Limpet:
+        return place.open_memory(args, needed=True)
 
-def backup(args: Namespace) -> int:
-    progress = ProgressLine()
-    with place.open_memory(args, needed=True) as hf:
-        beside = _find_file_folders(str(hf.admin.stats()["location"]))
-        try:
-            hf.admin.backup(args.file, progress)
-        finally:
-            progress.end()
-    bytes_ = os.path.getsize(args.file)
-    lines = [show.one_line(f"Backed up to {args.file} ({show.format_size(bytes_)}).")]
-    if args.file.endswith(".db"):
-        lines.append(show.one_line(f"Look inside: limpet --data {args.file} sessions"))
-    show.print_result(
-        args, {"file": args.file, "bytes": bytes_, "not_in_it": beside}, [*lines, *_not_copied_lines(beside)]
-    )
-    return 0
+    def call(self, memory: Limpet, args: Namespace, given: Mapping[str, Any]) -> list[str]:
+        beside = _find_file_folders(str(memory.admin.stats()["location"]))
+        super().call(memory, args, given)
+        return beside
+
+    def to_json(self, answer: list[str], given: Mapping[str, Any]) -> Any:
+        return {"file": given["path"], "bytes": os.path.getsize(given["path"]), "not_in_it": answer}
+
+    def format(self, answer: list[str], given: Mapping[str, Any], args: Namespace) -> list[str]:
+        file = given["path"]
+        lines = [show.one_line(f"Backed up to {file} ({show.format_size(os.path.getsize(file))}).")]
+        if file.endswith(".db"):
+            lines.append(show.one_line(f"Look inside: limpet --data {file} sessions"))
+        return [*lines, *_not_copied_lines(answer)]
 
 
 def _find_file_folders(location: str) -> list[str]:
@@ -61,6 +57,49 @@ def _find_file_folders(location: str) -> list[str]:
 
 def _not_copied_lines(folders: list[str]) -> list[str]:
     return [show.one_line(f"Notes and other files are not in it: copy {' and '.join(folders)} too.")] if folders else []
+
+
+class Doctor(OperationCommand):
+    """The exit status is 1 while a fault remains."""
+
+    def open(self, args: Namespace) -> Limpet:
+        return place.open_memory(args, needed=True)
+
+    def run(self, args: Namespace) -> int:
+        given = self.read(args)
+        with self.open(args) as memory:
+            findings: Sequence[Finding] = self.call(memory, args, given)
+        faults = [finding for finding in findings if not finding.ok and not finding.repaired]
+        show.print_result(args, {"ok": not faults, "findings": to_json(findings)}, _format_findings(findings))
+        if faults:
+            hint = "restore a backup" if given.get("repair") else "try limpet doctor --repair, else restore a backup"
+            raise FaultsRemain(f"{show.pluralize(len(faults), 'fault')} found; {hint}")
+        return 0
+
+
+def _format_findings(findings: Sequence[Finding]) -> list[str]:
+    return [
+        f"{finding.status.ljust(8)}  {show.one_line(finding.check)}: {show.one_line(finding.detail)}"
+        for finding in findings
+    ]
+
+
+class ShowStats(OperationCommand):
+    def open(self, args: Namespace) -> Limpet:
+        return place.open_memory(args, needed=True)
+
+
+SPECIAL: Mapping[str, type[OperationCommand]] = {
+    "admin.backup": Backup,
+    "admin.doctor": Doctor,
+    "admin.stats": ShowStats,
+}
+
+
+def add(commands: Any) -> None:
+    parser = add_command(commands, "copy", "copy a whole store into an empty one, on any backend", copy)
+    parser.add_argument("source", metavar="SRC", help="a folder, a .db file or postgresql://…")
+    parser.add_argument("target", metavar="DST", help="a folder, a .db file or postgresql://…, new or empty")
 
 
 def copy(args: Namespace) -> int:
@@ -90,22 +129,3 @@ def copy(args: Namespace) -> int:
     value = {"source": places[0], "target": places[1], "rows": rows, "not_in_it": beside}
     show.print_result(args, value, [show.one_line(said), *_not_copied_lines(beside)])
     return 0
-
-
-def doctor(args: Namespace) -> int:
-    with place.open_memory(args, needed=True) as hf:
-        findings = hf.admin.doctor(repair=args.repair)
-    faults = [finding for finding in findings if not finding.ok and not finding.repaired]
-    value = {"ok": not faults, "findings": to_json(findings)}
-    show.print_result(args, value, _format_findings(findings))
-    if faults:
-        hint = "restore a backup" if args.repair else "try limpet doctor --repair, else restore a backup"
-        raise FaultsRemain(f"{show.pluralize(len(faults), 'fault')} found; {hint}")
-    return 0
-
-
-def _format_findings(findings: Sequence[Finding]) -> list[str]:
-    return [
-        f"{finding.status.ljust(8)}  {show.one_line(finding.check)}: {show.one_line(finding.detail)}"
-        for finding in findings
-    ]

@@ -1,6 +1,6 @@
-"""key: make a key, seal a tenant with it, seal it anew with another, and see which tenants are sealed.
+"""encryption: make a key, encrypt a tenant with it, rotate it, and see which tenants are encrypted.
 
-API keys are ``limpet keys``.
+By hand: it works on the rows of a store, below the operations. API keys are ``limpet api-keys``.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _LEFT_BEHIND = (
 def add(commands: Any) -> None:
     noun = add_command(
         commands,
-        "key",
-        "encryption keys of sealed tenants (API keys: limpet keys); without a verb: which are sealed",
+        "encryption",
+        "encryption keys of tenants (API keys: limpet api-keys); without a verb: status",
         status,
     )
     verbs = noun.add_subparsers(title="verbs", metavar="VERB")
-    add_command(verbs, "status", "which tenants are sealed, and whether their key is here", status)
+    add_command(verbs, "status", "which tenants are encrypted, and whether their key is here", status)
     making = add_command(
         verbs, "new", "make an encryption key: print it, or write it to a file that only you may read", create_key
     )
@@ -45,10 +45,10 @@ def add(commands: Any) -> None:
     making.add_argument(
         "--for-tenant", action="store_true", help="write it to the tenant's file in the folder encryption.key_file"
     )
-    add_command(verbs, "seal", "seal a tenant that has text already; interrupted, it goes on where it stopped", encrypt)
     add_command(
-        verbs, "rotate", "seal a tenant anew with the first of its keys, or with a fresh one in its file", rotate
+        verbs, "encrypt", "encrypt a tenant that has text already; interrupted, it goes on where it stopped", encrypt
     )
+    add_command(verbs, "rotate", "encrypt a tenant with the first of its keys, or with a new one in its file", rotate)
 
 
 def status(args: Namespace) -> int:
@@ -96,9 +96,11 @@ def create_key(args: Namespace) -> int:
         return 0
     file = _tenant_key_file(args, place.load_config(args)) if args.for_tenant else Path(args.out).expanduser()
     if file.exists():
-        raise InvalidInput(f"{file} exists already, and what it sealed would be lost; name a new file, or key rotate")
+        raise InvalidInput(
+            f"{file} exists already, and what it encrypts would be lost; name a new file, or use encryption rotate"
+        )
     write_keys(file, (key,))
-    said = f"A new key is in {file}. Keep a copy elsewhere: without it nobody can read what it seals."
+    said = f"A new key is in {file}. Keep a copy elsewhere: without it nobody can read what it encrypts."
     show.print_result(args, {"file": str(file)}, [show.one_line(said)])
     return 0
 
@@ -115,7 +117,7 @@ def rotate(args: Namespace) -> int:
     try:
         known = store.read(lambda tx: tx.seals.get(tenant))
         if known is None or known.state == "open":
-            raise InvalidInput(f"tenant {tenant!r} is not sealed; key seal seals it")
+            raise InvalidInput(f"tenant {tenant!r} is not encrypted; limpet encryption encrypt does that")
         keys = () if store.seals.keyring is None else store.seals.keyring.get_keys(tenant)
         if known.state == STATE_ENCRYPTED:
             store.seals.make_cipher(tenant, known)  # says what is missing before anything is made
@@ -147,9 +149,9 @@ def _reencrypt(args: Namespace, config: Config) -> int:
         progress.end()
         store.close()
     if done:
-        lines = [f"Tenant {tenant!r} is sealed.", _LEFT_BEHIND]
+        lines = [f"Tenant {tenant!r} is encrypted.", _LEFT_BEHIND]
     else:
-        lines = [f"Tenant {tenant!r} is sealed with this key already; nothing was changed."]
+        lines = [f"Tenant {tenant!r} is encrypted with this key already; nothing was changed."]
     show.print_result(args, {"tenant": tenant, "changed": done}, list(map(show.one_line, lines)))
     return 0
 
@@ -173,7 +175,7 @@ def _tenant_key_file(args: Namespace, config: Config) -> Path:
 
 
 def _open_store(args: Namespace, config: Config | None = None) -> Store:
-    """The rows themselves: an engine would begin its background work on a tenant that is half sealed."""
+    """The rows themselves: an engine would begin its background work on a tenant that is half encrypted."""
     from limpet.api.runtime import open_store
     from limpet.model.times import system_clock
 

@@ -4,69 +4,73 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from limpet.cli import options, show
 from limpet.cli.ask import confirm, is_interactive
-from limpet.cli.options import UsageError, add_command
-from limpet.cli.place import open_memory
+from limpet.cli.derive import OperationCommand
+from limpet.cli.options import Parser, UsageError
+from limpet.cli.render_memory import format_forgotten, remaining_lines
 from limpet.errors import RecordNotFound
-from limpet.model.schema import to_json
 
 if TYPE_CHECKING:
     from limpet import Forgotten, Limpet, Record
 
 
-def add(commands: Any) -> None:
-    parser = add_command(commands, "forget", "remove memories with their history and index entries", forget)
-    parser.add_argument("id", metavar="ID", nargs="?", help="the id of one memory")
-    parser.add_argument("--key", metavar="K", help="the one its owner keeps under this key")
-    parser.add_argument("--query", metavar="Q", help="all of its owner's that hold every one of these words")
-    options.add_owner(parser)
-    options.add_yes(parser)
+class Forget(OperationCommand):
+    """What was shown is what goes, also when somebody adds another match, or removes one, meanwhile."""
 
+    def add_arguments(self, parser: Parser) -> None:
+        super().add_arguments(parser)
+        options.add_yes(parser)
 
-def forget(args: Namespace) -> int:
-    if [args.id, args.key, args.query].count(None) != 2:
-        raise UsageError("forget takes exactly one of ID, --key K and --query Q")
-    with open_memory(args, needed=True) as hf:
-        found = _select_records(hf, args)
+    def read(self, args: Namespace) -> dict[str, Any]:
+        given = super().read(args)
+        if len(given.keys() & {"id", "key", "query"}) != 1:
+            raise UsageError("forget takes exactly one of ID, --key K and --query Q")
+        return given
+
+    def call(self, memory: Limpet, args: Namespace, given: Mapping[str, Any]) -> Forgotten:
+        found = _select_records(memory, given)
+        if given.get("dry_run"):
+            return memory.forget(**given)
         if found and not args.yes:
-            _confirm(args, found)
-        gone = _remove(hf, found)
-    show.print_result(args, to_json(gone), [format_forgotten(gone.total), *remaining_lines(gone)])
-    return 0
+            _confirm(args, found, given)
+        return _remove(memory, found)
+
+    def format(self, answer: Forgotten, given: Mapping[str, Any], args: Namespace) -> list[str]:
+        if given.get("dry_run"):
+            return [f"Would forget {show.pluralize(answer.total, 'record')}.", *answer.ids, *remaining_lines(answer)]
+        return [format_forgotten(answer.total), *remaining_lines(answer)]
 
 
-def _select_records(hf: Limpet, args: Namespace) -> list[Record]:
-    if args.id is not None:
-        return [_find_by_id(hf, args)]
-    would_go = hf.forget(key=args.key, query=args.query, dry_run=True, **options.owner_arguments(args))
-    return [hf.records.get(record_id) for record_id in would_go.ids]
+def _select_records(memory: Limpet, given: Mapping[str, Any]) -> list[Record]:
+    if "id" in given:
+        return [_find_by_id(memory, given)]
+    would_go = memory.forget(**{**given, "dry_run": True})
+    return [memory.records.get(record_id) for record_id in would_go.ids]
 
 
-def _find_by_id(hf: Limpet, args: Namespace) -> Record:
+def _find_by_id(memory: Limpet, given: Mapping[str, Any]) -> Record:
     """The record, if it is the named owner's: a slip in the id must not reach somebody else's memory."""
-    record = hf.records.get(args.id, user=args.user)
-    named = [(args.agent, record.agent), (args.session, record.session_id)]
-    named += [("global", record.level)] if args.everyone else []
-    if any(wanted is not None and wanted != found for wanted, found in named):
+    record = memory.records.get(given["id"], user=given.get("user"))
+    found = {"agent": record.agent, "session": record.session_id, "scope": record.level}
+    if any(name in given and given[name] != value for name, value in found.items()):
         raise RecordNotFound(f"no record {record.id} of that owner; nothing was forgotten")
     return record
 
 
-def _remove(hf: Limpet, found: Sequence[Record]) -> Forgotten:
-    """What was shown is what goes, also when somebody adds another match, or removes one, meanwhile."""
-    from limpet import Forgotten  # late: whoever only asks for help needs no record
+def _remove(memory: Limpet, found: Sequence[Record]) -> Forgotten:
+    from limpet import Forgotten  # late: showing help needs no record
 
     totals: dict[str, int] = {}
     ids: dict[str, None] = {}
     left: dict[str, None] = {}
     for record in found:
         with suppress(RecordNotFound):
-            gone = hf.forget(record.id)
+            gone = memory.forget(record.id)
             for kind, number in gone.counts.items():
                 totals[kind] = totals.get(kind, 0) + number
             ids |= dict.fromkeys(gone.ids)
@@ -74,21 +78,13 @@ def _remove(hf: Limpet, found: Sequence[Record]) -> Forgotten:
     return Forgotten(totals, tuple(ids), tuple(place for place in left if place.removeprefix("record ") not in ids))
 
 
-def remaining_lines(gone: Forgotten) -> list[str]:
-    """Where it is still said, for somebody who may want it gone there too."""
-    return [f"Still said in {place}." for place in gone.left]
-
-
-def format_forgotten(number: int) -> str:
-    if not number:
-        return "No record holds all these words; nothing was forgotten."
-    return f"Forgot {show.pluralize(number, 'record')}, every version and index entry included."
-
-
-def _confirm(args: Namespace, found: Sequence[Record]) -> None:
+def _confirm(args: Namespace, found: Sequence[Record], given: Mapping[str, Any]) -> None:
     # One memory named by its id or key is what the caller meant; what a query matches has to be seen first.
-    if not is_interactive() and args.query is None:
+    if not is_interactive() and "query" not in given:
         return
     rows = [(record.id, record.key or "-", show.format_time(record.updated_at), record.content) for record in found]
     print("\n".join(show.format_table(("ID", "KEY", "?CHANGED", "TEXT"), rows)), file=sys.stderr)
     confirm(args, f"Forget {show.pluralize(len(found), 'record')} for good?")
+
+
+SPECIAL: Mapping[str, type[OperationCommand]] = {"forget": Forget}

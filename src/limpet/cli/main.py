@@ -18,29 +18,45 @@ from limpet.errors import LimpetError
 DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
 
 
-# Which module adds which commands: only the one that is needed is imported.
-MODULES = {
-    "chat.command": ("chat",),
-    "memory": ("remember", "recall", "context"),
-    "forget": ("forget",),
-    "sessions": ("sessions",),
-    "records": ("records",),
-    "documents": ("documents",),
-    "graph": ("graph",),
-    "notes": ("notes",),
-    "jobs": ("jobs", "worker"),
-    "schedules": ("schedule",),
-    "serve": ("serve",),
-    "mcp": ("mcp",),
-    "access": ("grants", "audit"),
-    "api_keys": ("keys",),
-    "transfer": ("import", "export"),
-    "purge": ("purge", "retention"),
-    "data": ("backup", "copy", "doctor"),
-    "encryption": ("key",),
-    "demo": ("demo",),
+# Commands of one or more operations: what they are for, and the module that says what is special about them.
+DERIVED: dict[str, tuple[str, str]] = {
+    "remember": ("keep a memory; the same key again replaces its text", ""),
+    "recall": ("find what was said and remembered, by words and by meaning", "memory"),
+    "forget": ("remove memories with their history and index entries", "forget"),
+    "context": ("show what belongs into a prompt, with a session or without", "memory"),
+    "append": ("store a message of a conversation", ""),
+    "learn": ("learn now from what was said in a conversation", ""),
+    "profile": ("show what is known about a user, in a few lines", ""),
+    "sessions": ("list, show and change conversations", "sessions"),
+    "records": ("list, show and change long-term memories", "records"),
+    "documents": ("add, list, read and remove documents", "documents"),
+    "graph": ("show who and what is spoken of, and how they are related", "graph"),
+    "schedule": ("goals that come back, and what came of them", "schedules"),
+    "jobs": ("list background work, retry it or drop it", "jobs"),
+    "usage": ("show what language models took", ""),
+    "grants": ("what users may do beyond their own memory", ""),
+    "api-keys": ("API keys that programs show to a server", "api_keys"),
+    "audit": ("who did what to whose memory, the newest first", ""),
+    "import": ("take in an export, or what another program wrote", "transfer"),
+    "export": ("write everything of a user, or of a tenant, into a new folder", "transfer"),
+    "backup": ("copy the live store to a new SQLite file", "data"),
+    "doctor": ("check the store; exit status 1 when a fault remains", "data"),
+    "purge": ("remove a session, a user, or what of a user is older, for good", "purge"),
+    "retention": ("remove now what the settings no longer keep", "purge"),
+    "stats": ("show how much there is", "data"),
 }
-MODULE_OF = {command: module for module, commands in MODULES.items() for command in commands}
+# Commands that are more than operations, or none: each has a module with ``add``.
+HAND_WRITTEN: dict[str, tuple[str, str]] = {
+    "chat": ("talk with a language model that remembers; /help lists what it can do", "chat.command"),
+    "notes": ("daily notes, MEMORY.md and items as files; without a verb: show", "notes"),
+    "worker": ("do background work, such as missing vectors, until interrupted", "worker"),
+    "serve": ("serve memory over HTTP and MCP, with a page to look at it", "serve"),
+    "mcp": ("serve a user's memory over MCP on the standard streams", "mcp"),
+    "copy": ("copy a whole store into an empty one, on any backend", "data"),
+    "config": ("show the settings that hold, and where they come from", "config"),
+    "encryption": ("encryption keys of tenants (API keys: limpet api-keys); without a verb: status", "encryption"),
+    "demo": ("show recall, context, history and forgetting on a sample conversation", "demo"),
+}
 PLUGINS = "limpet.commands"  # the entry points of other distributions that add commands
 BENCH_MISSING = (
     "limpet bench is a distribution of its own: run `pip install ./bench` in a clone of the repository, "
@@ -49,7 +65,30 @@ BENCH_MISSING = (
 
 
 def build_parser(command: str | None = None) -> Parser:
-    """The parser of one command if it is ours, else of every command and every plugin."""
+    """The parser of one command; without one, of every command and every plugin."""
+    parser, commands = _start_parser()
+    if command in HAND_WRITTEN or command in DERIVED:
+        _add(commands, command)
+        return parser
+    if command is None:
+        for name in (*DERIVED, *HAND_WRITTEN):
+            _add(commands, name, late=False)
+    _add_plugins(commands)
+    if command is None or command not in commands.choices:
+        _add_unlisted(commands, command)
+    return parser
+
+
+def build_index() -> Parser:
+    """The names of all commands and what they are for, without their options: quickly made."""
+    parser, commands = _start_parser()
+    for name, (summary, _) in (DERIVED | HAND_WRITTEN).items():
+        commands.add_parser(name, help=summary)
+    _add_plugins(commands)
+    return parser
+
+
+def _start_parser() -> tuple[Parser, Any]:
     parser = Parser(
         prog="limpet",
         description="The memory of an AI agent: remember, recall, forget, and look after the store.",
@@ -57,14 +96,27 @@ def build_parser(command: str | None = None) -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"limpet {__version__}")
     add_globals(parser, top=True)
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for module in [MODULE_OF[command]] if command in MODULE_OF else MODULES:
-        import_module(f"limpet.cli.{module}").add(commands)
-    if command not in MODULE_OF:
-        _add_plugins(commands)
-        if command is not None and command not in commands.choices:
-            raise UsageError(_explain_unknown(command, commands.choices))
-    return parser
+    return parser, parser.add_subparsers(title="commands", metavar="COMMAND")
+
+
+def _add(commands: Any, name: str, *, late: bool = True) -> None:
+    if name in HAND_WRITTEN:
+        import_module(f"limpet.cli.{HAND_WRITTEN[name][1]}").add(commands)
+        return
+    from limpet.cli import derive  # late: it reads the table of operations
+
+    derive.add(commands, name, *DERIVED[name], late=late)
+
+
+def _add_unlisted(commands: Any, command: str | None) -> None:
+    """What the table of operations has beyond the lists above; a word that nobody knows is an error."""
+    from limpet.cli import derive
+
+    for name in derive.list_words():
+        if name not in DERIVED and name not in HAND_WRITTEN and name not in commands.choices:
+            derive.add(commands, name, late=False)
+    if command is not None and command not in commands.choices:
+        raise UsageError(_explain_unknown(command, {*commands.choices, *DERIVED, *HAND_WRITTEN}))
 
 
 def _add_plugins(commands: Any) -> None:
@@ -118,7 +170,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    parser = build_parser(find_command(arguments))
+    command = find_command(arguments)
+    parser = build_index() if command is None else build_parser(command)
     try:
         args = parser.parse_args(arguments)
     except SystemExit as done:  # --help and --version have printed what was asked for

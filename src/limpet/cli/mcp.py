@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from argparse import Namespace
 from functools import partial
 from typing import Any
 
 from limpet.cli.options import add_command, add_logging
-from limpet.cli.place import load_config, open_memory
+from limpet.cli.place import DEFAULT_USER, USER_ENV, load_config, open_memory, resolve_user
 from limpet.errors import Unsupported
-
-USER_ENV = "LIMPET_USER"
-DEFAULT_USER = "me"  # whoever runs the program: a store on one's own machine has one user
 
 
 def add(commands: Any) -> None:
@@ -34,9 +30,8 @@ def serve(args: Namespace) -> int:
         raise Unsupported(f"{missing.name} is not installed: pip install 'limpet[mcp]'") from None
     from limpet.tools import ToolContext
 
-    user = args.user or os.environ.get(USER_ENV) or DEFAULT_USER
     config = load_config(args)
     with open_memory(args, creates=True, config=config) as hf:
         serving = partial(serve_stdio, allow_purge=args.allow_purge or config.mcp.purge)
-        anyio.run(serving, ToolContext(hf, user, agent=args.agent))
+        anyio.run(serving, ToolContext(hf, resolve_user(args), agent=args.agent))
     return 0

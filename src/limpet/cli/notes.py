@@ -9,10 +9,10 @@ from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
 from limpet.cli import options, show
+from limpet.cli.arguments import read_text
 from limpet.cli.ask import confirm, is_interactive
-from limpet.cli.memory import read_text_argument
-from limpet.cli.options import Parser, UsageError, add_command
-from limpet.cli.place import open_memory
+from limpet.cli.options import Parser, add_command
+from limpet.cli.place import open_memory, resolve_user
 
 if TYPE_CHECKING:
     from limpet import Limpet
@@ -46,30 +46,16 @@ def add(commands: Any) -> None:
 
 
 def _add_user(parser: Parser) -> None:
-    parser.add_argument("--user", metavar="U", help="the user whose files they are")
+    parser.add_argument("--user", metavar="U", help="the user whose files they are; left out: LIMPET_USER, or me")
 
 
 def _add_show_options(parser: Parser) -> None:
     _add_user(parser)
-    parser.add_argument("--day", metavar="D", type=_parse_day, help="a day such as 2026-03-10; default: today")
-
-
-def _parse_day(text: str) -> date:
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a day such as 2026-03-10") from None
-
-
-def _require_user(args: Namespace) -> str:
-    if args.user is None:
-        raise UsageError("say whose notes: --user U")
-    user: str = args.user
-    return user
+    parser.add_argument("--day", metavar="D", type=options.parse_day, help="a day such as 2026-03-10; default: today")
 
 
 def show_day(args: Namespace) -> int:
-    user = _require_user(args)
+    user = resolve_user(args)
     with open_memory(args, needed=True) as hf:
         day = _today(hf) if args.day is None else args.day
         text = hf.notes.day(user=user, day=day)
@@ -85,7 +71,7 @@ def _today(hf: Limpet) -> date:
 
 
 def edit_long_term(args: Namespace) -> int:
-    user, new, more = _require_user(args), _read_file_text(args.edit), _read_file_text(args.append)
+    user, new, more = resolve_user(args), _read_file_text(args.edit), _read_file_text(args.append)
     changes = new is not None or more is not None
     with open_memory(args, creates=changes, needed=not changes) as hf:
         file = hf.notes.long_term(user=user)
@@ -109,7 +95,7 @@ def _read_file_text(text: str | None) -> str | None:
     """A file of lines: the last one is ended too, which a shell's quotes and the input's reader leave out."""
     if text is None:
         return None
-    found = read_text_argument(text)
+    found = read_text(text)
     return f"{found}\n" if found and not found.endswith("\n") else found
 
 
@@ -118,7 +104,7 @@ def _text_lines(text: str) -> list[str]:
 
 
 def export_items(args: Namespace) -> int:
-    user = _require_user(args)
+    user = resolve_user(args)
     with open_memory(args, needed=True) as hf:
         done = hf.notes.export_items(user=user)
         folder = hf.notes.long_term(user=user).path.parent / "items"
@@ -139,7 +125,7 @@ def export_items(args: Namespace) -> int:
 
 
 def import_items(args: Namespace) -> int:
-    user = _require_user(args)
+    user = resolve_user(args)
     if args.delete_missing and is_interactive():
         confirm(args, f"Forget the records of {show.one_line(user)} whose lines were removed?")
     with open_memory(args, needed=True) as hf:

@@ -5,23 +5,10 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any, NoReturn
 
 CommandFunction = Callable[[argparse.Namespace], int]
-
-# The domain's words, repeated here so that showing help need not import it. A test keeps them equal.
-RECIPES = ("default", "words", "vectors", "weighted", "records", "graph", "graph_global")
-KINDS = ("message", "record", "document")
-LAYERS = ("working", "episodic", "semantic", "procedural")
-TYPES = (
-    *("fact", "preference", "constraint", "decision", "note", "failure", "fix"),
-    *("command_result", "task_state"),
-)
-STATES = ("ACTIVE", "PAUSED", "TERMINATED")
-JOB_STATES = ("waiting", "running", "dead")
-SCHEDULE_STATES = ("active", "paused", "completed", "failed", "disabled")
-NOTIFY = ("always", "conditional", "never")
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
@@ -93,52 +80,6 @@ def add_logging(parser: Parser) -> None:
     )
 
 
-def add_owner(parser: Parser) -> None:
-    parser.add_argument("--user", metavar="U", help="the user whose memory it is")
-    parser.add_argument("--agent", metavar="A", help="the agent whose memory it is")
-    parser.add_argument("--session", metavar="ID", help="one session's memory")
-    parser.add_argument("--global", dest="everyone", action="store_true", help="the memory of the whole tenant")
-
-
-def owner_arguments(args: argparse.Namespace) -> dict[str, Any]:
-    """Whose memory, as the engine's verbs take it: exactly one owner, a session's user at most named beside it."""
-    given = [args.agent is not None, args.everyone, args.user is not None or args.session is not None]
-    if given.count(True) != 1:
-        raise UsageError("say whose memory this is, and only one: --user U, --agent A, --session ID or --global")
-    return {
-        "user": args.user,
-        "agent": args.agent,
-        "session": args.session,
-        "scope": "global" if args.everyone else None,
-    }
-
-
-def add_filters(parser: Parser) -> None:
-    parser.add_argument("--layer", action="append", choices=LAYERS, help="only records of this layer; may be repeated")
-    parser.add_argument("--type", action="append", choices=TYPES, help="only records of this type; may be repeated")
-    parser.add_argument(
-        "--tag", action="append", metavar="TAG", help="only records with this tag; repeated: all of them"
-    )
-    parser.add_argument(
-        "--meta", action="append", metavar="K=V", type=parse_pair, help="only records with this metadata"
-    )
-    parser.add_argument("--since", metavar="TIME", type=parse_time, help="made at this time or later")
-    parser.add_argument("--until", metavar="TIME", type=parse_time, help="made before this time")
-    parser.add_argument("--as-of", metavar="TIME", type=parse_time, help="as the memory was at this time")
-
-
-def filter_arguments(args: argparse.Namespace) -> dict[str, Any]:
-    return {
-        "layers": args.layer,
-        "types": args.type,
-        "tags": args.tag,
-        "metadata": dict(args.meta) if args.meta else None,
-        "since": args.since,
-        "until": args.until,
-        "as_of": args.as_of,
-    }
-
-
 def add_yes(parser: Parser) -> None:
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
 
@@ -157,6 +98,13 @@ def parse_time(text: str) -> datetime:
     except (ValueError, OverflowError, OSError):
         example = "2026-03-10, 2026-03-10T09:30 or 2026-03-10T09:30+01:00"
         raise argparse.ArgumentTypeError(f"{text!r} is not an ISO 8601 time such as {example}") from None
+
+
+def parse_day(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a day such as 2026-03-10") from None
 
 
 def parse_duration(text: str) -> timedelta:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from limpet.providers.llm import Llm
 
 MEMORY = ":memory:"
+USER_ENV = "LIMPET_USER"
+DEFAULT_USER = "me"  # who runs the program: a store on one's own machine has one user
 
 
 def resolve_location(args: Namespace) -> str:
@@ -25,6 +27,11 @@ def resolve_location(args: Namespace) -> str:
     if args.data is not None:
         return check_location(args.data, "--data")
     return os.environ.get("LIMPET_DATA") or user_folder(os.environ, sys.platform)
+
+
+def resolve_user(args: Namespace) -> str:
+    """As given, else LIMPET_USER, else the default: for what needs the name itself."""
+    return getattr(args, "user", None) or os.environ.get(USER_ENV) or DEFAULT_USER
 
 
 def check_location(where: str, what: str) -> str:
@@ -64,7 +71,8 @@ def open_memory(
     from limpet import Limpet
     from limpet.model.scope import DEFAULT_TENANT
 
-    where, config = resolve_location(args), disable_worker(load_config(args)) if config is None else config
+    where = resolve_location(args)
+    config = disable_worker(load_config(args)) if config is None else config
     if not creates and not has_store(where):
         if needed:
             raise store_not_found(where)

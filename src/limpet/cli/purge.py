@@ -1,20 +1,21 @@
-"""purge: remove for good, with a receipt; retention: what the settings no longer keep."""
+"""purge: counted and confirmed before it goes for good; retention: what the settings no longer keep."""
 
 from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from limpet.cli import options, show
 from limpet.cli.ask import confirm
-from limpet.cli.options import Parser, add_command
-from limpet.cli.place import open_memory
+from limpet.cli.derive import OperationCommand
+from limpet.cli.options import Parser
+from limpet.cli.render import format_counts, retention_lines
 from limpet.model.schema import to_json
 
 if TYPE_CHECKING:
-    from limpet import Receipt, RetentionResult
+    from limpet import Receipt
 
 _BYTES = {
     "gone": "Their bytes are gone from the database's files.",
@@ -23,63 +24,40 @@ _BYTES = {
 }
 
 
-def add(commands: Any) -> None:
-    noun = add_command(commands, "purge", "remove a session, a user, or what of a user is older, for good", None)
-    verbs = noun.add_subparsers(title="what", metavar="WHAT", required=True)
-    session = add_command(verbs, "session", "remove a session with everything that came of it", purge_session)
-    session.add_argument("id", metavar="ID", help="the session's id")
-    user = add_command(verbs, "user", "remove everything of a user", purge_user)
-    user.add_argument("user", metavar="U", help="the user")
-    older = add_command(verbs, "older", "remove everything of a user that is older than some days", purge_older)
-    older.add_argument("user", metavar="U", help="the user")
-    older.add_argument("--days", metavar="N", type=float, required=True, help="what is older than this goes")
-    for parser in (session, user, older):
-        _add_options(parser)
-    listing = add_command(verbs, "receipts", "list what was purged, the latest first; without names", receipts)
-    listing.add_argument("--limit", metavar="N", type=int, default=50, help="how many at most; default: 50")
-    listing.add_argument("--offset", metavar="N", type=int, default=0, help="how many to pass over; default: 0")
+class Purge(OperationCommand):
+    """The exit status is 1 where something is left."""
 
-    keeping = add_command(commands, "retention", "remove now what the settings no longer keep", apply_retention)
-    keeping.add_argument("--dry-run", action="store_true", help="count only")
+    def add_arguments(self, parser: Parser) -> None:
+        super().add_arguments(parser)
+        options.add_yes(parser)
 
-
-def _add_options(parser: Parser) -> None:
-    options.add_yes(parser)
-    parser.add_argument("--dry-run", action="store_true", help="count what would go, and remove nothing")
-    parser.add_argument("--vacuum", action="store_true", help="make the database's files anew, however large")
-    parser.add_argument("--by", metavar="NAME", help="who asked for it, for the receipt")
+    def run(self, args: Namespace) -> int:
+        given = self.read(args)
+        dry_run = given.pop("dry_run", False)
+        with self.open(args) as memory:
+            if dry_run or not args.yes:
+                counted: Receipt = self.call(memory, args, {**given, "dry_run": True})
+                if dry_run:
+                    lines = [f"Would remove: {format_counts(counted.counts)}."]
+                    show.print_result(args, to_json(counted), lines)
+                    return 0
+                print(f"{_describe(given)}: {format_counts(counted.counts)}.", file=sys.stderr)
+                confirm(args, "Purge it for good?")
+            receipt: Receipt = self.call(memory, args, given)
+        show.print_result(args, to_json(receipt), receipt_lines(receipt))
+        return 0 if receipt.verified else 1
 
 
-def purge_session(args: Namespace) -> int:
-    return _purge(args, lambda hf, **more: hf.privacy.purge_session(args.id, **more), f"session {args.id}")
-
-
-def purge_user(args: Namespace) -> int:
-    return _purge(args, lambda hf, **more: hf.privacy.purge_user(args.user, **more), f"everything of {args.user}")
-
-
-def purge_older(args: Namespace) -> int:
-    what = f"everything of {args.user} that is older than {args.days:g} days"
-    return _purge(args, lambda hf, **more: hf.privacy.purge_older(args.user, args.days, **more), what)
-
-
-def _purge(args: Namespace, purge: Callable[..., Receipt], what: str) -> int:
-    with open_memory(args, needed=True) as hf:
-        if args.dry_run or not args.yes:
-            counted = purge(hf, dry_run=True)
-            if args.dry_run:
-                show.print_result(args, to_json(counted), [f"Would go: {_format_counts(counted.counts)}."])
-                return 0
-            print(f"{show.escape_line(what).capitalize()}: {_format_counts(counted.counts)}.", file=sys.stderr)
-            confirm(args, "Purge it for good?")
-        receipt = purge(hf, asked_by=args.by, vacuum=args.vacuum)
-    show.print_result(args, to_json(receipt), receipt_lines(receipt))
-    return 0 if receipt.verified else 1
+def _describe(given: Mapping[str, Any]) -> str:
+    if "id" in given:
+        return show.escape_line(f"Session {given['id']}")
+    older = f" that is older than {given['days']:g} days" if "days" in given else ""
+    return show.escape_line(f"Everything of {given['user']}{older}")
 
 
 def receipt_lines(receipt: Receipt) -> list[str]:
     """What a purge did, for a person."""
-    lines = [f"Purged: {_format_counts(receipt.counts)}. Receipt {receipt.id}."]
+    lines = [f"Purged: {format_counts(receipt.counts)}. Receipt {receipt.id}."]
     if receipt.verified:
         lines.append("Looked again: nothing of it is left.")
     still = "Still said in" if receipt.verified else "Left:"
@@ -87,43 +65,12 @@ def receipt_lines(receipt: Receipt) -> list[str]:
     return [*lines, _BYTES[receipt.bytes.value]]
 
 
-def _format_counts(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{number:,} {kind}" for kind, number in counts.items()) or "nothing"
+class ApplyRetention(OperationCommand):
+    def format(self, answer: Any, given: Mapping[str, Any], args: Namespace) -> list[str]:
+        return retention_lines(answer, dry_run=given.get("dry_run", False))
 
 
-def receipts(args: Namespace) -> int:
-    with open_memory(args) as hf:
-        found = hf.privacy.receipts(limit=args.limit, offset=args.offset)
-    rows = [
-        (
-            show.format_time(receipt.asked_at),
-            receipt.what.value,
-            receipt.digest[:12],
-            "not done yet" if receipt.done_at is None else "verified" if receipt.verified else "something is left",
-            receipt.bytes.value,
-            _format_counts(receipt.counts),
-        )
-        for receipt in found
-    ]
-    titles = ("ASKED", "WHAT", "DIGEST", "STATE", "?BYTES", "REMOVED")
-    lines = show.format_table(titles, rows) if rows else ["Nothing was purged."]
-    show.print_result(args, to_json(found), [*lines, *_more(args, len(found))])
-    return 0
-
-
-def _more(args: Namespace, shown: int) -> list[str]:
-    return show.next_page_hint(shown, args.limit, args.offset) if shown else []
-
-
-def apply_retention(args: Namespace) -> int:
-    with open_memory(args, needed=True) as hf:
-        done = hf.privacy.retention(dry_run=args.dry_run)
-    verb = "would go" if args.dry_run else "gone are"
-    lines = [f"{_format_subject(each)}: {verb} {_format_counts(each.counts)}." for each in done if each.counts]
-    lines = lines or ["Nothing is older than the settings keep it."]
-    show.print_result(args, to_json(done), lines)
-    return 0
-
-
-def _format_subject(each: RetentionResult) -> str:
-    return "Records and documents" if each.agent is None else f"Sessions of {show.one_line(each.agent)}"
+SPECIAL: Mapping[str, type[OperationCommand]] = {
+    **dict.fromkeys(("privacy.purge_session", "privacy.purge_user", "privacy.purge_older"), Purge),
+    "privacy.retention": ApplyRetention,
+}

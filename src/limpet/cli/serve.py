@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from argparse import Namespace
@@ -11,9 +10,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from limpet.cli.mcp import DEFAULT_USER, USER_ENV
 from limpet.cli.options import add_command, add_logging
-from limpet.cli.place import disable_worker, load_config, open_memory
+from limpet.cli.place import DEFAULT_USER, USER_ENV, disable_worker, load_config, open_memory, resolve_user
 from limpet.errors import Unsupported
 
 if TYPE_CHECKING:
@@ -42,9 +40,8 @@ def serve(args: Namespace) -> int:
     with _exit_cleanly(), open_memory(args, creates=True, config=config) as hf:
         rules = hf.config.server
         host, port = args.host or rules.host, rules.port if args.port is None else args.port
-        user = args.user or os.environ.get(USER_ENV) or DEFAULT_USER
         work = (lambda _: None) if args.no_worker else partial(_start_worker, hf, args)
-        listen(hf, host=host, port=port, user=user, ready=lambda url: _announce(args, hf, url), work=work)
+        listen(hf, host=host, port=port, user=resolve_user(args), ready=lambda url: _announce(args, hf, url), work=work)
     return 0
 
 
@@ -91,5 +88,5 @@ def _announce(args: Namespace, hf: Limpet, url: str) -> None:
     if not hf.sessions(limit=1) and not hf.records(limit=1):
         lines.append("The store is empty: the page offers a sample conversation to look at.")
     if not hf.access.keys.any():
-        lines.append("Nobody needs a key from this machine. limpet keys create makes one; from then on all do.")
+        lines.append("Nobody needs a key from this machine. limpet api-keys create makes one; from then on all do.")
     print("\n".join([*lines, "Stop it with Ctrl-C."]), file=sys.stderr, flush=True)

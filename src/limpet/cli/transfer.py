@@ -1,60 +1,46 @@
-"""import and export: memory that comes and goes."""
+"""import and export: what is special about memory that comes and goes."""
 
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from limpet.cli import place, show
-from limpet.cli.ask import ProgressLine
-from limpet.cli.options import UsageError, add_command
+from limpet.cli import show
+from limpet.cli.derive import OperationCommand
+from limpet.cli.options import Parser, UsageError
+from limpet.cli.place import open_memory, resolve_user
 
 if TYPE_CHECKING:
+    from limpet import Limpet
     from limpet.model.transfer import ExportResult, ImportResult
 
-# As in files.foreign.detect, which is not loaded for the sake of a help text; a test compares them.
-FORMATS = (
-    *("auto", "limpet-export", "chatgpt", "claude", "mem0", "mcp-memory"),
-    *("openai", "anthropic", "markdown", "sessions.json"),
-)
 _SHOWN = 20
 _NOUNS = ("session", "message", "record", "document", "schedule", "file")
 
 
-def add(commands: Any) -> None:
-    importing = add_command(commands, "import", "take in an export, or what another program wrote", import_)
-    importing.add_argument("file", metavar="FILE", help="a file, a folder, or the .zip it came in")
-    importing.add_argument("--format", choices=FORMATS, default="auto", help="what FILE is; default: auto")
-    importing.add_argument("--user", metavar="U", help="whose memory it becomes")
-    importing.add_argument("--dry-run", action="store_true", help="read and check everything, and store nothing")
-    exporting = add_command(commands, "export", "write everything of a user, or of a tenant, into a new folder", export)
-    exporting.add_argument("folder", metavar="DIR", help="the new folder")
-    exporting.add_argument("--user", metavar="U", help="the user whose memory it is")
-    exporting.add_argument("--all", action="store_true", help="the whole tenant's memory")
+class Import(OperationCommand):
+    """It is looked at before a store is made for it."""
 
+    def read(self, args: Namespace) -> dict[str, Any]:
+        given = super().read(args)
+        if given.get("format", "auto") == "auto":
+            _check_format(given["path"])
+        return given
 
-def import_(args: Namespace) -> int:
-    if args.format == "auto":
-        _check_format(args.file)
-    progress = ProgressLine()
-    with place.open_memory(args, creates=True) as hf:
-        try:
-            done = hf.transfer.import_(
-                args.file, args.user, format=args.format, progress=progress, dry_run=args.dry_run
-            )
-        finally:
-            progress.end()
-    value = {
-        "format": done.format,
-        **{f"{noun}s": getattr(done, f"{noun}s") for noun in _NOUNS},
-        "already": done.already,
-        "continued": done.continued,
-        "dry_run": done.dry_run,
-        "left_out": done.left_out,
-        "skipped": [{"place": one.place, "reason": one.reason} for one in done.skipped],
-    }
-    show.print_result(args, value, _format_import(args.file, done))
-    return 0
+    def to_json(self, answer: ImportResult, given: Mapping[str, Any]) -> Any:
+        return {
+            "format": answer.format,
+            **{f"{noun}s": getattr(answer, f"{noun}s") for noun in _NOUNS},
+            "already": answer.already,
+            "continued": answer.continued,
+            "dry_run": answer.dry_run,
+            "left_out": answer.left_out,
+            "skipped": [{"place": one.place, "reason": one.reason} for one in answer.skipped],
+        }
+
+    def format(self, answer: ImportResult, given: Mapping[str, Any], args: Namespace) -> list[str]:
+        return _format_import(given["path"], answer)
 
 
 def _check_format(path: str) -> None:
@@ -86,25 +72,32 @@ def _format_import(path: str, done: ImportResult) -> list[str]:
     return lines
 
 
-def export(args: Namespace) -> int:
-    if (args.user is None) is not args.all:
-        raise UsageError("say whose memory to export, and only one: --user U, or --all for the whole tenant")
-    progress = ProgressLine()
-    with place.open_memory(args, needed=True) as hf:
-        try:
-            done = hf.transfer.export(args.folder, args.user, progress=progress)
-        finally:
-            progress.end()
-    show.print_result(
-        args, {"folder": done.path, "bytes": done.bytes, "counts": dict(done.counts)}, _format_export(done)
-    )
-    return 0
+class Export(OperationCommand):
+    """Of one user, unless it is said to be of the whole tenant."""
+
+    def add_arguments(self, parser: Parser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("--all", action="store_true", help="the whole tenant's memory")
+
+    def read(self, args: Namespace) -> dict[str, Any]:
+        given = super().read(args)
+        if args.all and "user" in given:
+            raise UsageError("say whose memory to export, and only one: --user U, or --all for the whole tenant")
+        return given if args.all else {**given, "user": resolve_user(args)}
+
+    def open(self, args: Namespace) -> Limpet:
+        return open_memory(args, needed=True)
+
+    def to_json(self, answer: ExportResult, given: Mapping[str, Any]) -> Any:
+        return {"folder": answer.path, "bytes": answer.bytes, "counts": dict(answer.counts)}
+
+    def format(self, answer: ExportResult, given: Mapping[str, Any], args: Namespace) -> list[str]:
+        counts = [(answer.counts[f"{noun}s"], noun) for noun in _NOUNS]
+        written = ", ".join(show.pluralize(number, noun) for number, noun in counts if number) or "nothing"
+        return [
+            show.one_line(f"Exported {written} to {answer.path}."),
+            show.one_line(f"Take it in elsewhere: limpet import {answer.path}"),
+        ]
 
 
-def _format_export(done: ExportResult) -> list[str]:
-    counts = [(done.counts[f"{noun}s"], noun) for noun in _NOUNS]
-    written = ", ".join(show.pluralize(number, noun) for number, noun in counts if number) or "nothing"
-    return [
-        show.one_line(f"Exported {written} to {done.path}."),
-        show.one_line(f"Take it in elsewhere: limpet import {done.path}"),
-    ]
+SPECIAL: Mapping[str, type[OperationCommand]] = {"transfer.import_": Import, "transfer.export": Export}

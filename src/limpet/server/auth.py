@@ -21,7 +21,7 @@ LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 # What proxies add: whoever comes through one does not sit at this machine.
 _FORWARDED = re.compile(r"forwarded$|via$|x-forwarded|(x-real|x-client|true-client|cf-connecting)-ip$", re.IGNORECASE)
 _IDEMPOTENCY_KEY = re.compile(r"[!-~]{1,200}")
-_KEY_REQUIRED = "send an API key: Authorization: Bearer hf_…; limpet keys create makes one"
+_KEY_REQUIRED = "send an API key: Authorization: Bearer hf_…; limpet api-keys create makes one"
 _IDLE = 120.0  # seconds after which a caller's bucket is full again anyway
 
 

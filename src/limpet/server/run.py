@@ -34,7 +34,7 @@ def serve(
     if not is_local(host) and not hf.access.keys.any():
         raise ConfigError(
             f"{host} can be reached by others, and this store has no API key: make one with"
-            " 'limpet keys create NAME --admin', or listen on 127.0.0.1"
+            " 'limpet api-keys create NAME --admin', or listen on 127.0.0.1"
         )
     with _open_socket(host, port) as listening:
         app, service = create_app(hf, host=host, user=user, mcp=mcp)

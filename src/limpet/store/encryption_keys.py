@@ -57,7 +57,7 @@ def _read_environment(env: Mapping[str, str], name: str) -> tuple[bytes, ...]:
     if not env.get(name, "").strip():
         raise ConfigError(
             f"encryption.key_env names {name}, and the environment has nothing there;"
-            f" limpet key new prints a key, or leave the setting out to open tenants that are not sealed"
+            f" limpet encryption new prints a key, or leave the setting out to open tenants that are not sealed"
         )
     return parse_keys(env[name], name)
 
@@ -68,7 +68,7 @@ def read_keys(file: Path) -> tuple[bytes, ...]:
             raise ConfigError(f"{file} may be read by others (its mode is {mode:03o}): chmod 600 {file}")
         text = file.read_text(encoding="ascii")
     except (OSError, UnicodeError) as error:
-        raise ConfigError(f"the key in {file} cannot be read: {error}; limpet key new makes one") from None
+        raise ConfigError(f"the key in {file} cannot be read: {error}; limpet encryption new makes one") from None
     return parse_keys(text, str(file))
 
 
@@ -82,11 +82,12 @@ def parse_keys(text: str, where: str) -> tuple[bytes, ...]:
             key = b""
         if len(key) != KEY_BYTES:
             raise ConfigError(
-                f"key {number} in {short_repr(where)} is not {KEY_BYTES} bytes in base64; limpet key new makes one"
+                f"key {number} in {short_repr(where)} is not {KEY_BYTES} bytes in base64;"
+                " limpet encryption new makes one"
             )
         found.append(key)
     if not found:
-        raise ConfigError(f"{short_repr(where)} holds no key; limpet key new makes one")
+        raise ConfigError(f"{short_repr(where)} holds no key; limpet encryption new makes one")
     return tuple(found)
 
 

@@ -102,7 +102,7 @@ class TxEncryption:
         if seal.state in (STATE_ENCRYPTING, STATE_ROTATING):
             raise KeyMissing(
                 f"tenant {tenant!r} is being sealed, and read and written by nobody else until that is done;"
-                f" where it was interrupted, limpet --tenant {tenant} key seal goes on with it"
+                f" where it was interrupted, limpet --tenant {tenant} encryption encrypt goes on with it"
             )
         if seal.state == STATE_PLAINTEXT:
             if keyring is not None and keyring.is_required and self._writing:
@@ -170,7 +170,8 @@ class TxEncryption:
             return
         if keys:
             log.warning(
-                "tenant %r has text from before there was a key for it, and stays open: limpet --tenant %s key seal",
+                "tenant %r has text from before there was a key for it, and stays open:"
+                " limpet --tenant %s encryption encrypt",
                 tenant,
                 tenant,
             )
@@ -185,5 +186,5 @@ def _parse_state(row: Row) -> EncryptionState:
 def _key_required_error(tenant: str) -> KeyMissing:
     return KeyMissing(
         f"tenant {tenant!r} is not sealed, and encryption.required wants every tenant sealed: give it a key, and if it"
-        f" has text already, run limpet --tenant {tenant} key seal"
+        f" has text already, run limpet --tenant {tenant} encryption encrypt"
     )

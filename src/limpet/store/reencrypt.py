@@ -213,7 +213,7 @@ def check_encryption(store: Store) -> Iterator[Finding]:
         if seal.state == STATE_PLAINTEXT:
             continue
         if seal.state != STATE_ENCRYPTED:
-            detail = f"tenant {tenant!r} is half sealed: limpet --tenant {tenant} key seal goes on with it"
+            detail = f"tenant {tenant!r} is half sealed: limpet --tenant {tenant} encryption encrypt goes on with it"
             yield Finding("sealed", ok=False, detail=detail)
             continue
         try:

@@ -88,7 +88,7 @@ def test_documents_are_listed(run, folder, data):
     with Limpet.open(data):
         pass
     assert run("documents", "--user", "ana").out.startswith("No documents yet. `limpet documents add")
-    assert run("documents", "--user", "ana", "--offset", "5").out.startswith("No documents so far down")
+    assert run("documents", "--user", "ana", "--offset", "5").out.startswith("No entries so far down")
     run("documents", "add", str(folder), "--user", "ana")
     listed = run("documents", "--user", "ana")
     assert listed == run("documents", "list", "--user", "ana") == run("documents", "--user", "ana", "list")
@@ -124,17 +124,22 @@ def test_a_person_is_asked_before_removing(run, folder):
 @pytest.mark.parametrize(
     "words",
     [
-        ("add", "note:1", "--text", "x"),
         ("add", "note:1", "--text", "x", "--user", "a", "--agent", "b"),
-        ("list",),
         ("list", "--user", "a", "--global"),
-        ("remove", "note:1"),
+        ("remove", "note:1", "--agent", "a", "--global"),
     ],
 )
-def test_an_owner_is_needed_and_only_one(run, words):
+def test_only_one_owner_is_named(run, words):
     done = run("documents", *words)
     assert done.status == 2
-    assert "whose document" in done.err
+    assert "whose memory this is, and only one: --user U, --agent A or --global" in done.err
+
+
+def test_without_an_owner_they_are_the_default_user_s(run):
+    run("documents", "add", "note:1", "--text", "a walrus")
+    assert [each["uri"] for each in run("documents", "--user", "me", "--json").json] == ["note:1"]
+    assert run("documents", "text", "note:1").out == "a walrus\n"
+    assert run("documents", "remove", "note:1").out == "Removed note:1 with 1 chunk.\n"
 
 
 def test_what_cannot_be_added_is_one_clear_line(run):

@@ -23,37 +23,40 @@ def no_graph(monkeypatch):
 
 
 @pytest.fixture
-def laid_aside(data: Path) -> list[int]:
-    """Three jobs of a kind that always fails, two of which were laid aside; a tenant's own beside them."""
+def failed(data: Path) -> list[int]:
+    """Three jobs of a kind that always fails, two of which are dead; a tenant's own beside them."""
     with Limpet.open(data) as hf:
         store: Any = hf._runtime.store
         now = system_clock()
         for tenant, owner in (("default", "ana"), ("default", "ben"), ("default", "cleo"), ("acme", "dan")):
             space = Partition(tenant, Level.USER, owner)
             store.write(lambda tx, space=space: Jobs(tx).enqueue(space, "stubborn", "x", now))
+        dead = []
         for _ in range(2):
             job = store.claim_job([("stubborn", "")], now, now - now)
             store.fail_job(job, "the model\nsaid no", now, dead=True)
-    return [1, 2]
+            dead.append(job.id)
+        [waiting] = [job.id for job in hf.jobs.list(state="waiting")]
+    return [*dead, waiting]
 
 
-def test_jobs_are_listed(run, laid_aside):
+def test_jobs_are_listed(run, failed):
     done = run("jobs")
     header, *rows = done.out.splitlines()
     assert header.split() == ["ID", "KIND", "STATE", "RUNS", "NEXT", "OF", "LAST", "ERROR"]
     assert [row.split()[:3] for row in rows] == [
-        ["3", "stubborn", "waiting"],
-        ["1", "stubborn", "dead"],
-        ["2", "stubborn", "dead"],
+        [str(failed[2]), "stubborn", "waiting"],
+        [str(failed[0]), "stubborn", "dead"],
+        [str(failed[1]), "stubborn", "dead"],
     ]
     assert rows[1].split()[5:] == ["user", "ana", "the", "model", "said", "no"]
     dead = run("jobs", "list", "--state", "dead", "--json").json
     assert [(job["id"], job["owner"], job["attempts"], job["error"]) for job in dead] == [
-        (1, "ana", 1, "the model\nsaid no"),
-        (2, "ben", 1, "the model\nsaid no"),
+        (failed[0], "ana", 1, "the model\nsaid no"),
+        (failed[1], "ben", 1, "the model\nsaid no"),
     ]
     assert run("jobs", "--kind", "embed").out == "No such jobs.\n"
-    assert run("jobs", "--offset", "9").out == "No jobs so far down. Leave --offset out to see the first.\n"
+    assert run("jobs", "--offset", "9").out == "No entries so far down. Leave --offset out to see the first.\n"
     assert "--offset 1 shows the next" in run("jobs", "--limit", "1").out
     assert [job["owner"] for job in run("jobs", "--tenant", "acme", "--json").json] == ["dan"]
 
@@ -63,13 +66,14 @@ def test_no_jobs(run, talk):
     assert run("jobs", "--json").json == []
 
 
-def test_jobs_are_tried_again_and_dropped(run, laid_aside):
+def test_jobs_are_tried_again_and_dropped(run, failed):
     assert run("jobs", "retry").status == 2
-    assert run("jobs", "retry", "1", "--all").status == 2
-    assert run("jobs", "retry", "1", "--tenant", "acme").out == "0 jobs waiting to be tried anew.\n"
-    assert run("jobs", "retry", "1", "3").out == "1 job waiting to be tried anew.\n"
-    assert run("jobs", "drop", "1", "2", "3", "--json").json == {"dropped": 1}
-    assert [job["id"] for job in run("jobs", "--json").json] == [3, 1]
+    first, second, third = map(str, failed)
+    assert run("jobs", "retry", first, "--all").status == 2
+    assert run("jobs", "retry", first, "--tenant", "acme").out == "0 jobs waiting to be tried again.\n"
+    assert run("jobs", "retry", first, third).out == "1 job waiting to be tried again.\n"
+    assert run("jobs", "drop", first, second, third, "--json").json == {"dropped": 1}
+    assert [job["id"] for job in run("jobs", "--json").json] == [int(third), int(first)]
     assert run("jobs", "retry", "--all", "--json").json == {"retried": 0}
     assert run("jobs", "drop").status == 2
 

@@ -26,10 +26,11 @@ def test_a_user_moves(run, talk, tmp_path):
     assert (Path(again) / "manifest.json").read_bytes() == (Path(folder) / "manifest.json").read_bytes()
 
 
-def test_whose_memory_must_be_said(run, talk, tmp_path):
-    for options in ([], ["--user", "alice", "--all"]):
-        done = run("export", str(tmp_path / "x"), *options)
-        assert (done.status, (tmp_path / "x").exists()) == (2, False)
+def test_without_an_owner_the_default_user_s_memory_is_exported(run, talk, tmp_path):
+    done = run("export", str(tmp_path / "x"), "--user", "alice", "--all")
+    assert (done.status, (tmp_path / "x").exists()) == (2, False)
+    run("remember", "Likes tea")
+    assert run("export", str(tmp_path / "mine"), "--json").json["counts"]["records"] == 1
     assert run("export", str(tmp_path / "x"), "--all", "--json").json["counts"]["sessions"] == 1
 
 

@@ -6,21 +6,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from limpet.cli import options
-from limpet.model.chunk import SourceKind
-from limpet.model.job import JobState
-from limpet.model.record import Layer, RecordType
-from limpet.model.schedule import NotifyPolicy, ScheduleState
-from limpet.model.session import SessionStatus
-
-
-def test_the_words_are_the_domain_s():
-    assert tuple(SourceKind) == options.KINDS
-    assert tuple(Layer) == options.LAYERS
-    assert tuple(RecordType) == options.TYPES
-    assert tuple(SessionStatus) == options.STATES
-    assert tuple(JobState) == options.JOB_STATES
-    assert tuple(ScheduleState) == options.SCHEDULE_STATES
-    assert tuple(NotifyPolicy) == options.NOTIFY
 
 
 @pytest.mark.parametrize(

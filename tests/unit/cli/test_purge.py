@@ -68,7 +68,7 @@ def test_a_session_and_what_is_older(run, data, session):
 
 def test_a_dry_run_needs_no_yes(run, data, session):
     done = run("purge", "user", "ana", "--dry-run")
-    assert (done.status, done.out.startswith("Would go: ")) == (0, True)
+    assert (done.status, done.out.startswith("Would remove: ")) == (0, True)
     assert left(data) == (1, 1)
     assert run("purge", "receipts").out == "Nothing was purged.\n"
 
@@ -80,8 +80,8 @@ def test_wrong_usage(run, session):
 
 
 def test_retention_counts_first_and_removes_then(run, data, session):
-    assert run("retention", "--dry-run").out == "Sessions of assistant: would go 1 messages.\n"
-    assert run("retention").out == "Sessions of assistant: gone are 1 messages, 1 chunks.\n"
+    assert run("retention", "--dry-run").out == "Sessions of assistant: would remove 1 messages.\n"
+    assert run("retention").out == "Sessions of assistant: removed 1 messages, 1 chunks.\n"
     assert run("retention").out == "Nothing is older than the settings keep it.\n"
     assert run("retention", "--json").json[0]["days"] == {"messages": 90}
     assert left(data) == (1, 1)

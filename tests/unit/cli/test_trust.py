@@ -15,7 +15,7 @@ def test_grants_are_given_listed_and_taken(run, talk):
     [one] = run("grants", "list", "--user", "bob", "--json").json
     assert (one["user"], one["grant"], one["by"]) == ("bob", "read:user:alice", "operator")
     assert run("grants", "--tenant", "acme", "--json").json == []
-    assert run("grants", "remove", "bob", "read:user:alice").out == "bob has no longer: read:user:alice\n"
+    assert run("grants", "remove", "bob", "read:user:alice").out == "bob no longer has: read:user:alice\n"
     assert run("grants", "remove", "bob", "read:user:alice", "--json").json == {"revoked": False}
 
 

@@ -47,13 +47,41 @@ def test_each_owner_has_a_memory_of_its_own(run, talk):
 
 
 @pytest.mark.parametrize(
-    "owner", [[], ["--user", "a", "--agent", "b"], ["--user", "a", "--global"], ["--agent", "b", "--global"]]
+    "owner", [["--user", "a", "--agent", "b"], ["--user", "a", "--global"], ["--agent", "b", "--global"]]
 )
 @pytest.mark.parametrize("verb", [["remember", "x"], ["recall", "x"], ["forget", "--key", "x"]])
-def test_an_owner_is_named_and_only_one(run, talk, verb, owner):
+def test_only_one_owner_is_named(run, talk, verb, owner):
     done = run(*verb, *owner)
     assert done.status == 2
     assert "whose memory" in done.err
+
+
+def test_without_an_owner_it_is_the_default_user_s(run, monkeypatch):
+    assert run("remember", "the gate code is 7", "--key", "gate", "--json").json["user"] == "me"
+    monkeypatch.setenv("LIMPET_USER", "ana")
+    assert run("recall", "gate", "--json").json == []
+    assert run("remember", "the gate code is 8", "--json").json["user"] == "ana"
+    assert len(run("recall", "gate", "--json").json) == len(run("recall", "gate", "--user", "ana", "--json").json) == 1
+    assert run("forget", "--key", "gate", "--json").error["code"] == "record_not_found"
+    assert run("forget", "--key", "gate", "--user", "me").status == 0
+
+
+def test_messages_are_appended_to_a_chat_and_learned_from(run, monkeypatch):
+    said = run("append", "I live in Porto", "--json").json
+    assert (said["sequence"], said["role"]) == (1, "user")
+    assert run("append", "-", "--role", "assistant", piped=b"Nice!\n").out == "Message 2 stored.\n"
+    [session] = run("sessions", "--json").json
+    assert (session["key"], session["user"], session["message_count"]) == ("app:main", "me", 2)
+    assert run("learn").out == "Learned: 1 added.\n"
+    assert run("learn", "--session", session["id"]).out == "Learned nothing new.\n"
+    assert "Porto" in run("profile").out
+    assert run("append", "hello", "--channel", "telegram", "--chat", "42").status == 0
+    assert run("sessions", "--channel", "telegram", "--json").json[0]["user"] == "telegram:42"
+    monkeypatch.setenv("LIMPET_USER", "ana")
+    run("append", "hello", "--chat", "43")
+    assert [each["chat"] for each in run("sessions", "--user", "ana", "--json").json] == ["43"]
+    assert run("append", "x", "--session", session["id"], "--chat", "43").status == 2
+    assert run("learn", "--chat", "nobody", "--json").error["code"] == "session_not_found"
 
 
 def test_text_from_the_input(run):
@@ -215,7 +243,7 @@ def test_context_names_a_few_things_left_out_and_counts_the_rest(run, data):
 
 
 def test_context_needs_a_session_and_a_budget(run, talk):
-    assert run("context", "x").status == 2
+    assert run("context").status == 2
     assert run("context", "x", "--session", "nope").status == 1
     assert run("context", "x", "--session", talk, "--max-tokens", "0", "--json").error["code"] == "budget_too_small"
 

@@ -7,12 +7,9 @@ from collections.abc import Callable
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, NamedTuple
 
-from limpet.cli import memory as verbs
-from limpet.cli import show
+from limpet.cli import render_memory, show
 from limpet.cli.chat.status import status_lines
-from limpet.cli.forget import format_forgotten
 from limpet.cli.purge import receipt_lines
-from limpet.cli.records import record_table
 from limpet.errors import InvalidInput, InvalidKey, LimpetError, NotFound, Unsupported
 from limpet.model.ids import check_id
 from limpet.model.session import CompactionResult, SessionInfo, SessionStatus
@@ -159,7 +156,7 @@ def show_memory(chat: ChatLoop, query: str) -> None:
     user = chat.session.user
     if query:
         hits = chat.hf.recall(query, user=user)
-        chat.screen.say(*(verbs.explain_hits(hits) if hits else [verbs.NOTHING_FOUND]))
+        chat.screen.say(*(render_memory.explain_hits(hits) if hits else [render_memory.NOTHING_FOUND]))
         return
     found = chat.hf.records(user=user, limit=_PAGE)
     keyed, others = [r for r in found if r.key], [r for r in found if not r.key]
@@ -178,7 +175,7 @@ def show_memory(chat: ChatLoop, query: str) -> None:
 
 
 def _format_records(found: list[Record]) -> list[str]:
-    return record_table(found) if found else []
+    return render_memory.record_table(found) if found else []
 
 
 def _read_long_term(chat: ChatLoop) -> list[str]:
@@ -209,21 +206,21 @@ def forget(chat: ChatLoop, given: str) -> None:
     hf, user = chat.hf, chat.session.user
     if _is_id(given):
         gone = hf.forget(given, user=user)
-        chat.screen.say(format_forgotten(gone.total))
+        chat.screen.say(render_memory.format_forgotten(gone.total))
         return
     try:
         gone = hf.forget(key=given, user=user)
     except (InvalidKey, NotFound):
         _forget_matches(chat, given)
     else:
-        chat.screen.say(format_forgotten(gone.total))
+        chat.screen.say(render_memory.format_forgotten(gone.total))
 
 
 def _forget_matches(chat: ChatLoop, query: str) -> None:
     hf, user = chat.hf, chat.session.user
     found = [hf.records.get(id, user=user) for id in hf.forget(query=query, user=user, dry_run=True).ids]
     if found:
-        chat.screen.say(*record_table(found))
+        chat.screen.say(*render_memory.record_table(found))
         if not chat.confirm(f"Forget {show.pluralize(len(found), 'record')} for good?"):
             chat.screen.say("Nothing was forgotten.")
             return
@@ -233,7 +230,7 @@ def _forget_matches(chat: ChatLoop, query: str) -> None:
             gone += hf.forget(record.id, user=user).total
         except NotFound:  # somebody else was quicker
             continue
-    chat.screen.say(format_forgotten(gone))
+    chat.screen.say(render_memory.format_forgotten(gone))
 
 
 def _is_id(text: str) -> bool:
@@ -295,19 +292,19 @@ def _parse_number(given: str, name: str) -> int:
 
 
 COMMANDS = (
-    Command("/help", "", "list these commands", show_help),
-    Command("/status", "", "session, model, the last context and what memory gave it, usage and cost", show_status),
-    Command("/compact", "[n]", "condense all but the newest n messages into the summary", compact),
-    Command("/new", "", "end this session and begin another; the old one can still be recalled", start_session),
-    Command("/stop", "", "stop the reply that is coming; so does Ctrl-C", stop),
+    Command("/help", "", "list the commands", show_help),
+    Command("/status", "", "show the session, the model, the last context, usage and cost", show_status),
+    Command("/compact", "[n]", "summarize all but the newest n messages", compact),
+    Command("/new", "", "end this session and start another", start_session),
+    Command("/stop", "", "stop the current reply, like Ctrl-C", stop),
     Command("/sessions", "", "list your sessions", show_sessions),
-    Command("/switch", "ID|number|key", "go on in another session", switch),
-    Command("/memory", "[query]", "show what is known, or what is recalled for a query and why", show_memory),
-    Command("/remember", "[key=] TEXT", "keep a memory; the same key again replaces its text", remember),
-    Command("/forget", "ID|key|query", "remove a memory, or after a question all that hold the words", forget),
-    Command("/purge_session", "", "remove this session, after a question", purge_session),
-    Command("/purge_user", "", "remove everything of yours, after a question", purge_user),
-    Command("/purge_older", "<days>", "remove what is older, after a question", purge_older),
-    Command("/quit", "", "leave the chat; so does Ctrl-D", quit_chat),
+    Command("/switch", "ID|number|key", "continue another session", switch),
+    Command("/memory", "[query]", "show what is known, or what a query recalls and why", show_memory),
+    Command("/remember", "[key=] TEXT", "store a record; the same key again replaces it", remember),
+    Command("/forget", "ID|key|query", "remove a record, or after confirmation all that contain the words", forget),
+    Command("/purge_session", "", "purge this session, after confirmation", purge_session),
+    Command("/purge_user", "", "purge everything of yours, after confirmation", purge_user),
+    Command("/purge_older", "<days>", "purge what is older, after confirmation", purge_older),
+    Command("/quit", "", "leave the chat, like Ctrl-D", quit_chat),
 )
 BY_NAME = {command.name: command for command in COMMANDS}

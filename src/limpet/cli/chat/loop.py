@@ -15,7 +15,7 @@ from limpet.cli.chat.lines import InputReader
 from limpet.cli.chat.prompt import SYSTEM, build_messages
 from limpet.cli.chat.screen import Screen
 from limpet.cli.chat.stopping import ReplyInterrupt, Stopper
-from limpet.cli.memory import dropped_lines
+from limpet.cli.render_memory import dropped_lines
 from limpet.context.compose import compute_budget
 from limpet.errors import LimpetError, ProviderError, SessionNotFound
 from limpet.model.context import Context, Omission

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from limpet.cli import show
-from limpet.cli.memory import dropped_lines, speaker
+from limpet.cli.render_memory import dropped_lines, speaker
 from limpet.model.chunk import Hit
 from limpet.model.context import Context
 from limpet.model.session import Summary, Usage

@@ -45,7 +45,7 @@ async function show() {
     page.querySelector(".aim")?.scrollIntoView({ block: "center" });
   } catch (error) {
     if (signal.aborted) return;
-    if (error.keyless) { $("main").replaceChildren(quiet("This server asks for an API key: limpet keys create makes one.")); return; }
+    if (error.keyless) { $("main").replaceChildren(quiet("This server asks for an API key: limpet api-keys create makes one.")); return; }
     complain(error);
     $("main").replaceChildren(quiet("This could not be loaded."), button("Try again", show));
   }

@@ -1,0 +1,63 @@
+"""config: the settings that hold. By hand: settings are not memory, and showing them opens no store."""
+
+from __future__ import annotations
+
+import os
+from argparse import Namespace
+from typing import Any, NamedTuple
+
+from limpet.cli import show
+from limpet.cli.options import add_command
+from limpet.cli.place import load_config
+
+
+class SettingInfo(NamedTuple):
+    key: str
+    value: Any
+    source: str
+    doc: str
+
+
+def add(commands: Any) -> None:
+    parser = add_command(commands, "config", "show the settings that hold, and where they come from", show_config)
+    parser.add_argument("name", metavar="NAME", nargs="?", help="a section or a setting, such as search or search.k")
+    parser.add_argument("--all", action="store_true", help="also settings that have their default")
+
+
+def show_config(args: Namespace) -> int:
+    found = [each for each in _list_settings(args) if args.name in (None, each.key, each.key.partition(".")[0])]
+    if args.name is not None and not found:
+        raise _unknown_setting(args.name)
+    if not args.all and args.name is None:
+        found = [each for each in found if each.source != "default"]
+    value = [{"key": each.key, "value": each.value, "from": each.source} for each in found]
+    rows = [(each.key, _format_value(each.value), each.source, each.doc) for each in found]
+    lines = show.format_table(("SETTING", "VALUE", "FROM", "MEANS"), rows) if rows else []
+    show.print_result(args, value, lines or ["Every setting has its default; --all shows them."])
+    return 0
+
+
+def _list_settings(args: Namespace) -> list[SettingInfo]:
+    from limpet.config import Config
+
+    config, file = load_config(args), args.config or os.environ.get("LIMPET_CONFIG")
+    found = []
+    for key, _, default, doc in Config.describe():
+        section, _, name = key.partition(".")
+        value, variable = getattr(getattr(config, section), name), f"LIMPET_{section}_{name}".upper()
+        source = variable if variable in os.environ else "default" if value == default else str(file)
+        found.append(SettingInfo(key, value, source, doc))
+    return found
+
+
+def _format_value(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _unknown_setting(name: str) -> Exception:
+    from limpet.config import Config
+    from limpet.config.setting import suggest
+    from limpet.errors import InvalidInput
+
+    known = [key for key, *_ in Config.describe()]
+    return InvalidInput(f"{name!r} is not a setting{suggest(name, known)}")

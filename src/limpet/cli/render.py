@@ -1,0 +1,439 @@
+"""What people read of each noun: a table of many, some lines of one, a sentence about what was done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from limpet.cli import show
+from limpet.cli.render_memory import (
+    NOTHING_FOUND,
+    context_lines,
+    format_graph,
+    format_hits,
+    format_record,
+    message_lines,
+    record_table,
+)
+
+if TYPE_CHECKING:
+    from limpet import AuditEntry, Document, GrantInfo, JobInfo, KeyInfo, Profile, Receipt, Run, Schedule, SessionInfo
+    from limpet.model.retention import RetentionResult
+    from limpet.model.session import CompactionResult, FileInfo, LearnResult, Summary, Usage
+    from limpet.sessions.transcript import TranscriptEntry
+
+Given = Mapping[str, Any]
+
+
+def to_plain(text: str) -> str:
+    """A docstring's line without its marks."""
+    return text.replace("``", "").replace("`", "")
+
+
+def format_list(found: Sequence[Any]) -> list[str]:
+    return _TABLES[type(found[0]).__name__](found)
+
+
+def format_noun(found: Any) -> list[str]:
+    if found is None:
+        return ["There is none."]
+    if isinstance(found, (bool, int, str)):
+        return show.escape(str(found)).rstrip("\n").split("\n")
+    if isinstance(found, Mapping):
+        return show.format_fields((name, format_number(value)) for name, value in found.items())
+    return _NOUNS[type(found).__name__](found)
+
+
+def format_number(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def format_counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{number:,} {kind}" for kind, number in counts.items()) or "nothing"
+
+
+# Sessions
+
+
+def session_table(found: Sequence[SessionInfo]) -> list[str]:
+    rows = [
+        (
+            info.id,
+            str(info.key),
+            info.user,
+            info.agent,
+            info.state.value,
+            f"{info.message_count:,}",
+            show.format_time(info.last_active_at),
+        )
+        for info in found
+    ]
+    return show.format_table(("ID", "?KEY", "?USER", "?AGENT", "?STATE", "?>MESSAGES", "LAST ACTIVE"), rows)
+
+
+def format_session(info: SessionInfo, summary: str = "") -> list[str]:
+    return show.format_fields(
+        [
+            ("session", info.id),
+            ("key", str(info.key)),
+            ("user", info.user),
+            ("agent", info.agent),
+            ("state", info.state.value),
+            ("created", show.format_time(info.created_at)),
+            ("last active", show.format_time(info.last_active_at)),
+            ("expires", show.format_time(info.expires_at) if info.expires_at else ""),
+            ("metadata", show.to_json(dict(info.metadata), indent=None) if info.metadata else ""),
+            ("messages", f"{info.message_count:,}"),
+            ("summary", summary),
+        ]
+    )
+
+
+def _format_summary(summary: Summary) -> list[str]:
+    covers = f"Covers {show.pluralize(summary.message_count, 'message')}, up to #{summary.upper_sequence}."
+    return [*show.escape(summary.text).split("\n"), "", covers]
+
+
+def _format_compaction(done: CompactionResult) -> list[str]:
+    if not done.done:
+        return [show.one_line(f"Nothing was condensed: {done.reason}.")]
+    tokens = f"{done.tokens_before:,} tokens before, {done.tokens_after:,} now"
+    return [f"Condensed {show.pluralize(done.messages, 'message')}: {tokens}."]
+
+
+def format_learned(done: LearnResult) -> list[str]:
+    counts = {"added": done.added, "confirmed": done.merged, "replaced": done.superseded, "ended": done.ended}
+    parts = [f"{len(ids):,} {what}" for what, ids in counts.items() if ids]
+    return [f"Learned: {', '.join(parts)}." if parts else "Learned nothing new."]
+
+
+def _format_usage(usage: Usage) -> list[str]:
+    if not usage.models:
+        return ["No model has reported anything yet."]
+    titles = ("MODEL", ">CALLS", ">INPUT", ">OUTPUT", "?>CACHED", ">COST")
+    rows = [
+        (
+            each.model,
+            f"{each.calls:,}",
+            f"{each.input_tokens:,}",
+            f"{each.output_tokens:,}",
+            f"{each.cached_tokens:,}",
+            f"{each.cost:.4f}",
+        )
+        for each in usage.models
+    ]
+    return show.format_table(titles, rows)
+
+
+def _file_table(found: Sequence[FileInfo]) -> list[str]:
+    rows = [(show.format_time(each.modified_at), show.format_size(each.size), each.name) for each in found]
+    return show.format_table(("CHANGED", ">SIZE", "NAME"), rows)
+
+
+def _transcript_lines(found: Sequence[TranscriptEntry]) -> list[str]:
+    lines: list[str] = []
+    for entry in found:
+        lines += [f"{show.format_time(entry.created_at)}  {entry.role}", *show.indent_lines(entry.text)]
+    return lines
+
+
+def _format_profile(profile: Profile) -> list[str]:
+    return show.escape(profile.text).split("\n") if profile.text else ["Nothing is known about this user yet."]
+
+
+# Documents
+
+
+def document_table(found: Sequence[Document]) -> list[str]:
+    rows = [
+        (show.format_time(document.updated_at), f"{document.chunks:,}", document.title or "-") for document in found
+    ]
+    # A uri that was cut to the screen could not be copied.
+    below = [show.indent_lines(document.uri) for document in found]
+    return show.format_table(("CHANGED", ">CHUNKS", "TITLE"), rows, below)
+
+
+# Schedules
+
+
+def schedule_table(found: Sequence[Schedule]) -> list[str]:
+    titles = ("ID", "STATE", "?USER", "NEXT", "CADENCE", ">FAILED", "GOAL")
+    rows = [
+        (
+            one.id,
+            _format_state(one),
+            one.user,
+            format_due(one, one.next_run_at),
+            one.cadence,
+            str(one.failures),
+            one.goal,
+        )
+        for one in found
+    ]
+    return show.format_table(titles, rows)
+
+
+def _format_state(one: Schedule) -> str:
+    return "running" if one.running_until is not None else one.state.value
+
+
+def format_due(one: Schedule, moment: datetime | None) -> str:
+    """In the schedule's own zone, as long as that is known here."""
+    from limpet.errors import InvalidInput
+
+    if moment is None:
+        return "-"
+    try:
+        return one.to_local(moment).strftime("%Y-%m-%d %H:%M %Z")
+    except InvalidInput:
+        return show.format_time(moment)
+
+
+def _format_schedule(one: Schedule) -> list[str]:
+    origin = " ".join(filter(None, (one.channel, one.chat, one.thread)))
+    return show.format_fields(
+        (
+            ("id", one.id),
+            ("user", one.user),
+            ("agent", one.agent),
+            ("goal", one.goal),
+            ("cadence", one.cadence),
+            ("zone", one.timezone),
+            ("state", _format_state(one)),
+            ("next", format_due(one, one.next_run_at)),
+            ("again for", format_due(one, one.due_at) if one.due_at != one.next_run_at else ""),
+            ("last run", f"{format_due(one, one.last_run_at)} {one.last_status or ''}".strip()),
+            ("runs", f"{one.run_count}{'' if one.max_runs is None else f' of {one.max_runs}'}"),
+            ("failures", str(one.failures) if one.failures else ""),
+            ("ends", "" if one.ends_at is None else format_due(one, one.ends_at)),
+            ("notify", one.notify.value),
+            ("reports to", origin),
+            ("created", format_due(one, one.created_at)),
+        )
+    )
+
+
+def run_table(found: Sequence[Run], schedule: Schedule) -> list[str]:
+    titles = ("RUN", "STATUS", "DUE", "?STARTED", "?>MISSED", "?>COST", "?NOTIFIED", "SUMMARY")
+    rows = [
+        (
+            one.id,
+            one.status.value,
+            format_due(schedule, one.due_at),
+            format_due(schedule, one.started_at),
+            str(one.missed),
+            f"{one.cost:.4f}",
+            "yes" if one.notified else "waiting" if one.to_notify else "no",
+            one.error or one.summary or "-",
+        )
+        for one in found
+    ]
+    return show.format_table(titles, rows)
+
+
+def _describe_change(one: Schedule) -> str:
+    runs_next = "" if one.next_run_at is None else f", runs next at {format_due(one, one.next_run_at)}"
+    return f"Schedule {one.id}: {one.state.value}{runs_next}."
+
+
+# The store and who may use it
+
+
+def _job_table(found: Sequence[JobInfo]) -> list[str]:
+    titles = (">ID", "KIND", "STATE", ">RUNS", "?NEXT", "?OF", "LAST ERROR")
+    rows = [
+        (
+            str(job.id),
+            job.kind,
+            job.state.value,
+            str(job.attempts),
+            _format_next_run(job),
+            f"{job.level.value} {job.owner}".rstrip(),
+            job.error or "-",
+        )
+        for job in found
+    ]
+    return show.format_table(titles, rows)
+
+
+def _format_next_run(job: JobInfo) -> str:
+    if job.state.value == "dead":
+        return "-"
+    return "now" if job.run_at is None else show.format_time(job.run_at)
+
+
+def _grant_table(found: Sequence[GrantInfo]) -> list[str]:
+    rows = [(each.user, str(each.grant), show.format_time(each.at), each.by) for each in found]
+    return show.format_table(("USER", "GRANT", "?SINCE", "?BY"), rows)
+
+
+def _key_table(found: Sequence[KeyInfo]) -> list[str]:
+    rows = [
+        (
+            each.name,
+            _format_subject(each),
+            _format_expiry(each),
+            show.format_time(each.last_used_at),
+            each.created_by,
+            each.id,
+        )
+        for each in found
+    ]
+    return show.format_table(("NAME", "ACTS FOR", "UNTIL", "?LAST USED", "?BY", "ID"), rows)
+
+
+def _format_subject(key: KeyInfo) -> str:
+    named = [f"user {key.user}"] if key.user is not None else []
+    named += [f"agent {key.agent}"] if key.agent is not None else []
+    return ", ".join([*named, *map(str, key.grants)])
+
+
+def _format_expiry(key: KeyInfo) -> str:
+    if key.revoked_at is not None:
+        return f"revoked {show.format_time(key.revoked_at)}"
+    return "-" if key.expires_at is None else show.format_time(key.expires_at)
+
+
+def _audit_table(found: Sequence[AuditEntry]) -> list[str]:
+    rows = [
+        (
+            show.format_time(each.at),
+            each.principal,
+            each.verb,
+            str(each.calls),
+            each.outcome.value,
+            _format_target(each),
+        )
+        for each in found
+    ]
+    return show.format_table(("WHEN", "WHO", "DID", ">CALLS", "OUTCOME", "WHOSE"), rows)
+
+
+def _format_target(entry: AuditEntry) -> str:
+    named = {
+        "user": entry.user,
+        "agent": entry.agent,
+        "session": entry.session,
+        "record": entry.record,
+        "needs": entry.missing,
+    }
+    return ", ".join(f"{name} {value}" for name, value in named.items() if value is not None) or "-"
+
+
+def _receipt_table(found: Sequence[Receipt]) -> list[str]:
+    rows = [
+        (
+            show.format_time(receipt.asked_at),
+            receipt.what.value,
+            receipt.digest[:12],
+            "not done yet" if receipt.done_at is None else "verified" if receipt.verified else "something is left",
+            receipt.bytes.value,
+            format_counts(receipt.counts),
+        )
+        for receipt in found
+    ]
+    return show.format_table(("ASKED", "WHAT", "DIGEST", "STATE", "?BYTES", "REMOVED"), rows)
+
+
+def retention_lines(found: Sequence[RetentionResult], *, dry_run: bool) -> list[str]:
+    verb = "would remove" if dry_run else "removed"
+    lines = [f"{_format_part(each)}: {verb} {format_counts(each.counts)}." for each in found if each.counts]
+    return lines or ["Nothing is older than the settings keep it."]
+
+
+def _format_part(each: RetentionResult) -> str:
+    return "Records and documents" if each.agent is None else f"Sessions of {show.one_line(each.agent)}"
+
+
+_TABLES: Mapping[str, Callable[[Any], list[str]]] = {
+    "AuditEntry": _audit_table,
+    "Document": document_table,
+    "FileInfo": _file_table,
+    "GrantInfo": _grant_table,
+    "Hit": format_hits,
+    "JobInfo": _job_table,
+    "KeyInfo": _key_table,
+    "Message": message_lines,
+    "Receipt": _receipt_table,
+    "Record": record_table,
+    "Schedule": schedule_table,
+    "SessionInfo": session_table,
+    "TranscriptEntry": _transcript_lines,
+}
+_NOUNS: Mapping[str, Callable[[Any], list[str]]] = {
+    "CompactionResult": _format_compaction,
+    "Context": context_lines,
+    "Graph": format_graph,
+    "LearnResult": format_learned,
+    "Profile": _format_profile,
+    "Record": format_record,
+    "Schedule": _format_schedule,
+    "SessionInfo": format_session,
+    "Summary": _format_summary,
+    "Usage": _format_usage,
+}
+
+
+# What was done, in a sentence, by operation.
+SENTENCES: Mapping[str, Callable[[Any, Given], str]] = {
+    "access.grant": lambda new, given: f"{given['user']} {'may now' if new else 'had already'}: {given['grant']}",
+    "access.revoke": lambda gone, given: (
+        f"{given['user']} {'no longer has' if gone else 'did not have'}: {given['grant']}"
+    ),
+    "jobs.drop": lambda count, _: f"{show.pluralize(count, 'job')} dropped.",
+    "jobs.retry": lambda count, _: f"{show.pluralize(count, 'job')} waiting to be tried again.",
+    "jobs.run": lambda count, _: f"{show.pluralize(count, 'job')} run.",
+    "records.promote": lambda record, _: f"Known by its {record.level}, {record.layer}: {record.id}",
+    "records.revive": lambda record, _: f"Recalled again: {record.id}",
+    "records.update": lambda record, _: f"Now version {record.version}: {record.id}",
+    "remember": lambda record, _: (
+        f"Remembered{'' if record.version == 1 else f', now version {record.version}'}: {record.id}"
+    ),
+    "schedules.create": lambda made, _: f"Schedule {made.id} runs first at {format_due(made, made.next_run_at)}.",
+    "schedules.edit": lambda one, _: _describe_change(one),
+    "schedules.pause": lambda one, _: _describe_change(one),
+    "schedules.resume": lambda one, _: _describe_change(one),
+    "session": lambda session, _: f"Session {session.id} ({session.key}) of {session.user}",
+    "session.append": lambda message, _: f"Message {message.sequence} stored.",
+    "session.clear": lambda *_: "The messages and the summary are removed.",
+    "session.new": lambda session, _: f"Session {session.id} goes on under {session.key}",
+    "session.pause": lambda *_: "The session is paused.",
+    "session.resume": lambda *_: "The session is active again.",
+    "session.terminate": lambda *_: "The session has ended; it stays searchable.",
+}
+
+
+# An empty list says what to do next: where nothing was filtered, where something was.
+_EMPTY: Mapping[str, tuple[str, str]] = {
+    "access.audit": ("No entries: nobody has done anything yet, or audit.enabled is off.", "No such entries."),
+    "access.grants": ("No grants: everybody has their own memory, and nothing else.", "No such grants."),
+    "access.keys.list": ("No API keys: limpet api-keys create NAME makes one.", "No such API keys."),
+    "documents.list": ("No documents yet. `limpet documents add PATH` adds a file or a folder.", ""),
+    "jobs.list": ("No jobs: all background work is done.", "No such jobs."),
+    "privacy.receipts": ("Nothing was purged.", ""),
+    "recall": (NOTHING_FOUND, ""),
+    "records.list": (
+        'No records yet. `limpet remember "…"` keeps one.',
+        "No record fits these options. Leave some of them out to see more.",
+    ),
+    "records.search_metadata": ("", "No record has that in its metadata."),
+    "schedules.due": ("Nothing is due.", ""),
+    "schedules.runs": ("It has not run yet.", ""),
+    "schedules.search": ("No schedules yet: limpet schedule create makes one.", "No such schedules."),
+    "session.list_files": ("The session has no files.", ""),
+    "session.messages": ("No messages yet.", "No messages between these numbers."),
+    "session.transcript": ("No messages yet.", ""),
+    "sessions": (
+        "No sessions yet. `limpet append TEXT` begins one; `limpet import FILE` brings some.",
+        "No session fits these options. Leave some of them out to see more.",
+    ),
+}
+
+
+def explain_empty(operation: str, given: Given) -> str:
+    plain, filtered = _EMPTY.get(operation, ("There are none.", ""))
+    if given.get("offset"):
+        return "No entries so far down. Leave --offset out to see the first."
+    chosen = given.keys() - {"limit", "offset", "id", "session_id"}
+    return filtered if chosen and filtered else plain or filtered
