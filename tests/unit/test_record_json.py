@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from limpet.knowledge import record_json
+from limpet.model.ids import with_bucket
 from limpet.model.record import Layer, Origin, Record, RecordSource, RecordType, editable_fields, fingerprint
 from limpet.model.scope import Level, Owner, Scope
 
@@ -94,7 +95,7 @@ def test_an_edit_takes_over_what_is_said_and_leaves_the_past(old: Record, wanted
 def test_a_line_needs_nothing_but_content() -> None:
     record = read('{"content": "a dog"}')
     assert (record.id, record.user, record.level, record.layer, record.created_at) == (
-        ID,
+        with_bucket(ID, record.home.space.bucket),
         "alice",
         "user",
         "semantic",
