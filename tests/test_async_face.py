@@ -243,6 +243,7 @@ CALLS: dict[str, Call] = {
     "AsyncNotes.day": lambda hf, s, place: hf.notes.day(user="u"),
     "AsyncAdmin.file_sessions": lambda hf, s, place: hf.admin.file_sessions(),
     "AsyncAdmin.doctor": lambda hf, s, place: hf.admin.doctor(),
+    "AsyncAdmin.owners": lambda hf, s, place: hf.admin.owners(),
     "AsyncAdmin.stats": lambda hf, s, place: hf.admin.stats(),
     "AsyncAdmin.observe": lambda hf, s, place: hf.admin.observe(lambda told: None),
     "AsyncAccess.grant": lambda hf, s, place: hf.access.grant("u", "read:global"),

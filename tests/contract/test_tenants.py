@@ -101,3 +101,18 @@ def test_one_tenant_is_not_slowed_or_told_by_another(hf: Limpet) -> None:
         there.remember(f"walrus {number}", user="alice")
         here.remember(f"walrus {number}", user="bob")
     assert here.recall("walrus", user="alice") == before
+
+
+def test_the_owners_of_a_tenant_are_its_own(hf: Limpet) -> None:
+    hf.remember("one", user="alice")
+    hf.remember("two", agent="coder")
+    hf.remember("three", scope="global")
+    hf.tenant("other").remember("four", user="bob")
+    assert {(each.level.value, each.owner) for each in hf.admin.owners()} == {
+        ("user", "alice"),
+        ("agent", "coder"),
+        ("global", ""),
+    }
+    assert [each.owner for each in hf.tenant("other").admin.owners()] == ["bob"]
+    hf.privacy.purge_user("alice")
+    assert "alice" not in {each.owner for each in hf.admin.owners()}

@@ -204,6 +204,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "admin.doctor": {},
     "tenant": {"name": "other"},
     "admin.stats": {},
+    "admin.owners": {},
     "admin.observe": {"callback": lambda told: None},
     "acting": {"user": "alice"},
     "access.grant": {"user": "alice", "grant": "read:global"},

@@ -169,6 +169,7 @@ REFUSED: dict[str, Callable[[Attack], list[Attempt]]] = {
     "admin.doctor": lambda a: [a.mine.admin.doctor, lambda: a.mine.admin.doctor(repair=True)],
     "admin.backup": _whole(lambda a: a.mine.admin.backup(a.folder / "stolen.db")),
     "admin.stats": _whole(lambda a: a.mine.admin.stats()),
+    "admin.owners": _whole(lambda a: a.mine.admin.owners()),
     "admin.observe": _whole(lambda a: a.mine.admin.observe(lambda _: None)),
     "access.grant": lambda a: [
         lambda: a.mine.access.grant(a.me.user or "", "read:global"),

@@ -961,6 +961,7 @@ NEITHER = {
     **dict.fromkeys(
         ("admin.doctor", "admin.backup", "admin.stats"), "for whoever runs the store; the last counts and names nobody"
     ),
+    "admin.owners": "for whoever runs the tenant: test_tenants.py",
     "acting": "the same store through another authorizer: test_gate.py",
     "admin.observe": "for whoever runs the store; what it tells is in test_observe.py",
     **dict.fromkeys(

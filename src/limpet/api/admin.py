@@ -10,13 +10,14 @@ from limpet.api.handle import Handle
 from limpet.api.parameters import OfAgent, OfSession, OfUser, Repair, WritePath
 from limpet.errors import InvalidInput, Unsupported
 from limpet.model.finding import Finding
-from limpet.model.scope import DEFAULT_TENANT
+from limpet.model.scope import DEFAULT_TENANT, Level, Partition
 from limpet.model.session import Usage
 from limpet.model.telemetry import ActivityResult, Progress
 from limpet.security.operation import (
     IN_PROCESS,
     NO_TOOL,
     READ,
+    READ_GLOBAL,
     READ_STORE,
     WRITE_STORE,
     ExtraPermission,
@@ -108,6 +109,19 @@ class AdminOperations(Handle):
         """How much there is, over all tenants."""
         store = self._runtime.store
         return {"backend": store.backend, "location": store.location, **store.count_rows()}
+
+    @operation(
+        "admin.owners",
+        on=On.WHOLE,
+        needs=(READ_GLOBAL,),
+        http="GET /v1/owners",
+        cli="users",
+        left_out=NO_TOOL,
+    )
+    def owners(self) -> list[Partition]:
+        """Who has memory in this tenant: its users and agents, and the tenant itself where it shares some."""
+        found = self._read(lambda tx: tx.db.all("partitions.list", {}))
+        return [Partition(tenant, Level(level), owner) for tenant, level, owner in found if tenant == self._tenant]
 
     @operation("admin.observe", on=On.WHOLE, needs=(READ_STORE,), left_out=IN_PROCESS)
     def observe(self, callback: Callable[[ActivityResult], object]) -> Callable[[], None]:

@@ -162,6 +162,7 @@ class AsyncAdmin(AsyncHandle[AdminOperations]):
     doctor = run_in_pool(AdminOperations.doctor)
     backup = run_in_pool(AdminOperations.backup)
     stats = run_in_pool(AdminOperations.stats)
+    owners = run_in_pool(AdminOperations.owners)
     usage = run_in_pool(AdminOperations.usage)
     observe = run_in_pool(AdminOperations.observe)
     file_sessions = run_in_pool(AdminOperations.file_sessions)
