@@ -9,6 +9,7 @@ from argparse import Namespace
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from limpet.api.described import Described
 from limpet.cli import options
 from limpet.cli.options import Parser, UsageError
 from limpet.errors import InvalidInput
@@ -52,8 +53,8 @@ _METAVARS: tuple[tuple[type[Codec], str], ...] = (
 
 
 def unwrap(codec: Codec) -> Codec:
-    """The codec of the value itself: what may be None, and what it is called, does not matter here."""
-    while isinstance(codec, (OptionalCodec, CalledCodec)):
+    """The codec of the value itself, without what it is called, how it is described and whether it may be None."""
+    while isinstance(codec, (OptionalCodec, CalledCodec, Described)):
         codec = codec.inner
     return codec
 
@@ -128,14 +129,14 @@ def _value(field: Field) -> dict[str, Any]:
     """How one value of it is typed."""
     codec = unwrap(field.codec)
     if isinstance(codec, ListCodec):
-        return {"action": "append", **_single_value(field.name, unwrap(codec.inner))}
+        return {"action": "append", **_single_value(field.name, codec.inner)}
     if isinstance(codec, JsonObject):
         return {"action": "append", "metavar": "K=V", "type": options.parse_pair}
-    return _single_value(field.name, codec)
+    return _single_value(field.name, field.codec)
 
 
-def _single_value(name: str, codec: Codec) -> dict[str, Any]:
-    choices = _list_choices(name, codec)
+def _single_value(name: str, described: Codec) -> dict[str, Any]:
+    codec, choices = unwrap(described), _list_choices(name, described)
     if choices:
         is_upper = all(choice.isupper() for choice in choices)
         return {"choices": choices, "metavar": None, **({"type": str.upper} if is_upper else {})}
@@ -144,17 +145,14 @@ def _single_value(name: str, codec: Codec) -> dict[str, Any]:
 
 
 def _list_choices(name: str, codec: Codec) -> tuple[str, ...]:
-    if name == "recipe":
-        from limpet.search.recipes import RECIPES
-
-        return tuple(RECIPES)
+    """The words it may be, as its schema lists them."""
     if name == "format":
         from limpet.lifecycle.formats.detect import AUTO, FORMATS
 
         return (AUTO, *FORMATS)
-    if isinstance(codec, limits.EnumChoice):
-        return tuple(member.value for member in codec.kind)
-    return codec.words if isinstance(codec, limits.Choice) else ()
+    while isinstance(codec, (OptionalCodec, CalledCodec)):
+        codec = codec.inner
+    return tuple(codec.schema().get("enum", ()))
 
 
 def _value_type(codec: Codec) -> Callable[[str], Any]:
