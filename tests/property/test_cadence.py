@@ -9,13 +9,14 @@ from zoneinfo import ZoneInfo
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
+from limpet.api.described import CadenceCodec
 from limpet.config import ScheduleSettings
 from limpet.schedules.cadence import count_between, parse_cadence, smallest_gap
 from limpet.schedules.decide import check_min_gap
-from limpet.server.routes.schedules import USUAL
 from tests.examples import examples
 
 MINUTE = timedelta(minutes=1)
+USUAL = CadenceCodec().schema()["pattern"]
 DAYS = 3
 # Ordinary changes, half an hour, at midnight, the other way round the year, a quarter of an hour off, and none.
 ZONES = (
