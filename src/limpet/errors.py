@@ -26,8 +26,8 @@ LimpetError
     ├── StoreUnavailable    the server is gone, or the store was closed
     │   └── OutcomeUnknown  the server was lost during the commit, and cannot be asked
     ├── StoreCorrupt        not a Limpet database, or a damaged one
-    │   └── SealBroken      a sealed value was altered, moved, or sealed with another key
-    ├── KeyMissing          a tenant is sealed and its key is not there, or is another
+    │   └── DecryptionFailed      an encrypted value was altered, moved, or has another key
+    ├── KeyMissing          a tenant is encrypted and its key is missing, or is another
     └── ConstraintFailed    two writers claimed the same unique value
 
 Each class has a ``code``: the one word that the command line, HTTP and MCP all report.
@@ -154,5 +154,5 @@ class KeyMissing(StorageError):
     code = "key_missing"
 
 
-class SealBroken(StoreCorrupt):
-    code = "seal_broken"
+class DecryptionFailed(StoreCorrupt):
+    code = "decryption_failed"

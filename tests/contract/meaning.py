@@ -91,7 +91,7 @@ def stored_vectors(
         owner=user,
         tenant=tenant,
     )
-    box = store.read(lambda tx: tx.seals.cipher_for(tenant))
+    box = store.read(lambda tx: tx.encryption.cipher_for(tenant))
     found = []
     for partition_id, ordinal, model_id, text, vector, sealed in rows:
         opened = box.decrypt_vector((partition_id, ordinal, model_id), sealed) if sealed else b""

@@ -15,7 +15,7 @@ import pytest
 
 from limpet import Config, FilePart, Limpet, Run, Schedule, TextPart, ToolCall
 from limpet.config import EmbeddingSettings, EncryptionSettings, JobSettings, NotesSettings
-from limpet.errors import KeyMissing, SealBroken, Unsupported
+from limpet.errors import DecryptionFailed, KeyMissing, Unsupported
 from limpet.lifecycle.transfer_repository import Imports
 from limpet.model.schedule import RunStatus
 from limpet.model.scope import Level, Partition
@@ -372,7 +372,7 @@ def test_what_was_tampered_with_is_named(hf: Limpet, table: str, change: str):
     found = [finding for finding in faults(hf) if finding.startswith("sealed: ")]
     assert len(found) == 1
     assert f"{table} of row " in found[0]
-    with pytest.raises(SealBroken, match=table):
+    with pytest.raises(DecryptionFailed, match=table):
         hf.session("cli", "1", user="u").messages()
         hf.records(user="u")
         hf.recall(f"{MARK} island ferry", user="u", k=20)

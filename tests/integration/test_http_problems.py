@@ -61,7 +61,7 @@ EXPECTED = {
     "StoreBusy": 503,
     "OutcomeUnknown": 503,
     "StoreFull": 507,
-    "SealBroken": 500,
+    "DecryptionFailed": 500,
     "ConstraintFailed": 409,
     "LimpetError": 500,
 }

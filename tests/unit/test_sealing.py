@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from limpet.config import EncryptionSettings
-from limpet.errors import ConfigError, SealBroken, Unsupported
+from limpet.errors import ConfigError, DecryptionFailed, Unsupported
 from limpet.model.chunk import Terms
 from limpet.store import encryption
 from limpet.store.encryption import PLAINTEXT, RowLayout, TenantCipher, check_value, declare_columns
@@ -76,18 +76,18 @@ def test_the_database_still_sees_whose_key_and_which_session_it_is():
 @pytest.mark.parametrize("column", ["body", "name"])
 def test_nothing_opens_with_another_key(by: TenantCipher, column: str):
     stored = dict(box().encrypt_params(NOTES, 1, row(**{column: "zebra"})))
-    with pytest.raises(SealBroken, match=rf"notes\.{column} of row 1 "):
+    with pytest.raises(DecryptionFailed, match=rf"notes\.{column} of row 1 "):
         opened(None, stored, by=by)
 
 
 def test_a_value_that_was_put_elsewhere_does_not_open():
     sealed = box()
     stored = dict(sealed.encrypt_params(NOTES, 1, row(body="zebra", name="zebra")))
-    with pytest.raises(SealBroken, match="row 2"):
+    with pytest.raises(DecryptionFailed, match="row 2"):
         opened(sealed, stored, at=2)
-    with pytest.raises(SealBroken):
+    with pytest.raises(DecryptionFailed):
         opened(sealed, row(name=stored["body"]))
-    with pytest.raises(SealBroken):
+    with pytest.raises(DecryptionFailed):
         opened(sealed, row(key=stored["name"]))
 
 
@@ -99,14 +99,14 @@ def test_a_value_that_was_altered_does_not_open(column: str, at: int):
     sealed = box()
     value = bytearray(base64.b64decode(sealed.encrypt_params(NOTES, 1, row(**{column: "zebra"}))[column]))
     value[at] ^= 1
-    with pytest.raises(SealBroken):
+    with pytest.raises(DecryptionFailed):
         opened(sealed, row(**{column: base64.b64encode(value).decode()}))
 
 
 @pytest.mark.parametrize("text", ["zebra", "AQ==", "!", "Zebra zebra zebra zebra zebra"])
 @pytest.mark.parametrize("column", ["body", "name", "key", "source"])
 def test_plain_text_in_a_sealed_column_is_never_handed_out(column: str, text: str):
-    with pytest.raises(SealBroken):
+    with pytest.raises(DecryptionFailed):
         opened(box(), row(**{column: text}))
 
 

@@ -76,7 +76,7 @@ from limpet.security.operation import (
     On,
     operation,
 )
-from limpet.store import once
+from limpet.store import idempotency
 from limpet.store.tx import Tx
 
 
@@ -163,7 +163,7 @@ class MemoryOperations(Handle):
             if before is not None:
                 return before
             saved = memory.save(tx, draft, changes, cut, now)
-            once.save_key(tx, home.space, asked, saved.id, now)
+            idempotency.save_key(tx, home.space, asked, saved.id, now)
             if saved.layer is Layer.EPISODIC:  # it may be worth promoting
                 enqueue_maintenance(tx, home.space, self._runtime.config.learn, now)
             return saved
@@ -364,4 +364,4 @@ def _find_previous(tx: Tx, home: Owner, asked: IdempotencyKey | None, now: datet
             raise RecordNotFound(f"record {record_id} was made under this idempotency_key, and is gone since")
         return found
 
-    return once.find_existing(tx, home.space, asked, find, now)
+    return idempotency.find_existing(tx, home.space, asked, find, now)

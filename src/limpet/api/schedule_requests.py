@@ -15,7 +15,7 @@ from limpet.model.text import check_text, short_repr
 from limpet.model.times import check_time, load_timezone
 from limpet.schedules.cadence import resolve_local_time
 from limpet.schedules.repository import Schedules
-from limpet.store import once
+from limpet.store import idempotency
 from limpet.store.tx import Tx
 
 _NEVER = ("", "never", "none")
@@ -79,7 +79,7 @@ def find_previous(tx: Tx, scope: Scope, asked: IdempotencyKey | None, now: datet
             raise ScheduleNotFound(f"schedule {schedule_id} was made under this idempotency_key, and is gone since")
         return found
 
-    return once.find_existing(tx, user_partition(scope), asked, find, now)
+    return idempotency.find_existing(tx, user_partition(scope), asked, find, now)
 
 
 def user_partition(scope: Scope) -> Partition:

@@ -70,7 +70,7 @@ from limpet.security.operation import (
     On,
     operation,
 )
-from limpet.store import once
+from limpet.store import idempotency
 from limpet.store.tx import Tx
 
 
@@ -161,7 +161,7 @@ class ScheduleOperations(Handle):
                 return before
             self._check_quota(tx, made.scope)
             Schedules(tx).insert(made.scope, made)
-            once.save_key(tx, user_partition(made.scope), asked, made.id, now)
+            idempotency.save_key(tx, user_partition(made.scope), asked, made.id, now)
             return made
 
         return self._runtime.store.write(add)

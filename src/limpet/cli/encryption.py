@@ -55,7 +55,7 @@ def status(args: Namespace) -> int:
     store = _open_store(args)
     try:
         tenants = store.list_tenants()
-        seals = store.read(lambda tx: tx.seals.all())
+        seals = store.read(lambda tx: tx.encryption.all())
         found = [_state(store, tenant, seals) for tenant in sorted({*tenants, *seals})]
     finally:
         store.close()
@@ -71,7 +71,7 @@ def _state(store: Store, tenant: str, seals: Mapping[str, EncryptionState]) -> d
     if found is None or found.state == "open":
         return {"tenant": tenant, "state": "open", "key": None, "version": 0}
     try:
-        store.seals.make_cipher(tenant, found)
+        store.encryption.make_cipher(tenant, found)
         here = True
     except KeyMissing:
         here = False
@@ -115,13 +115,13 @@ def rotate(args: Namespace) -> int:
 
     config, tenant, store = place.load_config(args), _tenant(args), _open_store(args)
     try:
-        known = store.read(lambda tx: tx.seals.get(tenant))
+        known = store.read(lambda tx: tx.encryption.get(tenant))
         if known is None or known.state == "open":
             raise InvalidInput(f"tenant {tenant!r} is not encrypted; limpet encryption encrypt does that")
-        keys = () if store.seals.keyring is None else store.seals.keyring.get_keys(tenant)
+        keys = () if store.encryption.keyring is None else store.encryption.keyring.get_keys(tenant)
         if known.state == STATE_ENCRYPTED:
-            store.seals.make_cipher(tenant, known)  # says what is missing before anything is made
-        folder = getattr(store.seals.keyring, "folder", None)
+            store.encryption.make_cipher(tenant, known)  # says what is missing before anything is made
+        folder = getattr(store.encryption.keyring, "folder", None)
     finally:
         store.close()
     if folder is not None and known.state == STATE_ENCRYPTED and _is_current_key(keys, tenant, known):

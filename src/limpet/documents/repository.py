@@ -25,20 +25,20 @@ class Documents:
     def __init__(self, tx: Tx) -> None:
         self._db = tx.db
         self._chunks = Chunks(tx)
-        self._seals = tx.seals
+        self._encryption = tx.encryption
 
     def get(self, space: Partition, uri: str) -> Document | None:
-        stored = self._seals.cipher_for(space.tenant).encrypt_deterministic(DOCUMENTS["uri"], uri)
+        stored = self._encryption.cipher_for(space.tenant).encrypt_deterministic(DOCUMENTS["uri"], uri)
         row = self._db.one("documents.select", {**partition_params(space), "uri": stored}, where="d.uri = :uri")
         return None if row is None else self.decrypt(space, row)
 
     def decrypt(self, space: Partition, row: Row) -> Document:
-        *values, chunks = self._seals.cipher_for(space.tenant).decrypt_row(_DOCUMENT, row[0], row)
+        *values, chunks = self._encryption.cipher_for(space.tenant).decrypt_row(_DOCUMENT, row[0], row)
         return replace(DOCUMENT_ROWS.read(values), chunks=chunks)
 
     def _params(self, space: Partition, document: Document) -> Params:
         params = DOCUMENT_ROWS.params(document)
-        return self._seals.cipher_for(space.tenant).encrypt_params(DOCUMENTS, document.id, params)
+        return self._encryption.cipher_for(space.tenant).encrypt_params(DOCUMENTS, document.id, params)
 
     def lock(self, space: Partition, uri: str) -> Document | None:
         # The space's row, since a document that is not there yet has none to hold.

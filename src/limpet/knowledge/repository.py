@@ -81,7 +81,7 @@ class Records:
         self._db = tx.db
         self._chunks = Chunks(tx)
         self._graph = GraphTables(tx)
-        self._seals = tx.seals
+        self._encryption = tx.encryption
 
     def insert(self, home: Owner, record: Record, external_id: str | None = None) -> None:
         """An id that does not say the bucket is its own external id: it is found by that."""
@@ -91,25 +91,25 @@ class Records:
             if self._db.one("records.is_taken", {"bucket": bucket, "id": record.id}) is not None:
                 raise ConstraintFailed(f"the id {record.id} belongs to another record; leave it out to get a new one")
             external_id = record.id
-        box = self._seals.cipher_for(home.scope.tenant)
-        params = box.encrypt_params(RECORDS, record.id, RECORD_ROWS.params(record))
+        cipher = self._encryption.cipher_for(home.scope.tenant)
+        params = cipher.encrypt_params(RECORDS, record.id, RECORD_ROWS.params(record))
         self._db.run("records.insert", {**params, **row.key, "external_id": external_id, "owner": home.owner})
-        self._put_labels(box, row.key, record)
+        self._put_labels(cipher, row.key, record)
 
     def decrypt_records(self, tenant: str, rows: Iterable[Row]) -> Iterator[Record]:
-        box = self._seals.cipher_for(tenant)
-        return (RECORD_ROWS.read(box.decrypt_row(_RECORD, row[0], row)) for row in rows)
+        cipher = self._encryption.cipher_for(tenant)
+        return (RECORD_ROWS.read(cipher.decrypt_row(_RECORD, row[0], row)) for row in rows)
 
     def decrypt_version(self, tenant: str, record_id: str, row: Row) -> Record:
         """Of a version and its body."""
-        return RECORD_ROWS.load(self._seals.cipher_for(tenant).decrypt_row(_VERSION, (record_id, row[0]), row)[1])
+        return RECORD_ROWS.load(self._encryption.cipher_for(tenant).decrypt_row(_VERSION, (record_id, row[0]), row)[1])
 
     def replace(self, home: Owner, record: Record) -> None:
         """Write the record over its last version, which goes into the history."""
         key = self._key(home.space)
         old = self._lock_in(home.space, key, record.id)
         assert old is not None
-        box = self._seals.cipher_for(home.scope.tenant)
+        cipher = self._encryption.cipher_for(home.scope.tenant)
         body = {
             **key,
             "id": old.id,
@@ -118,10 +118,10 @@ class Records:
             "updated_at": micros(old.updated_at),
             "replaced_at": micros(record.updated_at),
         }
-        self._db.run("records.add_version", box.encrypt_params(RECORD_VERSIONS, (old.id, old.version), body))
-        self._db.run("records.update", {**box.encrypt_params(RECORDS, record.id, RECORD_ROWS.params(record)), **key})
+        self._db.run("records.add_version", cipher.encrypt_params(RECORD_VERSIONS, (old.id, old.version), body))
+        self._db.run("records.update", {**cipher.encrypt_params(RECORDS, record.id, RECORD_ROWS.params(record)), **key})
         self._drop_labels(key, record.id)
-        self._put_labels(box, key, record)
+        self._put_labels(cipher, key, record)
 
     def _key(self, space: Partition) -> dict[str, int]:
         """Of a partition that is not there, a key that nothing has."""
@@ -132,12 +132,14 @@ class Records:
         row = self._db.one("records.select", {**key, "id": record_id}, where=where, order=self._db.for_update)
         return None if row is None else next(self.decrypt_records(space.tenant, [row]))
 
-    def _put_labels(self, box: Cipher, key: dict[str, int], record: Record) -> None:
+    def _put_labels(self, cipher: Cipher, key: dict[str, int], record: Record) -> None:
         at = {**key, "id": record.id}
         tags = [{**at, "tag": tag} for tag in record.tags]
-        self._db.run_many("records.add_tag", [box.encrypt_params(RECORD_TAGS, record.id, row) for row in tags])
+        self._db.run_many("records.add_tag", [cipher.encrypt_params(RECORD_TAGS, record.id, row) for row in tags])
         rows = [{**at, "key": name, "value": value} for name, value in record.metadata.items()]
-        self._db.run_many("records.add_metadata", [box.encrypt_params(RECORD_METADATA, record.id, row) for row in rows])
+        self._db.run_many(
+            "records.add_metadata", [cipher.encrypt_params(RECORD_METADATA, record.id, row) for row in rows]
+        )
         self._db.run_many("records.add_input", [{**at, "input": input_} for input_ in record.inputs])
 
     def _drop_labels(self, key: dict[str, int], record_id: str) -> None:
@@ -154,7 +156,7 @@ class Records:
         return self._select_one(scope, record_id, self._db.for_update)
 
     def find_by_key(self, home: Owner, key: str, *, lock: bool = True) -> Record | None:
-        stored = self._seals.cipher_for(home.scope.tenant).encrypt_deterministic(RECORDS["key"], key)
+        stored = self._encryption.cipher_for(home.scope.tenant).encrypt_deterministic(RECORDS["key"], key)
         params = {
             **partition_params(home.space),
             "of_level": home.level.value,
@@ -239,16 +241,16 @@ class Records:
 
     def find_by_fingerprint(self, space: Partition, fingerprint: str) -> list[Record]:
         """Those with this fingerprint, also ended and archived ones."""
-        stored = self._seals.cipher_for(space.tenant).encrypt_deterministic(RECORDS["fingerprint"], fingerprint)
+        stored = self._encryption.cipher_for(space.tenant).encrypt_deterministic(RECORDS["fingerprint"], fingerprint)
         return self._find_in_partition(space, "r.fingerprint = :fingerprint", {"fingerprint": stored})
 
     def find_by_attribute(self, space: Partition, subject: str, attribute: str) -> list[Record]:
         """Those about this attribute of this subject that nothing has superseded."""
         clause = "r.subject = :subject AND r.attribute = :attribute AND r.superseded_by IS NULL"
-        box = self._seals.cipher_for(space.tenant)
+        cipher = self._encryption.cipher_for(space.tenant)
         params = {
-            "subject": box.encrypt_deterministic(RECORDS["subject"], subject),
-            "attribute": box.encrypt_deterministic(RECORDS["attribute"], attribute),
+            "subject": cipher.encrypt_deterministic(RECORDS["subject"], subject),
+            "attribute": cipher.encrypt_deterministic(RECORDS["attribute"], attribute),
         }
         return self._find_in_partition(space, clause, params)
 
@@ -355,7 +357,7 @@ class Records:
 
     def _build_where(self, scope: Scope, query: RecordQuery, now: datetime) -> tuple[str, dict[str, Any]]:
         clauses, params = build_scope_clauses(scope)
-        more, values = build_record_clauses(query.filter, self._seals.cipher_for(scope.tenant))
+        more, values = build_record_clauses(query.filter, self._encryption.cipher_for(scope.tenant))
         clauses += more
         params |= values
         if query.since is not None:

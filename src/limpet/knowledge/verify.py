@@ -47,17 +47,17 @@ def _check_labels(tx: Tx, *, repair: bool) -> Finding:
     expected: dict[str, set[Row]] = {kind: set() for kind in _LABELS}
     unread: set[Row] = set()
     for tenant, bucket, partition_id, *rest in db.all("records.labels", {}):
-        box, key = find_cipher(tx, tenant), (bucket, partition_id, rest[0])
-        if box is None:
+        cipher, key = find_cipher(tx, tenant), (bucket, partition_id, rest[0])
+        if cipher is None:
             unread.add(key)
             continue
-        _, tags, metadata, inputs = box.decrypt_row(_LABELLED, rest[0], tuple(rest))
-        expected["tags"] |= {(*key, box.encrypt_deterministic(RECORD_TAGS["tag"], tag)) for tag in json.loads(tags)}
+        _, tags, metadata, inputs = cipher.decrypt_row(_LABELLED, rest[0], tuple(rest))
+        expected["tags"] |= {(*key, cipher.encrypt_deterministic(RECORD_TAGS["tag"], tag)) for tag in json.loads(tags)}
         expected["metadata"] |= {
             (
                 *key,
-                box.encrypt_deterministic(RECORD_METADATA["key"], name),
-                box.encrypt_deterministic(RECORD_METADATA["value"], value),
+                cipher.encrypt_deterministic(RECORD_METADATA["key"], name),
+                cipher.encrypt_deterministic(RECORD_METADATA["value"], value),
             )
             for name, value in json.loads(metadata).items()
         }

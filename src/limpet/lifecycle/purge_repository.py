@@ -99,7 +99,7 @@ class Purges:
         self._db = tx.db
         self._chunks = Chunks(tx)
         self._partitions = Partitions(tx)
-        self._seals = tx.seals
+        self._encryption = tx.encryption
 
     def delete_partition(self, space: Partition, limit: int) -> tuple[Mapping[str, int], bool]:
         """So many rows of a user, the space's name last: how many of each kind, and whether all are gone."""
@@ -174,9 +174,9 @@ class Purges:
         where = ["created_at < :before"] if before is not None else []
         where += ["session_id = :session"] if session is not None else []
         params = {**at, "limit": limit, "session": session, "before": micros(before)}
-        box = self._seals.cipher_for(space.tenant)
+        cipher = self._encryption.cipher_for(space.tenant)
         rows = self._db.all("purge.sample", params, where=" AND ".join(where))
-        return [box.decrypt_row(_TEXT, (at["partition_id"], row[0]), row)[1] for row in rows]
+        return [cipher.decrypt_row(_TEXT, (at["partition_id"], row[0]), row)[1] for row in rows]
 
     # Messages
 
@@ -212,17 +212,17 @@ class Purges:
         at = self._find_key(space)
         if at is None:
             return 0
-        if not self._seals.cipher_for(space.tenant).is_encrypted:
+        if not self._encryption.cipher_for(space.tenant).is_encrypted:
             return self._db.run("purge.versions_naming", {**at, "named": f"%{session}%"})
         return self._drop_encrypted_versions(space, at, session)
 
     def _drop_encrypted_versions(self, space: Partition, at: dict[str, int], session: str) -> int:
         """The database cannot look into them: each is opened, a page at a time."""
-        box, after, gone = self._seals.cipher_for(space.tenant), ("", 0), 0
+        cipher, after, gone = self._encryption.cipher_for(space.tenant), ("", 0), 0
         while True:
             params = {**at, "record": after[0], "version": after[1], "limit": _PAGE}
             rows = self._db.all("purge.bodies", params)
-            bodies = ((row[0], row[1], box.decrypt_row(_BODY, (row[0], row[1]), row)[2]) for row in rows)
+            bodies = ((row[0], row[1], cipher.decrypt_row(_BODY, (row[0], row[1]), row)[2]) for row in rows)
             named = [
                 {**at, "record": record, "version": version} for record, version, body in bodies if session in body
             ]
@@ -252,7 +252,7 @@ class Purges:
     # Receipts
 
     def insert_receipt(self, scope: Scope, receipt: Receipt) -> None:
-        self._seals.cipher_for(scope.tenant)  # without the key nothing is begun: what is to go has to be read
+        self._encryption.cipher_for(scope.tenant)  # without the key nothing is begun: what is to go has to be read
         self._db.run("receipts.add", {**RECEIPT_ROWS.params(receipt), "tenant": scope.tenant})
 
     def update_receipt(self, scope: Scope, receipt: Receipt) -> None:

@@ -49,33 +49,33 @@ class Imports:
 
     def __init__(self, tx: Tx) -> None:
         self._db = tx.db
-        self._seals = tx.seals
+        self._encryption = tx.encryption
 
     def has_digest(self, scope: Scope, digest: str) -> bool:
-        stored = self._seals.cipher_for(scope.tenant).encrypt_deterministic(IMPORTS["digest"], digest)
+        stored = self._encryption.cipher_for(scope.tenant).encrypt_deterministic(IMPORTS["digest"], digest)
         return self._db.one("imports.find", {"tenant": scope.tenant, "digest": stored}) is not None
 
     def record_import(self, scope: Scope, digest: str, name: str, sessions: int, messages: int, now: datetime) -> None:
         params = {"tenant": scope.tenant, "digest": digest, "name": name, "sessions": sessions, "messages": messages}
-        box = self._seals.cipher_for(scope.tenant)
-        bound = box.encrypt_deterministic(IMPORTS["digest"], digest)
-        self._db.run("imports.add", box.encrypt_params(IMPORTS, bound, {**params, "imported_at": to_micros(now)}))
+        cipher = self._encryption.cipher_for(scope.tenant)
+        bound = cipher.encrypt_deterministic(IMPORTS["digest"], digest)
+        self._db.run("imports.add", cipher.encrypt_params(IMPORTS, bound, {**params, "imported_at": to_micros(now)}))
 
     def get_progress(self, scope: Scope, digest: str) -> str | None:
         """What was last marked; None for one that was not begun, or is finished."""
-        box = self._seals.cipher_for(scope.tenant)
-        stored = box.encrypt_deterministic(TRANSFERS["digest"], digest)
+        cipher = self._encryption.cipher_for(scope.tenant)
+        stored = cipher.encrypt_deterministic(TRANSFERS["digest"], digest)
         row = self._db.one("transfers.get", {"tenant": scope.tenant, "digest": stored})
-        return None if row is None else str(box.decrypt_row(_STATE, stored, row)[0])
+        return None if row is None else str(cipher.decrypt_row(_STATE, stored, row)[0])
 
     def save_progress(self, scope: Scope, digest: str, name: str, state: str, now: datetime) -> None:
         params = {"tenant": scope.tenant, "digest": digest, "user": scope.user or "", "name": name, "state": state}
-        box = self._seals.cipher_for(scope.tenant)
-        bound = box.encrypt_deterministic(TRANSFERS["digest"], digest)
-        self._db.run("transfers.put", box.encrypt_params(TRANSFERS, bound, {**params, "now": to_micros(now)}))
+        cipher = self._encryption.cipher_for(scope.tenant)
+        bound = cipher.encrypt_deterministic(TRANSFERS["digest"], digest)
+        self._db.run("transfers.put", cipher.encrypt_params(TRANSFERS, bound, {**params, "now": to_micros(now)}))
 
     def finish(self, scope: Scope, digest: str) -> None:
-        stored = self._seals.cipher_for(scope.tenant).encrypt_deterministic(TRANSFERS["digest"], digest)
+        stored = self._encryption.cipher_for(scope.tenant).encrypt_deterministic(TRANSFERS["digest"], digest)
         self._db.run("transfers.delete", {"tenant": scope.tenant, "digest": stored})
 
 
@@ -198,7 +198,7 @@ class Transfers:
         return RecordState(record, tuple(versions.get(record.id, ())), waiting)
 
     def put_record(self, home: Owner, state: RecordState, external_id: str | None = None) -> None:
-        record, box = state.record, self._tx.seals.cipher_for(home.scope.tenant)
+        record, cipher = state.record, self._tx.encryption.cipher_for(home.scope.tenant)
         Records(self._tx).insert(home, record, external_id)
         key = Partitions(self._tx).find_key(home.space)
         rows = [
@@ -212,7 +212,7 @@ class Transfers:
             }
             for version in state.versions
         ]
-        sealed = [box.encrypt_params(RECORD_VERSIONS, (record.id, row["version"]), row) for row in rows]
+        sealed = [cipher.encrypt_params(RECORD_VERSIONS, (record.id, row["version"]), row) for row in rows]
         self._db.run_many("records.add_version", sealed)
         for kind in state.waiting:
             jobs.enqueue(self._db, home.space, kind, record.id, from_micros(0))
@@ -237,9 +237,9 @@ class Transfers:
     def pieces(self, space: Partition, document_id: str, after: int, limit: int) -> list[tuple[int, DocumentPiece]]:
         """A document's text by numbers, of which ``after`` is the last that was read."""
         key = Partitions(self._tx).find_key(space)
-        box = self._tx.seals.cipher_for(space.tenant)
+        cipher = self._tx.encryption.cipher_for(space.tenant)
         found = self._db.all("transfers.pieces", {**key, "document": document_id, "after": after, "limit": limit})
-        rows = (box.decrypt_row(_PIECE, (key["partition_id"], row[0]), row) for row in found)
+        rows = (cipher.decrypt_row(_PIECE, (key["partition_id"], row[0]), row) for row in found)
         return [(ordinal, DocumentPiece(text, offset)) for ordinal, text, offset in rows]
 
     def last_piece(self, space: Partition, document_id: str) -> int:
@@ -279,15 +279,17 @@ class Transfers:
         return _build_graph_entry(rows, [rest for _, *rest in relations])
 
     def _mentions(self, space: Partition, params: dict[str, Any], where: str) -> list[Row]:
-        box, at = self._tx.seals.cipher_for(space.tenant), params["partition_id"]
+        cipher, at = self._tx.encryption.cipher_for(space.tenant), params["partition_id"]
         rows = self._db.all("transfers.mentions", params, where=where)
-        return [box.decrypt_row(_MENTION, (at, row[4]), row) for row in rows]
+        return [cipher.decrypt_row(_MENTION, (at, row[4]), row) for row in rows]
 
     def _relations(self, space: Partition, params: dict[str, Any], where: str) -> list[Row]:
         """Without the number of the subject, which they are bound to."""
-        box, at = self._tx.seals.cipher_for(space.tenant), params["partition_id"]
+        cipher, at = self._tx.encryption.cipher_for(space.tenant), params["partition_id"]
         rows = self._db.all("transfers.relations", params, where=where)
-        return [box.decrypt_row(_RELATION, (at, row[-1]), box.decrypt_row(_NAMES, None, row))[:-1] for row in rows]
+        return [
+            cipher.decrypt_row(_RELATION, (at, row[-1]), cipher.decrypt_row(_NAMES, None, row))[:-1] for row in rows
+        ]
 
     def has_graph_source(self, space: Partition, source: GraphSource) -> bool:
         params: dict[str, Any] = {**Partitions(self._tx).find_key(space), "limit": 1}

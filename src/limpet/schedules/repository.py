@@ -58,7 +58,7 @@ class Schedules:
     def __init__(self, tx: Tx) -> None:
         self._db = tx.db
         self._chunks = Chunks(tx)
-        self._seals = tx.seals
+        self._encryption = tx.encryption
 
     def count_live(self, scope: Scope) -> int:
         """A user's that have not ended. Nobody else adds one until the transaction ends."""
@@ -84,10 +84,10 @@ class Schedules:
         row = self._db.one(
             "schedules.select", {**params, "id": schedule_id}, where=f"{where} AND s.id = :id", order=order
         )
-        return None if row is None else _decrypt_schedule(self._seals, row)
+        return None if row is None else _decrypt_schedule(self._encryption, row)
 
     def _params(self, schedule: Schedule) -> Params:
-        return self._seals.cipher_for(schedule.tenant).encrypt_params(SCHEDULES, schedule.id, _params(schedule))
+        return self._encryption.cipher_for(schedule.tenant).encrypt_params(SCHEDULES, schedule.id, _params(schedule))
 
     def replace(self, scope: Scope, schedule: Schedule) -> None:
         """All but its lease."""
@@ -101,7 +101,7 @@ class Schedules:
 
     def _has_to_decrypt(self, scope: Scope, query: ScheduleQuery) -> bool:
         """The database cannot look into the goals of a sealed tenant."""
-        return query.text is not None and self._seals.cipher_for(scope.tenant).is_encrypted
+        return query.text is not None and self._encryption.cipher_for(scope.tenant).is_encrypted
 
     def _iter_matches(self, scope: Scope, query: ScheduleQuery) -> Iterator[Schedule]:
         """Each goal opened and compared here, a page at a time."""
@@ -119,14 +119,14 @@ class Schedules:
         params |= {"limit": query.limit, "offset": query.offset, **place}
         order = "ORDER BY s.created_at DESC, s.id DESC LIMIT :limit OFFSET :offset"
         rows = self._db.all("schedules.select", params, where=where, order=order)
-        return [_decrypt_schedule(self._seals, row) for row in rows]
+        return [_decrypt_schedule(self._encryption, row) for row in rows]
 
     def find_due(self, scope: Scope, now: datetime, limit: int) -> list[Schedule]:
         """Those that wait for a runner, the longest first."""
         where, params = _build_scope_filter(scope)
         params |= {"now": to_micros(now), "limit": limit}
         rows = self._db.all("schedules.select", params, where=f"{where} AND {_DUE}", order=f"{_DUE_ORDER} LIMIT :limit")
-        return [_decrypt_schedule(self._seals, row) for row in rows]
+        return [_decrypt_schedule(self._encryption, row) for row in rows]
 
     def count(self, scope: Scope, query: ScheduleQuery) -> int:
         if self._has_to_decrypt(scope, query):
@@ -155,7 +155,7 @@ class Schedules:
         )
         if row is None or row[_TOKEN] != held.token or not row[_LEASE]:
             raise LeaseLost(f"the firing of {held.schedule.id} is somebody else's by now, or the schedule is gone")
-        return _decrypt_schedule(self._seals, row)
+        return _decrypt_schedule(self._encryption, row)
 
     def finish(
         self, scope: Scope, held: ScheduleLease, schedule: Schedule, run: Run, output: str, keep: tuple[int, int]
@@ -191,7 +191,8 @@ class Schedules:
         notice = {"notice": 2 if run.notified else int(run.to_notify), "notice_until": 0}
         params = {**RUN_ROWS.params(run), "tenant": scope.tenant, "output": output, "characters": len(output), **notice}
         self._db.run(
-            "schedules.insert_run", self._seals.cipher_for(scope.tenant).encrypt_params(SCHEDULE_RUNS, run.id, params)
+            "schedules.insert_run",
+            self._encryption.cipher_for(scope.tenant).encrypt_params(SCHEDULE_RUNS, run.id, params),
         )
 
     def mark_notified(self, scope: Scope, run_id: str) -> None:
@@ -206,7 +207,7 @@ class Schedules:
         return [self._decrypt_run(scope, row) for row in rows]
 
     def _decrypt_run(self, scope: Scope, row: Row) -> Run:
-        return _parse_run(self._seals.cipher_for(scope.tenant).decrypt_row(_RUN, row[0], row))
+        return _parse_run(self._encryption.cipher_for(scope.tenant).decrypt_row(_RUN, row[0], row))
 
     def get_run(self, scope: Scope, run_id: str) -> Run | None:
         where, params = _build_scope_filter(scope)
@@ -217,10 +218,10 @@ class Schedules:
         """A part of what a run said, and how many characters it all is."""
         where, params = _build_scope_filter(scope)
         where, params["id"] = f"{where} AND r.id = :id", run_id
-        box = self._seals.cipher_for(scope.tenant)
-        if box.is_encrypted:  # no part of it can be read without the whole
+        cipher = self._encryption.cipher_for(scope.tenant)
+        if cipher.is_encrypted:  # no part of it can be read without the whole
             row = self._db.one("schedules.whole_output", params, where=where)
-            whole = "" if row is None else box.decrypt_row(_OUTPUT, row[0], row)[1]
+            whole = "" if row is None else cipher.decrypt_row(_OUTPUT, row[0], row)[1]
             return None if row is None else (whole[offset : offset + limit], len(whole))
         row = self._db.one("schedules.output", {**params, "first": offset + 1, "count": limit}, where=where)
         return None if row is None else (row[0], int(row[1]))
@@ -231,7 +232,7 @@ class Schedules:
         params |= {"after": after, "limit": limit}
         order = "ORDER BY s.id LIMIT :limit"
         rows = self._db.all("schedules.select", params, where=f"{where} AND s.id > :after", order=order)
-        return [_decrypt_schedule(self._seals, row) for row in rows]
+        return [_decrypt_schedule(self._encryption, row) for row in rows]
 
     def run_ids(self, scope: Scope, after: str, limit: int) -> list[str]:
         """Of the runs of all schedules, in their order."""
@@ -245,7 +246,7 @@ class ScheduleQueue:
 
     def __init__(self, tx: Tx) -> None:
         self._db = tx.db
-        self._seals = tx.seals
+        self._encryption = tx.encryption
         self._schedules = Schedules(tx)
 
     def claim(self, now: datetime, until: datetime) -> ScheduleLease | None:
@@ -259,7 +260,7 @@ class ScheduleQueue:
         row = next(iter(self._find_usable(find_due, lambda row: str(row[1]))), None)
         if row is None:
             return None
-        found = _decrypt_schedule(self._seals, row)
+        found = _decrypt_schedule(self._encryption, row)
         self._db.run("schedules.lease", {**_schedule_key(found), "until": to_micros(until)})
         return ScheduleLease(replace(found, attempts=found.attempts + 1, running_until=until), row[_TOKEN] + 1, until)
 
@@ -283,7 +284,7 @@ class ScheduleQueue:
         params = {"ahead": to_micros(now + _MAX_CLOCK_SKEW)}
         where = "(s.state = 'active' AND s.settled_at > :ahead) OR s.leased_until > :ahead"
         rows = self._db.all("schedules.select", params, where=where)
-        return [_decrypt_schedule(self._seals, row) for row in rows if self._seals.can_use(row[1])]
+        return [_decrypt_schedule(self._encryption, row) for row in rows if self._encryption.can_use(row[1])]
 
     def claim_notice(self, now: datetime, oldest: datetime, until: datetime) -> RunNotice | None:
         """A run that somebody is to be told of; nobody else gets it until then."""
@@ -300,15 +301,15 @@ class ScheduleQueue:
         schedule, run = self._schedules.get(scope, row[1]), self._schedules.get_run(scope, row[0])
         assert schedule is not None
         assert run is not None
-        return RunNotice(schedule, run, self._seals.cipher_for(scope.tenant).decrypt_row(_NOTICE, row[0], row)[4])
+        return RunNotice(schedule, run, self._encryption.cipher_for(scope.tenant).decrypt_row(_NOTICE, row[0], row)[4])
 
     def _find_usable(self, find: Callable[[str, dict[str, Any]], list[Row]], tenant: Callable[[Row], str]) -> list[Row]:
         """Rows of those tenants that this program may use. What is due in others waits for whoever has their key, and
         holds up nobody."""
         rows = find("TRUE", {})
-        if all(self._seals.can_use(tenant(row)) for row in rows):
+        if all(self._encryption.can_use(tenant(row)) for row in rows):
             return rows
-        closed = [name for (name,) in self._db.all("schedules.tenants", {}) if not self._seals.can_use(name)]
+        closed = [name for (name,) in self._db.all("schedules.tenants", {}) if not self._encryption.can_use(name)]
         return find("NOT s.tenant IN :closed[]", {"closed": self._db.to_text_array(closed)})
 
 
@@ -356,8 +357,8 @@ def _params(schedule: Schedule) -> dict[str, Any]:
     }
 
 
-def _decrypt_schedule(seals: TxEncryption, row: Row) -> Schedule:
-    return _parse_schedule(seals.cipher_for(row[1]).decrypt_row(_SCHEDULE, row[0], row))
+def _decrypt_schedule(encryption: TxEncryption, row: Row) -> Schedule:
+    return _parse_schedule(encryption.cipher_for(row[1]).decrypt_row(_SCHEDULE, row[0], row))
 
 
 def _parse_schedule(row: Row) -> Schedule:

@@ -62,7 +62,7 @@ class Chunks:
         self._db = tx.db
         self._caches = tx.caches
         self._catalogues = tx.caches.get(CATALOGUES)
-        self._seals = tx.seals
+        self._encryption = tx.encryption
         self._vectors = SqlVectors(tx.db, tx.caches)
         self._tx = tx
 
@@ -143,8 +143,8 @@ class Chunks:
             "worded_at": to_micros(source.worded_at or source.created_at),
         }
         before, once = row.next_ordinal, source.kind is SourceKind.MESSAGE
-        box = self._seals.cipher_for(space.tenant)
-        complete = [self._insert(row, box, shared, draft, once=once) for draft in drafts]
+        cipher = self._encryption.cipher_for(space.tenant)
+        complete = [self._insert(row, cipher, shared, draft, once=once) for draft in drafts]
         if row.model is not None and not all(complete):
             # Also after another process has changed the model. Due since ever, whatever clock looks.
             jobs.enqueue(self._db, space, EMBED, row.model, from_micros(0))
@@ -153,7 +153,9 @@ class Chunks:
             self._save_counters(row)
         return row.next_ordinal - before
 
-    def _insert(self, row: PartitionRow, box: Cipher, shared: dict[str, Any], draft: ChunkDraft, *, once: bool) -> bool:
+    def _insert(
+        self, row: PartitionRow, cipher: Cipher, shared: dict[str, Any], draft: ChunkDraft, *, once: bool
+    ) -> bool:
         """Whether the chunk has a vector of the store's model now, or was there before."""
         ordinal = row.next_ordinal
         plain = {
@@ -162,10 +164,10 @@ class Chunks:
             "hash": draft.hash,
             "word_count": draft.terms.length,
             "flags": draft.traits,
-            "terms": word_index.pack_terms(box.hash_terms(draft.terms)),
+            "terms": word_index.pack_terms(cipher.hash_terms(draft.terms)),
             "text": draft.text,
         }
-        params = box.encrypt_params(CHUNKS, (row.id, ordinal), plain)
+        params = cipher.encrypt_params(CHUNKS, (row.id, ordinal), plain)
         if once:
             stored = self._db.one("chunks.insert_once", params)
             if stored is not None and stored[0] != ordinal:
@@ -175,7 +177,7 @@ class Chunks:
             end = None if start is None else start + len(draft.text)
             self._db.run("chunks.insert", {**params, "offset": start, "end_offset": end})
         row.next_ordinal += 1
-        if draft.vector is None or not self._vectors.put(box, row, ordinal, draft.vector):
+        if draft.vector is None or not self._vectors.put(cipher, row, ordinal, draft.vector):
             return False
         return draft.vector.model == row.model
 
@@ -191,9 +193,9 @@ class Chunks:
         row = self._find_partition(space)
         if row is None:
             return []
-        box = self._seals.cipher_for(space.tenant)
+        cipher = self._encryption.cipher_for(space.tenant)
         stored = self._db.all(query, {**row.key, **params})
-        found = [box.decrypt_row(_CUT, (row.id, each[4]), each) for each in stored]
+        found = [cipher.decrypt_row(_CUT, (row.id, each[4]), each) for each in stored]
         return [ChunkText(bytes(hash_), first, last, text) for hash_, first, last, text, _ in found]
 
     def drop_session(self, scope: Scope) -> int:
@@ -235,8 +237,8 @@ class Chunks:
             return 0, {}
         gone, found = set(sequences), self._db.all("purge.chunks", {**row.key, "session": scope.session})
         dropped = [each for each in found if each[4] in gone or each[5] in gone]
-        box = self._seals.cipher_for(scope.tenant)
-        wide = (box.decrypt_row(_DROPPED, (row.id, each[0]), each) for each in dropped if each[5] > each[4])
+        cipher = self._encryption.cipher_for(scope.tenant)
+        wide = (cipher.decrypt_row(_DROPPED, (row.id, each[0]), each) for each in dropped if each[5] > each[4])
         ranges = {bytes(hash_): (one, two) for _, _, _, hash_, one, two in wide}
         return self._drop_rows(row, [each[:3] for each in dropped]), ranges
 
@@ -248,7 +250,9 @@ class Chunks:
         return None if row is None else self._load_catalogue(space, row)
 
     def _load_catalogue(self, space: Partition, row: PartitionRow) -> Catalogue:
-        box = self._seals.cipher_for(space.tenant)  # also where all is remembered: nobody searches without the key
+        cipher = self._encryption.cipher_for(
+            space.tenant
+        )  # also where all is remembered: nobody searches without the key
         remembered = self._catalogues.get(row.id)
         # A view from before something was removed has to read for itself, and is not what to remember.
         outdated = remembered is not None and remembered.removals > row.removals
@@ -257,7 +261,7 @@ class Chunks:
             known = known.filter_ordinals(self._load_ordinals(row), row.removals)
         if known.last_ordinal + 1 < row.next_ordinal:
             stored = self._db.all("chunks.catalogue", row.tail_params(known.last_ordinal + 1))
-            found = (box.decrypt_row(_CATALOGUE_ROW, (row.id, each[0]), each) for each in stored)
+            found = (cipher.decrypt_row(_CATALOGUE_ROW, (row.id, each[0]), each) for each in stored)
             known = known.append_rows([CatalogueRow(*each) for each in found])
         if known is not remembered and not outdated:
             self._catalogues.put(row.id, known)
@@ -282,13 +286,13 @@ class Chunks:
         return (
             None
             if row is None
-            else word_index.score_bm25(self._db, row, weights, beside, k1, b, self._seals.cipher_for(space.tenant))
+            else word_index.score_bm25(self._db, row, weights, beside, k1, b, self._encryption.cipher_for(space.tenant))
         )
 
     def match_query(self, space: Partition, query: ChunkQuery) -> list[int] | None:
         """The ordinals the filters leave, or None when they leave all."""
         row = self._find_partition(space)
-        where, params = _build_filters(query, self._seals.cipher_for(space.tenant))
+        where, params = _build_filters(query, self._encryption.cipher_for(space.tenant))
         if row is None or not where:
             return None
         return [ordinal for (ordinal,) in self._db.all("chunks.allowed", {**row.key, **params}, where=where)]
@@ -308,9 +312,9 @@ class Chunks:
         if row is None:
             return {}
         params, moment = {**row.key, "ordinals": self._db.to_int_array(ordinals)}, to_micros(now)
-        box = self._seals.cipher_for(space.tenant)
+        cipher = self._encryption.cipher_for(space.tenant)
         return {
-            chunk[0]: _parse_chunk(_decrypt_chunk(box, row.id, chunk))
+            chunk[0]: _parse_chunk(_decrypt_chunk(cipher, row.id, chunk))
             for chunk in self._db.all("chunks.fetch", params)
             if as_of is not None or _is_current(chunk, moment)
         }
@@ -324,7 +328,7 @@ class Chunks:
             None
             if row is None
             else self._vectors.score_vectors(
-                self._seals.cipher_for(space.tenant), row, self._load_catalogue(space, row), question
+                self._encryption.cipher_for(space.tenant), row, self._load_catalogue(space, row), question
             )
         )
 
@@ -334,7 +338,7 @@ class Chunks:
         return (
             {}
             if row is None
-            else self._vectors.compute_cosines(self._seals.cipher_for(space.tenant), row, question, ordinals)
+            else self._vectors.compute_cosines(self._encryption.cipher_for(space.tenant), row, question, ordinals)
         )
 
     def find_without_vector(self, space: Partition, model: str, after: int, limit: int) -> list[Unembedded]:
@@ -343,16 +347,16 @@ class Chunks:
         return (
             []
             if row is None
-            else self._vectors.find_without_vector(self._seals.cipher_for(space.tenant), row, model, after, limit)
+            else self._vectors.find_without_vector(self._encryption.cipher_for(space.tenant), row, model, after, limit)
         )
 
     def put_vectors(self, space: Partition, vectors: Mapping[int, Vector]) -> bool:
         """Vectors that come later than their chunks, by ordinal. False when the model has another dimension."""
         row = self._find_partition(space, self._db.for_update)
-        return row is None or self._vectors.put_late(self._seals.cipher_for(space.tenant), row, vectors)
+        return row is None or self._vectors.put_late(self._encryption.cipher_for(space.tenant), row, vectors)
 
 
-def _build_filters(query: ChunkQuery, box: Cipher) -> tuple[str, dict[str, Any]]:
+def _build_filters(query: ChunkQuery, cipher: Cipher) -> tuple[str, dict[str, Any]]:
     clauses: list[str] = []
     params: dict[str, Any] = {}
     if query.kinds:
@@ -375,7 +379,7 @@ def _build_filters(query: ChunkQuery, box: Cipher) -> tuple[str, dict[str, Any]]
         )
         params["as_of"] = to_micros(query.as_of)
     if query.records is not None:
-        record_clauses, record_params = build_record_clauses(query.records, box)
+        record_clauses, record_params = build_record_clauses(query.records, cipher)
         clauses += ["c.kind = 'record'", *record_clauses]
         params |= record_params
     return " AND ".join(clauses), params
@@ -390,12 +394,12 @@ def _is_current(chunk: Row, now: int) -> bool:
     return begun and not ended and superseded_by is None
 
 
-def _decrypt_chunk(box: Cipher, partition_id: int, chunk: Row) -> Row:
+def _decrypt_chunk(cipher: Cipher, partition_id: int, chunk: Row) -> Row:
     """A row of ``chunks.fetch``: of a chunk, and of the record or document it is from."""
-    opened = box.decrypt_row(_FETCHED, (partition_id, chunk[0]), chunk)
+    opened = cipher.decrypt_row(_FETCHED, (partition_id, chunk[0]), chunk)
     if chunk[4] is not None:
-        return box.decrypt_row(_OF_RECORD, chunk[4], opened)
-    return opened if chunk[5] is None else box.decrypt_row(_OF_DOCUMENT, chunk[5], opened)
+        return cipher.decrypt_row(_OF_RECORD, chunk[4], opened)
+    return opened if chunk[5] is None else cipher.decrypt_row(_OF_DOCUMENT, chunk[5], opened)
 
 
 def _parse_chunk(chunk: Row) -> StoredChunk:

@@ -11,7 +11,7 @@ from limpet.store.encrypted_columns import RECORD_METADATA, RECORD_TAGS
 from limpet.store.encryption import Cipher
 
 
-def build_record_clauses(wanted: RecordFilter, box: Cipher) -> tuple[list[str], dict[str, Any]]:
+def build_record_clauses(wanted: RecordFilter, cipher: Cipher) -> tuple[list[str], dict[str, Any]]:
     """Clauses on records ``r`` and their parameters. Values are always parameters; only fixed words are composed."""
     clauses: list[str] = []
     params: dict[str, Any] = {}
@@ -26,7 +26,7 @@ def build_record_clauses(wanted: RecordFilter, box: Cipher) -> tuple[list[str], 
             "EXISTS (SELECT 1 FROM record_tags t WHERE t.bucket = r.bucket AND t.partition_id = r.partition_id"
             f" AND t.record_id = r.id AND t.tag = :{name})"
         )
-        params[name] = box.encrypt_deterministic(RECORD_TAGS["tag"], tag)
+        params[name] = cipher.encrypt_deterministic(RECORD_TAGS["tag"], tag)
     for at, (key, value) in enumerate(wanted.metadata.items()):
         key_name, value_name = f"meta_key_{at}", f"meta_value_{at}"
         clauses.append(
@@ -34,8 +34,8 @@ def build_record_clauses(wanted: RecordFilter, box: Cipher) -> tuple[list[str], 
             "WHERE d.bucket = r.bucket AND d.partition_id = r.partition_id "
             f"AND d.record_id = r.id AND d.key = :{key_name} AND d.value = :{value_name})"
         )
-        params[key_name] = box.encrypt_deterministic(RECORD_METADATA["key"], key)
-        params[value_name] = box.encrypt_deterministic(RECORD_METADATA["value"], value)
+        params[key_name] = cipher.encrypt_deterministic(RECORD_METADATA["key"], key)
+        params[value_name] = cipher.encrypt_deterministic(RECORD_METADATA["value"], value)
     return clauses, params
 
 

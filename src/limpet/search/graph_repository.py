@@ -43,7 +43,7 @@ class GraphTables:
 
     def __init__(self, tx: Tx) -> None:
         self._db = tx.db
-        self._seals = tx.seals
+        self._encryption = tx.encryption
         self._chunks = Chunks(tx)
         self._communities = tx.caches.get(COMMUNITIES)
 
@@ -54,32 +54,32 @@ class GraphTables:
             return
         row = self._chunks.ensure_partition(space)
         ids = count(row.next_graph_id)
-        box = self._seals.cipher_for(space.tenant)
+        cipher = self._encryption.cipher_for(space.tenant)
         names = {found.id: found.name for each in said for found in each.entities}
-        numbers = self._ensure_numbers(box, row.id, ids, names)
+        numbers = self._ensure_numbers(cipher, row.id, ids, names)
         for query, of_records in (("mentions.add_message", False), ("mentions.add_record", True)):
             some = [each for each in said if (each.source.record_id is not None) is of_records]
             self._db.run_many(query, [made for each in some for made in _mention_rows(row.id, ids, numbers, each)])
-        relations = [made for each in said for made in _relation_rows(box, row.id, ids, numbers, each)]
+        relations = [made for each in said for made in _relation_rows(cipher, row.id, ids, numbers, each)]
         self._db.run_many("relations.add", relations)
         self._db.run("graph.advance", {**row.key, "next_graph_id": next(ids)})
 
-    def _ensure_numbers(self, box: Cipher, at: int, ids: Iterator[int], names: dict[str, str]) -> dict[str, int]:
+    def _ensure_numbers(self, cipher: Cipher, at: int, ids: Iterator[int], names: dict[str, str]) -> dict[str, int]:
         """The numbers of the names; those that are new get one."""
         normals = sorted(names)
-        known = self._find_numbers(box, at, normals)
+        known = self._find_numbers(cipher, at, normals)
         fresh = {normal: next(ids) for normal in normals if normal not in known}
         rows = [
             {**partition_key(at), "id": id_, "normal": normal, "first_word": first_word(normal), "name": names[normal]}
             for normal, id_ in fresh.items()
         ]
-        bound = box.encrypt_all_deterministic(ENTITIES["normal"], fresh)
-        stored = [box.encrypt_params(ENTITIES, (at, normal), row) for normal, row in zip(bound, rows, strict=True)]
+        bound = cipher.encrypt_all_deterministic(ENTITIES["normal"], fresh)
+        stored = [cipher.encrypt_params(ENTITIES, (at, normal), row) for normal, row in zip(bound, rows, strict=True)]
         self._db.run_many("entities.add", stored)
         return known | fresh
 
-    def _find_numbers(self, box: Cipher, at: int, ids: Sequence[str]) -> dict[str, int]:
-        stored = dict(zip(box.encrypt_all_deterministic(ENTITIES["normal"], ids), ids, strict=True))
+    def _find_numbers(self, cipher: Cipher, at: int, ids: Sequence[str]) -> dict[str, int]:
+        stored = dict(zip(cipher.encrypt_all_deterministic(ENTITIES["normal"], ids), ids, strict=True))
         wanted = list(stored)
         known: dict[str, int] = {}
         for start in range(0, len(wanted), _NAMES_AT_ONCE):
@@ -116,17 +116,17 @@ class GraphTables:
         """All names, or those whose first word is one of these."""
         if beginning is None:
             return self._select_nodes(space, "TRUE", {})
-        words_ = self._seals.cipher_for(space.tenant).encrypt_all_deterministic(ENTITIES["first_word"], beginning)
+        words_ = self._encryption.cipher_for(space.tenant).encrypt_all_deterministic(ENTITIES["first_word"], beginning)
         return self._select_nodes(space, "e.first_word IN :words[]", {"words": self._db.to_text_array(words_)})
 
     def _select_nodes(self, space: Partition, where: str, params: dict[str, Any]) -> list[Node]:
         at = self._chunks.find_partition_id(space)
         if at is None:
             return []
-        box = self._seals.cipher_for(space.tenant)
+        cipher = self._encryption.cipher_for(space.tenant)
         found: dict[int, tuple[str, str, dict[EntityKind, int]]] = {}
         for row in self._db.all("entities.select", {**partition_key(at), **params}, where=where):
-            number, normal, name, kind, count = box.decrypt_row(_NODE, (at, row[1]), row)
+            number, normal, name, kind, count = cipher.decrypt_row(_NODE, (at, row[1]), row)
             found.setdefault(number, (normal, name, {}))[2][EntityKind(kind)] = count
         return [Node(number, *rest) for number, rest in found.items()]
 
@@ -139,9 +139,9 @@ class GraphTables:
         if nodes is not None:
             where = "(x.subject_id IN :nodes[] OR x.object_id IN :nodes[])"
             params["nodes"] = self._db.to_int_array(nodes)
-        box = self._seals.cipher_for(space.tenant)
+        cipher = self._encryption.cipher_for(space.tenant)
         found = self._db.all("relations.select", params, where=where)
-        return [_build_link(box.decrypt_row(_RELATION, (at, row[0]), row)) for row in found]
+        return [_build_link(cipher.decrypt_row(_RELATION, (at, row[0]), row)) for row in found]
 
     def mentions(self, space: Partition, nodes: Sequence[int], limit: int) -> list[NodeMention]:
         at = self._chunks.find_partition_id(space)
@@ -174,10 +174,10 @@ class GraphTables:
             return None
         known = self._communities.get(at)
         if known is None or known.stamp != tuple(stamp):
-            box = self._seals.cipher_for(space.tenant)
+            cipher = self._encryption.cipher_for(space.tenant)
             stored = self._db.all("entities.all", partition_key(at))
             names = {
-                number: normal for normal, number in (box.decrypt_row(_NORMAL, (at, row[0]), row) for row in stored)
+                number: normal for normal, number in (cipher.decrypt_row(_NORMAL, (at, row[0]), row) for row in stored)
             }
             known = find_communities(tuple(stamp), names, self.places(space))
             self._communities.put(at, known)
@@ -209,7 +209,7 @@ def _mention_rows(
 
 
 def _relation_rows(
-    box: Cipher, partition_id: int, ids: Iterator[int], numbers: dict[str, int], told: GraphDraft
+    cipher: Cipher, partition_id: int, ids: Iterator[int], numbers: dict[str, int], told: GraphDraft
 ) -> Iterable[Params]:
     source = told.source
     for stated in told.relations:
@@ -230,7 +230,7 @@ def _relation_rows(
             "record": source.record_id,
             "said_at": to_micros(source.at),
         }
-        yield box.encrypt_params(RELATIONS, (partition_id, numbers[stated.subject]), row)
+        yield cipher.encrypt_params(RELATIONS, (partition_id, numbers[stated.subject]), row)
 
 
 def _build_source(session_id: str | None, sequence: int | None, record_id: str | None, at: int) -> GraphSource:

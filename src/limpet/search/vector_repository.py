@@ -37,25 +37,25 @@ class SqlVectors:
         self._db = db
         self._caches = caches
 
-    def put(self, box: Cipher, row: PartitionRow, ordinal: int, vector: Vector) -> bool:
+    def put(self, cipher: Cipher, row: PartitionRow, ordinal: int, vector: Vector) -> bool:
         """A new chunk's vector, in the chunk's own transaction. False when it cannot be compared with the others."""
         model_id = self._ensure_model(vector)
         if model_id is None:
             return False
-        self._db.run("vectors.put", self._params(box, row, ordinal, model_id, vector))
+        self._db.run("vectors.put", self._params(cipher, row, ordinal, model_id, vector))
         return True
 
-    def _params(self, box: Cipher, row: PartitionRow, ordinal: int, model_id: int, vector: Vector) -> dict[str, Any]:
+    def _params(self, cipher: Cipher, row: PartitionRow, ordinal: int, model_id: int, vector: Vector) -> dict[str, Any]:
         params = {**row.key, "ordinal": ordinal, "model_id": model_id}
-        if not box.is_encrypted:
+        if not cipher.is_encrypted:
             return {**params, "vector": self._db.pack_vector(vector.values), "encrypted": None}
-        encrypted = box.encrypt_vector((row.id, ordinal, model_id), pack_floats(vector.values))
+        encrypted = cipher.encrypt_vector((row.id, ordinal, model_id), pack_floats(vector.values))
         return {**params, "vector": self._db.no_vector, "encrypted": encrypted}
 
-    def put_late(self, box: Cipher, row: PartitionRow, vectors: Mapping[int, Vector]) -> bool:
+    def put_late(self, cipher: Cipher, row: PartitionRow, vectors: Mapping[int, Vector]) -> bool:
         """Vectors by ordinal. Chunks that are gone by now get none. False when some cannot be compared."""
         puts = [
-            self._params(box, row, ordinal, model_id, vector)
+            self._params(cipher, row, ordinal, model_id, vector)
             for ordinal, vector in sorted(vectors.items())
             if (model_id := self._ensure_model(vector)) is not None
         ]
@@ -87,15 +87,15 @@ class SqlVectors:
         return int(found[0]) if found is not None and found[1] == len(vector.values) else None
 
     def find_without_vector(
-        self, box: Cipher, row: PartitionRow, model: str, after: int, limit: int
+        self, cipher: Cipher, row: PartitionRow, model: str, after: int, limit: int
     ) -> list[Unembedded]:
         known = self._db.one("models.get", {"name": model})
         params = {**row.tail_params(after + 1), "model_id": -1 if known is None else known[0], "limit": limit}
         found = self._db.all("chunks.unembedded", params)
-        return [Unembedded(*box.decrypt_row(_UNEMBEDDED, (row.id, each[0]), each)) for each in found]
+        return [Unembedded(*cipher.decrypt_row(_UNEMBEDDED, (row.id, each[0]), each)) for each in found]
 
     def score_vectors(
-        self, box: Cipher, row: PartitionRow, catalogue: Catalogue, question: Vector
+        self, cipher: Cipher, row: PartitionRow, catalogue: Catalogue, question: Vector
     ) -> VectorScores | None:
         import numpy as np  # late: most commands never search
 
@@ -111,54 +111,56 @@ class SqlVectors:
         found = vectors.score(
             catalogue.ordinals,
             VectorsVersion(row.removals, late[0] if late else 0),
-            lambda first: self._read_pages(box, row, model_id, first, _MAX_ORDINAL),
-            lambda number: self._read_late_pages(box, row, model_id, number),
+            lambda first: self._read_pages(cipher, row, model_id, first, _MAX_ORDINAL),
+            lambda number: self._read_late_pages(cipher, row, model_id, number),
             _normalize(np.asarray(question.values, dtype=np.float32)),
         )
         cache.put(key, vectors)  # it may have grown: the others make room for it
         return found
 
-    def _read_late_pages(self, box: Cipher, row: PartitionRow, model_id: int, number: int) -> Iterator[VectorPage]:
+    def _read_late_pages(self, cipher: Cipher, row: PartitionRow, model_id: int, number: int) -> Iterator[VectorPage]:
         for low, high in self._db.all("vectors.late_ranges", {**row.key, "number": number}):
-            yield from self._read_pages(box, row, model_id, low, high)
+            yield from self._read_pages(cipher, row, model_id, low, high)
 
-    def _read_pages(self, box: Cipher, row: PartitionRow, model_id: int, low: int, high: int) -> Iterator[VectorPage]:
+    def _read_pages(
+        self, cipher: Cipher, row: PartitionRow, model_id: int, low: int, high: int
+    ) -> Iterator[VectorPage]:
         import numpy as np
 
         from limpet.search.vector_cache import VectorPage
 
-        query = "vectors.encrypted_page" if box.is_encrypted else "vectors.page"
+        query = "vectors.encrypted_page" if cipher.is_encrypted else "vectors.page"
         params = {**row.key, "model_id": model_id, "high": high, "limit": _PAGE}
         while found := self._db.all(query, {**params, "low": low}):
             ordinals = np.array([ordinal for ordinal, _ in found], dtype=np.int64)
             matrix = (
-                _decrypt_matrix(box, row, model_id, found)
-                if box.is_encrypted
+                _decrypt_matrix(cipher, row, model_id, found)
+                if cipher.is_encrypted
                 else self._db.unpack_matrix([each for _, each in found])
             )
             yield VectorPage(ordinals, _normalize(matrix))
             low = found[-1][0] + 1
 
     def compute_cosines(
-        self, box: Cipher, row: PartitionRow, question: Vector, ordinals: Sequence[int]
+        self, cipher: Cipher, row: PartitionRow, question: Vector, ordinals: Sequence[int]
     ) -> dict[int, float]:
         """Cosines with the vectors as they were stored, by ordinal."""
         model_id = self._find_model(question)
         if model_id is None or not ordinals:
             return {}
-        if not box.is_encrypted:
+        if not cipher.is_encrypted:
             return self._db.compute_cosines(row.key, model_id, ordinals, question.values)
         params = {**row.key, "model_id": model_id, "ordinals": self._db.to_int_array(ordinals)}
         stored = self._db.all("vectors.encrypted_some", params)
-        matrix = _decrypt_matrix(box, row, model_id, stored)
+        matrix = _decrypt_matrix(cipher, row, model_id, stored)
         return compute_cosines([ordinal for ordinal, _ in stored], matrix, question.values)
 
 
-def _decrypt_matrix(box: Cipher, row: PartitionRow, model_id: int, found: Sequence[Row]) -> Array:
+def _decrypt_matrix(cipher: Cipher, row: PartitionRow, model_id: int, found: Sequence[Row]) -> Array:
     """The database holds these as bytes, whichever it is: they are compared here, as they would be there."""
     import numpy as np
 
-    opened = [box.decrypt_vector((row.id, ordinal, model_id), bytes(stored)) for ordinal, stored in found]
+    opened = [cipher.decrypt_vector((row.id, ordinal, model_id), bytes(stored)) for ordinal, stored in found]
     return np.frombuffer(b"".join(opened), dtype="<f4").reshape(len(found), -1) if found else np.zeros((0, 0), "<f4")
 
 

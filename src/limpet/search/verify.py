@@ -65,12 +65,12 @@ def _check_words(tx: Tx, *, partition_id: int, stale: bool, repair: bool) -> Fin
     if found is None:
         return Finding("words", ok=True, detail="a partition that is gone by now")
     tenant, level, owner, *counters = found
-    box = find_cipher(tx, tenant)
-    if box is None:
+    cipher = find_cipher(tx, tenant)
+    if cipher is None:
         return Finding("words", ok=True, detail=f"{level} {owner}: not looked at, tenant {tenant!r} has no key here")
     row = PartitionRow(partition_id, *counters)
     chunks = db.all("chunks.analysed", row.key)
-    expected = _analyse_chunks(box, row, chunks)
+    expected = _analyse_chunks(cipher, row, chunks)
     faults = [
         f"chunk {ordinal} has other words than its text"
         for (ordinal, length, packed, *_), right in zip(chunks, expected, strict=True)
@@ -94,24 +94,24 @@ def _check_words(tx: Tx, *, partition_id: int, stale: bool, repair: bool) -> Fin
     return Finding("words", not faults, detail, repaired=repair and bool(faults))
 
 
-def _analyse_chunks(box: Cipher, partition: PartitionRow, chunks: Sequence[Row]) -> list[Row]:
+def _analyse_chunks(cipher: Cipher, partition: PartitionRow, chunks: Sequence[Row]) -> list[Row]:
     """The ordinal, length and terms of each chunk as its text says."""
     expected = []
     for row in chunks:
-        ordinal, _, _, text, kind, name, created_at = box.decrypt_row(_CHUNK, (partition.id, row[0]), row)
+        ordinal, _, _, text, kind, name, created_at = cipher.decrypt_row(_CHUNK, (partition.id, row[0]), row)
         said = kind == SourceKind.MESSAGE.value
         terms = analyse(format_index_text(text, name, from_micros(created_at)) if said else text)
-        expected.append((ordinal, terms.length, word_index.pack_terms(box.hash_terms(terms))))
+        expected.append((ordinal, terms.length, word_index.pack_terms(cipher.hash_terms(terms))))
     return expected
 
 
-def rebuild_index(db: Db, partition_id: int, box: Cipher) -> None:
+def rebuild_index(db: Db, partition_id: int, cipher: Cipher) -> None:
     """Make a partition's word index again from its text."""
     found = db.one("partitions.counters", partition_key(partition_id), order=db.for_update)
     assert found is not None
     _, _, _, next_ordinal, _, _, _, removals = found
     row = PartitionRow(partition_id, next_ordinal, 0, 0, 0, removals)
-    _write_index(db, row, _analyse_chunks(box, row, db.all("chunks.analysed", row.key)))
+    _write_index(db, row, _analyse_chunks(cipher, row, db.all("chunks.analysed", row.key)))
 
 
 def _write_index(db: Db, row: PartitionRow, expected: list[Row]) -> None:

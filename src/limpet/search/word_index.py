@@ -156,14 +156,20 @@ def _drop_entries(data: bytes, ordinals: set[int]) -> bytes:
 
 
 def score_bm25(
-    db: Db, space: PartitionRow, weights: Mapping[int, float], beside: frozenset[int], k1: float, b: float, box: Cipher
+    db: Db,
+    space: PartitionRow,
+    weights: Mapping[int, float],
+    beside: frozenset[int],
+    k1: float,
+    b: float,
+    cipher: Cipher,
 ) -> WordScores:
     """BM25 of every chunk, by ordinal, and how much of the question is known here at all."""
     import numpy as np  # late: most commands never search
 
     tail = db.all("chunks.tail", space.tail_params(space.merged_ordinal))
     # Added up in the order of the words' own numbers, sealed or not: the same sums to the last digit.
-    stored = {term: box.hash_term(term) for term in weights}
+    stored = {term: cipher.hash_term(term) for term in weights}
     found = _load_entries(db, space, list(stored.values()), tail)
     chunk_count = space.chunk_count + len(tail)
     average = max(1.0, (space.word_count + sum(length for _, length, _ in tail)) / max(1, chunk_count))

@@ -87,7 +87,7 @@ class Sessions:
         self._db = tx.db
         self._chunks = Chunks(tx)
         self._graph = GraphTables(tx)
-        self._seals = tx.seals
+        self._encryption = tx.encryption
 
     def add(self, scope: Scope, info: SessionInfo, *, external_id: str | None = None, cleared_through: int = 0) -> bool:
         """False when another session holds the id or the key already.
@@ -112,7 +112,9 @@ class Sessions:
             "message_count": 0,
         }
         return (
-            self._db.run("sessions.add", self._seals.cipher_for(scope.tenant).encrypt_params(SESSIONS, info.id, params))
+            self._db.run(
+                "sessions.add", self._encryption.cipher_for(scope.tenant).encrypt_params(SESSIONS, info.id, params)
+            )
             == 1
         )
 
@@ -133,7 +135,7 @@ class Sessions:
         return row
 
     def _decrypt(self, scope: Scope, row: Row) -> SessionInfo:
-        *values, partition_id = self._seals.cipher_for(scope.tenant).decrypt_row(_SESSION, row[0], row)
+        *values, partition_id = self._encryption.cipher_for(scope.tenant).decrypt_row(_SESSION, row[0], row)
         self._tx.partition_ids[row[1], row[0]] = partition_id
         return SESSION_ROWS.read(values)
 
@@ -178,7 +180,7 @@ class Sessions:
         params = {**session_key(self._tx, scope), "metadata": to_json(dict(metadata))}
         self._db.run(
             "sessions.set_metadata",
-            self._seals.cipher_for(scope.tenant).encrypt_params(SESSIONS, scope.session, params),
+            self._encryption.cipher_for(scope.tenant).encrypt_params(SESSIONS, scope.session, params),
         )
 
     def set_expiry(self, scope: Scope, expires_at: datetime | None) -> None:
@@ -225,7 +227,7 @@ class Messages:
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
         self._db = tx.db
-        self._seals = tx.seals
+        self._encryption = tx.encryption
 
     def insert(self, scope: Scope, message: Message) -> None:
         self._db.run("messages.insert", self._params(scope, message))
@@ -237,16 +239,18 @@ class Messages:
     def _params(self, scope: Scope, message: Message) -> Params:
         assert scope.session is not None
         params = {**session_key(self._tx, scope), **MESSAGE_ROWS.params(message)}
-        return self._seals.cipher_for(scope.tenant).encrypt_params(MESSAGES, (scope.session, message.sequence), params)
+        return self._encryption.cipher_for(scope.tenant).encrypt_params(
+            MESSAGES, (scope.session, message.sequence), params
+        )
 
     def _decrypt_rows(self, scope: Scope, rows: Iterable[Row]) -> list[Message]:
-        box = self._seals.cipher_for(scope.tenant)
-        return [MESSAGE_ROWS.read(box.decrypt_row(_MESSAGE, (scope.session, row[_SEQUENCE]), row)) for row in rows]
+        cipher = self._encryption.cipher_for(scope.tenant)
+        return [MESSAGE_ROWS.read(cipher.decrypt_row(_MESSAGE, (scope.session, row[_SEQUENCE]), row)) for row in rows]
 
     def find_by_idempotency_key(self, scope: Scope, key: str) -> Message | None:
         where, params = build_scope_filter(scope)
         where += " AND m.idempotency_key = :key"
-        stored = self._seals.cipher_for(scope.tenant).encrypt_deterministic(MESSAGES["idempotency_key"], key)
+        stored = self._encryption.cipher_for(scope.tenant).encrypt_deterministic(MESSAGES["idempotency_key"], key)
         row = self._db.one("messages.select", {**params, "key": stored}, where=where)
         return None if row is None else self._decrypt_rows(scope, [row])[0]
 
@@ -285,14 +289,16 @@ class Summaries:
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
         self._db = tx.db
-        self._seals = tx.seals
+        self._encryption = tx.encryption
 
     def get(self, scope: Scope) -> Summary | None:
         where, params = build_scope_filter(scope)
         row = self._db.one("summaries.get", params, where=where)
         if row is None:
             return None
-        text, epoch, upper, count, at = self._seals.cipher_for(scope.tenant).decrypt_row(_SUMMARY, scope.session, row)
+        text, epoch, upper, count, at = self._encryption.cipher_for(scope.tenant).decrypt_row(
+            _SUMMARY, scope.session, row
+        )
         return Summary(text, epoch, upper, count, from_micros(at))
 
     def put(self, scope: Scope, summary: Summary) -> None:
@@ -306,7 +312,7 @@ class Summaries:
             "updated_at": to_micros(summary.updated_at),
         }
         self._db.run(
-            "summaries.put", self._seals.cipher_for(scope.tenant).encrypt_params(SUMMARIES, scope.session, params)
+            "summaries.put", self._encryption.cipher_for(scope.tenant).encrypt_params(SUMMARIES, scope.session, params)
         )
         self._db.run("summaries.set_epoch", {**key, "epoch": summary.epoch})
 
@@ -322,24 +328,24 @@ class KeyValueEntries:
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
         self._db = tx.db
-        self._seals = tx.seals
+        self._encryption = tx.encryption
 
     def get(self, scope: Scope, key: str, cap: int) -> KvEntry | None:
         return next((_parse_entry(row) for row in self._rows(scope, cap) if row[0] == key), None)
 
     def set(self, scope: Scope, key: str, value: str, now: datetime, cap: int) -> None:
-        box = self._seals.cipher_for(scope.tenant)
+        cipher = self._encryption.cipher_for(scope.tenant)
         at = session_key(self._tx, scope)
         params = {**at, "key": key, "value": value, "updated_at": to_micros(now)}
         self._db.run(
-            "kv.set", box.encrypt_params(KV, (scope.session, box.encrypt_deterministic(KV["key"], key)), params)
+            "kv.set", cipher.encrypt_params(KV, (scope.session, cipher.encrypt_deterministic(KV["key"], key)), params)
         )
         self._db.run("kv.trim", {**at, "cap": cap})
 
     def delete(self, scope: Scope, key: str, cap: int) -> bool:
         at = session_key(self._tx, scope)
         self._db.run("kv.trim", {**at, "cap": cap})  # else what the cap hides would come back
-        stored = self._seals.cipher_for(scope.tenant).encrypt_deterministic(KV["key"], key)
+        stored = self._encryption.cipher_for(scope.tenant).encrypt_deterministic(KV["key"], key)
         return self._db.run("kv.delete", {**at, "key": stored}) > 0
 
     def items(self, scope: Scope, cap: int) -> list[KvEntry]:
@@ -347,9 +353,9 @@ class KeyValueEntries:
 
     def _rows(self, scope: Scope, cap: int) -> list[Row]:
         where, params = build_scope_filter(scope)
-        box = self._seals.cipher_for(scope.tenant)
+        cipher = self._encryption.cipher_for(scope.tenant)
         found = self._db.all("kv.select", {**params, "cap": cap}, where=where)
-        return [box.decrypt_row(_KV, (scope.session, row[0]), row) for row in found]
+        return [cipher.decrypt_row(_KV, (scope.session, row[0]), row) for row in found]
 
 
 def _parse_entry(row: Row) -> KvEntry:

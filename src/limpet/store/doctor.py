@@ -22,6 +22,6 @@ def run_check(store: Store, name: str, check: Callable[[Tx], Finding], *, repair
 def find_cipher(tx: Tx, tenant: str) -> Cipher | None:
     """None where the tenant's key is not there: that may be on purpose, and is not a fault of the store."""
     try:
-        return tx.seals.cipher_for(tenant)
+        return tx.encryption.cipher_for(tenant)
     except KeyMissing:
         return None

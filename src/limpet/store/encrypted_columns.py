@@ -1,7 +1,8 @@
-"""Which columns of a sealed tenant are sealed, and why the others are not.
+"""Which columns of an encrypted tenant are encrypted, and why the others are not.
 
 The nouns say it of their own columns, other tables here; a test compares this with the schema. Rows go through
-``box.params(TABLE, row, params)`` on their way in and ``box.opened(SHAPE, row, values)`` on their way out.
+``cipher.encrypt_params(TABLE, row, params)`` on their way in and ``cipher.decrypt_row(LAYOUT, row, values)`` on their
+way out.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ IMPORTS = declare_columns("imports", text="name", same="digest")
 TRANSFERS = declare_columns("transfers", text="name state", same="digest")
 SCHEDULES = _declare("schedules", SCHEDULE_ROWS, text="goal_folded")
 SCHEDULE_RUNS = _declare("schedule_runs", RUN_ROWS, text="output")
-# Hashes, too: whoever guesses a short key, and what was asked for under it, must not find it confirmed here.
+# Hashes, too: who guesses a short key, and what was asked for under it, must not find it confirmed here.
 IDEMPOTENCY_KEYS = declare_columns("idempotency_keys", same="key_hash digest")
 
 ENCRYPTED_COLUMNS: Mapping[str, EncryptedColumns] = {

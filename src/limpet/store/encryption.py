@@ -1,9 +1,9 @@
-"""What a sealed tenant's text goes through on its way to the database and back.
+"""What an encrypted tenant's text goes through on its way to the database and back.
 
 A tenant's key gives three others: one for values that are only read (AES-256-GCM, a nonce each), one for values the
-database compares (AES-SIV, the same text sealed alike), one for the terms of the word index (keyed BLAKE2b). Every
-sealed value begins with the number of the key it was sealed with, and is bound to its table, column and, where only
-reading is wanted, to its row: put elsewhere it does not open.
+database compares (AES-SIV: the same text gives the same value), one for the terms of the word index (keyed BLAKE2b).
+Every encrypted value begins with the number of its key, and is bound to its table, column and, where it is only read,
+to its row: put elsewhere it cannot be decrypted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import cache, lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple, Protocol
 
-from limpet.errors import SealBroken, Unsupported
+from limpet.errors import DecryptionFailed, Unsupported
 from limpet.model.chunk import Terms
 
 KEY_BYTES = 32
@@ -33,8 +33,8 @@ Params = Mapping[str, Any]
 
 
 class EncryptionMode(Enum):
-    TEXT = "text"  # read only: every sealing gives another value
-    SAME = "same"  # compared: the same text is sealed alike
+    TEXT = "text"  # read only: every encryption gives another value
+    SAME = "same"  # compared: the same text gives the same value
     SAME_BYTES = "same_bytes"
     KEY = "key"  # the same, and whether it is one of the engine's own stays readable
     SOURCE = "source"  # read only, but for the session it begins with
@@ -52,7 +52,7 @@ EncryptedColumns = Mapping[str, EncryptedColumn]
 
 
 def declare_columns(table: str, **names: str) -> EncryptedColumns:
-    """``text="content title", same="key"``: the sealed columns of a table, by what is to become of them."""
+    """``text="content title", same="key"``: the encrypted columns of a table, by what is to become of them."""
     return {
         name: EncryptedColumn(name, EncryptionMode(kind), f"{table}.{name}\0".encode())
         for kind, listed in names.items()
@@ -63,8 +63,8 @@ def declare_columns(table: str, **names: str) -> EncryptedColumns:
 class RowLayout:
     """The order in which a query answers columns of a table; ``-`` stands for one that is not that table's."""
 
-    def __init__(self, sealed: EncryptedColumns, order: str) -> None:
-        self.places = [(at, sealed[name]) for at, name in enumerate(order.split()) if name in sealed]
+    def __init__(self, encrypted: EncryptedColumns, order: str) -> None:
+        self.places = [(at, encrypted[name]) for at, name in enumerate(order.split()) if name in encrypted]
 
 
 class KeyProvider(Protocol):
@@ -72,21 +72,21 @@ class KeyProvider(Protocol):
 
     @property
     def is_required(self) -> bool:
-        """Whether a tenant that is not sealed is refused."""
+        """Whether a tenant that is not encrypted is refused."""
 
     def get_keys(self, tenant: str) -> Sequence[bytes]:
-        """All there are for the tenant, the one to seal with first."""
+        """All there are for the tenant, the one to encrypt with first."""
 
     def nonce(self, size: int) -> bytes: ...
 
 
 class Cipher(Protocol):
-    """A tenant's: sealed, or open and then nothing happens at all."""
+    """A tenant's: encrypted, or plain text, and then nothing happens at all."""
 
     @property
     def is_encrypted(self) -> bool: ...
-    def encrypt_params(self, sealed: EncryptedColumns, row: object, values: Params) -> Params:
-        """The values with those of sealed columns sealed."""
+    def encrypt_params(self, encrypted: EncryptedColumns, row: object, values: Params) -> Params:
+        """The values with those of encrypted columns encrypted."""
 
     def decrypt_row(self, shape: RowLayout, row: object, values: Row) -> Row: ...
     def encrypt_deterministic(self, column: EncryptedColumn, text: str) -> str:
@@ -100,11 +100,11 @@ class Cipher(Protocol):
 
 
 class PlaintextCipher:
-    """A tenant that is not sealed."""
+    """A tenant that is not encrypted."""
 
     is_encrypted = False
 
-    def encrypt_params(self, sealed: EncryptedColumns, row: object, values: Params) -> Params:
+    def encrypt_params(self, encrypted: EncryptedColumns, row: object, values: Params) -> Params:
         return values
 
     def decrypt_row(self, shape: RowLayout, row: object, values: Row) -> Row:
@@ -150,9 +150,9 @@ class TenantCipher:
         secret = made[_READING + _COMPARING :][:_TERMS]
         self.hash_term = lru_cache(_TERM_CACHE_SIZE)(lambda term: _hash_term(secret, term))
 
-    def encrypt_params(self, sealed: EncryptedColumns, row: object, values: Params) -> Params:
+    def encrypt_params(self, encrypted: EncryptedColumns, row: object, values: Params) -> Params:
         found = dict(values)
-        for name, column in sealed.items():
+        for name, column in encrypted.items():
             value = found.get(name)
             if value is not None:
                 found[name] = self._encrypt(column, row, value)
@@ -167,8 +167,8 @@ class TenantCipher:
         return tuple(found)
 
     def encrypt_deterministic(self, column: EncryptedColumn, text: str) -> str:
-        sealed: str = self._encrypt(column, None, text)
-        return sealed
+        encrypted: str = self._encrypt(column, None, text)
+        return encrypted
 
     def encrypt_all_deterministic(self, column: EncryptedColumn, texts: Iterable[str]) -> list[str]:
         return [self.encrypt_deterministic(column, text) for text in texts]
@@ -214,8 +214,8 @@ class TenantCipher:
 
     def _encrypt_bytes(self, column: EncryptedColumn, row: object, value: bytes) -> bytes:
         nonce = self._nonce(_NONCE)
-        sealed: bytes = self._reading.encrypt(nonce, value, column.place + str(row).encode())
-        return self._mark + nonce + sealed
+        encrypted: bytes = self._reading.encrypt(nonce, value, column.place + str(row).encode())
+        return self._mark + nonce + encrypted
 
     def _decrypt_bytes(self, column: EncryptedColumn, row: object, stored: bytes) -> bytes:
         self._check_key_version(column, row, stored)
@@ -244,9 +244,9 @@ class TenantCipher:
         if stored[:1] != self._mark:
             raise self._decryption_error(column, row)
 
-    def _decryption_error(self, column: EncryptedColumn, row: object) -> SealBroken:
+    def _decryption_error(self, column: EncryptedColumn, row: object) -> DecryptionFailed:
         where = column.place.rstrip(b"\0").decode()
-        return SealBroken(
+        return DecryptionFailed(
             f"{where} of row {format_row_key(row)} in tenant {self._tenant!r} cannot be decrypted:"
             " it was altered, moved from another row, or encrypted with another key; restore it from a backup"
         )
@@ -272,7 +272,7 @@ def _hash_term(secret: bytes, term: int) -> int:
 
 @lru_cache(256)
 def derive_keys(key: bytes, tenant: str) -> bytes:
-    """What a tenant's sealing is made of; the last bytes are the check value, which tells keys apart and no more."""
+    """What a tenant's encryption is made of; the last bytes are the check value, which tells keys apart and no more."""
     _load_aead()
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF

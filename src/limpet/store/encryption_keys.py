@@ -1,7 +1,7 @@
-"""Keys of sealed tenants: one master key from the environment or a file, or a folder with a file for each tenant.
+"""Keys of encrypted tenants: one master key from the environment or a file, or a folder with a file for each tenant.
 
-A key is 32 bytes in base64. Where there are several, with spaces or line ends between them, the first seals; the
-others still open what was sealed with them.
+A key is 32 bytes in base64. Where there are several, with spaces or line ends between them, the first encrypts;
+the others still decrypt what was encrypted with them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which tenants are sealed, and with what: asked by every transaction, remembered until somebody changes it.
+"""Which tenants are encrypted, and with what: asked by every transaction, cached until somebody changes it.
 
 A transaction learns with its beginning how often the table was changed; only when that differs from what is
 remembered are rows read again. Writers take turns on both backends, so that no writer works with an older answer than
@@ -22,7 +22,7 @@ STATE_PLAINTEXT, STATE_ENCRYPTED, STATE_ENCRYPTING, STATE_ROTATING = "open", "se
 
 
 class EncryptionStateUnknown(LimpetError):
-    """Nobody has noted yet whether this tenant is sealed. The store notes it and runs the work again."""
+    """Nobody has noted yet whether this tenant is encrypted. The store notes it and runs the work again."""
 
 
 class EncryptionState(NamedTuple):
@@ -41,25 +41,25 @@ class EncryptionRegistry:
         self.is_ready = False  # once the table is there
         self._lock = threading.Lock()
         self._generation = -1
-        self._boxes: dict[str, Cipher] = {}
+        self._ciphers: dict[str, Cipher] = {}
 
     def get_ciphers(self, generation: int) -> dict[str, Cipher]:
         """Those found at this generation. A view from before the latest change has its own for a moment."""
         with self._lock:
             if generation > self._generation:
-                self._generation, self._boxes = generation, {}
-            return self._boxes if generation == self._generation else {}
+                self._generation, self._ciphers = generation, {}
+            return self._ciphers if generation == self._generation else {}
 
     def make_cipher(
-        self, tenant: str, seal: EncryptionState, *, check: bytes | None = None, version: int | None = None
+        self, tenant: str, current: EncryptionState, *, check: bytes | None = None, version: int | None = None
     ) -> TenantCipher:
         """With the key that fits. Raises KeyMissing."""
-        wanted = seal.check if check is None else check
+        wanted = current.check if check is None else check
         keys = () if self.keyring is None else self.keyring.get_keys(tenant)
         for key in keys:
             if check_value(key, tenant) == wanted:
                 assert self.keyring is not None
-                return TenantCipher(tenant, key, seal.version if version is None else version, self.keyring.nonce)
+                return TenantCipher(tenant, key, current.version if version is None else version, self.keyring.nonce)
         if keys:
             raise KeyMissing(f"tenant {tenant!r} is sealed with another key than the one given; {_KEY_HINT}")
         raise KeyMissing(f"tenant {tenant!r} is sealed and its key is not there; {_KEY_HINT}")
@@ -77,7 +77,7 @@ class TxEncryption:
     def __init__(self, db: Db, known: EncryptionRegistry | None = None) -> None:
         self._db = db
         self._known = known or EncryptionRegistry()
-        self._boxes: dict[str, Cipher] = {}
+        self._ciphers: dict[str, Cipher] = {}
         self.all_open = self._known.keyring is None
         self._writing = False
 
@@ -85,54 +85,54 @@ class TxEncryption:
         self._writing = writing
         self.all_open = generation == 0 and self._known.keyring is None
         if not self.all_open:
-            self._boxes = self._known.get_ciphers(generation)
+            self._ciphers = self._known.get_ciphers(generation)
 
     def cipher_for(self, tenant: str) -> Cipher:
         """What the tenant's values go through. Raises KeyMissing."""
         if self.all_open:
             return PLAINTEXT
-        return self._boxes.get(tenant) or self._load_cipher(tenant)
+        return self._ciphers.get(tenant) or self._load_cipher(tenant)
 
     def _load_cipher(self, tenant: str) -> Cipher:
-        seal, keyring = self.get(tenant), self._known.keyring
-        if seal is None:
+        current, keyring = self.get(tenant), self._known.keyring
+        if current is None:
             if keyring is not None and self._writing:
                 raise EncryptionStateUnknown(tenant)
             return PLAINTEXT
-        if seal.state in (STATE_ENCRYPTING, STATE_ROTATING):
+        if current.state in (STATE_ENCRYPTING, STATE_ROTATING):
             raise KeyMissing(
                 f"tenant {tenant!r} is being sealed, and read and written by nobody else until that is done;"
                 f" where it was interrupted, limpet --tenant {tenant} encryption encrypt goes on with it"
             )
-        if seal.state == STATE_PLAINTEXT:
+        if current.state == STATE_PLAINTEXT:
             if keyring is not None and keyring.is_required and self._writing:
                 raise _key_required_error(tenant)
-            box: Cipher = PLAINTEXT
+            cipher: Cipher = PLAINTEXT
         else:
-            box = self._known.make_cipher(tenant, seal)
+            cipher = self._known.make_cipher(tenant, current)
         if self._writing or not (keyring is not None and keyring.is_required):
-            self._boxes[tenant] = box
-        return box
+            self._ciphers[tenant] = cipher
+        return cipher
 
     def can_use(self, tenant: str) -> bool:
-        """For whoever looks at many tenants' rows: whether this program may read and write the tenant."""
+        """For code that reads many tenants' rows: whether this program may read and write the tenant."""
         keyring = self._known.keyring
         required = keyring is not None and keyring.is_required
         try:
-            box = self.cipher_for(tenant)
+            cipher = self.cipher_for(tenant)
         except KeyMissing:
             return False
         except EncryptionStateUnknown:
             if required:  # it holds rows already: settling would refuse it
                 return False
             raise
-        return box.is_encrypted or not required
+        return cipher.is_encrypted or not required
 
     def is_encrypted(self, tenant: str) -> bool:
         """Or will be with the first that is written."""
-        seal, keyring = self.get(tenant), self._known.keyring
-        if seal is not None:
-            return seal.state != STATE_PLAINTEXT
+        current, keyring = self.get(tenant), self._known.keyring
+        if current is not None:
+            return current.state != STATE_PLAINTEXT
         return keyring is not None and bool(keyring.get_keys(tenant)) and self._is_new(tenant)
 
     def _is_new(self, tenant: str) -> bool:
@@ -145,19 +145,19 @@ class TxEncryption:
     def all(self) -> Mapping[str, EncryptionState]:
         return {tenant: _parse_state(tuple(rest)) for tenant, *rest in self._db.all("encryption.all", {})}
 
-    def put(self, tenant: str, seal: EncryptionState) -> None:
+    def put(self, tenant: str, current: EncryptionState) -> None:
         params = {
-            "state": seal.state,
-            "version": seal.version,
-            "check_value": seal.check,
-            "old_check": seal.old_check,
-            "progress": seal.progress,
+            "state": current.state,
+            "version": current.version,
+            "check_value": current.check,
+            "old_check": current.old_check,
+            "progress": current.progress,
         }
         self._db.run("encryption.put", {"tenant": tenant, **params})
         self._db.run("encryption.count_change", {})
 
     def record_initial_state(self, tenant: str) -> None:
-        """Note that the tenant is sealed, if it has a key and holds nothing yet, or that it is open."""
+        """Note that the tenant is encrypted, if it has a key and holds nothing yet, or that it is plain text."""
         keyring = self._known.keyring
         if keyring is None or self.get(tenant) is not None:
             return

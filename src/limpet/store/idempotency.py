@@ -1,10 +1,13 @@
-"""What was made under idempotency keys, in named queries."""
+"""Idempotency keys: something is made once, looked up and noted in the transaction that makes it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
+from typing import TypeVar
 
-from limpet.model.idempotency import IdempotencyEntry, IdempotencyKey
+from limpet.errors import IdempotencyConflict
+from limpet.model.idempotency import KEY_LIFETIME, IdempotencyEntry, IdempotencyKey
 from limpet.model.scope import Partition, Scope
 from limpet.model.times import from_micros, to_micros
 from limpet.store.encrypted_columns import IDEMPOTENCY_KEYS
@@ -14,23 +17,28 @@ from limpet.store.tx import Tx
 
 _ENTRY = RowLayout(IDEMPOTENCY_KEYS, "resource_id digest created_at")
 
+T = TypeVar("T")
+Lookup = Callable[[Tx, str], T]
+
+_TRIM_LIMIT = 10
+
 
 class IdempotencyKeys:
     """What was made under idempotency keys."""
 
     def __init__(self, tx: Tx) -> None:
         self._db = tx.db
-        self._seals = tx.seals
+        self._encryption = tx.encryption
 
     def get(self, space: Partition, asked: IdempotencyKey) -> IdempotencyEntry | None:
-        box = self._seals.cipher_for(space.tenant)
-        stored = box.encrypt_deterministic(IDEMPOTENCY_KEYS["key_hash"], asked.key_hash)
+        cipher = self._encryption.cipher_for(space.tenant)
+        stored = cipher.encrypt_deterministic(IDEMPOTENCY_KEYS["key_hash"], asked.key_hash)
         row = self._db.one(
             "idempotency_keys.get", {**partition_params(space), "kind": asked.thing.value, "key_hash": stored}
         )
         if row is None:
             return None
-        made_id, digest, at = box.decrypt_row(_ENTRY, stored, row)
+        made_id, digest, at = cipher.decrypt_row(_ENTRY, stored, row)
         return IdempotencyEntry(made_id, digest, from_micros(at))
 
     def put(self, space: Partition, asked: IdempotencyKey, made_id: str, now: datetime) -> None:
@@ -43,7 +51,8 @@ class IdempotencyKeys:
             "created_at": to_micros(now),
         }
         self._db.run(
-            "idempotency_keys.put", self._seals.cipher_for(space.tenant).encrypt_params(IDEMPOTENCY_KEYS, None, params)
+            "idempotency_keys.put",
+            self._encryption.cipher_for(space.tenant).encrypt_params(IDEMPOTENCY_KEYS, None, params),
         )
 
     def trim(self, scope: Scope, before: datetime, limit: int) -> int:
@@ -51,3 +60,22 @@ class IdempotencyKeys:
         return self._db.run(
             "idempotency_keys.trim", {"tenant": scope.tenant, "before": to_micros(before), "limit": limit}
         )
+
+
+def find_existing(tx: Tx, space: Partition, asked: IdempotencyKey | None, find: Lookup[T], now: datetime) -> T | None:
+    """What was made when the same was asked for under this key; None where it is new. Raises IdempotencyConflict."""
+    made = None if asked is None else IdempotencyKeys(tx).get(space, asked)
+    if asked is None or made is None or now - made.at > KEY_LIFETIME:
+        return None
+    if made.digest != asked.digest:
+        raise IdempotencyConflict(
+            f"this idempotency_key was used for another {asked.thing}; use a new key for each thing that is made"
+        )
+    return find(tx, made.id)
+
+
+def save_key(tx: Tx, space: Partition, asked: IdempotencyKey | None, made_id: str, now: datetime) -> None:
+    """And clears away a few that are over, so that there are never many, also where retention is switched off."""
+    if asked is not None:
+        IdempotencyKeys(tx).put(space, asked, made_id, now)
+        IdempotencyKeys(tx).trim(Scope(space.tenant), now - KEY_LIFETIME, _TRIM_LIMIT)

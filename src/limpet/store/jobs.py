@@ -1,6 +1,6 @@
 """Jobs: asked for in the transaction that needs them, leased to one worker at a time.
 
-A job that is leased has its ``leased_until``; one that nobody holds has 0 there. Whoever settles a job says which lease
+A job that is leased has its ``leased_until``; one that nobody holds has 0 there. Who settles a job says which lease
 it holds, so that one who lost it changes nothing. While a job is leased its ``run_at`` is when it runs next if nobody
 settles it: the end of the lease, or sooner if it is asked for meanwhile.
 """
@@ -40,7 +40,7 @@ _STATES = {
 class Jobs:
     def __init__(self, tx: Tx) -> None:
         self._db = tx.db
-        self._seals = tx.seals
+        self._encryption = tx.encryption
 
     def enqueue(self, space: Partition, kind: str, detail: str, now: datetime, run_at: datetime | None = None) -> None:
         """Enter work to be done once this transaction is committed, at once or not before ``run_at``.
@@ -61,11 +61,11 @@ class Jobs:
         params = {"tenant": _require_tenant_scope(scope), "kind": query.kind, "now": to_micros(now)}
         page = {"limit": query.limit, "offset": query.offset}
         rows = self._db.all("jobs.find", {**params, **page}, where=" AND ".join(where))
-        box = self._seals.cipher_for(scope.tenant)
-        return [_parse_job_info(box.decrypt_row(_JOB, row[0], row), now) for row in rows]
+        cipher = self._encryption.cipher_for(scope.tenant)
+        return [_parse_job_info(cipher.decrypt_row(_JOB, row[0], row), now) for row in rows]
 
     def retry(self, scope: Scope, ids: Sequence[int] | None, kind: str | None, now: datetime) -> int:
-        """Let those that were laid aside be tried anew."""
+        """Let dead jobs be tried again."""
         params = {
             "tenant": _require_tenant_scope(scope),
             "ids": self._db.to_int_array(ids or ()),
@@ -77,7 +77,7 @@ class Jobs:
         return self._db.run("jobs.retry", params)
 
     def drop(self, scope: Scope, ids: Sequence[int]) -> int:
-        """Remove those that were laid aside."""
+        """Remove dead jobs."""
         return self._db.run("jobs.drop", {"tenant": _require_tenant_scope(scope), "ids": self._db.to_int_array(ids)})
 
 
@@ -156,14 +156,14 @@ def finish_job(db: Db, job: Job, again: datetime | None) -> bool:
     return bool(db.run("jobs.finish", held) or db.run("jobs.release", _lease_params(job)))
 
 
-def fail_job(db: Db, seals: TxEncryption, job: Job, error: str, run_at: datetime, *, dead: bool) -> bool:
+def fail_job(db: Db, encryption: TxEncryption, job: Job, error: str, run_at: datetime, *, dead: bool) -> bool:
     params = {"requests": job.asked, "error": error[:_MAX_ERROR], "run_at": to_micros(run_at), "dead": int(dead)}
     stored: Params = {**_lease_params(job), **params}
     # What went wrong may quote anything. Work on the whole store has no key of its own.
-    if (job.space == STORE_PARTITION and not seals.all_open) or not seals.can_use(job.space.tenant):
+    if (job.space == STORE_PARTITION and not encryption.all_open) or not encryption.can_use(job.space.tenant):
         stored = {**stored, "error": None}
     else:
-        stored = seals.cipher_for(job.space.tenant).encrypt_params(JOBS, job.id, stored)
+        stored = encryption.cipher_for(job.space.tenant).encrypt_params(JOBS, job.id, stored)
     return bool(db.run("jobs.fail", stored))
 
 

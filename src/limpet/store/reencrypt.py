@@ -1,8 +1,8 @@
-"""Sealing a tenant that holds text already, and sealing one anew with another key.
+"""Encrypting a tenant that holds text already, and encrypting one again with another key.
 
 In batches, each a transaction that also notes how far it has come: stopped anywhere, it goes on from there. Until it is
-done nobody else reads or writes the tenant, since half of its values would not be found. The word index is made anew
-from the text at the end, space by space: its terms cannot be turned back.
+done nobody else reads or writes the tenant, since half of its values would not be found. The word index is made
+again from the text at the end, partition by partition: its terms cannot be turned back.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
-from limpet.errors import KeyMissing, SealBroken, StorageError
+from limpet.errors import DecryptionFailed, KeyMissing, StorageError
 from limpet.model.finding import Finding
 from limpet.model.telemetry import Progress
 from limpet.store.db import Db, Row
@@ -46,7 +46,7 @@ _NONDETERMINISTIC = (EncryptionMode.TEXT, EncryptionMode.SOURCE)
 class RebuildIndex(Protocol):
     """Makes a partition's word index again from its text: search knows how."""
 
-    def __call__(self, db: Db, partition_id: int, box: Cipher) -> None: ...
+    def __call__(self, db: Db, partition_id: int, cipher: Cipher) -> None: ...
 
 
 class _Checkpoint(NamedTuple):
@@ -58,10 +58,10 @@ class _Checkpoint(NamedTuple):
 
 def reencrypt_tenant(store: Store, tenant: str, rebuild_index: RebuildIndex, progress: Progress | None = None) -> bool:
     """Encrypt the tenant with the first of its keys, or go on with that. False when it is so already."""
-    if not store.write(lambda tx: _begin(tx, store.seals, tenant)):
+    if not store.write(lambda tx: _begin(tx, store.encryption, tenant)):
         return False
     counts = dict.fromkeys(_STEPS, 0)
-    while (done := store.write(lambda tx: _run_batch(tx, store.seals, tenant, rebuild_index))) is not None:
+    while (done := store.write(lambda tx: _run_batch(tx, store.encryption, tenant, rebuild_index))) is not None:
         step, rows = done
         counts[step] += rows
         if progress is not None:
@@ -69,40 +69,42 @@ def reencrypt_tenant(store: Store, tenant: str, rebuild_index: RebuildIndex, pro
     return True
 
 
-def _begin(tx: Tx, seals: EncryptionRegistry, tenant: str) -> bool:
-    keys = () if seals.keyring is None else seals.keyring.get_keys(tenant)
+def _begin(tx: Tx, registry: EncryptionRegistry, tenant: str) -> bool:
+    keys = () if registry.keyring is None else registry.keyring.get_keys(tenant)
     if not keys:
         raise KeyMissing(f"there is no key for tenant {tenant!r}; set encryption.key_env or encryption.key_file")
-    seal, wanted = tx.seals.get(tenant), check_value(keys[0], tenant)
-    if seal is None or seal.state == STATE_PLAINTEXT:
-        tx.seals.put(tenant, EncryptionState(STATE_ENCRYPTING, 1, wanted, b"", ""))
-    elif seal.state == STATE_ENCRYPTED:
-        if seal.check == wanted:
+    current, wanted = tx.encryption.get(tenant), check_value(keys[0], tenant)
+    if current is None or current.state == STATE_PLAINTEXT:
+        tx.encryption.put(tenant, EncryptionState(STATE_ENCRYPTING, 1, wanted, b"", ""))
+    elif current.state == STATE_ENCRYPTED:
+        if current.check == wanted:
             return False
-        seals.make_cipher(tenant, seal)  # without the old key there is nothing to begin
-        tx.seals.put(tenant, EncryptionState(STATE_ROTATING, seal.version + 1, wanted, seal.check, ""))
+        registry.make_cipher(tenant, current)  # without the old key there is nothing to begin
+        tx.encryption.put(tenant, EncryptionState(STATE_ROTATING, current.version + 1, wanted, current.check, ""))
     return True
 
 
-def _run_batch(tx: Tx, seals: EncryptionRegistry, tenant: str, rebuild_index: RebuildIndex) -> tuple[str, int] | None:
-    seal = tx.seals.get(tenant)
-    if seal is None or seal.state not in (STATE_ENCRYPTING, STATE_ROTATING):
+def _run_batch(
+    tx: Tx, registry: EncryptionRegistry, tenant: str, rebuild_index: RebuildIndex
+) -> tuple[str, int] | None:
+    current = tx.encryption.get(tenant)
+    if current is None or current.state not in (STATE_ENCRYPTING, STATE_ROTATING):
         return None
-    new: Cipher = seals.make_cipher(tenant, seal)
+    new: Cipher = registry.make_cipher(tenant, current)
     old: Cipher = (
         PLAINTEXT
-        if seal.state == STATE_ENCRYPTING
-        else seals.make_cipher(tenant, seal, check=seal.old_check, version=seal.version - 1)
+        if current.state == STATE_ENCRYPTING
+        else registry.make_cipher(tenant, current, check=current.old_check, version=current.version - 1)
     )
-    reached = _Checkpoint(*json.loads(seal.progress)) if seal.progress else _Checkpoint(_STEPS[0], None)
+    reached = _Checkpoint(*json.loads(current.progress)) if current.progress else _Checkpoint(_STEPS[0], None)
     if reached.step == _WORDS:
-        rows, after = _rebuild_next(tx.db, tenant, reached, partial(rebuild_index, box=new))
+        rows, after = _rebuild_next(tx.db, tenant, reached, partial(rebuild_index, cipher=new))
     else:
         rows, after = _run_step(tx.db, tenant, reached, old, new)
     if after is None:
         following = _STEPS.index(reached.step) + 1
         if following == len(_STEPS):
-            tx.seals.put(tenant, seal._replace(state=STATE_ENCRYPTED, old_check=b"", progress=""))
+            tx.encryption.put(tenant, current._replace(state=STATE_ENCRYPTED, old_check=b"", progress=""))
             return reached.step, rows
         reached = _Checkpoint(_STEPS[following], None)
     else:
@@ -136,14 +138,14 @@ def _rebuild_next(
 
 
 def _fixed_key(table: Table) -> tuple[str, ...]:
-    """The first columns of the key that sealing does not change."""
-    sealed = ENCRYPTED_COLUMNS[table.name]
-    changing = [at for at, name in enumerate(table.key) if name in sealed]
+    """The first columns of the key that encryption does not change."""
+    encrypted = ENCRYPTED_COLUMNS[table.name]
+    changing = [at for at, name in enumerate(table.key) if name in encrypted]
     return table.key[: changing[0]] if changing else table.key
 
 
 def _read_page(db: Db, table: Table, tenant: str, after: list[Any] | None) -> tuple[list[Row], list[Any] | None]:
-    """A few rows more. Where sealing changes the key, all that have the rest of it in common."""
+    """A few rows more. Where encryption changes the key, all that have the rest of it in common."""
     key = _fixed_key(table)
     names, listed = ", ".join(table.columns), ", ".join(key)
     slots = [f"after_{at}" for at in range(len(key))]
@@ -169,10 +171,10 @@ def _associated_data(table: str, values: dict[str, Any]) -> object:
 
 
 def _reencrypt_rows(db: Db, table: Table, rows: list[Row], old: Cipher, new: Cipher) -> None:
-    sealed = ENCRYPTED_COLUMNS[table.name]
-    shape = RowLayout(sealed, " ".join(table.columns))
-    compared = {name: column for name, column in sealed.items() if column.kind in _DETERMINISTIC}
-    read = {name: column for name, column in sealed.items() if column.kind in _NONDETERMINISTIC}
+    encrypted = ENCRYPTED_COLUMNS[table.name]
+    shape = RowLayout(encrypted, " ".join(table.columns))
+    compared = {name: column for name, column in encrypted.items() if column.kind in _DETERMINISTIC}
+    read = {name: column for name, column in encrypted.items() if column.kind in _NONDETERMINISTIC}
     changes = []
     for row in rows:
         stored = dict(zip(table.columns, row, strict=True))
@@ -203,17 +205,17 @@ def _reencrypt_vectors(db: Db, rows: list[Row], old: Cipher, new: Cipher) -> Non
 
 
 def check_encryption(store: Store) -> Iterator[Finding]:
-    """Whether every sealed value opens where it stands."""
+    """Whether every encrypted value can be decrypted where it stands."""
     try:
-        seals = store.read(lambda tx: tx.seals.all())
+        states = store.read(lambda tx: tx.encryption.all())
     except StorageError as error:
         yield Finding("sealed", ok=False, detail=str(error))
         return
-    for tenant, seal in seals.items():
-        if seal.state == STATE_PLAINTEXT:
+    for tenant, current in states.items():
+        if current.state == STATE_PLAINTEXT:
             continue
-        if seal.state != STATE_ENCRYPTED:
-            detail = f"tenant {tenant!r} is half sealed: limpet --tenant {tenant} encryption encrypt goes on with it"
+        if current.state != STATE_ENCRYPTED:
+            detail = f"tenant {tenant!r} is half encrypted: limpet --tenant {tenant} encryption encrypt goes on with it"
             yield Finding("sealed", ok=False, detail=detail)
             continue
         try:
@@ -226,7 +228,7 @@ def check_encryption(store: Store) -> Iterator[Finding]:
 
 
 def _check_tenant(tx: Tx, tenant: str) -> Finding:
-    box, looked_at, faults = tx.seals.cipher_for(tenant), 0, []
+    cipher, looked_at, faults = tx.encryption.cipher_for(tenant), 0, []
     for table in (_BY_NAME[name] for name in _STEPS if name != _WORDS):
         shape, after = RowLayout(ENCRYPTED_COLUMNS[table.name], " ".join(table.columns)), None
         while True:
@@ -236,17 +238,17 @@ def _check_tenant(tx: Tx, tenant: str) -> Finding:
             for row in rows:
                 looked_at += 1
                 try:
-                    _check_row(box, table, shape, row)
-                except SealBroken as error:
+                    _check_row(cipher, table, shape, row)
+                except DecryptionFailed as error:
                     faults.append(str(error))
     if not faults:
         return Finding("sealed", ok=True, detail=f"tenant {tenant!r}: {looked_at} rows open with their key")
     return Finding("sealed", ok=False, detail=f"{len(faults)} values do not open; {'; '.join(faults[:3])}")
 
 
-def _check_row(box: Cipher, table: Table, shape: RowLayout, row: Row) -> None:
+def _check_row(cipher: Cipher, table: Table, shape: RowLayout, row: Row) -> None:
     if table.name == "vectors":
         _, partition_id, ordinal, model_id, _, stored = row
-        box.decrypt_vector((partition_id, ordinal, model_id), bytes(stored or b""))
+        cipher.decrypt_vector((partition_id, ordinal, model_id), bytes(stored or b""))
     else:
-        box.decrypt_row(shape, _associated_data(table.name, dict(zip(table.columns, row, strict=True))), row)
+        cipher.decrypt_row(shape, _associated_data(table.name, dict(zip(table.columns, row, strict=True))), row)

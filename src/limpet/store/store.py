@@ -48,13 +48,13 @@ class Store:
     location: str  # where it is, without a password
 
     def __init__(
-        self, connection: Connection, readers: ReaderPool | None, group_size: int, seals: EncryptionRegistry
+        self, connection: Connection, readers: ReaderPool | None, group_size: int, encryption: EncryptionRegistry
     ) -> None:
         self._pid = os.getpid()
         self._connection = connection
         self._writer = Writer(connection, group_size)
         self._readers = readers
-        self.seals = seals
+        self.encryption = encryption
         self._waiting = threading.local()  # what a thread's next write has to bring along
         self._rolls_back = False
         self._prepare: Work[None] | None = None
@@ -99,7 +99,7 @@ class Store:
         return done
 
     def _write_with_known_state(self, work: Work[T]) -> T:
-        """The work, and again from its beginning once it is noted whether the tenant it met is sealed."""
+        """The work, and again from its beginning once it is noted whether the tenant it met is encrypted."""
         self._refuse_fork()
         with forks.block_forks():
             while True:
@@ -149,7 +149,7 @@ class Store:
         return self.write(lambda tx: jobs.finish_job(tx.db, job, again))
 
     def fail_job(self, job: Job, error: str, run_at: datetime, *, dead: bool) -> bool:
-        return self.write(lambda tx: jobs.fail_job(tx.db, tx.seals, job, error, run_at, dead=dead))
+        return self.write(lambda tx: jobs.fail_job(tx.db, tx.encryption, job, error, run_at, dead=dead))
 
     def release_stuck_jobs(self, now: datetime, longest_wait: timedelta) -> int:
         """Free what a clock that was ahead has put off further than anything is put off. Answers how many."""
@@ -174,7 +174,7 @@ class Store:
 
     def is_encrypted(self, tenant: str) -> bool:
         """Whether this program keeps the tenant's text encrypted."""
-        return self.seals.keyring is not None and self.read(lambda tx: tx.seals.is_encrypted(tenant))
+        return self.encryption.keyring is not None and self.read(lambda tx: tx.encryption.is_encrypted(tenant))
 
     def erase(self, *, whole: bool, vacuum: bool = False) -> ErasureState:
         """After something was purged: remove what the database still holds of it in unused places of its files.
@@ -210,7 +210,7 @@ class Store:
 
 
 def _record_initial_state(tx: Tx, tenant: str) -> None:
-    tx.seals.record_initial_state(tenant)
+    tx.encryption.record_initial_state(tenant)
 
 
 class ReaderPool:
@@ -251,12 +251,12 @@ class ReaderPool:
 
 
 def migrate_or_close(
-    connection: Connection, seals: EncryptionRegistry, target: migrate.MigrationTarget, package: str
+    connection: Connection, encryption: EncryptionRegistry, target: migrate.MigrationTarget, package: str
 ) -> None:
     """Migrate, or leave nothing open."""
     try:
         migrate.apply_migrations(target, migrate.load_migrations(package))
-        seals.is_ready = True
+        encryption.is_ready = True
     except BaseException:  # why: whatever stopped the opening, the connection must not stay open
         connection.close()
         raise

@@ -17,10 +17,10 @@ T = TypeVar("T")
 
 
 class Tx:
-    def __init__(self, db: Db, caches: Caches | None = None, seals: EncryptionRegistry | None = None) -> None:
+    def __init__(self, db: Db, caches: Caches | None = None, encryption: EncryptionRegistry | None = None) -> None:
         self.db = db
         self.caches = caches or Caches()
-        self.seals = TxEncryption(db, seals)
+        self.encryption = TxEncryption(db, encryption)
         self.seen: dict[Any, Any] | None = None  # rows looked up already; None while anything may change
         # Ids found by the work at hand, by partition and by session. An id is never used again.
         self.partition_ids: dict[Any, int] = {}

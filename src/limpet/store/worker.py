@@ -1,7 +1,7 @@
-"""A worker: takes jobs that are due, one after the other, until it is told to stop.
+"""A worker: claims jobs that are due, one after the other, until it is stopped.
 
 Many workers, in one process or in many, share the jobs of a store. The kinds of jobs take turns, so that many of one
-kind do not keep another waiting. A job that fails comes back later and later, and is laid aside in the end; so is one
+kind do not keep another waiting. A job that fails comes back later and later, and is dead in the end; so is one
 whose worker died each time. Every job is safe to run twice: a worker that dies leaves its job to the next.
 """
 
@@ -138,7 +138,7 @@ class Worker:
                 self._wake.wait(wait)
 
     def _yield_to_callers(self) -> None:
-        """Whoever waits for an answer comes first, but no job waits for ever."""
+        """A caller who waits for an answer comes first, but no job waits for ever."""
         until = monotonic() + _MAX_YIELD_S
         while self._is_busy() and monotonic() < until:
             if self._stop.wait(_BUSY_POLL_S):

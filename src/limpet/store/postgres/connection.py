@@ -210,12 +210,12 @@ class PostgresConnection:
         url: str,
         config: StorageSettings,
         caches: Caches | None = None,
-        seals: EncryptionRegistry | None = None,
+        encryption: EncryptionRegistry | None = None,
         *,
         reader: bool = False,
     ) -> None:
         self._url = url
-        self._seals = seals or EncryptionRegistry()
+        self._encryption = encryption or EncryptionRegistry()
         self._caches = caches or Caches()
         self._config = config
         self._reader = reader
@@ -245,10 +245,10 @@ class PostgresConnection:
                 f"PostgreSQL cannot be reached: {text}; check the address, user and server"
             ) from error
         self._db = PostgresDb(raw)
-        self.tx = Tx(self._db, self._caches, self._seals)
+        self.tx = Tx(self._db, self._caches, self._encryption)
 
     def begin(self) -> None:
-        """A connection that went stale while idle is made anew; nothing was sent on it yet."""
+        """A connection that went stale while idle is made again; nothing was sent on it yet."""
         if self.db.raw.closed:
             self.connect()
         try:
@@ -259,13 +259,13 @@ class PostgresConnection:
 
     def _begin_transaction(self) -> None:
         begin = _BEGIN_READ if self._reader else _BEGIN_WRITE.format(timeout=self._config.busy_timeout_ms)
-        if not self._seals.is_ready:
+        if not self._encryption.is_ready:
             self.db.execute(begin)
             return
         # In the same message, and after the lock.
         both = f"{begin}; {load_statements()('encryption.generation')}"
         generation = self.db.fetch_raw_value(both) if self._reader else self.db.fetch_last_value(both)
-        self.tx.seals.begin(int(generation or 0), writing=not self._reader)
+        self.tx.encryption.begin(int(generation or 0), writing=not self._reader)
 
     def commit(self) -> None:
         """When the answer to COMMIT is lost, the server is asked what became of the transaction."""

@@ -36,10 +36,10 @@ class PostgresStore(Store):
         self._config = config
         self._clock = clock
         self.caches = caches or Caches()
-        self._seals = EncryptionRegistry(keyring)
+        self._encryption = EncryptionRegistry(keyring)
         with forks.block_forks():
-            connection = PostgresConnection(url, config, self.caches, self._seals)
-            migrate_or_close(connection, self._seals, PostgresSchema(connection, clock), "limpet.store.postgres")
+            connection = PostgresConnection(url, config, self.caches, self._encryption)
+            migrate_or_close(connection, self._encryption, PostgresSchema(connection, clock), "limpet.store.postgres")
             try:
                 connection.register()
             except BaseException:  # why: whatever stopped the opening, the connection must not stay open
@@ -47,16 +47,16 @@ class PostgresStore(Store):
                 raise
         self._postgres = connection
         readers = ReaderPool(self._connect_reader, max(1, config.postgres_connections - 1))
-        super().__init__(connection, readers, config.group_size, self._seals)
+        super().__init__(connection, readers, config.group_size, self._encryption)
 
     def _connect_reader(self) -> PostgresConnection:
-        return PostgresConnection(self._url, self._config, self.caches, self._seals, reader=True)
+        return PostgresConnection(self._url, self._config, self.caches, self._encryption, reader=True)
 
     def _before_close(self) -> None:
         self._postgres.unregister()
 
     def erase(self, *, whole: bool, vacuum: bool = False) -> ErasureState:
-        """PostgreSQL keeps dead rows until a vacuum, and their bytes until the table's files are made anew."""
+        """PostgreSQL keeps dead rows until a vacuum, and their bytes until the table's files are written again."""
         if not vacuum:
             return ErasureState.VACUUM
         self._refuse_fork()

@@ -158,24 +158,24 @@ class SqliteConnection:
         path: str,
         config: StorageSettings,
         caches: Caches | None = None,
-        seals: EncryptionRegistry | None = None,
+        encryption: EncryptionRegistry | None = None,
         *,
         reader: bool = False,
     ) -> None:
         self.path = path
-        self._seals = seals or EncryptionRegistry()
+        self._encryption = encryption or EncryptionRegistry()
         self.raw = _connect(path, config, reader=reader)
         self.db = SqliteDb(self.raw, path)
-        self.tx = Tx(self.db, caches, self._seals)
+        self.tx = Tx(self.db, caches, self._encryption)
 
     def begin(self) -> None:
         self.db.execute("BEGIN IMMEDIATE")
         self._load_encryption_state(writing=True)
 
     def _load_encryption_state(self, *, writing: bool) -> None:
-        if self._seals.is_ready:
+        if self._encryption.is_ready:
             found = self.db.one("encryption.generation", {})
-            self.tx.seals.begin(found[0] if found else 0, writing=writing)
+            self.tx.encryption.begin(found[0] if found else 0, writing=writing)
 
     def commit(self) -> None:
         self.db.execute("COMMIT")

@@ -45,17 +45,17 @@ class SqliteStore(Store):
         if path != MEMORY:
             prepare_folder(path)
         self.caches = caches or Caches()
-        self._seals = EncryptionRegistry(keyring)
+        self._encryption = EncryptionRegistry(keyring)
         with forks.block_forks():
-            self._sqlite = SqliteConnection(path, config, self.caches, self._seals)
-            migrate_or_close(self._sqlite, self._seals, SqliteSchema(self._sqlite, clock), "limpet.store.sqlite")
+            self._sqlite = SqliteConnection(path, config, self.caches, self._encryption)
+            migrate_or_close(self._sqlite, self._encryption, SqliteSchema(self._sqlite, clock), "limpet.store.sqlite")
             # A database in memory belongs to its one connection: reads take turns with the writer.
             readers = None if path == MEMORY else ReaderPool(self._connect_reader, config.readers)
-            super().__init__(self._sqlite, readers, config.group_size, self._seals)
+            super().__init__(self._sqlite, readers, config.group_size, self._encryption)
             self._file = None if path == MEMORY else scrubbing.FILES.acquire(path)
 
     def _connect_reader(self) -> SqliteConnection:
-        return SqliteConnection(self.path, self._config, self.caches, self._seals, reader=True)
+        return SqliteConnection(self.path, self._config, self.caches, self._encryption, reader=True)
 
     def close(self) -> None:
         with forks.block_forks():
