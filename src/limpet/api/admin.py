@@ -133,7 +133,7 @@ class AdminOperations(Handle):
         given: object = callback
         if not callable(given) or inspect.iscoroutinefunction(given):
             raise InvalidInput(f"observe needs a plain function of one argument, not {type(callback).__name__}")
-        return self._view.agents.observers.add(lambda _: callback)
+        return self._view.agents.observers.add_end(callback)
 
     @operation(
         "admin.usage",

@@ -50,7 +50,7 @@ from limpet.api.parameters import (
     WithTags,
     Words,
 )
-from limpet.api.records import compute_expiry, make_filter
+from limpet.api.records import compute_expiry
 from limpet.context.build import SEARCH_SOURCES, Conversation, visible_partitions
 from limpet.errors import InvalidInput, RecordNotFound, Unsupported
 from limpet.knowledge import remember as memory
@@ -61,7 +61,7 @@ from limpet.model.context import Context
 from limpet.model.idempotency import IdempotencyKey, ResourceKind
 from limpet.model.ids import with_bucket
 from limpet.model.profile import Profile
-from limpet.model.record import Forgotten, Layer, Record, RecordChanges, RecordType, editable_fields
+from limpet.model.record import Forgotten, Layer, Record, RecordChanges, RecordFilter, RecordType, editable_fields
 from limpet.model.scope import Owner, Partition
 from limpet.providers.reranker import Reranker, check_reranker, rerank_hits
 from limpet.search import recipes, search
@@ -212,7 +212,8 @@ class MemoryOperations(Handle):
         hits once more and orders them anew. The recipe ``records`` weighs records by relevance, recency, salience,
         confidence and type, and by whether they were learned with the ``skill`` that is active now.
         """
-        check_reranker(rerank)
+        if rerank is not None:
+            check_reranker(rerank)
         settings, now = self._runtime.config.search, self._now()
         count = settings.k if k is None else k
         chosen = recipes.find_recipe(settings.recipe if recipe is None else recipe)
@@ -227,7 +228,7 @@ class MemoryOperations(Handle):
                 since=since,
                 until=until,
                 as_of=as_of,
-                records=make_filter(layers, types, tags, metadata) or None,
+                records=RecordFilter.of(layers, types, tags, metadata) or None,
             ),
             chosen,
             count if rerank is None else max(count, settings.rerank),

@@ -101,6 +101,10 @@ class KeptPath(limits.FilePath):
         super().check(value, name)
         return value
 
+    def read(self, value: Any, name: str) -> Any:
+        """Over HTTP it is a uri, never a file of the server's machine."""
+        return limits.Printable().check(value, name)
+
 
 class EndCodec(limits.Text):
     """A time, or text that is read in the schedule's zone."""

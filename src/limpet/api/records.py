@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -83,7 +82,7 @@ class RecordOperations(Handle):
         record's ``updated_at`` and ``id``.
         """
         query = RecordQuery(
-            make_filter(layers, types, tags, metadata),
+            RecordFilter.of(layers, types, tags, metadata),
             since=since,
             until=until,
             as_of=as_of,
@@ -124,7 +123,7 @@ class RecordOperations(Handle):
     ) -> int:
         """How many records a list with the same filters has: by default those that are true now."""
         query = RecordQuery(
-            make_filter(layers, types, tags, metadata),
+            RecordFilter.of(layers, types, tags, metadata),
             since=since,
             until=until,
             as_of=as_of,
@@ -263,17 +262,6 @@ class RecordOperations(Handle):
     def revive(self, id: RecordId, *, user: OfUser | None = None, agent: OfAgent | None = None) -> Record:
         """Bring back a record that was archived because nobody used it. It starts to fade from the beginning."""
         return self._runtime.fader.revive(self._scope(user=user, agent=agent), id, self._view.chunker)
-
-
-def make_filter(
-    layers: Iterable[str] | None,
-    types: Iterable[str] | None,
-    tags: Iterable[str] | None,
-    metadata: Mapping[str, str] | None,
-) -> RecordFilter:
-    """A filter of checked arguments."""
-    chosen: Any = (tuple(layers or ()), tuple(types or ()), tuple(tags or ()), metadata or {})
-    return RecordFilter(*chosen)
 
 
 def compute_expiry(now: datetime, ttl: timedelta | float | None) -> datetime | None:

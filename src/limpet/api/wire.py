@@ -1,7 +1,8 @@
 """An operation over HTTP: where each argument stands in a request, and how the answer is written.
 
 The server reads requests and writes answers by these forms, OpenAPI describes them, and the remote client does the
-reverse. Nothing here knows a server or a connection.
+reverse. ``invoke`` calls an operation that is known only by its place in the table. Nothing here knows a server or a
+connection.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from functools import cache, cached_property
 from typing import Any, NamedTuple, get_args, get_origin
 
 from limpet.api.described import Described
+from limpet.api.limpet import Limpet
 from limpet.api.parameters import CursorCodec, LocalPath, SessionId, User
 from limpet.api.session import Session
 from limpet.model.codec import REFERENCE, CalledCodec, Codec, Definitions, ListCodec, OptionalCodec
@@ -395,3 +397,30 @@ def _format(value: Any) -> str:
     from json import dumps
 
     return dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def invoke(memory: Limpet, operation: Operation, arguments: dict[str, Any]) -> Any:
+    """Call it on the handle that the arguments name. Authorization happens in the call itself.
+
+    An operation of a session takes the ``session_id`` as well, one on MEMORY.md the ``user``.
+    """
+    handle, rest = _find_handle(memory, operation, arguments)
+    member = getattr(handle, operation.method.__name__)
+    if not callable(member):  # a property
+        return member
+    unnamed = operation.positional[: max(0, operation.method.__code__.co_posonlyargcount - 1)]
+    first = [rest.pop(name) for name in unnamed]
+    return member(*first, **rest)
+
+
+def _find_handle(memory: Limpet, operation: Operation, arguments: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    rest, first = dict(arguments), operation.handle.partition(".")[0]
+    handle: Any = memory
+    for name in operation.handle.split(".") if operation.handle else ():
+        if name == "session" and name == first:
+            handle = memory.load_session(rest.pop("session_id"))
+        elif operation.handle == "notes.long_term" and name == "long_term":
+            handle = handle.long_term(rest.pop("user", None))
+        else:
+            handle = getattr(handle, name)
+    return handle, rest

@@ -368,7 +368,8 @@ def _check_call(call: object) -> ToolCall:
         unknown = set(call) - {"id", "name", "arguments"}
         if unknown:
             raise InvalidInput(f"a tool call has id, name and arguments; not {', '.join(sorted(map(str, unknown)))}")
-        call = ToolCall(call.get("id", ""), call.get("name", ""), call.get("arguments") or {})
+        given = call.get("arguments")
+        call = ToolCall(call.get("id", ""), call.get("name", ""), {} if given is None else given)
     if not isinstance(call, ToolCall):
         raise InvalidInput(f"a tool call must be ToolCall or a mapping, not {type(call).__name__}")
     check_text(call.id, "a tool call's id", max_bytes=1024)

@@ -202,6 +202,18 @@ class RecordFilter:
     tags: tuple[str, ...] = ()
     metadata: Mapping[str, str] = field(default_factory=dict)
 
+    @classmethod
+    def of(
+        cls,
+        layers: Iterable[str] | None,
+        types: Iterable[str] | None,
+        tags: Iterable[str] | None,
+        metadata: Mapping[str, str] | None,
+    ) -> RecordFilter:
+        """A filter of arguments that were checked."""
+        chosen: Any = (tuple(layers or ()), tuple(types or ()), tuple(tags or ()), metadata or {})
+        return cls(*chosen)
+
     def __bool__(self) -> bool:
         return bool(self.layers or self.types or self.tags or self.metadata)
 

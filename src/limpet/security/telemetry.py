@@ -62,6 +62,10 @@ class Observers:
         self._changing = threading.Lock()
         self._here = threading.local()
 
+    def add_end(self, end: EndCallback) -> Callable[[], None]:
+        """``end`` is called with the result of each piece of work. Answers what ends it."""
+        return self.add(lambda _: end)
+
     def add(self, begin: BeginCallback) -> Callable[[], None]:
         """``begin`` is called around each piece of work, and what it gives back when that is over. Answers what ends
         it."""

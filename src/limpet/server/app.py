@@ -20,8 +20,8 @@ from limpet.server.auth import LOCAL_NAMES, Authenticator, is_local
 from limpet.server.metrics import Metrics
 from limpet.server.middleware import RequestMiddleware
 from limpet.server.openapi import build_openapi
+from limpet.server.payload import json_bytes
 from limpet.server.problems import Problem
-from limpet.server.responses import json_bytes
 from limpet.server.route import JSON, Route
 from limpet.server.routes import list_routes
 from limpet.server.service import Service, limit_receive_time
@@ -93,7 +93,7 @@ def _build_routes(service: Service, listed: list[Route]) -> Iterator[StarletteRo
         by_path.setdefault(each.form.path, {})[each.form.method] = each
     for path in sorted(by_path, key=_specificity):
         methods = by_path[path]
-        made = StarletteRoute(_pattern(path, methods), _endpoint(service, methods), methods=list(methods))
+        made = StarletteRoute(_pattern(path, methods), service.make_endpoint(methods), methods=list(methods))
         made.path = path  # as metrics and logs name it
         yield made
 
@@ -126,16 +126,6 @@ class _IdConvertor(Convertor[str]):
 
 
 register_url_convertor("id", _IdConvertor())
-
-
-def _endpoint(service: Service, methods: Mapping[str, Route]) -> Callable[[Request], Awaitable[Response]]:
-    async def endpoint(request: Request) -> Response:
-        route = methods["GET" if request.method == "HEAD" else request.method]
-        if route.public:
-            return await service.answer_public(route, request)
-        return await (service.stream if route.stream else service.answer)(route, request)
-
-    return endpoint
 
 
 def _describe_api(service: Service, listed: list[Route]) -> Callable[[Request], Awaitable[Response]]:

@@ -58,6 +58,7 @@ class Authenticator:
 
     def __init__(self, hf: Limpet, *, user: str, is_local: bool, per_minute: int) -> None:
         self._hf = hf
+        self._keys = hf.access.keys
         self._turns = OpenTurns()
         self._open = Caller(hf, hf.config.audit.operator, user, self._turns)
         self._is_local = is_local
@@ -66,7 +67,7 @@ class Authenticator:
     @property
     def needs_key(self) -> bool:
         """A server that others can reach always does; one that they cannot, as soon as there is a key."""
-        return not self._is_local or self._hf.access.keys.any()
+        return not self._is_local or self._keys.any()
 
     def authenticate(self, headers: Mapping[str, str]) -> Caller:
         who = self.identify(headers)
@@ -87,7 +88,7 @@ class Authenticator:
         scheme, _, secret = given.partition(" ")
         if scheme.lower() != "bearer" or not secret.strip():
             raise Unauthenticated("send an API key as: Authorization: Bearer hf_…")
-        acting = self._hf.access.keys.acting(secret.strip())
+        acting = self._keys.acting(secret.strip())
         principal = acting.principal
         id_ = sha256(secret.strip().encode()).hexdigest()[:32]
         return Caller(acting, principal.name, principal.user, self._turns, principal.agent, key, id_)

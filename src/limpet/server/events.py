@@ -22,8 +22,8 @@ from limpet.model.paging import PageCursor
 from limpet.model.schema import to_json
 from limpet.model.session import SessionInfo
 from limpet.model.times import from_micros, to_micros
+from limpet.server.payload import json_bytes
 from limpet.server.problems import Problem
-from limpet.server.responses import json_bytes
 
 _OVERLAP = timedelta(seconds=5)
 _PAGE = 100

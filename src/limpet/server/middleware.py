@@ -17,8 +17,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from limpet.errors import LimpetError
 from limpet.server.metrics import Metrics
+from limpet.server.payload import problem_response
 from limpet.server.problems import Problem, problem_from_error
-from limpet.server.responses import problem_response
 
 log = logging.getLogger("limpet.http")
 

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass
 from typing import Any, TypeVar, get_type_hints
 
-from limpet.api.invoke import invoke
-from limpet.api.wire import ALIASES, PAGE, Form, build_alias, get_form, make_answer, make_field, place_arguments
+from limpet.api.wire import ALIASES, PAGE, Form, build_alias, get_form, invoke, make_answer, make_field, place_arguments
 from limpet.errors import Unauthenticated
 from limpet.security.call import OperationCall
 from limpet.security.operation import OPERATIONS, On, Operation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from time import monotonic
 from typing import Any, TypeVar
@@ -20,9 +20,8 @@ from limpet.api.async_pool import Pool
 from limpet.mcp.http import McpHttpApp
 from limpet.server.auth import Authenticator, Caller
 from limpet.server.metrics import Metrics
+from limpet.server.payload import json_bytes, json_response, read_arguments
 from limpet.server.problems import Problem
-from limpet.server.request import read_arguments
-from limpet.server.responses import json_bytes, json_response
 from limpet.server.route import JSON, Route
 from limpet.tools import ToolContext
 
@@ -90,6 +89,17 @@ class Service:
     def is_busy(self) -> bool:
         """Somebody waits besides the one that is answered: background work gives way."""
         return self._waiting > 1
+
+    def make_endpoint(self, methods: Mapping[str, Route]) -> Callable[[Request], Awaitable[Response]]:
+        """For one path: the route of each method it has."""
+
+        async def endpoint(request: Request) -> Response:
+            route = methods["GET" if request.method == "HEAD" else request.method]
+            if route.public:
+                return await self.answer_public(route, request)
+            return await (self.stream if route.stream else self.answer)(route, request)
+
+        return endpoint
 
     async def answer(self, route: Route, request: Request) -> Response:
         state, headers, form = request.scope["state"], request.headers, route.form

@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from limpet.api.invoke import invoke
-from limpet.api.wire import Answer, get_arguments, make_answer
+from limpet.api.wire import Answer, get_arguments, invoke, make_answer
 from limpet.model.codec import Codec, Definitions, Mode
 from limpet.model.schema import ObjectCodec
 from limpet.security.operation import OPERATIONS, Operation

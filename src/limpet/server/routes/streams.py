@@ -23,8 +23,8 @@ from limpet.model.types import Name
 from limpet.server import events
 from limpet.server.auth import Caller
 from limpet.server.metrics import MEDIA
+from limpet.server.payload import json_bytes, json_response
 from limpet.server.problems import Problem
-from limpet.server.responses import json_bytes, json_response
 from limpet.server.route import Routes
 from limpet.server.service import Service
 

@@ -1,18 +1,22 @@
-"""What a request gives: JSON and texts become arguments, or a problem that says which of them is wrong."""
+"""JSON and texts of a request become arguments, or a problem that says which of them is wrong; answers become JSON."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import Any
+
+from starlette.responses import Response
 
 from limpet.api.wire import Argument, Form, Place
 from limpet.errors import InvalidInput
 from limpet.model.text import hide_values
-from limpet.server.problems import Fault, Problem
+from limpet.server.problems import MEDIA, Fault, Problem
 
 _MAX_FAULTS = 10
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -123,3 +127,27 @@ def _describe_unknown(key: str, known: Mapping[str, Argument]) -> str:
 def _invalid(faults: list[Fault]) -> Problem:
     first = faults[0]
     return Problem(422, "invalid_input", f"{first['where']}: {first['message']}", faults=faults)
+
+
+def json_bytes(value: Any) -> bytes:
+    """JSON has no NaN and no infinity: null stands for them."""
+    try:
+        return _encode(value).encode()
+    except ValueError:
+        return _encode(_without_nan(value)).encode()
+
+
+def json_response(value: bytes, status: int = 200) -> Response:
+    return Response(value, status, media_type="application/json")
+
+
+def problem_response(found: Problem, request_id: str) -> Response:
+    return Response(json_bytes(found.body(request_id)), found.status, headers=found.headers, media_type=MEDIA)
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nan(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_nan(each) for each in value]
+    return None if isinstance(value, float) and not isfinite(value) else value
