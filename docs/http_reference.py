@@ -57,9 +57,9 @@ KINDS = {
 }
 
 _PATTERNS = {
-    constraints._NAME: "name",  # noqa: SLF001 - the page calls them what the code calls them
-    constraints._TEXT: "text",  # noqa: SLF001
-    f"^{constraints._UUID}$": "id",  # noqa: SLF001
+    constraints.make_name_pattern(256): "name",
+    constraints._TEXT: "text",  # noqa: SLF001 - the page calls them what the code calls them
+    constraints._UUID: "id",  # noqa: SLF001
     constraints.Identifier().schema()["pattern"]: "key",
 }
 _CURSORS = ("cursor",)

@@ -8,6 +8,7 @@ from typing import Any
 from limpet.errors import InvalidInput
 from limpet.model import constraints as limits
 from limpet.model.codec import REFERENCE, Codec, Definitions, Mode
+from limpet.model.types import MAX_URI_BYTES
 
 _MINUTE, _HOUR, _DAY, _MONTH = "[1-5]?[0-9]", "([0-9]|1[0-9]|2[0-3])", "([1-9]|1[0-9]|2[0-8])", "([1-9]|1[0-2])"
 _FIELDS = (
@@ -53,7 +54,7 @@ class Described(Codec):
         return whole | self._schema if mode == "input" else whole
 
 
-NAME = limits.Printable().limits()
+URI = limits.Printable(MAX_URI_BYTES).limits()
 WORDS = limits.Text(blank=False).limits()
 CLEARED = ["key", "title", "tags", "metadata", "references", "valid_to", "expires_at"]
 # The usual grants; one can also be for a session or an agent.

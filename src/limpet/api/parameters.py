@@ -9,7 +9,7 @@ from enum import Enum, auto
 from os import PathLike
 from typing import Annotated, Any, Literal
 
-from limpet.api.described import CLEARED, GRANT, NAME, WORDS, CadenceCodec, Described, TimeZoneCodec
+from limpet.api.described import CLEARED, GRANT, URI, WORDS, CadenceCodec, Described, TimeZoneCodec
 from limpet.errors import InvalidInput
 from limpet.model import constraints as limits
 from limpet.model.access import Grant
@@ -28,7 +28,7 @@ from limpet.model.schema import Called, codec, to_json
 from limpet.model.session import ModelUsage, SessionStatus
 from limpet.model.text import short_repr
 from limpet.model.times import check_time, from_micros, to_micros
-from limpet.model.types import MAX_HITS, MAX_NEIGHBOURS, MAX_TAGS, MAX_TITLE_BYTES
+from limpet.model.types import MAX_HITS, MAX_NEIGHBOURS, MAX_TAGS, MAX_TITLE_BYTES, MAX_URI_BYTES
 from limpet.model.values import MAX_PAGE
 from limpet.search.recipes import RECIPES
 from limpet.sessions.usage import parse_usage
@@ -103,7 +103,7 @@ class KeptPath(limits.FilePath):
 
     def read(self, value: Any, name: str) -> Any:
         """Over HTTP it is a uri, never a file of the server's machine."""
-        return limits.Printable().check(value, name)
+        return limits.Printable(MAX_URI_BYTES).check(value, name)
 
 
 class EndCodec(limits.Text):
@@ -312,9 +312,9 @@ Words = Annotated[str, limits.Text(), Called("the query"), "all records that hol
 
 # Documents and the graph
 DocumentName = Annotated[
-    str | PathLike[str], Described(KeptPath(), **NAME), LocalPath.READ, "any uri, or the path of a file or folder"
+    str | PathLike[str], Described(KeptPath(), **URI), LocalPath.READ, "any uri, or the path of a file or folder"
 ]
-DocumentUri = Annotated[str | PathLike[str], Described(KeptPath(), **NAME), "its uri, or the path it was read from"]
+DocumentUri = Annotated[str | PathLike[str], Described(KeptPath(), **URI), "its uri, or the path it was read from"]
 DocumentText = Annotated[str, limits.Text(), "what it says; left out: what the file says"]
 Entity = Annotated[str, limits.Text(max_bytes=4096), "only what is around this one"]
 Depth = Annotated[int, limits.Integer(0, MAX_DEPTH), "how many relations far"]

@@ -38,15 +38,22 @@ MAX_SECONDS = 365_000 * 86_400
 _TEXT = r"^[^\x00]*$"
 _WORDS = r"^[^\x00]*[^\x00\s][^\x00]*$"
 _CONTROL = r"\x00-\x1f\x7f-\x9f\u2028\u2029"
-# Printable, no white space at either end, at most 256 bytes: so many characters of one, of two, or of more bytes.
-_NAME = "|".join(
-    (
-        r"^[!-~]([ -~]{0,254}[!-~])?$",
-        r"^[!-~\u00a1-\u07ff]([ -~\u00a0-\u07ff]{0,126}[!-~\u00a1-\u07ff])?$",
-        rf"^[^\s{_CONTROL}]([^{_CONTROL}]{{0,62}}[^\s{_CONTROL}])?$",
-    )
-)
 _KEY = "^(?!system_|internal_)[a-z][a-z0-9_]*$"
+_TEXT_END = rf"[^\s{_CONTROL}]"
+
+
+def make_name_pattern(max_bytes: int) -> str:
+    """Printable, no white space at either end: so many characters of one byte, of two, or of up to four."""
+    one, two, four = (max_bytes // size - 2 for size in (1, 2, 4))
+    return "|".join(
+        (
+            rf"^[!-~]([ -~]{{0,{one}}}[!-~])?$",
+            rf"^[!-~\u00a1-\u07ff]([ -~\u00a0-\u07ff]{{0,{two}}}[!-~\u00a1-\u07ff])?$",
+            rf"^{_TEXT_END}([^{_CONTROL}]{{0,{four}}}{_TEXT_END})?$",
+        )
+    )
+
+
 _UUID = "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d")
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
@@ -102,8 +109,7 @@ class Printable(Scalar):
         return check_name(value, name, max_bytes=self.max_bytes)
 
     def limits(self) -> dict[str, Any]:
-        pattern = {"pattern": _NAME} if self.max_bytes == MAX_NAME_BYTES else {}
-        return {"minLength": 1, "maxLength": self.max_bytes, **pattern}
+        return {"minLength": 1, "maxLength": self.max_bytes, "pattern": make_name_pattern(self.max_bytes)}
 
 
 class Tag(Scalar):
