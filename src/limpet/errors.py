@@ -1,36 +1,36 @@
 """Every error Limpet raises.
 
 LimpetError
-├── InvalidInput            a value that cannot be stored as it is
-│   ├── InvalidKey          a key or id outside its rules
-│   ├── BudgetTooSmall      a token budget nothing can fit into
-│   ├── WrongState          what is asked of cannot do that any more, or not yet
-│   └── IdempotencyConflict an idempotency key that stands for another request
+├── InvalidInput            a value that is not valid
+│   ├── InvalidKey          a key or id that is not well formed
+│   ├── BudgetTooSmall      a token budget that nothing fits into
+│   ├── WrongState          the object's state does not allow this operation
+│   └── IdempotencyConflict an idempotency key that was used for another request
 ├── NotFound
 │   ├── SessionNotFound
 │   ├── RecordNotFound
 │   ├── DocumentNotFound
 │   └── ScheduleNotFound        a schedule, or a run of one
 ├── SequenceConflict        a message number at or below the last one
-├── LeaseLost               a job took longer than its lease, and somebody else has taken it
+├── LeaseLost               a job took longer than its lease, and another worker has claimed it
 ├── PermissionDenied        a grant is missing
 ├── Unauthenticated         an API key that is unknown, revoked or expired
-├── Unsupported             this store or build cannot do that
+├── Unsupported             this store or build does not support this
 ├── ConfigError             a setting is unknown or wrong
 ├── ProviderError           a model or embedder failed
-├── MigrationError          the database is newer, altered or cannot be brought forward
-└── StorageError            the database or its disk refused
+├── MigrationError          the database is newer, altered or cannot be migrated
+└── StorageError            the database or its disk failed
     ├── StoreBusy           another process held the database too long
-    ├── StoreFull           no space left
+    ├── StoreFull           no disk space left
     ├── StoreReadOnly       the file or folder cannot be written
-    ├── StoreUnavailable    the server is gone, or the store was closed
-    │   └── OutcomeUnknown  the server was lost during the commit, and cannot be asked
+    ├── StoreUnavailable    the server cannot be reached, or the store was closed
+    │   └── OutcomeUnknown  the connection was lost during the commit
     ├── StoreCorrupt        not a Limpet database, or a damaged one
-    │   └── DecryptionFailed      an encrypted value was altered, moved, or has another key
-    ├── KeyMissing          a tenant is encrypted and its key is missing, or is another
+    │   └── DecryptionFailed  an encrypted value was altered, moved, or encrypted with another key
+    ├── KeyMissing          a tenant is encrypted and its key is missing or wrong
     └── ConstraintFailed    two writers claimed the same unique value
 
-Each class has a ``code``: the one word that the command line, HTTP and MCP all report.
+Each class has a ``code``, which the command line, HTTP and MCP all report.
 """
 
 from __future__ import annotations

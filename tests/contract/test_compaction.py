@@ -101,7 +101,7 @@ def test_a_failing_model_loses_nothing(store_url: str, caplog: pytest.LogCapture
         assert session.compact(keep=4).by == "digest"
         assert all(f"item{number}" in summed_up(session)[0] for number in range(26))
         assert session.usage().models == ()
-        assert "told to fail" in caplog.text
+        assert "set to fail" in caplog.text
 
 
 def test_an_unwritable_store_is_no_error(hf: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -150,11 +150,11 @@ def test_the_settings_name_a_model_and_an_option_overrules_them(chat, monkeypatc
     [
         (status(400, "no such model"), "answered 400: no such model"),
         (status(401), "answered 401: check the API key"),
-        (answers_plainly("<html>hello</html>"), "no JSON"),
+        (answers_plainly("<html>hello</html>"), "not valid JSON"),
         (answers_plainly('{"choices": 3}'), "broke off in the middle of its answer"),
         (streams(OPENAI.events("half a sen", finish=None)), "broke off"),
-        (streams(["{broken"]), "no JSON"),
-        (streams(OPENAI.events("", finish="length")), "answered without a word: raise max_tokens"),
+        (streams(["{broken"]), "not valid JSON"),
+        (streams(OPENAI.events("", finish="length")), "gave an empty answer: raise max_tokens"),
     ],
 )
 def test_a_provider_that_fails_costs_a_line_and_no_more(chat, data, server, spec, failing, said):
@@ -278,7 +278,7 @@ def test_json_is_an_object_a_line(chat, server, spec):
     [
         (["--window", "0"], "--window"),
         (["--max-tokens", "many"], "--max-tokens"),
-        (["--llm", "gpt"], "--llm: 'gpt' is no language model"),
+        (["--llm", "gpt"], "--llm: 'gpt' is not a language model"),
         (["--llm", "openai:small"], "openai:MODEL@URL"),
         (["--hat"], "--hat"),
     ],

@@ -47,6 +47,6 @@ def test_a_setting_names_the_embedder_and_a_wrong_one_opens_nothing(tmp_path: Pa
         hf.remember("a walrus", user="alice")
         hf.jobs.run()
         assert hf.admin.stats()["vectors"] == 1
-    with pytest.raises(ConfigError, match="no embedder"):
+    with pytest.raises(ConfigError, match="not an embedder"):
         Limpet.open(tmp_path / "new", config=Config.load(overrides={"embedding.model": "magic"}))
     assert not (tmp_path / "new").exists()

@@ -1,1 +1,1 @@
-"""What costs money or time, each behind a small interface with its fake beside it."""
+"""Embedders, language models and rerankers: small interfaces, implementations and fakes."""

@@ -1,4 +1,4 @@
-"""Anthropic's Messages API, at Anthropic or at any server that speaks it."""
+"""Anthropic's Messages API, at Anthropic or any compatible server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from limpet.providers.structured import parse_object
 
 ADDRESS = "https://api.anthropic.com"
 _VERSION = "2023-06-01"
-_ANSWER = "answer"  # the tool a structured answer is asked for with
+_ANSWER = "answer"  # the tool that returns a structured answer
 _FINISHES = {
     "end_turn": Finish.STOP,
     "stop_sequence": Finish.STOP,
@@ -37,8 +37,9 @@ _FINISHES = {
 
 
 class AnthropicLlm(HttpLlm):
-    """A limit, a fault of the server or of the network is tried again ``retries`` times within the request's timeout;
-    ``chance`` gives numbers from 0 to 1 that spread the waits of many clients.
+    """Retries rate limits, server errors and network errors ``retries`` times within the request's timeout.
+
+    ``chance`` returns numbers from 0 to 1 that add jitter to the waits.
     """
 
     kind = "anthropic"
@@ -56,7 +57,7 @@ class AnthropicLlm(HttpLlm):
         chance: Callable[[], float] | None = None,
     ) -> None:
         if not api_key and base_url == ADDRESS:
-            raise ConfigError("Anthropic needs an API key; give one, or the address of a server that needs none")
+            raise ConfigError("Anthropic needs an API key; set one, or the address of a server that needs none")
         super().__init__(
             base_url,
             "/v1/messages",
@@ -97,12 +98,14 @@ class AnthropicLlm(HttpLlm):
         stream.feed(answer)
         whole = stream.completion()
         if whole is None:
-            raise ValueError("it is no message with content")
-        given = [call.arguments for call in whole.tool_calls if call.name == _ANSWER]
-        if request.schema is None or not given:  # some servers do not force a tool: the object may stand in the text
+            raise ValueError("it is not a message with content")
+        answers = [call.arguments for call in whole.tool_calls if call.name == _ANSWER]
+        if (
+            request.schema is None or not answers
+        ):  # some servers do not force a tool call: the object may be in the text
             return whole
         finish = Finish.STOP if whole.finish is Finish.TOOLS else whole.finish
-        return replace(whole, text=json.dumps(given[0]), tool_calls=(), finish=finish, data=given[0])
+        return replace(whole, text=json.dumps(answers[0]), tool_calls=(), finish=finish, data=answers[0])
 
     def _new_assembler(self) -> StreamAssembler:
         return _AnthropicAssembler()
@@ -110,7 +113,7 @@ class AnthropicLlm(HttpLlm):
 
 @dataclass
 class _Block:
-    """Text, or a call of a tool with the JSON of its input; of other kinds nothing is kept."""
+    """Text, or a tool call with the JSON of its input. Other kinds of block are ignored."""
 
     kind: str
     id: str
@@ -121,20 +124,22 @@ class _Block:
     @classmethod
     def of(cls, block: Mapping[str, Any]) -> _Block:
         kind = _text(block, "type")
-        given = block.get("input") if kind == "tool_use" else None
+        input_value = block.get("input") if kind == "tool_use" else None
         text = _text(block, "text") if kind == "text" else ""
-        return cls(kind, _text(block, "id"), _text(block, "name"), given if isinstance(given, dict) else {}, [text])
+        return cls(
+            kind, _text(block, "id"), _text(block, "name"), input_value if isinstance(input_value, dict) else {}, [text]
+        )
 
     def to_tool_call(self, place: int) -> ToolCall:
         if not self.name:
             raise ValueError("a tool call has no name")
         arguments = "".join(self.pieces)
-        given = parse_object(arguments).data if arguments.strip() else self.given
-        return ToolCall(self.id or f"call_{place}", self.name, given)
+        values = parse_object(arguments).data if arguments.strip() else self.given
+        return ToolCall(self.id or f"call_{place}", self.name, values)
 
 
 class _AnthropicAssembler:
-    """A whole answer is a stream of one event."""
+    """Assembles a stream of events. A whole answer is a stream of one event."""
 
     def __init__(self) -> None:
         self.is_done = False
@@ -165,9 +170,9 @@ class _AnthropicAssembler:
             case {"type": "error"} | {"error": _}:
                 raise HttpFailure("gave up", passing=False, said=error_message(event))
             case {"type": str(kind)} if kind not in {"message", "content_block_start", "content_block_delta"}:
-                pass  # a ping, the end of a block, and what may come later: to be passed over, says the API
+                pass  # a ping, the end of a block, or an event type added later: ignored, as the API asks
             case _:
-                raise ValueError("it is no message, and no event of one")
+                raise ValueError("it is neither a message nor a stream event")
         return ""
 
     def completion(self) -> Completion | None:
@@ -181,7 +186,7 @@ class _AnthropicAssembler:
     def _grow(self, index: int, delta: Mapping[str, Any]) -> str:
         block = self._blocks.get(index)
         if block is None:
-            raise ValueError("a block grows that was not begun")
+            raise ValueError("a delta refers to a block that was not started")
         match delta.get("type"):
             case "text_delta":
                 block.pieces.append(_text(delta, "text"))
@@ -191,14 +196,14 @@ class _AnthropicAssembler:
         return ""
 
     def _feed_end(self, delta: Mapping[str, Any], event: Mapping[str, Any]) -> None:
-        """The numbers of a stream come in two parts, and later ones hold."""
+        """Update the usage. A stream sends it in two parts, and later numbers replace earlier ones."""
         self._finish = _text(delta, "stop_reason") or self._finish
         usage = event.get("usage")
         if isinstance(usage, dict):
             self._usage |= {name: value for name, value in usage.items() if value is not None}
 
     def _total_usage(self) -> TokenUsage:
-        """Anthropic counts what it read from its cache, and what it put there, beside what went in."""
+        """Return the usage with cached tokens included: Anthropic counts cache reads and writes separately."""
         names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
         into = sum(token_count(self._usage, name) for name in names)
         return TokenUsage(
@@ -207,7 +212,7 @@ class _AnthropicAssembler:
 
 
 def _messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """User and assistant in turn, the user first; what a tool answered is the user's."""
+    """Alternate user and assistant turns, user first. Tool results belong to the user."""
     turns: list[dict[str, Any]] = []
     for message in messages:
         role = "assistant" if message.role == "assistant" else "user"
@@ -222,7 +227,7 @@ def _messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
 
 
 def _blocks(message: Message) -> list[dict[str, Any]]:
-    """A block of white space is refused there, and so is white space at the end of what the assistant said."""
+    """Build the content blocks. The API rejects blank blocks and trailing white space in assistant text."""
     text = replace_surrogates(message.text)
     if message.role == "system":
         return []
@@ -231,13 +236,13 @@ def _blocks(message: Message) -> list[dict[str, Any]]:
         return [result | ({"is_error": True} if message.is_error else {})]
     if message.role == "assistant":
         text = text.rstrip()
-    said = [{"type": "text", "text": text}] if text.strip() else []
+    blocks = [{"type": "text", "text": text}] if text.strip() else []
     calls = message.tool_calls
-    return said + [{"type": "tool_use", "id": c.id, "name": c.name, "input": dict(c.arguments)} for c in calls]
+    return blocks + [{"type": "tool_use", "id": c.id, "name": c.name, "input": dict(c.arguments)} for c in calls]
 
 
 def _text(fields: Mapping[str, Any], name: str) -> str:
     value = fields.get(name)
     if value is not None and not isinstance(value, str):
-        raise ValueError(f"its {name!r} is no text")
+        raise ValueError(f"its {name!r} is not text")
     return value or ""

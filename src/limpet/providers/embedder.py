@@ -1,4 +1,4 @@
-"""Turning texts into vectors."""
+"""The embedder interface: texts to vectors."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from limpet.errors import InvalidInput
 
 
 class Embedder(Protocol):
-    """Vectors are stored under ``name`` and only compared within it: a changed model needs another name.
+    """Vectors are stored under ``name`` and compared only within it, so a changed model needs a new name.
 
-    It is called from several threads. An attribute ``quick`` that is False says that no write should wait for it.
+    Called from several threads. Set an attribute ``quick = False`` if writes should not wait for it.
     """
 
     @property
@@ -20,16 +20,18 @@ class Embedder(Protocol):
     @property
     def dimension(self) -> int: ...
     def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """A vector for each text, in order; of any text, the empty one too. Raises ProviderError."""
+        """Return one vector per text, in order; an empty text has one too. Raises ProviderError."""
 
 
 def normalize_vector(vector: Sequence[float]) -> list[float]:
-    """To length one, as every embedder here gives them; a vector of zeros stays what it is."""
+    """Scale a vector to length one. A zero vector is returned unchanged."""
     length = hypot(*vector) or 1.0
     return [value / length for value in vector]
 
 
 def check_embedder(value: object) -> None:
-    """Refuse what is none before a store is opened with it."""
+    """Raise InvalidInput if the value is not an embedder."""
     if value is not None and not all(hasattr(value, name) for name in ("name", "dimension", "embed")):
-        raise InvalidInput(f"an embedder has a name, a dimension and embed(texts); {type(value).__name__} has not")
+        raise InvalidInput(
+            f"an embedder needs name, dimension and embed(texts); {type(value).__name__} does not have them"
+        )

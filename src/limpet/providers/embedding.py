@@ -1,4 +1,4 @@
-"""How an embedder is used: at once or later, in batches, checked, and never trusted to work."""
+"""Run an embedder: inline or in the background, in batches, with its output checked."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from limpet.security.telemetry import Observers
 log = logging.getLogger("limpet.providers")
 
 
-_LARGEST = 1e15  # of a value: squares of many add up within 32 bits
-_MOST_DIMENSIONS = 16_000  # what pgvector takes
-_QUESTIONS = 256  # whose vectors are remembered: a context asks what a recall just asked
-_REST_S = 30.0  # after a failure, so that not every question waits for one that hangs
+_LARGEST = 1e15  # per value: the sum of many squares still fits 32 bits
+_MOST_DIMENSIONS = 16_000  # the limit of pgvector
+_QUESTIONS = 256  # cached question vectors: a context often repeats the question of a recall
+_REST_S = 30.0  # seconds without attempts after a failure, so that questions do not all wait for a slow embedder
 
 
 class BatchEmbedder:
-    """An embedder with the settings it is used by. Safe to share between threads if the embedder is."""
+    """An embedder and its settings. Thread-safe if the embedder is."""
 
     def __init__(self, embedder: Embedder, config: EmbeddingSettings, observers: Observers | None = None) -> None:
         self.model = check_name(embedder.name, "the embedder's name")
@@ -42,7 +42,7 @@ class BatchEmbedder:
 
     @property
     def is_inline(self) -> bool:
-        """Whether a caller may wait for it. One that says nothing about itself is believed quick until it was not."""
+        """Return whether a caller may wait for it. Without ``quick``, it counts as fast until a call was slow."""
         if self._config.when != "auto":
             return self._config.when == "now"
         if not getattr(self._embedder, "quick", True):
@@ -50,39 +50,41 @@ class BatchEmbedder:
         return self._seconds_a_text is None or self._seconds_a_text * 1000 <= self._config.quick_ms
 
     def embed_texts(self, texts: Sequence[str], progress: Progress | None = None) -> list[Vector]:
-        """Raises ProviderError, whatever the embedder raised."""
-        found: list[Vector] = []
+        """Raises ProviderError for any failure of the embedder."""
+        vectors: list[Vector] = []
         for batch in _batches(texts, self._config.batch):
             started = monotonic()
             try:
-                found += [Vector(self.model, values) for values in self._embed(batch)]
-            finally:  # one that fails may take its time too
-                if self._loaded:  # the first call may have loaded a model
+                vectors += [Vector(self.model, values) for values in self._embed(batch)]
+            finally:  # a failed call may be slow too
+                if self._loaded:  # the first call may include loading the model
                     self._seconds_a_text = (monotonic() - started) / len(batch)
                 self._loaded = True
             if progress is not None:
-                progress("embedding", len(found), len(texts))
-        return found
+                progress("embedding", len(vectors), len(texts))
+        return vectors
 
     def _embed(self, texts: Sequence[str]) -> list[tuple[float, ...]]:
         if not self._observers.on:
             return self._embed_batch(texts)
         provider, model = split_model_name(self.model)
-        with self._observers.measure(Activity(kind=ActivityKind.EMBEDDINGS, name=model, provider=provider)) as seen:
-            seen.count = len(texts)
+        with self._observers.measure(
+            Activity(kind=ActivityKind.EMBEDDINGS, name=model, provider=provider)
+        ) as measurement:
+            measurement.count = len(texts)
             return self._embed_batch(texts)
 
     def _embed_batch(self, texts: Sequence[str]) -> list[tuple[float, ...]]:
         try:
-            # In this order: some embedders learn their dimension from the first answer.
+            # Keep this order: some embedders learn their dimension from the first answer.
             return _check_vectors(self._embedder.embed(texts), len(texts), self._embedder.dimension)
         except ProviderError:
             raise
-        except Exception as error:  # why: an embedder is anybody's code, and its failure is never the caller's
+        except Exception as error:  # why: an embedder is third-party code and may raise anything
             raise ProviderError(f"the embedder {self.model} failed: {error}") from error
 
     def embed_question(self, text: str) -> Vector | None:
-        """None when the embedder fails: words answer then."""
+        """Return the question's vector, or None if the embedder fails: search then uses words only."""
         with self._lock:
             if text in self._asked:
                 self._asked.move_to_end(text)
@@ -92,7 +94,7 @@ class BatchEmbedder:
         try:
             vector = Vector(self.model, self._embed([text])[0])
         except ProviderError as error:
-            log.warning("questions are not embedded for %d seconds, words answer alone: %s", _REST_S, error)
+            log.warning("questions are not embedded for %d seconds; search uses words only: %s", _REST_S, error)
             self._resting_until = monotonic() + _REST_S
             return None
         with self._lock:
@@ -106,16 +108,16 @@ def _batches(texts: Sequence[str], size: int) -> Iterator[Sequence[str]]:
     return (texts[start : start + size] for start in range(0, len(texts), size))
 
 
-def _check_vectors(given: Iterable[Iterable[float]], count: int, dimension: int) -> list[tuple[float, ...]]:
-    """A vector a text, all of one length, of numbers to reckon with: else some backend would refuse the message."""
-    vectors = [tuple(map(float, vector)) for vector in given]
+def _check_vectors(raw: Iterable[Iterable[float]], count: int, dimension: int) -> list[tuple[float, ...]]:
+    """Check for one vector per text, equal lengths and finite values; a backend would reject anything else."""
+    vectors = [tuple(map(float, vector)) for vector in raw]
     if len(vectors) != count:
-        raise ProviderError(f"{len(vectors)} vectors came for {count} texts")
+        raise ProviderError(f"{len(vectors)} vectors returned for {count} texts")
     if len({len(vector) for vector in vectors}) != 1 or not vectors[0]:
         raise ProviderError("the vectors are empty or of different lengths")
     if len(vectors[0]) != dimension or dimension > _MOST_DIMENSIONS:
-        most = f"{dimension} were promised, and {_MOST_DIMENSIONS} can be stored"
-        raise ProviderError(f"vectors of {len(vectors[0])} dimensions came; {most}")
+        most = f"{dimension} were expected, and at most {_MOST_DIMENSIONS} can be stored"
+        raise ProviderError(f"the vectors have {len(vectors[0])} dimensions; {most}")
     if not all(-_LARGEST < value < _LARGEST for vector in vectors for value in vector):
-        raise ProviderError("a vector holds a value that is no number or too large")
+        raise ProviderError("a vector contains a value that is not a number or is too large")
     return vectors

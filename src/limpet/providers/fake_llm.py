@@ -1,4 +1,4 @@
-"""A language model for tests: scripted answers, failures on demand, every call remembered."""
+"""A language model for tests: scripted answers, failures on demand, a log of calls."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ Script = Union[FakeAnswer, Sequence[FakeAnswer], Callable[[LlmRequest], FakeAnsw
 
 
 class FakeLlm:
-    """Gives one answer for ever, those of a list in turn, or what a function makes of the request.
+    """Returns the same answer every time, the answers of a list in turn, or the result of a function of the request.
 
-    An answer is a text, a mapping that is sent as JSON, a Completion, or an exception to raise. It is read as a real
-    model's would be: with a schema a wrong one is asked for once more. ``failures`` calls fail, then it works again; -1
-    fails for ever. ``calls`` holds every request, the failed ones included.
+    An answer is a text, a mapping that is sent as JSON, a Completion, or an exception to raise. It is parsed like the
+    answer of a real model: with a schema, an invalid answer is requested once more. The first ``failures`` calls fail;
+    -1 fails always. ``calls`` lists every request, failed ones included.
     """
 
     def __init__(self, answers: Script = "", *, model: str = "fake", failures: int = 0) -> None:
         self.model = model
         self.name = f"fake:{model}"
         self.failures = failures
-        self.error: Exception = ProviderError("the fake language model was told to fail")
+        self.error: Exception = ProviderError("the fake language model is set to fail")
         self.calls: list[LlmRequest] = []
         self._script = answers
 
@@ -37,7 +37,7 @@ class FakeLlm:
 
     def stream(self, request: LlmRequest) -> Iterator[str | Completion]:
         if request.schema is not None:
-            raise InvalidInput("an answer with a schema is not streamed; use complete")
+            raise InvalidInput("an answer with a schema cannot be streamed; use complete")
         whole = self._answer(request)
         return iter([*re.findall(r"\s*\S+\s*$|\s*\S+", whole.text), whole])
 

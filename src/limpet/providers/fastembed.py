@@ -1,4 +1,4 @@
-"""Any model of FastEmbed, the extra ``fastembed``. It downloads the model when it is first used."""
+"""FastEmbed models, with the extra ``fastembed``. A model is downloaded on first use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from limpet.providers.embedder import normalize_vector
 
 
 class FastEmbedEmbedder:
-    """Loads the model when the first text comes. Safe to share between threads, which take turns."""
+    """Loads the model on the first call. Thread-safe: calls are serialized."""
 
     def __init__(self, model: str = "BAAI/bge-small-en-v1.5", *, threads: int | None = None) -> None:
         if find_spec("fastembed") is None:
@@ -34,7 +34,7 @@ class FastEmbedEmbedder:
         try:
             with self._turn:
                 vectors = list(self._encoder().embed(list(texts)))
-        except Exception as error:  # why: hub and runtime raise what they like
+        except Exception as error:  # why: the hub client and the runtime raise unrelated exceptions
             raise ProviderError(f"FastEmbed failed with the model {self._model!r}: {error}") from error
         return [normalize_vector(list(map(float, vector))) for vector in vectors]
 

@@ -1,6 +1,6 @@
-"""Vectors without a model: words and pieces of words, counted into a fixed number of places by their hash.
+"""Vectors without a model: words and character n-grams, hashed into a fixed number of dimensions.
 
-Texts that share words or spellings are near, in whatever language; texts that say the same in other words are not.
+Texts that share words or spellings are close, in any language. Paraphrases in other words are not.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 _DIMENSION = 256
 _WORD_WEIGHT = 1.0
-_GRAM_WEIGHTS = {3: 1.0, 4: 0.7, 5: 0.5}  # by length: one changed letter touches more of the long ones
+_GRAM_WEIGHTS = {3: 1.0, 4: 0.7, 5: 0.5}  # by length: one changed letter affects more of the long ones
 
-# Ideographs, kana and Hangul stand alone, since nothing says where their words end: three-grams over the single
-# characters and the spaces between them are then what pairs are elsewhere.
+# Ideographs, kana and Hangul are single words, since no space separates them. Three-grams over the characters and
+# the spaces between them act as character pairs.
 _IDEOGRAPHS = (
     "\u1100-\u11ff\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff"
     "\uf900-\ufaff\U00020000-\U0003134f"
@@ -30,9 +30,9 @@ _NOT_A_SPACE = re.compile(r"\S")
 
 
 class HashEmbedder:
-    """Needs no model and no network, and gives the same vector on every machine. Safe to share between threads."""
+    """Needs no model and no network; gives the same vectors on every machine. Thread-safe."""
 
-    name = f"hashed-{_DIMENSION}-1"  # the last number changes with anything that changes a vector
+    name = f"hashed-{_DIMENSION}-1"  # increment whenever vectors change
     dimension = _DIMENSION
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
@@ -40,7 +40,7 @@ class HashEmbedder:
 
 
 def _vector(text: str) -> NDArray[float64]:
-    """Signed feature hashing: what falls into one place by accident cancels out as often as it adds up."""
+    """Signed feature hashing: collisions cancel out as often as they add up."""
     import numpy as np
 
     hashes, weights = _features(_words(text))
@@ -49,19 +49,19 @@ def _vector(text: str) -> NDArray[float64]:
     values[(distinct >> np.uint64(40)) % np.uint64(2) == 1] *= -1
     places = (distinct % np.uint64(_DIMENSION)).astype(np.intp)
     vector = np.bincount(places, values, _DIMENSION)
-    if not vector.any():  # all cancelled out
+    if not vector.any():  # everything cancelled out
         vector[0] = 1.0
     return np.asarray(vector / np.linalg.norm(vector))
 
 
 def _words(text: str) -> list[str]:
-    """Never none: a text without words is known by its signs, and an empty one by the empty word."""
+    """Never empty: a text without words yields its symbols, and an empty text the empty word."""
     folded = unicodedata.normalize("NFKC", text).casefold()
     return _WORD.findall(folded) or _NOT_A_SPACE.findall(folded) or [""]
 
 
 def _features(words: list[str]) -> tuple[NDArray[uint64], NDArray[float64]]:
-    """A hash for each word and each three to five letters in a row, spaces included, and what each counts."""
+    """Return a hash and a weight for each word and each n-gram of three to five characters, spaces included."""
     import numpy as np
 
     hashes = [np.array([crc32(_bytes(word, "utf-8")) for word in words], dtype=np.uint64)]
@@ -79,11 +79,11 @@ def _features(words: list[str]) -> tuple[NDArray[uint64], NDArray[float64]]:
 
 
 def _bytes(text: str, encoding: str) -> bytes:
-    return text.encode(encoding, "surrogatepass")  # half a character is a character too
+    return text.encode(encoding, "surrogatepass")  # keeps lone surrogates
 
 
 def _mix_bits(numbers: NDArray[uint64]) -> NDArray[uint64]:
-    """The finaliser of SplitMix64: every bit of the number moves every bit of the result."""
+    """The finalizer of SplitMix64: every input bit affects every output bit."""
     import numpy as np
 
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):

@@ -1,4 +1,4 @@
-"""JSON requests over HTTP with the standard library: bounded in time and size, and never led elsewhere."""
+"""JSON requests over HTTP with the standard library, limited in time and size; redirects are not followed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from limpet.providers.sse import parse_events
 if TYPE_CHECKING:
     from http.client import HTTPResponse
 
-JsonAnswer = Any  # whatever the JSON holds
+JsonAnswer = Any  # any JSON value
 
 MAX_BYTES = 64 << 20
 _PIECE = 1 << 16
@@ -24,7 +24,7 @@ _PASSING = {408, 409, 425, 429, 500, 502, 503, 504, 529}
 
 
 class HttpFailure(Exception):
-    """Why there is no answer: ``what`` it did, what it ``said``, and whether asking again may help."""
+    """A failed request: ``what`` happened, what the server ``said``, and whether a retry may help (``passing``)."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class HttpFailure(Exception):
 
 
 def post_json(url: str, body: bytes, headers: Mapping[str, str], timeout: float, limit: int = MAX_BYTES) -> JsonAnswer:
-    """The answer's JSON, whole within ``timeout`` seconds and ``limit`` bytes. Raises HttpFailure."""
+    """Return the parsed answer, read within ``timeout`` seconds and ``limit`` bytes. Raises HttpFailure."""
     with _open_response(url, body, headers, timeout) as response:
         content = b"".join(_read_pieces(response, limit))
     return parse_json(content)
@@ -56,9 +56,9 @@ def post_json(url: str, body: bytes, headers: Mapping[str, str], timeout: float,
 def post_events(
     url: str, body: bytes, headers: Mapping[str, str], timeout: float, limit: int = MAX_BYTES
 ) -> Generator[str]:
-    """The data of each server-sent event, as they come; an answer that is no stream is one event.
+    """Yield the data of each server-sent event as it arrives; an answer that is not a stream is one event.
 
-    Raises HttpFailure, and not only at the first: a stream may break off. Closing it hangs up.
+    Raises HttpFailure, also after the first event. Closing the generator closes the connection.
     """
     with _open_response(url, body, headers, timeout) as response:
         if response.headers.get_content_type() == "text/event-stream":
@@ -72,12 +72,12 @@ def parse_json(content: bytes | str) -> JsonAnswer:
     try:
         return json.loads(content)
     except (ValueError, RecursionError):
-        raise HttpFailure("answered what is no JSON", passing=False) from None
+        raise HttpFailure("answered with text that is not valid JSON", passing=False) from None
 
 
 @contextmanager
 def _open_response(url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> Iterator[HTTPResponse]:
-    """An answer to read. Whatever fails, the reading included, is an HttpFailure."""
+    """Open a response to read. Every failure, also while reading, is raised as HttpFailure."""
     from http.client import HTTPException
     from urllib.error import HTTPError, URLError
     from urllib.request import Request
@@ -104,28 +104,28 @@ def _open_response(url: str, body: bytes, headers: Mapping[str, str], timeout: f
 
 
 def _read_pieces(response: HTTPResponse, limit: int) -> Iterator[bytes]:
-    size, promised = 0, response.length  # none when the end says itself where it is
+    size, promised = 0, response.length  # None if the response does not state its length
     while size != promised and (piece := response.read1(_PIECE)):
         size += len(piece)
         if size > limit:
-            raise HttpFailure(f"answered more than {limit >> 20} MB", passing=False)
+            raise HttpFailure(f"answered with more than {limit >> 20} MB", passing=False)
         yield piece
     if promised is not None and size < promised:
         raise ConnectionError(f"{promised - size} bytes are missing")
 
 
-def _status_failure(status: int, headers: Message, said: str) -> HttpFailure:
+def _status_failure(status: int, headers: Message, reply: str) -> HttpFailure:
     if 300 <= status < 400:
         parts = urlsplit(headers.get("Location", ""))
         where = f" to {parts.scheme}://{parts.hostname}" if parts.hostname else ""
-        what = f"redirects{where}, which is not followed; give the address it has moved to"
+        what = f"redirects{where}, which is not followed; use the new address"
         return HttpFailure(what, passing=False, status=status)
     wait = _retry_after(headers)
-    return HttpFailure(f"answered {status}", passing=status in _PASSING, status=status, said=said, retry_after=wait)
+    return HttpFailure(f"answered {status}", passing=status in _PASSING, status=status, said=reply, retry_after=wait)
 
 
 def _read_error(response: Any) -> str:
-    """The message of an error answer, in one line: found where most put it, else the answer's beginning."""
+    """Return the message of an error response in one line, or else the start of the response."""
     from http.client import HTTPException
 
     try:
@@ -138,19 +138,19 @@ def _read_error(response: Any) -> str:
 
 
 def error_message(answer: JsonAnswer) -> str:
-    """``{"error": {"message": …}}``, which OpenAI and Anthropic say, or a plain text in its place; else nothing."""
+    """Return the message of ``{"error": {"message": …}}`` or ``{"error": "…"}``; else an empty string."""
     error = answer.get("error") if isinstance(answer, dict) else None
     message = error.get("message") if isinstance(error, dict) else error
     return message if isinstance(message, str) else ""
 
 
 def _retry_after(headers: Message) -> float | None:
-    """In seconds. A date is compared with the server's own, so that no clock here needs to be right."""
+    """Return the wait in seconds. A date is compared with the server's Date header, not the local clock."""
     value = headers.get("Retry-After", "").strip()
     if value.isascii() and value.isdigit():
         return float(value[:9])
     try:
         wait = (parsedate_to_datetime(value) - parsedate_to_datetime(headers.get("Date", ""))).total_seconds()
-    except (ValueError, TypeError):  # TypeError: one with a zone, one without
+    except (ValueError, TypeError):  # TypeError: only one of the dates has a time zone
         return None
     return max(0.0, wait)

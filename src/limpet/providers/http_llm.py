@@ -1,4 +1,4 @@
-"""What every language model behind HTTP shares: one deadline, retries, concessions, structured answers, the bill."""
+"""The base of HTTP language models: one deadline, retries, unsupported fields, structured answers, cost."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ _ADVICE = {
     400: "check the model's name and whether the messages fit its window",
     413: "the messages are too long for it",
 }
-RefusedFields = frozenset[str]  # fields of a request that the server does not take
+RefusedFields = frozenset[str]  # request fields that the server does not accept
 
 
 class StreamAssembler(Protocol):
-    """Puts the events of a streamed answer together. What it cannot read it answers with ValueError."""
+    """Assembles the events of a streamed answer. Raises ValueError for what it cannot parse."""
 
     @property
     def is_done(self) -> bool: ...
     def feed(self, event: JsonAnswer) -> str:
-        """The text it brings; what comes besides is remembered."""
+        """Add an event and return its text."""
 
     def completion(self) -> Completion | None:
-        """None while the answer has not been finished."""
+        """Return the completion, or None until the answer is complete."""
 
 
 class HttpLlm:
-    """A subclass says how its API words a request and an answer."""
+    """Subclasses build the request body and parse the answer of their API."""
 
     kind: ClassVar[str]
-    # A field of a request, and what an error names when a server or model does not take it; it is then left out.
+    # A request field, and the name an error uses for it when the server does not accept it; the field is then left out.
     concessions: ClassVar[Mapping[str, tuple[str, ...]]]
-    streaming: ClassVar[Mapping[str, object]] = {}  # fields of a streamed request only
+    streaming: ClassVar[Mapping[str, object]] = {}  # fields of streamed requests only
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class HttpLlm:
         chance: Callable[[], float] | None,
     ) -> None:
         if not model.strip():
-            raise ConfigError("a language model needs a model's name")
+            raise ConfigError("a language model needs a model name")
         self._model = model
         self._prices = check_prices(prices)
         self._endpoint = Endpoint(
@@ -94,19 +94,19 @@ class HttpLlm:
 
     def complete(self, request: LlmRequest) -> Completion:
         until = time.monotonic() + request.timeout
-        return request_object(request, lambda asked: self._complete_until(asked, until), self.name)
+        return request_object(request, lambda sent: self._complete_until(sent, until), self.name)
 
     def stream(self, request: LlmRequest) -> Iterator[str | Completion]:
         if request.schema is not None:
-            raise InvalidInput("an answer with a schema is not streamed; use complete")
+            raise InvalidInput("an answer with a schema cannot be streamed; use complete")
         return self._stream_until(request, time.monotonic() + request.timeout)
 
     def _build_body(self, request: LlmRequest, refused: RefusedFields) -> dict[str, object]:
-        """The request's body."""
+        """Build the request body."""
         raise NotImplementedError
 
     def _parse_answer(self, answer: JsonAnswer, request: LlmRequest) -> Completion:
-        """What was answered, its usage without the cost. Raises ValueError."""
+        """Parse the answer, with usage but without cost. Raises ValueError."""
         raise NotImplementedError
 
     def _new_assembler(self) -> StreamAssembler:
@@ -139,11 +139,16 @@ class HttpLlm:
                 raise self._unreadable_error(error) from None
 
     def _drop_field_or_raise(self, failure: HttpFailure, fields: Mapping[str, object], timeout: float) -> None:
-        """Servers differ in what they take of the same API, and say so in words only."""
-        said = failure.said.lower()
+        """Drop a field that the server rejected. Servers differ in what they accept; the error text says so."""
+        reply = failure.said.lower()
         for field, words in self.concessions.items():
-            if failure.status in {400, 422} and field in fields and any(word in said for word in words):
-                log.warning("%s at %s takes no %s; it is left out from now on", self.name, self._endpoint.origin, field)
+            if failure.status in {400, 422} and field in fields and any(word in reply for word in words):
+                log.warning(
+                    "%s at %s does not accept %s; the field is left out from now on",
+                    self.name,
+                    self._endpoint.origin,
+                    field,
+                )
                 self._refused |= {field}
                 return
         if failure.late:
@@ -153,8 +158,10 @@ class HttpLlm:
     def _check_completion(self, read: Completion, request: LlmRequest) -> Completion:
         text = clean_text(read.text)
         if not (text.strip() or read.tool_calls or read.data or read.finish is Finish.REFUSED or request.schema):
-            advice = "raise max_tokens" if read.finish is Finish.LENGTH else "ask another way, or another model"
-            raise ProviderError(f"{self.name} answered without a word: {advice}")
+            advice = (
+                "raise max_tokens" if read.finish is Finish.LENGTH else "rephrase the request, or use another model"
+            )
+            raise ProviderError(f"{self.name} gave an empty answer: {advice}")
         usage = read.usage if read.usage.input_tokens or read.usage.output_tokens else _estimate_usage(request, read)
         usage = replace(usage, cost=compute_cost(usage, self._prices.get(self._model)))
         return replace(read, text=text, usage=usage)
@@ -162,16 +169,16 @@ class HttpLlm:
     def _unreadable_error(self, error: ValueError) -> ProviderError:
         return ProviderError(
             self._endpoint.mask_secret(
-                f"the language model at {self._endpoint.origin} answered what is no completion: {error}. "
-                f"Check that the address is that of an API of the kind {self.kind!r}"
+                f"the language model at {self._endpoint.origin} did not answer with a completion: {error}. "
+                f"Check that the address belongs to an API of the kind {self.kind!r}"
             )
         )
 
 
 def add_schema_text(request: LlmRequest, schema: Schema) -> tuple[Message, ...]:
-    """The messages, saying in words what a server cannot be told by a field.
+    """Return the messages with the schema described in text, for servers without a field for it.
 
-    At the very end: small models do not follow what a system message says about form.
+    The description comes last: small models ignore instructions about form in a system message.
     """
     *before, last = request.messages
     if last.role == "user":
@@ -180,12 +187,12 @@ def add_schema_text(request: LlmRequest, schema: Schema) -> tuple[Message, ...]:
 
 
 def replace_surrogates(text: str) -> str:
-    """Servers refuse half characters, and with them the whole request."""
+    """Replace lone surrogates: servers reject requests that contain them."""
     return text.encode("utf-8", "replace").decode()
 
 
 def token_count(usage: object, name: str) -> int:
-    """A number of tokens; 0 where the server says nothing of use."""
+    """Return a number of tokens; 0 if the server reports none."""
     value = usage.get(name) if isinstance(usage, dict) else None
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**12 else 0
 
@@ -196,7 +203,7 @@ def _iter_text(stream: StreamAssembler, events: Iterable[str]) -> Iterator[str]:
             return
         if data.strip() and (piece := clean_text(stream.feed(parse_json(data)))):
             yield piece
-        if stream.is_done:  # and not when the connection is: some servers leave it open
+        if stream.is_done:  # do not wait for the connection to close: some servers keep it open
             return
 
 

@@ -1,4 +1,4 @@
-"""Asking for an object, and once more when the answer was none."""
+"""Request a JSON object, and retry once if the answer is not one."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from limpet.providers.llm import Completion, Finish, LlmRequest
 from limpet.providers.schema import Schema, describe_schema, drop_unknown_members, find_fault
 from limpet.providers.structured import Unreadable, read_object
 
-_SHOWN = 4_000  # characters of a wrong answer that are worth sending back
+_SHOWN = 4_000  # characters of a wrong answer that are sent back
 
 
-def request_object(request: LlmRequest, ask: Callable[[LlmRequest], Completion], who: str) -> Completion:
-    """What ``ask`` gives; with a schema also its ``data``, and a ProviderError rather than none."""
+def request_object(request: LlmRequest, ask: Callable[[LlmRequest], Completion], name: str) -> Completion:
+    """Return the result of ``ask``. With a schema, also set ``data``, or raise ProviderError."""
     first = ask(request)
     if request.schema is None:
         return first
     try:
-        return _attach_data(first, request.schema, who)
+        return _attach_data(first, request.schema, name)
     except Unreadable as error:
         second = ask(_build_retry(request, first, error))
     both = replace(second, usage=first.usage + second.usage)
     try:
-        return _attach_data(both, request.schema, who)
+        return _attach_data(both, request.schema, name)
     except Unreadable as error:
-        advice = "raise max_tokens" if second.finish is Finish.LENGTH else "ask a stronger model, or for a simpler form"
-        raise ProviderError(f"{who} was asked twice for a JSON object and gave none: {error}; {advice}") from None
+        advice = "raise max_tokens" if second.finish is Finish.LENGTH else "use a stronger model or a simpler schema"
+        raise ProviderError(f"{name} did not return a valid JSON object in two attempts: {error}; {advice}") from None
 
 
-def _attach_data(completion: Completion, schema: Schema, who: str) -> Completion:
-    """The server may have read the object itself. Raises Unreadable."""
+def _attach_data(completion: Completion, schema: Schema, name: str) -> Completion:
+    """Use the object the server parsed, or parse the text. Raises Unreadable."""
     if completion.finish is Finish.REFUSED:
-        raise ProviderError(f"{who} refused to answer: {completion.text[:200]}".rstrip(": "))
+        raise ProviderError(f"{name} refused to answer: {completion.text[:200]}".rstrip(": "))
     if completion.data is not None:
         data = drop_unknown_members(completion.data, schema)
         if reason := find_fault(data, schema):
@@ -45,10 +45,10 @@ def _attach_data(completion: Completion, schema: Schema, who: str) -> Completion
 
 
 def _build_retry(request: LlmRequest, answer: Completion, error: Unreadable) -> LlmRequest:
-    """With the form in words: a server may have passed over the field that asked for it."""
+    """Build the second request, with the schema in text: a server may have ignored the field for it."""
     assert request.schema is not None
-    said = [Message.new("assistant", answer.text[:_SHOWN])] if answer.text.strip() else []
-    asked = Message.new(
+    previous = [Message.new("assistant", answer.text[:_SHOWN])] if answer.text.strip() else []
+    correction = Message.new(
         "user", f"That is not the answer that was asked for: {error}. {describe_schema(request.schema)}"
     )
-    return replace(request, messages=(*request.messages, *said, asked))
+    return replace(request, messages=(*request.messages, *previous, correction))

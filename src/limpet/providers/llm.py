@@ -1,4 +1,4 @@
-"""Asking a language model."""
+"""The language model interface, its requests and its answers."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from limpet.model.message import Message, ToolCall
 from limpet.model.text import check_name, short_repr
 from limpet.providers.schema import Schema, check_schema
 
-# Of a million tokens: what goes in, what comes out, and what goes in and was cached. There are none built in: prices
-# change, and an old one is worse than none.
+# Prices per million tokens: input, output, cached input. None are built in: prices change, and a stale one is worse
+# than none.
 Price = tuple[float, float, float]
 Prices = Mapping[str, Price]
 
 
 class Finish(StrEnum):
     STOP = "stop"
-    LENGTH = "length"  # cut off, by max_tokens or the model's window
+    LENGTH = "length"  # cut off by max_tokens or the context window
     TOOLS = "tools"
     REFUSED = "refused"
     OTHER = "other"
@@ -29,7 +29,7 @@ class Finish(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """What the model may call; ``parameters`` is a JSON Schema of any kind."""
+    """A tool the model may call; ``parameters`` is any JSON Schema."""
 
     name: str
     description: str
@@ -38,8 +38,8 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class LlmRequest:
-    """``timeout`` is for the whole answer in seconds, every retry and wait included. Without a temperature the server's
-    own is taken. With a ``schema`` the answer is one JSON object of that form: ``Completion.data``.
+    """``timeout`` covers the whole answer in seconds, including retries and waits. Without a temperature, the server's
+    default applies. With a ``schema``, the answer is a JSON object of that form: ``Completion.data``.
     """
 
     messages: tuple[Message, ...]
@@ -69,13 +69,13 @@ class LlmRequest:
 
 @dataclass(frozen=True, slots=True)
 class TokenUsage:
-    """``input_tokens`` counts the cached ones too. ``cost`` is None where the model's price is not known."""
+    """``input_tokens`` includes cached tokens. ``cost`` is None if the model's price is unknown."""
 
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
     cost: float | None = None
-    estimated: bool = False  # the server did not say
+    estimated: bool = False  # the server did not report usage
 
     def __add__(self, other: TokenUsage) -> TokenUsage:
         return TokenUsage(
@@ -89,7 +89,7 @@ class TokenUsage:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """``data`` is the object that was asked for with a schema."""
+    """``data`` is the object requested with a schema."""
 
     text: str
     tool_calls: tuple[ToolCall, ...] = ()
@@ -107,20 +107,20 @@ class Llm(Protocol):
     def model(self) -> str: ...
     def complete(self, request: LlmRequest) -> Completion: ...
     def stream(self, request: LlmRequest) -> Iterator[str | Completion]:
-        """Pieces of text as they come, and last the whole. Closing it stops the model. A schema is refused."""
+        """Yield text as it arrives, and the completion last. Closing it stops the model. A schema is rejected."""
 
 
 def build_prompt(text: str, *, system: str = "") -> tuple[Message, ...]:
-    """The messages of one question."""
+    """Build the messages of a single question."""
     question = Message.new("user", text)
     return (Message.new("system", system), question) if system else (question,)
 
 
 def check_llm(value: object) -> None:
-    """Refuse what is none before a store is opened with it."""
+    """Raise InvalidInput if the value is not a language model."""
     if value is not None and not all(hasattr(value, name) for name in ("name", "model", "complete", "stream")):
         raise InvalidInput(
-            f"a language model has name, model, complete(request) and stream(request); {type(value).__name__} has not"
+            f"a language model needs name, model, complete(request) and stream(request), not {type(value).__name__}"
         )
 
 
@@ -129,14 +129,16 @@ def check_prices(prices: Prices | None) -> dict[str, Price]:
         check_name(model, "a model in prices")
         if not _is_price(price):
             raise ConfigError(
-                f"the price of {model!r} is (in, out, cached) for a million tokens, not {short_repr(price)}"
+                f"the price of {model!r} must be (in, out, cached) per million tokens, not {short_repr(price)}"
             )
     return dict(prices or {})
 
 
 def parse_price(text: str) -> Price | None:
-    """What a setting says: "3/15/0.3" for what goes in, comes out and was cached; "3/15" where none is, or costs the
-    same. None for "none"."""
+    """Parse a price setting: "3/15/0.3" for input, output and cached input, "3/15" if cached input costs the same.
+
+    Return None for "none".
+    """
     if text.strip() == "none":
         return None
     try:
@@ -145,8 +147,8 @@ def parse_price(text: str) -> Price | None:
         parts = []
     price = tuple(parts if len(parts) != 2 else (*parts, parts[0]))
     if not _is_price(price):
-        raise ConfigError(f"llm.price is none, IN/OUT or IN/OUT/CACHED for a million tokens, not {short_repr(text)}")
-    return price  # type: ignore[return-value]  # three numbers, as was just looked at
+        raise ConfigError(f"llm.price must be none, IN/OUT or IN/OUT/CACHED per million tokens, not {short_repr(text)}")
+    return price  # type: ignore[return-value]  # checked above
 
 
 def _is_price(price: object) -> bool:

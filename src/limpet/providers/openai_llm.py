@@ -1,4 +1,4 @@
-"""Any server that speaks OpenAI's ``/chat/completions``: OpenAI itself, vLLM, Ollama, llama.cpp and many more."""
+"""OpenAI's ``/chat/completions`` API: OpenAI, vLLM, Ollama, llama.cpp and other compatible servers."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ _FINISHES = {
 
 
 class OpenAiLlm(HttpLlm):
-    """A limit, a fault of the server or of the network is tried again ``retries`` times within the request's timeout;
-    ``chance`` gives numbers from 0 to 1 that spread the waits of many clients.
+    """Retries rate limits, server errors and network errors ``retries`` times within the request's timeout.
+
+    ``chance`` returns numbers from 0 to 1 that add jitter to the waits.
     """
 
     kind = "openai"
@@ -91,7 +92,7 @@ class OpenAiLlm(HttpLlm):
         stream.feed(answer)
         whole = stream.completion()
         if whole is None:
-            raise ValueError('there is no "choices" with a finished message in it')
+            raise ValueError('it has no "choices" with a finished message')
         return whole
 
     def _new_assembler(self) -> StreamAssembler:
@@ -99,9 +100,9 @@ class OpenAiLlm(HttpLlm):
 
 
 class _OpenAiAssembler:
-    """A whole answer is a stream of one event: it has a message where an event has what is added to it."""
+    """Assembles a stream of events. A whole answer is one event with a message in place of a delta."""
 
-    is_done = False  # the stream itself says so: [DONE]
+    is_done = False  # the stream ends with [DONE]
 
     def __init__(self) -> None:
         self._text: list[str] = []
@@ -112,7 +113,7 @@ class _OpenAiAssembler:
 
     def feed(self, event: JsonAnswer) -> str:
         if not isinstance(event, dict):
-            raise ValueError("it is no object")
+            raise ValueError("it is not an object")
         if event.get("error"):
             raise HttpFailure("gave up", passing=False, said=error_message(event))
         if isinstance(event.get("usage"), dict):
@@ -120,11 +121,11 @@ class _OpenAiAssembler:
         choices = event.get("choices")
         choice = choices[0] if isinstance(choices, list) and choices else {}
         if not isinstance(choice, dict):
-            raise ValueError('its "choices" are no objects')
+            raise ValueError('its "choices" are not objects')
         added = choice.get("delta") or choice.get("message") or {}
         if not isinstance(added, dict):
-            raise ValueError("its message is no object")
-        if "message" in choice or choice.get("finish_reason"):  # some leave out why a whole answer ended
+            raise ValueError("its message is not an object")
+        if "message" in choice or choice.get("finish_reason"):  # some servers omit the finish reason of a whole answer
             self._finish = _FINISHES.get(str(choice.get("finish_reason") or "stop"), Finish.OTHER)
         self._feed_calls(added.get("tool_calls"))
         self._refusal.append(_text(added.get("refusal")))
@@ -145,11 +146,11 @@ class _OpenAiAssembler:
             if not isinstance(function, dict):
                 raise ValueError("a tool call has no function")
             index = call.get("index", place)
-            found = self._calls.setdefault(index if isinstance(index, int) else place, _PartialToolCall())
-            found.id = found.id or _text(call.get("id"))
-            found.name += _text(function.get("name"))
+            call_part = self._calls.setdefault(index if isinstance(index, int) else place, _PartialToolCall())
+            call_part.id = call_part.id or _text(call.get("id"))
+            call_part.name += _text(function.get("name"))
             arguments = function.get("arguments")
-            found.json.append(json.dumps(arguments) if isinstance(arguments, dict) else _text(arguments))
+            call_part.json.append(json.dumps(arguments) if isinstance(arguments, dict) else _text(arguments))
 
 
 @dataclass
@@ -187,9 +188,9 @@ def _tool(tool: ToolSpec) -> dict[str, object]:
 
 
 def _response_format(schema: Schema) -> dict[str, object]:
-    """Strict only where the schema is: OpenAI refuses others, and takes them without that word."""
-    named: dict[str, object] = {"name": "answer", "schema": schema, "strict": is_closed(schema)}
-    return {"type": "json_schema", "json_schema": named}
+    """Set strict only if the schema is closed: OpenAI rejects it otherwise."""
+    json_schema: dict[str, object] = {"name": "answer", "schema": schema, "strict": is_closed(schema)}
+    return {"type": "json_schema", "json_schema": json_schema}
 
 
 def _usage(usage: Mapping[str, Any]) -> TokenUsage:
@@ -201,9 +202,9 @@ def _usage(usage: Mapping[str, Any]) -> TokenUsage:
 
 
 def _text(value: object) -> str:
-    """Content is text, nothing, or a list of parts that may hold text."""
+    """Return the text of a content value: a string, None, or a list of parts."""
     if isinstance(value, list):
         return "".join(_text(part.get("text")) for part in value if isinstance(part, dict))
     if value is not None and not isinstance(value, str):
-        raise ValueError("a text in it is none")
+        raise ValueError("its content is not text")
     return value or ""

@@ -1,6 +1,6 @@
-"""How an address is opened: with one deadline for all of the answer, and following no redirect.
+"""URL opening with one deadline for the whole answer and without redirects.
 
-Imported late: what it needs of the standard library is heavy.
+Imported late: the standard library modules it needs are slow to load.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, Opene
 
 
 def make_opener(until: float) -> OpenerDirector:
-    """``until`` is a moment of the monotonic clock, after which reading raises TimeoutError."""
+    """``until`` is a time of the monotonic clock; reading after it raises TimeoutError."""
     return build_opener(_NoRedirect, _DeadlineHttpHandler(until), _DeadlineHttpsHandler(until))
 
 
 class _NoRedirect(HTTPRedirectHandler):
-    """The headers hold a key, and a POST that moves is a wrong address."""
+    """Redirects are rejected: the headers contain a key, and a redirected POST means a wrong address."""
 
     def redirect_request(self, *args: object) -> None:
         return None
@@ -55,7 +55,7 @@ def set_deadline(connection: HTTPConnection, until: float) -> HTTPConnection:
 
 
 class _DeadlineReader(RawIOBase):
-    """A socket's own timeout is for each piece: one byte in time, again and again, would hold a caller for ever."""
+    """Enforces one deadline. A socket timeout applies to each read, so a slow stream of bytes could block forever."""
 
     def __init__(self, sock: socket, until: float) -> None:
         super().__init__()
@@ -67,10 +67,10 @@ class _DeadlineReader(RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int | None:
-        left = self._until - time.monotonic()
-        if left <= 0:
+        remaining = self._until - time.monotonic()
+        if remaining <= 0:
             raise TimeoutError
-        self._socket.settimeout(left)
+        self._socket.settimeout(remaining)
         return self._bytes.readinto(buffer)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""A language model that remembers what another one answered, in a file: real answers, the same in every test."""
+"""A language model that replays recorded answers from a file, for repeatable tests."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _KEY_SHOWN = 12
 
 
 class ReplayLlm:
-    """Plays back ``path``, a JSONL file. What is not in it is asked of ``llm`` and recorded; without it, an error.
+    """Replays ``path``, a JSONL file. Requests not in it go to ``llm`` and are recorded; without ``llm`` they fail.
 
-    A request is known by its model and all that shapes the answer: messages, tools, schema, temperature, max_tokens and
-    stop, not the timeout. Without ``llm`` and ``model`` the file must be of one model.
+    A request is identified by the model and all that affects the answer: messages, tools, schema, temperature,
+    max_tokens and stop, but not the timeout. Without ``llm`` and ``model``, the file must contain one model only.
     """
 
     def __init__(self, path: str | PathLike[str], llm: Llm | None = None, *, model: str | None = None) -> None:
@@ -42,10 +42,10 @@ class ReplayLlm:
 
     def stream(self, request: LlmRequest) -> Iterator[str | Completion]:
         if request.schema is not None:
-            raise InvalidInput("an answer with a schema is not streamed; use complete")
+            raise InvalidInput("an answer with a schema cannot be streamed; use complete")
         key = request_key(self.model, request)
-        if known := self._known.get(key):
-            return iter([known.text, known] if known.text else [known])
+        if recorded := self._known.get(key):
+            return iter([recorded.text, recorded] if recorded.text else [recorded])
         return self._record_stream(key, request, self._require_llm(key, request))
 
     def _record_stream(self, key: str, request: LlmRequest, llm: Llm) -> Iterator[str | Completion]:
@@ -56,7 +56,7 @@ class ReplayLlm:
         if self._llm is None:
             question = request.messages[-1].text
             raise ProviderError(
-                f"{self._path} holds no answer of {self.model!r} to the request {key[:_KEY_SHOWN]}, which ends with "
+                f"{self._path} has no answer of {self.model!r} to the request {key[:_KEY_SHOWN]}, which ends with "
                 f"{question[:80]!r}; record it again with llm=…"
             )
         return self._llm
@@ -87,13 +87,13 @@ def _request_fields(model: str, request: LlmRequest) -> dict[str, Any]:
 
 
 def _message(message: Message) -> dict[str, Any]:
-    """What a model sees of it: not its time, its number or its metadata."""
-    shown: dict[str, Any] = {"role": str(message.role), "text": message.text}
+    """Return what a model sees of a message: not its time, number or metadata."""
+    fields: dict[str, Any] = {"role": str(message.role), "text": message.text}
     if message.tool_calls:
-        shown["tool_calls"] = [asdict(call) for call in message.tool_calls]
+        fields["tool_calls"] = [asdict(call) for call in message.tool_calls]
     if message.tool_call_id is not None:
-        shown |= {"tool_call_id": message.tool_call_id, "is_error": message.is_error}
-    return shown
+        fields |= {"tool_call_id": message.tool_call_id, "is_error": message.is_error}
+    return fields
 
 
 def _read_lines(path: Path) -> list[dict[str, Any]]:
@@ -113,7 +113,7 @@ def _parse_line(text: str, where: str) -> dict[str, Any]:
         model = line["request"]["model"]
         return {"key": str(line["key"]), "model": str(model), "completion": _parse_completion(line["completion"])}
     except (ValueError, LookupError, TypeError) as error:
-        raise ProviderError(f"{where} is no recording ({error!r}); remove it and record it again") from None
+        raise ProviderError(f"{where} is not a recording ({error!r}); remove it and record again") from None
 
 
 def _parse_completion(fields: Mapping[str, Any]) -> Completion:
@@ -125,6 +125,6 @@ def _parse_completion(fields: Mapping[str, Any]) -> Completion:
 def _only_model(lines: list[dict[str, Any]], path: Path) -> str:
     models = sorted({line["model"] for line in lines})
     if len(models) != 1:
-        found = f"recordings of {', '.join(models)}" if models else "no recording"
-        raise ProviderError(f"{path} holds {found}; say which model to play back with model=…, or record with llm=…")
+        contents = f"recordings of {', '.join(models)}" if models else "no recording"
+        raise ProviderError(f"{path} contains {contents}; choose one with model=…, or record with llm=…")
     return str(models[0])

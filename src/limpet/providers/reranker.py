@@ -1,4 +1,4 @@
-"""A second look at the best hits, by something that reads question and text together."""
+"""Rerank the best hits with a model that reads question and text together."""
 
 from __future__ import annotations
 
@@ -18,20 +18,22 @@ class Reranker(Protocol):
     @property
     def name(self) -> str: ...
     def scores(self, question: str, texts: Sequence[str]) -> Sequence[float]:
-        """How well each text answers the question, in order; higher is better."""
+        """Return how well each text answers the question, in order; higher is better."""
 
 
 def check_reranker(value: object) -> None:
     if value is not None and not all(hasattr(value, name) for name in ("name", "scores")):
-        raise InvalidInput(f"a reranker has a name and scores(question, texts); {type(value).__name__} has not")
+        raise InvalidInput(
+            f"a reranker needs name and scores(question, texts); {type(value).__name__} does not have them"
+        )
 
 
 def rerank_hits(reranker: Reranker, question: str, hits: list[Hit]) -> list[Hit]:
-    """The hits in the reranker's order, or as they were when it fails: a second look is never the only one."""
+    """Return the hits in the reranker's order, or unchanged if it fails."""
     try:
         scores = _check_scores(reranker.scores(question, [hit.text for hit in hits]), len(hits))
-    except Exception as error:  # why: a reranker is anybody's code, and recall goes on without it
-        log.warning("the reranker failed, hits stay in their order: %s", error)
+    except Exception as error:  # why: a reranker is third-party code, and recall continues without it
+        log.warning("the reranker failed; hits keep their order: %s", error)
         return hits
     order = sorted(range(len(hits)), key=lambda at: -scores[at])
     return [
@@ -40,8 +42,8 @@ def rerank_hits(reranker: Reranker, question: str, hits: list[Hit]) -> list[Hit]
     ]
 
 
-def _check_scores(given: Sequence[float], count: int) -> list[float]:
-    scores = [float(score) for score in given]
+def _check_scores(raw: Sequence[float], count: int) -> list[float]:
+    scores = [float(score) for score in raw]
     if len(scores) != count or not all(map(isfinite, scores)):
-        raise ValueError(f"{len(scores)} scores for {count} texts, or some that are no numbers")
+        raise ValueError(f"{len(scores)} scores for {count} texts, or some are not numbers")
     return scores

@@ -1,4 +1,4 @@
-"""The part of JSON Schema that structured answers are asked in, and checking an answer against it."""
+"""The supported subset of JSON Schema, and validation of answers against it."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ _FORMS: Mapping[str, Callable[[Any], bool]] = {
 
 
 def check_schema(schema: object, where: str = "the schema") -> None:
-    """Refuse what would be asked for and never checked."""
+    """Raise InvalidInput if the schema uses a keyword that is not validated."""
     if not isinstance(schema, Mapping):
         raise InvalidInput(f"{where} must be a mapping, not {type(schema).__name__}")
     if unknown := sorted(set(map(str, schema)) - _FORMS.keys()):
-        raise InvalidInput(f"{where} holds {', '.join(unknown)}; what can be checked is {', '.join(sorted(_FORMS))}")
+        raise InvalidInput(f"{where} holds {', '.join(unknown)}; supported are {', '.join(sorted(_FORMS))}")
     if where == "the schema" and schema.get("type") != "object":
-        raise InvalidInput('the schema must be of type "object": no server can be asked for anything else')
+        raise InvalidInput('the schema must be of type "object": servers support nothing else')
     for keyword, value in schema.items():
         if not _FORMS[keyword](value):
             raise InvalidInput(f"{where} cannot have {keyword} {short_repr(value)}")
@@ -54,7 +54,7 @@ def check_schema(schema: object, where: str = "the schema") -> None:
 
 
 def find_fault(value: object, schema: Schema, where: str = "the answer") -> str | None:
-    """Why the value is not of that form, in words a model can act on; None when it is."""
+    """Return why the value does not match the schema, in words a model can act on; None if it matches."""
     kinds = _kinds(schema)
     if kinds and not any(_TYPES[kind](value) for kind in kinds):
         return f"{where} must be {_with_article(' or '.join(kinds))}, not {_type_name(value)}"
@@ -73,22 +73,22 @@ def find_fault(value: object, schema: Schema, where: str = "the answer") -> str 
 
 
 def drop_unknown_members(value: Any, schema: Schema) -> Any:
-    """Without members nobody asked for, where the schema forbids them: what was asked for is not worth less by them."""
+    """Remove members that the schema forbids: extra members do not make an answer useless."""
     if isinstance(value, list) and "items" in schema:
         return [drop_unknown_members(item, schema["items"]) for item in value]
     if not isinstance(value, dict):
         return value
-    known: Mapping[str, Schema] = schema.get("properties", {})
+    properties: Mapping[str, Schema] = schema.get("properties", {})
     forbids = schema.get("additionalProperties") is False
     return {
-        name: drop_unknown_members(item, known.get(name, {}))
+        name: drop_unknown_members(item, properties.get(name, {}))
         for name, item in value.items()
-        if name in known or not forbids
+        if name in properties or not forbids
     }
 
 
 def describe_schema(schema: Schema) -> str:
-    """For a model: an example besides, since small ones repeat a bare schema instead of filling it."""
+    """Describe the schema for a model, with an example: small models repeat a bare schema instead of filling it in."""
     return (
         "Answer with one JSON object and nothing else: no explanation, no code fence. It must be valid against the "
         f"JSON Schema {json.dumps(schema)}, so it has this form:\n{json.dumps(_example(schema), ensure_ascii=False)}"
@@ -96,7 +96,7 @@ def describe_schema(schema: Schema) -> str:
 
 
 def find_echo(value: object, schema: Schema) -> str | None:
-    """What to say to a model that gave the example back."""
+    """Return an error for a model that returned the example unchanged."""
     blank = value == _example(schema) and _BLANK in json.dumps(value, ensure_ascii=False)
     return "the answer is the form with nothing filled in" if blank else None
 
@@ -115,7 +115,7 @@ def _example(schema: Schema) -> object:
 
 
 def is_closed(schema: Schema) -> bool:
-    """Every object in it names all its members and requires them: what OpenAI calls strict."""
+    """Return whether every object lists all its members and requires them, which OpenAI calls strict."""
     inner = [*schema.get("properties", {}).values(), *([schema["items"]] if "items" in schema else [])]
     if "object" in _kinds(schema):
         closed = schema.get("additionalProperties") is False
@@ -125,15 +125,15 @@ def is_closed(schema: Schema) -> bool:
 
 
 def _find_object_fault(value: dict[str, object], schema: Schema, where: str) -> str | None:
-    known: Mapping[str, Schema] = schema.get("properties", {})
+    properties: Mapping[str, Schema] = schema.get("properties", {})
     for name in schema.get("required", ()):
         if name not in value:
             return f"{where} must have {name!r}, which is missing"
     for name, item in value.items():
-        if name not in known and schema.get("additionalProperties") is False:
-            return f"{where} must not have {short_repr(name)}; it may have {', '.join(map(repr, known))}"
-        if found := find_fault(item, known.get(name, {}), f"{where}.{name}"[:200]):
-            return found
+        if name not in properties and schema.get("additionalProperties") is False:
+            return f"{where} must not have {short_repr(name)}; it may have {', '.join(map(repr, properties))}"
+        if fault := find_fault(item, properties.get(name, {}), f"{where}.{name}"[:200]):
+            return fault
     return None
 
 

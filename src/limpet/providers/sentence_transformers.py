@@ -1,4 +1,4 @@
-"""Any model of sentence-transformers, the extra of that name. It downloads the model when it is first used."""
+"""sentence-transformers models, with the extra of that name. A model is downloaded on first use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from limpet.providers.embedder import normalize_vector
 
 
 class SentenceTransformersEmbedder:
-    """Loads the model when the first text comes. Safe to share between threads, which take turns."""
+    """Loads the model on the first call. Thread-safe: calls are serialized."""
 
     def __init__(self, model: str = "all-MiniLM-L6-v2", *, device: str | None = None) -> None:
         if find_spec("sentence_transformers") is None:
@@ -34,7 +34,7 @@ class SentenceTransformersEmbedder:
         try:
             with self._turn:
                 vectors = self._encoder().encode(list(texts), normalize_embeddings=True, show_progress_bar=False)
-        except Exception as error:  # why: hub, runtime and hardware raise what they like
+        except Exception as error:  # why: the hub client, the runtime and the hardware raise unrelated exceptions
             raise ProviderError(f"sentence-transformers failed with the model {self._model!r}: {error}") from error
         return [normalize_vector(list(map(float, vector))) for vector in vectors]
 

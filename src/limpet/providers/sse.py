@@ -1,4 +1,4 @@
-"""Server-sent events: the lines a server streams, put together however they were cut."""
+"""Parser for server-sent events, independent of how the bytes are split."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _LINE_END = re.compile(rb"\r\n|\r|\n")
 
 
 def parse_events(pieces: Iterable[bytes]) -> Iterator[str]:
-    """The data of each event. What has no data (a comment that keeps the connection alive) is none."""
+    """Yield the data of each event. Events without data, such as keep-alive comments, are skipped."""
     data: list[str] = []
     for line in _read_lines(pieces):
         if not line:
@@ -20,27 +20,27 @@ def parse_events(pieces: Iterable[bytes]) -> Iterator[str]:
         field, _, value = line.partition(":")
         if field == "data":
             data.append(value.removeprefix(" "))
-    if data:  # the standard drops it, but a server that forgets the last empty line has said it all the same
+    if data:  # the standard drops it, but some servers omit the last empty line
         yield "\n".join(data)
 
 
 def _read_lines(pieces: Iterable[bytes]) -> Iterator[str]:
-    """Whole lines are decoded, never pieces: a piece may end inside a character, or between CR and LF."""
-    held: list[bytes] = []
+    """Decode whole lines, not pieces: a piece may end inside a character, or between CR and LF."""
+    buffer: list[bytes] = []
     first = True
     for piece in _join_line_ends(pieces):
         *whole, rest = _LINE_END.split(piece)
         for line in whole:
-            text = b"".join([*held, line]).decode("utf-8", "replace")
+            text = b"".join([*buffer, line]).decode("utf-8", "replace")
             yield text.removeprefix("\ufeff") if first else text
-            held, first = [], False
-        held.append(rest)
-    if last := b"".join(held).decode("utf-8", "replace"):
+            buffer, first = [], False
+        buffer.append(rest)
+    if last := b"".join(buffer).decode("utf-8", "replace"):
         yield last.removeprefix("\ufeff") if first else last
 
 
 def _join_line_ends(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """A line is given as soon as its CR came; the LF that may follow is no second line."""
+    """Yield a line as soon as its CR arrives; an LF after it does not start another line."""
     after_return = False
     for piece in pieces:
         whole = piece[1:] if after_return and piece.startswith(b"\n") else piece

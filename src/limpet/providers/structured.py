@@ -1,8 +1,8 @@
-"""Reading the JSON object a model was asked for out of what it wrote.
+"""Parse the JSON object out of a model's answer.
 
-Only faults with one possible meaning are repaired: chatter and fences around the object, a comma too many, single
-quotes, bare keys, Python's words, comments, raw line ends. Of an answer that was cut off everything the model finished
-is kept and nothing else: half a sentence is not what it meant to say. The rest is an error the model can be shown.
+Only errors with one possible meaning are repaired: text and fences around the object, trailing commas, single quotes,
+bare keys, Python literals, comments, raw line ends. Of a truncated answer, only complete values are kept: half a
+sentence is not what the model meant. Anything else is an error that can be shown to the model.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from limpet.model.text import short_repr
 from limpet.providers.schema import Schema, drop_unknown_members, find_echo, find_fault
 
 MAX_DEPTH = 64
-_BRACES_TRIED = 20  # why: a long text of nothing but braces must not be read from each of them
+_BRACES_TRIED = 20  # why: a long text of braces must not be parsed from each of them
 _SPACE = re.compile(r"(?:[\s\ufeff]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _TOKEN = re.compile(r"[-+.\w$]+")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?", re.ASCII)
 _WORDS = {"true": True, "True": True, "false": False, "False": False, "null": None, "None": None}
 _STRINGS = {
     '"': re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"', re.DOTALL),
-    # An apostrophe ends a string only where one can end.
+    # An apostrophe ends a string only where a string can end.
     "'": re.compile(r"'((?:[^'\\]|\\.|'(?!\s*(?:[,:\]}]|\Z)))*)'(?=\s*(?:[,:\]}]|\Z))", re.DOTALL),
 }
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
@@ -35,7 +35,7 @@ _CUT: Final = object()
 
 
 class Unreadable(ValueError):
-    """Why a text holds no object of the asked form, in words that can be shown to the model."""
+    """Why a text contains no object of the requested form, in words that can be shown to the model."""
 
 
 class ParseResult(NamedTuple):
@@ -44,11 +44,11 @@ class ParseResult(NamedTuple):
 
 
 def read_object(text: str, schema: Schema) -> ParseResult:
-    """The one object of that form in the text; others beside it are talk about it. Raises Unreadable."""
+    """Return the one object of that form in the text; others are ignored. Raises Unreadable."""
     fitting: list[ParseResult] = []
     reasons: list[str] = []
-    for said, cut in _parse_objects(text):
-        reading = ParseResult(drop_unknown_members(said, schema), cut)
+    for value, cut in _parse_objects(text):
+        reading = ParseResult(drop_unknown_members(value, schema), cut)
         if reason := find_fault(reading.data, schema) or find_echo(reading.data, schema):
             reasons.append(f"{reason}; the answer was cut off" if cut else reason)
         elif reading not in fitting:
@@ -59,33 +59,33 @@ def read_object(text: str, schema: Schema) -> ParseResult:
 
 
 def parse_object(text: str) -> ParseResult:
-    """The one JSON object in the text, of any form. Raises Unreadable."""
+    """Return the one JSON object in the text, of any form. Raises Unreadable."""
     return _require_single(_parse_objects(text))
 
 
-def _require_single(found: list[ParseResult]) -> ParseResult:
-    if len(found) > 1:
+def _require_single(results: list[ParseResult]) -> ParseResult:
+    if len(results) > 1:
         raise Unreadable("the answer holds more than one JSON object")
-    return found[0]
+    return results[0]
 
 
 def _parse_objects(text: str) -> list[ParseResult]:
-    """Each once, and at least one. Raises Unreadable."""
-    said = _strip_thinking(text)
-    for exact in (text, said):
+    """Return the distinct objects, at least one. Raises Unreadable."""
+    answer = _strip_thinking(text)
+    for exact in (text, answer):
         value = _parse_strict(exact)
         if value is not None:
             return [ParseResult(_require_object(_clean_value(value)), cut=False)]
-    if said.lstrip().startswith("<think>"):
+    if answer.lstrip().startswith("<think>"):
         raise Unreadable("the answer ends before the thinking does")
-    if not said.strip():
+    if not answer.strip():
         raise Unreadable("the answer is empty")
-    _refuse_an_array(said)
-    return _find_objects(said)
+    _refuse_an_array(answer)
+    return _find_objects(answer)
 
 
 def _strip_thinking(text: str) -> str:
-    """Some models think aloud first, and some servers drop the tag it begins with. It may also stand in a string."""
+    """Remove reasoning text. Some servers drop its opening tag, and the tag may also occur inside a string."""
     before, mark, after = text.partition("</think>")
     if mark and "{" in before and not text.lstrip().startswith("<think>"):
         reader = _LenientParser(text, before.index("{"))
@@ -97,11 +97,13 @@ def _strip_thinking(text: str) -> str:
 
 
 def clean_text(text: str) -> str:
-    """Without what no database keeps: NUL, and halves of characters."""
+    """Remove what databases reject: NUL and lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:
-        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # pairs become one, halves a mark
+        text = text.encode("utf-16", "surrogatepass").decode(
+            "utf-16", "replace"
+        )  # pairs are joined, lone surrogates replaced
     return text.replace("\x00", "")
 
 
@@ -118,7 +120,7 @@ def _clean_value(value: Any, depth: int = 0) -> Any:
 
 
 def _parse_strict(text: str) -> Any:
-    """None when it is no JSON. Line ends in strings are common enough, and mean one thing."""
+    """Parse JSON; None if it is not valid. Raw line ends in strings are accepted."""
     try:
         return json.loads(text, strict=False, parse_constant=_refuse_constant, parse_float=_parse_finite)
     except (ValueError, RecursionError):
@@ -126,7 +128,7 @@ def _parse_strict(text: str) -> Any:
 
 
 def _refuse_constant(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not valid JSON")
 
 
 def _parse_finite(digits: str) -> float:
@@ -144,10 +146,10 @@ def _require_object(value: object) -> dict[str, Any]:
 
 
 def _refuse_an_array(text: str) -> None:
-    """An object found inside it would be one of many. A mark such as [1] is no array of objects."""
-    if found := _ARRAY.match(text):
+    """Refuse an array of objects: any object in it would be one of many. A mark such as [1] is not refused."""
+    if match := _ARRAY.match(text):
         try:
-            value = _LenientParser(text, found.end()).value()
+            value = _LenientParser(text, match.end()).value()
         except Unreadable:
             return
         if isinstance(value, list) and any(isinstance(item, dict) for item in value):
@@ -155,7 +157,7 @@ def _refuse_an_array(text: str) -> None:
 
 
 def _find_objects(text: str) -> list[ParseResult]:
-    found: list[ParseResult] = []
+    results: list[ParseResult] = []
     reason = Unreadable("there is no JSON object in the answer")
     end = 0
     for brace in islice(re.finditer(r"\{", text), _BRACES_TRIED):
@@ -165,20 +167,22 @@ def _find_objects(text: str) -> list[ParseResult]:
         try:
             reading = ParseResult(_clean_value(reader.value()), reader.cut)
         except Unreadable as error:
-            if reader.is_json and not found:
-                raise  # what stands inside a broken object is not the answer
+            if reader.is_json and not results:
+                raise  # an object inside a broken object is not the answer
             reason = error
             continue
         end = reader.at
-        if reading not in found:
-            found.append(reading)
-    if not found:
+        if reading not in results:
+            results.append(reading)
+    if not results:
         raise reason
-    return [reading for reading in found if reading.data] or found[:1]  # {} is a word among others
+    return [reading for reading in results if reading.data] or results[
+        :1
+    ]  # prefer non-empty objects: {} is often part of the prose
 
 
 class _LenientParser:
-    """JSON with the faults models make. ``cut``: the text ended too early; ``is_json``: it was more than a brace."""
+    """Parses JSON with the errors models make. ``cut``: the text ended early; ``is_json``: it had more than a brace."""
 
     def __init__(self, text: str, at: int) -> None:
         self.at = at
@@ -187,7 +191,7 @@ class _LenientParser:
         self._text = text
 
     def value(self) -> Any:
-        """Of an unfinished value what was finished. Raises Unreadable."""
+        """Return the value, or its complete part if it is truncated. Raises Unreadable."""
         value = self._value(0)
         if value is _CUT:
             raise Unreadable("the answer was cut off before anything in it was complete")
@@ -229,7 +233,7 @@ class _LenientParser:
         self.at += 1
         while (character := self._next()) != "]":
             item = self._value(depth + 1) if character else self._mark_cut()
-            if self.cut:  # an item that is not whole is left out
+            if self.cut:  # an incomplete item is left out
                 break
             items.append(item)
             if not self._consume(",", unless="]"):
@@ -237,14 +241,14 @@ class _LenientParser:
         return self._close(items)
 
     def _close(self, container: Any) -> Any:
-        """An empty list that was cut off was not meant to be empty."""
+        """Close a container. A truncated empty list is dropped: it was not meant to be empty."""
         if self.cut:
             return container or _CUT
         self.at += 1
         return container
 
     def _consume(self, mark: str, *, unless: str = "") -> bool:
-        """Whether to go on behind the mark; False at what closes, and at the end of the text."""
+        """Return whether to continue after the mark; False at a closing mark and at the end of the text."""
         character = self._next()
         if not character:
             self._mark_cut()
@@ -259,40 +263,40 @@ class _LenientParser:
     def _name(self) -> Any:
         if self._text[self.at] in _STRINGS:
             return self._string()
-        found = _TOKEN.match(self._text, self.at)
-        if found is None or not re.match(r"[^\W\d]|\$", found[0]):
+        match = _TOKEN.match(self._text, self.at)
+        if match is None or not re.match(r"[^\W\d]|\$", match[0]):
             self._fail("a name in quotes")
-        self.at = found.end()
-        return found[0]
+        self.at = match.end()
+        return match[0]
 
     def _string(self) -> Any:
-        found = _STRINGS[self._text[self.at]].match(self._text, self.at)
-        if found is None:
+        match = _STRINGS[self._text[self.at]].match(self._text, self.at)
+        if match is None:
             return self._mark_cut()
-        self.at = found.end()
-        return _ESCAPE.sub(_unescape, found[1])
+        self.at = match.end()
+        return _ESCAPE.sub(_unescape, match[1])
 
     def _word_or_number(self) -> Any:
-        found = _TOKEN.match(self._text, self.at)
-        if found is None:
+        match = _TOKEN.match(self._text, self.at)
+        if match is None:
             self._fail("a value")
-        token, self.at = found[0], found.end()
+        token, self.at = match[0], match.end()
         if token in _WORDS:
             return _WORDS[token]
         if self.at == len(self._text):
-            return self._mark_cut()  # 12 may have been on its way to 123
+            return self._mark_cut()  # 12 may have been the start of 123
         if not _NUMBER.fullmatch(token):
-            self.at = found.start()
+            self.at = match.start()
             self._fail("a value")
         try:
             return int(token) if token.lstrip("-").isdigit() else _parse_finite(token)
-        except ValueError:  # more digits than Python turns into a number
+        except ValueError:  # more digits than Python converts
             raise Unreadable(f"{short_repr(token)} is too large a number") from None
 
     def _next(self) -> str:
-        """The next character that says something; none at the end."""
-        space = _SPACE.match(self._text, self.at)
-        self.at = space.end() if space else self.at
+        """Return the next character after white space; empty at the end."""
+        match = _SPACE.match(self._text, self.at)
+        self.at = match.end() if match else self.at
         return self._text[self.at : self.at + 1]
 
     def _mark_cut(self) -> object:
@@ -306,5 +310,5 @@ class _LenientParser:
 
 
 def _unescape(escape: re.Match[str]) -> str:
-    """An escape JSON does not know was a backslash: a path, a formula."""
+    """Decode an escape. One that JSON does not define was a plain backslash, as in a path or a formula."""
     return chr(int(escape[1], 16)) if escape[1] else _ESCAPED.get(escape[2], escape[0])

@@ -1,4 +1,4 @@
-"""A language model whose requests are told to observers."""
+"""A language model wrapper that reports requests to observers."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from limpet.security.telemetry import Measurement, Observers
 
 
 def split_model_name(name: str) -> tuple[str | None, str]:
-    """The provider and the model of a name such as openai:gpt."""
+    """Split a name such as openai:gpt into provider and model."""
     provider, colon, model = name.partition(":")
     return (provider, model) if colon and provider and model else (None, name)
 
 
 class TelemetryLlm:
-    """The same model: it answers, fails and is called as without."""
+    """Behaves like the wrapped model."""
 
     def __init__(self, llm: Llm, observers: Observers) -> None:
         self._llm = llm
@@ -36,21 +36,21 @@ class TelemetryLlm:
     def complete(self, request: LlmRequest) -> Completion:
         if not self._observers.on:
             return self._llm.complete(request)
-        with self._observers.measure(self._describe_activity()) as seen:
+        with self._observers.measure(self._describe_activity()) as measurement:
             answer = self._llm.complete(request)
-            _measure_usage(seen, answer)
+            _measure_usage(measurement, answer)
             return answer
 
     def stream(self, request: LlmRequest) -> Iterator[str | Completion]:
-        """Memory asks for whole answers only; whoever streams watches for themselves."""
+        """Not measured: memory uses whole answers only."""
         return self._llm.stream(request)
 
     def _describe_activity(self) -> Activity:
         return Activity(kind=ActivityKind.CHAT, name=self._llm.model, provider=split_model_name(self._llm.name)[0])
 
 
-def _measure_usage(seen: Measurement, answer: Completion) -> None:
-    """Anybody's model may answer with anything: what is no usage is none, and neither is one that was guessed."""
+def _measure_usage(measurement: Measurement, answer: Completion) -> None:
+    """Record the usage, unless it is missing, invalid or estimated."""
     usage = getattr(answer, "usage", None)
     if isinstance(usage, TokenUsage) and not usage.estimated:
-        seen.input_tokens, seen.output_tokens = usage.input_tokens, usage.output_tokens
+        measurement.input_tokens, measurement.output_tokens = usage.input_tokens, usage.output_tokens

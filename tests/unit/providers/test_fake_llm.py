@@ -59,7 +59,7 @@ def test_a_schema_is_read_as_of_a_real_model():
     corrected = FakeLlm(["nonsense", "```{'city': 'Lisbon'}```"])
     assert corrected.complete(CITY).data == {"city": "Lisbon"}
     assert "no JSON object" in corrected.calls[1].messages[-1].text
-    with pytest.raises(ProviderError, match="asked twice"):
+    with pytest.raises(ProviderError, match="in two attempts"):
         FakeLlm("nonsense").complete(CITY)
     with pytest.raises(InvalidInput):
         FakeLlm("x").stream(CITY)

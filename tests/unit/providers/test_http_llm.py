@@ -146,7 +146,7 @@ def test_retry_after_is_honoured(llm, server, waits, streamed):
 def test_a_wait_longer_than_the_timeout_is_not_begun(llm, server, waits, streamed):
     server.plan = [status(429, "slow down", **{"Retry-After": "3600"})]
     message = refused(llm, streamed=streamed)
-    assert "answered 429 and asks to wait 3600 seconds: slow down: it limits how often it is asked" in message
+    assert "answered 429 and asks to wait 3600 seconds: slow down: the rate limit was reached" in message
     assert (waits, len(server.requests)) == ([], 1)
 
 
@@ -266,7 +266,7 @@ def test_garbage_is_refused_with_advice(llm, server, streamed, body):
     message = refused(llm, streamed=streamed)
     assert "127.0.0.1" in message
     assert len(server.requests) == 1
-    assert "no JSON" in message or "Check that the address" in message or "broke off in the middle" in message
+    assert "not valid JSON" in message or "Check that the address" in message or "broke off in the middle" in message
 
 
 @pytest.mark.parametrize("event", ["no JSON", "[1]", '{"error": "out of memory"}', '{"choices": [{"delta": 5}]}'])
@@ -283,15 +283,15 @@ def test_an_error_answered_with_status_200(llm, server, streamed):
 def test_a_huge_answer_is_not_read_to_its_end(llm, server, api, streamed, waits):
     huge = api.says("x" * (17 << 20))
     server.plan = [streams([json.dumps(huge)]) if streamed else answers(huge)]
-    assert "answered more than 16 MB" in refused(llm, streamed=streamed)
+    assert "answered with more than 16 MB" in refused(llm, streamed=streamed)
     assert waits == []
 
 
 def test_an_empty_answer_is_an_error_with_advice(llm, server, api, streamed):
     server.plan = [streams(api.events()) if streamed else answers(api.says(" "))]
-    assert "answered without a word: ask another way" in refused(llm, streamed=streamed)
+    assert "gave an empty answer: rephrase the request" in refused(llm, streamed=streamed)
     server.plan = [answers(api.says("", {"openai": "length", "anthropic": "max_tokens"}[api.kind]))]
-    assert "answered without a word: raise max_tokens" in refused(llm)
+    assert "gave an empty answer: raise max_tokens" in refused(llm)
 
 
 @pytest.mark.parametrize(
@@ -366,8 +366,8 @@ def test_a_wrong_object_is_shown_to_the_model_once(llm, server, api):
 def test_a_model_that_cannot_is_an_error_never_an_empty_result(llm, server, api):
     server.plan = [answers(api.says("I would rather not.")), answers(api.says("Really, no."))]
     message = refused(llm, CITY)
-    assert "was asked twice for a JSON object and gave none: there is no JSON object in the answer" in message
-    assert "ask a stronger model" in message
+    assert "did not return a valid JSON object in two attempts: there is no JSON object in the answer" in message
+    assert "use a stronger model" in message
     assert len(server.requests) == 2
 
 

@@ -56,7 +56,7 @@ def test_usages_add_up():
 def test_what_is_no_language_model_is_refused():
     check_llm(None)
     check_llm(FakeLlm())
-    with pytest.raises(InvalidInput, match="str has not"):
+    with pytest.raises(InvalidInput, match="not str"):
         check_llm("openai:x")
-    with pytest.raises(InvalidInput, match="Message has not"):
+    with pytest.raises(InvalidInput, match="not Message"):
         check_llm(Message.new("user", "x"))

@@ -177,7 +177,7 @@ def test_a_server_without_response_format_is_asked_in_words_from_then_on(server,
     assert message["content"].startswith("Name a city.\n\nAnswer with one JSON object and nothing else")
     assert json.dumps(CITY.schema) in message["content"]
     assert message["content"].endswith('so it has this form:\n{"city": "…"}')
-    assert "takes no response_format; it is left out from now on" in caplog.text
+    assert "does not accept response_format; the field is left out from now on" in caplog.text
 
 
 def test_a_server_without_forced_tools_is_asked_in_words_from_then_on(server, anthropic):
@@ -294,5 +294,5 @@ def test_anthropic_itself_needs_a_key():
 
 
 def test_a_model_needs_a_name():
-    with pytest.raises(ConfigError, match="model's name"):
+    with pytest.raises(ConfigError, match="model name"):
         OpenAiLlm("http://localhost", " ")

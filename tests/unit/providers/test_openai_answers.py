@@ -13,20 +13,20 @@ from tests.unit.providers.embedding_server import gives, refused, says
 @pytest.mark.parametrize(
     ("answering", "reason"),
     [
-        (says("<html>It works!</html>"), "no JSON"),
-        (says(b"\xff\xfe{"), "no JSON"),
-        (says("[" * 100_000), "no JSON"),
+        (says("<html>It works!</html>"), "not valid JSON"),
+        (says(b"\xff\xfe{"), "not valid JSON"),
+        (says("[" * 100_000), "not valid JSON"),
         (says("[]"), 'no list "data"'),
         (says('{"data": [1]}'), 'no list "data"'),
-        (gives(), "0 vectors came for 1 texts"),
-        (gives([1.0], [2.0]), "2 vectors came for 1 texts"),
-        (gives([]), "no list of numbers"),
-        (gives("AACAPw=="), "no list of numbers"),
-        (gives([1.0, float("nan")]), "no finite number"),
-        (gives([1.0, float("inf")]), "no finite number"),
-        (gives([1.0, None]), "no finite number"),
-        (gives([1.0, "2"]), "no finite number"),
-        (gives([1.0, True]), "no finite number"),
+        (gives(), "0 vectors returned for 1 texts"),
+        (gives([1.0], [2.0]), "2 vectors returned for 1 texts"),
+        (gives([]), "not a list of numbers"),
+        (gives("AACAPw=="), "not a list of numbers"),
+        (gives([1.0, float("nan")]), "not a finite number"),
+        (gives([1.0, float("inf")]), "not a finite number"),
+        (gives([1.0, None]), "not a finite number"),
+        (gives([1.0, "2"]), "not a finite number"),
+        (gives([1.0, True]), "not a finite number"),
         (gives([10**400]), "too large"),
         (says(json.dumps({"data": [{"index": 1, "embedding": [1.0]}]})), '"index"'),
         (says(json.dumps({"data": [{"index": [0], "embedding": [1.0]}]})), '"index"'),
@@ -53,7 +53,7 @@ def test_one_text_answered_twice_is_refused(server, embedder):
 def test_a_dimension_that_changes_is_refused(server, embedder):
     embedder.embed(["a"])
     server.plan = [gives([1.0, 2.0])]
-    assert "different dimensions, 2, 8" in refused(embedder)
+    assert "different dimensions: 2, 8" in refused(embedder)
     server.plan = [gives([1.0] * 8, [1.0] * 9)]
-    with pytest.raises(ProviderError, match="different dimensions, 8, 9"):
+    with pytest.raises(ProviderError, match="different dimensions: 8, 9"):
         embedder.embed(["a", "b"])

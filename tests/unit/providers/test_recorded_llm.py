@@ -54,7 +54,7 @@ def test_a_failure_is_not_recorded(path):
 
 def test_a_miss_says_what_was_asked_and_what_to_do(path):
     ReplayLlm(path, FakeLlm("x")).complete(QUESTION)
-    with pytest.raises(ProviderError, match=r"answers\.jsonl holds no answer of 'fake'.*'Name a city\.'; record it"):
+    with pytest.raises(ProviderError, match=r"answers\.jsonl has no answer of 'fake'.*'Name a city\.'; record it"):
         ReplayLlm(path).complete(CITY)
     with pytest.raises(ProviderError, match="record it again"):
         list(ReplayLlm(path).stream(LlmRequest(build_prompt("Something else"))))
@@ -85,18 +85,18 @@ def test_what_no_model_sees_does_not_change_the_key(clock):
 def test_a_file_of_two_models_is_asked_for_one(path):
     for model in ("a", "b"):
         ReplayLlm(path, FakeLlm(f"I am {model}.", model=model)).complete(QUESTION)
-    with pytest.raises(ProviderError, match="recordings of a, b; say which"):
+    with pytest.raises(ProviderError, match="recordings of a, b; choose one"):
         ReplayLlm(path)
     assert ReplayLlm(path, model="b").complete(QUESTION).text == "I am b."
 
 
 def test_a_file_that_is_not_there_or_damaged(path):
-    with pytest.raises(ProviderError, match="holds no recording"):
+    with pytest.raises(ProviderError, match="contains no recording"):
         ReplayLlm(path)
     ReplayLlm(path, FakeLlm("x")).complete(QUESTION)
     for damage in ('{"key": "half', "[]", '{"key": 1, "request": {}, "completion": {}}', "7"):
         path.write_text(path.read_text().splitlines()[0] + "\n" + damage)
-        with pytest.raises(ProviderError, match=r"line 2 of .*answers\.jsonl is no recording"):
+        with pytest.raises(ProviderError, match=r"line 2 of .*answers\.jsonl is not a recording"):
             ReplayLlm(path)
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(ProviderError, match="cannot be read"):
