@@ -66,7 +66,8 @@ class OperationCommand:
             finally:
                 if self.progress is not None:
                     self.progress.end()
-        show.print_result(args, self.to_json(answer, given), self.format(answer, given, args))
+        lines = [] if args.json else self.format(answer, given, args)
+        show.print_result(args, self.to_json(answer, given), lines)
         return 0
 
     def read(self, args: Namespace) -> dict[str, Any]:

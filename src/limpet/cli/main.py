@@ -34,6 +34,7 @@ DERIVED: dict[str, tuple[str, str]] = {
     "schedule": ("goals that come back, and what came of them", "schedules"),
     "jobs": ("list background work, retry it or drop it", "jobs"),
     "usage": ("show what language models took", ""),
+    "users": ("list who has memory here: users, agents, and the tenant itself", ""),
     "grants": ("what users may do beyond their own memory", ""),
     "api-keys": ("API keys that programs show to a server", "api_keys"),
     "audit": ("who did what to whose memory, the newest first", ""),

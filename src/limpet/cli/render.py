@@ -16,14 +16,17 @@ from limpet.cli.render_memory import (
     message_lines,
     record_table,
 )
+from limpet.model.schema import to_json
 
 if TYPE_CHECKING:
     from limpet import AuditEntry, Document, GrantInfo, JobInfo, KeyInfo, Profile, Receipt, Run, Schedule, SessionInfo
     from limpet.model.retention import RetentionResult
+    from limpet.model.scope import Partition
     from limpet.model.session import CompactionResult, FileInfo, LearnResult, Summary, Usage
     from limpet.sessions.transcript import TranscriptEntry
 
 Given = Mapping[str, Any]
+Renderer = Callable[[Any], list[str]]
 
 
 def to_plain(text: str) -> str:
@@ -32,7 +35,30 @@ def to_plain(text: str) -> str:
 
 
 def format_list(found: Sequence[Any]) -> list[str]:
-    return _TABLES[type(found[0]).__name__](found)
+    table: Renderer = _TABLES.get(type(found[0]).__name__, _plain_table)
+    return table(found)
+
+
+def _plain_table(found: Sequence[Any]) -> list[str]:
+    """For a noun without a table of its own: a column for each field of its JSON."""
+    rows = [to_json(each) for each in found]
+    if not isinstance(rows[0], Mapping):
+        return [show.one_line(str(row)) for row in rows]
+    titles = [f"?{name.upper().replace('_', ' ')}" for name in rows[0]]
+    return show.format_table(titles, [[_format_value(value) for value in row.values()] for row in rows])
+
+
+def _plain_fields(found: Any) -> list[str]:
+    value = to_json(found)
+    if not isinstance(value, Mapping):
+        return [show.one_line(str(value))]
+    return show.format_fields((name.replace("_", " "), _format_value(each)) for name, each in value.items())
+
+
+def _format_value(value: object) -> str:
+    if value is None:
+        return "-"
+    return show.to_json(value, indent=None) if isinstance(value, (list, dict)) else format_number(value)
 
 
 def format_noun(found: Any) -> list[str]:
@@ -42,7 +68,8 @@ def format_noun(found: Any) -> list[str]:
         return show.escape(str(found)).rstrip("\n").split("\n")
     if isinstance(found, Mapping):
         return show.format_fields((name, format_number(value)) for name, value in found.items())
-    return _NOUNS[type(found).__name__](found)
+    fields: Renderer = _NOUNS.get(type(found).__name__, _plain_fields)
+    return fields(found)
 
 
 def format_number(value: object) -> str:
@@ -321,6 +348,10 @@ def _format_target(entry: AuditEntry) -> str:
     return ", ".join(f"{name} {value}" for name, value in named.items() if value is not None) or "-"
 
 
+def _owner_table(found: Sequence[Partition]) -> list[str]:
+    return show.format_table(("LEVEL", "NAME"), [(each.level.value, each.owner or "-") for each in found])
+
+
 def _receipt_table(found: Sequence[Receipt]) -> list[str]:
     rows = [
         (
@@ -346,7 +377,7 @@ def _format_part(each: RetentionResult) -> str:
     return "Records and documents" if each.agent is None else f"Sessions of {show.one_line(each.agent)}"
 
 
-_TABLES: Mapping[str, Callable[[Any], list[str]]] = {
+_TABLES: Mapping[str, Renderer] = {
     "AuditEntry": _audit_table,
     "Document": document_table,
     "FileInfo": _file_table,
@@ -355,13 +386,14 @@ _TABLES: Mapping[str, Callable[[Any], list[str]]] = {
     "JobInfo": _job_table,
     "KeyInfo": _key_table,
     "Message": message_lines,
+    "Partition": _owner_table,
     "Receipt": _receipt_table,
     "Record": record_table,
     "Schedule": schedule_table,
     "SessionInfo": session_table,
     "TranscriptEntry": _transcript_lines,
 }
-_NOUNS: Mapping[str, Callable[[Any], list[str]]] = {
+_NOUNS: Mapping[str, Renderer] = {
     "CompactionResult": _format_compaction,
     "Context": context_lines,
     "Graph": format_graph,
@@ -409,6 +441,7 @@ _EMPTY: Mapping[str, tuple[str, str]] = {
     "access.audit": ("No entries: nobody has done anything yet, or audit.enabled is off.", "No such entries."),
     "access.grants": ("No grants: everybody has their own memory, and nothing else.", "No such grants."),
     "access.keys.list": ("No API keys: limpet api-keys create NAME makes one.", "No such API keys."),
+    "admin.owners": ("Nobody has memory here yet.", ""),
     "documents.list": ("No documents yet. `limpet documents add PATH` adds a file or a folder.", ""),
     "jobs.list": ("No jobs: all background work is done.", "No such jobs."),
     "privacy.receipts": ("Nothing was purged.", ""),

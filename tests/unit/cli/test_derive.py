@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from argparse import _SubParsersAction
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Annotated
 
 import pytest
 
 from limpet.api.records import RecordOperations
+from limpet.cli import render
 from limpet.cli.arguments import can_type, is_required
 from limpet.cli.main import build_parser
 from limpet.cli.options import Parser
@@ -98,6 +100,39 @@ def test_sessions_are_opened_changed_and_found(run):
     assert run("sessions", "clear", session, "--yes").out == "The messages and the summary are removed.\n"
     assert run("sessions", "new", session).out.startswith("Session ")
     assert run("sessions", "show", session, "--json").json["state"] == "TERMINATED"
+
+
+@dataclass(frozen=True)
+class Shell:
+    """A noun that no renderer knows."""
+
+    name: Annotated[str, "its name"]
+    size_mm: Annotated[int, "how large it is"]
+    marks: Annotated[tuple[str, ...], "what is on it"] = ()
+
+
+def test_a_noun_without_a_renderer_is_shown_by_its_fields():
+    shells = [Shell("whelk", 1200), Shell("cone", 35, ("dots",))]
+    assert [line.split() for line in render.format_list(shells)] == [
+        ["NAME", "SIZE", "MM", "MARKS"],
+        ["whelk", "1,200", "[]"],
+        ["cone", "35", '["dots"]'],
+    ]
+    assert render.format_noun(shells[1]) == ["name     cone", "size mm  35", 'marks    ["dots"]']
+
+
+def test_users_are_listed(run, talk):
+    run("remember", "Closed on Mondays", "--global")
+    assert [line.split() for line in run("users").out.splitlines()] == [
+        ["LEVEL", "NAME"],
+        ["global", "-"],
+        ["user", "ana"],
+    ]
+    assert [(each["level"], each["owner"]) for each in run("users", "--json").json] == [
+        ("global", None),
+        ("user", "ana"),
+    ]
+    assert run("users", "--tenant", "acme").out == "Nobody has memory here yet.\n"
 
 
 def test_stats_usage_and_settings(run, talk, monkeypatch):
