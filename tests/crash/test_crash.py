@@ -210,7 +210,7 @@ def test_doctor_sees_all_labels_of_one_moment(postgres_url: str, monkeypatch: py
 
         def all_then_write(self: Any, name: str, *args: Any, **kwargs: Any) -> Any:
             rows = read(self, name, *args, **kwargs)
-            if name == "doctor.records" and not keeping.ident:
+            if name == "records.labels" and not keeping.ident:
                 keeping.start()
                 keeping.join(0.3)
             return rows
