@@ -268,7 +268,7 @@ def _describe_change(one: Schedule) -> str:
 
 
 def _job_table(found: Sequence[JobInfo]) -> list[str]:
-    titles = (">ID", "KIND", "STATE", ">RUNS", "?NEXT", "?OF", "LAST ERROR")
+    titles = ("ID", "KIND", "STATE", ">RUNS", "?NEXT", "?OF", "LAST ERROR")
     rows = [
         (
             str(job.id),
