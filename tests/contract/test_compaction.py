@@ -223,7 +223,7 @@ def test_the_context_after_compaction_has_the_summary_and_what_it_does_not_tell(
     assert [message.sequence for message in context.messages] == list(range(35, 41))
     assert "item0" in context.sections["Summary"]
     assert [(dropped.what, dropped.reason) for dropped in context.dropped] == [
-        ("34 older messages", "told by the summary")
+        ("34 older messages", "covered by the summary")
     ]
 
 

@@ -291,7 +291,7 @@ def test_wrong_usage_is_status_2(chat, data, arguments, said):
 
 
 def test_a_window_without_room_is_refused_at_once(chat):
-    assert "has no room beside the 1024 kept for the reply" in chat("Hello", args=("--window", "900"), status=1)
+    assert "has no room after the 1024 kept for the reply" in chat("Hello", args=("--window", "900"), status=1)
 
 
 def test_the_program_itself(env, server, spec):

@@ -1,1 +1,1 @@
-"""A prompt goes out: what memory knows about the question, what was summed up, and the newest messages."""
+"""Build a prompt context: recalled memory, the summary, and the newest messages."""

@@ -1,4 +1,4 @@
-"""Reading what a context is made of, and composing it.
+"""Read the parts of a context and compose it.
 
 Everything is read in one transaction, and each part of memory may fail alone.
 """
@@ -50,13 +50,13 @@ log = logging.getLogger("limpet.context")
 T = TypeVar("T")
 RecallFunction = Callable[[Partition, ChunkQuery, int], list[Hit]]
 
-_CANDIDATES_PER_SHOWN = 3  # newest records of a layer for one that is shown, beside those that were recalled
+_CANDIDATES_PER_SHOWN = 3  # newest records read per record shown in a layer, in addition to recalled ones
 _RECORDS_ONLY = ChunkQuery(kinds=(SourceKind.RECORD,))
 
 
 @dataclass(frozen=True, slots=True)
 class ContextRequest:
-    """A wish for a context, checked."""
+    """A validated request for a context."""
 
     query: str
     budget: int
@@ -66,11 +66,11 @@ class ContextRequest:
 
 
 class Recalled(NamedTuple):
-    """What memory knows about the query."""
+    """What was recalled for the query."""
 
     hits: tuple[Hit, ...] = ()
     records: tuple[Record, ...] = ()
-    relevance: Mapping[str, float] = MappingProxyType({})  # of records that were recalled
+    relevance: Mapping[str, float] = MappingProxyType({})  # of recalled records
     working_memory: str = ""
     profile: tuple[ProfileLine, ...] = ()
     texts: NoteTexts = NO_NOTE_TEXTS
@@ -78,7 +78,7 @@ class Recalled(NamedTuple):
 
 
 class Conversation(NamedTuple):
-    """What the conversation holds: its newest messages, and those of them that the summary does not cover."""
+    """The conversation: its newest messages, and those of them that the summary does not cover."""
 
     session: str
     history: tuple[Message, ...] = ()
@@ -87,14 +87,14 @@ class Conversation(NamedTuple):
     unsummarised: tuple[Message, ...] | None = None
 
     def with_message(self, message: Message) -> Conversation:
-        """With a message that is not stored."""
+        """Return a copy with a message that is not stored."""
         recent = None if self.unsummarised is None else (*self.unsummarised, message)
         count = self.message_count + 1
         return self._replace(history=(*self.history, message), message_count=count, unsummarised=recent)
 
 
 class ContextCompaction(NamedTuple):
-    """A context, and what was condensed to make it complete."""
+    """A context, and what was compacted to complete it."""
 
     context: Context
     compacted: tuple[CompactionResult, ...] = ()
@@ -102,7 +102,7 @@ class ContextCompaction(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ContextBuilder:
-    """Builds contexts by an agent's settings."""
+    """Builds contexts with an agent's settings."""
 
     store: Store
     config: Config  # the agent's
@@ -127,117 +127,117 @@ class ContextBuilder:
             now,
         )
 
-    def build(self, scope: Scope, visible: Sequence[Partition], asked: ContextRequest) -> Context:
-        """From one view of the store: the conversation and what is known fit together."""
-        texts = self._read_notes(scope, asked)
-        recaller = self._prepare_recall(asked, visible)
+    def build(self, scope: Scope, visible: Sequence[Partition], request: ContextRequest) -> Context:
+        """Build a context from one snapshot of the store, so that conversation and memory are consistent."""
+        texts = self._read_notes(scope, request)
+        recaller = self._prepare_recall(request, visible)
 
         def read(tx: Tx) -> tuple[Conversation, Recalled]:
-            conversation = self._read_conversation(tx, scope, asked)
-            return conversation, _Collector(self.config, scope, visible, asked, texts, tx).collect(recaller.bind(tx))
+            conversation = self._read_conversation(tx, scope, request)
+            return conversation, _Collector(self.config, scope, visible, request, texts, tx).collect(recaller.bind(tx))
 
-        return self.compose(asked, *self.store.read(read))
+        return self.compose(request, *self.store.read(read))
 
-    def recall(self, scope: Scope, visible: Sequence[Partition], asked: ContextRequest) -> Recalled:
-        """What memory knows about the question, and what the user's files say."""
-        texts = self._read_notes(scope, asked)
-        recaller = self._prepare_recall(asked, visible)
+    def recall(self, scope: Scope, visible: Sequence[Partition], request: ContextRequest) -> Recalled:
+        """Recall what memory has on the question, and read the user's files."""
+        texts = self._read_notes(scope, request)
+        recaller = self._prepare_recall(request, visible)
         return self.store.read(
-            lambda tx: _Collector(self.config, scope, visible, asked, texts, tx).collect(recaller.bind(tx))
+            lambda tx: _Collector(self.config, scope, visible, request, texts, tx).collect(recaller.bind(tx))
         )
 
     def compose(
-        self, asked: ContextRequest, conversation: Conversation, known: Recalled, offered: Candidates | None = None
+        self, request: ContextRequest, conversation: Conversation, recalled: Recalled, offered: Candidates | None = None
     ) -> Context:
-        inputs = _build_inputs(asked, conversation, known)
-        return assemble(inputs, self.config.context, asked.budget, self.count, self.cost, offered)
+        inputs = _build_inputs(request, conversation, recalled)
+        return assemble(inputs, self.config.context, request.budget, self.count, self.cost, offered)
 
     def compose_conversation(
         self,
         scope: Scope,
-        asked: ContextRequest,
-        known: Recalled,
+        request: ContextRequest,
+        recalled: Recalled,
         unsaved: Message | None = None,
         offered: Candidates | None = None,
     ) -> Context:
-        """The conversation as it is stored, with a message that could not be."""
-        conversation = self.store.read(lambda tx: self._read_conversation(tx, scope, asked))
+        """Compose with the stored conversation and a message that could not be stored."""
+        conversation = self.store.read(lambda tx: self._read_conversation(tx, scope, request))
         if unsaved is not None:
             conversation = conversation.with_message(unsaved)
-        return self.compose(asked, conversation, known, offered)
+        return self.compose(request, conversation, recalled, offered)
 
     def compose_complete(
         self,
         scope: Scope,
-        asked: ContextRequest,
-        known: Recalled,
+        request: ContextRequest,
+        recalled: Recalled,
         window: int | None = None,
         unsaved: Message | None = None,
     ) -> ContextCompaction:
-        """A context in which every message is found: among its messages, or in the range of its summary."""
+        """Compose a context that covers every message: among its messages, or by its summary."""
         assert scope.session is not None
         done: tuple[CompactionResult, ...] = ()
-        inputs = _build_inputs(asked, Conversation(scope.session), known)
+        inputs = _build_inputs(request, Conversation(scope.session), recalled)
         offered = Candidates.of(inputs, self.config.context, self.count)
-        context = self.compose_conversation(scope, asked, known, unsaved, offered)
+        context = self.compose_conversation(scope, request, recalled, unsaved, offered)
         covers = self.compactor.settings.enabled and self.config.context.show_summary
-        # The longer summary takes room itself. What it pushes out is condensed in a second round, all of it then.
+        # A longer summary takes room itself. A second round compacts everything that it displaced.
         for everything in (False, True) if covers else ():
             shown = {message.sequence for message in context.messages}
             compacted = self.compactor.compact_left_out(scope, shown, window, everything=everything)
             if not compacted.done:
                 break
             done = (*done, compacted)
-            context = self.compose_conversation(scope, asked, known, unsaved, offered)
+            context = self.compose_conversation(scope, request, recalled, unsaved, offered)
         return ContextCompaction(context, done)
 
-    def _read_notes(self, scope: Scope, asked: ContextRequest) -> NoteTexts:
+    def _read_notes(self, scope: Scope, request: ContextRequest) -> NoteTexts:
         assert scope.user is not None
-        return self.notes.read_texts(Partition(scope.tenant, Level.USER, scope.user), self.config.context, asked.now)
+        return self.notes.read_texts(Partition(scope.tenant, Level.USER, scope.user), self.config.context, request.now)
 
-    def _prepare_recall(self, asked: ContextRequest, spaces: Sequence[Partition]) -> _Recaller:
+    def _prepare_recall(self, request: ContextRequest, partitions: Sequence[Partition]) -> _Recaller:
         recipe = recipes.find_recipe(self.config.search.recipe)
-        vectors = self.embedder.embed_question_for(spaces, asked.query) if recipe.dense else {}
-        return _Recaller(Question.parse(asked.query, asked.at), recipe, self.config.search, asked.now, vectors)
+        vectors = self.embedder.embed_question_for(partitions, request.query) if recipe.dense else {}
+        return _Recaller(Question.parse(request.query, request.at), recipe, self.config.search, request.now, vectors)
 
-    def _read_conversation(self, tx: Tx, scope: Scope, asked: ContextRequest) -> Conversation:
+    def _read_conversation(self, tx: Tx, scope: Scope, request: ContextRequest) -> Conversation:
         info = Sessions(tx).get(scope)
         if info is None:
-            raise SessionNotFound(f"session {scope.session} is gone; it was deleted")
+            raise SessionNotFound(f"session {scope.session} was deleted")
         most = self.config.context.recent_messages
-        recent = cache(partial(Messages(tx).recent, scope))  # both of what follows begin with the same page
-        history = read_newest(recent, asked.budget, most, self.cost)
+        recent = cache(partial(Messages(tx).recent, scope))  # both reads below start with the same page
+        history = read_newest(recent, request.budget, most, self.cost)
         summary, unsummarised = Summaries(tx).get(scope), history
         if summary is not None:
-            unsummarised = read_newest(recent, asked.budget, most, self.cost, summary.upper_sequence)
+            unsummarised = read_newest(recent, request.budget, most, self.cost, summary.upper_sequence)
         return Conversation(info.id, tuple(history), info.message_count, summary, tuple(unsummarised))
 
 
-def _build_inputs(asked: ContextRequest, conversation: Conversation, known: Recalled) -> ContextInputs:
+def _build_inputs(request: ContextRequest, conversation: Conversation, recalled: Recalled) -> ContextInputs:
     return ContextInputs(
         session=conversation.session,
-        now=asked.now,
-        query=asked.query,
+        now=request.now,
+        query=request.query,
         history=conversation.history,
         message_count=conversation.message_count,
         summary=conversation.summary,
         unsummarised=conversation.unsummarised,
-        records=known.records,
-        relevance=known.relevance,
-        hits=known.hits,
-        long_term=known.texts.long_term,
-        today=known.texts.today,
-        recent=known.texts.recent,
-        working_memory=known.working_memory,
-        profile=known.profile,
-        skill=asked.skill,
-        failed=(*known.texts.failed, *known.failed),
+        records=recalled.records,
+        relevance=recalled.relevance,
+        hits=recalled.hits,
+        long_term=recalled.texts.long_term,
+        today=recalled.texts.today,
+        recent=recalled.texts.recent,
+        working_memory=recalled.working_memory,
+        profile=recalled.profile,
+        skill=request.skill,
+        failed=(*recalled.texts.failed, *recalled.failed),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Recaller:
-    """A search with all that is done before the transaction."""
+    """A search, prepared before the transaction."""
 
     question: Question
     recipe: recipes.Recipe
@@ -246,15 +246,15 @@ class _Recaller:
     vectors: Mapping[Partition, Vector]
 
     def bind(self, tx: Tx) -> RecallFunction:
-        """Recall in a transaction. A partition that is asked a second time is not read again."""
-        known: search.SignalCache = {}
+        """Bind the search to a transaction. Signals are cached per partition."""
+        signals: search.SignalCache = {}
 
-        def recall(space: Partition, query: ChunkQuery, k: int) -> list[Hit]:
-            vector = self.vectors.get(space)
-            wanted = search.SearchRequest(
+        def recall(partition: Partition, query: ChunkQuery, k: int) -> list[Hit]:
+            vector = self.vectors.get(partition)
+            request = search.SearchRequest(
                 self.question, query, self.recipe, k, self.settings, self.now, vector, sources=SEARCH_SOURCES
             )
-            return search.search(tx, space, wanted, known)
+            return search.search(tx, partition, request, signals)
 
         return recall
 
@@ -270,7 +270,7 @@ class _Collector:
     failed: list[Omission] = field(default_factory=list)
 
     def collect(self, recall: RecallFunction) -> Recalled:
-        """As far as it can be read."""
+        """Read all parts that can be read."""
         hits: list[Hit] = self._read_part(ContextSection.RELEVANT, lambda: self._find_hits(recall), [])
         relevance = {hit.source.id: hit.score for hit in reversed(hits) if hit.source.kind is SourceKind.RECORD}
         records: list[Record] = self._read_part("records", lambda: self._find_records(relevance, recall), [])
@@ -281,8 +281,10 @@ class _Collector:
     def _read_part(self, name: str, read: Callable[[], T], empty: T) -> T:
         try:
             return read()
-        except Exception as error:  # why: memory never breaks the agent; a prompt with less of it beats none
-            log.warning("a context goes without its %s: %s", name, error)
+        except (
+            Exception
+        ) as error:  # why: a failure of memory must not break the agent; a smaller prompt is better than none
+            log.warning("a context is built without its %s: %s", name, error)
             self.failed.append(Omission(str(name), f"could not be read: {error}"))
             return empty
 
@@ -290,53 +292,57 @@ class _Collector:
         limits = self.config.context
         if not self.asked.query.strip() or not limits.hits or not limits.show_relevant:
             return []
-        found = [hit for space in self.spaces for hit in recall(space, ChunkQuery(), limits.hits)]
-        return sorted(found, key=lambda hit: -hit.score)[: limits.hits]
+        hits = [hit for partition in self.spaces for hit in recall(partition, ChunkQuery(), limits.hits)]
+        return sorted(hits, key=lambda hit: -hit.score)[: limits.hits]
 
     def _find_records(self, relevance: dict[str, float], recall: RecallFunction) -> list[Record]:
         limits = self.config.context
         most = limits.user_memories
         layers = {layer: _CANDIDATES_PER_SHOWN * top for layer, top in layer_limits(limits).items()}
-        found = [
-            record for space in self.spaces for record in self._find_always_included(space, most + 1, layers, relevance)
+        records = [
+            record
+            for partition in self.spaces
+            for record in self._find_always_included(partition, most + 1, layers, relevance)
         ]
-        if sum(record.key is not None for record in found) <= most or not self.asked.query.strip():
-            return found
-        # There may be more than the newest: let recall look among the records alone for those that matter.
+        if sum(record.key is not None for record in records) <= most or not self.asked.query.strip():
+            return records
+        # There may be more than the newest: search the records alone for relevant ones.
         mine = self.spaces[0]
         hits = recall(mine, _RECORDS_ONLY, min(max(1, most), MAX_HITS))
         relevance |= {hit.source.id: max(hit.score, relevance.get(hit.source.id, 0.0)) for hit in reversed(hits)}
-        missing = relevance.keys() - {record.id for record in found}
-        return found + self._find_always_included(mine, 0, {}, sorted(missing))
+        missing = relevance.keys() - {record.id for record in records}
+        return records + self._find_always_included(mine, 0, {}, sorted(missing))
 
     def _find_always_included(
-        self, space: Partition, keyed: int, layers: Mapping[Layer, int], ids: Iterable[str]
+        self, partition: Partition, keyed: int, layers: Mapping[Layer, int], ids: Iterable[str]
     ) -> list[Record]:
         assert self.scope.session is not None
         return Records(self.tx).find_always_included(
-            space, self.scope.session, keyed, layers, list(ids), self.asked.now
+            partition, self.scope.session, keyed, layers, list(ids), self.asked.now
         )
 
     def _read_profile(self) -> tuple[ProfileLine, ...]:
-        """Nothing of a profile whose sources were changed or forgotten since."""
+        """Return the profile, or nothing if its sources were changed or deleted since."""
         if not (self.config.context.show_profile and self.config.learn.profile):
             return ()
-        home = Owner(Scope(self.scope.tenant, user=self.scope.user), Level.USER)
-        kept = Records(self.tx).find_by_key(home, PROFILE, lock=False)
-        if kept is None or not is_accurate(kept, Records(self.tx).get_many(home.space, kept.inputs), self.asked.now):
+        owner = Owner(Scope(self.scope.tenant, user=self.scope.user), Level.USER)
+        profile = Records(self.tx).find_by_key(owner, PROFILE, lock=False)
+        if profile is None or not is_accurate(
+            profile, Records(self.tx).get_many(owner.space, profile.inputs), self.asked.now
+        ):
             return ()
-        return to_profile(kept).lines
+        return to_profile(profile).lines
 
     def _read_working_memory(self) -> str:
         return kv.as_text(kv.get(self.tx, self.scope, kv.WORKING_MEMORY, self.config.session.kv_cap))
 
 
-def _read_records(tx: Tx, space: Partition, ids: Sequence[str]) -> Sequence[Record]:
-    return Records(tx).get_many(space, list(ids))
+def _read_records(tx: Tx, partition: Partition, ids: Sequence[str]) -> Sequence[Record]:
+    return Records(tx).get_many(partition, list(ids))
 
 
 def _read_around(tx: Tx, scope: Scope, sequence: int, count: int) -> tuple[Message, ...]:
-    """By their order, not by their numbers: these may have gaps."""
+    """Compare by position, not by number: numbers may have gaps."""
     messages = Messages(tx)
     return (*messages.recent(scope, count, sequence), *messages.range(scope, sequence, None, count))
 
@@ -345,7 +351,7 @@ SEARCH_SOURCES = search.SearchSources(_read_records, _read_around)
 
 
 def visible_partitions(scope: Scope, agent: str) -> tuple[Partition, Partition, Partition]:
-    """Whose memory a session may see: its user's, its agent's, and what is everybody's in the tenant."""
+    """Return the partitions a session may read: its user's, its agent's, and the tenant's shared one."""
     tenant, user = scope.tenant, scope.user
     assert user is not None
     return (

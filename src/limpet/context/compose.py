@@ -1,4 +1,4 @@
-"""Putting a context together: who gets how much of the budget, what that buys, and how it is printed."""
+"""Compose a context: divide the budget, select entries and render them."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ _ORDER = {section: at for at, section in enumerate(ContextSection)}
 
 
 def compute_budget(max_tokens: int, model_window: int | None, limits: ContextSettings) -> int:
-    """Within the model's window a reply must have room too."""
+    """Return the token budget, leaving room in the model's window for the reply."""
     budget = max_tokens if model_window is None else min(max_tokens, model_window - limits.reply_reserve)
     if budget < 1:
         raise BudgetTooSmall(
             f"max_tokens must be at least 1, not {max_tokens}"
             if model_window is None
-            else f"a window of {model_window} tokens has no room beside the {limits.reply_reserve} kept for the reply"
+            else f"a window of {model_window} tokens has no room after the {limits.reply_reserve} kept for the reply"
         )
     return budget
 
 
 class Candidates(NamedTuple):
-    """What memory offers to a context, quoted and counted, whatever the conversation is."""
+    """Entries from memory, quoted and counted, independent of the conversation."""
 
     standing: EntryChoice
     passages: list[HitCandidate]
@@ -56,16 +56,16 @@ def assemble(
     cost: Cost,
     offered: Candidates | None = None,
 ) -> Context:
-    """As if nothing had to be cut; if something has, again with the summary, which then is never cut itself.
+    """Compose without the summary; if something must be cut, compose again with the summary, which is never cut.
 
-    What the summary tells is not told again in full then: its room is for what no summary tells. What is ``offered``
-    spares whoever lays the same memory beside a conversation that has changed to have it counted again.
+    Messages that the summary covers are then left out to make room for others. Pass ``offered`` to reuse counted
+    entries when only the conversation has changed.
     """
     desk = Composer(material, limits, budget, count, cost, offered)
     summary = material.summary if limits.show_summary else None
     if summary is not None and not summary.text.strip():
         summary = None
-    if summary is None or len(material.history) >= material.message_count:  # else it is cut already
+    if summary is None or len(material.history) >= material.message_count:  # otherwise it is cut already
         context = desk.compose(None, material.history)
         if summary is None or len(context.messages) == material.message_count:
             return context
@@ -73,7 +73,7 @@ def assemble(
 
 
 class Composer:
-    """Everything that may go in, with its price."""
+    """All candidates, with their cost."""
 
     def __init__(
         self,
@@ -88,24 +88,24 @@ class Composer:
         self._limits = limits
         self._budget = budget
         self._count = count
-        self._count_ours = cache(count)  # headings and days are the same again and again
+        self._count_ours = cache(count)  # headings and days repeat
         self._cost = cost
         self._standing, self._passages = offered or Candidates.of(material, limits, count)
 
     def compose(self, summary: Summary | None, history: Sequence[Message]) -> Context:
-        told, most = self._summary_entry(summary), self._limits.recent_messages
-        room = self._budget - self._start_prompt(told).tokens
+        summary_entry, most = self._summary_entry(summary), self._limits.recent_messages
+        room = self._budget - self._start_prompt(summary_entry).tokens
         messages = fit_history(history, self._message_budget(room, history), most, self._cost)
-        sheet, dropped = self._fill(told, messages)
+        sheet, dropped = self._fill(summary_entry, messages)
         unused = self._budget - sheet.tokens - self._message_cost(messages)
         more = fit_history(history, self._message_cost(messages) + unused, most, self._cost)
-        if len(more) > len(messages):  # what memory did not need is the conversation's again
+        if len(more) > len(messages):  # room that memory did not use goes back to the conversation
             messages = more
-            sheet, dropped = self._fill(told, messages)
+            sheet, dropped = self._fill(summary_entry, messages)
         return self._build_context(sheet, messages, [*self._describe_older(summary, messages), *dropped])
 
     def _message_budget(self, room: int, history: Sequence[Message]) -> int:
-        """Their share, all that memory leaves, and for the newest turn up to half: what was just said counts most."""
+        """Return their share, what memory leaves, and for the newest turn up to half: recent messages matter most."""
         limits = self._limits
         hits = self._select_hits(history).entries
         wants = {
@@ -119,8 +119,10 @@ class Composer:
         least = sum(self._cost(history[at]) for turn in newest for step in turn for at in step)
         return max(allot(room, wants, shares)["messages"], min(least, room // 2), 1)
 
-    def _fill(self, told: PromptEntry | None, messages: Sequence[Message]) -> tuple[PromptBuilder, list[Omission]]:
-        sheet = self._start_prompt(told)
+    def _fill(
+        self, summary_entry: PromptEntry | None, messages: Sequence[Message]
+    ) -> tuple[PromptBuilder, list[Omission]]:
+        sheet = self._start_prompt(summary_entry)
         dropped = list(self._standing.dropped)
         room = self._budget - sheet.tokens - self._message_cost(messages)
         sheet.fill(self._standing.entries, self._always_included_budget(room, messages), dropped)
@@ -131,11 +133,11 @@ class Composer:
         return sheet, dropped
 
     def _always_included_budget(self, room: int, messages: Sequence[Message]) -> int:
-        wanted = self._estimate_cost(self._standing.entries, room)
-        if not wanted:
+        needed = self._estimate_cost(self._standing.entries, room)
+        if not needed:
             return 0
         hits = self._select_hits(messages).entries
-        wants = {"standing": wanted, "hits": self._estimate_cost(hits, room)}
+        wants = {"standing": needed, "hits": self._estimate_cost(hits, room)}
         share = self._limits.standing_share / max(1e-9, 1.0 - self._limits.history_share)
         return allot(room, wants, {"standing": share, "hits": max(0.0, 1.0 - share)})["standing"]
 
@@ -148,15 +150,15 @@ class Composer:
         text = quote_document(summary.text)
         return PromptEntry(ContextSection.SUMMARY, text, self._count, lambda: "the summary")
 
-    def _start_prompt(self, told: PromptEntry | None) -> PromptBuilder:
+    def _start_prompt(self, summary_entry: PromptEntry | None) -> PromptBuilder:
         sheet = PromptBuilder(self._count_ours)
-        if told is not None:
-            sheet.add(told)
+        if summary_entry is not None:
+            sheet.add(summary_entry)
         return sheet
 
     def _build_context(self, sheet: PromptBuilder, messages: Sequence[Message], dropped: list[Omission]) -> Context:
         spoken = self._message_cost(messages)
-        # A tokenizer may spend more on the whole than on its lines; then the least important goes.
+        # A tokenizer may use more tokens for the whole than for its lines; then drop the least important.
         while (written := self._count(text := render_sections(sections := sheet.sections()))) + spoken > self._budget:
             last = sheet.drop_last()
             if last is None:
@@ -174,16 +176,19 @@ class Composer:
 
     def _describe_older(self, summary: Summary | None, messages: Sequence[Message]) -> Iterator[Omission]:
         cut = self._material.message_count - len(messages)
-        told = 0
+        covered = 0
         if summary is not None:
-            shown = sum(message.sequence <= summary.upper_sequence for message in messages)
-            told = min(cut, summary.message_count - shown)
-        for number, reason in ((told, "told by the summary"), (cut - told, "over the token or message budget")):
+            visible = sum(message.sequence <= summary.upper_sequence for message in messages)
+            covered = min(cut, summary.message_count - visible)
+        for number, reason in (
+            (covered, "covered by the summary"),
+            (cut - covered, "over the token or message budget"),
+        ):
             if number > 0:
                 yield Omission(f"{number} older message{'s' * (number != 1)}", reason)
 
     def _estimate_cost(self, entries: Sequence[PromptEntry], room: int) -> int:
-        """What the entries would cost, headings included, as far as it matters."""
+        """Return the cost of the entries with headings, up to the limit that matters."""
         sheet = PromptBuilder(self._count_ours)
         for entry in entries:
             sheet.add(entry)
@@ -196,31 +201,31 @@ class Composer:
 
 
 def allot(budget: int, wants: Mapping[str, int], shares: Mapping[str, float]) -> dict[str, int]:
-    """Everybody's share, or less if less is wanted; what is left over goes to the others in proportion."""
+    """Give each its share, or less if it needs less; divide the rest among the others in proportion."""
     given = dict.fromkeys(wants, 0)
-    left = max(0, budget)
+    remaining = max(0, budget)
     hungry = [name for name, want in wants.items() if want > 0]
-    while hungry and left > 0:
+    while hungry and remaining > 0:
         whole = sum(shares[name] for name in hungry)
-        portions = {name: _portion(left, shares[name], whole, len(hungry)) for name in hungry}
+        portions = {name: _portion(remaining, shares[name], whole, len(hungry)) for name in hungry}
         sated = [name for name in hungry if wants[name] - given[name] <= portions[name]]
         if not sated:
             for name, portion in portions.items():
                 given[name] += portion
             break
         for name in sated:
-            left -= wants[name] - given[name]
+            remaining -= wants[name] - given[name]
             given[name] = wants[name]
         hungry = [name for name in hungry if name not in sated]
     return given
 
 
-def _portion(left: int, share: float, whole: float, among: int) -> int:
-    return int(left * share / whole) if whole else left // among
+def _portion(remaining: int, share: float, whole: float, among: int) -> int:
+    return int(remaining * share / whole) if whole else remaining // among
 
 
 class PromptBuilder:
-    """What it costs is never less than the whole text does: every line is counted alone, with its line end."""
+    """Its cost is never below that of the whole text: every line is counted alone, with its line end."""
 
     def __init__(self, count: TokenCounter) -> None:
         self._count = count
@@ -229,7 +234,7 @@ class PromptBuilder:
         self.tokens = 0
 
     def _heading_cost(self, entry: PromptEntry) -> int:
-        """What the heading and the shared line cost that it needs, where those are not there yet."""
+        """Return the cost of the heading and the shared line that it needs, if they are not there yet."""
         if (entry.section, entry.under) in self._lines_of_ours:
             return 0
         lines = [f"{entry.under}\n"] if entry.under else []
@@ -240,7 +245,7 @@ class PromptBuilder:
         return sum(map(self._count, lines))
 
     def add(self, entry: PromptEntry) -> None:
-        """Whatever it costs."""
+        """Add the entry whatever it costs."""
         self._append(entry, self._heading_cost(entry))
 
     def _append(self, entry: PromptEntry, ours: int) -> None:
@@ -250,7 +255,7 @@ class PromptBuilder:
         self._taken.append(entry)
 
     def fill(self, entries: Iterable[PromptEntry], room: int, dropped: list[Omission]) -> None:
-        """Take each entry that fits. A long one that does not leaves its room to the next."""
+        """Add each entry that fits. A long one that does not fit leaves its room to the next."""
         full = self.tokens + room
         for entry in entries:
             ours = self._heading_cost(entry)
@@ -260,7 +265,7 @@ class PromptBuilder:
                 dropped.append(Omission(entry.what(), OVER_BUDGET))
 
     def drop_last(self) -> PromptEntry | None:
-        """Take back the entry that mattered least. The summary is never taken back."""
+        """Remove the least important entry. The summary is never removed."""
         if not self._taken or self._taken[-1].section is ContextSection.SUMMARY:
             return None
         return self._taken.pop()

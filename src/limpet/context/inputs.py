@@ -1,4 +1,4 @@
-"""What a context can be made of, as it was read, and the pieces it is made from."""
+"""The inputs of a context as read, and the entries it is composed of."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from limpet.model.tokens import TokenCounter, estimate_tokens, min_tokens
 
 
 class ContextSection(StrEnum):
-    """In the order they are printed: what changes least comes first, so that a prompt's beginning stays cached."""
+    """In printed order: what changes least comes first, so that the start of a prompt stays cached."""
 
     LONG_TERM = "Long-term Memory"
     USER = "User Memories"
@@ -34,9 +34,9 @@ class ContextSection(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ContextInputs:
-    """``history`` are the newest messages that could fit, ``unsummarised`` those that the summary does not tell.
+    """``history``: the newest messages that could fit; ``unsummarised``: those that the summary does not cover.
 
-    The texts are Markdown of the user's own files.
+    The texts are Markdown from the user's own files.
     """
 
     session: str
@@ -47,7 +47,7 @@ class ContextInputs:
     summary: Summary | None = None
     unsummarised: tuple[Message, ...] | None = None
     records: tuple[Record, ...] = ()
-    relevance: Mapping[str, float] = field(default_factory=dict)  # of records that were recalled
+    relevance: Mapping[str, float] = field(default_factory=dict)  # of recalled records
     hits: tuple[Hit, ...] = ()
     working_memory: str = ""
     long_term: str = ""
@@ -59,9 +59,9 @@ class ContextInputs:
 
 
 class PromptEntry:
-    """One thing that may be printed in a section, and where it then stands among the section's entries.
+    """An entry that may be printed in a section, and its position there.
 
-    It is counted when somebody asks what it costs: what a context leaves out, it mostly leaves uncounted.
+    Tokens are counted on demand: most omitted entries are never counted.
     """
 
     __slots__ = ("_count", "_tokens", "hit", "place", "record", "section", "text", "under", "what")
@@ -71,9 +71,9 @@ class PromptEntry:
         section: ContextSection,
         text: str,
         count: TokenCounter,
-        what: Callable[[], str],  # for a person, when it is left out
+        what: Callable[[], str],  # describes it to a person if it is omitted
         place: tuple[str | int, ...] = (),
-        under: str = "",  # a line of ours that entries share, such as their day
+        under: str = "",  # a line shared by several entries, such as their day
         hit: Hit | None = None,
         record: str | None = None,
     ) -> None:
@@ -100,20 +100,20 @@ class PromptEntry:
 
     @property
     def record_id(self) -> str | None:
-        """The id of the record it shows, in its section or as a hit."""
+        """Return the id of the record it shows, in its section or as a hit."""
         if self.hit is not None and self.hit.source.kind is SourceKind.RECORD:
             return self.hit.source.id
         return self.record
 
 
 class EntryChoice(NamedTuple):
-    """Entries in the order they are taken, and what was left out already."""
+    """Entries in selection order, and what was already omitted."""
 
     entries: list[PromptEntry]
     dropped: list[Omission]
 
 
 def preview(text: str, most: int = 60) -> str:
-    """The beginning of a text, for a person who looks for what was left out."""
+    """Return the start of a text, to identify what was omitted."""
     line = " ".join(text[: 2 * most].split())
     return line if len(line) <= most and len(text) <= 2 * most else f"{line[:most].rstrip()}…"

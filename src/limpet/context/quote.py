@@ -1,13 +1,13 @@
-"""Recalled text as quoted data: whatever it says, it cannot pass for a part of the prompt's own structure."""
+"""Quote recalled text as data, so that it cannot pass for the structure of the prompt."""
 
 from __future__ import annotations
 
 import re
 
-# Whatever some reader takes for the end of a line is one, so that no line begins unseen.
+# Every character that some reader treats as a line end is one, so that no hidden line starts.
 _BREAKS = re.compile(r"\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _BLANK_LINES = re.compile(r"\n\s*\n")
-# Controls, and what reverses the direction of text, hide what a line says.
+# Control characters and direction overrides hide what a line says.
 _HIDDEN = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 _ROLES = "system|developer|user|human|assistant|model|tool|function"
 _TAG = re.compile(rf"<(?=[/!?|]|[^\W\d]|\s*/?\s*(?:{_ROLES}|instructions?|memory)\b)", re.IGNORECASE)
@@ -16,15 +16,15 @@ _FENCES = {"```": re.compile("```+"), "~~~": re.compile("~~~+")}
 _ROLE = rf"(?:{_ROLES})\s*(?::|[—–]|-\s)"
 _RULE = r"(?:[-_*=][^\S\n]*)+$"
 _MARK = rf"(?=[\#>]|{_RULE}|{_ROLE})"
-# Each begins with the end of the line before it, which is quicker to look for than places where a line may begin.
+# Each starts with the previous line end, which is faster to search than line starts.
 _MARKS = re.compile(rf"\n([^\S\n]*+){_MARK}", re.MULTILINE | re.IGNORECASE)
-# Behind the marks of a list a heading is one still.
+# A heading is still a heading after list marks.
 _LISTED = r"(?:[^\S\n]*+(?:[-+*]|\d{1,9}[.)])[^\S\n]++(?=\S))*+"
 _MARKS_IN_LISTS = re.compile(rf"\n({_LISTED}[^\S\n]*+){_MARK}", re.MULTILINE | re.IGNORECASE)
 _BULLET = re.compile(r"\n([^\S\n]*)(?=[-+*](?:\s|$))")
 _NUMBER = re.compile(r"\n([^\S\n]*\d{1,9})(?=[.)](?:\s|$))")
 _ESCAPED = r"\n\1\\"
-# Most of what is recalled is a line of plain words, with none of the above in it.
+# Most recalled text is one line of plain words without any of the above.
 _PLAIN = re.compile(
     rf"(?!{_ROLE})(?:[^\W\d_]|[\"'(])[^\n\r\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff<\[`~]*",
     re.IGNORECASE,
@@ -32,10 +32,10 @@ _PLAIN = re.compile(
 
 
 def quote(text: str) -> str:
-    """The text with every mark escaped that would be structure: headings, lists, rules, fences, tags, role headers."""
+    """Escape everything that would be structure: headings, lists, rules, fences, tags, role headers."""
     if _PLAIN.fullmatch(text):
         return text
-    # Without blank lines at its ends, too: a bullet of ours with nothing behind it would be a rule.
+    # Strip blank lines at the ends too: an empty bullet would be a rule.
     lines = "\n" + _BLANK_LINES.sub("\n", f"\n{_escape_markup(text)}\n").strip("\n")
     for structure in (_MARKS, _BULLET, _NUMBER):
         lines = structure.sub(_ESCAPED, lines)
@@ -43,17 +43,17 @@ def quote(text: str) -> str:
 
 
 def quote_document(text: str) -> str:
-    """The same for a text that has a section to itself: its lists and paragraphs stay as they are."""
+    """Quote a text that has its own section: lists and paragraphs stay."""
     return _MARKS_IN_LISTS.sub(_ESCAPED, f"\n{_escape_markup(text)}").strip("\n")
 
 
 def quote_inline(text: str) -> str:
-    """A name or a title inside a line of ours."""
+    """Quote a name or a title inside a line."""
     return quote(" ".join(text.split()))
 
 
 def format_speaker(role: str | None, name: str | None) -> str:
-    """Who said it. A name that claims to be another role is shown as the name it is."""
+    """Return the speaker. A name that claims another role is shown as a name."""
     if not name:
         return role or "somebody"
     claims = name.strip().casefold() in _ROLES.split("|") and name != role
@@ -61,7 +61,7 @@ def format_speaker(role: str | None, name: str | None) -> str:
 
 
 def _escape_markup(text: str) -> str:
-    if not text.replace("\n", "").replace("\t", "").isprintable():  # most texts are: nothing hides in them
+    if not text.replace("\n", "").replace("\t", "").isprintable():  # most texts are printable and hide nothing
         text = _HIDDEN.sub("", _BREAKS.sub("\n", text))
     if "<" in text:
         text = _TAG.sub("&lt;", text)
@@ -69,11 +69,11 @@ def _escape_markup(text: str) -> str:
         text = _CHAT_MARK.sub(r"\[", text)
     for sign, fence in _FENCES.items():
         if sign in text:
-            text = fence.sub(lambda found: "\\" + "\\".join(found.group()), text)
+            text = fence.sub(lambda match: "\\" + "\\".join(match.group()), text)
     return text
 
 
 def format_item(label: str, text: str) -> str:
-    """An entry of a list. Its further lines are indented, so that every line at the margin is ours."""
+    """Format a list item. Further lines are indented, so that every line at the margin is ours."""
     body = quote(text)
     return f"- {label}{body if body.strip() else '…'}".replace("\n", "\n  ")

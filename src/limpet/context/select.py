@@ -1,7 +1,7 @@
-"""What may go into a context: what is always included, and the recalled passages, each thing once.
+"""Select the contents of a context: what is always included, and recalled passages, without duplicates.
 
-Always included are the user's files, stated memories and the best records of each layer. Of the passages, nothing is
-shown that stands in the context already.
+Always included are the user's files, stated memories and the best records of each layer. A passage is not shown if the
+context already contains it.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def select_always_included(material: ContextInputs, limits: ContextSettings, cou
 
 
 def layer_limits(limits: ContextSettings) -> dict[Layer, int]:
-    """How many records of each layer that is shown."""
+    """Return the number of records for each layer that is shown."""
     layers = {
         Layer.WORKING: (limits.working_top, limits.show_working),
         Layer.SEMANTIC: (limits.semantic_top, limits.show_semantic),
@@ -79,7 +79,7 @@ def layer_limits(limits: ContextSettings) -> dict[Layer, int]:
 
 
 def _add_profile_lines(profile: Sequence[ProfileLine], count: TokenCounter, chosen: EntryChoice) -> None:
-    """The lines of the profile that say more than the memories chosen already, before all of them."""
+    """Add the profile lines that say more than the memories already chosen, before all of them."""
     there = {entry.record for entry in chosen.entries if entry.record is not None}
     lines = [line for line in profile if not there >= set(line.sources)]
     entries = []
@@ -88,13 +88,13 @@ def _add_profile_lines(profile: Sequence[ProfileLine], count: TokenCounter, chos
         what = partial(_describe_line, "the profile", line.text)
         entries.append(PromptEntry(ContextSection.LONG_TERM, text, count, what, (_PROFILE_ORDER, at)))
     chosen.entries[:0] = entries
-    if said := len(profile) - len(lines):
-        lines_said = f"{said} line{'s' * (said != 1)} of the profile"
+    if repeated := len(profile) - len(lines):
+        lines_said = f"{repeated} line{'s' * (repeated != 1)} of the profile"
         chosen.dropped.append(Omission(lines_said, "said by the memories that are shown"))
 
 
 def _is_in_conversation(record: Record, session: str) -> bool:
-    """A turn of this conversation is among its messages or in its summary."""
+    """Return whether a turn of this conversation is among its messages or in its summary."""
     return record.origin is Origin.TURN and record.source.session_id == session
 
 
@@ -103,7 +103,7 @@ def _is_explicit(record: Record) -> bool:
 
 
 def _score_relevance(material: ContextInputs, records: Iterable[Record]) -> dict[str, float]:
-    """What recall says, or the words shared with the question when that is more."""
+    """Return the recall score, or the share of the question's words if that is higher."""
     terms = frozenset(extract_terms(material.query))
     return {
         record.id: max(material.relevance.get(record.id, 0.0), compute_coverage(terms, record)) for record in records
@@ -127,7 +127,7 @@ def _choose_scored(
     count: TokenCounter,
     chosen: EntryChoice,
 ) -> None:
-    """The best of each layer, then the best of all of them that the pack has room for."""
+    """Choose the best of each layer, then the best of all that fit."""
     scores = {record.id: score(record, worth[record.id], material.now, material.skill) for record in records}
     best: list[Record] = []
     for layer, top in layer_limits(limits).items():
@@ -178,7 +178,7 @@ def _update_time(record: Record) -> float:
 
 def _build_entry(section: ContextSection, record: Record, count: TokenCounter) -> PromptEntry:
     text = format_item(_label(section, record), record.content)
-    # Where a record stands does not follow its score: a prompt that keeps its order stays cached.
+    # A record's position does not depend on its score: a prompt that keeps its order stays cached.
     place = ("record", record.key or "", _format_day(record.created_at), record.id)
     return PromptEntry(section, text, count, partial(_describe_record, record), place, record=record.id)
 
@@ -197,7 +197,7 @@ def _describe_record(record: Record) -> str:
 
 
 def _split_lines(section: ContextSection, text: str, name: str, count: TokenCounter) -> list[PromptEntry]:
-    """A text line by line, so that the part that fits can be kept."""
+    """Split a text into lines, so that the part that fits can be kept."""
     document = quote_document(text)
     lines = document.split("\n") if document.strip() else []
     return [
@@ -215,7 +215,7 @@ def _format_day(moment: datetime | None) -> str:
 
 
 def compute_coverage(question: frozenset[int], record: Record) -> float:
-    """The share of the question's words that the record holds."""
+    """Return the share of the question's words that the record contains."""
     if not question:
         return 0.0
     text = record.content
@@ -228,26 +228,26 @@ def compute_coverage(question: frozenset[int], record: Record) -> float:
 
 
 class HitCandidate(NamedTuple):
-    """A hit as it would be printed, and what decides whether it is, looked up once."""
+    """A hit as it would be printed, and what decides whether it is, computed once."""
 
     entry: PromptEntry
     hit: Hit
     what: _Describe
-    against: str  # a reason that holds whatever stands beside it
-    ends: tuple[_MessageRef, ...]  # the first and the last message of this text; empty for other sources
-    here: bool  # said in this session
+    against: str  # a reason to omit it regardless of the other entries
+    ends: tuple[_MessageRef, ...]  # the first and last message of this text; empty for other sources
+    here: bool  # from this session
     fact: bool  # a record
 
 
 class Selection(NamedTuple):
-    """Entries worth printing, and what to call the others with the reason against each."""
+    """Selected entries, and the omitted ones with their reasons."""
 
     entries: list[PromptEntry]
     left: list[tuple[_Describe, str]]
 
 
 def build_candidates(material: ContextInputs, limits: ContextSettings, count: TokenCounter) -> list[HitCandidate]:
-    """Every hit, the best first."""
+    """Return all hits, the best first."""
     query = material.query.strip()
     return (
         [_build_candidate(hit, material.session, query, count) for hit in material.hits] if limits.show_relevant else []
@@ -256,13 +256,13 @@ def build_candidates(material: ContextInputs, limits: ContextSettings, count: To
 
 def _build_candidate(hit: Hit, session: str, query: str, count: TokenCounter) -> HitCandidate:
     source, entry = hit.source, _build_hit_entry(hit, count)
-    fact, said = source.kind is SourceKind.RECORD, source.kind is SourceKind.MESSAGE
+    fact, is_message = source.kind is SourceKind.RECORD, source.kind is SourceKind.MESSAGE
     first, last = (source.session_id, source.first_sequence or 0), (source.session_id, source.last_sequence or 0)
     what, against = entry.what, "it is the question itself" if hit.text.strip() == query else ""
     if fact and source.session_id not in (None, session):
         what, against = _describe_foreign_record, "what it says is known there only"
-    ends = () if not said else (first,) if first == last else (first, last)
-    return HitCandidate(entry, hit, what, against, ends, said and source.session_id == session, fact)
+    ends = () if not is_message else (first,) if first == last else (first, last)
+    return HitCandidate(entry, hit, what, against, ends, is_message and source.session_id == session, fact)
 
 
 def _describe_foreign_record() -> str:
@@ -270,30 +270,30 @@ def _describe_foreign_record() -> str:
 
 
 def select_hits(
-    found: Sequence[HitCandidate], messages: Sequence[Message], records: Collection[str], limits: ContextSettings
+    candidates: Sequence[HitCandidate], messages: Sequence[Message], records: Collection[str], limits: ContextSettings
 ) -> Selection:
-    """The passages worth printing beside these messages and records.
+    """Select the passages to print in addition to these messages and records.
 
-    Records among them have a number and a budget of their own.
+    Records among them have their own limits on number and tokens.
     """
     shown_here = {message.sequence: message for message in messages}
-    kept: list[PromptEntry] = []
-    left: list[tuple[_Describe, str]] = []
+    entries: list[PromptEntry] = []
+    omitted: list[tuple[_Describe, str]] = []
     beyond: list[tuple[_Describe, str]] = []
     seen: set[_MessageRef] = set()
     facts = tokens = 0
-    for passage in found:
+    for passage in candidates:
         entry = passage.entry
         if reason := passage.against or _rejection_reason(passage, shown_here, records, seen):
-            left.append((passage.what, reason))
+            omitted.append((passage.what, reason))
         elif passage.fact and (facts >= limits.facts or tokens + entry.tokens > limits.facts_tokens):
             reason = f"beyond {limits.facts} recalled facts or their {limits.facts_tokens} tokens"
             beyond.append((passage.what, reason))
         else:
-            kept.append(entry)
+            entries.append(entry)
             if passage.fact:
                 facts, tokens = facts + 1, tokens + entry.tokens
-    return Selection(kept, left + beyond)
+    return Selection(entries, omitted + beyond)
 
 
 def _rejection_reason(
@@ -303,7 +303,7 @@ def _rejection_reason(
         return "already in a section above" if passage.hit.source.id in records else ""
     if passage.here and _is_in_messages(passage, messages):
         return "already among the messages"
-    # A text said twice reaches from its first message to its last; those between are others'.
+    # A repeated text spans from its first message to its last; the messages between are different.
     if not seen.isdisjoint(passage.ends):
         return "of the same message as a better hit"
     seen.update(passage.ends)
@@ -311,7 +311,7 @@ def _rejection_reason(
 
 
 def _is_in_messages(passage: HitCandidate, messages: Mapping[int, Message]) -> bool:
-    """A text said twice has a range; only the messages that hold it are the hit's."""
+    """A repeated text has a range; only the messages that contain it belong to the hit."""
     first, last, text = passage.ends[0][1], passage.ends[-1][1], passage.hit.text
     if first == last:
         return first in messages
@@ -319,7 +319,7 @@ def _is_in_messages(passage: HitCandidate, messages: Mapping[int, Message]) -> b
 
 
 def _build_hit_entry(hit: Hit, count: TokenCounter) -> PromptEntry:
-    """The day stands above all that was said on it: a date for each hit would cost a hit in six."""
+    """One day heading for all hits of a day: a date on each hit would cost one hit in six."""
     source = hit.source
     text = format_item(f"{_source_label(hit)}: ", hit.text)
     day = source.created_at.date().isoformat()

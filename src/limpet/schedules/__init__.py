@@ -1,1 +1,1 @@
-"""Work that is done later, in the background."""
+"""Schedules: goals that run later, in the background."""

@@ -1,8 +1,8 @@
-"""When a schedule fires: cron in a time zone, once, or every so often. Pure: moments in, moments out.
+"""When a schedule fires: cron in a time zone, once, or at an interval. Pure functions of time.
 
-Where clocks are put forward or back, a time that a cron line names fires once. One that is skipped fires at the first
-moment after the gap, together with whatever else falls on that moment; one that comes twice fires the first time. A
-line whose hour is ``*`` goes by the time that passes instead, through both of the doubled hours. Intervals always do.
+At a clock change, a cron time fires once. A skipped time fires at the first moment after the gap, merged with others at
+that moment; a repeated time fires the first time. A cron line with hour ``*`` follows elapsed time instead, through
+both repeated hours. Intervals always follow elapsed time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from limpet.model.times import check_time, load_timezone
 if TYPE_CHECKING:
     from cronsim import CronSim
 
-MAX_MISSED = 1000  # firings that are counted at most
+MAX_MISSED = 1000  # the most firings that are counted
 MAX_BYTES = 200
 _LONGEST = timedelta(days=3660)
 _CADENCE_HELP = (
@@ -49,12 +49,12 @@ _ALIASES = {
 
 
 class Cadence(Protocol):
-    """``text`` is how it is kept: read again it means the same."""
+    """``text`` is the stored form; parsing it gives an equal cadence."""
 
     @property
     def text(self) -> str: ...
     def next_after(self, moment: datetime) -> datetime | None:
-        """The first firing later than this moment, in UTC; None when there is none."""
+        """Return the first firing after this moment, in UTC; None if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Cron:
     text: str
     expression: str
     zone: tzinfo
-    hourly: bool  # every hour of the day: the time that passes counts, not what clocks show
+    hourly: bool  # every hour of the day: follows elapsed time, not the clock
 
     def next_after(self, moment: datetime) -> datetime | None:
         try:
@@ -93,17 +93,17 @@ class Cron:
         except (OverflowError, ValueError):  # past the year 9999
             return None
 
-    # The library is given times without a zone: gaps and doubled hours are ours to settle.
+    # The library gets times without a zone; we handle gaps and repeated hours.
 
     def _next_by_clock(self, moment: datetime) -> datetime | None:
-        for found in _cronsim(self.expression, _to_local(moment, self.zone)):
-            at = resolve_local_time(found, self.zone)
+        for local in _cronsim(self.expression, _to_local(moment, self.zone)):
+            at = resolve_local_time(local, self.zone)
             if at > moment:
                 return at
         return None
 
     def _next_by_elapsed_time(self, moment: datetime) -> datetime | None:
-        """As if the clock were never changed; where it was, once more from there."""
+        """Compute without clock changes; at a change, continue from there."""
         begin, local = moment, _to_local(moment, self.zone)
         while True:
             offset = _offset(begin, self.zone)
@@ -119,7 +119,7 @@ class Cron:
 
 
 def _to_local(moment: datetime, zone: tzinfo) -> datetime:
-    """What a clock in the zone shows."""
+    """Return the local time in the zone."""
     return moment.astimezone(zone).replace(tzinfo=None)
 
 
@@ -128,7 +128,7 @@ def _offset(moment: datetime, zone: tzinfo) -> timedelta:
 
 
 def _find_offset_change(early: datetime, late: datetime, zone: tzinfo) -> datetime:
-    """The first moment of another offset than the early one has. The late one has another."""
+    """Return the first moment whose offset differs from that of the early one. The late one's must differ."""
     before = _offset(early, zone)
     while late - early > timedelta(seconds=1):
         middle = early + (late - early) // 2
@@ -140,12 +140,12 @@ def _find_offset_change(early: datetime, late: datetime, zone: tzinfo) -> dateti
 
 
 def parse_cadence(text: object, timezone: str, anchor: datetime) -> Cadence:
-    """A cadence as people write it, in a zone. Raises InvalidInput that says how to write one."""
-    given = check_text(text, "cadence", max_bytes=MAX_BYTES).strip()
-    found = _KIND.fullmatch(given)
-    if found is None:
-        raise InvalidInput(f"{short_repr(given)} is no cadence: {_CADENCE_HELP}")
-    zone, kind, value = load_timezone(timezone), found[1].lower(), found[2].strip()
+    """Parse a cadence in a zone. Raises InvalidInput that explains the format."""
+    stripped = check_text(text, "cadence", max_bytes=MAX_BYTES).strip()
+    match = _KIND.fullmatch(stripped)
+    if match is None:
+        raise InvalidInput(f"{short_repr(stripped)} is not a cadence: {_CADENCE_HELP}")
+    zone, kind, value = load_timezone(timezone), match[1].lower(), match[2].strip()
     if kind == "cron":
         return _parse_cron(value, zone)
     return _parse_once(value, zone) if kind == "once" else _parse_every(value, anchor)
@@ -158,7 +158,7 @@ def _parse_cron(value: str, zone: tzinfo) -> Cron:
             f"cron has five fields of numbers, names, * , - and /, not {short_repr(value)}; {_CADENCE_HELP}"
         )
     expression = " ".join(fields).upper()
-    # Any moment will do to see whether it can be read.
+    # Any time works to check the syntax.
     hourly = _cronsim(expression, datetime(2000, 1, 1)).hours == set(range(24))  # noqa: DTZ001
     if hourly:
         expression = " ".join([fields[0], "*", *fields[2:]]).upper()
@@ -171,9 +171,9 @@ def _cronsim(expression: str, moment: datetime) -> CronSim:
     try:
         return CronSim(expression, moment)
     except (CronSimError, AssertionError, ValueError, TypeError) as error:
-        reason = str(error) or "it cannot be read"
+        reason = str(error) or "it cannot be parsed"
         raise InvalidInput(
-            f"the cron line {short_repr(expression)} is wrong: {reason.lower()}; {_CADENCE_HELP}"
+            f"the cron line {short_repr(expression)} is not valid: {reason.lower()}; {_CADENCE_HELP}"
         ) from None
 
 
@@ -182,7 +182,7 @@ def _parse_once(value: str, zone: tzinfo) -> OneTime:
         moment = datetime.fromisoformat(value)
     except ValueError:
         raise InvalidInput(
-            f'{short_repr(value)} is no time: write "once: 2026-12-01T09:00", or with an offset'
+            f'{short_repr(value)} is not a time: write "once: 2026-12-01T09:00", or with an offset'
         ) from None
     at = resolve_local_time(moment, zone) if moment.tzinfo is None else check_time(moment, "the time")
     return OneTime(f"once: {moment.isoformat()}", at)
@@ -195,11 +195,13 @@ def _parse_every(value: str, anchor: datetime) -> Interval:
         unit = None if part is None else _UNITS.get(part[2].lower())
         if part is None or unit is None:
             raise InvalidInput(
-                f'{short_repr(value)} is no interval: write "every: 15m", "every: 1h30m" or "every: 2 days"'
+                f'{short_repr(value)} is not an interval: write "every: 15m", "every: 1h30m" or "every: 2 days"'
             )
         total, at = total + int(part[1]) * _SECONDS[unit], part.end()
     if not 0 < total <= _LONGEST.total_seconds():
-        raise InvalidInput(f"an interval is between a second and {_LONGEST.days:,} days long, not {short_repr(value)}")
+        raise InvalidInput(
+            f"an interval must be between one second and {_LONGEST.days:,} days, not {short_repr(value)}"
+        )
     return Interval(f"every: {_format_duration(total)}", timedelta(seconds=total), anchor)
 
 
@@ -212,19 +214,19 @@ def _format_duration(seconds: int) -> str:
 
 
 def resolve_local_time(local: datetime, zone: tzinfo) -> datetime:
-    """The moment that a clock in the zone shows this: the first one, or where the clock skips it, when it has."""
+    """Return the moment of a local time: the first of two, or the end of the gap if it is skipped."""
     try:
         late = local.replace(tzinfo=zone, fold=0).astimezone(UTC)
         early = local.replace(tzinfo=zone, fold=1).astimezone(UTC)
     except OverflowError:
         raise InvalidInput(f"{local} is outside the years 1 to 9999 in UTC") from None
     if early >= late:
-        return late  # a time that there is, or that there is twice
+        return late  # a time that occurs once or twice
     return _find_offset_change(early, late, zone)
 
 
 def smallest_gap(cadence: Cadence, after: datetime, firings: int) -> timedelta | None:
-    """The shortest time between two of the next firings; None if there are not two."""
+    """Return the shortest time between two of the next firings; None if there are fewer than two."""
     if isinstance(cadence, Interval):
         return cadence.span
     smallest, last = None, cadence.next_after(after)
@@ -238,7 +240,7 @@ def smallest_gap(cadence: Cadence, after: datetime, firings: int) -> timedelta |
 
 
 def count_between(cadence: Cadence, after: datetime, until: datetime) -> int:
-    """Firings later than one moment and not later than another."""
+    """Count the firings after one moment, up to and including another."""
     if isinstance(cadence, Interval):
         first, last = ((moment - cadence.anchor) // cadence.span for moment in (after, until))
         return min(MAX_MISSED, max(0, max(0, last) - max(0, first)))

@@ -1,4 +1,4 @@
-"""What becomes of a schedule when it is made or changed, and when a run has ended. Pure: values in, values out."""
+"""State changes of a schedule: created, edited, run finished. Pure functions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from limpet.schedules.cadence import Cadence, OneTime, count_between, parse_cade
 
 
 class ScheduleUpdate(NamedTuple):
-    """The schedule after a run, and how many further firings that run stands for."""
+    """The schedule after a run, and how many further firings that run covers."""
 
     schedule: Schedule
     started_at: datetime
@@ -23,7 +23,7 @@ class ScheduleUpdate(NamedTuple):
 
 
 class RunOutput(NamedTuple):
-    """What a run said, without the mark, and whether it bore one."""
+    """The output of a run without the mark, and whether it had one."""
 
     text: str
     marked: bool
@@ -34,23 +34,23 @@ def parse_schedule_cadence(schedule: Schedule) -> Cadence:
 
 
 def check_min_gap(cadence: Cadence, now: datetime, rules: ScheduleSettings) -> None:
-    """No two of the next firings may be too close to each other."""
+    """Raise InvalidInput if two of the next firings are too close together."""
     gap = smallest_gap(cadence, now, rules.gap_firings)
     least = timedelta(seconds=rules.smallest_gap_s)
     if gap is not None and gap < least:
         raise InvalidInput(
-            f"{cadence.text!r} fires {gap.total_seconds():g} seconds apart; at least {rules.smallest_gap_s} must lie"
+            f"{cadence.text!r} fires {gap.total_seconds():g} seconds apart; at least {rules.smallest_gap_s} must be"
             " between two firings (schedules.smallest_gap_s): choose a slower cadence"
         )
 
 
 def activate(schedule: Schedule, now: datetime) -> Schedule:
-    """Active, with its next firing worked out and every failure forgotten. Raises InvalidInput when none is left."""
+    """Activate: compute the next firing and reset failures. Raises WrongState if no firing is left."""
     cadence = parse_schedule_cadence(schedule)
     due = _first_firing(schedule, cadence, now)
     reason = _end_reason(schedule, due)
     if reason:
-        raise WrongState(f"{schedule.cadence!r} has nothing left to fire: {reason}")
+        raise WrongState(f"{schedule.cadence!r} has no firing left: {reason}")
     return replace(
         schedule,
         state=ScheduleState.ACTIVE,
@@ -66,37 +66,37 @@ def activate(schedule: Schedule, now: datetime) -> Schedule:
 def _first_firing(schedule: Schedule, cadence: Cadence, now: datetime) -> datetime | None:
     if isinstance(cadence, OneTime) and schedule.anchor_at < cadence.at:
         done = schedule.last_due_at is not None and schedule.last_due_at >= cadence.at
-        return None if done else cadence.at  # its time may have passed while it was paused: better late than never
+        return None if done else cadence.at  # its time may have passed while it was paused; late is better than never
     return next_firing(schedule, cadence, now)
 
 
 def next_firing(schedule: Schedule, cadence: Cadence, after: datetime) -> datetime | None:
-    """The first one later than this that has not come about yet, whatever the clock said when others did."""
-    found, last = cadence.next_after(after), schedule.last_due_at
-    if found is None or last is None or found > last:
-        return found
+    """Return the first firing after this that has not happened yet, regardless of clock changes."""
+    firing, last = cadence.next_after(after), schedule.last_due_at
+    if firing is None or last is None or firing > last:
+        return firing
     begin, end = schedule.skipped_from, schedule.skipped_to
     if begin is not None and end is not None:
-        found = cadence.next_after(max(after, begin))
-        if found is not None and found < end:
-            return found
+        firing = cadence.next_after(max(after, begin))
+        if firing is not None and firing < end:
+            return firing
     return cadence.next_after(max(after, last))
 
 
 def _end_reason(schedule: Schedule, due: datetime | None) -> str:
     if schedule.max_runs is not None and schedule.run_count >= schedule.max_runs:
-        return f"it has had its {schedule.max_runs} runs; raise max_runs"
+        return f"it has run {schedule.max_runs} times; raise max_runs"
     if due is None:
-        return "its time has passed; give it another cadence"
+        return "its time has passed; set another cadence"
     if schedule.ends_at is not None and due > schedule.ends_at:
-        return f"it ends at {schedule.to_local(schedule.ends_at).isoformat()}; give it a later ends_at"
+        return f"it ends at {schedule.to_local(schedule.ends_at).isoformat()}; set a later ends_at"
     return ""
 
 
 def apply_run(
     was: Schedule, status: RunStatus, started: datetime, ended: datetime, rules: ScheduleSettings
 ) -> ScheduleUpdate:
-    """The schedule once its firing has run: over, to be tried again, or at its end."""
+    """Return the schedule after a run: done, to be retried, or ended."""
     assert was.due_at is not None
     ok, failures = status is RunStatus.OK, 0 if status is RunStatus.OK else was.failures + 1
     cadence, over = parse_schedule_cadence(was), _mark_firing_done(was)
@@ -113,7 +113,7 @@ def apply_run(
     over = _record_gap(was, over, following if missed else None)
     on = _schedule_next(over, following, ok=ok, too_often=too_often)
     if on.state is ScheduleState.FAILED and isinstance(cadence, OneTime):
-        on = replace(on, last_due_at=was.last_due_at)  # it may start again, so its time does not count as done
+        on = replace(on, last_due_at=was.last_due_at)  # it may run again, so its time is not done
     return ScheduleUpdate(on, started, ended, missed)
 
 
@@ -123,21 +123,21 @@ def _mark_firing_done(was: Schedule) -> Schedule:
 
 
 def _is_late(was: Schedule) -> bool:
-    """Whether the firing at hand is one that was passed over before."""
+    """Return whether this firing was skipped before."""
     return was.last_due_at is not None and was.due_at is not None and was.due_at < was.last_due_at
 
 
 def _coverage_end(was: Schedule, ended: datetime) -> datetime:
-    """Up to where this run stands for the firings after its own. One that is late does so to the end of its gap."""
+    """Return up to when this run covers later firings. A late run covers them to the end of its gap."""
     assert was.due_at is not None
     late = _is_late(was) and was.skipped_to is not None
     return max(was.due_at, min(ended, was.skipped_to - timedelta(microseconds=1)) if late and was.skipped_to else ended)
 
 
 def _record_gap(was: Schedule, over: Schedule, following: datetime | None) -> Schedule:
-    """What was passed over now. Nothing in the gap has come about, so it starts again with each firing in it.
+    """Return what was skipped now. Nothing in the gap has happened, so it restarts with each firing in it.
 
-    Only the last one is remembered: what was passed over before it was counted as missed, and is past.
+    Only the last one is stored: earlier ones were already counted as missed.
     """
     begin, end, due = was.skipped_from, was.skipped_to, was.due_at
     if following is not None and not _is_late(was):
@@ -156,7 +156,7 @@ def _schedule_next(over: Schedule, following: datetime | None, *, ok: bool, too_
 
 
 def retry_delay(attempts: int, rules: ScheduleSettings) -> timedelta:
-    """Twice as long each time."""
+    """Return the wait, doubled each time."""
     return timedelta(seconds=min(rules.first_wait_s * 2 ** min(max(0, attempts - 1), 32), rules.longest_wait_s))
 
 
@@ -165,13 +165,13 @@ _EDITABLE_FIELDS = ("goal", "notify", "agent", "metadata", "channel", "chat", "t
 
 
 def merge_concurrent_edit(was: Schedule, now: Schedule, settled: Schedule) -> Schedule:
-    """What a run made of the schedule it was given, with what others changed meanwhile."""
+    """Merge the result of a run with edits made while it ran."""
     changed = {name for name in _TIMING_FIELDS if getattr(was, name) != getattr(now, name)}
     rested = now.state is ScheduleState.PAUSED and changed <= {"state", "due_at"}
-    if not changed or (rested and settled.state not in LIVE_STATES):  # one that has ended has, paused or not
-        told: dict[str, Any] = {name: getattr(now, name) for name in _EDITABLE_FIELDS}
-        return replace(settled, **told)
-    # Paused, edited, resumed or mended while it ran: what was set stands, what the run counted is added.
+    if not changed or (rested and settled.state not in LIVE_STATES):  # an ended schedule stays ended, paused or not
+        edits: dict[str, Any] = {name: getattr(now, name) for name in _EDITABLE_FIELDS}
+        return replace(settled, **edits)
+    # Paused, edited, resumed or repaired during the run: keep the edits and add the run's counters.
     merged = replace(
         now,
         last_run_at=settled.last_run_at,
@@ -185,7 +185,7 @@ def merge_concurrent_edit(was: Schedule, now: Schedule, settled: Schedule) -> Sc
 
 
 def _skip_done_firing(merged: Schedule, done: datetime | None) -> Schedule:
-    """A firing that is over does not come again because another process computed it too."""
+    """A finished firing does not repeat because another process computed it too."""
     assert done is not None
     begin, end = merged.skipped_from, merged.skipped_to
     if begin is not None and end is not None and begin < done < end:
@@ -197,10 +197,10 @@ def _skip_done_firing(merged: Schedule, done: datetime | None) -> Schedule:
 
 
 def reschedule_misdated(schedule: Schedule, now: datetime) -> Schedule:
-    """Its next firing was worked out by a clock far ahead of this one: it is computed again. What fired, has fired."""
+    """Recompute the next firing if a clock far ahead of this one set it. Finished firings stay finished."""
     right = replace(schedule, settled_at=now)
     cadence = parse_schedule_cadence(right)
-    # This clock may be the one that is wrong: it brings nothing about that was before the schedule.
+    # This clock may be the wrong one: nothing may fire before the schedule existed.
     due = right.due_at if isinstance(cadence, OneTime) else next_firing(right, cadence, max(now, right.anchor_at))
     if due is None or (right.due_at is not None and due >= right.due_at):
         return replace(right, next_run_at=right.due_at)
@@ -208,7 +208,7 @@ def reschedule_misdated(schedule: Schedule, now: datetime) -> Schedule:
 
 
 def parse_output(text: str) -> RunOutput:
-    """The mark is for us; people do not see it, whatever the policy."""
+    """Remove the mark: it is internal and never shown to people."""
     begins = text.lstrip()
     if begins[: len(NOTIFY_MARK)].upper() != NOTIFY_MARK:
         return RunOutput(text, marked=False)
@@ -216,9 +216,9 @@ def parse_output(text: str) -> RunOutput:
 
 
 def is_to_notify(
-    schedule: Schedule, status: RunStatus, said: RunOutput, wished: bool | None, rules: ScheduleSettings
+    schedule: Schedule, status: RunStatus, output: RunOutput, wished: bool | None, rules: ScheduleSettings
 ) -> bool:
-    """Whether to notify of a run. Failures notify when there were enough of them, or when it was the last one."""
+    """Return whether to notify. Failures notify after enough of them, or if it was the last run."""
     if schedule.notify is NotifyPolicy.NEVER:
         return False
     if status is RunStatus.FAILED:
@@ -226,14 +226,14 @@ def is_to_notify(
         return ended or schedule.failures == rules.notify_after
     if wished is not None:
         return wished
-    return said.marked or (schedule.notify is NotifyPolicy.ALWAYS and bool(said.text.strip()))
+    return output.marked or (schedule.notify is NotifyPolicy.ALWAYS and bool(output.text.strip()))
 
 
 def failure_text(schedule: Schedule, error: str | None) -> str:
     goal = truncate_text(" ".join(schedule.goal.split()), 80)
-    told = {
+    state_text = {
         ScheduleState.FAILED: "It is not tried again; resume it to try once more.",
         ScheduleState.DISABLED: "It is switched off until it is resumed.",
     }.get(schedule.state, "It goes on.")
     times = "once" if schedule.failures == 1 else f"{schedule.failures} times in a row"
-    return f"The schedule {goal!r} has failed {times}: {error or 'it did not say why'}. {told}"
+    return f"The schedule {goal!r} has failed {times}: {error or 'it did not say why'}. {state_text}"

@@ -1,4 +1,4 @@
-"""A firing as the callback gets it, and the mark on everything that happens inside one."""
+"""A firing as passed to the callback, and the context variable set during one."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from typing import Any
 from limpet.errors import PermissionDenied
 from limpet.model.schedule import Notification, RunResult, Schedule
 
-# Goes along into tasks, and into the threads behind AsyncLimpet. A memory that a firing hands out needs no such help.
+# Inherited by tasks and by the threads behind AsyncLimpet. The memory of a firing does not need it.
 _in_firing: ContextVar[bool] = ContextVar("limpet_firing", default=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """What a callback is given: a goal that is due, and the memory to reach it with.
+    """The argument of a callback: a goal that is due, and the memory to use for it.
 
-    ``hf`` is the schedule's tenant and agent; in every thread it refuses to make schedules. ``key`` is the same for
-    every run of this firing: give it along where an effect outside of Limpet must not happen twice.
+    ``hf`` has the schedule's tenant and agent; it refuses to create schedules, in every thread. ``key`` is the same for
+    every run of this firing: use it as idempotency key for external effects.
     """
 
     schedule: Schedule
     due_at: datetime
     attempt: int
-    missed: int  # later firings that are past as well: this run stands for them, too
+    missed: int  # later firings that have passed too and that this run covers
     hf: Any
-    stopping: Callable[[], bool] = lambda: False  # the runner is to end, or the lease was lost
+    stopping: Callable[[], bool] = lambda: False  # the runner is stopping, or the lease was lost
 
     @property
     def goal(self) -> str:
@@ -41,7 +41,7 @@ class Firing:
 
 
 class ConsumerGone(Exception):
-    """Whoever a firing or a notification was meant for has gone, and it is left to the next who comes."""
+    """The receiver of a firing or a notification is gone; the next one takes it."""
 
 
 Callback = Callable[[Firing], RunResult | str | None]
@@ -58,12 +58,12 @@ def firing_context() -> Iterator[None]:
 
 
 def is_in_firing() -> bool:
-    """Whether this is called by what a runner called, which waits for it."""
+    """Return whether a runner's callback is the caller."""
     return _in_firing.get()
 
 
 def refuse_in_firing(what: str, *, scheduled: bool) -> None:
-    """A turn that was scheduled may not schedule: it would never end."""
+    """Raise PermissionDenied in a scheduled turn: schedules that create schedules would never end."""
     if scheduled or _in_firing.get():
         raise PermissionDenied(
             f"a scheduled turn may not {what} schedules, only list, pause and delete them; wait for a user to ask"

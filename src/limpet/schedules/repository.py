@@ -1,7 +1,7 @@
-"""Schedules and their runs: leased to one runner at a time, settled only by whoever holds the lease.
+"""Schedules and their runs: leased to one runner at a time, finished only by the lease holder.
 
-Each lease has a number, one more than any before it on that schedule. Times of leases are wall time, so that machines
-can share them; the number is what tells a holder from the next, whatever became of the clocks.
+Each lease has a number, higher than any before it on that schedule. Lease times are wall time, so that machines can
+share them; the number identifies the holder even if clocks differ.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from limpet.store.rows import RUN_ROWS, SCHEDULE_ROWS
 from limpet.store.tx import Tx
 
 _NANO = 1_000_000_000
-# What clocks may differ by. What was settled further ahead was settled by a clock that was wrong.
+# Tolerated clock difference. Times further ahead were written by a wrong clock.
 _MAX_CLOCK_SKEW = timedelta(hours=1)
 _LEASE, _TOKEN = -2, -1  # the columns of schedules.select that only leases are made of
 _DUE = "s.state = 'active' AND s.next_run_at <= :now AND s.leased_until <= :now"
@@ -45,7 +45,7 @@ _NOTICE = RowLayout(SCHEDULE_RUNS, "id - - - output")
 
 
 class RunNotice(NamedTuple):
-    """A run that somebody is to be told of, with all it said."""
+    """A run to notify about, with its whole output."""
 
     schedule: Schedule
     run: Run
@@ -61,9 +61,9 @@ class Schedules:
         self._encryption = tx.encryption
 
     def count_live(self, scope: Scope) -> int:
-        """A user's that have not ended. Nobody else adds one until the transaction ends."""
+        """Count a user's live schedules. No other transaction can add one until this one ends."""
         assert scope.user is not None
-        # Two that make one at the same time would else both count the same.
+        # Otherwise two concurrent transactions would read the same count.
         self._chunks.lock(Partition(scope.tenant, Level.USER, scope.user))
         names = ", ".join(f"'{state}'" for state in LIVE_STATES)
         where, params = _build_scope_filter(scope)
@@ -90,25 +90,25 @@ class Schedules:
         return self._encryption.cipher_for(schedule.tenant).encrypt_params(SCHEDULES, schedule.id, _params(schedule))
 
     def replace(self, scope: Scope, schedule: Schedule) -> None:
-        """All but its lease."""
+        """Update everything but the lease."""
         self._db.run("schedules.update", self._params(schedule))
 
     def find(self, scope: Scope, query: ScheduleQuery) -> list[Schedule]:
-        """The newest first."""
+        """Newest first."""
         if self._has_to_decrypt(scope, query):
             return list(islice(self._iter_matches(scope, query), query.offset, query.offset + query.limit))
         return self._select_page(scope, query)
 
     def _has_to_decrypt(self, scope: Scope, query: ScheduleQuery) -> bool:
-        """The database cannot look into the goals of a sealed tenant."""
+        """The database cannot search the goals of an encrypted tenant."""
         return query.text is not None and self._encryption.cipher_for(scope.tenant).is_encrypted
 
     def _iter_matches(self, scope: Scope, query: ScheduleQuery) -> Iterator[Schedule]:
-        """Each goal opened and compared here, a page at a time."""
-        wanted = (query.text or "").casefold()
+        """Decrypt and compare each goal here, a page at a time."""
+        needle = (query.text or "").casefold()
         for offset in count(step=_PAGE):
             page = self._select_page(scope, replace(query, text=None, limit=_PAGE, offset=offset))
-            yield from (schedule for schedule in page if wanted in schedule.goal.casefold())
+            yield from (schedule for schedule in page if needle in schedule.goal.casefold())
             if len(page) < _PAGE:
                 return
 
@@ -122,7 +122,7 @@ class Schedules:
         return [_decrypt_schedule(self._encryption, row) for row in rows]
 
     def find_due(self, scope: Scope, now: datetime, limit: int) -> list[Schedule]:
-        """Those that wait for a runner, the longest first."""
+        """Return those that wait for a runner, longest first."""
         where, params = _build_scope_filter(scope)
         params |= {"now": to_micros(now), "limit": limit}
         rows = self._db.all("schedules.select", params, where=f"{where} AND {_DUE}", order=f"{_DUE_ORDER} LIMIT :limit")
@@ -134,38 +134,40 @@ class Schedules:
         return self._count(*_build_query_filter(scope, query))
 
     def _count(self, where: str, params: Mapping[str, Any]) -> int:
-        found = self._db.one("schedules.count", params, where=where)
-        return 0 if found is None else int(found[0])
+        row = self._db.one("schedules.count", params, where=where)
+        return 0 if row is None else int(row[0])
 
     def delete(self, scope: Scope, schedule_id: str) -> Mapping[str, int]:
-        found = self.lock(scope, schedule_id)
-        if found is None:
+        schedule = self.lock(scope, schedule_id)
+        if schedule is None:
             return {"schedules": 0, "runs": 0}
-        whose = {**_schedule_key(found), "tenant": found.tenant, "user": found.user}
-        runs = self._db.run("schedules.delete_runs", whose)
-        return {"schedules": self._db.run("schedules.delete", whose), "runs": runs}
+        params = {**_schedule_key(schedule), "tenant": schedule.tenant, "user": schedule.user}
+        runs = self._db.run("schedules.delete_runs", params)
+        return {"schedules": self._db.run("schedules.delete", params), "runs": runs}
 
-    def lock_leased(self, scope: Scope, held: ScheduleLease) -> Schedule:
-        """As it is now, kept until the transaction ends. Raises LeaseLost when somebody else has it, or it is gone."""
+    def lock_leased(self, scope: Scope, lease: ScheduleLease) -> Schedule:
+        """Return it, locked until the transaction ends. Raises LeaseLost if another runner has it or it was deleted."""
         row = self._db.one(
             "schedules.select",
-            {"id": held.schedule.id, "tenant": scope.tenant},
+            {"id": lease.schedule.id, "tenant": scope.tenant},
             where="s.id = :id AND s.tenant = :tenant",
             order=self._db.for_update,
         )
-        if row is None or row[_TOKEN] != held.token or not row[_LEASE]:
-            raise LeaseLost(f"the firing of {held.schedule.id} is somebody else's by now, or the schedule is gone")
+        if row is None or row[_TOKEN] != lease.token or not row[_LEASE]:
+            raise LeaseLost(
+                f"the firing of {lease.schedule.id} now belongs to another runner, or the schedule was deleted"
+            )
         return _decrypt_schedule(self._encryption, row)
 
     def finish(
-        self, scope: Scope, held: ScheduleLease, schedule: Schedule, run: Run, output: str, keep: tuple[int, int]
+        self, scope: Scope, lease: ScheduleLease, schedule: Schedule, run: Run, output: str, keep: tuple[int, int]
     ) -> None:
-        """The run, the schedule as it goes on, and the end of the lease, after ``hold`` in the same transaction.
+        """Store the run and the updated schedule, and end the lease. Call ``lock_leased`` first in the transaction.
 
-        ``keep``: how many runs of it, and how many of the user's schedules that have ended.
+        ``keep``: how many of its runs to keep, and how many of the user's ended schedules.
         """
         self.replace(scope, schedule)
-        self._db.run("schedules.release", _lease_params(held))
+        self._db.run("schedules.release", _lease_params(lease))
         self.add_run(scope, run, output)
         runs, ended = keep
         key = _schedule_key(schedule)
@@ -181,7 +183,7 @@ class Schedules:
             self.delete(scope, id_)
 
     def clear_misdated_lease(self, scope: Scope, schedule_id: str, now: datetime) -> None:
-        """End a lease that a clock far ahead of this one has given."""
+        """End a lease set by a clock far ahead of this one."""
         assert scope.user is not None
         bucket = hash_bucket(scope.tenant, Level.USER.value, scope.user)
         params = {"bucket": bucket, "id": schedule_id, "ahead": to_micros(now + _MAX_CLOCK_SKEW)}
@@ -199,7 +201,7 @@ class Schedules:
         self._db.run("schedules.mark_notified", {"id": run_id})
 
     def find_runs(self, scope: Scope, schedule_id: str, limit: int, offset: int) -> list[Run]:
-        """The latest first."""
+        """Latest first."""
         where, params = _build_scope_filter(scope)
         params |= {"id": schedule_id, "limit": limit, "offset": offset}
         order = "ORDER BY r.ended_at DESC, r.id DESC LIMIT :limit OFFSET :offset"
@@ -215,7 +217,7 @@ class Schedules:
         return None if row is None else self._decrypt_run(scope, row)
 
     def read_output(self, scope: Scope, run_id: str, offset: int, limit: int) -> tuple[str, int] | None:
-        """A part of what a run said, and how many characters it all is."""
+        """Return a part of a run's output, and its length in characters."""
         where, params = _build_scope_filter(scope)
         where, params["id"] = f"{where} AND r.id = :id", run_id
         cipher = self._encryption.cipher_for(scope.tenant)
@@ -227,7 +229,7 @@ class Schedules:
         return None if row is None else (row[0], int(row[1]))
 
     def page(self, scope: Scope, after: str, limit: int) -> list[Schedule]:
-        """In the order of the ids."""
+        """In order of id."""
         where, params = _build_scope_filter(scope)
         params |= {"after": after, "limit": limit}
         order = "ORDER BY s.id LIMIT :limit"
@@ -235,14 +237,14 @@ class Schedules:
         return [_decrypt_schedule(self._encryption, row) for row in rows]
 
     def run_ids(self, scope: Scope, after: str, limit: int) -> list[str]:
-        """Of the runs of all schedules, in their order."""
+        """Return runs of all schedules, in order."""
         where, params = _build_scope_filter(scope)
         rows = self._db.all("transfers.run_ids", {**params, "after": after, "limit": limit}, where=where)
         return [id_ for (id_,) in rows]
 
 
 class ScheduleQueue:
-    """What is due, over all tenants: claimed by one runner at a time."""
+    """Due schedules of all tenants, claimed by one runner at a time."""
 
     def __init__(self, tx: Tx) -> None:
         self._db = tx.db
@@ -250,7 +252,7 @@ class ScheduleQueue:
         self._schedules = Schedules(tx)
 
     def claim(self, now: datetime, until: datetime) -> ScheduleLease | None:
-        """The schedule of all that has been due longest; nobody else gets it until the lease has ended."""
+        """Claim the schedule that has been due longest, until the lease ends."""
 
         def find_due(where: str, params: dict[str, Any]) -> list[Row]:
             order = f"{_DUE_ORDER} LIMIT 1 {self._db.skip_locked}"
@@ -260,34 +262,36 @@ class ScheduleQueue:
         row = next(iter(self._find_usable(find_due, lambda row: str(row[1]))), None)
         if row is None:
             return None
-        found = _decrypt_schedule(self._encryption, row)
-        self._db.run("schedules.lease", {**_schedule_key(found), "until": to_micros(until)})
-        return ScheduleLease(replace(found, attempts=found.attempts + 1, running_until=until), row[_TOKEN] + 1, until)
+        schedule = _decrypt_schedule(self._encryption, row)
+        self._db.run("schedules.lease", {**_schedule_key(schedule), "until": to_micros(until)})
+        return ScheduleLease(
+            replace(schedule, attempts=schedule.attempts + 1, running_until=until), row[_TOKEN] + 1, until
+        )
 
-    def renew_lease(self, held: ScheduleLease, until: datetime) -> bool:
-        """False when the lease was lost."""
-        return bool(self._db.run("schedules.renew", {**_lease_params(held), "until": to_micros(until)}))
+    def renew_lease(self, lease: ScheduleLease, until: datetime) -> bool:
+        """Return False if the lease was lost."""
+        return bool(self._db.run("schedules.renew", {**_lease_params(lease), "until": to_micros(until)}))
 
-    def release(self, held: ScheduleLease, until: datetime) -> bool:
-        """Not run after all; nobody claims it before then."""
-        return bool(self._db.run("schedules.give_back", {**_lease_params(held), "until": to_micros(until)}))
+    def release(self, lease: ScheduleLease, until: datetime) -> bool:
+        """Release it without a run; it cannot be claimed before then."""
+        return bool(self._db.run("schedules.give_back", {**_lease_params(lease), "until": to_micros(until)}))
 
     def find_next_due(self) -> datetime | None:
-        """When there will be one to claim."""
+        """Return when the next one can be claimed."""
         rows = self._find_usable(
             lambda where, params: self._db.all("schedules.next", params, where=where), lambda row: str(row[1])
         )
         return from_micros(min(at for at, _ in rows)) if rows else None
 
     def find_misdated(self, now: datetime) -> list[Schedule]:
-        """Those whose next firing or lease was set by a clock far ahead of this one."""
+        """Return schedules whose next firing or lease was set by a clock far ahead of this one."""
         params = {"ahead": to_micros(now + _MAX_CLOCK_SKEW)}
         where = "(s.state = 'active' AND s.settled_at > :ahead) OR s.leased_until > :ahead"
         rows = self._db.all("schedules.select", params, where=where)
         return [_decrypt_schedule(self._encryption, row) for row in rows if self._encryption.can_use(row[1])]
 
     def claim_notice(self, now: datetime, oldest: datetime, until: datetime) -> RunNotice | None:
-        """A run that somebody is to be told of; nobody else gets it until then."""
+        """Claim a run to notify about, until then."""
 
         def find_pending(where: str, params: dict[str, Any]) -> list[Row]:
             times = {"now": to_micros(now), "oldest": to_micros(oldest)}
@@ -304,8 +308,7 @@ class ScheduleQueue:
         return RunNotice(schedule, run, self._encryption.cipher_for(scope.tenant).decrypt_row(_NOTICE, row[0], row)[4])
 
     def _find_usable(self, find: Callable[[str, dict[str, Any]], list[Row]], tenant: Callable[[Row], str]) -> list[Row]:
-        """Rows of those tenants that this program may use. What is due in others waits for whoever has their key, and
-        holds up nobody."""
+        """Return rows of tenants whose keys are available. Others wait for a process with their key."""
         rows = find("TRUE", {})
         if all(self._encryption.can_use(tenant(row)) for row in rows):
             return rows
@@ -341,8 +344,8 @@ def _escape_like(text: str) -> str:
     return text.replace("!", "!!").replace("%", "!%").replace("_", "!_")
 
 
-def _lease_params(held: ScheduleLease) -> dict[str, Any]:
-    return {**_schedule_key(held.schedule), "token": held.token}
+def _lease_params(lease: ScheduleLease) -> dict[str, Any]:
+    return {**_schedule_key(lease.schedule), "token": lease.token}
 
 
 def _schedule_key(schedule: Schedule) -> dict[str, Any]:

@@ -1,9 +1,9 @@
-"""A runner: takes schedules that are due, one after the other, and hands each to a callback.
+"""A runner: claims due schedules one at a time and passes each to a callback.
 
-Many runners, in one process or in many, share the schedules of a store. A firing is leased; while its callback runs, a
-thread renews the lease. What came of it is recorded, the schedule goes on, and the lease ends, all in one transaction
-that only the holder of the last lease can make: whoever was killed, held up or misled by its clock, a firing has one
-recorded end.
+Many runners, in one or many processes, share the schedules of a store. A firing is leased, and a thread renews the
+lease while the callback runs. One transaction records the result, updates the schedule and ends the lease; only the
+holder of the last lease can commit it. So each firing has one recorded result, even if a runner is killed or its clock
+is wrong.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.schedules")
 
-_POLL_S = 5.0  # another process may have made a schedule
-_REPAIR_EVERY_S = 300.0  # how often times that a wrong clock wrote are looked for
-_MAX_CLOCK_STEP_BACK = timedelta(minutes=1)  # a clock that goes back further was set right, or wrong
+_POLL_S = 5.0  # another process may have created a schedule
+_REPAIR_EVERY_S = 300.0  # how often to look for times written by a wrong clock
+_MAX_CLOCK_STEP_BACK = timedelta(minutes=1)  # a larger step back means that the clock was set
 
 
 class RunHandlers(NamedTuple):
-    """The callback for what is due, the one for notifications, and the memory a scheduled turn gets."""
+    """The callback for firings, the callback for notifications, and the memory of a scheduled turn."""
 
     callback: Callback
     notify: Notifier | None
@@ -75,19 +75,19 @@ class Runner:
         self._latest: datetime | None = None
 
     def run(self, hands: RunHandlers, *, until_idle: bool) -> int:
-        """Run what is due now: one firing, or all. Answers how many were begun."""
+        """Run what is due now: one firing, or all. Return how many were started."""
         if self._stop.is_set():
             raise StoreUnavailable("this store is closed; open it again")
-        begun = 0
+        started = 0
         while self._run_next(hands):
-            begun += 1
+            started += 1
             if not until_idle:
                 break
         self._deliver_notifications(hands)
-        return begun
+        return started
 
     def start(self, hands: RunHandlers) -> None:
-        """Run what comes due in a thread, until the store is closed."""
+        """Run due schedules in a thread until the store is closed."""
         with self._starting:
             if self._stop.is_set():
                 raise StoreUnavailable("this store is closed; open it again")
@@ -96,7 +96,7 @@ class Runner:
             thread.start()
 
     def stop(self) -> None:
-        """Finish the firing at hand and begin no other."""
+        """Finish the current firing and start no other."""
         with self._starting:
             self._stop.set()
             threads = list(self._threads)
@@ -116,8 +116,8 @@ class Runner:
             except StorageError as error:
                 log.warning("the runner cannot reach the store: %s", error)
                 wait = _POLL_S
-            except Exception as error:  # why: a clock that fails, say, must not end all schedules without a word
-                log.warning("the runner failed and looks again: %s", error, exc_info=error)
+            except Exception as error:  # why: any failure, such as a broken clock, must not stop all schedules silently
+                log.warning("the runner failed and tries again: %s", error, exc_info=error)
                 wait = _POLL_S
             self._stop.wait(wait)
 
@@ -130,53 +130,53 @@ class Runner:
             return False
         self._repair_misdated()
         now = self._clock()
-        held = self._store.write(lambda tx: ScheduleQueue(tx).claim(now, now + self._lease))
-        if held is None:
+        lease = self._store.write(lambda tx: ScheduleQueue(tx).claim(now, now + self._lease))
+        if lease is None:
             return False
         try:
-            decide.parse_schedule_cadence(held.schedule)
-        except LimpetError as error:  # no zone database here, say: another machine may have one
-            log.warning("the schedule %s cannot be run here: %s", held.schedule.id, error)
-            self._release(held, self._clock() + self._lease)
+            decide.parse_schedule_cadence(lease.schedule)
+        except LimpetError as error:  # such as a missing zone database: another machine may have one
+            log.warning("the schedule %s cannot be run here: %s", lease.schedule.id, error)
+            self._release(lease, self._clock() + self._lease)
             return True
         try:
-            self._run_firing(held, hands)
+            self._run_firing(lease, hands)
         except ConsumerGone as error:
-            log.warning("the schedule %s is left to the next runner: %s", held.schedule.id, error)
-            self._release(held, self._clock())
+            log.warning("the schedule %s is left to the next runner: %s", lease.schedule.id, error)
+            self._release(lease, self._clock())
             return False
         return True
 
-    def _release(self, held: ScheduleLease, until: datetime) -> None:
-        self._store.write(lambda tx: ScheduleQueue(tx).release(held, until))
+    def _release(self, lease: ScheduleLease, until: datetime) -> None:
+        self._store.write(lambda tx: ScheduleQueue(tx).release(lease, until))
 
-    def _run_firing(self, held: ScheduleLease, hands: RunHandlers) -> None:
+    def _run_firing(self, lease: ScheduleLease, hands: RunHandlers) -> None:
         started, began = self._clock(), monotonic()
-        if held.schedule.attempts > self._rules.attempts:  # each run ended without a word
-            tries = held.schedule.attempts - 1
+        if lease.schedule.attempts > self._rules.attempts:  # each run ended without a result
+            tries = lease.schedule.attempts - 1
             ended = _RunResult(RunStatus.FAILED, RunResult(turns=0), f"its runner ended before it did, {tries} times")
         else:
-            work = Activity(kind=ActivityKind.SCHEDULE, name="schedule", tenant=held.schedule.scope.tenant)
-            with self._observers.measure(work) as seen:
-                ended = self._call_handler(held, hands, started, seen)
+            work = Activity(kind=ActivityKind.SCHEDULE, name="schedule", tenant=lease.schedule.scope.tenant)
+            with self._observers.measure(work) as measurement:
+                ended = self._call_handler(lease, hands, started, measurement)
         now = max(self._clock(), started)
-        settled = decide.apply_run(held.schedule, ended.status, started, now, self._rules)
+        settled = decide.apply_run(lease.schedule, ended.status, started, now, self._rules)
         try:
-            self._store.write(lambda tx: self._finish(tx, held, ended, settled))
+            self._store.write(lambda tx: self._finish(tx, lease, ended, settled))
         except LeaseLost as error:
             log.warning("%s", error)
             return
         seconds = monotonic() - began
-        told = {"schedule": held.schedule.id, "status": str(ended.status), "seconds": round(seconds, 6)}
-        extra = {"event": "schedule", "fields": told}
-        log.info("the schedule %s ran for %.3f s: %s", held.schedule.id, seconds, ended.status, extra=extra)
+        fields = {"schedule": lease.schedule.id, "status": str(ended.status), "seconds": round(seconds, 6)}
+        extra = {"event": "schedule", "fields": fields}
+        log.info("the schedule %s ran for %.3f s: %s", lease.schedule.id, seconds, ended.status, extra=extra)
         self._deliver_notifications(hands)
 
     def _call_handler(
-        self, held: ScheduleLease, hands: RunHandlers, started: datetime, seen: Measurement
+        self, lease: ScheduleLease, hands: RunHandlers, started: datetime, measurement: Measurement
     ) -> _RunResult:
-        """The callback, outside of any transaction."""
-        schedule = held.schedule
+        """Call the callback, outside any transaction."""
+        schedule = lease.schedule
         assert schedule.due_at is not None
         lost = threading.Event()
         try:
@@ -188,30 +188,32 @@ class Runner:
                 hands.memory(schedule),
                 lambda: self._stop.is_set() or lost.is_set(),
             )
-            with self._keep_lease(held, lost), firing_context():
+            with self._keep_lease(lease, lost), firing_context():
                 outcome = checked_outcome(hands.callback(firing))
         except ConsumerGone:
             raise
-        except Exception as error:  # why: a callback's failure is the run's outcome, and never the runner's end
-            seen.error = error
+        except (
+            Exception
+        ) as error:  # why: a callback may raise anything; it is the result of the run and must not stop the runner
+            measurement.error = error
             ours = isinstance(error, LimpetError)
             log.warning("the schedule %s failed: %s", schedule.id, error, exc_info=None if ours else error)
             return _RunResult(RunStatus.FAILED, RunResult(turns=0), _describe_error(error))
         return _RunResult(RunStatus.OK, outcome)
 
     @contextmanager
-    def _keep_lease(self, held: ScheduleLease, lost: threading.Event) -> Iterator[None]:
-        """The lease is renewed while the callback runs, for as long as a run may take."""
+    def _keep_lease(self, lease: ScheduleLease, lost: threading.Event) -> Iterator[None]:
+        """Renew the lease while the callback runs, up to the longest run time."""
         done, until = threading.Event(), monotonic() + self._rules.longest_run_s
 
         def renew() -> None:
             while not done.wait(self._lease.total_seconds() / 3) and monotonic() < until:
                 try:
-                    if not self._store.write(partial(_renew_lease, held=held, until=self._clock() + self._lease)):
+                    if not self._store.write(partial(_renew_lease, lease=lease, until=self._clock() + self._lease)):
                         lost.set()
                         return
                 except StorageError as error:
-                    log.warning("the lease of %s could not be renewed: %s", held.schedule.id, error)
+                    log.warning("the lease of %s could not be renewed: %s", lease.schedule.id, error)
 
         thread = threading.Thread(target=renew, name="limpet-lease", daemon=True)
         thread.start()
@@ -221,12 +223,12 @@ class Runner:
             done.set()
             thread.join()
 
-    def _finish(self, tx: Tx, held: ScheduleLease, ended: _RunResult, settled: decide.ScheduleUpdate) -> None:
-        """The run, its history, and the schedule as it goes on."""
-        was, rules = held.schedule, self._rules
+    def _finish(self, tx: Tx, lease: ScheduleLease, ended: _RunResult, settled: decide.ScheduleUpdate) -> None:
+        """Store the run, its history and the updated schedule."""
+        was, rules = lease.schedule, self._rules
         assert was.due_at is not None
-        after = decide.merge_concurrent_edit(was, Schedules(tx).lock_leased(was.scope, held), settled.schedule)
-        said = decide.parse_output(ended.outcome.text)
+        after = decide.merge_concurrent_edit(was, Schedules(tx).lock_leased(was.scope, lease), settled.schedule)
+        output = decide.parse_output(ended.outcome.text)
         run = Run(
             id=self._new_id(),
             schedule_id=was.id,
@@ -236,16 +238,16 @@ class Runner:
             status=ended.status,
             attempt=was.attempts,
             missed=settled.missed,
-            summary=truncate_text(said.text, rules.summary_characters),
+            summary=truncate_text(output.text, rules.summary_characters),
             turns=ended.outcome.turns,
             cost=ended.outcome.cost,
             error=ended.error,
-            to_notify=decide.is_to_notify(after, ended.status, said, ended.outcome.notify, rules),
+            to_notify=decide.is_to_notify(after, ended.status, output, ended.outcome.notify, rules),
         )
-        Schedules(tx).finish(was.scope, held, after, run, said.text, (rules.history, rules.keep_ended))
+        Schedules(tx).finish(was.scope, lease, after, run, output.text, (rules.history, rules.keep_ended))
 
     def _deliver_notifications(self, hands: RunHandlers) -> None:
-        """Deliver notifications. Each is kept until it is delivered, so a process that dies leaves it to the next."""
+        """Deliver notifications. Each is stored until it is delivered, so another process can take over."""
         if hands.notify is None:
             return
         age = timedelta(hours=self._rules.notice_hours)
@@ -257,13 +259,13 @@ class Runner:
             schedule, run = notice.schedule, notice.run
             failed = run.status is RunStatus.FAILED
             text = decide.failure_text(schedule, run.error) if failed else notice.output
-            told = Notification(schedule, run, text, schedule.channel, schedule.chat, schedule.thread)
+            notification = Notification(schedule, run, text, schedule.channel, schedule.chat, schedule.thread)
             try:
                 with firing_context():
-                    hands.notify(told)
+                    hands.notify(notification)
             except ConsumerGone:
                 return
-            except Exception as error:  # why: a notification that fails is delivered later; the schedules go on
+            except Exception as error:  # why: a callback may raise anything; the notification is retried later
                 log.warning("a notification of %s was not delivered: %s", schedule.id, error, exc_info=error)
                 continue
             self._store.write(lambda tx, run=run, scope=schedule.scope: Schedules(tx).mark_notified(scope, run.id))  # type: ignore[misc]
@@ -276,7 +278,7 @@ class Runner:
             return
         self._mend_at = monotonic() + _REPAIR_EVERY_S
         for schedule in self._store.read(lambda tx: ScheduleQueue(tx).find_misdated(now)):
-            log.warning("the schedule %s was put off by a clock that was ahead of this one", schedule.id)
+            log.warning("the schedule %s was postponed by a clock ahead of this one", schedule.id)
             self._store.write(lambda tx, one=schedule: self._repair_schedule(tx, one, now))  # type: ignore[misc]
 
     @staticmethod
@@ -288,12 +290,12 @@ class Runner:
         if current.settled_at == schedule.settled_at and current.due_at is not None:
             try:
                 Schedules(tx).replace(schedule.scope, decide.reschedule_misdated(current, now))
-            except InvalidInput as error:  # its zone is not known here
-                log.warning("the schedule %s cannot be mended here: %s", schedule.id, error)
+            except InvalidInput as error:  # its zone is unknown here
+                log.warning("the schedule %s cannot be repaired here: %s", schedule.id, error)
 
 
-def _renew_lease(tx: Tx, held: ScheduleLease, until: datetime) -> bool:
-    return ScheduleQueue(tx).renew_lease(held, until)
+def _renew_lease(tx: Tx, lease: ScheduleLease, until: datetime) -> bool:
+    return ScheduleQueue(tx).renew_lease(lease, until)
 
 
 def _claim_notice(tx: Tx, now: datetime, oldest: datetime, until: datetime) -> RunNotice | None:
@@ -301,14 +303,14 @@ def _claim_notice(tx: Tx, now: datetime, oldest: datetime, until: datetime) -> R
 
 
 def checked_outcome(value: object) -> RunResult:
-    """What a callback gave back. Its text is stored as it can be."""
+    """Check and clean the return value of a callback."""
     if value is None or isinstance(value, str):
         value = RunResult(value or "")
     if not isinstance(value, RunResult):
-        raise InvalidInput(f"a schedule's callback gives back text, an Outcome or None, not {short_repr(value)}")
-    given: tuple[object, ...] = (value.text, value.turns, value.cost)
-    if not isinstance(given[0], str) or not all(map(_is_number, given[1:])):
-        raise InvalidInput(f"an Outcome has a text, a number of turns and a cost, not {short_repr(value)}")
+        raise InvalidInput(f"a schedule's callback must return text, an Outcome or None, not {short_repr(value)}")
+    fields: tuple[object, ...] = (value.text, value.turns, value.cost)
+    if not isinstance(fields[0], str) or not all(map(_is_number, fields[1:])):
+        raise InvalidInput(f"an Outcome needs a text, a number of turns and a cost, not {short_repr(value)}")
     return replace(value, text=_sanitize_text(value.text), turns=int(value.turns), cost=float(value.cost))
 
 
@@ -317,7 +319,7 @@ def _is_number(value: object) -> bool:
 
 
 def _sanitize_text(text: str) -> str:
-    """Without the two things no database keeps, and no longer than any text may be."""
+    """Remove what databases reject, and truncate to the longest text allowed."""
     clean = text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
     if len(clean.encode()) > MAX_CONTENT_BYTES:
         clean = truncate_text(clean, MAX_CONTENT_BYTES // 4)
@@ -325,7 +327,7 @@ def _sanitize_text(text: str) -> str:
 
 
 def _describe_error(error: Exception) -> str:
-    """What is kept with the run. An error of other code may quote what a user will want forgotten."""
+    """Return the error text to store. Third-party errors are reduced to their name: they may quote user data."""
     name = type(error).__name__
     return (
         truncate_text(str(error) or name, 500) if isinstance(error, LimpetError) else f"{name}; the log has its words"

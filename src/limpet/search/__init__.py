@@ -1,1 +1,1 @@
-"""A question comes in: find the chunks that answer it, and say why."""
+"""Search: find the chunks that answer a question, with an explanation."""

@@ -1,8 +1,7 @@
-"""Text to index terms: the one analysis both for what is stored and for what is asked.
+"""Text to index terms, with one analysis for stored texts and questions.
 
-Words are folded and stemmed (Snowball English); Chinese, Japanese and Korean runs become overlapping pairs, since
-they have no spaces; an emoji is a word. A term is kept as a 64-bit number, so that an index row holds no readable
-text.
+Words are case-folded and stemmed (Snowball English). Chinese, Japanese and Korean runs become overlapping pairs, since
+they have no spaces. An emoji is a word. A term is stored as a 64-bit hash, so that index rows contain no readable text.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from itertools import pairwise
 
 from limpet.model.chunk import Terms
 
-# Stored with every database: an index cut by another analysis is rebuilt, never mixed.
+# Stored in every database: an index built with another analysis is rebuilt, never mixed.
 ANALYZER_VERSION = "snowball-english-3/pairs/dated"
 
 _STOP_WORDS = frozenset(
@@ -33,7 +32,7 @@ _CJK = (
 )
 _EMOJI = "\u2600-\u27bf\U0001f300-\U0001faff"
 _ASCII_WORD = re.compile(r"[a-z0-9]+(?:'[a-z0-9]+)*")
-# For what is ASCII: letters small, everything that is in no word a space.
+# For ASCII: lowercase letters, and a space for every character outside words.
 _ASCII_TRANSLATION = "".join(char.lower() if char.isalnum() else " " for char in map(chr, range(128)))
 _MAX_WORD = 64
 _MAX_NAMES = 200
@@ -49,13 +48,13 @@ def analyse(text: str) -> Terms:
 
 
 def format_index_text(text: str, name: str | None, at: datetime) -> str:
-    """What is indexed of a message's chunk: a question may name the speaker or the date."""
+    """Return the text to index for a message's chunk: a question may name the speaker or the date."""
     spoken = f"{name}: {text}" if name else text
     return f"[{at.day} {_MONTHS[at.month - 1]} {at.year}] {spoken}"
 
 
 def strip_names(text: str, names: tuple[str, ...]) -> str:
-    """What is embedded of a chunk or a question: everybody's names are everywhere, and make everything alike."""
+    """Return the text to embed, without names: names that occur everywhere make all texts similar."""
     if not names:
         return text
     bare = " ".join(_name_pattern(names[:_MAX_NAMES]).sub(" ", text).split())
@@ -69,12 +68,12 @@ def _name_pattern(names: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def extract_terms(text: str) -> list[int]:
-    """The distinct terms of a question, in the order they first appear."""
+    """Return the distinct terms of a question, in order of first occurrence."""
     return list(dict.fromkeys(_extract_terms(text)))
 
 
 def count_shared_terms(question: frozenset[int], text: str) -> int:
-    """How many of a question's terms the text holds."""
+    """Return how many of a question's terms the text contains."""
     return len(question.intersection(map(_hash_word, _tokenize(text))))
 
 
@@ -85,7 +84,7 @@ def _extract_terms(text: str) -> list[int]:
 def _tokenize(text: str) -> Iterable[str]:
     if not text.isascii():
         return _tokenize_unicode(text)
-    # An apostrophe belongs to the word it stands in. Most texts have none, and are quicker to take apart.
+    # An apostrophe inside a word belongs to it. Most texts have none and are faster to split.
     return _ASCII_WORD.findall(text.lower()) if "'" in text else text.translate(_ASCII_TRANSLATION).split()
 
 
@@ -100,13 +99,13 @@ def _tokenize_unicode(text: str) -> Iterator[str]:
 
 @cache
 def _word_pattern() -> re.Pattern[str]:
-    """A run of ideographs, or another word. Compiled when the first text that is not ASCII comes."""
+    """Match a run of ideographs, or another word. Compiled on the first non-ASCII text."""
     letter = f"[^\\W_{_CJK}]"
     return re.compile(f"([{_CJK}]+)|({letter}+(?:'{letter}+)*|[{_EMOJI}])")
 
 
 def _bigrams(run: str) -> Iterator[str]:
-    """Each character alone and with its follower: a one-character question finds it, a longer one ranks by pairs."""
+    """Return each character and each pair: a one-character question matches, a longer one ranks by pairs."""
     yield from run
     yield from map("".join, pairwise(run))
 
@@ -115,16 +114,16 @@ def _bigrams(run: str) -> Iterator[str]:
 def _hash_word(word: str) -> int | None:
     if word in _STOP_WORDS:
         return None
-    # Nobody searches for the hundredth character of a base64 run; its beginning identifies it.
+    # A long base64 run is identified by its start.
     stem = _load_stemmer()(word[:_MAX_WORD]) if word.isascii() else word[:_MAX_WORD]
     return int.from_bytes(blake2b(stem.encode(), digest_size=8).digest(), "big", signed=True)
 
 
 @cache
 def _load_stemmer() -> Callable[[str], str]:
-    from Stemmer import Stemmer  # late: most commands cut no words
+    from Stemmer import Stemmer  # late: most commands analyse no text
 
     stemmer = Stemmer("english")
-    stemmer.maxCacheSize = 0  # _term remembers, and holds the number as well
+    stemmer.maxCacheSize = 0  # _term has its own cache
     stem: Callable[[str], str] = stemmer.stemWord
     return stem

@@ -1,7 +1,7 @@
-"""What ranking needs to know of every chunk of a space, as arrays: whose, when, beside what. No text.
+"""What ranking needs to know of every chunk of a partition, as arrays: speaker, time, neighbours. No text.
 
-Read once, then only what is new. Any removal, also by another process, shows in the space's counter; what is gone is
-then found by comparing the ordinals.
+Loaded once, then updated incrementally. Any removal, also by another process, changes the partition's counter; removed
+chunks are then found by comparing ordinals.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from limpet.search.english import TextFlag
 from limpet.store.cache import CacheKind
 from limpet.store.db import Array
 
-# The speaker of a record: it fits every question about a speaker.
+# The speaker of a record: matches every question about a speaker.
 RECORD_SPEAKER = -2
-# Before the first message of a session, and after its last: there is a zero at the end of an array.
+# Before the first message of a session and after its last: arrays end with a zero.
 NO_MESSAGE = -1
 _KINDS = {kind.value: number for number, kind in enumerate(SourceKind)}
 
 
 class CatalogueRow(NamedTuple):
-    """A row of the catalogue as the store reads it."""
+    """A catalogue row as loaded from the store."""
 
     ordinal: int
     session: str | None
@@ -38,9 +38,9 @@ class CatalogueRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """Per chunk, in the order of the ordinals: its message and what is its own. Per message: everything else.
+    """Per chunk, by ordinal: its message and its own values. Per message: everything else.
 
-    A record's chunk counts as a message in a session of its own.
+    A record's chunk counts as a message in its own session.
     """
 
     removals: int
@@ -73,7 +73,7 @@ class Catalogue:
 
     @property
     def is_among_people(self) -> bool:
-        """Whether several speak under their names, rather than a user with an assistant."""
+        """Return whether several named people speak, rather than a user and an assistant."""
         return len(self.names) > 1
 
     @property
@@ -86,26 +86,26 @@ class Catalogue:
         return int(self.ordinals[-1]) if self.chunks else -1
 
     def mark_kinds(self, kinds: Iterable[SourceKind]) -> Array:
-        """Marks the chunks of these kinds."""
+        """Return a mask of the chunks of these kinds."""
         import numpy as np
 
         marked: Array = np.isin(self.kind, [_KINDS[kind.value] for kind in kinds])[self.message]
         return marked
 
     def truncate(self, ordinal: int) -> Catalogue:
-        """Only the chunks below this ordinal. Messages stay, at worst as some that nothing points to."""
+        """Keep only chunks below this ordinal. Messages stay, even without chunks."""
         import numpy as np
 
         count = int(np.searchsorted(self.ordinals, ordinal))
         return replace(self, **{name: getattr(self, name)[:count] for name in _CHUNK_ARRAYS})
 
     def filter_ordinals(self, ordinals: Array, removals: int) -> Catalogue:
-        """Only the chunks with these ordinals, and nothing of messages, sessions and speakers that have none left."""
+        """Keep only chunks with these ordinals, and drop messages, sessions and speakers without chunks."""
         import numpy as np
 
         stays = np.isin(self.ordinals, ordinals, assume_unique=True)
         arrays = {name: getattr(self, name)[stays] for name in _CHUNK_ARRAYS}
-        used = np.zeros(self.messages + 1, dtype=bool)  # the last one is beside nothing
+        used = np.zeros(self.messages + 1, dtype=bool)  # the last one has no neighbours
         used[arrays["message"]] = True
         number = np.where(used, np.cumsum(used) - 1, NO_MESSAGE)
         arrays["message"] = number[arrays["message"]].astype("i4")
@@ -119,11 +119,11 @@ class Catalogue:
         return replace(self, removals=removals, **arrays, names=names, sessions=sessions, session_count=len(left))
 
     def append_rows(self, facts: Sequence[CatalogueRow]) -> Catalogue:
-        """With these chunks, whose ordinals are above all that are here."""
+        """Add these chunks; their ordinals are above all existing ones."""
         return _CatalogueBuilder(self).add_rows(facts) if facts else self
 
 
-# A catalogue takes about a tenth of what its vectors take.
+# A catalogue takes about a tenth of the memory of its vectors.
 CATALOGUES: CacheKind[Catalogue] = CacheKind("catalogues", 1 / 4)
 
 _CHUNK_ARRAYS = ("ordinals", "message", "words", "time_word", "standing_wish")
@@ -147,7 +147,7 @@ _TYPES = {
 
 
 def _renumber_speakers(speaker: Array, names: tuple[str, ...]) -> tuple[Array, tuple[str, ...]]:
-    """The speakers' numbers, and the names of those that are left, in the order they first spoke."""
+    """Return the speakers' numbers, and the remaining names in order of first message."""
     import numpy as np
 
     found, first = np.unique(speaker[speaker >= 0], return_index=True)
@@ -166,7 +166,7 @@ def make_empty_catalogue(removals: int) -> Catalogue:
 
 
 class _CatalogueBuilder:
-    """New rows beside the old arrays, which others may be reading."""
+    """Append new rows without changing the old arrays, which others may be reading."""
 
     def __init__(self, base: Catalogue) -> None:
         self._base = base
@@ -176,7 +176,7 @@ class _CatalogueBuilder:
         self._messages = base.messages
         self._rows: dict[str, list[Any]] = {name: [] for name in _TYPES}
         self._numbers: dict[tuple[int, int], int] = {}
-        self._links: list[tuple[int, int]] = []  # messages that follow each other
+        self._links: list[tuple[int, int]] = []  # consecutive messages
 
     def add_rows(self, facts: Sequence[CatalogueRow]) -> Catalogue:
         self._load_neighbours(facts)
@@ -185,7 +185,7 @@ class _CatalogueBuilder:
         return self._build()
 
     def _load_neighbours(self, facts: Sequence[CatalogueRow]) -> None:
-        """The messages already here that a new one may belong to or stand beside."""
+        """Return existing messages that a new one may belong to or follow."""
         import numpy as np
 
         lowest: dict[int, int] = {}

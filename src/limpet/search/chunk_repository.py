@@ -1,4 +1,4 @@
-"""Chunks with their words and vectors: written, found and removed together."""
+"""Chunks with their words and vectors, always written, read and removed together."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _OF_DOCUMENT = RowLayout(DOCUMENTS, f"{'- ' * 19} uri title metadata")
 
 
 class StoredChunk(NamedTuple):
-    """A chunk as it is shown: its text, its source, and what its record or document says about itself."""
+    """A chunk for display: its text, its source, and the fields of its record or document."""
 
     text: str
     source: Source
@@ -47,7 +47,7 @@ class StoredChunk(NamedTuple):
 
 
 class ChunkText(NamedTuple):
-    """A stored chunk's text and range, to be compared with cutting its source again."""
+    """The text and range of a stored chunk, to compare with a new split of its source."""
 
     hash: bytes
     first_sequence: int | None
@@ -56,7 +56,7 @@ class ChunkText(NamedTuple):
 
 
 class Chunks:
-    """Chunks, their words and their vectors: always written together."""
+    """Chunks, their words and their vectors, always written together."""
 
     def __init__(self, tx: Tx) -> None:
         self._db = tx.db
@@ -66,70 +66,72 @@ class Chunks:
         self._vectors = SqlVectors(tx.db, tx.caches)
         self._tx = tx
 
-    def ensure_partition(self, space: Partition) -> PartitionRow:
-        found = self._find_partition(space, self._db.for_update)
+    def ensure_partition(self, partition: Partition) -> PartitionRow:
+        found = self._find_partition(partition, self._db.for_update)
         if found is None:
-            self._db.run("partitions.add", partition_params(space))
-            found = self._find_partition(space, self._db.for_update)
+            self._db.run("partitions.add", partition_params(partition))
+            found = self._find_partition(partition, self._db.for_update)
         if found is None:
-            raise StorageError(f"the partition of {space.level} {space.owner!r} could not be created; repeat the call")
+            raise StorageError(
+                f"the partition of {partition.level} {partition.owner!r} could not be created; retry the call"
+            )
         return found
 
-    def _find_partition(self, space: Partition, order: str = "") -> PartitionRow | None:
+    def _find_partition(self, partition: Partition, order: str = "") -> PartitionRow | None:
         seen = self._tx.seen
         if seen is None:
-            found, purges = self._load_partition(space, order)
-        elif space in seen:
-            found, purges = seen[space]
+            found, purges = self._load_partition(partition, order)
+        elif partition in seen:
+            found, purges = seen[partition]
         else:
-            found, purges = seen[space] = self._load_partition(space, order)
+            found, purges = seen[partition] = self._load_partition(partition, order)
         if found is not None and purges != self._caches.purges:
             self._evict_purged(purges)
         return found
 
-    def _load_partition(self, space: Partition, order: str) -> tuple[PartitionRow | None, str | None]:
-        """And the store's count of purges."""
-        row = self._db.one("partitions.get", partition_params(space), order=order)
+    def _load_partition(self, partition: Partition, order: str) -> tuple[PartitionRow | None, str | None]:
+        """Return the partition and the store's purge counter."""
+        row = self._db.one("partitions.get", partition_params(partition), order=order)
         if row is None:
             return None, None
         *counters, newest, model, purges = row
         found = PartitionRow(*counters)
         found.model = model
-        if newest is not None:  # past those that are gone, too: an ordinal is never given out twice
+        if newest is not None:  # includes removed ones: an ordinal is never reused
             found.next_ordinal = max(found.next_ordinal, newest + 1)
-        self._tx.partition_ids[space] = found.id
+        self._tx.partition_ids[partition] = found.id
         return found, purges
 
     def _evict_purged(self, purges: str | None) -> None:
-        """Somebody was purged, maybe by another process: nothing of theirs stays remembered here."""
+        """After a purge, maybe by another process, evict the purged partitions from the caches."""
         known = self._caches.list_partitions()
         params = {"ids": self._db.to_int_array(known)}
         for (partition_id,) in self._db.all("partitions.find_purged", params) if known else ():
             self._caches.drop_partition(partition_id)
         self._caches.purges = purges
 
-    def evict_partition(self, space: Partition) -> None:
-        """Drop what is cached of a partition that is purged."""
-        partition_id = self._tx.partition_ids.pop(space, None)
+    def evict_partition(self, partition: Partition) -> None:
+        """Evict a purged partition from the caches."""
+        partition_id = self._tx.partition_ids.pop(partition, None)
         if partition_id is not None:
             self._caches.drop_partition(partition_id)
 
-    def lock(self, space: Partition) -> None:
-        """Nobody else writes records or chunks into the space until the transaction ends."""
-        self.ensure_partition(space)
+    def lock(self, partition: Partition) -> None:
+        """Lock the partition: no other transaction writes records or chunks into it until this one ends."""
+        self.ensure_partition(partition)
 
-    def find_partition_id(self, space: Partition) -> int | None:
-        known = self._tx.partition_ids.get(space)
+    def find_partition_id(self, partition: Partition) -> int | None:
+        known = self._tx.partition_ids.get(partition)
         if known is not None:
             return known
-        row = self._find_partition(space)
+        row = self._find_partition(partition)
         return None if row is None else row.id
 
-    def add(self, space: Partition, source: ChunkSource, drafts: Sequence[ChunkDraft]) -> int:
-        """Asks for the vectors that are wanted and not there."""
+    def add(self, partition: Partition, source: ChunkSource, drafts: Sequence[ChunkDraft]) -> int:
+        """Add chunks, and enqueue a job for missing vectors."""
         if not drafts:
             return 0
-        row = self.ensure_partition(space)
+        row = self.ensure_partition(partition)
         shared = {
             **row.key,
             "kind": source.kind.value,
@@ -143,11 +145,11 @@ class Chunks:
             "worded_at": to_micros(source.worded_at or source.created_at),
         }
         before, once = row.next_ordinal, source.kind is SourceKind.MESSAGE
-        cipher = self._encryption.cipher_for(space.tenant)
+        cipher = self._encryption.cipher_for(partition.tenant)
         complete = [self._insert(row, cipher, shared, draft, once=once) for draft in drafts]
         if row.model is not None and not all(complete):
-            # Also after another process has changed the model. Due since ever, whatever clock looks.
-            jobs.enqueue(self._db, space, EMBED, row.model, from_micros(0))
+            # Also after another process changed the model. Always due, whatever the clock says.
+            jobs.enqueue(self._db, partition, EMBED, row.model, from_micros(0))
         if row.next_ordinal - row.merged_ordinal >= word_index.MAX_TAIL:
             word_index.merge_tail(self._db, row)
             self._save_counters(row)
@@ -156,7 +158,7 @@ class Chunks:
     def _insert(
         self, row: PartitionRow, cipher: Cipher, shared: dict[str, Any], draft: ChunkDraft, *, once: bool
     ) -> bool:
-        """Whether the chunk has a vector of the store's model now, or was there before."""
+        """Return whether the chunk now has a vector of the store's model, or already existed."""
         ordinal = row.next_ordinal
         plain = {
             **shared,
@@ -171,7 +173,7 @@ class Chunks:
         if once:
             stored = self._db.one("chunks.insert_once", params)
             if stored is not None and stored[0] != ordinal:
-                return True  # the session has this chunk already; its range now reaches here
+                return True  # the session already has this chunk; its range is extended
         else:
             start = draft.offset
             end = None if start is None else start + len(draft.text)
@@ -183,17 +185,17 @@ class Chunks:
 
     def load_session_chunks(self, scope: Scope) -> list[ChunkText]:
         assert scope.user is not None
-        space = Partition(scope.tenant, Level.USER, scope.user)
-        return self._load_chunks(space, "chunks.texts_of_session", {"session": scope.session})
+        partition = Partition(scope.tenant, Level.USER, scope.user)
+        return self._load_chunks(partition, "chunks.texts_of_session", {"session": scope.session})
 
-    def load_record_chunks(self, space: Partition, record_id: str) -> list[ChunkText]:
-        return self._load_chunks(space, "chunks.texts_of_record", {"record": record_id})
+    def load_record_chunks(self, partition: Partition, record_id: str) -> list[ChunkText]:
+        return self._load_chunks(partition, "chunks.texts_of_record", {"record": record_id})
 
-    def _load_chunks(self, space: Partition, query: str, params: dict[str, Any]) -> list[ChunkText]:
-        row = self._find_partition(space)
+    def _load_chunks(self, partition: Partition, query: str, params: dict[str, Any]) -> list[ChunkText]:
+        row = self._find_partition(partition)
         if row is None:
             return []
-        cipher = self._encryption.cipher_for(space.tenant)
+        cipher = self._encryption.cipher_for(partition.tenant)
         stored = self._db.all(query, {**row.key, **params})
         found = [cipher.decrypt_row(_CUT, (row.id, each[4]), each) for each in stored]
         return [ChunkText(bytes(hash_), first, last, text) for hash_, first, last, text, _ in found]
@@ -205,19 +207,19 @@ class Chunks:
             Partition(scope.tenant, Level.USER, scope.user), "chunks.of_session", {"session": scope.session}
         )
 
-    def drop_record(self, space: Partition, record_id: str) -> int:
-        return self._drop(space, "chunks.of_record", {"record": record_id})
+    def drop_record(self, partition: Partition, record_id: str) -> int:
+        return self._drop(partition, "chunks.of_record", {"record": record_id})
 
-    def drop_document(self, space: Partition, document_id: str) -> int:
-        return self._drop(space, "chunks.of_document", {"document": document_id})
+    def drop_document(self, partition: Partition, document_id: str) -> int:
+        return self._drop(partition, "chunks.of_document", {"document": document_id})
 
-    def _drop(self, space: Partition, query: str, params: dict[str, Any]) -> int:
-        row = self._find_partition(space, self._db.for_update)
+    def _drop(self, partition: Partition, query: str, params: dict[str, Any]) -> int:
+        row = self._find_partition(partition, self._db.for_update)
         gone = [] if row is None else self._db.all(query, {**row.key, **params})
         return 0 if row is None else self._drop_rows(row, gone)
 
     def _drop_rows(self, row: PartitionRow, gone: Sequence[Row]) -> int:
-        """Chunks as (ordinal, word count, packed terms), with their words and vectors."""
+        """Remove chunks, given as (ordinal, word count, packed terms), with their words and vectors."""
         if not gone:
             return 0
         word_index.remove_chunks(self._db, row, gone)
@@ -229,8 +231,10 @@ class Chunks:
         return len(gone)
 
     def drop_messages(self, scope: Scope, sequences: Sequence[int]) -> tuple[int, dict[bytes, tuple[int, int]]]:
-        """Chunks that these messages said first or last. With the hashes of those that others may have said too, and
-        between which sequences: those that stay are the caller's to index again."""
+        """Remove chunks that start or end at these messages.
+
+        Return the hashes and ranges of those that other messages may share: the caller must index them again.
+        """
         assert scope.user is not None
         row = self._find_partition(Partition(scope.tenant, Level.USER, scope.user), self._db.for_update)
         if row is None:
@@ -245,16 +249,16 @@ class Chunks:
     def _save_counters(self, row: PartitionRow) -> None:
         self._db.run("partitions.advance", row.counter_params())
 
-    def load_catalogue(self, space: Partition) -> Catalogue | None:
-        row = self._find_partition(space)
-        return None if row is None else self._load_catalogue(space, row)
+    def load_catalogue(self, partition: Partition) -> Catalogue | None:
+        row = self._find_partition(partition)
+        return None if row is None else self._load_catalogue(partition, row)
 
-    def _load_catalogue(self, space: Partition, row: PartitionRow) -> Catalogue:
+    def _load_catalogue(self, partition: Partition, row: PartitionRow) -> Catalogue:
         cipher = self._encryption.cipher_for(
-            space.tenant
+            partition.tenant
         )  # also where all is remembered: nobody searches without the key
         remembered = self._catalogues.get(row.id)
-        # A view from before something was removed has to read for itself, and is not what to remember.
+        # A snapshot from before a removal must load its own catalogue, which is not cached.
         outdated = remembered is not None and remembered.removals > row.removals
         known = make_empty_catalogue(row.removals) if remembered is None or outdated else remembered
         if known.removals < row.removals:
@@ -265,7 +269,7 @@ class Chunks:
             known = known.append_rows([CatalogueRow(*each) for each in found])
         if known is not remembered and not outdated:
             self._catalogues.put(row.id, known)
-        # Somebody with a later view may have added what this one does not see.
+        # A later snapshot may have added what this one does not see.
         return known if known.last_ordinal < row.next_ordinal else known.truncate(row.next_ordinal)
 
     def _load_ordinals(self, row: PartitionRow) -> Array:
@@ -273,46 +277,48 @@ class Chunks:
 
         return np.array([ordinal for (ordinal,) in self._db.all("chunks.ordinals", row.key)], dtype="i8")
 
-    def names(self, space: Partition) -> tuple[str, ...]:
-        """Everybody who spoke under a name."""
-        catalogue = self.load_catalogue(space)
+    def names(self, partition: Partition) -> tuple[str, ...]:
+        """Return the names of all named speakers."""
+        catalogue = self.load_catalogue(partition)
         return () if catalogue is None else catalogue.names
 
     def score_words(
-        self, space: Partition, weights: Mapping[int, float], beside: frozenset[int], k1: float, b: float
+        self, partition: Partition, weights: Mapping[int, float], beside: frozenset[int], k1: float, b: float
     ) -> WordScores | None:
-        """Terms ``beside`` the point count for the scores, but not for how much of the question is covered."""
-        row = self._find_partition(space)
+        """Terms ``beside`` the point count for scores, but not for how much of the question is covered."""
+        row = self._find_partition(partition)
         return (
             None
             if row is None
-            else word_index.score_bm25(self._db, row, weights, beside, k1, b, self._encryption.cipher_for(space.tenant))
+            else word_index.score_bm25(
+                self._db, row, weights, beside, k1, b, self._encryption.cipher_for(partition.tenant)
+            )
         )
 
-    def match_query(self, space: Partition, query: ChunkQuery) -> list[int] | None:
-        """The ordinals the filters leave, or None when they leave all."""
-        row = self._find_partition(space)
-        where, params = _build_filters(query, self._encryption.cipher_for(space.tenant))
+    def match_query(self, partition: Partition, query: ChunkQuery) -> list[int] | None:
+        """Return the ordinals that match the filters, or None if all match."""
+        row = self._find_partition(partition)
+        where, params = _build_filters(query, self._encryption.cipher_for(partition.tenant))
         if row is None or not where:
             return None
         return [ordinal for (ordinal,) in self._db.all("chunks.allowed", {**row.key, **params}, where=where)]
 
-    def find_invalid(self, space: Partition, now: datetime) -> list[int]:
-        """The ordinals of records that have ended or not begun."""
-        row = self._find_partition(space)
+    def find_invalid(self, partition: Partition, now: datetime) -> list[int]:
+        """Return the ordinals of records that have ended or not started."""
+        row = self._find_partition(partition)
         if row is None:
             return []
         return [ordinal for (ordinal,) in self._db.all("chunks.invalid", {**row.key, "now": to_micros(now)})]
 
     def read(
-        self, space: Partition, ordinals: Sequence[int], as_of: datetime | None, now: datetime
+        self, partition: Partition, ordinals: Sequence[int], as_of: datetime | None, now: datetime
     ) -> dict[int, StoredChunk]:
-        """The chunks with these ordinals, without records that are not true at the moment."""
-        row = self._find_partition(space)
+        """Return the chunks with these ordinals, without records that are not valid at the time."""
+        row = self._find_partition(partition)
         if row is None:
             return {}
         params, moment = {**row.key, "ordinals": self._db.to_int_array(ordinals)}, to_micros(now)
-        cipher = self._encryption.cipher_for(space.tenant)
+        cipher = self._encryption.cipher_for(partition.tenant)
         return {
             chunk[0]: _parse_chunk(_decrypt_chunk(cipher, row.id, chunk))
             for chunk in self._db.all("chunks.fetch", params)
@@ -321,39 +327,41 @@ class Chunks:
 
     # Vectors
 
-    def score_vectors(self, space: Partition, question: Vector) -> VectorScores | None:
-        """Cosines with every chunk of the catalogue, quickly; None when none has a vector of the question's model."""
-        row = self._find_partition(space)
+    def score_vectors(self, partition: Partition, question: Vector) -> VectorScores | None:
+        """Return fast cosines for every chunk of the catalogue; None if none has a vector of the question's model."""
+        row = self._find_partition(partition)
         return (
             None
             if row is None
             else self._vectors.score_vectors(
-                self._encryption.cipher_for(space.tenant), row, self._load_catalogue(space, row), question
+                self._encryption.cipher_for(partition.tenant), row, self._load_catalogue(partition, row), question
             )
         )
 
-    def compute_cosines(self, space: Partition, question: Vector, ordinals: Sequence[int]) -> dict[int, float]:
-        """Cosines with some chunks, exactly."""
-        row = self._find_partition(space)
+    def compute_cosines(self, partition: Partition, question: Vector, ordinals: Sequence[int]) -> dict[int, float]:
+        """Return exact cosines for some chunks."""
+        row = self._find_partition(partition)
         return (
             {}
             if row is None
-            else self._vectors.compute_cosines(self._encryption.cipher_for(space.tenant), row, question, ordinals)
+            else self._vectors.compute_cosines(self._encryption.cipher_for(partition.tenant), row, question, ordinals)
         )
 
-    def find_without_vector(self, space: Partition, model: str, after: int, limit: int) -> list[Unembedded]:
-        """Chunks after an ordinal that have no vector of this model."""
-        row = self._find_partition(space)
+    def find_without_vector(self, partition: Partition, model: str, after: int, limit: int) -> list[Unembedded]:
+        """Return chunks after an ordinal that have no vector of this model."""
+        row = self._find_partition(partition)
         return (
             []
             if row is None
-            else self._vectors.find_without_vector(self._encryption.cipher_for(space.tenant), row, model, after, limit)
+            else self._vectors.find_without_vector(
+                self._encryption.cipher_for(partition.tenant), row, model, after, limit
+            )
         )
 
-    def put_vectors(self, space: Partition, vectors: Mapping[int, Vector]) -> bool:
-        """Vectors that come later than their chunks, by ordinal. False when the model has another dimension."""
-        row = self._find_partition(space, self._db.for_update)
-        return row is None or self._vectors.put_late(self._encryption.cipher_for(space.tenant), row, vectors)
+    def put_vectors(self, partition: Partition, vectors: Mapping[int, Vector]) -> bool:
+        """Store vectors for existing chunks, by ordinal. Return False if the model has another dimension."""
+        row = self._find_partition(partition, self._db.for_update)
+        return row is None or self._vectors.put_late(self._encryption.cipher_for(partition.tenant), row, vectors)
 
 
 def _build_filters(query: ChunkQuery, cipher: Cipher) -> tuple[str, dict[str, Any]]:
@@ -388,14 +396,14 @@ def _build_filters(query: ChunkQuery, cipher: Cipher) -> tuple[str, dict[str, An
 def _is_current(chunk: Row, now: int) -> bool:
     valid_from, valid_to, superseded_by, expires_at = chunk[12:16]
     if valid_from is None:
-        return True  # no record's
+        return True  # not a record
     begun = valid_from <= now
     ended = any(end is not None and end <= now for end in (valid_to, expires_at))
     return begun and not ended and superseded_by is None
 
 
 def _decrypt_chunk(cipher: Cipher, partition_id: int, chunk: Row) -> Row:
-    """A row of ``chunks.fetch``: of a chunk, and of the record or document it is from."""
+    """Decrypt a row of ``chunks.fetch``: a chunk, and its record or document."""
     opened = cipher.decrypt_row(_FETCHED, (partition_id, chunk[0]), chunk)
     if chunk[4] is not None:
         return cipher.decrypt_row(_OF_RECORD, chunk[4], opened)

@@ -1,4 +1,4 @@
-"""Cutting text into chunks."""
+"""Split text into chunks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from limpet.search.analysis import analyse, format_index_text
 
 
 class Layout(NamedTuple):
-    """Where a piece of text may end, best first; where the next may begin; what is not part of its beginning."""
+    """Where a piece may end, best first; where the next may start; what to strip from its start."""
 
     ends: tuple[re.Pattern[str], ...]
     begins: re.Pattern[str]
@@ -34,14 +34,14 @@ _HEADING_OR_FENCE = re.compile(r"^ {0,3}(?:(`{3,}|~{3,})|#{1,6}(?=\s|$).*)", re.
 
 
 def split_text(text: str, max_chars: int, overlap: int) -> Iterator[str]:
-    """Pieces of at most ``max_chars``, each beginning up to ``overlap`` characters before the last one's end."""
+    """Return pieces of at most ``max_chars``, each overlapping the previous one by up to ``overlap`` characters."""
     return (piece for _, piece in split_pieces(text, max_chars, overlap))
 
 
 def split_pieces(
     text: str, max_chars: int, overlap: int, layout: Layout = PROSE, start: int = 0, stop: int | None = None
 ) -> Iterator[tuple[int, str]]:
-    """The pieces between two places of a text, each with the place where it stands."""
+    """Yield the pieces between two positions of a text, each with its position."""
     whole = text[start:stop].rstrip()
     stop = start + len(whole)
     start = stop - len(whole.lstrip(layout.margin))
@@ -60,7 +60,7 @@ def _find_end(text: str, start: int, stop: int, max_chars: int, layout: Layout) 
     limit = start + max_chars
     if limit >= stop:
         return stop
-    # A break in the first half would leave a stub; a plain cut is better than that.
+    # A break in the first half would leave a very short piece; a plain cut is better.
     floor = start + max_chars // 2
     for pattern in layout.ends:
         ends = [match.end() for match in pattern.finditer(text, floor, limit)]
@@ -69,14 +69,14 @@ def _find_end(text: str, start: int, stop: int, max_chars: int, layout: Layout) 
     return limit
 
 
-def _find_start(text: str, wanted: int, end: int, layout: Layout) -> int:
-    """Where a word or line first begins at or after ``wanted``; ``wanted`` itself when none does before ``end``."""
-    before = layout.begins.search(text, wanted - 1, end)
-    return before.end() if before else wanted
+def _find_start(text: str, position: int, end: int, layout: Layout) -> int:
+    """Return the first word or line start at or after ``position``; ``position`` itself if none is before ``end``."""
+    before = layout.begins.search(text, position - 1, end)
+    return before.end() if before else position
 
 
 def split_sections(text: str) -> Iterator[tuple[int, int]]:
-    """From each Markdown heading to the next. One with nothing under it belongs to the next; code holds none."""
+    """Split at Markdown headings. A heading without text belongs to the next section; code has no headings."""
     starts, under_heading, fence = [0], 0, ""
     for mark in _HEADING_OR_FENCE.finditer(text):
         if mark[1]:
@@ -92,7 +92,7 @@ def split_sections(text: str) -> Iterator[tuple[int, int]]:
 
 
 def chunk_message(message: Message, created_at: datetime, max_chars: int, overlap: int) -> tuple[ChunkDraft, ...]:
-    """A message's chunks, ready to store. Who said it is part of a chunk's identity: two who say the same stay two."""
+    """Return a message's chunks. The speaker is part of a chunk's identity: two speakers of one text stay two."""
     whole = english.flag_message(message.text)
     speaker = f"{message.role} {message.name or ''}"
     return tuple(
@@ -107,12 +107,12 @@ def chunk_message(message: Message, created_at: datetime, max_chars: int, overla
 
 
 def chunk_text(text: str, max_chars: int, overlap: int) -> list[ChunkDraft]:
-    """The chunks of a record."""
+    """Return the chunks of a record."""
     return [_make_draft(piece) for piece in split_text(text, max_chars, overlap)]
 
 
 def chunk_document(text: str, kind: DocumentKind, max_chars: int, overlap: int) -> list[ChunkDraft]:
-    """The chunks of a document, each with its place in the text; Markdown by its sections."""
+    """Return the chunks of a document with their positions; Markdown is split by section."""
     layout = CODE if kind is DocumentKind.CODE else PROSE
     parts = split_sections(text) if kind is DocumentKind.MARKDOWN else [(0, len(text))]
     return [
@@ -123,7 +123,7 @@ def chunk_document(text: str, kind: DocumentKind, max_chars: int, overlap: int) 
 
 
 def make_document_draft(piece: str, offset: int) -> ChunkDraft:
-    """A document's chunk that was cut before."""
+    """Rebuild a document's chunk from its stored position."""
     return _make_draft(piece, offset)
 
 

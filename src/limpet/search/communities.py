@@ -1,6 +1,6 @@
-"""Groups of names that stand together, found from where they stand: each takes the label most of its company has.
+"""Communities of names that occur together, by label propagation: each takes the label most of its neighbours have.
 
-A function of the mentions, with no chance in it. Read once; any change of the mentions shows in the stamp.
+Deterministic. Computed once and cached; any change of the mentions changes the stamp.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import NamedTuple
 from limpet.store.cache import CacheKind
 
 _ROUNDS = 10
-_CROWD = 12  # names in one place from which on they stand there by chance, as in a list
+_CROWD = 12  # from this many names in one place on, they are together by chance, as in a list
 _FEW = 10
-_HUB = 0.2  # share of the places; a name that is everywhere belongs to no group
+_HUB = 0.2  # share of the places; a name that occurs everywhere belongs to no community
 
 
 class MentionPlace(NamedTuple):
-    """Where a name stands: in a message, or in a record's chunk."""
+    """Where a name occurs: in a message, or in a record's chunk."""
 
     node: int
     session: str | None
@@ -30,7 +30,7 @@ class MentionPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Communities:
-    """``of`` says which community a name belongs to, ``words`` in which the words of names are, ``places`` where."""
+    """``of`` maps a name to its community; ``words`` and ``places`` map words of names and places to communities."""
 
     stamp: tuple[int, ...]
     of: Mapping[int, int]

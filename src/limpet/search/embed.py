@@ -1,4 +1,4 @@
-"""Giving chunks their vectors: before the transaction that stores them, or by a job after it."""
+"""Embed chunks: before the transaction that stores them, or in a job after it."""
 
 from __future__ import annotations
 
@@ -24,69 +24,71 @@ log = logging.getLogger("limpet.search")
 
 _BATCH = 64
 _MODEL = "model"
-MAX_REFUSALS = 3  # texts refused one after the other before it is the embedder that is taken to fail
+MAX_REFUSALS = 3  # consecutive rejected texts after which the embedder counts as failed
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkEmbedder:
-    """Vectors for questions and for new chunks. Without a model, search uses words alone."""
+    """Embeds questions and new chunks. Without a model, search uses words only."""
 
     store: Store
     model: BatchEmbedder | None
-    wake_worker: Callable[[], None]  # starts the job that embeds what has no vector yet
+    wake_worker: Callable[[], None]  # starts the job that embeds chunks without a vector
 
-    def embed_question(self, space: Partition, question: str) -> Vector | None:
-        """The question's vector, made before the transaction that searches with it."""
-        return self.embed_question_for([space], question).get(space)
+    def embed_question(self, partition: Partition, question: str) -> Vector | None:
+        """Return the question's vector, computed before the search transaction."""
+        return self.embed_question_for([partition], question).get(partition)
 
-    def embed_question_for(self, spaces: Sequence[Partition], question: str) -> dict[Partition, Vector]:
+    def embed_question_for(self, partitions: Sequence[Partition], question: str) -> dict[Partition, Vector]:
         """The same for several partitions; empty ones are left out.
 
-        The names of those who speak in a partition are removed from the question. Equal texts are embedded once.
+        The names of a partition's speakers are removed from the question. Equal texts are embedded once.
         """
         if self.model is None or not question.strip():
             return {}
-        catalogues = self.store.read(lambda tx: [Chunks(tx).load_catalogue(space) for space in spaces])
+        catalogues = self.store.read(lambda tx: [Chunks(tx).load_catalogue(partition) for partition in partitions])
         texts = {
-            space: strip_names(question, catalogue.names)
-            for space, catalogue in zip(spaces, catalogues, strict=True)
+            partition: strip_names(question, catalogue.names)
+            for partition, catalogue in zip(partitions, catalogues, strict=True)
             if catalogue is not None and catalogue.chunks
         }
         vectors = {text: self.model.embed_question(text) for text in dict.fromkeys(texts.values())}
-        return {space: vector for space, text in texts.items() if (vector := vectors[text]) is not None}
+        return {partition: vector for partition, text in texts.items() if (vector := vectors[text]) is not None}
 
     def embed_drafts(
         self,
-        space: Partition,
+        partition: Partition,
         drafts: Sequence[ChunkDraft],
         names: Iterable[str] = (),
         progress: Progress | None = None,
     ) -> list[ChunkDraft]:
-        """The drafts with their vectors. When that takes long or fails they stay as they are: words find them."""
+        """Return the drafts with vectors. If embedding is slow or fails, return them unchanged: words still match."""
         if self.model is None or not drafts or not self.model.is_inline:
             return list(drafts)
-        known = dict.fromkeys((*self.store.read(lambda tx: Chunks(tx).names(space)), *names))
+        known = dict.fromkeys((*self.store.read(lambda tx: Chunks(tx).names(partition)), *names))
         texts = [strip_names(draft.text, tuple(known)) for draft in drafts]
         try:
             vectors = self.model.embed_texts(texts, progress)
         except ProviderError as error:
-            log.warning("embedding failed; %d chunks are found by words until it works again: %s", len(texts), error)
+            log.warning(
+                "embedding failed; %d chunks are searched by words only until it works again: %s", len(texts), error
+            )
             return list(drafts)
         return [draft._replace(vector=vector) for draft, vector in zip(drafts, vectors, strict=True)]
 
     def request_missing(self, drafts: Iterable[ChunkDraft]) -> None:
-        """Call it after chunks were stored: those without a vector get one in the background."""
+        """Call after storing chunks: those without a vector are embedded in the background."""
         if self.model is not None and any(draft.vector is None for draft in drafts):
             self.wake_worker()
 
     def request_all(self) -> None:
-        """Call it after many chunks were stored without a vector."""
+        """Call after storing many chunks without vectors."""
         if self.model is not None:
             self.wake_worker()
 
 
 def set_embedding_model(store: Store, model: str, now: datetime) -> None:
-    """Make this the model whose vectors are kept, and enqueue their embedding wherever they are missing."""
+    """Set the model whose vectors are stored, and enqueue jobs for missing vectors."""
 
     def change(tx: Tx) -> None:
         if _find_model(tx) != model:
@@ -98,14 +100,14 @@ def set_embedding_model(store: Store, model: str, now: datetime) -> None:
 
 
 def _find_model(tx: Tx) -> str | None:
-    found = tx.db.one("properties.get", {"name": _MODEL})
-    return None if found is None else str(found[0])
+    row = tx.db.one("properties.get", {"name": _MODEL})
+    return None if row is None else str(row[0])
 
 
 def embed_missing(
     store: Store,
     embedding: BatchEmbedder,
-    space: Partition,
+    partition: Partition,
     limit: int,
     patience: int = MAX_REFUSALS,
     *,
@@ -113,41 +115,42 @@ def embed_missing(
     between: Callable[[], None] = lambda: None,
     finish: Callable[[Tx], None] = lambda _: None,
 ) -> int:
-    """Embed chunks of the space that have no vector, ``limit`` at most. Answers how many got one.
+    """Embed at most ``limit`` chunks of the partition that have no vector. Return how many were embedded.
 
-    A text that the embedder cannot take is passed over. When it takes none of the first ones, as many as ``patience``
-    says, the embedder is taken to fail. ``between`` is called between batches, and ``finish`` in the transaction that
-    stores the last vectors there are.
+    A text that the embedder rejects is skipped. If it rejects the first ``patience`` texts, it counts as failed.
+    ``between`` is called between batches, ``finish`` in the transaction that stores the last vectors.
     """
-    names = store.read(lambda tx: Chunks(tx).names(space))
+    names = store.read(lambda tx: Chunks(tx).names(partition))
     done, after = 0, -1
     while done < limit and not stopping():
         size = min(_BATCH, limit - done)
-        found = _find_without_vector(store, space, embedding.model, after, size)
-        vectors = _embed_chunks(embedding, names, found, patience)
-        last = len(found) < size
-        _store_vectors(store, space, vectors, finish if last else lambda _: None)
+        chunks = _find_without_vector(store, partition, embedding.model, after, size)
+        vectors = _embed_chunks(embedding, names, chunks, patience)
+        last = len(chunks) < size
+        _store_vectors(store, partition, vectors, finish if last else lambda _: None)
         done += len(vectors)
         if last:
             break
-        after = found[-1].ordinal
+        after = chunks[-1].ordinal
         between()
     return done
 
 
-def _find_without_vector(store: Store, space: Partition, model: str, after: int, limit: int) -> list[Unembedded]:
-    return store.read(lambda tx: Chunks(tx).find_without_vector(space, model, after, limit))
+def _find_without_vector(store: Store, partition: Partition, model: str, after: int, limit: int) -> list[Unembedded]:
+    return store.read(lambda tx: Chunks(tx).find_without_vector(partition, model, after, limit))
 
 
-def _store_vectors(store: Store, space: Partition, vectors: Mapping[int, Vector], finish: Callable[[Tx], None]) -> None:
+def _store_vectors(
+    store: Store, partition: Partition, vectors: Mapping[int, Vector], finish: Callable[[Tx], None]
+) -> None:
     def put(tx: Tx) -> bool:
-        stored = Chunks(tx).put_vectors(space, vectors)
+        stored = Chunks(tx).put_vectors(partition, vectors)
         if stored:
             finish(tx)
         return stored
 
     if vectors and not store.write(put):
-        raise ProviderError("the embedder gives another dimension than its stored vectors have")
+        raise ProviderError("the embedder returns another dimension than its stored vectors have")
 
 
 def _embed_chunks(
@@ -160,14 +163,14 @@ def _embed_chunks(
     except ProviderError:
         if len(texts) == 1:
             raise
-    found: dict[int, Vector] = {}
+    vectors: dict[int, Vector] = {}
     for tried, (ordinal, text) in enumerate(zip(ordinals, texts, strict=True)):
-        if tried == patience and not found:
+        if tried == patience and not vectors:
             break
         try:
-            found[ordinal] = embedding.embed_texts([text])[0]
+            vectors[ordinal] = embedding.embed_texts([text])[0]
         except ProviderError as error:
-            log.warning("a chunk stays without a vector: %s", error)
-    if not found:
-        raise ProviderError(f"the embedder {embedding.model} takes none of {min(patience, len(texts))} texts")
-    return found
+            log.warning("a chunk was not embedded: %s", error)
+    if not vectors:
+        raise ProviderError(f"the embedder {embedding.model} rejected all of {min(patience, len(texts))} texts")
+    return vectors

@@ -1,6 +1,6 @@
-"""What search knows of English: words that only ask, what questions ask for, times they name, and sentences.
+"""English rules for search: filler words, kinds of question, time expressions, sentences.
 
-Another language needs these lists and nothing else of this package.
+To support another language, replace these lists.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 # Questions
 
-# They say that something is asked, not what about. If a question has no other words they count in full.
+# They say that something is asked, not what. In a question without other words they count fully.
 FILLER_WORDS = """
 can could some any about not no all just more most very much many up out also get got please tell know let
 one like give want need us too here now over such only own same other both each few suggest suggestion suggestions
 recommend recommendation recommendations tip tips advice idea ideas help think thinking remind mention mentioned discuss
 discussed talk talked chat conversation conversations previous previously earlier said say wondering"""
-# They say when, which a date answers and not a text that repeats them.
+# They say when: a date answers them, not a text that repeats them.
 TIME_WORDS = """
 ago last next past previous yesterday today tomorrow day days week weeks weekend month months year years
 monday tuesday wednesday thursday friday saturday sunday january february march april may june july august september
@@ -47,14 +47,14 @@ REQUEST = re.compile(
     re.IGNORECASE,
 )
 
-# What a text is like, seen once when it is stored, so that ranking never reads texts
+# Flags of a text, computed when it is stored, so that ranking never reads texts
 
 
 class TextFlag(IntFlag):
     ENDS_ASKING = 1  # the message ends in a question mark
     ONLY_ASKS = 2  # every sentence of the message is a question
     TIME_WORD = 4  # the chunk says when
-    STANDING_WISH = 8  # the chunk says how something shall always be
+    STANDING_WISH = 8  # the chunk states a permanent preference
 
 
 _SENTENCE_END = re.compile(r"[.!?…]+[\"')\]]*(?:\s|$)")
@@ -64,7 +64,7 @@ _SAYS_WHEN = frozenset(
     evening recently soon since monday tuesday wednesday thursday friday saturday sunday january february march
     april may june july august september october november december spring summer fall autumn winter""".split()
 ) | frozenset(map(str, range(1900, 2100)))
-# One of these stands in every standing wish: most texts need no closer look.
+# Every standing wish contains one of these: most texts need no closer look.
 _WISH_WORDS = frozenset("always never from whenever make prefer ask preference rather like".split())
 _STANDING_WISH = re.compile(
     r"(?:^|[.!?]\s+)(?:please )?(?:always|never|from now on|whenever|make sure (?:to|you))\b"
@@ -120,7 +120,7 @@ _NUMBERS |= {"a": 1, "an": 1, "few": 3, "a few": 3, "couple of": 2, "a couple of
 _NUMBER = r"(\d{1,4}|" + "|".join(sorted(_NUMBERS, key=len, reverse=True)) + ")"
 _DAYS = {"day": 1.0, "week": 7.0, "month": 30.4, "year": 365.25}
 _SLACK = {"day": 0.0, "week": 2.0, "month": 10.0, "year": 60.0}
-# These are also ordinary words: they mean a month only beside a word that says so.
+# Also ordinary words: they mean a month only next to a word that says so.
 _AMBIGUOUS_MONTHS = ("may", "march", "mar")
 
 _DAY_MONTH = re.compile(rf"\b(\d{{1,2}})(?:st|nd|rd|th)?(?: of)? {_MONTH}\b,?(?: (\d{{4}}))?")
@@ -135,12 +135,12 @@ _LAST_MANY = re.compile(rf"\b(?:last|past|previous) {_NUMBER} (day|week|month|ye
 
 
 def parse_spans(question: str, now: datetime | None, years: Iterable[int]) -> list[Span]:
-    """A date without a year may be of any year in ``years``; what is relative needs ``now``."""
+    """Parse times. A date without a year may be in any of ``years``; relative times need ``now``."""
     text = question.lower()
-    found = list(_find_absolute(text, list(years)))
+    spans = list(_find_absolute(text, list(years)))
     if now is not None:
-        found += _find_relative(text, now.replace(hour=0, minute=0, second=0, microsecond=0))
-    return found
+        spans += _find_relative(text, now.replace(hour=0, minute=0, second=0, microsecond=0))
+    return spans
 
 
 def _find_absolute(text: str, years: list[int]) -> Iterator[Span]:
@@ -196,7 +196,7 @@ def _day_span(year: int, month: int, day: int) -> Iterator[Span]:
         start = datetime(year, month, day, tzinfo=UTC)
         yield Span(start, start + timedelta(1))
     except (ValueError, OverflowError):
-        return  # no such day
+        return  # not a valid day
 
 
 def _month_span(year: int, month: int) -> Iterator[Span]:
@@ -224,7 +224,7 @@ def _span_since(today: datetime, days: float) -> Iterator[Span]:
 
 # Sentences
 
-# A mark ends a sentence before white space only: 3.14, main.py and v1.2 stay whole.
+# A mark ends a sentence only before white space: 3.14, main.py and v1.2 stay whole.
 _END = re.compile(r"[.!?…]{1,50}[\"')\]”’»*_]{0,5}(?=\s|$)|[。！？]{1,50}|[/]s(?=\s*$)|\n")
 _ABBREVIATION = re.compile(
     r"(?:^|[\s(])(?:mrs?|ms|dr|prof|st|sr|jr|vs|etc|e\.g|i\.e|approx|no|fig|dept|inc|ltd|co|mt|[a-z])\.$",
@@ -235,7 +235,7 @@ _NUMBERED = re.compile(r"\s*\(?\d{1,3}[.)]$")
 
 
 class Sentence(NamedTuple):
-    """``start`` is the place of its first character in the text; a bullet's mark is not part of it."""
+    """``start`` is the position of its first character; a bullet mark is not part of it."""
 
     start: int
     text: str
@@ -243,32 +243,32 @@ class Sentence(NamedTuple):
 
 
 def split_sentences(text: str) -> Iterator[Sentence]:
-    """In their order, each as it stands in the text without the space around it. Linear in the length."""
+    """Return the sentences in order, stripped. Runs in linear time."""
     start = 0
     for mark in _END.finditer(text):
         end = mark.end()
         if mark.group() == "." and _is_mid_sentence(text, start, end):
             continue
-        if found := _make_sentence(text, start, end):
-            yield found
+        if sentence := _make_sentence(text, start, end):
+            yield sentence
         start = end
-    if found := _make_sentence(text, start, len(text)):
-        yield found
+    if sentence := _make_sentence(text, start, len(text)):
+        yield sentence
 
 
 def _is_mid_sentence(text: str, start: int, end: int) -> bool:
-    """After an abbreviation, an initial (but not the word I), or the number of a list."""
+    """Return whether this follows an abbreviation, an initial (but not the word I), or a list number."""
     before = text[max(start, end - 10) : end]
     if _NUMBERED.match(text[start:end] if end - start < 8 else ""):
         return True
-    found = _ABBREVIATION.search(before)
-    return found is not None and found.group().strip(" (\n\t").casefold() not in {"i.", "no."}
+    match = _ABBREVIATION.search(before)
+    return match is not None and match.group().strip(" (\n\t").casefold() not in {"i.", "no."}
 
 
 def _make_sentence(text: str, start: int, end: int) -> Sentence | None:
     bullet = _BULLET.match(text, start, min(end, start + 200))
     whole = text[bullet.end() if bullet else start : end]
-    kept = whole.strip()
-    if not any(map(str.isalnum, kept[:1000])):
+    stripped = whole.strip()
+    if not any(map(str.isalnum, stripped[:1000])):
         return None
-    return Sentence(end - len(whole.lstrip()), kept, bullet is not None)
+    return Sentence(end - len(whole.lstrip()), stripped, bullet is not None)

@@ -1,4 +1,4 @@
-"""Clauses that queries on records and on pages are made of."""
+"""Shared SQL clauses for record filters and pages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from limpet.store.encryption import Cipher
 
 
 def build_record_clauses(wanted: RecordFilter, cipher: Cipher) -> tuple[list[str], dict[str, Any]]:
-    """Clauses on records ``r`` and their parameters. Values are always parameters; only fixed words are composed."""
+    """Return clauses on records ``r`` and their parameters. Values are parameters; only constants are composed."""
     clauses: list[str] = []
     params: dict[str, Any] = {}
     for column, values in (("layer", wanted.layers), ("type", wanted.types)):
@@ -40,7 +40,7 @@ def build_record_clauses(wanted: RecordFilter, cipher: Cipher) -> tuple[list[str
 
 
 def build_keyset_clause(place: PageCursor | None, time: str, id: str) -> tuple[str, dict[str, Any]]:
-    """The clause that goes on behind a place of a list, the latest first."""
+    """Return the clause that continues a list after a position, latest first."""
     if place is None:
         return "", {}
     clause = f" AND ({time} < :end_at OR ({time} = :end_at AND {id} < :end_id))"

@@ -1,4 +1,4 @@
-"""The knowledge graph in named queries: names, where they stand, and what is stated between them."""
+"""The knowledge graph: names, their mentions, and the relations between them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _RELATION = RowLayout(RELATIONS, "subject_id predicate object_id value kind pola
 
 
 class _DropQueries(NamedTuple):
-    """The queries on what one kind of source says."""
+    """The queries for one kind of source."""
 
     names: str
     relations: str
@@ -39,7 +39,7 @@ _DROP_QUERIES = {
 
 
 class GraphTables:
-    """Names, where they stand, and what is stated between them. Goes with the messages and records it came from."""
+    """Names, mentions and relations. Deleted together with their messages and records."""
 
     def __init__(self, tx: Tx) -> None:
         self._db = tx.db
@@ -47,14 +47,14 @@ class GraphTables:
         self._chunks = Chunks(tx)
         self._communities = tx.caches.get(COMMUNITIES)
 
-    def add(self, space: Partition, told: Sequence[GraphDraft]) -> None:
-        """Names of the same normal form are one row. The same mention twice is one."""
+    def add(self, partition: Partition, told: Sequence[GraphDraft]) -> None:
+        """Add names and mentions. Names with the same normal form are one row; repeated mentions are stored once."""
         said = [each for each in told if each.entities]
         if not said:
             return
-        row = self._chunks.ensure_partition(space)
+        row = self._chunks.ensure_partition(partition)
         ids = count(row.next_graph_id)
-        cipher = self._encryption.cipher_for(space.tenant)
+        cipher = self._encryption.cipher_for(partition.tenant)
         names = {found.id: found.name for each in said for found in each.entities}
         numbers = self._ensure_numbers(cipher, row.id, ids, names)
         for query, of_records in (("mentions.add_message", False), ("mentions.add_record", True)):
@@ -65,7 +65,7 @@ class GraphTables:
         self._db.run("graph.advance", {**row.key, "next_graph_id": next(ids)})
 
     def _ensure_numbers(self, cipher: Cipher, at: int, ids: Iterator[int], names: dict[str, str]) -> dict[str, int]:
-        """The numbers of the names; those that are new get one."""
+        """Return the numbers of the names, creating new ones."""
         normals = sorted(names)
         known = self._find_numbers(cipher, at, normals)
         fresh = {normal: next(ids) for normal in normals if normal not in known}
@@ -89,16 +89,16 @@ class GraphTables:
         return known
 
     def drop_session(self, scope: Scope) -> int:
-        """What its messages say, and the names that nothing else mentions. Answers how many mentions went."""
+        """Delete what its messages mention, and names that nothing else mentions. Return the number of mentions."""
         assert scope.user is not None
         return self._drop(Partition(scope.tenant, Level.USER, scope.user), "session", scope.session)
 
-    def drop_record(self, space: Partition, record_id: str) -> int:
-        return self._drop(space, "record", record_id)
+    def drop_record(self, partition: Partition, record_id: str) -> int:
+        return self._drop(partition, "record", record_id)
 
-    def _drop(self, space: Partition, kind: str, id_: str | None) -> int:
-        """What one source says, and the names that nothing else mentions."""
-        at = self._chunks.find_partition_id(space)
+    def _drop(self, partition: Partition, kind: str, id_: str | None) -> int:
+        """Delete what one source mentions, and names that nothing else mentions."""
+        at = self._chunks.find_partition_id(partition)
         if at is None:
             return 0
         params = {**partition_key(at), kind: id_}
@@ -106,54 +106,56 @@ class GraphTables:
         named = self._db.all(queries.names, params)
         if not named:
             return 0
-        self._chunks.ensure_partition(space)  # held, so that nobody mentions a name that is being removed
+        self._chunks.ensure_partition(partition)  # locked, so that a name that is being removed gets no new mention
         self._db.run(queries.relations, params)
         gone = self._db.run(queries.mentions, params)
         self._db.run_many("entities.prune", [{**partition_key(at), "id": number} for (number,) in named])
         return gone
 
-    def nodes(self, space: Partition, beginning: Sequence[str] | None = None) -> list[Node]:
-        """All names, or those whose first word is one of these."""
+    def nodes(self, partition: Partition, beginning: Sequence[str] | None = None) -> list[Node]:
+        """Return all names, or those whose first word is one of these."""
         if beginning is None:
-            return self._select_nodes(space, "TRUE", {})
-        words_ = self._encryption.cipher_for(space.tenant).encrypt_all_deterministic(ENTITIES["first_word"], beginning)
-        return self._select_nodes(space, "e.first_word IN :words[]", {"words": self._db.to_text_array(words_)})
+            return self._select_nodes(partition, "TRUE", {})
+        words_ = self._encryption.cipher_for(partition.tenant).encrypt_all_deterministic(
+            ENTITIES["first_word"], beginning
+        )
+        return self._select_nodes(partition, "e.first_word IN :words[]", {"words": self._db.to_text_array(words_)})
 
-    def _select_nodes(self, space: Partition, where: str, params: dict[str, Any]) -> list[Node]:
-        at = self._chunks.find_partition_id(space)
+    def _select_nodes(self, partition: Partition, where: str, params: dict[str, Any]) -> list[Node]:
+        at = self._chunks.find_partition_id(partition)
         if at is None:
             return []
-        cipher = self._encryption.cipher_for(space.tenant)
+        cipher = self._encryption.cipher_for(partition.tenant)
         found: dict[int, tuple[str, str, dict[EntityKind, int]]] = {}
         for row in self._db.all("entities.select", {**partition_key(at), **params}, where=where):
             number, normal, name, kind, count = cipher.decrypt_row(_NODE, (at, row[1]), row)
             found.setdefault(number, (normal, name, {}))[2][EntityKind(kind)] = count
         return [Node(number, *rest) for number, rest in found.items()]
 
-    def links(self, space: Partition, nodes: Sequence[int] | None = None) -> list[Link]:
-        """All relations, or those that one of these stands in."""
-        at = self._chunks.find_partition_id(space)
+    def links(self, partition: Partition, nodes: Sequence[int] | None = None) -> list[Link]:
+        """Return all relations, or those of these nodes."""
+        at = self._chunks.find_partition_id(partition)
         if at is None:
             return []
         where, params = "TRUE", dict[str, Any](partition_key(at))
         if nodes is not None:
             where = "(x.subject_id IN :nodes[] OR x.object_id IN :nodes[])"
             params["nodes"] = self._db.to_int_array(nodes)
-        cipher = self._encryption.cipher_for(space.tenant)
+        cipher = self._encryption.cipher_for(partition.tenant)
         found = self._db.all("relations.select", params, where=where)
         return [_build_link(cipher.decrypt_row(_RELATION, (at, row[0]), row)) for row in found]
 
-    def mentions(self, space: Partition, nodes: Sequence[int], limit: int) -> list[NodeMention]:
-        at = self._chunks.find_partition_id(space)
+    def mentions(self, partition: Partition, nodes: Sequence[int], limit: int) -> list[NodeMention]:
+        at = self._chunks.find_partition_id(partition)
         if at is None:
             return []
         params = {**partition_key(at), "nodes": self._db.to_int_array(nodes), "limit": limit}
         rows = self._db.all("mentions.select", params, where="entity_id IN :nodes[]", order="LIMIT :limit")
         return [NodeMention(node, _build_source(*rest)) for node, *rest in rows]
 
-    def places(self, space: Partition, nodes: Sequence[int] | None = None) -> list[MentionPlace]:
-        """The mentions as a search needs them."""
-        at = self._chunks.find_partition_id(space)
+    def places(self, partition: Partition, nodes: Sequence[int] | None = None) -> list[MentionPlace]:
+        """Return the mentions as search needs them."""
+        at = self._chunks.find_partition_id(partition)
         if at is None:
             return []
         where, params = "TRUE", dict[str, Any](partition_key(at))
@@ -166,41 +168,41 @@ class GraphTables:
             if session is not None or ordinal is not None
         ]
 
-    def communities(self, space: Partition) -> Communities | None:
-        """Groups of names that stand together, remembered until the mentions change."""
-        at = self._chunks.find_partition_id(space)
+    def communities(self, partition: Partition) -> Communities | None:
+        """Return the communities, cached until the mentions change."""
+        at = self._chunks.find_partition_id(partition)
         stamp = None if at is None else self._db.one("mentions.stamp", partition_key(at))
         if at is None or not stamp or not stamp[0]:
             return None
         known = self._communities.get(at)
         if known is None or known.stamp != tuple(stamp):
-            cipher = self._encryption.cipher_for(space.tenant)
+            cipher = self._encryption.cipher_for(partition.tenant)
             stored = self._db.all("entities.all", partition_key(at))
             names = {
                 number: normal for normal, number in (cipher.decrypt_row(_NORMAL, (at, row[0]), row) for row in stored)
             }
-            known = find_communities(tuple(stamp), names, self.places(space))
+            known = find_communities(tuple(stamp), names, self.places(partition))
             self._communities.put(at, known)
         return known
 
-    def find_unread_sessions(self, space: Partition, cursor: str) -> list[str]:
-        """The sessions with messages after this cursor."""
-        at = self._chunks.find_partition_id(space)
+    def find_unread_sessions(self, partition: Partition, cursor: str) -> list[str]:
+        """Return the sessions with messages after this cursor."""
+        at = self._chunks.find_partition_id(partition)
         if at is None:
             return []
         return [id_ for (id_,) in self._db.all("graph.find_unread", {**partition_key(at), "name": cursor})]
 
 
 def _mention_rows(
-    partition_id: int, ids: Iterator[int], numbers: dict[str, int], told: GraphDraft
+    partition_id: int, ids: Iterator[int], numbers: dict[str, int], draft: GraphDraft
 ) -> Iterable[dict[str, Any]]:
-    source = told.source
-    for found in {found.id: found for found in told.entities}.values():
+    source = draft.source
+    for entity in {entity.id: entity for entity in draft.entities}.values():
         yield {
             **partition_key(partition_id),
             "id": next(ids),
-            "entity_id": numbers[found.id],
-            "kind": found.kind.value,
+            "entity_id": numbers[entity.id],
+            "kind": entity.kind.value,
             "session": source.session_id,
             "sequence": source.sequence,
             "record": source.record_id,
@@ -209,10 +211,10 @@ def _mention_rows(
 
 
 def _relation_rows(
-    cipher: Cipher, partition_id: int, ids: Iterator[int], numbers: dict[str, int], told: GraphDraft
+    cipher: Cipher, partition_id: int, ids: Iterator[int], numbers: dict[str, int], draft: GraphDraft
 ) -> Iterable[Params]:
-    source = told.source
-    for stated in told.relations:
+    source = draft.source
+    for stated in draft.relations:
         if stated.subject not in numbers or (stated.object is not None and stated.object not in numbers):
             continue
         row = {

@@ -1,4 +1,4 @@
-"""Walking the graph from a question: to passages that name what it names (local), and what comes with it (global)."""
+"""Walk the graph from a question to passages with its names (local) and to related communities (global)."""
 
 from __future__ import annotations
 
@@ -27,31 +27,31 @@ _EDGE = ".'’"
 _MINE = ("my", "our")
 _MAX_WORDS = 64
 _FEW_LETTERS = 2
-_MAX_HOPS = 30  # nodes that are related to those the question names
+_MAX_HOPS = 30  # nodes related to those the question names
 
 
 class GraphScores(NamedTuple):
-    """For each chunk of the catalogue; None where the graph says nothing or is not asked."""
+    """Scores per chunk of the catalogue; None if the graph has nothing or is not used."""
 
     entity: Array | None = None
     community: Array | None = None
 
 
 class QuestionEntities(NamedTuple):
-    """The nodes the question names, each with how much it counts, and the words it was read from."""
+    """The nodes the question names with their weights, and the words they were read from."""
 
     weights: Mapping[int, float]
     words: Sequence[str]
 
 
-def score_graph(tx: Tx, space: Partition, catalogue: Catalogue, question: Question, recipe: Recipe) -> GraphScores:
+def score_graph(tx: Tx, partition: Partition, catalogue: Catalogue, question: Question, recipe: Recipe) -> GraphScores:
     speakers = frozenset(name.casefold() for name in catalogue.names) if catalogue.is_among_people else frozenset()
-    named = _find_entities(tx, space, question.text, recipe, speakers)
+    named = _find_entities(tx, partition, question.text, recipe, speakers)
     entity = community = None
     if recipe.entity and named.weights:
-        entity = _score_entities(catalogue, GraphTables(tx).places(space, list(named.weights)), named.weights)
+        entity = _score_entities(catalogue, GraphTables(tx).places(partition, list(named.weights)), named.weights)
     if recipe.community:
-        community = _score_communities(tx, space, catalogue, named, speakers)
+        community = _score_communities(tx, partition, catalogue, named, speakers)
     return GraphScores(entity, community)
 
 
@@ -61,22 +61,24 @@ def split_words(text: str) -> list[str]:
     return [word for word in words if word][:_MAX_WORDS]
 
 
-def _find_entities(tx: Tx, space: Partition, text: str, recipe: Recipe, speakers: frozenset[str]) -> QuestionEntities:
+def _find_entities(
+    tx: Tx, partition: Partition, text: str, recipe: Recipe, speakers: frozenset[str]
+) -> QuestionEntities:
     words = split_words(text)
     bare = [re.sub(r"['’]s?$", "", word) for word in words]
     ways = {f"{'user' if owner in _MINE else owner}/{role}" for owner, role in pairwise(bare)}
-    nodes = GraphTables(tx).nodes(space, sorted({word for word in bare if len(word) > _FEW_LETTERS} | ways))
+    nodes = GraphTables(tx).nodes(partition, sorted({word for word in bare if len(word) > _FEW_LETTERS} | ways))
     asked, whole = ways, f" {' '.join(bare)} "
     there = [node for node in nodes if node.id in asked or f" {node.id} " in whole]
     start = [node for node in there if node.id not in speakers]
     if not start:
         return QuestionEntities({}, bare)
-    links = GraphTables(tx).links(space, [node.number for node in start])
+    links = GraphTables(tx).links(partition, [node.number for node in start])
     return QuestionEntities(_weigh_nodes(start, nodes, links, recipe.hop), bare)
 
 
 def _weigh_nodes(start: Sequence[Node], nodes: Sequence[Node], links: Sequence[Link], hop: float) -> dict[int, float]:
-    """1 for what is named, under any of its names; ``hop`` for what is related to it."""
+    """Return 1 for named nodes, under any of their names, and ``hop`` for related ones."""
     one = resolve_entities(nodes, links)
     heads = {one[node.number] for node in start}
     weights = {node.number: 1.0 for node in nodes if one[node.number] in heads}
@@ -90,10 +92,10 @@ def _weigh_nodes(start: Sequence[Node], nodes: Sequence[Node], links: Sequence[L
 
 
 def _score_communities(
-    tx: Tx, space: Partition, catalogue: Catalogue, named: QuestionEntities, speakers: frozenset[str]
+    tx: Tx, partition: Partition, catalogue: Catalogue, named: QuestionEntities, speakers: frozenset[str]
 ) -> Array | None:
-    """The communities the question's names and words belong to, the best at 1."""
-    known = GraphTables(tx).communities(space)
+    """Score the communities of the question's names and words; the best is 1."""
+    known = GraphTables(tx).communities(partition)
     if known is None:
         return None
     match: dict[int, float] = defaultdict(float)
@@ -115,7 +117,7 @@ def _score_communities(
 
 
 def _score_entities(catalogue: Catalogue, places: Iterable[MentionPlace], weights: Mapping[int, float]) -> Array:
-    """For each chunk what the names in it weigh: less what is named everywhere. The most of all is 1."""
+    """Return for each chunk the weight of its names: common names weigh less. The maximum is 1."""
     import numpy as np
 
     by_node: dict[int, list[MentionPlace]] = defaultdict(list)
@@ -129,15 +131,15 @@ def _score_entities(catalogue: Catalogue, places: Iterable[MentionPlace], weight
 
 
 def _mark_chunks(catalogue: Catalogue, places: Sequence[MentionPlace]) -> Array:
-    """1 for the chunks of these messages and records."""
+    """Return 1 for the chunks of these messages and records."""
     import numpy as np
 
-    wanted = [
+    keys = [
         (catalogue.sessions[place.session] << 40) + place.sequence
         for place in places
         if place.session is not None and place.session in catalogue.sessions and place.sequence is not None
     ]
-    messages = np.isin((catalogue.session.astype("i8") << 40) + catalogue.sequence, np.asarray(wanted, dtype="i8"))
+    messages = np.isin((catalogue.session.astype("i8") << 40) + catalogue.sequence, np.asarray(keys, dtype="i8"))
     marked = messages[catalogue.message].astype(float) if len(messages) else np.zeros(catalogue.chunks)
     ordinals = [place.ordinal for place in places if place.ordinal is not None]
     if ordinals:
@@ -145,18 +147,18 @@ def _mark_chunks(catalogue: Catalogue, places: Sequence[MentionPlace]) -> Array:
     return marked
 
 
-# Which names mean the same, decided from all that is known each time, and never by the order it came in.
+# Which names mean the same, decided from all relations each time, independent of order.
 #
-# Exactly the same name is the same. A first name alone is joined with the one full name it begins, where there is no
-# second and nothing speaks against it; a relation ("the user's sister") with the one name that was given for it.
-# Two full names are never joined; a short name that fits both lists whom it could mean.
+# Equal names are the same. A first name alone is joined with the one full name it starts, if there is only one and
+# nothing contradicts it; a relation ("the user's sister") is joined with the one name given for it. Two full names are
+# never joined; a short name that fits several lists the candidates.
 
 _Roles = Mapping[int, set[tuple[int, str]]]
 
 
 @dataclass(frozen=True, slots=True)
 class EntityGroups:
-    """The node each node stands with, by their numbers, and whom those that stand alone could mean."""
+    """The representative of each node, by number, and the candidates of ambiguous nodes."""
 
     with_: Mapping[int, int]
     could_be: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
@@ -190,7 +192,7 @@ def _is_person(node: Node) -> bool:
 
 
 def _collect_roles(links: Iterable[Link]) -> _Roles:
-    """Who each is to whom."""
+    """Return each node's roles."""
     roles: dict[int, set[tuple[int, str]]] = defaultdict(set)
     for link in links:
         if link.kind is RelationKind.ROLE and link.object is not None:
@@ -219,14 +221,14 @@ def _join_first_names(people: Mapping[int, Node], roles: _Roles) -> tuple[dict[i
 
 
 def _has_agreeing_roles(short: set[tuple[int, str]], full: set[tuple[int, str]]) -> bool:
-    """Nobody calls one person by two of these words: their sister Anna is not their colleague Anna Schmidt."""
+    """One person does not have two of these roles: their sister Anna is not their colleague Anna Schmidt."""
     return all(len({role for whose, role in short | full if whose == owner}) == 1 for owner, _ in short)
 
 
 def _find_bearers(
     identities: Iterable[Link], known: Mapping[int, Node], with_: Mapping[int, int]
 ) -> dict[int, set[int]]:
-    """The ways that lead to each name."""
+    """Return the relations that lead to each name."""
     bearers: dict[int, set[int]] = defaultdict(set)
     for link in identities:
         if link.object is not None and _is_relative(known[link.subject]) and not _is_relative(known[link.object]):
@@ -237,7 +239,7 @@ def _find_bearers(
 def _join_relatives(
     bearers: Mapping[int, set[int]], known: Mapping[int, Node], with_: Mapping[int, int], roles: _Roles
 ) -> dict[int, int]:
-    """Each way with the one that was named for it, if no other way leads to that one."""
+    """Join each relation with the one name given for it, if no other relation leads to that name."""
     named: dict[int, set[int]] = defaultdict(set)
     for name, ways in bearers.items():
         for way in ways:
@@ -251,12 +253,12 @@ def _join_relatives(
 
 
 def _is_relative(node: Node) -> bool:
-    """The user, or a relation such as a sister who has no name yet."""
+    """Return whether this is the user, or a relation without a name."""
     return node.id == USER or "/" in node.id
 
 
 def _is_one_person(name: Node, ways: list[Node], roles: set[tuple[int, str]]) -> bool:
-    """My sister Anna and my aunt Anna are two, and so are his sister Anna and hers; a full name is one person's."""
+    """My sister Anna and my aunt Anna are two people, as are his sister Anna and hers; a full name is one person."""
     owners = [way.id.partition("/")[0] for way in ways]
     several = len(ways) > 1 and (" " not in name.id or len(set(owners)) < len(owners))
     return not several and _has_agreeing_roles(roles, set())

@@ -1,4 +1,4 @@
-"""What a question says about its answer besides its words: who, when, and whether it asks at all."""
+"""What a question says besides its words: who, when, and what kind of question it is."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Question:
     text: str
     terms: tuple[int, ...]
     asks_when: bool
-    asks_back: bool  # for what was, not for what is
+    asks_back: bool  # asks for the past, not the present
     about_assistant: bool
     requests: bool
     at: datetime | None
@@ -36,19 +36,19 @@ class Question:
         )
 
     def weigh_terms(self, asking: float) -> dict[int, float]:
-        """The terms with their weights; words that only ask weigh less beside others."""
+        """Return the terms with their weights; filler words weigh less if there are others."""
         only_asking = _filler_terms()
         if asking == 1.0 or all(term in only_asking for term in self.terms):
             return dict.fromkeys(self.terms, 1.0)
         return {term: asking if term in only_asking else 1.0 for term in self.terms}
 
     def find_optional_terms(self, names: Sequence[str]) -> frozenset[int]:
-        """Terms whose absence from a text does not mean that it is about something else: names and times."""
+        """Return terms that a relevant text may lack: names and times."""
         return frozenset(extract_terms(" ".join(names))) | _time_terms()
 
     def find_names(self, names: Sequence[str]) -> list[int]:
-        """The numbers of the names that stand in the question."""
-        text = self.text.casefold()  # most names are not there at all, and that is quick to see
+        """Return the numbers of the names in the question."""
+        text = self.text.casefold()  # fast check: most names do not occur
         return [
             number
             for number, name in enumerate(names)
@@ -56,7 +56,7 @@ class Question:
         ]
 
     def find_spans(self, first: datetime, last: datetime) -> list[english.Span]:
-        """The times the question names, among those from which something is stored."""
+        """Return the times the question names, within the range of what is stored."""
         return english.parse_spans(self.text, self.at, range(first.year, last.year + 1))
 
 

@@ -1,4 +1,4 @@
-"""Signals to a ranking: pure functions on arrays over a space's catalogue."""
+"""From signals to a ranking: pure functions on arrays over a partition's catalogue."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
     from limpet.search.vector_cache import VectorScores
     from limpet.store.db import Array
 
-# Below these sums of what is shared with the question, nothing stored is about it.
+# Below these sums of shared weight, nothing stored is relevant.
 FLOOR_DENSE, FLOOR_COVER, FLOOR_DENSE_NAMED = 0.50, 0.5, 0.10
 FLOOR_SPREAD = 0.10
-# A chunk that shares no word with the question is at least this near to be a hit.
+# A chunk without a shared word needs at least this similarity to be a hit.
 NEAR_ENOUGH = 0.20
 FLOOR_WORDS, FLOOR_KNOWN, FLOOR_WORDS_NAMED = 0.35, 0.25, 0.10
-_CHANCE_OF_MANY = math.sqrt(2 * math.log(600))  # of as many texts as the floor was found with
+_CHANCE_OF_MANY = math.sqrt(2 * math.log(600))  # for the number of texts with which the floor was measured
 _DAY = 86_400.0
 _FEW = 8
-_REFINE_FACTOR = 5  # times the candidates are scored exactly when the first score was rough
+_REFINE_FACTOR = 5  # times the number of candidates that are scored exactly after a rough first score
 
 
 @dataclass(frozen=True, slots=True)
 class Signals:
     """What each chunk of the catalogue shares with the question. ``nearness`` is None without vectors.
 
-    ``exactly`` gives the cosines of some places once more, from the vectors as they were stored.
+    ``exactly`` returns exact cosines for some positions, from the stored vectors.
     """
 
     words: Array
@@ -48,7 +48,7 @@ class Signals:
 
 @dataclass(frozen=True, slots=True)
 class RankResult:
-    """Positions in the catalogue, best first, with the final score and each signal's own."""
+    """Positions in the catalogue, best first, with the final score and each signal's score."""
 
     positions: Array
     scores: Array
@@ -102,14 +102,14 @@ def rank(
         + _score_graph(signals, recipe, at, parts)
     )
     final = _apply_priors(catalogue, question, recipe, at, fused, parts)
-    # Between 0 and 1, and 0.5 for a candidate like the average one; the order is the same.
+    # Between 0 and 1, with 0.5 for an average candidate; the order is unchanged.
     return _build_result(catalogue, recipe, at, final, 1 / (1 + np.exp(-final)), parts)
 
 
 def refine_cosines(
     catalogue: Catalogue, signals: Signals, recipe: Recipe, allowed: Array | None, chosen: Array
 ) -> Array | None:
-    """The cosines, exact for those that matter: the best, and those the words have chosen."""
+    """Return the cosines, exact for the best and for those chosen by words."""
     if signals.nearness is None or not recipe.dense:
         return None
     cosines = signals.nearness.cosines.copy()
@@ -120,7 +120,7 @@ def refine_cosines(
 
     if signals.nearness.rough:
         closer = np.flatnonzero(_include_neighbours(catalogue, select_best(_REFINE_FACTOR * recipe.candidates)))
-        cosines[:] = np.nan  # an estimate does not compete with an exact score: it may be far too high
+        cosines[:] = np.nan  # an estimate must not compete with an exact score: it may be far too high
         cosines[closer] = signals.nearness.close(closer)
     if signals.exactly is not None:
         at = np.flatnonzero(select_best(recipe.candidates) & ~np.isnan(cosines))
@@ -129,13 +129,13 @@ def refine_cosines(
 
 
 def _smooth_cosines(catalogue: Catalogue, signals: Signals, recipe: Recipe, cosines: Array) -> Array:
-    """The cosines with those beside. The average is that of the whole space, however few were looked at closely."""
+    """Blend cosines with those of neighbours. The average is over the whole partition."""
     assert signals.nearness is not None
     known = np.flatnonzero(~np.isnan(cosines))
     average = signals.nearness.average
     if len(known) * _FEW > len(cosines):
         return smooth(catalogue, np.nan_to_num(cosines), *recipe.dense_beside, average)
-    # Few were looked at: the others need no place in the sums.
+    # Only a few have cosines: leave the others out of the sums.
     message, (before, after) = catalogue.message[known], recipe.dense_beside
     best = np.zeros(catalogue.messages + 1, dtype=cosines.dtype)
     np.maximum.at(best, message, cosines[known])
@@ -147,7 +147,7 @@ def _smooth_cosines(catalogue: Catalogue, signals: Signals, recipe: Recipe, cosi
 
 
 def _include_neighbours(catalogue: Catalogue, chosen: Array) -> Array:
-    """These chunks, and all of the messages before and after theirs."""
+    """Return these chunks and all chunks of the messages before and after."""
     marked = np.zeros(catalogue.messages + 1, dtype=bool)
     message = catalogue.message[chosen]
     for near in (message, catalogue.previous[message], catalogue.following[message]):
@@ -160,7 +160,7 @@ def _include_neighbours(catalogue: Catalogue, chosen: Array) -> Array:
 def _rank_by_signal(
     catalogue: Catalogue, name: str, scores: Array, allowed: Array | None, count: int | None = None
 ) -> RankResult:
-    """In the order of one signal; places without it are left out."""
+    """Return positions in the order of one signal; positions without it are left out."""
     scores = _mask_scores(scores, allowed)
     at = np.flatnonzero(scores > -np.inf)
     order = np.lexsort((-catalogue.ordinals[at], -scores[at]))[:count]
@@ -174,7 +174,7 @@ def _fill_unscored(cosines: Array | None, catalogue: Catalogue) -> Array:
 
 
 def _standardize_masked(values: Array, known: Array) -> Array:
-    """The others get what the average one gets: nothing is known for or against them."""
+    """Positions without a value get the average: nothing is known about them."""
     standard = np.zeros(len(values))
     if known.any():
         standard[known] = standardize(values[known])
@@ -182,14 +182,14 @@ def _standardize_masked(values: Array, known: Array) -> Array:
 
 
 def scale_min_max(values: Array) -> Array:
-    """From 0 for the least to 1 for the best."""
+    """Scale from 0 for the lowest to 1 for the best."""
     low, high = (values.min(), values.max()) if len(values) else (0.0, 0.0)
     shares: Array = (values - low) / (high - low) if high > low else np.ones(len(values)) * (high > 0)
     return shares
 
 
 def _is_off_topic(catalogue: Catalogue, question: Question, signals: Signals, cosines: Array | None) -> bool:
-    """A question that shares too little with anything here. One that names a speaker here shares that already."""
+    """Return whether the question shares too little with everything here. Naming a speaker here is enough."""
     about = bool(question.find_names(catalogue.names))
     coverage = float(signals.covered.max()) if len(signals.covered) else 0.0
     if cosines is None or np.isnan(cosines).all():
@@ -199,15 +199,15 @@ def _is_off_topic(catalogue: Catalogue, question: Question, signals: Signals, co
 
 
 def _dense_floor(chunks: int) -> float:
-    """Among many texts one is near by chance, like the largest of many draws; among few, less counts."""
+    """Among many texts one is similar by chance, so the floor grows with their number."""
     chance = math.sqrt(2 * math.log(max(2, chunks)))
     return FLOOR_DENSE - FLOOR_SPREAD * max(0.0, _CHANCE_OF_MANY - chance)
 
 
 def smooth(catalogue: Catalogue, scores: Array, before: float, after: float, average: float | None = None) -> Array:
-    """A chunk's own score, and a part of the best of the messages before and after its own.
+    """Add to a chunk's score a share of the best scores of the messages before and after.
 
-    Where a session begins or ends, the average stands for the message that is not there: nothing speaks for or against.
+    At the start or end of a session, the average stands in for the missing message.
     """
     if not before and not after:
         return scores
@@ -219,7 +219,7 @@ def smooth(catalogue: Catalogue, scores: Array, before: float, after: float, ave
 
 
 def _max_by_message(catalogue: Catalogue, scores: Array) -> Array:
-    """Never below 0. A message's chunks nearly always lie together."""
+    """Return the best score per message, never below 0. A message's chunks are nearly always adjacent."""
     best = np.zeros(catalogue.messages + 1, dtype=scores.dtype)
     if not len(scores):
         return best
@@ -227,14 +227,14 @@ def _max_by_message(catalogue: Catalogue, scores: Array) -> Array:
     message, peaks = catalogue.message[starts], np.maximum.reduceat(scores, starts)
     np.maximum(peaks, 0, out=peaks)
     best[message] = peaks
-    lower = best[message] < peaks  # a message in two places, of which the last was not the best
+    lower = best[message] < peaks  # a message in two places, where the last was not the best
     if lower.any():
         np.maximum.at(best, message[lower], peaks[lower])
     return best
 
 
 def _mark_best(scores: Array, count: int, allowed: Array | None) -> Array:
-    """Marks the best of those that are allowed, ``count`` of them; of equals, the newer."""
+    """Return a mask of the best ``count`` allowed; ties go to the newer."""
     scores = _mask_scores(scores, allowed)
     chosen: Array = scores > -np.inf
     values = scores[chosen]
@@ -257,7 +257,7 @@ def standardize(values: Array) -> Array:
 
 
 def _score_exact_match(signals: Signals, recipe: Recipe, at: Array, parts: dict[str, Array]) -> Array:
-    """Whoever asks for a number or a name wants the text that has it, however near others seem."""
+    """A question for a number or a name needs a text that contains it, however similar others are."""
     beyond: Array = np.maximum(0.0, signals.covered[at] - recipe.all_said) / (1 - recipe.all_said)
     if beyond.any():
         parts["exact"] = beyond
@@ -265,7 +265,7 @@ def _score_exact_match(signals: Signals, recipe: Recipe, at: Array, parts: dict[
 
 
 def _score_graph(signals: Signals, recipe: Recipe, at: Array, parts: dict[str, Array]) -> Array:
-    """What the graph says for a chunk."""
+    """Add the graph scores of a chunk."""
     bonus = np.zeros(len(at))
     for name, values, weight in (
         ("entity", signals.entity, recipe.entity),
@@ -298,7 +298,7 @@ def _score_speaker_and_time(
 
 
 def score_dates(times: Array, spans: Sequence[Span]) -> Array:
-    """1 inside a span, fading outside with half its length, three days at least."""
+    """Return 1 inside a span, fading outside with half its length, at least three days."""
     fit = np.zeros(len(times))
     for start, end in ((span.start.timestamp(), span.end.timestamp()) for span in spans):
         away = np.maximum(np.maximum(start - times, times - end), 0.0)

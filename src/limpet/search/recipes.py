@@ -1,6 +1,6 @@
-"""Recipes: how signals become a ranking, and what a record is worth to a question, as named constants.
+"""Recipes: how signals become a ranking and how records are scored, as named constants.
 
-They were tuned on public conversations.
+Tuned on public conversations.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from limpet.errors import InvalidInput
 from limpet.model.record import Layer, Record, RecordType
 from limpet.model.text import short_repr
 
-SKILL_KEY = "skill"  # the metadata key of the skill that was active
+SKILL_KEY = "skill"  # the metadata key of the active skill
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +23,8 @@ class RecordRecipe:
     recency: float = 0.20
     salience: float = 0.20
     confidence: float = 0.20
-    skill: float = 0.10  # learned with the skill that is active now
-    half_life: timedelta = timedelta(days=7)  # a record not touched for so long is half as recent
+    skill: float = 0.10  # learned with the active skill
+    half_life: timedelta = timedelta(days=7)  # a record not used for this long has half the recency
     lookback: timedelta = timedelta(days=21)  # of episodic records
     boosts: Mapping[RecordType, float] = field(default_factory=dict)
     other_boost: float = 0.05
@@ -38,34 +38,34 @@ RECORD_RECIPE = RecordRecipe(
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """Weights are on z-scores over the candidates (for "shares" on values from 0 to 1), bonuses are added to them."""
+    """Weights apply to z-scores over the candidates (for "shares", to values from 0 to 1); bonuses are added."""
 
     name: str
     fuse: Literal["words", "vectors", "shares", "signals"]
     candidates: int = 200
-    asking_words: float = 1.0  # weight of words that only ask, such as "tell" or "remind"
+    asking_words: float = 1.0  # weight of filler words, such as "tell" or "remind"
     words: float = 1.0
     dense: float = 0.0
     words_beside: tuple[float, float] = (0.0, 0.0)  # share of the previous and the next message's score
     dense_beside: tuple[float, float] = (0.0, 0.0)
-    exact: float = 0.0  # as good as all of the question's words are there, from this share of them on
+    exact: float = 0.0  # bonus if at least this share of the question's words matches
     all_said: float = 0.9
-    speaker: float = 0.0  # the question names just this speaker
-    user: float = 0.0  # among user and assistant: what the user said, unless the question asks for the other
-    date: float = 0.0  # said in the time the question names
+    speaker: float = 0.0  # the question names this speaker
+    user: float = 0.0  # user and assistant: the user's message, unless the question asks for the assistant's
+    date: float = 0.0  # from the time the question names
     session: float = 0.0  # share of the best score of its session
-    asking: float = 0.0  # taken off a message that only asks
+    asking: float = 0.0  # subtracted from a message that only asks
     length: float = 0.0  # longer chunks, among named speakers
     when: float = 0.0  # a time word, for a question that asks when
     wish: float = 0.0  # a standing wish, for a question that requests
-    newer: float = 0.0  # the later of two among the best goes first from this share of common words on
-    entity: float = 0.0  # names what the question names, under any of its names; less for what is related to it
+    newer: float = 0.0  # the newer of two top hits goes first from this share of common words on
+    entity: float = 0.0  # mentions a name in the question, under any of its names; less for related names
     hop: float = 0.0  # how much less
-    community: float = 0.0  # is about what usually comes up together with it
-    linked: int = 0  # candidates for that reason alone
+    community: float = 0.0  # belongs to a community of the question
+    linked: int = 0  # candidates from the community alone
     floor: bool = False
     one_hit_a_message: bool = False
-    worth: RecordRecipe | None = None  # records are ordered by what they are worth, relevance being a part of it
+    worth: RecordRecipe | None = None  # records are ordered by record score, of which relevance is a part
 
 
 WORDS = Recipe("words", "words")
@@ -93,23 +93,23 @@ DEFAULT = Recipe(
     one_hit_a_message=True,
 )
 RECORDS = replace(DEFAULT, name="records", worth=RECORD_RECIPE)
-# Walks from the names in the question to the passages they stand in, and to those of what is related to them.
+# Walks from the names in the question to passages with them and with related names.
 GRAPH = replace(DEFAULT, name="graph", entity=0.3, hop=0.3, linked=20)
-# And from the question to the group of names it belongs to.
+# And from the question to its communities.
 GRAPH_GLOBAL = replace(GRAPH, name="graph_global", community=0.3)
 RECIPES = {recipe.name: recipe for recipe in (DEFAULT, WORDS, VECTORS, WEIGHTED, RECORDS, GRAPH, GRAPH_GLOBAL)}
 
 
 def find_recipe(name: object) -> Recipe:
     if not isinstance(name, str) or name not in RECIPES:
-        raise InvalidInput(f"no recipe {short_repr(name)}; there are {', '.join(RECIPES)}")
+        raise InvalidInput(f"{short_repr(name)} is not a recipe; use one of {', '.join(RECIPES)}")
     return RECIPES[name]
 
 
 def score_components(
     record: Record, relevance: float, now: datetime, skill: str | None = None, recipe: RecordRecipe = RECORD_RECIPE
 ) -> dict[str, float]:
-    """What each consideration adds; the score is their sum."""
+    """Return what each factor adds; the score is their sum."""
     return {
         "relevance": recipe.relevance * relevance,
         "recency": recipe.recency * recency(record, now, recipe.half_life),
@@ -127,7 +127,7 @@ def score(
 
 
 def recency(record: Record, now: datetime, half_life: timedelta) -> float:
-    """1 for a record changed or used now, half of it after each half-life."""
+    """Return 1 for a record changed or used now, halved with each half-life."""
     touched = max((at for at in (record.updated_at, record.last_used_at) if at is not None), default=None)
     if touched is None or touched >= now:
         return float(touched is not None)
@@ -135,7 +135,7 @@ def recency(record: Record, now: datetime, half_life: timedelta) -> float:
 
 
 def is_in_lookback(record: Record, now: datetime, recipe: RecordRecipe = RECORD_RECIPE) -> bool:
-    """Episodes are looked for among those that happened, or were used, not long ago."""
+    """Return whether an episode happened or was used recently enough."""
     since = now - recipe.lookback
     touched = (record.updated_at, record.last_used_at)
     return record.layer is not Layer.EPISODIC or any(at is not None and at >= since for at in touched)

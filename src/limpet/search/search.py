@@ -1,4 +1,4 @@
-"""Finding chunks for a question, by words and by meaning."""
+"""Search chunks by words and by meaning."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 _PAGE = 64
 _DEPTH = 3
-_MIN_QUESTION_SHARE = 0.5  # share of the question's words that the later one must hold
-_MIN_OLDER_SHARE = 0.7  # share of the question's words in the older one that the later one must hold too
+_MIN_QUESTION_SHARE = 0.5  # share of the question's words that the newer one must contain
+_MIN_OLDER_SHARE = 0.7  # share of the older one's question words that the newer one must contain too
 
 T = TypeVar("T")
 
 
 class SearchSources(NamedTuple):
-    """What is read beside the chunks. The features that own it hand it over: search knows neither of them."""
+    """Reads of other features that search needs, passed in so that search does not depend on them."""
 
     read_records: Callable[[Tx, Partition, Sequence[str]], Sequence[Record]]
     read_around: Callable[[Tx, Scope, int, int], tuple[Message, ...]]  # messages before and after a sequence
@@ -44,7 +44,7 @@ class SearchSources(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
-    """A question, checked, and everything that decides its answer but the store."""
+    """A validated question and everything else that decides its answer, except the store."""
 
     question: Question
     query: ChunkQuery
@@ -55,12 +55,12 @@ class SearchRequest:
     meaning: Vector | None = None
     neighbours: int = 0
     skill: str | None = None
-    sources: SearchSources | None = None  # recipes that score records, and neighbours, need it
+    sources: SearchSources | None = None  # needed by recipes that score records, and for neighbours
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionSignals:
-    """What a space has for a question, whichever of its chunks are then asked for, inside one transaction."""
+    """The signals of a partition for a question, independent of filters, within one transaction."""
 
     catalogue: Catalogue
     signals: Signals
@@ -69,27 +69,27 @@ class PartitionSignals:
 SignalCache = dict[Partition, PartitionSignals | None]
 
 
-def search(tx: Tx, space: Partition, wanted: SearchRequest, known: SignalCache | None = None) -> list[Hit]:
-    """The best chunks for the question, or nothing when nothing stored is about it.
+def search(tx: Tx, partition: Partition, wanted: SearchRequest, known: SignalCache | None = None) -> list[Hit]:
+    """Return the best chunks for the question, or nothing if nothing stored is relevant.
 
-    What is ``known`` of the spaces spares whoever asks the same question again in the same transaction a second look.
+    Pass ``known`` to reuse signals when the same question is repeated in the same transaction.
     """
     known = {} if known is None else known
-    if space not in known:
-        known[space] = _load_signals(tx, space, wanted)
-    return _find_hits(tx, space, known[space], wanted)
+    if partition not in known:
+        known[partition] = _load_signals(tx, partition, wanted)
+    return _find_hits(tx, partition, known[partition], wanted)
 
 
-def _load_signals(tx: Tx, space: Partition, wanted: SearchRequest) -> PartitionSignals | None:
-    """None for a space without anything to find, which costs next to nothing."""
-    catalogue = Chunks(tx).load_catalogue(space)
+def _load_signals(tx: Tx, partition: Partition, wanted: SearchRequest) -> PartitionSignals | None:
+    """Return None for an empty partition, at almost no cost."""
+    catalogue = Chunks(tx).load_catalogue(partition)
     if catalogue is None or not catalogue.chunks or not (wanted.question.terms or wanted.meaning):
         return None
-    return PartitionSignals(catalogue, _compute_signals(tx, space, catalogue, wanted))
+    return PartitionSignals(catalogue, _compute_signals(tx, partition, catalogue, wanted))
 
 
-def _find_hits(tx: Tx, space: Partition, looked: PartitionSignals | None, wanted: SearchRequest) -> list[Hit]:
-    """The best of the chunks the query leaves."""
+def _find_hits(tx: Tx, partition: Partition, looked: PartitionSignals | None, wanted: SearchRequest) -> list[Hit]:
+    """Return the best of the chunks that match the query."""
     if looked is None:
         return []
     from limpet.search.rank import rank  # late: it brings numpy
@@ -103,37 +103,37 @@ def _find_hits(tx: Tx, space: Partition, looked: PartitionSignals | None, wanted
         signals,
         replace(wanted.recipe, candidates=max(wanted.recipe.candidates, wanted.k)),
         named,
-        _build_mask(tx, space, catalogue, wanted.query, wanted.now),
+        _build_mask(tx, partition, catalogue, wanted.query, wanted.now),
     )
-    found = _read_current(tx, space, catalogue, ranked, wanted)
+    chunks = _read_current(tx, partition, catalogue, ranked, wanted)
     if wanted.recipe.worth is None:
-        hits = _build_hits(list(islice(found, wanted.k)), ranked)
+        hits = _build_hits(list(islice(chunks, wanted.k)), ranked)
         hits = hits if named else _prefer_newer(hits, wanted)
     else:
-        hits = _sort_by_record_score(tx, space, _build_hits(list(found), ranked), wanted.recipe.worth, wanted)
-    return [_attach_neighbours(tx, space, hit, wanted) for hit in hits] if wanted.neighbours else hits
+        hits = _sort_by_record_score(tx, partition, _build_hits(list(chunks), ranked), wanted.recipe.worth, wanted)
+    return [_attach_neighbours(tx, partition, hit, wanted) for hit in hits] if wanted.neighbours else hits
 
 
 def _prefer_newer(hits: list[Hit], wanted: SearchRequest) -> list[Hit]:
-    """A question that names no time and asks neither when nor what was means how things are now."""
+    """A question that names no time and asks neither when nor about the past means the present."""
     question, alike = wanted.question, wanted.recipe.newer
     if not alike or question.asks_when or question.asks_back or question.about_assistant:
         return hits
     return move_newer_first(hits, question.terms, alike)
 
 
-def _attach_neighbours(tx: Tx, space: Partition, hit: Hit, wanted: SearchRequest) -> Hit:
-    """The hit with the messages around it. A text that was said again is found where it was said first."""
+def _attach_neighbours(tx: Tx, partition: Partition, hit: Hit, wanted: SearchRequest) -> Hit:
+    """Return the hit with the messages around it. A repeated text has the position of its first occurrence."""
     source = hit.source
     if source.kind is not SourceKind.MESSAGE or source.first_sequence is None:
         return hit
     assert wanted.sources is not None
-    scope = Scope(space.tenant, session=source.session_id)
+    scope = Scope(partition.tenant, session=source.session_id)
     found = wanted.sources.read_around(tx, scope, source.first_sequence, wanted.neighbours)
     return replace(hit, neighbours=found)
 
 
-def _compute_signals(tx: Tx, space: Partition, catalogue: Catalogue, wanted: SearchRequest) -> Signals:
+def _compute_signals(tx: Tx, partition: Partition, catalogue: Catalogue, wanted: SearchRequest) -> Signals:
     import numpy as np
 
     from limpet.search.rank import Signals
@@ -141,7 +141,7 @@ def _compute_signals(tx: Tx, space: Partition, catalogue: Catalogue, wanted: Sea
     beside = wanted.question.find_optional_terms(catalogue.names)
     weights = wanted.question.weigh_terms(wanted.recipe.asking_words)
     config = wanted.config
-    found = Chunks(tx).score_words(space, weights, beside, config.bm25_k1, config.bm25_b)
+    found = Chunks(tx).score_words(partition, weights, beside, config.bm25_k1, config.bm25_b)
     nothing = np.zeros(0)
     words = _align_scores(catalogue, nothing if found is None else found.scores)
     covered = _align_scores(catalogue, nothing if found is None else found.covered)
@@ -149,21 +149,21 @@ def _compute_signals(tx: Tx, space: Partition, catalogue: Catalogue, wanted: Sea
     meaning = wanted.meaning
     recipe, linked = wanted.recipe, GraphScores()
     if recipe.entity or recipe.community:
-        linked = score_graph(tx, space, catalogue, wanted.question, recipe)
+        linked = score_graph(tx, partition, catalogue, wanted.question, recipe)
     if meaning is None:
         return Signals(words, covered, known, entity=linked.entity, community=linked.community)
 
     def compute_exact(places: Array) -> Array:
         ordinals = catalogue.ordinals[places].tolist()
-        cosines = Chunks(tx).compute_cosines(space, meaning, ordinals)
+        cosines = Chunks(tx).compute_cosines(partition, meaning, ordinals)
         return np.array([cosines.get(ordinal, np.nan) for ordinal in ordinals])
 
-    nearness = Chunks(tx).score_vectors(space, meaning)
+    nearness = Chunks(tx).score_vectors(partition, meaning)
     return Signals(words, covered, known, nearness, compute_exact, linked.entity, linked.community)
 
 
 def _align_scores(catalogue: Catalogue, by_ordinal: Array) -> Array:
-    """Values by their place in the catalogue; they reach as far as the last ordinal that has one."""
+    """Return values by position in the catalogue, up to the last ordinal that has one."""
     import numpy as np
 
     values = np.zeros(catalogue.chunks)
@@ -172,19 +172,19 @@ def _align_scores(catalogue: Catalogue, by_ordinal: Array) -> Array:
     return values
 
 
-def _build_mask(tx: Tx, space: Partition, catalogue: Catalogue, query: ChunkQuery, now: datetime) -> Array | None:
+def _build_mask(tx: Tx, partition: Partition, catalogue: Catalogue, query: ChunkQuery, now: datetime) -> Array | None:
     import numpy as np
 
     if query.kinds and query == ChunkQuery(kinds=query.kinds):
-        # The catalogue knows: no need to look at every row of the space.
+        # The catalogue has this: no need to read every row of the partition.
         of_kind = catalogue.mark_kinds(query.kinds)
-        true = _build_mask(tx, space, catalogue, ChunkQuery(), now)
+        true = _build_mask(tx, partition, catalogue, ChunkQuery(), now)
         return of_kind if true is None else of_kind & true
-    ordinals = Chunks(tx).match_query(space, query)
+    ordinals = Chunks(tx).match_query(partition, query)
     if query.as_of is not None:
         return None if ordinals is None else np.isin(catalogue.ordinals, np.asarray(ordinals, dtype=np.int64))
-    # What is not true must not take the place of what is.
-    untrue = Chunks(tx).find_invalid(space, now)
+    # Invalid records must not displace valid ones.
+    untrue = Chunks(tx).find_invalid(partition, now)
     if ordinals is None and not untrue:
         return None
     true = np.isin(catalogue.ordinals, np.asarray(untrue, dtype=np.int64), invert=True)
@@ -192,37 +192,37 @@ def _build_mask(tx: Tx, space: Partition, catalogue: Catalogue, query: ChunkQuer
 
 
 def _read_current(
-    tx: Tx, space: Partition, catalogue: Catalogue, ranked: RankResult, wanted: SearchRequest
+    tx: Tx, partition: Partition, catalogue: Catalogue, ranked: RankResult, wanted: SearchRequest
 ) -> Iterator[tuple[int, StoredChunk]]:
-    """The ranked chunks that are there and true, with their place in the ranking."""
+    """Return the ranked chunks that exist and are valid, with their rank."""
     ordinals = catalogue.ordinals[ranked.positions].tolist()
-    # Nearly all are there and true: the first page is as many as are wanted.
+    # Nearly all exist and are valid: the first page has as many as requested.
     starts = [0, *range(wanted.k, len(ordinals), _PAGE)] if ordinals else []
     for start, end in pairwise([*starts, len(ordinals)]):
         page = ordinals[start:end]
-        stored = Chunks(tx).read(space, page, wanted.query.as_of, wanted.now)
+        stored = Chunks(tx).read(partition, page, wanted.query.as_of, wanted.now)
         for at, ordinal in enumerate(page, start):
             if ordinal in stored:
                 yield at, stored[ordinal]
 
 
-def _build_hits(found: Sequence[tuple[int, StoredChunk]], ranked: RankResult) -> list[Hit]:
-    """With every signal that had a say: its score, and where it alone would have put the chunk."""
-    places = [at for at, _ in found]
+def _build_hits(chunks: Sequence[tuple[int, StoredChunk]], ranked: RankResult) -> list[Hit]:
+    """Build hits with every signal that contributed: its score, and its rank by that signal alone."""
+    places = [at for at, _ in chunks]
     scores = ranked.scores[places].tolist()
-    signals: list[dict[str, Signal]] = [{} for _ in found]
+    signals: list[dict[str, Signal]] = [{} for _ in chunks]
     for name, values in ranked.parts.items():
         for mine, rank, value in zip(signals, *_rank_values(values, places), strict=True):
             if value == value:  # noqa: PLR0124 - NaN: it had no say
                 mine[name] = Signal(rank, value)
     return [
         Hit(stored.text, score, mine, stored.source, stored.metadata)
-        for (_, stored), score, mine in zip(found, scores, signals, strict=True)
+        for (_, stored), score, mine in zip(chunks, scores, signals, strict=True)
     ]
 
 
 def _rank_values(values: Array, places: Sequence[int]) -> tuple[list[int], list[float]]:
-    """One more than there are better ones, and the values themselves."""
+    """Return one plus the number of better values, and the values."""
     import numpy as np
 
     known, asked = np.sort(values[~np.isnan(values)]), values[places].astype(float)
@@ -230,13 +230,13 @@ def _rank_values(values: Array, places: Sequence[int]) -> tuple[list[int], list[
 
 
 def _sort_by_record_score(
-    tx: Tx, space: Partition, hits: Sequence[Hit], recipe: RecordRecipe, wanted: SearchRequest
+    tx: Tx, partition: Partition, hits: Sequence[Hit], recipe: RecordRecipe, wanted: SearchRequest
 ) -> list[Hit]:
-    """Records by their worth, others by what relevance alone is worth. The parts of a score are among the signals."""
+    """Order records by record score, other hits by the relevance part alone. The parts are added to the signals."""
     moment = wanted.query.as_of or wanted.now
     ids = dict.fromkeys(hit.source.id for hit in hits if hit.source.kind is SourceKind.RECORD)
     assert wanted.sources is not None
-    records = {record.id: record for record in wanted.sources.read_records(tx, space, list(ids))}
+    records = {record.id: record for record in wanted.sources.read_records(tx, partition, list(ids))}
     weighed = []
     for hit in hits:
         record = records.get(hit.source.id) if hit.source.kind is SourceKind.RECORD else None
@@ -262,9 +262,9 @@ def _sort_by_record_score(
     return sorted(scored, key=lambda hit: -hit.score)[: wanted.k]
 
 
-# Of the very best hits that say the like of what is asked, the later first: what has changed is found as it is now.
-# Only what a user said to an assistant: there one person speaks of how things are. It moves nothing into the best
-# three or out of them.
+# Among the top hits with similar statements, the newer goes first, so that changed facts are found as they are now.
+# Applies only to what a user said to an assistant, where one person describes the present. It moves nothing into or out
+# of the top three.
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,16 +275,18 @@ class _UserStatement:
 
     @property
     def when(self) -> tuple[float, int]:
-        """Within one conversation whose messages have one time, their order."""
+        """Within a conversation whose messages have the same time, use their order."""
         return self.hit.source.created_at.timestamp(), self.hit.source.first_sequence or 0
 
 
 def move_newer_first(hits: Sequence[Hit], question: Collection[int], alike: float) -> list[Hit]:
-    """The same hits. One that overtakes an older one of its kind says so, and scores stay in their order."""
-    told = [_analyse_hit(hit, question) for hit in hits[:_DEPTH]]
+    """Return the same hits. One that moves above an older one gets a signal, and scores stay sorted."""
+    analysed = [_analyse_hit(hit, question) for hit in hits[:_DEPTH]]
     order: list[int] = []
-    for at, later in enumerate(told):
-        older = (place for place, other in enumerate(order) if _can_replace(later, told[other], len(question), alike))
+    for at, later in enumerate(analysed):
+        older = (
+            place for place, other in enumerate(order) if _can_replace(later, analysed[other], len(question), alike)
+        )
         order.insert(next(older, len(order)), at)
     if order == sorted(order):
         return list(hits)

@@ -1,8 +1,8 @@
-"""The vectors of a space, remembered small: eight bits a number, and one bit for a first look.
+"""The vectors of a partition in compact form: eight bits per number, and one bit for a first pass.
 
-A search in a small space goes through all of them at eight bits. In a large one it goes through the bits, which costs
-a hundredth of reading the vectors, and looks closer at the best. What ends up in a ranking is compared once more with
-the vectors as they were stored.
+A small partition is searched completely at eight bits. In a large one, the first pass compares bits, at a hundredth of
+the cost of reading the vectors, and the best are compared at eight bits. Ranked results are compared with the stored
+vectors.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from typing import NamedTuple
 from limpet.store.cache import CacheKind
 from limpet.store.db import Array
 
-# Up to here looking at every vector closely is quicker than looking twice.
+# Up to this size, one pass over every vector is faster than two passes.
 FULL_SCAN_LIMIT = 16_384
-_BLOCK = 1024  # vectors widened at a time: they stay in the processor's cache
-_RECENTRE_FACTOR = 4  # the centre is computed again at this many times the vectors it came from
+_BLOCK = 1024  # vectors converted at a time: they fit the processor cache
+_RECENTRE_FACTOR = 4  # recompute the centre when the number of vectors has grown by this factor
 
 
 class VectorPage(NamedTuple):
-    """Some chunks' ordinals and vectors, a row each."""
+    """The ordinals and vectors of some chunks, one row each."""
 
     ordinals: Array
     vectors: Array
 
 
 class VectorsVersion(NamedTuple):
-    """What a reader sees of a space: vectors that were read under another stamp may be out of date."""
+    """The version of a partition that a reader sees: vectors read under another version may be stale."""
 
     removals: int
     late: int
@@ -37,9 +37,9 @@ class VectorsVersion(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class VectorScores:
-    """Cosines with a question by place in the catalogue, NaN where a chunk has no vector.
+    """Cosines with a question by position in the catalogue, NaN if a chunk has no vector.
 
-    ``rough`` ones are estimates: good enough to choose from, to be looked at closely before they are ranked by.
+    ``rough`` cosines are estimates: good enough to choose candidates, not to rank them.
     """
 
     cosines: Array
@@ -55,7 +55,7 @@ class VectorScores:
 
 
 class VectorCodes(NamedTuple):
-    """Vectors at eight bits and their scales, their signs, and the middle the signs were taken from."""
+    """Vectors at eight bits with their scales, their sign bits, and the centre used for the signs."""
 
     codes: Array
     scales: Array
@@ -64,7 +64,7 @@ class VectorCodes(NamedTuple):
 
 
 class PartitionVectors:
-    """Rows in the order of the catalogue. One caller at a time brings them up to date; others read on meanwhile."""
+    """Rows in the order of the catalogue. One caller at a time updates them; others keep reading."""
 
     def __init__(self, dimension: int) -> None:
         self._dimension = dimension
@@ -94,10 +94,10 @@ class PartitionVectors:
         late: Callable[[int], Iterable[VectorPage]],
         question: Array,
     ) -> VectorScores | None:
-        """``load`` gives the vectors from an ordinal on, ``late`` those that came after the given number."""
+        """``load`` returns the vectors from an ordinal on, ``late`` those stored after the given number."""
         with self._lock:
             seen = self._refresh(ordinals, stamp, load, late)
-        if seen is None:  # a view from before something was removed: it has to read for itself
+        if seen is None:  # a snapshot from before a removal must load its own vectors
             return PartitionVectors(self._dimension).score(ordinals, stamp, load, late, question)
         return _score_codes(seen, question)
 
@@ -112,7 +112,7 @@ class PartitionVectors:
             return None
         try:
             self._update(ordinals, stamp, load, late)
-        except BaseException:  # why: whatever it was, half of it would pass for all
+        except BaseException:  # why: after any failure, partial data must not pass for complete data
             self._reset()
             raise
         count = len(ordinals)
@@ -143,7 +143,7 @@ class PartitionVectors:
             self._recentre()
 
     def _recentre(self) -> None:
-        """Signs tell most when taken from the middle, where the first few vectors need not lie."""
+        """Recompute the centre: signs tell most relative to it, and the first vectors may be far from it."""
         import numpy as np
 
         count, total = len(self._ordinals), np.zeros(self._dimension)
@@ -166,7 +166,7 @@ class PartitionVectors:
         self._codes, self._scales, self._bits = self._codes[stays], self._scales[stays], self._bits[:, stays]
 
     def _reserve(self, count: int) -> None:
-        """Half as much again, so that growing by one row at a time copies each row a few times at most."""
+        """Grow by half, so that appending row by row copies each row only a few times."""
         import numpy as np
 
         if count <= len(self._scales):
@@ -188,7 +188,7 @@ class PartitionVectors:
         if not len(rows):
             return
         if self._mean is None:
-            # Of whatever came first: it only has to lie near the middle for the signs to tell something.
+            # The centre of the first vectors: an approximation is enough.
             self._mean, self._mean_of = vectors.mean(axis=0), len(vectors)
         largest = np.abs(vectors).max(axis=1)
         scales = np.where(largest > 0, largest / 127, 1).astype(np.float32)
@@ -201,7 +201,7 @@ VECTORS: CacheKind[PartitionVectors] = CacheKind("vectors", 1)  # by partition a
 
 
 def _pack_signs(vectors: Array, mean: Array) -> Array:
-    """A bit a number, 64 to a word."""
+    """Pack one bit per number, 64 to a word."""
     import numpy as np
 
     packed = np.packbits(vectors > mean, axis=1)

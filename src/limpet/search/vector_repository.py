@@ -1,4 +1,4 @@
-"""Vectors: written beside their chunks or later, remembered small, compared exactly."""
+"""Vectors: stored with their chunks or later, cached in compact form, compared exactly."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class SqlVectors:
         self._caches = caches
 
     def put(self, cipher: Cipher, row: PartitionRow, ordinal: int, vector: Vector) -> bool:
-        """A new chunk's vector, in the chunk's own transaction. False when it cannot be compared with the others."""
+        """Store a new chunk's vector in the chunk's transaction. Return False if its dimension does not match."""
         model_id = self._ensure_model(vector)
         if model_id is None:
             return False
@@ -53,7 +53,7 @@ class SqlVectors:
         return {**params, "vector": self._db.no_vector, "encrypted": encrypted}
 
     def put_late(self, cipher: Cipher, row: PartitionRow, vectors: Mapping[int, Vector]) -> bool:
-        """Vectors by ordinal. Chunks that are gone by now get none. False when some cannot be compared."""
+        """Store vectors by ordinal. Removed chunks are skipped. Return False if a dimension does not match."""
         puts = [
             self._params(cipher, row, ordinal, model_id, vector)
             for ordinal, vector in sorted(vectors.items())
@@ -66,33 +66,37 @@ class SqlVectors:
         return len(puts) == len(vectors)
 
     def _ensure_model(self, vector: Vector) -> int | None:
-        """The model's number. None for vectors that cannot be compared with its others: the text goes in without."""
-        found = self._db.one("models.get", {"name": vector.model})
-        if found is None:
+        """Return the model's number; None if the dimension differs, and the text is stored without a vector."""
+        row = self._db.one("models.get", {"name": vector.model})
+        if row is None:
             self._db.run("models.add", {"name": vector.model, "dimension": len(vector.values)})
-            found = self._db.one("models.get", {"name": vector.model})
-        if found is None or found[1] != len(vector.values):
+            row = self._db.one("models.get", {"name": vector.model})
+        if row is None or row[1] != len(vector.values):
             log.warning(
-                "the model %r gave %d dimensions where it has %s: give a changed model another name",
+                "the model %r returned %d dimensions instead of %s: use another name for a changed model",
                 vector.model,
                 len(vector.values),
-                found and found[1],
+                row and row[1],
             )
             return None
-        return int(found[0])
+        return int(row[0])
 
     def _find_model(self, vector: Vector) -> int | None:
-        """The number of the model this question's vector can be compared in."""
-        found = self._db.one("models.get", {"name": vector.model})
-        return int(found[0]) if found is not None and found[1] == len(vector.values) else None
+        """Return the number of the model whose vectors the question can be compared with."""
+        row = self._db.one("models.get", {"name": vector.model})
+        return int(row[0]) if row is not None and row[1] == len(vector.values) else None
 
     def find_without_vector(
         self, cipher: Cipher, row: PartitionRow, model: str, after: int, limit: int
     ) -> list[Unembedded]:
-        known = self._db.one("models.get", {"name": model})
-        params = {**row.tail_params(after + 1), "model_id": -1 if known is None else known[0], "limit": limit}
-        found = self._db.all("chunks.unembedded", params)
-        return [Unembedded(*cipher.decrypt_row(_UNEMBEDDED, (row.id, each[0]), each)) for each in found]
+        stored_model = self._db.one("models.get", {"name": model})
+        params = {
+            **row.tail_params(after + 1),
+            "model_id": -1 if stored_model is None else stored_model[0],
+            "limit": limit,
+        }
+        rows = self._db.all("chunks.unembedded", params)
+        return [Unembedded(*cipher.decrypt_row(_UNEMBEDDED, (row.id, each[0]), each)) for each in rows]
 
     def score_vectors(
         self, cipher: Cipher, row: PartitionRow, catalogue: Catalogue, question: Vector
@@ -108,15 +112,15 @@ class SqlVectors:
         key = (row.id, model_id)
         cache = self._caches.get(VECTORS)
         vectors = cache.get(key) or cache.setdefault(key, PartitionVectors(len(question.values)))
-        found = vectors.score(
+        cosines = vectors.score(
             catalogue.ordinals,
             VectorsVersion(row.removals, late[0] if late else 0),
             lambda first: self._read_pages(cipher, row, model_id, first, _MAX_ORDINAL),
             lambda number: self._read_late_pages(cipher, row, model_id, number),
             _normalize(np.asarray(question.values, dtype=np.float32)),
         )
-        cache.put(key, vectors)  # it may have grown: the others make room for it
-        return found
+        cache.put(key, vectors)  # it may have grown: evict others to make room
+        return cosines
 
     def _read_late_pages(self, cipher: Cipher, row: PartitionRow, model_id: int, number: int) -> Iterator[VectorPage]:
         for low, high in self._db.all("vectors.late_ranges", {**row.key, "number": number}):
@@ -144,7 +148,7 @@ class SqlVectors:
     def compute_cosines(
         self, cipher: Cipher, row: PartitionRow, question: Vector, ordinals: Sequence[int]
     ) -> dict[int, float]:
-        """Cosines with the vectors as they were stored, by ordinal."""
+        """Return exact cosines from the stored vectors, by ordinal."""
         model_id = self._find_model(question)
         if model_id is None or not ordinals:
             return {}
@@ -157,7 +161,7 @@ class SqlVectors:
 
 
 def _decrypt_matrix(cipher: Cipher, row: PartitionRow, model_id: int, found: Sequence[Row]) -> Array:
-    """The database holds these as bytes, whichever it is: they are compared here, as they would be there."""
+    """Decode vectors stored as bytes, to compare them here as the database would."""
     import numpy as np
 
     opened = [cipher.decrypt_vector((row.id, ordinal, model_id), bytes(stored)) for ordinal, stored in found]
@@ -165,7 +169,7 @@ def _decrypt_matrix(cipher: Cipher, row: PartitionRow, model_id: int, found: Seq
 
 
 def _normalize(vectors: Array) -> Array:
-    """Scaled to length one; zeros stay what they are."""
+    """Scale rows to length one; zero rows stay zero."""
     import numpy as np
 
     length = np.linalg.norm(vectors, axis=-1, keepdims=True)

@@ -1,4 +1,4 @@
-"""What must hold of the search index: the words agree with the text, and every chunk has its vector or waits for it."""
+"""Checks of the search index: words match the text, and every chunk has a vector or a pending job."""
 
 from __future__ import annotations
 
@@ -29,19 +29,21 @@ _CHUNK = RowLayout(CHUNKS, "ordinal word_count terms text kind name created_at")
 
 
 def record_analyzer(store: Store) -> None:
-    """Note in a new store which analysis its words are cut with; warn where another one was used."""
-    found = store.read(_find_analyzer)
-    if found is None:
+    """Store the analysis version in a new store; warn if it differs."""
+    stored_version = store.read(_find_analyzer)
+    if stored_version is None:
         store.write(_save_analyzer)
-    elif found != ANALYZER_VERSION:
+    elif stored_version != ANALYZER_VERSION:
         log.warning(
-            "words were indexed as %s, this program reads %s: run `limpet doctor --repair`", found, ANALYZER_VERSION
+            "words were indexed as %s, this program reads %s: run `limpet doctor --repair`",
+            stored_version,
+            ANALYZER_VERSION,
         )
 
 
 def _find_analyzer(tx: Tx) -> str | None:
-    found = tx.db.one("properties.get", {"name": _ANALYSIS})
-    return None if found is None else str(found[0])
+    row = tx.db.one("properties.get", {"name": _ANALYSIS})
+    return None if row is None else str(row[0])
 
 
 def _save_analyzer(tx: Tx) -> None:
@@ -95,7 +97,7 @@ def _check_words(tx: Tx, *, partition_id: int, stale: bool, repair: bool) -> Fin
 
 
 def _analyse_chunks(cipher: Cipher, partition: PartitionRow, chunks: Sequence[Row]) -> list[Row]:
-    """The ordinal, length and terms of each chunk as its text says."""
+    """Yield the ordinal, length and terms of each chunk, computed from its text."""
     expected = []
     for row in chunks:
         ordinal, _, _, text, kind, name, created_at = cipher.decrypt_row(_CHUNK, (partition.id, row[0]), row)
@@ -106,7 +108,7 @@ def _analyse_chunks(cipher: Cipher, partition: PartitionRow, chunks: Sequence[Ro
 
 
 def rebuild_index(db: Db, partition_id: int, cipher: Cipher) -> None:
-    """Make a partition's word index again from its text."""
+    """Rebuild a partition's word index from its text."""
     found = db.one("partitions.counters", partition_key(partition_id), order=db.for_update)
     assert found is not None
     _, _, _, next_ordinal, _, _, _, removals = found
@@ -127,7 +129,7 @@ def _write_index(db: Db, row: PartitionRow, expected: list[Row]) -> None:
 
 
 def _check_vectors(db: Db, *, repair: bool) -> Finding:
-    """Every chunk has a vector of the model in use, or is waiting for it; no other model's vectors are left over."""
+    """Check that every chunk has a vector of the current model or a pending job, and that no others are left."""
     models = {name: (model_id, count) for model_id, name, _, count in db.all("models.counts", {})}
     found, total = db.one("properties.get", {"name": "model"}), db.one("chunks.count", {})
     current, chunks = found[0] if found else None, total[0] if total else 0

@@ -1,9 +1,8 @@
 """The word index as plain rows.
 
-Each chunk carries its own terms. The newest chunks of a space, its *tail*, are searched by those. When the tail is
-long enough it is merged into postings: for each term, blocks of (ordinal, count, length) in the order of the
-ordinals. A search reads the blocks of its terms and the tail, so its cost follows the space it asks in and never the
-rest of the database.
+Each chunk stores its own terms. The newest chunks of a partition, its *tail*, are searched through those. A long tail
+is merged into postings: for each term, blocks of (ordinal, count, length) by ordinal. A search reads the blocks of its
+terms and the tail, so its cost depends on the partition and not on the rest of the database.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from limpet.store.partitions import partition_key
 if TYPE_CHECKING:
     import numpy as np
 
-# Long enough that a merge writes several postings to a row, short enough that looking through it is quick.
+# Long enough that a merge writes several postings per row, short enough to scan quickly.
 MAX_TAIL = 512
 BLOCK_ENTRIES = 256
 _MIN_CHUNK_COUNT = 500
@@ -33,7 +32,7 @@ _MAX_LENGTH = 0xFFFF
 
 
 class WordScores(NamedTuple):
-    """By ordinal, BM25 and the share of the question's weight a chunk holds; and the share that is known at all."""
+    """By ordinal: BM25 and the share of the question's weight that a chunk contains; and the share known at all."""
 
     scores: Array
     covered: Array
@@ -42,7 +41,7 @@ class WordScores(NamedTuple):
 
 @dataclass(slots=True)
 class PartitionRow:
-    """A partition's counters while a transaction works on it. The counts are those of the merged chunks."""
+    """A partition's counters during a transaction. The counts cover merged chunks."""
 
     id: int
     next_ordinal: int
@@ -51,14 +50,14 @@ class PartitionRow:
     word_count: int
     removals: int = 0
     next_graph_id: int = 1
-    model: str | None = None  # whose vectors the store keeps
+    model: str | None = None  # the model of the stored vectors
 
     @property
     def key(self) -> dict[str, int]:
         return partition_key(self.id)
 
     def tail_params(self, ordinal: int) -> dict[str, int]:
-        """The chunks from the ordinal on."""
+        """Return the chunks from the ordinal on."""
         return {**self.key, "low": ordinal}
 
     def counter_params(self) -> dict[str, int]:
@@ -76,7 +75,7 @@ def pack_terms(terms: Terms) -> bytes:
     counts = terms.counts.values()
     try:
         packed = bytes(counts)
-    except ValueError:  # a word said more often than a byte can count
+    except ValueError:  # a word that occurs more often than a byte can count
         packed = bytes(min(count, _MAX_COUNT) for count in counts)
     return struct.pack(f"<{len(terms.counts)}q", *terms.counts) + packed
 
@@ -86,26 +85,26 @@ def unpack_terms(data: bytes) -> tuple[tuple[int, ...], bytes]:
     return struct.unpack_from(f"<{size}q", data), data[size * 8 :]
 
 
-def merge_tail(db: Db, space: PartitionRow) -> None:
-    """Move the tail into the postings. The caller writes the space's counters back."""
-    rows = db.all("chunks.tail", space.tail_params(space.merged_ordinal))
+def merge_tail(db: Db, partition: PartitionRow) -> None:
+    """Move the tail into the postings. The caller writes the partition's counters."""
+    rows = db.all("chunks.tail", partition.tail_params(partition.merged_ordinal))
     added = build_postings(rows)
-    last_blocks = db.all("postings.last_blocks", {**space.key, "terms": db.to_int_array(list(added))})
+    last_blocks = db.all("postings.last_blocks", {**partition.key, "terms": db.to_int_array(list(added))})
     open_blocks = {
         term: (first, bytes(data)) for term, first, data in last_blocks if len(data) < BLOCK_ENTRIES * _ENTRY_BYTES
     }
     puts: list[Params] = []
     for term, entries in added.items():
         first, old = open_blocks.get(term, (_first_ordinal(entries), b""))
-        puts += _split_blocks(space, term, first, old + entries)
+        puts += _split_blocks(partition, term, first, old + entries)
     db.run_many("postings.put", puts)
-    space.merged_ordinal = space.next_ordinal
-    space.chunk_count += len(rows)
-    space.word_count += sum(length for _, length, _ in rows)
+    partition.merged_ordinal = partition.next_ordinal
+    partition.chunk_count += len(rows)
+    partition.word_count += sum(length for _, length, _ in rows)
 
 
 def build_postings(rows: Iterable[Row]) -> dict[int, bytes]:
-    """(ordinal, word count, packed terms) rows turned around: each term's packed entries."""
+    """Invert (ordinal, word count, packed terms) rows: return each term's packed entries."""
     entries: defaultdict[int, bytearray] = defaultdict(bytearray)
     for ordinal, length, packed in rows:
         terms, counts = unpack_terms(bytes(packed))
@@ -114,11 +113,11 @@ def build_postings(rows: Iterable[Row]) -> dict[int, bytes]:
     return {term: bytes(entries[term]) for term in sorted(entries)}
 
 
-def _split_blocks(space: PartitionRow, term: int, first: int, data: bytes) -> Iterator[Params]:
+def _split_blocks(partition: PartitionRow, term: int, first: int, data: bytes) -> Iterator[Params]:
     for start in range(0, len(data), BLOCK_ENTRIES * _ENTRY_BYTES):
         block = data[start : start + BLOCK_ENTRIES * _ENTRY_BYTES]
         yield {
-            **space.key,
+            **partition.key,
             "term": term,
             "first_ordinal": first if start == 0 else _first_ordinal(block),
             "data": block,
@@ -129,25 +128,25 @@ def _first_ordinal(data: bytes) -> int:
     return int.from_bytes(data[:4], "little")
 
 
-def remove_chunks(db: Db, space: PartitionRow, rows: Sequence[Row]) -> None:
-    """Take chunks, as (ordinal, word count, packed terms), out of the postings. Those in the tail are in none."""
-    gone: defaultdict[int, set[int]] = defaultdict(set)
+def remove_chunks(db: Db, partition: PartitionRow, rows: Sequence[Row]) -> None:
+    """Remove chunks, given as (ordinal, word count, packed terms), from the postings. The tail has none."""
+    removed: defaultdict[int, set[int]] = defaultdict(set)
     for ordinal, length, packed in rows:
-        if ordinal < space.merged_ordinal:
-            space.chunk_count -= 1
-            space.word_count -= length
+        if ordinal < partition.merged_ordinal:
+            partition.chunk_count -= 1
+            partition.word_count -= length
             for term in unpack_terms(bytes(packed))[0]:
-                gone[term].add(ordinal)
-    for term, ordinals in gone.items():
-        at = {**space.key, "term": term}
+                removed[term].add(ordinal)
+    for term, ordinals in removed.items():
+        at = {**partition.key, "term": term}
         before = db.one("postings.block_before", {**at, "ordinal": min(ordinals)})
         low = before[0] if before and before[0] is not None else 0
         for first, data in db.all("postings.blocks", {**at, "low": low, "high": max(ordinals)}):
-            kept = _drop_entries(bytes(data), ordinals)
-            if not kept:
+            remaining = _drop_entries(bytes(data), ordinals)
+            if not remaining:
                 db.run("postings.delete", {**at, "first_ordinal": first})
-            elif len(kept) < len(data):
-                db.run("postings.put", {**at, "first_ordinal": first, "data": kept})
+            elif len(remaining) < len(data):
+                db.run("postings.put", {**at, "first_ordinal": first, "data": remaining})
 
 
 def _drop_entries(data: bytes, ordinals: set[int]) -> bytes:
@@ -157,28 +156,28 @@ def _drop_entries(data: bytes, ordinals: set[int]) -> bytes:
 
 def score_bm25(
     db: Db,
-    space: PartitionRow,
+    partition: PartitionRow,
     weights: Mapping[int, float],
     beside: frozenset[int],
     k1: float,
     b: float,
     cipher: Cipher,
 ) -> WordScores:
-    """BM25 of every chunk, by ordinal, and how much of the question is known here at all."""
+    """Return BM25 of every chunk by ordinal, and how much of the question is known here."""
     import numpy as np  # late: most commands never search
 
-    tail = db.all("chunks.tail", space.tail_params(space.merged_ordinal))
-    # Added up in the order of the words' own numbers, sealed or not: the same sums to the last digit.
+    tail = db.all("chunks.tail", partition.tail_params(partition.merged_ordinal))
+    # Summed in the order of the plain term numbers, encrypted or not, so that sums are equal to the last digit.
     stored = {term: cipher.hash_term(term) for term in weights}
-    found = _load_entries(db, space, list(stored.values()), tail)
-    chunk_count = space.chunk_count + len(tail)
-    average = max(1.0, (space.word_count + sum(length for _, length, _ in tail)) / max(1, chunk_count))
+    found = _load_entries(db, partition, list(stored.values()), tail)
+    chunk_count = partition.chunk_count + len(tail)
+    average = max(1.0, (partition.word_count + sum(length for _, length, _ in tail)) / max(1, chunk_count))
     ordinals, scores, masses = [np.zeros(0, dtype=np.int64)], [np.zeros(0)], [np.zeros(0)]
     total = known = 0.0
     for term in sorted(weights):
         entries = found.get(stored[term])
         matching = 0 if entries is None else len(entries)
-        # A young store knows few words: what it lacks says less than what an old one lacks.
+        # A young store knows few words: a missing word says less than in an old one.
         share = 0.0 if term in beside else weights[term]
         mass = share * math.log1p((max(chunk_count, _MIN_CHUNK_COUNT) - matching + 0.5) / (matching + 0.5))
         total += mass
@@ -198,34 +197,36 @@ def score_bm25(
     return WordScores(np.bincount(where, weights=np.concatenate(scores)), covered, known / total)
 
 
-def _load_entries(db: Db, space: PartitionRow, terms: Sequence[int], tail: Sequence[Row]) -> Mapping[int, np.ndarray]:
-    """For each term that occurs: an array of (ordinal, count and length)."""
+def _load_entries(
+    db: Db, partition: PartitionRow, terms: Sequence[int], tail: Sequence[Row]
+) -> Mapping[int, np.ndarray]:
+    """Return an array of (ordinal, count and length) for each term that occurs."""
     import numpy as np
 
     pieces: defaultdict[int, list[bytes]] = defaultdict(list)
-    for term, data in db.all("postings.find", {**space.key, "terms": db.to_int_array(terms)}):
+    for term, data in db.all("postings.find", {**partition.key, "terms": db.to_int_array(terms)}):
         pieces[term].append(bytes(data))
     for term, data in _tail_entries(tail, terms):
         pieces[term].append(data)
     return {term: np.frombuffer(b"".join(parts), dtype="<u4").reshape(-1, 2) for term, parts in pieces.items()}
 
 
-def _tail_entries(rows: Sequence[Row], wanted: Sequence[int]) -> Iterator[tuple[int, bytes]]:
-    """The wanted terms' packed entries among the newest chunks, all chunks looked through at once."""
+def _tail_entries(rows: Sequence[Row], terms_wanted: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+    """Return the packed entries of the wanted terms in the tail, in one scan over all chunks."""
     import numpy as np
 
     if not rows:
         return
     sizes = [len(packed) // 9 for _, _, packed in rows]
     terms = np.frombuffer(b"".join(packed[: size * 8] for (_, _, packed), size in zip(rows, sizes, strict=True)), "<i8")
-    at = np.flatnonzero(np.isin(terms, np.asarray(wanted, dtype="<i8")))
+    at = np.flatnonzero(np.isin(terms, np.asarray(terms_wanted, dtype="<i8")))
     counts = np.frombuffer(b"".join(packed[size * 8 :] for (_, _, packed), size in zip(rows, sizes, strict=True)), "u1")
     chunk = np.repeat(np.arange(len(rows)), sizes)[at]
     ordinals = np.asarray([ordinal for ordinal, _, _ in rows], dtype="<u4")[chunk]
     lengths = np.asarray([min(length, _MAX_LENGTH) for _, length, _ in rows], dtype="<u4")[chunk]
     entries = np.stack([ordinals, counts[at].astype("<u4") << 16 | lengths], axis=1)
     found = terms[at]
-    for term in wanted:
+    for term in terms_wanted:
         mine = entries[found == term]
         if len(mine):
             yield term, mine.tobytes()

@@ -1,1 +1,1 @@
-"""Sessions: found or made, read back, summed up, paused, ended."""
+"""Sessions: open, read, summarize, pause, end."""

@@ -1,6 +1,6 @@
-"""Condensing a session's history: whether it is due and how far, and moving the summary on.
+"""Compaction of a session's history: when it is due, how far it goes, and replacing the summary.
 
-The new summary is written outside every transaction and swapped in if nobody else was faster.
+The new summary is written outside any transaction, and stored unless another writer was faster.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ log = logging.getLogger("limpet.sessions")
 
 _LONG_TURN = 8  # messages
 _SMALLEST_SUMMARY = 50  # tokens
-_LOW_WATER = 0.5  # a limit that was passed is left this far behind, so that the next message does not pass it again
+_LOW_WATER = 0.5  # compaction goes this far below a limit, so that the next message does not exceed it again
 
 
 class Reason(StrEnum):
@@ -52,7 +52,7 @@ class Reason(StrEnum):
 
 
 class Plan(NamedTuple):
-    """Condense that many of the oldest messages that no summary covers."""
+    """Compact this many of the oldest messages that no summary covers."""
 
     messages: int
     reason: Reason
@@ -60,16 +60,16 @@ class Plan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a summary does not cover yet, as numbers: the tokens and characters of each message, and where to cut."""
+    """The messages that no summary covers, as numbers: tokens and characters of each, and where to cut."""
 
     tokens: tuple[int, ...]
     characters: tuple[int, ...]
     cuts: tuple[int, ...]
-    turns: frozenset[int] = field(default_factory=frozenset)  # the cuts that stand between two turns
+    turns: frozenset[int] = field(default_factory=frozenset)  # cuts between two turns
     summary_tokens: int = 0
     summary_characters: int = 0
     sequences: tuple[int, ...] = ()
-    showable: frozenset[int] = field(default_factory=frozenset)  # all but results whose call is gone
+    showable: frozenset[int] = field(default_factory=frozenset)  # all but tool results without their call
 
     @classmethod
     def of(cls, messages: Sequence[Message], summary: str, count: TokenCounter, cost: Cost) -> Load:
@@ -90,16 +90,16 @@ class Load:
         return self.summary_tokens + sum(self.tokens)
 
     def last_cut(self, at_most: int) -> int:
-        """The furthest place to cut up to there: between turns, or inside one that is too long to be kept whole."""
+        """Return the furthest cut up to there: between turns, or inside a turn that is too long to keep whole."""
         inside = max((at for at in self.cuts if at <= at_most), default=0)
         between = max((at for at in self.turns if at <= at_most), default=0)
         return between if inside - between <= _LONG_TURN else inside
 
     def cut_to_leave(self, sizes: Sequence[int], room: float) -> int:
-        """The first place to cut behind which no more than that is left, or the last one that leaves anything."""
-        left = [sum(sizes), *(sum(sizes) - gone for gone in accumulate(sizes))]
+        """Return the first cut that leaves no more than this, or the last cut that leaves anything."""
+        remaining = [sum(sizes), *(sum(sizes) - removed for removed in accumulate(sizes))]
         cuts = [at for at in self.cuts if at < len(sizes)]
-        fitting = [at for at in cuts if left[at] <= room]
+        fitting = [at for at in cuts if remaining[at] <= room]
         between_turns = [at for at in fitting if at in self.turns]
         return min(between_turns or fitting, default=max(cuts, default=0))
 
@@ -109,22 +109,22 @@ Planner = Callable[[Load], Plan | None]
 
 
 def fit_window(limits: CompactionSettings, window: int | None) -> CompactionSettings:
-    """The limits with a summary that leaves a small window to the conversation."""
+    """Return the limits with a summary size that fits a small window."""
     room = (window or limits.window) // 4
     return replace(limits, summary_tokens=max(_SMALLEST_SUMMARY, min(limits.summary_tokens, room))) if room else limits
 
 
 def plan_manual(load: Load, keep: int) -> Plan | None:
-    """By hand: everything but the newest ``keep`` messages, and the turn they begin in."""
+    """Manual: compact all but the newest ``keep`` messages and the turn they start in."""
     cut = load.last_cut(len(load.tokens) - keep)
     return Plan(cut, Reason.ASKED) if cut else None
 
 
 def plan_left_out(load: Load, shown: Collection[int], *, everything: bool = False) -> Plan | None:
-    """A context shows the messages with these sequences, and no summary covers the others.
+    """Plan for a context that shows the messages with these sequences while no summary covers the others.
 
-    Half of what was shown is kept, so that the next messages have room before this happens again. Where turns are so
-    long that this leaves too many, all are condensed: nothing may be in neither place.
+    Half of the shown messages are kept, to leave room for the next ones. If long turns would leave too many, everything
+    is compacted: each message must be either shown or summarized.
     """
     missing = [at for at in load.showable if load.sequences[at] not in shown]
     if not missing:
@@ -135,7 +135,7 @@ def plan_left_out(load: Load, shown: Collection[int], *, everything: bool = Fals
 
 
 def plan_due(load: Load, window: int | None, limits: CompactionSettings) -> Plan | None:
-    """The first rule that fires. A rule that would condense next to nothing waits for more."""
+    """Return the plan of the first rule that applies. A rule that would compact almost nothing waits."""
     room = window or limits.window
     if not limits.enabled or len(load.tokens) < limits.least_messages:
         return None
@@ -170,7 +170,7 @@ def _plan_rolling(load: Load, window: int, limits: CompactionSettings) -> Plan |
 
 
 def _plan_check(load: Load, window: int, limits: CompactionSettings) -> Plan | None:
-    """Where everything else alone is over the line, condensing history cannot help; the rolling rule decides then."""
+    """If everything else alone exceeds the limit, compaction cannot help; the rolling rule decides."""
     most = limits.check_above * window - limits.overhead_tokens
     characters = load.summary_characters + sum(load.characters)
     if most <= 0 or characters / limits.characters_per_token <= most:
@@ -193,14 +193,14 @@ def _plan_messages(load: Load, _window: int, limits: CompactionSettings) -> Plan
 
 
 def _find_cut(load: Load, keep: int, sizes: Sequence[int], room: float) -> int:
-    """All but the newest ``keep``; fewer are kept where those alone would be due again at once."""
+    """Compact all but the newest ``keep``, or keep fewer if those alone would exceed a limit again."""
     cut = load.last_cut(len(sizes) - keep)
     return cut if sum(sizes[cut:]) <= room else max(cut, load.cut_to_leave(sizes, room))
 
 
 @dataclass(frozen=True, slots=True)
 class SummaryState:
-    """A session as it stood: its summary, and the messages after it."""
+    """A snapshot of a session: its summary and the messages after it."""
 
     summary: Summary | None
     messages: tuple[Message, ...]
@@ -216,7 +216,7 @@ class SummaryState:
 
 @dataclass(frozen=True, slots=True)
 class Compactor:
-    """Condenses sessions by an agent's settings and language model."""
+    """Compacts sessions with an agent's settings and language model."""
 
     store: Store
     settings: CompactionSettings
@@ -227,29 +227,29 @@ class Compactor:
     clock: Clock
 
     def compact(self, scope: Scope, keep: int) -> CompactionResult:
-        """Condense all but the newest messages, due or not."""
+        """Compact all but the newest messages, due or not."""
         return self._compact(scope, lambda load: plan_manual(load, keep), Reason.NOTHING)
 
     def compact_if_due(self, scope: Scope, window: int | None = None) -> CompactionResult:
-        """Condense as far as the settings say, for a model with that window."""
+        """Compact as far as the settings require for a model with this window."""
         idle = Reason.NOT_DUE if self.settings.enabled else Reason.SWITCHED_OFF
         return self._compact(scope, lambda load: plan_due(load, window, self.settings), idle, window)
 
     def compact_left_out(
         self, scope: Scope, shown: Collection[int], window: int | None = None, *, everything: bool = False
     ) -> CompactionResult:
-        """Condense what a context had no room for; it shows the messages with these sequences."""
+        """Compact what a context had no room for; it shows the messages with these sequences."""
         return self._compact(
             scope, lambda load: plan_left_out(load, shown, everything=everything), Reason.NOT_DUE, window
         )
 
     def enqueue(self, tx: Tx, info: SessionInfo) -> None:
-        """In the transaction of a turn. Only a model takes long enough to be worth a job."""
+        """Enqueue a job in the transaction of a turn. Only a model is slow enough to need one."""
         if self.settings.enabled and self.settings.background and self.llm is not None:
             Jobs(tx).enqueue(Partition(info.tenant, Level.USER, info.user), COMPACT, info.id, self.clock())
 
     def _compact(self, scope: Scope, plan: Planner, idle: Reason, window: int | None = None) -> CompactionResult:
-        """Condense what the plan says; after a lost race it is asked again. ``idle``: the reason where it says None."""
+        """Compact according to the plan, and plan again after a lost race. ``idle``: the reason if the plan is None."""
         summariser = Summariser(fit_window(self.settings, window), self.count, self.llm, self.llm_timeout)
         done = self._compact_once(scope, summariser, plan, idle)
         return self._compact_once(scope, summariser, plan, idle) if done.reason == Reason.OVERTAKEN else done
@@ -264,7 +264,7 @@ class Compactor:
         draft = summariser.write(before.text, covered)
         try:
             swapped = self._store_summary(scope, before, covered, draft)
-        except StorageError as error:  # a turn goes on with the summary that is there
+        except StorageError as error:  # the turn continues with the existing summary
             log.warning("the summary of session %s could not be stored: %s", scope.session, error)
             return _report_unchanged(load, Reason.UNWRITABLE)
         if not swapped:
@@ -275,7 +275,7 @@ class Compactor:
     def _store_summary(
         self, scope: Scope, before: SummaryState, covered: tuple[Message, ...], draft: SummaryDraft
     ) -> bool:
-        """The model's calls are counted even if another writer was faster."""
+        """Store the summary. The model's calls are counted even if another writer was faster."""
 
         def work(tx: Tx) -> bool:
             if self.llm is not None and draft.calls:
@@ -287,7 +287,7 @@ class Compactor:
 
 def _read_state(tx: Tx, scope: Scope) -> SummaryState:
     if Sessions(tx).get(scope) is None:
-        raise SessionNotFound(f"session {scope.session} is gone; it was deleted")
+        raise SessionNotFound(f"session {scope.session} was deleted")
     summary = Summaries(tx).get(scope)
     after = summary.upper_sequence if summary else None
     return SummaryState(summary, tuple(Messages(tx).range(scope, after, None, None)))

@@ -44,7 +44,7 @@ def checked_value(value: object) -> str:
 
 
 def as_text(value: Any) -> str:
-    """What a value reads as where text is wanted: nothing is empty, another type is JSON."""
+    """Return the value as text: None is empty, other types are JSON."""
     if value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

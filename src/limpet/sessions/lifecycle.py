@@ -1,4 +1,4 @@
-"""A session's life, each step one transaction."""
+"""The lifecycle of a session; each step is one transaction."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def open_session(
     metadata: Mapping[str, Any] | None = None,
     ttl: timedelta | None = None,
 ) -> SessionInfo:
-    """The live session under the key, or a new one."""
+    """Return the live session with this key, or create one."""
     assert scope.user is not None
     assert scope.agent is not None
-    found = Sessions(tx).find_live(scope, str(key))
-    if found is not None:
-        return found
+    session = Sessions(tx).find_live(scope, str(key))
+    if session is not None:
+        return session
     info = SessionInfo(
         id=with_bucket(new_id(), Partition(scope.tenant, Level.USER, scope.user).bucket),
         tenant=scope.tenant,
@@ -48,15 +48,15 @@ def open_session(
     )
     if Sessions(tx).add(scope, info):
         return info
-    # Another process made it between our look and our insert.
-    found = Sessions(tx).find_live(scope, str(key))
-    if found is None:
-        raise StorageError(f"the session {key} could neither be found nor made; repeat the call")
-    return found
+    # Another process created it after our read.
+    session = Sessions(tx).find_live(scope, str(key))
+    if session is None:
+        raise StorageError(f"the session {key} could be neither found nor created; retry the call")
+    return session
 
 
 def rotate(tx: Tx, scope: Scope, *, new_id: IdFactory, now: datetime) -> tuple[SessionInfo, SessionInfo]:
-    """End the session and begin another under its key. If it has ended already, its successor is returned."""
+    """End the session and start another with its key. If it has already ended, return its successor."""
     old = Sessions(tx).lock(scope)
     Sessions(tx).set_state(scope, SessionStatus.TERMINATED)
     owner = Scope(old.tenant, old.user, old.agent)
@@ -64,7 +64,7 @@ def rotate(tx: Tx, scope: Scope, *, new_id: IdFactory, now: datetime) -> tuple[S
 
 
 def set_state(tx: Tx, scope: Scope, state: SessionStatus) -> SessionInfo:
-    """Pause or end the session, or take it up again. An ended one stays ended: its key may have a successor."""
+    """Pause, end or resume the session. An ended session stays ended: its key may have a successor."""
     info = Sessions(tx).lock(scope)
     if info.state is SessionStatus.TERMINATED:
         return info
@@ -73,7 +73,7 @@ def set_state(tx: Tx, scope: Scope, state: SessionStatus) -> SessionInfo:
 
 
 def update_metadata(tx: Tx, scope: Scope, changes: Mapping[str, Any]) -> SessionInfo:
-    """Merge; a value of None removes its key."""
+    """Merge metadata; a value of None removes its key."""
     if not isinstance(changes, Mapping):
         raise InvalidInput(f"metadata must be a mapping, not {type(changes).__name__}")
     info = Sessions(tx).lock(scope)
@@ -84,7 +84,7 @@ def update_metadata(tx: Tx, scope: Scope, changes: Mapping[str, Any]) -> Session
 
 
 def compute_expiry(now: datetime, ttl: object) -> datetime | None:
-    """The moment a time to live ends."""
+    """Return when a time to live ends."""
     if ttl is None:
         return None
     if not isinstance(ttl, timedelta) or ttl <= timedelta(0):
@@ -102,7 +102,7 @@ def set_expiry(tx: Tx, scope: Scope, expires_at: datetime | None) -> SessionInfo
 
 
 def clear(tx: Tx, scope: Scope) -> SessionInfo:
-    """Remove the messages and what was made of them. Sequence numbers go on where they were."""
+    """Delete the messages and what was derived from them. Sequence numbers continue."""
     info = Sessions(tx).lock(scope)
     Sessions(tx).clear(scope)
     return replace(info, message_count=0)

@@ -1,4 +1,4 @@
-"""Messages enter a session, prepared outside the transaction and stored inside one; the newest are read back."""
+"""Add messages to a session, prepared before the transaction and stored in it; read the newest."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from limpet.sessions.repository import Messages, Sessions
 from limpet.store.store import Store
 from limpet.store.tx import Tx
 
-# What belongs in the same transaction. It gets the messages that are new; others were stored under their key before.
+# More writes for the same transaction. It receives only the new messages, not those stored before under their key.
 WithinTransaction = Callable[[Tx, list[Message]], None]
 
 
 class MessageWithChunks(NamedTuple):
-    """A message with what search will find of it."""
+    """A message and its chunks for search."""
 
     message: Message
     chunks: tuple[ChunkDraft, ...]
@@ -37,7 +37,7 @@ class MessageWithChunks(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MessageAppender:
-    """Messages enter a session: cut and embedded before the transaction, stored in one."""
+    """Adds messages to a session: split and embedded before the transaction, stored in one."""
 
     store: Store
     settings: ChunkSettings
@@ -51,7 +51,7 @@ class MessageAppender:
         progress: Progress | None = None,
         within: WithinTransaction | None = None,
     ) -> list[Message]:
-        """All of them or none, under the next sequence numbers."""
+        """Add all or none, with the next sequence numbers."""
         now = self.clock()
         entries = prepare_entries(messages, self.settings, now)
         entries = self._embed(partition_of(scope), entries, progress)
@@ -71,14 +71,14 @@ class MessageAppender:
     def append_once(
         self, scope: Scope, messages: Sequence[Message], key: str, progress: Progress | None = None
     ) -> list[Message]:
-        """All under one idempotency key: all are new, or all were stored before."""
+        """Add all under one idempotency key: either all are new, or all were stored before."""
         check_name(key, "idempotency_key")
         numbered = [
             replace(message, idempotency_key=check_name(f"{key}/{number}", "idempotency_key"))
             for number, message in enumerate(messages)
         ]
         conflict = IdempotencyConflict(
-            "this idempotency_key stands for other messages of this session; choose a new one"
+            "this idempotency_key was used for other messages of this session; choose a new one"
         )
 
         def check_all_or_none(_tx: Tx, new: list[Message]) -> None:
@@ -87,32 +87,32 @@ class MessageAppender:
 
         stored = self.append(scope, numbered, progress, check_all_or_none)
         if not all(one.is_duplicate_of(other) for one, other in zip(stored, numbered, strict=True)):
-            raise conflict  # all were stored before, so nothing was written now
+            raise conflict  # all were stored before, so nothing was written
         return stored
 
     def _embed(
-        self, space: Partition, entries: list[MessageWithChunks], progress: Progress | None
+        self, partition: Partition, entries: list[MessageWithChunks], progress: Progress | None
     ) -> list[MessageWithChunks]:
         names = [entry.message.name for entry in entries if entry.message.name]
         chunks = [chunk for entry in entries for chunk in entry.chunks]
-        drafts = iter(self.embedder.embed_drafts(space, chunks, names, progress))
+        drafts = iter(self.embedder.embed_drafts(partition, chunks, names, progress))
         return [MessageWithChunks(entry.message, tuple(next(drafts) for _ in entry.chunks)) for entry in entries]
 
 
 def prepare_entries(messages: Sequence[Message], config: ChunkSettings, now: datetime) -> list[MessageWithChunks]:
-    """Everything slow, before the transaction: cutting and word analysis."""
+    """Do the slow work before the transaction: chunking and word analysis."""
     return [MessageWithChunks(message, _chunk_message(message, config, now)) for message in messages]
 
 
 def _chunk_message(message: Message, config: ChunkSettings, now: datetime) -> tuple[ChunkDraft, ...]:
-    # A system prompt is an instruction, not something that happened: recalled, it would pass for a memory.
+    # A system prompt is an instruction, not an event; it must not be recalled as a memory.
     if message.role is Role.SYSTEM:
         return ()
     return chunk_message(message, message.created_at or now, config.max_chars, config.overlap)
 
 
 def store_entries(tx: Tx, scope: Scope, entries: Sequence[MessageWithChunks], now: datetime) -> list[Message]:
-    """Store the messages under the next sequence numbers; all of them or none."""
+    """Store the messages with the next sequence numbers; all or none."""
     head = Sessions(tx).get_head(scope)
     last, count, active_at = head
     oldest_at = now
@@ -137,14 +137,14 @@ def store_entries(tx: Tx, scope: Scope, entries: Sequence[MessageWithChunks], no
     return stored
 
 
-def _next_sequence(wanted: int, last: int) -> int:
-    if not wanted:
+def _next_sequence(requested: int, last: int) -> int:
+    if not requested:
         return last + 1
-    if wanted <= last:
+    if requested <= last:
         raise SequenceConflict(
-            f"sequence {wanted} is not above the session's last one, {last}; leave it out to get the next"
+            f"sequence {requested} is not above the session's last one, {last}; leave it out to get the next"
         )
-    return wanted
+    return requested
 
 
 def partition_of(scope: Scope) -> Partition:
@@ -153,7 +153,7 @@ def partition_of(scope: Scope) -> Partition:
 
 
 def index_message(tx: Tx, scope: Scope, message: Message, chunks: Sequence[ChunkDraft]) -> None:
-    """Store what search will find of a stored message."""
+    """Store the chunks of a stored message."""
     assert scope.session is not None
     assert message.created_at is not None
     source = ChunkSource(
@@ -180,35 +180,35 @@ _TURN = 12
 def restore(
     tx: Tx, scope: Scope, max_tokens: int, max_messages: int | None = None, cost: Cost = message_tokens, after: int = 0
 ) -> list[Message]:
-    """Only those ``after`` that sequence, and the latest user message all the same."""
+    """Return only messages ``after`` that sequence, and always the latest user message."""
     return read_newest(partial(Messages(tx).recent, scope), max_tokens, max_messages, cost, after)
 
 
 def read_newest(
     recent: ReadRecent, max_tokens: int, max_messages: int | None = None, cost: Cost = message_tokens, after: int = 0
 ) -> list[Message]:
-    """The same from a function that reads the newest messages, or the newest before a sequence."""
+    """The same, from a function that reads the newest messages, or the newest before a sequence."""
     if max_tokens < 1:
         raise BudgetTooSmall(f"max_tokens must be at least 1, not {max_tokens}")
-    found: list[Message] = []
-    # A little more than may be kept, so that the turn it begins in is mostly there.
+    collected: list[Message] = []
+    # A little more than the budget, so that the turn it starts in is mostly included.
     size, before = _PAGE if max_messages is None else min(_PAGE, max_messages + _TURN), None
     while True:
         page = recent(size, before)
-        found = page + found
-        crossed = bool(page) and page[0].sequence <= after and any(message.role is Role.USER for message in found)
+        collected = page + collected
+        crossed = bool(page) and page[0].sequence <= after and any(message.role is Role.USER for message in collected)
         if len(page) < size or crossed:
-            return fit_history(_messages_since(found, after), max_tokens, max_messages, cost)
-        # Only from a user message on are turns read whole; when those are too much already, the rest does not matter.
-        opening = next((at for at, message in enumerate(found) if message.role is Role.USER), None)
-        whole = [] if opening is None else _messages_since(found[opening:], after)
+            return fit_history(_messages_since(collected, after), max_tokens, max_messages, cost)
+        # Only turns from a user message on are complete; if those exceed the budget, the rest does not matter.
+        opening = next((at for at, message in enumerate(collected) if message.role is Role.USER), None)
+        whole = [] if opening is None else _messages_since(collected[opening:], after)
         if not HistoryBudget(whole, max_tokens, max_messages, cost).take(group_steps(whole)):
             return fit_history(whole, max_tokens, max_messages, cost)
         size, before = size * 2, page[0].sequence
 
 
 def _messages_since(history: list[Message], after: int) -> list[Message]:
-    """What came after, and what it answers: the latest user message, or the whole last turn if nothing came."""
+    """Return the messages after it and the latest user message, or the whole last turn if there are none."""
     latest = max((at for at, message in enumerate(history) if message.role is Role.USER), default=len(history))
     start = next((at for at, message in enumerate(history) if message.sequence > after), len(history))
     if start == len(history):

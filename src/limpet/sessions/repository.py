@@ -1,4 +1,4 @@
-"""Sessions, messages, summaries, key-value entries and usage, in named queries."""
+"""Repositories of sessions, messages, summaries, key-value entries and usage."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _KV = RowLayout(KV, "key value updated_at")
 
 
 def build_scope_filter(scope: Scope) -> tuple[str, dict[str, Any]]:
-    """The clause that keeps a query on sessions ``s`` inside the scope, and its parameters."""
+    """Return the clause that limits a query on sessions ``s`` to the scope, and its parameters."""
     params: dict[str, Any] = {
         "bucket": _find_bucket(scope),
         "tenant": scope.tenant,
@@ -54,7 +54,7 @@ def build_scope_filter(scope: Scope) -> tuple[str, dict[str, Any]]:
 
 
 def _find_bucket(scope: Scope) -> int | None:
-    """A user's name tells it, and so does a session's id. A whole tenant has many."""
+    """A user name determines it, and so does a session id. A whole tenant has many."""
     if scope.user is not None:
         return hash_bucket(scope.tenant, _USER, scope.user)
     return None if scope.session is None else bucket_of_id(scope.session)
@@ -74,7 +74,7 @@ def _scope_clause(session: bool, user: bool, agent: bool) -> str:
 
 
 class Head(NamedTuple):
-    """Where a session's history ends."""
+    """The end of a session's history."""
 
     last_sequence: int
     message_count: int
@@ -90,9 +90,9 @@ class Sessions:
         self._encryption = tx.encryption
 
     def add(self, scope: Scope, info: SessionInfo, *, external_id: str | None = None, cleared_through: int = 0) -> bool:
-        """False when another session holds the id or the key already.
+        """Return False if another session has the id or the key.
 
-        An id that does not say the bucket is its own external id: it is found by that.
+        An id that does not contain the bucket is stored as external id and found by it.
         """
         partition = Partition(scope.tenant, Level.USER, info.user)
         row = self._chunks.ensure_partition(partition)
@@ -119,7 +119,7 @@ class Sessions:
         )
 
     def get(self, scope: Scope) -> SessionInfo | None:
-        """By its id, or by the one it came with."""
+        """Find by id or by external id."""
         row = self._select_one(scope)
         return None if row is None else self._decrypt(scope, row)
 
@@ -140,14 +140,14 @@ class Sessions:
         return SESSION_ROWS.read(values)
 
     def lock(self, scope: Scope) -> SessionInfo:
-        """The session, held until the transaction ends. Raises SessionNotFound."""
+        """Return the session, locked until the transaction ends. Raises SessionNotFound."""
         row = self._select_one(scope, self._db.for_update)
         if row is None:
             raise _not_found_error(scope)
         return self._decrypt(scope, row)
 
     def get_head(self, scope: Scope) -> Head:
-        """Where the session's history ends, held until the transaction ends. Raises SessionNotFound."""
+        """Return the end of the session's history, locked until the transaction ends. Raises SessionNotFound."""
         where, params = build_scope_filter(scope)
         row = self._db.one("sessions.head", params, where=where, order=self._db.for_update)
         if row is None:
@@ -189,7 +189,7 @@ class Sessions:
     def advance(
         self, scope: Scope, last_sequence: int, message_count: int, active_at: datetime, oldest_at: datetime
     ) -> None:
-        """After messages were added, the oldest of which was said at ``oldest_at``."""
+        """Update the session after messages were added; the oldest of them was created at ``oldest_at``."""
         params = {
             "last_sequence": last_sequence,
             "message_count": message_count,
@@ -233,7 +233,7 @@ class Messages:
         self._db.run("messages.insert", self._params(scope, message))
 
     def replace(self, scope: Scope, message: Message) -> None:
-        """Other words in the place of a message's. Its chunks are the caller's to cut again."""
+        """Replace the text of a message. The caller must rebuild its chunks."""
         self._db.run("messages.replace", self._params(scope, message))
 
     def _params(self, scope: Scope, message: Message) -> Params:
@@ -317,13 +317,13 @@ class Summaries:
         self._db.run("summaries.set_epoch", {**key, "epoch": summary.epoch})
 
     def get_watermarks(self, scope: Scope) -> tuple[int, int]:
-        """The last sequence that was cleared, and the last epoch that was used."""
+        """Return the last cleared sequence and the last epoch used."""
         row = self._db.one("summaries.watermarks", session_key(self._tx, scope))
         return (row[0], row[1]) if row else (0, 0)
 
 
 class KeyValueEntries:
-    """An entry beyond the cap is as good as gone: reads do not see it and the next write removes it."""
+    """Entries beyond the cap are not visible to reads; the next write deletes them."""
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
@@ -344,7 +344,7 @@ class KeyValueEntries:
 
     def delete(self, scope: Scope, key: str, cap: int) -> bool:
         at = session_key(self._tx, scope)
-        self._db.run("kv.trim", {**at, "cap": cap})  # else what the cap hides would come back
+        self._db.run("kv.trim", {**at, "cap": cap})  # otherwise hidden entries would reappear
         stored = self._encryption.cipher_for(scope.tenant).encrypt_deterministic(KV["key"], key)
         return self._db.run("kv.delete", {**at, "key": stored}) > 0
 
@@ -354,8 +354,8 @@ class KeyValueEntries:
     def _rows(self, scope: Scope, cap: int) -> list[Row]:
         where, params = build_scope_filter(scope)
         cipher = self._encryption.cipher_for(scope.tenant)
-        found = self._db.all("kv.select", {**params, "cap": cap}, where=where)
-        return [cipher.decrypt_row(_KV, (scope.session, row[0]), row) for row in found]
+        rows = self._db.all("kv.select", {**params, "cap": cap}, where=where)
+        return [cipher.decrypt_row(_KV, (scope.session, row[0]), row) for row in rows]
 
 
 def _parse_entry(row: Row) -> KvEntry:
@@ -363,7 +363,7 @@ def _parse_entry(row: Row) -> KvEntry:
 
 
 class Cursors:
-    """How far a kind of work has come through a session's messages: the last sequence that is done, 0 at first."""
+    """The progress of a kind of work through a session's messages: the last sequence done, 0 at first."""
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
@@ -401,16 +401,16 @@ class UsageEntries:
 
 
 def _not_found_error(scope: Scope) -> SessionNotFound:
-    return SessionNotFound(f"no session {scope.session} here; it may have been deleted")
+    return SessionNotFound(f"session {scope.session} not found; it may have been deleted")
 
 
 def session_key(tx: Tx, scope: Scope) -> dict[str, Any]:
-    """What finds the rows of a session. Looked up once; of a session that is not there, a key that nothing has."""
-    known = tx.partition_ids.get((scope.tenant, scope.session))
-    if known is None:
+    """Return the key of a session's rows, cached per transaction. For a missing session, return a key without rows."""
+    cached = tx.partition_ids.get((scope.tenant, scope.session))
+    if cached is None:
         where, params = build_scope_filter(scope)
         row = tx.db.one("sessions.locate", params, where=where)
-        known = -1 if row is None else int(row[0])
+        cached = -1 if row is None else int(row[0])
         if row is not None:
-            tx.partition_ids[scope.tenant, scope.session] = known
-    return {**partition_key(known), "session": scope.session}
+            tx.partition_ids[scope.tenant, scope.session] = cached
+    return {**partition_key(cached), "session": scope.session}

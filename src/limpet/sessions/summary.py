@@ -1,4 +1,4 @@
-"""A session's summary: written by a language model where there is one and it answers, else by rules; swapped in."""
+"""A session's summary, written by a language model if one is available, otherwise by rules."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.sessions")
 
-_LONGEST = 1000  # characters of a message that are looked at: more would never be shown
+_LONGEST = 1000  # characters of a message that are used; more would never be shown
 _SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n+")
 _SHARED = re.compile(r"- \((\d+) messages\) ")
-_TOO_LONG = 2  # times the tokens that were asked for: another tokenizer counts differently, but not so differently
+_TOO_LONG = 2  # times the requested tokens: tokenizers differ, but not by this much
 
 INSTRUCTIONS = """\
 You keep the running summary of a conversation. You are given a JSON object: "summary" is the summary so far, \
@@ -47,7 +47,7 @@ class Author(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SummaryDraft:
-    """A summary, by whom, and what the calls for it took; ``calls`` counts those that were answered."""
+    """A summary, its author, and the usage of the calls for it; ``calls`` counts the answered ones."""
 
     text: str
     author: Author
@@ -63,19 +63,19 @@ class Summariser:
     timeout: float = 15.0
 
     def write(self, old: str, messages: Sequence[Message]) -> SummaryDraft:
-        """The whole summary, written again. The model gets every message; after its first failure the rules go on."""
+        """Rewrite the whole summary. The model gets every message; after its first failure the rules take over."""
         written = SummaryDraft(old, Author.LLM)
-        said = [message for message in messages if message.role is not Role.TOOL]
-        for at in range(0, len(said) if self.llm is not None else 0, self.limits.batch):
-            answer = self._call_llm(written.text, said[at : at + self.limits.batch])
+        spoken = [message for message in messages if message.role is not Role.TOOL]
+        for at in range(0, len(spoken) if self.llm is not None else 0, self.limits.batch):
+            answer = self._call_llm(written.text, spoken[at : at + self.limits.batch])
             if answer is None:
-                return self._write_by_rules(written, said[at:])
+                return self._write_by_rules(written, spoken[at:])
             usage, calls = written.usage + answer.usage, written.calls + 1
             text = self._validate_answer(answer)
             if text is None:
-                return self._write_by_rules(replace(written, usage=usage, calls=calls), said[at:])
+                return self._write_by_rules(replace(written, usage=usage, calls=calls), spoken[at:])
             written = SummaryDraft(text, Author.LLM, usage, calls)
-        return written if written.calls else self._write_by_rules(written, said)
+        return written if written.calls else self._write_by_rules(written, spoken)
 
     def _write_by_rules(self, so_far: SummaryDraft, messages: Sequence[Message]) -> SummaryDraft:
         text = summarize_by_rules(so_far.text, messages, self.limits.summary_tokens, self.count)
@@ -86,16 +86,16 @@ class Summariser:
         try:
             return self.llm.complete(self._build_request(old, messages))
         except ProviderError as error:
-            log.warning("%s wrote no summary; a digest stands in for it: %s", self.llm.name, error)
-        except Exception:  # why: a model given by the caller may raise anything; no history may be lost
-            log.warning("%s wrote no summary; a digest stands in for it", self.llm.name, exc_info=True)
+            log.warning("%s wrote no summary; using a digest: %s", self.llm.name, error)
+        except Exception:  # why: the caller's model may raise anything; no history may be lost
+            log.warning("%s wrote no summary; using a digest", self.llm.name, exc_info=True)
         return None
 
     def _build_request(self, old: str, messages: Sequence[Message]) -> LlmRequest:
         limits = self.limits
-        told = {"summary": old, "messages": list(self._serialize_messages(messages))}
-        # As JSON nothing that was said can pass for a part of the question.
-        question = json.dumps(told, ensure_ascii=False)
+        payload = {"summary": old, "messages": list(self._serialize_messages(messages))}
+        # As JSON, no message can pass for a part of the instructions.
+        question = json.dumps(payload, ensure_ascii=False)
         return LlmRequest(
             build_prompt(question, system=INSTRUCTIONS.format(words=limits.summary_tokens * 3 // 5)),
             max_tokens=limits.summary_tokens,
@@ -106,14 +106,14 @@ class Summariser:
     def _serialize_messages(self, messages: Sequence[Message]) -> Iterator[dict[str, str]]:
         most = self.limits.message_characters
         for message in messages:
-            said = message.text if len(message.text) <= most else f"{message.text[: most - 1]}…"
-            told = {"role": str(message.role)} | ({"name": message.name} if message.name else {}) | {"said": said}
+            text = message.text if len(message.text) <= most else f"{message.text[: most - 1]}…"
+            fields = {"role": str(message.role)} | ({"name": message.name} if message.name else {}) | {"said": text}
             if message.tool_calls:
-                told["called"] = ", ".join(call.name for call in message.tool_calls)[:most]
-            yield told
+                fields["called"] = ", ".join(call.name for call in message.tool_calls)[:most]
+            yield fields
 
     def _validate_answer(self, answer: Completion) -> str | None:
-        """An answer that was cut off, refused, is empty or far too long covers who knows what."""
+        """Reject an answer that is cut off, refused, empty or far too long: its coverage is unknown."""
         text = answer.text.strip()
         if answer.finish is not Finish.STOP or not text or not is_storable(text):
             problem = f"ended with {answer.finish}" if text else "is empty"
@@ -121,43 +121,43 @@ class Summariser:
             problem = f"is {self.count(text)} tokens long"
         else:
             return text
-        log.warning("the model's summary %s; a digest stands in for it", problem)
+        log.warning("the model's summary %s; using a digest", problem)
         return None
 
 
-# Without a model: who said what, shortened until it fits, with no line left out
+# Without a model: one line per message, shortened until all lines fit
 
 
 def summarize_by_rules(old: str, messages: Sequence[Message], most_tokens: int, count: TokenCounter) -> str:
-    """The old summary's lines and one for each message, all of them within the tokens."""
+    """Return the lines of the old summary and one line for each message, within the token limit."""
     return fit_lines([*_parse_lines(old), *filter(None, map(_message_line, messages))], most_tokens, count)
 
 
 def _parse_lines(summary: str) -> list[DigestLine]:
-    """What a digest wrote line by line, what anybody else wrote sentence by sentence."""
-    found = []
+    """Split a digest by line, any other summary by sentence."""
+    lines = []
     for line in filter(str.strip, summary.split("\n")):
         if shared := _SHARED.match(line):
-            found.append(DigestLine(line[shared.end() :], int(shared[1])))
+            lines.append(DigestLine(line[shared.end() :], int(shared[1])))
         elif line.startswith("- "):
-            found.append(DigestLine(line[2:]))
+            lines.append(DigestLine(line[2:]))
         else:
-            found += [DigestLine(part.strip()) for part in _SENTENCE.split(line) if part.strip()]
-    return found
+            lines += [DigestLine(part.strip()) for part in _SENTENCE.split(line) if part.strip()]
+    return lines
 
 
 def _message_line(message: Message) -> DigestLine | None:
-    """Tool results are left out: what mattered in them is in what the assistant said next."""
+    """Tool results are omitted: the assistant's next message contains what mattered."""
     if message.role is Role.TOOL:
         return None
-    who = f"{message.name} ({message.role})" if message.name else f"the {message.role}"
+    speaker = f"{message.name} ({message.role})" if message.name else f"the {message.role}"
     called = f"[called {', '.join(call.name for call in message.tool_calls)}]" if message.tool_calls else ""
-    said = " ".join(f"{message.text[:_LONGEST]} {called}".split())
-    return DigestLine(f"{who}: {said or '(nothing)'}")
+    text = " ".join(f"{message.text[:_LONGEST]} {called}".split())
+    return DigestLine(f"{speaker}: {text or '(nothing)'}")
 
 
 def is_storable(text: str) -> bool:
-    """Whether a store can keep it."""
+    """Return whether a store accepts the text."""
     try:
         check_text(text, "summary")
     except InvalidInput:
@@ -168,9 +168,9 @@ def is_storable(text: str) -> bool:
 def swap_summary(
     tx: Tx, scope: Scope, text: str, upper_sequence: int, expected_epoch: int | None, now: datetime
 ) -> bool:
-    """Replace the summary if it is still the one the writer read, and covers no less. ``None`` expects nothing.
+    """Replace the summary if it is still the one the writer read, and covers no less. ``None`` skips the check.
 
-    The first summary replaces epoch 0. One that covers only messages cleared since is stale too.
+    The first summary replaces epoch 0. A summary that covers only messages cleared since is stale too.
     """
     check_text(text, "summary")
     session = Sessions(tx).lock(scope)

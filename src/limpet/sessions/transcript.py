@@ -1,8 +1,8 @@
 """A conversation as Markdown, and back.
 
-An entry is ``### role — time``, a blank line, the text, a blank line. Where a line of the text itself begins with
-``###``, a backslash before it keeps it text, for this parser and for Markdown readers; reading takes it away again.
-Every character that any reader may take for a line end counts as one here.
+An entry is ``### role — time``, a blank line, the text, a blank line. A line of text that starts with ``###`` is
+escaped with a backslash, for this parser and for Markdown readers; parsing removes it. Every character that some reader
+treats as a line end counts as one here.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ def render_entry(entry: TranscriptEntry) -> str:
 
 
 def parse(text: str) -> list[TranscriptEntry]:
-    """The entries of a rendered transcript, exactly; of a hand-edited one, as far as possible. Never raises.
+    """Parse a transcript: exactly if it was rendered, as far as possible if it was edited by hand. Never raises.
 
-    A line is a header only with a known role and a valid ISO time (no zone means UTC); any other line is text. Text
-    before the first header belongs to nobody and is ignored. Blank lines added by hand belong to the entry they are in.
-    An entry whose header ends in CRLF was saved by an editor that rewrote all line ends, and is read with plain ones.
+    A line is a header only with a known role and a valid ISO time (UTC without a zone); any other line is text. Text
+    before the first header is ignored. Blank lines added by hand belong to their entry. If a header ends in CRLF, an
+    editor changed all line ends, and the entry is read with plain ones.
     """
     return [_entry(header, block) for header, block in _blocks(text.removeprefix("\ufeff"))]
 
 
 def split(text: str) -> tuple[str, list[str]]:
-    """What stands before the first header, then each entry as it is written; joined again they are the text."""
+    """Return the text before the first header, then each entry as written; joined, they are the whole text."""
     blocks = [block for _, block in _blocks(text)]
     return text[: len(text) - sum(map(len, blocks))], blocks
 
@@ -73,10 +73,10 @@ class _Header:
 
 
 def _blocks(text: str) -> list[tuple[_Header, str]]:
-    """Each header with the text from its first character to the next header."""
-    found = [(match.start(), header) for match in _HEADER.finditer(text) if (header := _header(match))]
-    edges = [start for start, _ in found] + [len(text)]
-    return [(header, text[start:end]) for (start, header), end in zip(found, edges[1:], strict=True)]
+    """Return each header with the text from its first character to the next header."""
+    headers = [(match.start(), header) for match in _HEADER.finditer(text) if (header := _header(match))]
+    edges = [start for start, _ in headers] + [len(text)]
+    return [(header, text[start:end]) for (start, header), end in zip(headers, edges[1:], strict=True)]
 
 
 def _header(match: re.Match[str]) -> _Header | None:

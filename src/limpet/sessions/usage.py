@@ -1,4 +1,4 @@
-"""What a session cost."""
+"""The token usage and cost of a session."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.sessions")
 
-# Of one call: sums of thousands of the largest still fit a database's whole numbers, the cost in billionths.
+# Limits of one call: sums of thousands of the largest still fit a 64-bit integer, the cost in billionths.
 _MAX_TOKENS = 10**12
 _MAX_COST = 1_000_000
 UNKNOWN = "unknown"  # a model without a name
@@ -39,7 +39,7 @@ def checked_usage(
 
 
 def parse_usage(value: object) -> ModelUsage | None:
-    """The usage a reply came with: ours, or a mapping with our names, OpenAI's or Anthropic's."""
+    """Parse the usage of a reply: our type, or a mapping with our names, OpenAI's or Anthropic's."""
     if value is None or isinstance(value, ModelUsage):
         return value
     if not isinstance(value, Mapping):
@@ -53,7 +53,7 @@ def parse_usage(value: object) -> ModelUsage | None:
     fresh = _checked_tokens(value.get("input_tokens", value.get("prompt_tokens")) or 0, "input_tokens")
     return checked_usage(
         value.get("model") or UNKNOWN,
-        fresh + sum(beside),  # Anthropic counts what was cached apart
+        fresh + sum(beside),  # Anthropic counts cached tokens separately
         value.get("output_tokens", value.get("completion_tokens")) or 0,
         cached or beside[0],
         value.get("cost") or 0.0,
@@ -68,7 +68,7 @@ def _checked_tokens(value: object, what: str) -> int:
 
 
 def build_llm_usage(model: str, calls: int, used: TokenUsage) -> ModelUsage:
-    """Our own calls. An unknown price counts as 0, and so do numbers that cannot be right."""
+    """Record our own calls. An unknown price counts as 0, and so do invalid numbers."""
     try:
         entry = checked_usage(model, used.input_tokens, used.output_tokens, used.cached_tokens, used.cost or 0.0)
     except InvalidInput as error:

@@ -1,4 +1,4 @@
-"""What must hold of sessions: counters agree with rows, and no summary covers more than there is."""
+"""Checks of sessions: counters match rows, and no summary covers messages that do not exist."""
 
 from __future__ import annotations
 
