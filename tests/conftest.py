@@ -137,6 +137,10 @@ def private_postgres() -> Iterator[PostgresServer]:
 @pytest.fixture(params=("sqlite", "memory", pytest.param("postgres", marks=pytest.mark.postgres)))
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """What to open a store with, on each backend in turn."""
+    return store_url_of(request, tmp_path)
+
+
+def store_url_of(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "memory":
         return ":memory:"
     if request.param == "sqlite":

@@ -16,6 +16,8 @@ LEVELS: tuple[Level, ...] = ("quick", "test", "rest")
 
 QUICK = ("unit", "contract", "test_architecture.py", "test_public_names.py")
 BACKEND_FIXTURES = ("store_url", "durable_url", "backend")
+# What a client must do right before anything else; the rest of the contract runs with ``make test-all``.
+CORE_OF_REMOTE = ("test_kv.py", "test_messages.py", "test_sessions.py", "test_records.py", "test_turn.py")
 _HERE = Path(__file__).parent
 
 
@@ -39,7 +41,7 @@ def runs_in(item: pytest.Item, wanted: Level) -> bool:
 
 
 def find_level(item: pytest.Item) -> Level:
-    suite, backend = _suite(item), _backend(item)
+    suite, backend = _suite(item), find_backend(item)
     differs = item.get_closest_marker("every_backend") is not None
     if suite in {"crash", "bench"} or (backend == "postgres" and not differs):
         return "rest"
@@ -53,7 +55,7 @@ def _suite(item: pytest.Item) -> str:
     return item.path.relative_to(_HERE).parts[0] if item.path.is_relative_to(_HERE) else "bench"
 
 
-def _backend(item: pytest.Item) -> str | None:
+def find_backend(item: pytest.Item) -> str | None:
     if item.get_closest_marker("postgres") is not None:
         return "postgres"
     call = getattr(item, "callspec", None)

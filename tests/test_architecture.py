@@ -64,6 +64,7 @@ IMPURE = {
     *("os.environ", "os.environb", "os.getenv", "os.urandom", "uuid.uuid1", "uuid.uuid4", "random", "secrets"),
 }
 MAY_BE_IMPURE = {
+    ("limpet.api.remote.turn", "secrets.token_hex"),  # a client has no root: the key that ties a turn's requests
     ("limpet.config", "os.environ"),  # Config.load reads it like Limpet.open
     ("limpet.model.times", "datetime.datetime.now"),  # system_clock, the default
 }

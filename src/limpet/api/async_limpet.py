@@ -25,7 +25,7 @@ from limpet.api.async_handles import (
 from limpet.api.async_pool import AsyncHandle, Attribute, Pool, consume_exception, run_in_pool
 from limpet.api.async_session import find_in_pool, run_for_session
 from limpet.api.limpet import Limpet
-from limpet.config import Config
+from limpet.config import AsyncSettings, Config
 from limpet.model.access import Grant
 from limpet.model.scope import DEFAULT_TENANT
 from limpet.model.times import Clock
@@ -106,6 +106,11 @@ class AsyncLimpet(AsyncHandle[Limpet]):
             tenant=tenant,
         )
         return Opening(opening, settings.aio.threads)
+
+    @classmethod
+    def connect(cls, url: str, *, key: str | None = None, user: str | None = None, timeout: float = 30.0) -> Opening:
+        """The memory of a server: ``async with AsyncLimpet.connect("http://…") as memory``, or ``await`` it."""
+        return Opening(partial(Limpet.connect, url, key=key, user=user, timeout=timeout), AsyncSettings().threads)
 
     async def close(self) -> None:
         """Finish every call that was given to the pool, then close the store. Idempotent.

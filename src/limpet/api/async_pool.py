@@ -100,6 +100,12 @@ class Attribute(Generic[S, R]):
         return self if handle is None else self._read(handle._sync)  # noqa: SLF001 - a handle of ours
 
 
+def get_method(handle: HasSync[S], method: Callable[Concatenate[S, P], R]) -> Callable[P, R]:
+    """The method as the blocking handle has it: one on a server may have its own."""
+    found: Callable[P, R] = getattr(handle._sync, method.__name__)  # noqa: SLF001 - a handle of ours
+    return found
+
+
 def run_in_pool(
     method: Callable[Concatenate[S, P], R],
 ) -> Callable[Concatenate[HasSync[S], P], Coroutine[Any, Any, R]]:
@@ -107,7 +113,7 @@ def run_in_pool(
 
     @wraps(method)
     async def wrapper(self: HasSync[S], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return await self._pool.run(partial(method, self._sync, *args, **kwargs))
+        return await self._pool.run(partial(get_method(self, method), *args, **kwargs))
 
     return wrapper
 
@@ -117,6 +123,6 @@ def call_directly(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenat
 
     @wraps(method)
     def wrapper(self: HasSync[S], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return method(self._sync, *args, **kwargs)
+        return get_method(self, method)(*args, **kwargs)
 
     return wrapper

@@ -7,7 +7,7 @@ from functools import partial, wraps
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from limpet.api.async_pool import AsyncHandle, Attribute, HasSync, Pool, call_directly, run_in_pool
+from limpet.api.async_pool import AsyncHandle, Attribute, HasSync, Pool, call_directly, get_method, run_in_pool
 from limpet.api.key_values import KeyValues
 from limpet.api.session import Session
 from limpet.api.turn import Turn
@@ -83,7 +83,7 @@ def wrap_turn(method: Callable[Concatenate[S, P], Turn]) -> Callable[Concatenate
 
     @wraps(method)
     def wrapper(self: HasSync[S], /, *args: P.args, **kwargs: P.kwargs) -> AsyncTurn:
-        return AsyncTurn(method(self._sync, *args, **kwargs), self._pool)
+        return AsyncTurn(get_method(self, method)(*args, **kwargs), self._pool)
 
     return wrapper
 

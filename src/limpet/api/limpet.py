@@ -72,6 +72,17 @@ class Limpet(SessionOperations, MemoryOperations):
             opened.transfer._import_snapshot()  # noqa: SLF001 - a handle of ours
         return opened
 
+    @classmethod
+    def connect(cls, url: str, *, key: str | None = None, user: str | None = None, timeout: float = 30.0) -> Limpet:
+        """The memory of the server at this address, such as ``http://127.0.0.1:8420``: the same names over HTTP.
+
+        ``key`` is an API key. ``user`` is whose memory it is where a call names nobody; without it, the key's user.
+        ``timeout`` is in seconds, for a whole call. Raises StoreUnavailable where no server answers.
+        """
+        from limpet.api.remote.memory import connect  # late: most programs open their store
+
+        return connect(url, key=key, user=user, timeout=timeout)
+
     def close(self) -> None:
         """Finish what is being written and close the store, with those of agents that have their own. Idempotent.
 

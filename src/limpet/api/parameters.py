@@ -143,7 +143,8 @@ class MessagesCodec(Codec):
 
     def write(self, value: Iterable[Message]) -> list[dict[str, Any]]:
         names = [each.name for each in fields(GivenMessage)]
-        return [to_json(GivenMessage(**{name: getattr(each, name) for name in names})) for each in value]
+        given = ({name: getattr(each, name) for name in names} for each in value)
+        return [to_json(GivenMessage(**{**each, "sequence": each["sequence"] or None})) for each in given]
 
     def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
         return {"type": "array", "items": codec(GivenMessage).schema(definitions, mode)}
@@ -193,6 +194,8 @@ class GivenMessage:
     is_error: Annotated[bool, "whether a tool's result is an error"] = False
     metadata: Annotated[Mapping[str, Any], JsonObject(), "anything of your own"] = field(default_factory=dict)
     created_at: Annotated[datetime | None, limits.Instant(), "when it was said; left out: now"] = None
+    sequence: Annotated[int | None, limits.Integer(1), "its number in the session; left out: the next"] = None
+    idempotency_key: Annotated[str | None, limits.Printable(), "a message that is there with this key stays"] = None
 
 
 # Whose memory it is

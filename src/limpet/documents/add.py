@@ -98,9 +98,9 @@ class DocumentIngester:
             None if metadata is None else check_strings(metadata),
         )
         if text is not None:
-            added = self._add_text(_resolve_uri(place), text, labels)
+            added = self._add_text(resolve_uri(place), text, labels)
         else:
-            path = _resolve_path(place)
+            path = resolve_path(place)
             if os.path.isdir(path):
                 return self._add_folder(path, labels, progress)
             added = self._add_file(path, labels)
@@ -159,14 +159,14 @@ class DocumentIngester:
         return stored
 
 
-def _resolve_uri(place: DocumentPath) -> str:
+def resolve_uri(place: DocumentPath) -> str:
     """What a text is kept under: any uri as it is; a path object by its ``file://`` uri."""
     if isinstance(place, PathLike):
         return path_to_uri(check_path(place, "the document's path"))
     return check_uri(place)
 
 
-def _resolve_path(place: DocumentPath) -> str:
+def resolve_path(place: DocumentPath) -> str:
     given = check_path(place, "the document's uri or path")
     if os.path.lexists(given):
         return given

@@ -169,7 +169,10 @@ _ignores_unknown = ContextVar("ignores_unknown", default=False)
 
 @contextmanager
 def ignore_unknown_fields() -> Iterator[None]:
-    """Within it, ``read`` ignores names it does not know: a newer server may answer with more than this release has."""
+    """Within it, ``read`` takes what a server wrote: names it does not know are ignored, a newer server has more.
+
+    Fields that never leave the server are None.
+    """
     token = _ignores_unknown.set(True)
     try:
         yield
@@ -298,8 +301,10 @@ class ObjectCodec(Codec):
                 pass
             elif key in given and not ((value := given[key]) is None and not each.is_required):
                 values[each.name] = getattr(each.codec, how)(value, f"{place}{key}")
-            elif each.is_required:
+            elif each.is_required and not (each.hints & {NO_JSON, ONLY_EXPORT} and _ignores_unknown.get()):
                 raise InvalidInput(f"{place}{key} is missing")
+            elif each.is_required:
+                values[each.name] = None  # it stays with the server
         return self.build(**values)
 
     def _refuse_unknown(self, given: Mapping[str, Any], name: str, how: Literal["check", "read"]) -> None:

@@ -48,6 +48,7 @@ class Problem(Exception):
         *,
         headers: Mapping[str, str] | None = None,
         faults: list[Fault] | None = None,
+        missing: str | None = None,
     ) -> None:
         super().__init__(detail)
         self.status = status
@@ -55,6 +56,7 @@ class Problem(Exception):
         self.detail = detail
         self.headers = dict(headers or {})
         self.faults = faults
+        self.missing = missing  # the grant that would allow it
 
     def body(self, request_id: str) -> dict[str, Any]:
         told: dict[str, Any] = {
@@ -67,6 +69,8 @@ class Problem(Exception):
         }
         if self.faults:
             told["errors"] = self.faults
+        if self.missing is not None:
+            told["missing"] = self.missing
         return told
 
 
@@ -75,4 +79,5 @@ def problem_from_error(error: errors.LimpetError) -> Problem:
     headers = {"Retry-After": "1"} if status == 503 else {}
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    return Problem(status, error.code, str(error), headers=headers)
+    missing = error.missing if isinstance(error, errors.PermissionDenied) else None
+    return Problem(status, error.code, str(error), headers=headers, missing=missing)

@@ -89,7 +89,9 @@ class Routes(list[Route]):
 def derive_routes() -> list[Route]:
     """One for each operation that has an HTTP address, and for each further address."""
     names = [name for name, each in OPERATIONS.items() if each.http and "http" not in each.left_out]
-    routes = [Route(form, _Call(OPERATIONS[form.name], form)) for form in map(get_form, names)]
+    # Of two operations at one address the first counts: the one that takes more.
+    forms = sorted(map(get_form, names), key=lambda form: -len(form.arguments))
+    routes = [Route(form, _Call(OPERATIONS[form.name], form)) for form in forms]
     further = [Route(form, _Call(OPERATIONS[form.name], form), is_alias=True) for form in map(build_alias, ALIASES)]
     return [*routes, *further]
 

@@ -88,8 +88,8 @@ class Client:
         self._tls = ssl.create_default_context() if address.scheme == "https" else None
         self._idle: deque[tuple[HTTPConnection, float]] = deque()
         self._lock = Lock()
-        self._closed = False
         self._pid = os.getpid()
+        self._closed = False
 
     def send(self, request: Request) -> Any:
         """The JSON of the answer, whole and within the time limit. Raises the error that the server answered with.
@@ -133,10 +133,16 @@ class Client:
         for connection, _ in idle:
             connection.close()
 
+    def __del__(self) -> None:
+        """A program that ends without ``close`` ends cleanly too."""
+        if "_closed" in self.__dict__:
+            self.close()
+
     @contextmanager
     def _open(self, request: Request, until: float | None) -> Iterator[HTTPResponse]:
         """Raises LimpetError, or _Passing for what may be over soon."""
         connection = self._take(until)
+        response: HTTPResponse | None = None
         was_sent = False
         try:
             self._set_limits(connection, until)
@@ -146,10 +152,10 @@ class Client:
             yield response
             _read_rest(response)
         except (OSError, HTTPException) as error:
-            connection.close()
+            _discard(connection, response)
             raise _Passing(self._describe_loss(request, error, was_sent=was_sent)) from error
         except BaseException:  # why: whatever happened, a connection with half an answer is not used again
-            connection.close()
+            _discard(connection, response)
             raise
         self._give_back(connection, response)
 
@@ -244,6 +250,13 @@ class _Passing(Exception):
         super().__init__(str(error))
         self.error = error
         self.retry_after = retry_after
+
+
+def _discard(connection: HTTPConnection, response: HTTPResponse | None) -> None:
+    """Both hold the socket."""
+    connection.close()
+    if response is not None:
+        response.close()
 
 
 def _exchange(connection: HTTPConnection, request: Request, path: str, headers: Mapping[str, str]) -> HTTPResponse:
