@@ -239,10 +239,7 @@ class ObjectCodec(Codec):
     def _get_writers(self) -> Sequence[tuple[str, str, Callable[[Any], Any] | None, bool]]:
         """Name, key, and how to write the value; None for what JSON has as it is."""
         if self._writers is None:
-            self._writers = [
-                (each.name, each.key, None if type(each.codec).write is Codec.write else each.codec.write, each.is_flat)
-                for each in self.shown
-            ]
+            self._writers = [(each.name, each.key, _get_writer(each.codec), each.is_flat) for each in self.shown]
         return self._writers
 
     def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
@@ -325,6 +322,14 @@ class ObjectCodec(Codec):
 
     def _called(self) -> str:
         return f"a {self.name}" if self.noun is not None else self.name
+
+
+def _get_writer(found: Codec) -> Callable[[Any], Any] | None:
+    """None for what JSON has as it is, null included."""
+    inner = found
+    while isinstance(inner, (OptionalCodec, CalledCodec)):
+        inner = inner.inner
+    return None if type(inner).write is Codec.write else found.write
 
 
 _SEQUENCES = frozenset({tuple, list, set, frozenset, Sequence, Iterable, AbstractSet})
