@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from limpet.search.english import Sentence, split_sentences
 
 _NOT = r"(?:do not|don't|don’t|dont|never)"
-# Of a file, too, one says "don't save it": only "this", said alone, means what was said.
+# "Don't save it" may refer to a file: only "this", alone, refers to the message.
 _KEEP = r"(?:(?:remember|memori[sz]e)(?: it)?|(?:remember|memori[sz]e|store|save|record|note|learn|keep|write down))"
 _THIS = r"(?:this|that|these|any of (?:this|that|it))"
 _ALL = re.compile(
@@ -42,7 +42,7 @@ _FORGET = re.compile(
     r"pls)\b)).*",
     re.IGNORECASE | re.DOTALL,
 )
-# "Forget that", after what is meant.
+# "Forget that", after what it refers to.
 _BACK = re.compile(
     _LEAD + r"(?:forget|ignore|disregard|scratch|strike|delete|do not remember|don't remember|"
     r"dont remember)(?: about)? "
@@ -56,12 +56,12 @@ _GOES_ON = re.compile(r"[,;:.!–—]\s*(?=(?:I|we|my|our|let's|use)\b)", re.IGN
 
 
 def is_opt_out(message: str) -> bool:
-    """Whether the speaker asks that nothing of the message be kept."""
+    """Return whether the speaker asks not to store the message."""
     return _ALL.search(message) is not None
 
 
 def is_retraction(sentence: str) -> bool:
-    """Whether it asks to forget what was said just before it."""
+    """Return whether it asks to forget what was said just before."""
     return _BACK.match(sentence) is not None
 
 
@@ -70,21 +70,21 @@ def is_forget_request(sentence: str) -> bool:
 
 
 def find_forget_start(sentence: str) -> int:
-    """Where the words begin that are to be forgotten: after "forget that", after "do not remember this:"."""
-    if is_forget_request(sentence) and (found := _THAT.match(sentence)):
-        return found.end()
+    """Return where the words to forget start: after "forget that" or "do not remember this:"."""
+    if is_forget_request(sentence) and (match := _THAT.match(sentence)):
+        return match.end()
     kept = _ALL.search(sentence)
     colon = sentence.find(":", kept.end(), kept.end() + 30) if kept else -1
     return colon + 1
 
 
 def find_remainder(sentence: str) -> int | None:
-    """Where, behind the words that ask to forget, the speaker goes on to say something: "forget my job, I quit"."""
-    found = _GOES_ON.search(sentence)
-    return None if found is None else found.end()
+    """Return where a statement follows the request to forget: "forget my job, I quit"."""
+    match = _GOES_ON.search(sentence)
+    return None if match is None else match.end()
 
 
-# How something is said: denied, over, still to come, merely possible
+# Modality: negated, past, future, possible
 
 
 _ADVERB = re.compile(
@@ -130,7 +130,7 @@ _OVER = re.compile(r"\b(?:any ?more|any longer)\b", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Aspect:
-    """``core`` is what is left of the predicate: a verb in some form and what follows it."""
+    """``core`` is the rest of the predicate: a verb in some form and what follows it."""
 
     core: str
     negated: bool = False
@@ -150,62 +150,62 @@ def parse_aspect(predicate: str) -> Aspect:
     negated = ended = future = perfect = possible = False
     habit = ""
     for _ in range(8):
-        if found := _ADVERB.match(core):
+        if match := _ADVERB.match(core):
             pass
-        elif found := _HABIT.match(core):
-            habit = found[1].lower()
-        elif found := _ASPECT_NOT.match(core):
-            if "no longer" in found.group().lower():
+        elif match := _HABIT.match(core):
+            habit = match[1].lower()
+        elif match := _ASPECT_NOT.match(core):
+            if "no longer" in match.group().lower():
                 ended = True
             else:
                 negated = not negated
-        elif found := re.match(r"can not (?=stand|bear|eat|drink|tolerate|stomach)", core, re.IGNORECASE):
+        elif match := re.match(r"can not (?=stand|bear|eat|drink|tolerate|stomach)", core, re.IGNORECASE):
             break
-        elif found := _FUTURE.match(core):
+        elif match := _FUTURE.match(core):
             future = True
-        elif found := _IRREALIS.match(core):
+        elif match := _IRREALIS.match(core):
             possible = True
             break
-        elif found := _ENDED.match(core):
+        elif match := _ENDED.match(core):
             ended = True
-        elif found := _PERFECT_ING.match(core) or _PERFECT.match(core):
+        elif match := _PERFECT_ING.match(core) or _PERFECT.match(core):
             perfect = True
-        elif found := _WAS.match(core):
-            core, ended, found = f"is {core[found.end() :]}", True, None
+        elif match := _WAS.match(core):
+            core, ended, match = f"is {core[match.end() :]}", True, None
             continue
-        elif found := re.match(
+        elif match := re.match(
             r"(am|is|are)\s+(not|no longer|now|currently|also|both|still|just|really|actually|originally)\s+",
             core,
             re.IGNORECASE,
         ):
-            if found[2].lower() == "not":
+            if match[2].lower() == "not":
                 negated = not negated
-            elif found[2].lower() == "no longer":
+            elif match[2].lower() == "no longer":
                 ended = True
-            core = f"{found[1]} {core[found.end() :]}"
+            core = f"{match[1]} {core[match.end() :]}"
             continue
         else:
             break
-        core = core[found.end() :]
+        core = core[match.end() :]
     if negated and _OVER.search(core):
         negated, ended = False, True
     return Aspect(_OVER.sub("", core).strip(), negated, ended, future, perfect, possible, habit)
 
 
-# What in a message is not the speaker's own word: code, quotations, fiction, questions, irony, tasks on a text
+# Text that the speaker does not assert: code, quotations, fiction, questions, irony, task material
 
 
-MAX_SENTENCE = 600  # nobody states one fact in more; what is longer is pasted
+MAX_SENTENCE = 600  # longer sentences do not state one fact; they are pasted
 
 _FENCE = re.compile(r"^[ \t]{0,3}(```+|~~~+)", re.MULTILINE)
 _QUOTED_LINE = re.compile(r"^[ \t]{0,3}>[^\n]*", re.MULTILINE)
-# Comments of code, and what a crash printed, pasted without a fence.
+# Code comments and crash output, pasted without a fence.
 _CODE_LINE = re.compile(r"^[ \t]*(?:(?://|/\*|\*/|#!|<!--).*|at [\w$.<>]+\(.*|File \".*\", line \d+.*)$", re.MULTILINE)
 _QUOTATION = re.compile(
     r"\"[^\"\n]{1,1500}\"|“[^”\n]{1,1500}”|«[^»\n]{1,1500}»|‘[^’\n]{8,1500}’(?!\w)|(?<!\w)'[^'\n]{8,300}'(?!\w)"
 )
 _OWN_VOICE = re.compile(r"\b(?:i|i'm|my|we|you|never|always|don't|do not|must|let's|he|she)\b", re.IGNORECASE)
-_BLANK = "\x1f"  # no letter, no space: nothing matches across it
+_BLANK = "\x1f"  # neither letter nor space: no pattern matches across it
 
 _QUESTION = re.compile(
     r"^\W*(?:(?:so|and|but|ok|well|hey|also),? )?(?:(?:do|does|did|is|are|am|was|were|can|could|"
@@ -217,14 +217,14 @@ _QUESTION = re.compile(
     r"(?:any idea|do you|is it true)\b)",
     re.IGNORECASE,
 )
-# "As a vegan, what can I eat?" says who asks; "as a lawyer, what would you do?" whom to play.
+# "As a vegan, what can I eat?" describes the speaker; "as a lawyer, what would you do?" assigns a role.
 _AS_SOMEBODY = re.compile(r"\W*as an? ", re.IGNORECASE)
 _ASKS_FOR_ONESELF = re.compile(r"^(?!.*\byou(?:r|rs|'re|'d)?\b).*\b(?:I|i|my|me)\b")
 _TAIL_QUESTION = re.compile(
     r"[,;–—-]\s*(?=(?:so |and |but )?(?:can|could|do|does|did|is|are|what|where|which|how|any|would|"
     r"will|should|have|right|"
     r"ok|isn't|don't|when|who|why)\b)|"
-    # Without a mark a question is known by its order: "I'm vegan but can you …", "so what …".
+    # Without a question mark, word order marks a question: "I'm vegan but can you …", "so what …".
     r"\s(?=(?:so|and|but) (?:(?:can|could|do|does|did|is|are|am|would|will|should|have|has|may|might) (?:i|you|we|they|"
     r"he|she|it|my|your|there|that|this|the|someone|anyone)|what|where|which|how|when|who|why)\b)",
     re.IGNORECASE,
@@ -264,7 +264,7 @@ _FICTION = re.compile(
     r"\b(?:old|famous) saying\b",
     re.IGNORECASE,
 )
-# After these the rest of the message is material for a task, or somebody else's mail.
+# After these, the rest of the message is task material or a mail by another person.
 _MATERIAL = re.compile(
     r"^\W*(?:fwd?:|(?:customer|agent|client|interviewer|caller|patient|doctor|host|guest|buyer|seller): \S|"
     r"forwarded(?: message)?\b|begin forwarded|original message\b|from: \S|subject: \S|"
@@ -304,9 +304,9 @@ _MATERIAL = re.compile(
     r"haiku|obituary)\b",
     re.IGNORECASE,
 )
-# A letter begins: whose, the line before it says or nobody does. The first line of all is meant for who reads it.
+# The start of a letter: the line before it may say who wrote it. The first line of all addresses the reader.
 _SALUTATION = re.compile(r"dear (?:[\w.]+ ){0,3}\w+,?$", re.IGNORECASE)
-# What something printed or written says.
+# Output of a program, or a quoted text.
 _SOURCE_SAYS = re.compile(
     r"^\W*(?:[^,;]{0,40}[,;] )?(?:(?:the|this|that|their|your|its|an?|my|some) (?:[\w-]+ ){0,3}?(?:docs?|"
     r"documentation|manual|"
@@ -317,7 +317,7 @@ _SOURCE_SAYS = re.compile(
     r"suggests?|reads?|mentions?|should say|must say)\b|according to (?:the|this|that|their|an?|some) )",
     re.IGNORECASE,
 )
-# After a story only what the teller says of themselves is none.
+# After a story, only what the speaker says about themselves is not part of it.
 _OF_ONESELF = re.compile(
     r"\W*(?:(?:and|but|so|btw|by the way|anyway|also),? )*(?:i|i'm|i've|my|we|our|please)\b", re.IGNORECASE
 )
@@ -332,7 +332,7 @@ _LASTS = re.compile(r"\b(?:from now on|going forward|in (?:the )?future)\b", re.
 
 
 def mask_quotations(text: str) -> str:
-    """The text with code, quoted lines and quoted speech blanked out, of the same length."""
+    """Return the text with code, quoted lines and quoted speech blanked out, at the same length."""
     plain = text.replace("’", "'").replace("‛", "'").replace("`", "`")
     plain = _blank_code(plain)
     plain = _CODE_LINE.sub(lambda found: _BLANK * len(found.group()), plain)
@@ -359,7 +359,7 @@ def _blank_lines(text: str) -> str:
 
 
 def _blank_speech(quotation: str) -> str:
-    """A title keeps its words; what somebody says does not."""
+    """Keep the words of a title, and blank quoted speech."""
     return _BLANK * len(quotation) if _OWN_VOICE.search(quotation) and quotation.count(" ") else quotation
 
 
@@ -391,7 +391,7 @@ def find_statements(text: str, *, unheard_too: bool = False) -> Iterator[tuple[S
 
 
 def _drop_forget_request(sentence: Sentence) -> Sentence | None:
-    """What is left of it when it asks to forget something: "forget my old job, I work at Shell"."""
+    """Return the rest of a request to forget: "forget my old job, I work at Shell"."""
     if not is_forget_request(sentence.text):
         return sentence
     further = find_remainder(sentence.text)
@@ -404,7 +404,7 @@ def _cut_sentence(sentence: Sentence, at: int) -> Sentence:
 
 
 def extract_assertion(sentence: str) -> str | None:
-    """The sentence, the part of it that is no question, or nothing."""
+    """Return the sentence, the part of it that is not a question, or nothing."""
     return None if _FICTION.search(sentence) else _extract_own(sentence)
 
 

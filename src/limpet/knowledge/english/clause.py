@@ -1,4 +1,4 @@
-"""A sentence in clauses: who each is about, what is said of them, and whether it is said to be so."""
+"""Split a sentence into clauses: the subject of each, its predicate, and whether it is asserted."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ _EXPANSIONS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\bfave?(?= \w)", "favourite"),
     )
 )
-# Those that can match a text that has none.
+# Those that can match a text without one.
 _WITHOUT_APOSTROPHE = tuple(pair for pair in _EXPANSIONS if not re.search("'(?![?t])", pair[0].pattern))
 _NAME = r"[A-ZÀ-ÖØ-Þ][a-zß-öø-ÿ]+(?:(?:-[A-ZÀ-Þ]?|'[A-ZÀ-Þ])[a-zß-öø-ÿ]+)?"
 NAME = rf"{_NAME}(?: (?:van |de |von |da |le |la |Le |De )?{_NAME})?"
-# An old friend is one still; an old boss is not.
+# An old friend is still a friend; an old boss is not a boss.
 _FORMERLY = (
     r"(?:boss|manager|colleague|coworker|co-worker|roommate|flatmate|landlord|landlady|teacher|coach|tutor|"
     r"neighbou?r|"
@@ -69,19 +69,19 @@ _RELATIVE = re.compile(
     rf"Dr\.? )?({NAME})(?!\w))?"
 )
 _ENDS_IN_RELATIVE = re.compile(rf"(?i:\b(?:my|our)\s+{_ADJECTIVES}({_RELATION}))(?: {NAME})?,?\s*$")
-# "to set it up and use it": the second verb hangs on the first one's "to", not on the subject.
+# "to set it up and use it": the second verb depends on the "to" of the first, not on the subject.
 _INFINITIVE = re.compile(
     r"\b(?:to|can|could|will|would|should|must|help|let|please|might|may)(?: (?:\w+ly )?\w+|$)", re.IGNORECASE
 )
 _MENTION = re.compile(rf"(?i:\b(?:my|our)\s+{_ADJECTIVES}({_RELATION}))\b")
-# "Grandpa Joe died", "Mum lives in Cork": whose, everybody knows.
+# "Grandpa Joe died", "Mum lives in Cork": the owner is understood.
 _TITLED = re.compile(
     rf"(?:Mum|Mom|Mama|Dad|Daddy|Papa|Grandpa|Grandad|Granddad|Grandma|Granny|Gran|Nana|Uncle|Auntie|Aunt)"
     rf"(?: {_NAME})? (?:is|was|has|had|lives|lived|works|worked|loves|hates|likes|died|passed|moved|turned|got|"
     rf"just)\b|(?:mum|mom|dad|grandma|grandpa|gran|nana) (?:is|was|has|had|lives|lived|works|worked|loves|hates|died|"
     rf"moved|turned)\b"
 )
-# Who writes names small: only a word that is known for one counts, where it can be nothing else.
+# For text without capitals: only known names count, where nothing else fits.
 _SMALL = re.compile(
     r" ([a-z]{3,12})(?=$|[,.!;]| (?:is|was|has|had|just|lives|lived|works|loves|hates|likes|got|and|who|moved|"
     r"said|says|told|turned|also|will|can|would|does|did|never|always|started|wants|came|went|made|bought|ate|died)\b)"
@@ -101,7 +101,7 @@ _VERBS = (
     r"turned|became|been|used to|want to|plan to|teach|teaches|run|runs|collect|collects|"
     r"(?:currently )?(?:living in|based in|working (?:as|at|for))|originally from)\b"
 )
-_OTHER_VERBS = _VERBS.replace("like|likes|", "")  # after a bare comma "like" begins an example
+_OTHER_VERBS = _VERBS.replace("like|likes|", "")  # after a bare comma, "like" starts an example
 _PERSON = rf"(?:I|we|he|she|my|our|his|her|{NAME}(?:'s)?\s+(?:{_VERBS}|birthday|favou?rite|name))"
 _JOINT = r"(?:and|but|so|because|though|although|while|whereas|then|plus|yet|n|as|since|also|however)"
 _SPLIT = re.compile(
@@ -112,7 +112,7 @@ _SPLIT = re.compile(
     rf"\s+(?:btw|by the way),?\s+(?=(?:{_PERSON})\b)|"
     rf"\s(?=I am (?:\d\d?\b|an? \w+|from )|I live in |my name is )"
 )
-# Spoken or typed in haste, "I am Ana I am 17" has no mark between; "I think I am 17" needs none.
+# Spoken or typed quickly, "I am Ana I am 17" has no punctuation; "I think I am 17" needs none.
 _RUNS_ON = re.compile(
     r"(?!.*\b(?:say|said|tell|told|think|thought|know|knew|claim|pretend|feel|felt|wish|hope|guess|believ|"
     r"mean|sure|like|if|that|"
@@ -162,7 +162,7 @@ _HEDGE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """``owned``: the predicate begins with something they have, as in "my birthday is". ``name``: told in passing."""
+    """``owned``: the predicate starts with a possession, as in "my birthday is". ``name``: mentioned in passing."""
 
     subject: str
     predicate: str
@@ -175,7 +175,7 @@ class Clause:
 
 @lru_cache(maxsize=64)
 def expand_contractions(text: str) -> str:
-    """Short forms written out, so that the rules have one of each to know."""
+    """Expand contractions, so that the rules need one form of each."""
     for pattern, plain in _EXPANSIONS if "'" in text else _WITHOUT_APOSTROPHE:
         text = pattern.sub(plain, text)
     return text
@@ -186,14 +186,14 @@ def normalize_subject(name: str) -> str:
 
 
 def normalize_relation(words: str) -> str:
-    """The one word for who somebody is. An ex-wife is no wife, and a former boss no boss."""
+    """Return the normal form of a role. An ex-wife is not a wife, and a former boss is not a boss."""
     word = re.sub(r"^(?:ex|former|previous|old)[ -]", "", words.casefold())
     plain = RELATIONS.get(word, word)
     return f"ex-{plain}" if word != words.casefold() else plain
 
 
 class ClauseReader:
-    """Reads one message sentence by sentence: who "I" is stays, who "she" is changes."""
+    """Reads a message sentence by sentence: "I" is fixed, the referent of "she" changes."""
 
     def __init__(self, me: str) -> None:
         self.me = me
@@ -224,7 +224,7 @@ class ClauseReader:
             self._third = None
 
     def _update_mentions(self, text: str) -> None:
-        """Who "she" is lasts for a sentence or two, and no longer than until somebody else is mentioned."""
+        """The referent of "she" lasts for a sentence or two, or until another person is mentioned."""
         self._age += 1
         mentioned = {f"{self.me}/{normalize_relation(word)}" for word in _MENTION.findall(text)}
         if self._age > _MEMORY or (mentioned and self._third not in mentioned):
@@ -233,7 +233,7 @@ class ClauseReader:
         self._ambiguous = len(mentioned) > 1
 
     def _update_from_piece(self, piece: str, before: str | None) -> None:
-        """ "He has a dog and it scares my daughter, she is four": she is no dog of somebody else's."""
+        """ "He has a dog and it scares my daughter, she is four": "she" is not another person's dog."""
         if self._third is not None and self._third.count("/") < 2:
             return
         found = _MENTION.findall(piece)
@@ -244,33 +244,33 @@ class ClauseReader:
         self._third, self._age = subject, 0
 
     def _find_antecedent(self, piece: str) -> str | None:
-        """Whom "who" goes on about: the last words before it."""
-        if found := _ENDS_IN_RELATIVE.search(piece):
-            return f"{self.me}/{normalize_relation(found[1])}"
+        """Return the referent of "who": the last words before it."""
+        if match := _ENDS_IN_RELATIVE.search(piece):
+            return f"{self.me}/{normalize_relation(match[1])}"
         return self._met
 
     def _read(
         self, piece: str, inherited: str | None, *, infinitive: bool = False, first: bool = False
     ) -> Iterator[Clause]:
         piece = _strip_leads(piece)
-        if found := _SELF.match(piece):
-            predicate = piece[found.end() :]
+        if match := _SELF.match(piece):
+            predicate = piece[match.end() :]
             if who := _I_AM_SOMEBODY.match(predicate):
                 yield Clause(self.me, f"am {predicate[who.end() :]}")
             yield from self._read_predicate(self.me, predicate)
-        elif found := _RELATIVE.match(piece):
-            yield from self._read_relative(found, piece[found.end() :])
+        elif match := _RELATIVE.match(piece):
+            yield from self._read_relative(match, piece[match.end() :])
         elif _TITLED.match(piece):
             yield from self._read(f"my {piece}", inherited)
-        elif found := _OWN.match(piece):
-            owner = self._find_owner(found[1])
+        elif match := _OWN.match(piece):
+            owner = self._find_owner(match[1])
             if owner:
-                yield Clause(owner, piece[found.end() :], owned=True)
-        elif found := _PRONOUN.match(piece):
-            if self._is_referent(found[1].lower()):
-                yield from self._read_predicate(str(self._third), piece[found.end() :])
-        elif (found := _NAMED.match(piece)) and is_name(found[1]) and not (first and _ELIDED.match(piece)):
-            yield from self._read_name(found[1], piece[found.end() :])
+                yield Clause(owner, piece[match.end() :], owned=True)
+        elif match := _PRONOUN.match(piece):
+            if self._is_referent(match[1].lower()):
+                yield from self._read_predicate(str(self._third), piece[match.end() :])
+        elif (match := _NAMED.match(piece)) and is_name(match[1]) and not (first and _ELIDED.match(piece)):
+            yield from self._read_name(match[1], piece[match.end() :])
         elif inherited and not infinitive and re.match(_VERBS, piece):
             yield Clause(inherited, piece, elided=True)
         elif first and _LIKING.match(piece):
@@ -281,17 +281,17 @@ class ClauseReader:
             yield Clause(self.me, piece, elided=True)
 
     def _read_apposition(self, subject: str, rest: str) -> Iterator[Clause]:
-        """What stands between commas: "my brother Tom, a plumber from Cork, …"."""
-        if found := _APART.match(rest):
-            yield Clause(subject, f"is {found[1].strip()}", elided=True)
+        """Parse an apposition: "my brother Tom, a plumber from Cork, …"."""
+        if match := _APART.match(rest):
+            yield Clause(subject, f"is {match[1].strip()}", elided=True)
 
-    def _read_relative(self, found: re.Match[str], rest: str) -> Iterator[Clause]:
-        subject = f"{self.me}/{normalize_relation(found[1])}"
-        name = found[2] if found[2] and found[2][0].isupper() and is_name(found[2]) else None
-        if name is None and not found[2] and (small := _SMALL.match(rest)) and _is_small_name(small[1], subject):
+    def _read_relative(self, match: re.Match[str], rest: str) -> Iterator[Clause]:
+        subject = f"{self.me}/{normalize_relation(match[1])}"
+        name = match[2] if match[2] and match[2][0].isupper() and is_name(match[2]) else None
+        if name is None and not match[2] and (small := _SMALL.match(rest)) and _is_small_name(small[1], subject):
             name, rest = small[1].title(), rest[small.end() :]
-        if found[2] and name is None:
-            rest = f" {found[2]}{rest}"
+        if match[2] and name is None:
+            rest = f" {match[2]}{rest}"
         if rest.startswith("'s "):
             self._set_third_person(subject)
             yield Clause(subject, rest[3:], owned=True, name=name)
@@ -316,7 +316,7 @@ class ClauseReader:
             yield from told
 
     def _read_predicate(self, subject: str, predicate: str) -> Iterator[Clause]:
-        """What somebody says of others is about the others; what somebody thinks or wishes is not so."""
+        """What a person says about others is about the others; what a person thinks or wishes is not a fact."""
         adverb = re.match(r"(?:really|just|also|still|always|never|did not)\s+", predicate)
         report = _REPORT.match(predicate, adverb.end() if adverb else 0)
         if report is None:
@@ -331,7 +331,7 @@ class ClauseReader:
         if not firm and not (mine and verb in _UNSURE):
             return
         if not mine and re.match(r"(?:I|we|my|our|you)\b", inner):
-            return  # somebody else about us, or their own words
+            return  # another person about us, or a quotation
         for clause in self._read(inner, None):
             yield replace(clause, hedged=clause.hedged or not firm)
 
@@ -347,7 +347,7 @@ class ClauseReader:
         return last not in (MALE if pronoun == "she" else FEMALE)
 
     def introduce(self, subject: str) -> None:
-        """Somebody was introduced: "she" is them, and so is "who"."""
+        """A person was introduced: "she" and "who" now refer to them."""
         self._set_third_person(subject)
         self._met = subject
 
@@ -370,7 +370,7 @@ _ELIDED = re.compile(
 
 
 def _split_pieces(text: str) -> Iterator[tuple[str, bool, bool]]:
-    """Each piece of the sentence, whether it is a condition, and whether it goes on about who was just named."""
+    """Yield each part of the sentence, whether it is a condition, and whether it is about the person just named."""
     at, unreal, relative = 0, False, False
     for found in _SPLIT.finditer(text):
         if found.start() > at:
@@ -392,10 +392,10 @@ _LY_NAMES = frozenset(
 def _strip_leads(piece: str) -> str:
     piece = piece.lstrip(" ,.:!\"'(*_")
     for _ in range(4):
-        found = _LEAD.match(piece)
-        if not found:
+        match = _LEAD.match(piece)
+        if not match:
             break
-        piece = piece[found.end() :]
+        piece = piece[match.end() :]
     return piece
 
 

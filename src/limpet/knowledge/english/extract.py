@@ -1,4 +1,4 @@
-"""What a turn teaches, found by rules: every candidate grounded in the sentence it came from."""
+"""Extract facts from a turn by rules; every candidate is grounded in its sentence."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from limpet.search.english import Sentence
 
 __all__ = ["Candidate", "TurnMessage", "extract_candidates"]
 
-# What is longer is pasted: the speaker's own words stand before and after it.
+# Longer text is pasted: the speaker's own words are before and after it.
 _LONG, _EDGE = 4000, 1000
 _HEDGED = 0.6  # confidence at most
 _BLANK = "\x1f"
@@ -41,7 +41,7 @@ _THIS_DAY = re.compile(
     re.IGNORECASE,
 )
 _PROFILE = re.compile(r"\b(?:about me|about myself|who i am|my profile|my details|introduce myself)\b", re.IGNORECASE)
-MAX_CANDIDATES = 50  # of one turn: more is a document, not a conversation
+MAX_CANDIDATES = 50  # per turn: more is a document, not a conversation
 
 
 def extract_candidates(
@@ -68,7 +68,7 @@ def extract_candidates(
 
 
 def _is_between_people(turn: Sequence[TurnMessage]) -> bool:
-    """A conversation between people: everybody has a name, and nobody's is that of a machine."""
+    """Return whether this is a conversation between people: all have names, and none is a machine's."""
     names = [said.speaker for said in turn if said.role in {Role.USER, Role.ASSISTANT}]
     return bool(names) and all(name and not _MACHINES.fullmatch(name) for name in names)
 
@@ -97,7 +97,7 @@ def _extract_person(said: TurnMessage, echoes: Echoes, *, unheard_too: bool) -> 
 def _set_content(
     finding: RuleMatch, beside: Sequence[RuleMatch], said: TurnMessage, sentence: str, me: str
 ) -> RuleMatch:
-    """The sentence itself, unless it says several things, or "she", or who speaks is part of it."""
+    """Return the sentence itself, unless it states several things, says "she" or names the speaker."""
     alone = len(beside) == 1 and (finding.subject in {me, "project"} or _has_name(sentence, finding.subject))
     if alone or finding.attribute is None or finding.value is None:
         content = f"{said.speaker}: {sentence}" if me != "user" and finding.subject != "project" else sentence
@@ -110,7 +110,7 @@ def _set_content(
 
 
 def _find_name(subject: str, beside: Sequence[RuleMatch]) -> str | None:
-    """Of one of several: my daughter Mia is five."""
+    """About one of several: my daughter Mia is five."""
     called = {finding.value for finding in beside if (finding.subject, finding.attribute) == (subject, "name")}
     return called.pop() if len(called) == 1 else None
 
@@ -120,7 +120,7 @@ def _has_name(sentence: str, subject: str) -> bool:
 
 
 def _extract_assistant(said: TurnMessage, echoes: Echoes) -> Iterator[Candidate]:
-    """What it reports about the work, never what it says about people: that is memory talking to itself."""
+    """Extract what an assistant reports about the work, never about people: it may repeat memory."""
     for sentence, _ in find_statements(said.text):
         plain = expand_contractions(sentence.text)
         findings = [
@@ -186,7 +186,7 @@ def _match_clause(clause: Clause, narrator: ClauseReader) -> Iterator[RuleMatch]
 
 
 def _is_single(subject: str) -> bool:
-    """Whether the words can only mean one somebody: "my mother", not "my friend"."""
+    """Return whether the words can mean one person only: "my mother", not "my friend"."""
     _, *way = subject.split("/")
     return all(step in SINGLE for step in way)
 
@@ -195,26 +195,26 @@ def _apply_rule(rule: Rule, clause: Clause, seen: Aspect, *, mine: bool) -> Rule
     if not is_applicable(rule, clause, seen) or not has_person_agreement(seen, mine=mine):
         return None
     text = clause.predicate if rule.when == "possible" or rule.over else seen.core
-    found = rule.pattern.match(text)
-    if not found:
+    match = rule.pattern.match(text)
+    if not match:
         return None
-    value = rule.fixed or rule.value(found["v"])
+    value = rule.fixed or rule.value(match["v"])
     if not value or _BLANK in value:
         return None
     if rule.attribute == "home" and value == value.lower() and clause.whole != clause.whole.lower():
-        return None  # a place has a name; only who writes everything small writes it small
-    past = found.group().startswith(("lived", "worked")) and not _is_ongoing(seen, clause)
+        return None  # a place has a name; it is lowercase only if all the text is
+    past = match.group().startswith(("lived", "worked")) and not _is_ongoing(seen, clause)
     ended = seen.ended or rule.over or past
     if rule.attribute == "origin":
-        ended = False  # where somebody was from they are from
-    negated = seen.negated or re.match(r"can not (?:eat|drink|have)\b", found.group(), re.IGNORECASE) is not None
+        ended = False  # a past origin still holds
+    negated = seen.negated or re.match(r"can not (?:eat|drink|have)\b", match.group(), re.IGNORECASE) is not None
     polarity = not (negated or ended) if not rule.denies else seen.negated
-    if (rule.attribute == "status" and "/" not in clause.subject) or _is_empty_claim(rule, found, seen, clause):
+    if (rule.attribute == "status" and "/" not in clause.subject) or _is_empty_claim(rule, match, seen, clause):
         return None
     third = clause.subject.count("/") or clause.elided
     confidence = rule.confidence - (0.05 if third else 0.0)
     if past and not seen.ended and not re.search(r"\b(?:until|till|before|back then)\b", clause.predicate):
-        confidence = min(confidence, _HEDGED)  # who worked there once may work there again
+        confidence = min(confidence, _HEDGED)  # a former employee may work there again
     return RuleMatch(
         rule.type,
         clause.subject,
@@ -229,32 +229,32 @@ def _apply_rule(rule: Rule, clause: Clause, seen: Aspect, *, mine: bool) -> Rule
     )
 
 
-def _is_empty_claim(rule: Rule, found: re.Match[str], seen: Aspect, clause: Clause) -> bool:
-    """Not to be thirty, or not to have moved, is no state; to be somewhere for a while is none that lasts."""
-    if rule.attribute == "age" or (rule.attribute == "home" and found.group().startswith(("moved", "relocated"))):
+def _is_empty_claim(rule: Rule, match: re.Match[str], seen: Aspect, clause: Clause) -> bool:
+    """ "Not thirty" or "not moved" is not a state, and a short stay is not a lasting one."""
+    if rule.attribute == "age" or (rule.attribute == "home" and match.group().startswith(("moved", "relocated"))):
         return seen.negated
     if rule.attribute == "home":
         brief = FOR_A_WHILE.search(clause.predicate) or f"{clause.predicate} until " in expand_contractions(
             clause.whole
         )
         return not seen.perfect and not seen.ended and bool(brief)
-    if rule.attribute == "uses":  # what we use is a house's way, and nobody's taste
+    if rule.attribute == "uses":  # what "we" use is a team convention, not a personal preference
         return re.search(r"\bwe (?:\w+ )?use\b", clause.whole, re.IGNORECASE) is not None
     if rule.attribute == "drinks" and rule.fixed is None:
-        return re.match(r"\w+ (?:in|since|last|for|a|two|three|at|on|this) ", found.group()) is not None
-    if rule.attribute == "employer" and re.match(r"(?:am|is|are) working\b|working\b", found.group()):
+        return re.match(r"\w+ (?:in|since|last|for|a|two|three|at|on|this) ", match.group()) is not None
+    if rule.attribute == "employer" and re.match(r"(?:am|is|are) working\b|working\b", match.group()):
         return _THIS_DAY.search(clause.predicate) is not None
     return False
 
 
 def is_applicable(rule: Rule, clause: Clause, seen: Aspect) -> bool:
-    """Whether what is said in that way is the rule's business: a state, a plan, a denial, a habit."""
+    """Return whether the rule accepts this modality: a state, a plan, a negation, a habit."""
     match rule.when:
         case "holds":
             return seen.holds and not seen.future and not seen.possible
         case "future":
             return seen.future and not seen.negated
-        case "others":  # "she is only four": of oneself it would be a time, a place in a list, anything
+        case "others":  # "she is only four": about oneself it could be a time, a rank, anything
             return "/" in clause.subject and seen.holds and not seen.future and not seen.possible
         case "possible":
             return seen.possible
@@ -271,7 +271,7 @@ def is_applicable(rule: Rule, clause: Clause, seen: Aspect) -> bool:
 
 
 def has_person_agreement(seen: Aspect, *, mine: bool) -> bool:
-    """I like, she likes. "Sounds like rain" is about nobody called Sounds."""
+    """I like, she likes. "Sounds like rain" has no subject called Sounds."""
     first = seen.core.split(" ", 1)[0].lower()
     if first == "learning" and not seen.perfect:
         return False
@@ -314,10 +314,10 @@ def _build_candidate(said: TurnMessage, sentence: str, finding: RuleMatch, ran: 
     )
 
 
-def _deduplicate(found: Sequence[Candidate]) -> list[Candidate]:
-    """One fact once, however often a turn says it; of two homes in a turn both stay, reconciling decides."""
+def _deduplicate(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Deduplicate the facts of a turn. Two homes in a turn both stay: reconciliation decides."""
     kept: dict[tuple[object, ...], list[Candidate]] = {}
-    for candidate in found:
+    for candidate in candidates:
         key = (candidate.type, candidate.subject, candidate.attribute, candidate.polarity)
         same = kept.setdefault(key, [])
         if not any(_is_repeat(candidate, other) for other in same):
@@ -331,10 +331,10 @@ def _is_repeat(one: Candidate, other: Candidate) -> bool:
     return fold_text(one.content) == fold_text(other.content) or is_near_duplicate(one.content, other.content)
 
 
-# Corrections that name what they correct and nothing else: "her name is Alexis, not Alexa"
+# Corrections that name only what they correct: "her name is Alexis, not Alexa"
 
 
-# Of these one value is right, so that a wrong one can only be the same thing said wrongly.
+# Single-valued attributes: a wrong value can only be the same fact, misstated.
 _CORRECTED = frozenset("name nickname home employer age origin birthday school".split())
 _VALUE = rf"(?:{NAME}|\d{{1,3}})"
 _NOT = re.compile(
@@ -351,7 +351,7 @@ class Correction(NamedTuple):
 
 
 def find_corrections(turn: Sequence[TurnMessage], found: Iterable[Candidate]) -> Iterator[Correction]:
-    """Those of the user that no rule could place, as nobody says whom they are about."""
+    """Return the user's corrections that no rule could assign to a subject."""
     placed = {candidate.sentence for candidate in found}
     for said in turn:
         if said.role is Role.USER:
@@ -362,7 +362,7 @@ def find_corrections(turn: Sequence[TurnMessage], found: Iterable[Candidate]) ->
 
 
 def apply_correction(correction: Correction, records: Iterable[Record]) -> Candidate | None:
-    """What it says of the one thing that was known under the wrong value; nothing where there are two such."""
+    """Return the correction of the one fact with the wrong value; nothing if there are two."""
     wrong = [
         record
         for record in records

@@ -1,4 +1,4 @@
-"""What a message or a record says for the graph, by rules: names, who is who to whom, what is stated of them."""
+"""Extract the graph of a message or a record by rules: names, roles, and relations."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ from limpet.model.record import Record
 from limpet.search.english import Sentence
 
 IDENTITY = "is"
-# Of these people have one or two, so that "my sister" is somebody in particular. Friends and colleagues are many.
+# People have one or two of these, so "my sister" is a particular person. Friends and colleagues are many.
 PARTICULAR = (KIN & frozenset(RELATIONS.values())) | SINGLE | PETS
 
 _ROLES = any_of(frozenset(RELATIONS) | PETS)
-_EX = r"(?!ex\b|former\b|previous\b)"  # an ex-wife is no wife
+_EX = r"(?!ex\b|former\b|previous\b)"  # an ex-wife is not a wife
 _MY = rf"(?i:\b(?:my|our) {_EX}(?:[a-z-]{{2,12}} {_EX}){{0,2}}?(?P<role>{_ROLES}))\b"
 _CALLED = r"(?i:['’]s name is|,? (?:is |was |who is |whose name is )?(?:called|named))?"
 _MINE_BEFORE = re.compile(rf"{_MY}{_CALLED},? $")
-_SOMEBODYS_BEFORE = re.compile(rf"['’]s (?i:(?P<role>{_ROLES})),? $")  # as records put it: the user's sister Anna
+_SOMEBODYS_BEFORE = re.compile(rf"['’]s (?i:(?P<role>{_ROLES})),? $")  # as in records: the user's sister Anna
 _MINE = re.compile(_MY)
 _MINE_AFTER = re.compile(rf"^(?:,| is| was|, who is)? {_MY}")
 _THEIRS = re.compile(rf"^['’]s (?i:(?:[a-z-]{{2,12}} ){{0,2}}?(?P<role>{_ROLES})){_CALLED},? $")
@@ -81,7 +81,7 @@ _FACTS = tuple(
         _FactPattern("uses", r"use|uses|using|switched to"),
     )
 )
-# Of these there is one at a time: a later one ends the earlier.
+# Single-valued: a later one ends the earlier.
 EXCLUSIVE = frozenset({"lives in", "works at"})
 _OBJECTS = {
     "lives in": {EntityKind.PLACE, EntityKind.THING},
@@ -105,18 +105,18 @@ class SentenceRelations(NamedTuple):
 
 
 def build_relative(owner: EntityDraft, role: str) -> EntityDraft:
-    """Somebody known by who they are to somebody."""
+    """A person identified by a role, such as "the user's sister"."""
     kind = EntityKind.ANIMAL if role in PETS else EntityKind.PERSON
     return EntityDraft(f"{owner.id}/{role}", f"{owner.name}'s {role}", kind)
 
 
 def is_exclusive(predicate: str) -> bool:
-    """Whether it holds of one thing at a time."""
+    """Return whether it holds for one value at a time."""
     return predicate in EXCLUSIVE
 
 
 def find_role(name: str, sentence: str) -> str | None:
-    """Who a name is to whoever says the sentence: a sister, of "my sister Anna"."""
+    """Return the role of a name for the speaker: sister, for "my sister Anna"."""
     for found in re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", sentence):
         before = sentence[max(0, found.start() - 70) : found.start()]
         if role := _MINE_BEFORE.search(before) or _SOMEBODYS_BEFORE.search(before):
@@ -125,7 +125,7 @@ def find_role(name: str, sentence: str) -> str | None:
 
 
 def find_relations(sentence: Sentence, spots: Sequence[NameSpan], me: EntityDraft | None) -> SentenceRelations:
-    """``me`` is who says "my" and "I"; nobody for an assistant."""
+    """``me`` is the person who says "my" and "I"; None for an assistant."""
     entities: dict[str, EntityDraft] = {}
     relations: dict[RelationDraft, None] = {}
 
@@ -168,18 +168,18 @@ def _parse_role(match: re.Match[str]) -> str:
     return RELATIONS.get(word, word)
 
 
-def _build_role_relations(owner: EntityDraft, role: str, found: EntityDraft, text: str) -> Iterator[_RelationWithEnds]:
-    found = EntityDraft(found.id, found.name, EntityKind.ANIMAL) if role in PETS else _to_person(found)
-    if found.id == owner.id:
+def _build_role_relations(owner: EntityDraft, role: str, entity: EntityDraft, text: str) -> Iterator[_RelationWithEnds]:
+    entity = EntityDraft(entity.id, entity.name, EntityKind.ANIMAL) if role in PETS else _to_person(entity)
+    if entity.id == owner.id:
         return
-    yield RelationDraft(owner.id, role, found.id, None, RelationKind.ROLE, True, text), (owner, found)
+    yield RelationDraft(owner.id, role, entity.id, None, RelationKind.ROLE, True, text), (owner, entity)
     if role in PARTICULAR:
         known = build_relative(owner, role)
-        yield RelationDraft(known.id, IDENTITY, found.id, None, RelationKind.IDENTITY, True, text), (known, found)
+        yield RelationDraft(known.id, IDENTITY, entity.id, None, RelationKind.IDENTITY, True, text), (known, entity)
 
 
-def _to_person(found: EntityDraft) -> EntityDraft:
-    return EntityDraft(found.id, found.name, EntityKind.PERSON)
+def _to_person(entity: EntityDraft) -> EntityDraft:
+    return EntityDraft(entity.id, entity.name, EntityKind.PERSON)
 
 
 def _iter_facts(text: str, spots: Sequence[NameSpan], me: EntityDraft | None) -> Iterator[_RelationWithEnds]:
@@ -208,14 +208,14 @@ def _iter_facts(text: str, spots: Sequence[NameSpan], me: EntityDraft | None) ->
 
 
 def _is_no_home(spot: NameSpan, text: str) -> bool:
-    """What a team moved to, or where somebody is for three months."""
+    """Return whether this is a tool that a team moved to, or a temporary stay."""
     return is_product(spot.found.name) or FOR_A_WHILE.match(text[spot.end :].lstrip(" ,")) is not None
 
 
 def _find_subject(
     text: str, match: re.Match[str], shift: int, earlier: Sequence[NameSpan], me: EntityDraft | None
 ) -> EntityDraft | None:
-    """I, or whoever stands right before the verb."""
+    """Return the speaker, or the name right before the verb."""
     if match["who"]:
         return me
     verb = shift + match.start("who")
@@ -226,7 +226,7 @@ def _find_subject(
     return None
 
 
-# What a message or a record says for the graph, by rules
+# The graph of a message or a record
 
 
 USER_ENTITY = EntityDraft(USER, "the user", EntityKind.PERSON)
@@ -242,27 +242,27 @@ _MAX_VALUE = 300
 
 
 def is_eligible(message: Message) -> bool:
-    """A tool's output and a system prompt are nobody's word, and what is not to be remembered is not heard."""
+    """Ignore tool output, system prompts and messages that must not be stored."""
     if message.role is Role.USER and is_opt_out(message.text):
         return False
     return message.role in {Role.USER, Role.ASSISTANT} and bool(message.text.strip())
 
 
 def find_speaker(message: Message) -> EntityDraft | None:
-    """Who says "I". An assistant without a name is nobody."""
+    """Return the person who says "I"; None for an assistant without a name."""
     if message.name and normalize_name(message.name):
         return EntityDraft(normalize_name(message.name), message.name, EntityKind.PERSON)
     return USER_ENTITY if message.role is Role.USER else None
 
 
 def extract_from_message(message: Message, session_id: str, at: datetime, most: int) -> GraphDraft:
-    """``most`` names are kept of one message: of a pasted list the first."""
+    """Keep at most ``most`` names of a message: the first ones of a pasted list."""
     source = GraphSource(message.created_at or at, session_id, message.sequence)
     if not is_eligible(message):
         return GraphDraft(source)
     me = find_speaker(message)
     told = _extract_from_text(source, message.text, me, most)
-    # An assistant names things too, but what it says of them it may only repeat, and it may be over by now.
+    # An assistant mentions names too, but what it says about them may be repeated or outdated.
     return told if me is not None else GraphDraft(source, told.entities)
 
 
@@ -283,7 +283,7 @@ def _extract_from_text(source: GraphSource, text: str, me: EntityDraft | None, m
 
 
 def extract_from_record(record: Record, most: int) -> GraphDraft:
-    """Its names, and what it is about as a relation. Whom it calls "I" only its subject says."""
+    """Return its names and its relation. "I" refers to the record's subject."""
     source = GraphSource(record.created_at or record.valid_from or record.updated_at, record_id=record.id)  # type: ignore[arg-type]
     me = USER_ENTITY if record.user is not None else None
     told = _extract_from_text(source, f"{record.title}\n{record.content}" if record.title else record.content, me, most)
@@ -323,7 +323,7 @@ def _extract_attribute(
 
 
 def _resolve_subject(subject: str, sentence: str) -> tuple[list[EntityDraft], list[RelationDraft]]:
-    """A way step by step: the user, the user's sister, her husband."""
+    """Resolve a chain step by step: the user, the user's sister, her husband."""
     first, *steps = [normalize_name(part) for part in subject.split("/")]
     if not first or not all(steps):
         return [], []

@@ -1,4 +1,4 @@
-"""Names in a text, by rules: words in capitals, titles in quotation marks, files, and who is somebody's sister."""
+"""Find names in a text by rules: capitalized words, quoted titles, files, and people's roles."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from limpet.knowledge.english.lexicon import ENDINGS, GIVEN_NAMES, LOCATED, NAME
 from limpet.model.graph import MAX_NAME, EntityDraft, EntityKind, normalize_name
 from limpet.search.english import Sentence, split_sentences
 
-MAX_TEXT = 20_000  # characters of a message that are looked at; what is longer was pasted
+MAX_TEXT = 20_000  # characters of a message that are read; longer text was pasted
 
 
 def _char_ranges(chars: list[int]) -> str:
-    """Characters as a class of a pattern."""
+    """Return the characters as a regex class."""
     parts, start, last = [], chars[0], chars[0]
     for char in [*chars[1:], sys.maxunicode]:
         if char != last + 1:
@@ -61,7 +61,7 @@ _OPENING = 2  # characters before the first word, such as a quotation mark
 
 
 class NameSpan(NamedTuple):
-    """A name, and where it stands in its sentence."""
+    """A name and its position in the sentence."""
 
     start: int
     end: int
@@ -69,7 +69,7 @@ class NameSpan(NamedTuple):
 
 
 class EntityScan(NamedTuple):
-    """Each name once, with the kind that most speaks for, and every sentence with the names in it."""
+    """Return each name once, with its most likely kind, and every sentence with its names."""
 
     entities: tuple[EntityDraft, ...]
     sentences: tuple[tuple[Sentence, tuple[NameSpan, ...]], ...]
@@ -98,12 +98,12 @@ def scan_text(text: str) -> EntityScan:
 
 
 def _blank_titles(text: str) -> str:
-    """A title's words are no names by themselves."""
+    """Remove names inside titles: the words of a title are not names."""
     return _QUOTED.sub(lambda match: " " * len(match.group()) if _is_title(match[1]) else match.group(), text)
 
 
 def _find_inner_names(calm: Sequence[Sentence]) -> frozenset[str]:
-    """Words that are in capitals although no sentence begins there: they are names where one does, too."""
+    """Return words that are capitalized in the middle of a sentence: they are names at its start, too."""
     inner: set[str] = set()
     for sentence in calm:
         for match in _NAME.finditer(sentence.text):
@@ -128,7 +128,7 @@ def _is_shouted(text: str) -> bool:
 
 
 def _trim_name(name: str, start: int, inner: frozenset[str]) -> Iterator[tuple[int, str]]:
-    """The name without the words around it that are in capitals for another reason."""
+    """Strip words that are capitalized for another reason."""
     words = name.split(" ")
     at = start
     opening = start <= _OPENING
@@ -136,7 +136,7 @@ def _trim_name(name: str, start: int, inner: frozenset[str]) -> Iterator[tuple[i
         at += len(words[0]) + 1
         words = words[1:]
         opening = False
-        while words and not words[0][:1].isupper():  # a link that now leads from nothing
+        while words and not words[0][:1].isupper():  # a connecting word that is now first
             at += len(words[0]) + 1
             words = words[1:]
     while words and (words[-1].casefold() in NAMELESS or not words[-1][:1].isupper()):
@@ -147,7 +147,7 @@ def _trim_name(name: str, start: int, inner: frozenset[str]) -> Iterator[tuple[i
 
 
 def _begins_name(words: list[str], inner: frozenset[str]) -> bool:
-    """A sentence begins in capitals whatever its first word is."""
+    """The first word of a sentence is always capitalized."""
     first = words[0].casefold()
     if first in inner or first in GIVEN_NAMES or first in PLACES:
         return True
@@ -182,7 +182,7 @@ def _classify_name(name: str, before: str, after: str) -> EntityKind:
 
 
 def _iter_titles(text: str) -> Iterator[str]:
-    """What stands in quotation marks and is written like a title."""
+    """Return quoted text in title case."""
     for match in _QUOTED.finditer(text):
         if _is_title(match[1]):
             yield " ".join(match[1].strip(" ,.!?").split())

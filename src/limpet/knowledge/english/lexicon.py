@@ -1,4 +1,4 @@
-"""Closed lists of words that the rules know."""
+"""Closed word lists of the rules."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ def _words(text: str) -> frozenset[str]:
 
 
 def any_of(words: frozenset[str]) -> str:
-    """A pattern for one of the words, the longest that fits."""
+    """Return a pattern for any of the words, longest first."""
     return "(?:" + "|".join(sorted(words, key=lambda word: (-len(word), word))) + ")"
 
 
-# What people call their people, and the one word it is kept under.
+# Words for family and other roles, and their normal form.
 RELATIONS: Mapping[str, str] = {
     **{
         word: word
@@ -70,7 +70,7 @@ MALE = _words(
     """brother husband son father grandfather uncle nephew boyfriend fiancé stepfather stepson grandson godson landlord
     father-in-law brother-in-law"""
 )
-# Of these people have one at a time. Of the others there may be several: a fact about one retires none about another.
+# Single-valued roles. Of the others there may be several: a fact about one does not supersede one about another.
 SINGLE = _words("wife husband spouse partner boyfriend girlfriend fiancé fiancée mother father boss landlord landlady")
 COUNTS = r"(?:\d{1,2}|a|an|one|two|three|four|five|six|seven|eight|nine|ten|several|some)"
 
@@ -139,7 +139,7 @@ MEDICINES = _words(
     levothyroxine thyroxine immunosuppressants anticoagulants steroids antihistamines prednisone sertraline xarelto
     eliquis hormones testosterone estrogen"""
 ) | {"blood thinners", "blood pressure medication", "beta blockers", "birth control", "the pill", "thyroid medication"}
-# Where people work that has no name, or whose name they leave out.
+# Workplaces without a name.
 WORKPLACES = _words(
     """pharmacy school hospital bakery restaurant bank library factory warehouse hotel bar pub clinic lab laboratory
     kindergarten nursery museum garage salon supermarket bookshop bookstore brewery university startup agency
@@ -169,7 +169,7 @@ BELONGINGS = _words(
     """car house apartment flat condo bike bicycle motorcycle motorbike boat van camper caravan laptop phone camera
     guitar piano cottage cabin farm land telescope drone violin scooter tractor tesla ebike e-bike kayak canoe"""
 )
-# What a team moves to, and nobody lives in.
+# Tools that a team moves to, not places to live.
 PRODUCTS = _words(
     """airtable android ansible asana aurora aws azure basecamp bazel bigquery bitbucket bootstrap bun cassandra chrome
     circleci clickhouse cloudflare confluence cosmos cursor databricks datadog deno discord django docker dropbox
@@ -183,9 +183,9 @@ PRODUCTS = _words(
     sveltekit svn swift tableau tailwind teams telegram terraform trello trpc typescript ubuntu unity uv vault vercel
     vim vite vitest vscode vue webpack whatsapp windows wordpress yarn zed zendesk zod zoom"""
 )
-# Names in capitals only that are places.
+# Places written in capitals only.
 SHORT_PLACES = _words("uk us usa uae nyc la dc sf nz hk eu")
-# Words a sentence may begin with that are nobody's name.
+# Words at the start of a sentence that are not names.
 NO_NAMES = _words(
     """a about actually after again all also although always an and another any anyway are as at basically be because
     been before besides both but by can could did do does done every everybody everyone everything finally first for
@@ -205,10 +205,10 @@ NO_NAMES = _words(
 )
 
 
-# Closed lists of words that tell one kind of name from another
+# Closed word lists that tell kinds of names apart
 
 
-# Given names that are common somewhere and no everyday words: enough to tell most people from most things.
+# Common given names that are not everyday words: enough to tell most people from most things.
 GIVEN_NAMES = _words(
     """aaron abby abdul abigail adam adele adrian agnes ahmed aisha alan albert alejandro alessandro alex alexander
     alexandra alexis alfred ali alice alicia alina allison amanda amelia amina amir amy ana anastasia andre andrea
@@ -291,7 +291,7 @@ TOOLS = _words(
     """google github docker kubernetes linux windows postgres postgresql sqlite redis kafka java rust python microsoft
     apple amazon typescript javascript react django flask ansible terraform excel slack jira notion git android ios"""
 )
-# Of a sentence's first words and of words in capitals those that name nothing.
+# Capitalized words and first words that are not names.
 NAMELESS = ((NO_NAMES | DEMONYMS | LANGUAGES) - TOOLS) | _words(
     """absolutely aight alright amazing amen awesome aw aww bye cheers cool cute dang definitely each either else enjoy
     especially eventually ever exactly excited excuse fair fantastic far few fingers fun glad glory goodbye goodness
@@ -310,5 +310,5 @@ ENDINGS = ("ing", "ed", "ly", "tion", "ness", "ment", "ful", "able", "ible", "ou
 
 
 def find_role_word(word: str) -> str | None:
-    """The word for what somebody is to another, such as "mother" for "mom"; None for other words."""
+    """Return the normal form of a role, such as "mother" for "mom"; None for other words."""
     return RELATIONS.get(word, word if word in PETS else None)

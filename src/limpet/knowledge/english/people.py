@@ -1,4 +1,4 @@
-"""Facts about people: the one who speaks, and those they speak of."""
+"""Facts about people: the speaker and others."""
 
 from __future__ import annotations
 
@@ -246,7 +246,7 @@ RULES: tuple[Rule, ...] = (
         tags=("health",),
     ),
     Rule("status", compile_pattern(r"(?P<v>passed away|died)\b"), exclusive=True, salience=0.8),
-    # What they do with their days
+    # Daily life
     Rule("eats", compile_pattern(r"(?:eat|eats|can not eat) (?P<v>.+)"), values.parse_thing, when="denied"),
     Rule(
         "drinks",
@@ -361,7 +361,7 @@ RULES: tuple[Rule, ...] = (
         layer=Layer.EPISODIC,
         salience=0.4,
     ),
-    # What they mean to do
+    # Plans
     Rule(
         "plan", compile_pattern(rf"(?P<v>{_GOING}\b.+)"), values.parse_deed, when="future", salience=0.6, confidence=0.8
     ),

@@ -1,4 +1,4 @@
-"""What people like, use and prefer, and what has to be: standing orders, limits, budgets, deadlines."""
+"""Preferences and tools, and requirements: standing orders, limits, budgets, deadlines."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _DO = (
     r"block|inline|depend|rely|target|support|save|back up|apply|migrate|query|seed|truncate|generate|"
     r"summari[sz]e|address)"
 )
-# What one is told not to do beyond the answer at hand. "Do not include anything else" is about that answer only.
+# Prohibitions beyond the current answer. "Do not include anything else" is about that answer only.
 _TOUCH = (
     r"(?:use|deploy|commit|push|touch|change|edit|modify|delete|drop|remove|rename|install|merge|rebase|force-push|"
     r"upgrade|downgrade|bump|release|publish|ship|hard-?code|mock|disable|bypass|override|overwrite|expose|store|"
@@ -104,7 +104,7 @@ _STYLE = re.compile(
     r"\bno (?:\w+ ){1,2}in (?:the |my |our )?(?:\w+ )?(?:files?|code|commits?|comments?|modules?)\b",
     re.IGNORECASE,
 )
-# Of the work, not of life: "every function needs a docstring", "max line length is 100", "we target Python 3.10".
+# About work, not life: "every function needs a docstring", "max line length is 100", "we target Python 3.10".
 _HOUSE_RULE = re.compile(
     r"\b(?:max|maximum|min|minimum) (?:(?:supported|allowed|required) )?(?:(?:node|python|java|php|ruby|go|api|"
     r"android|ios|"
@@ -136,13 +136,13 @@ _PRACTICE = re.compile(
     r"end|include)\b",
     re.IGNORECASE,
 )
-# What happens otherwise makes it more than a wish.
+# A stated consequence makes it more than a wish.
 _OR_ELSE = re.compile(
     r"^(?:the|our|this|that|every|each|any|`)[\w`./ -]{2,40}? (?:needs?|requires?|has to|have to|must|needs to) "
     r".{2,80}?,? (?:otherwise|or else|or it(?: will)?|if not,) .{4,}",
     re.IGNORECASE,
 )
-# Whenever it comes up again: an order that lasts.
+# "Whenever …": an order that lasts.
 _WHENEVER = re.compile(
     r"^(?:.{0,80}?[,;] ?(?:so |and )?)?(?:please|pls|kindly) (?:do not |never |always )?\w+ .{2,120}?\b(?:when|"
     r"whenever|every time|"
@@ -269,17 +269,17 @@ def find_constraints(sentence: str, me: str) -> Iterator[RuleMatch]:
 
 
 def _is_requirement(sentence: str) -> bool:
-    """Of things, not of people: "the service must run on ARM", not "I have to run"."""
-    found = _MUST.search(sentence)
-    if not found or found["who"].lower() in _PEOPLE:
+    """About things, not people: "the service must run on ARM", not "I have to run"."""
+    match = _MUST.search(sentence)
+    if not match or match["who"].lower() in _PEOPLE:
         return False
-    modal = found.group().lower()
+    modal = match.group().lower()
     return (
         " must " in modal
         and re.match(
             r"run|work|support|use|stay|remain|be|fit|return|start|pass|include|contain|never|not|keep|"
             r"compile|handle",
-            found["verb"],
+            match["verb"],
             re.IGNORECASE,
         )
         is not None
@@ -296,15 +296,15 @@ def _build_constraint(
 
 
 def _find_limits(sentence: str, me: str) -> Iterator[RuleMatch]:
-    """A budget for nothing in particular may be another one than the last, unless it is said to have changed."""
+    """A budget without a purpose may differ from the last one, unless a change is stated."""
     changed = _CHANGED.search(sentence) is not None
-    if found := _BUDGET.search(sentence) if "budget" in sentence.casefold() else None:
-        what = found["for"] or (
-            found["of"] if found["of"] not in {None, "total", "whole", "my", "our", "the", "a"} else None
+    if match := _BUDGET.search(sentence) if "budget" in sentence.casefold() else None:
+        what = match["for"] or (
+            match["of"] if match["of"] not in {None, "total", "whole", "my", "our", "the", "a"} else None
         )
         mine = (
-            (found["whose"] or "").lower() in {"my", "our"}
-            or found.start() == 0
+            (match["whose"] or "").lower() in {"my", "our"}
+            or match.start() == 0
             or re.match(r"I (?:am|have|only have)\b", sentence)
         )
         subject = me if mine else "project"
@@ -312,36 +312,36 @@ def _find_limits(sentence: str, me: str) -> Iterator[RuleMatch]:
             subject,
             0.85,
             f"budget:{what.lower().strip()}" if what else "budget",
-            found["v"].strip(" .,"),
+            match["v"].strip(" .,"),
             changed=changed,
         )
-    elif found := _HAVE.search(sentence):
-        yield _build_constraint(me, 0.75, f"budget:{found['for'].lower()}", found["v"].strip(" .,"), changed=changed)
-    elif found := _SPEND.search(sentence):
-        yield _build_constraint(me, 0.8, "budget", found["v"].strip(" .,"))
-    if (found := _DEADLINE.search(sentence)) and _WHEN.search(found["v"]):
-        what = found["for"]
+    elif match := _HAVE.search(sentence):
+        yield _build_constraint(me, 0.75, f"budget:{match['for'].lower()}", match["v"].strip(" .,"), changed=changed)
+    elif match := _SPEND.search(sentence):
+        yield _build_constraint(me, 0.8, "budget", match["v"].strip(" .,"))
+    if (match := _DEADLINE.search(sentence)) and _WHEN.search(match["v"]):
+        what = match["for"]
         yield _build_constraint(
             "project",
             0.85,
             f"deadline:{what.lower().strip()}" if what else "deadline",
-            values.parse_span(found["v"]),
+            values.parse_span(match["v"]),
             changed=changed,
         )
-    elif found := _RELEASE.search(sentence):
-        when = re.sub(r"^the ", "", found["v"])
-        yield _build_constraint("project", 0.8, f"deadline:{found['for'].lower()}", when, changed=changed)
-    elif (found := _DUE.search(sentence)) and _WHEN.search(found["v"] or found["w"] or found["x"]):
-        yield _build_constraint("project", 0.75, "deadline", values.parse_span(found["v"] or found["w"] or found["x"]))
+    elif match := _RELEASE.search(sentence):
+        when = re.sub(r"^the ", "", match["v"])
+        yield _build_constraint("project", 0.8, f"deadline:{match['for'].lower()}", when, changed=changed)
+    elif (match := _DUE.search(sentence)) and _WHEN.search(match["v"] or match["w"] or match["x"]):
+        yield _build_constraint("project", 0.75, "deadline", values.parse_span(match["v"] or match["w"] or match["x"]))
 
 
 def find_notes(sentence: str, me: str) -> Iterator[RuleMatch]:
-    """What somebody asked to have remembered, and no other rule understood."""
+    """Return what a user asked to remember and no other rule matched."""
     if _REMEMBER.match(sentence):
         yield RuleMatch(RecordType.NOTE, me, None, None, confidence=0.85, salience=0.8, tags=("asked",))
 
 
-# What people like, use and prefer
+# Likes, tools and preferences
 
 
 _P = RecordType.PREFERENCE
@@ -400,25 +400,25 @@ _IS_FAVOURITE = re.compile(
     r"favou?rite (?P<what>[\w -]{2,30}?)(?=$|[,.!;]| (?:and|but|because|so)\b)",
     re.IGNORECASE,
 )
-# Of something that was spoken of before, and that nobody can tell later.
+# References to something earlier, which cannot be resolved later.
 _PARTS = frozenset("part bit thing one line section option moment version feature aspect".split())
 _SPELLINGS = {"color": "colour", "flavor": "flavour", "neighborhood": "neighbourhood", "movie": "film"}
 
 
 def find_favourites(clause: Clause) -> Iterator[RuleMatch]:
-    if clause.owned and (found := _FAVOURITE.match(clause.predicate)):
-        yield from _build_favourite(clause.subject, found)
+    if clause.owned and (match := _FAVOURITE.match(clause.predicate)):
+        yield from _build_favourite(clause.subject, match)
 
 
 def find_listed_favourites(sentence: str, me: str, *, bullet: bool) -> Iterator[RuleMatch]:
-    if (bullet and (found := _FAVOURITE.match(sentence))) or (found := _IS_FAVOURITE.match(sentence)):
-        yield from _build_favourite(me, found)
+    if (bullet and (match := _FAVOURITE.match(sentence))) or (match := _IS_FAVOURITE.match(sentence)):
+        yield from _build_favourite(me, match)
 
 
-def _build_favourite(subject: str, found: re.Match[str]) -> Iterator[RuleMatch]:
-    what = found["what"].casefold().strip()
+def _build_favourite(subject: str, match: re.Match[str]) -> Iterator[RuleMatch]:
+    what = match["what"].casefold().strip()
     what = _SPELLINGS.get(what, what.removesuffix("s") if not what.endswith("ss") else what)
-    value = values.parse_thing(found["v"])
+    value = values.parse_thing(match["v"])
     if value and not _PARTS.intersection(what.split()) and not what.startswith("so far"):
         yield RuleMatch(
             _P, subject, f"favourite:{what}", value, exclusive=True, confidence=0.9, salience=0.7, tags=("favourite",)

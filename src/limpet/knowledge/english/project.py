@@ -1,4 +1,4 @@
-"""What happens in a project: what it is made of, what was settled, what went wrong, and which commands were run."""
+"""Events of a project: its tools, decisions, problems and fixes, and commands that were run."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _MADE_OF = re.compile(
     r" (?:is|are|runs? on|(?:is|are) hosted on|uses?|lives? on) (?:an? |all |still |now )?(?P<x>[A-Za-z][\w.+#-]*.*)",
     re.IGNORECASE,
 )
-# When it happens, of a team: "we release every second Thursday".
+# Recurring events of a team: "we release every second Thursday".
 _ROUTINE = re.compile(
     r"\bwe (?:only |always |usually )?(?:release|deploy|ship|cut a release) (?:to (?:prod|production|staging) )?"
     r"(?:every|each|once an?|twice an?|weekly|daily|monthly|on (?:\w+days?|the (?:first|second|last)))\b",
     re.IGNORECASE,
 )
-# To be quick where there is nothing.
+# Fast check for texts without any.
 _HINT = re.compile(
     r"stack|written|built|implemented|coded|we are|\b(?:the|our) .{2,60}(?:is|are|runs?|uses?|lives?) ", re.IGNORECASE
 )
-# Languages whose names are words or letters, too.
+# Languages whose names are also words or letters.
 _SHORT_NAMES = re.compile(r"(?:go|c|r|d|zig|haskell|clojure|erlang)\b(?! (?:down|to|away|live)\b)", re.IGNORECASE)
 
 
@@ -51,7 +51,7 @@ def find_routine(sentence: str) -> Iterator[RuleMatch]:
         yield RuleMatch(RecordType.FACT, "project", None, None, confidence=0.8, salience=0.6)
 
 
-# What was settled
+# Decisions
 
 
 _LETS = re.compile(
@@ -74,7 +74,7 @@ _SETTLED = re.compile(
     r"have settled on|will stick with|are sticking (?:with|to)) (?P<v>.+)",
     re.IGNORECASE,
 )
-# A change that was made is a decision that was taken, where it is about tools: people move too.
+# A completed change of tools is a decision; people move too.
 _CHANGED = re.compile(
     r"\bwe (?:will|are going to) (?:use|stay (?:on|with)) (?P<w>.+)|"
     r"^(?:let'?s )?(?:scrap|ditch|forget|drop) the [\w -]{3,40}, we (?:are|will) (?:just )?(?P<x>(?:keep|"
@@ -96,13 +96,13 @@ _OPEN = re.compile(
     re.IGNORECASE,
 )
 
-# An assistant also drafts other people's letters: what it decided is about the work when it says what it did.
+# An assistant also drafts letters: its decision is about the work if it reports what it did.
 _OF_THE_WORK = re.compile(
     r"\b(?:decided|chose|opted)(?: not)? (?:to|for) (?:use|keep|add|drop|switch|split|move|store|make|implement|skip|"
     r"leave|put|rename|pin|go with|reuse|write|remove|replace|extract|cache|index)\b",
     re.IGNORECASE,
 )
-# Nobody can tell later what was meant, or it was no choice: "go with my sister", "call it a day".
+# Unclear later, or not a choice: "go with my sister", "call it a day".
 _IDLE = re.compile(
     r"(?:them|it|this|that|these|those|him|her|me|you|your|one|both|some|something|someone)\b|"
     rf"(?:my|our|his|her|their) (?:\w+ )?(?:{any_of(frozenset(RELATIONS) | PETS)}s?|children|parents|family|folks)\b|"
@@ -122,14 +122,14 @@ _REFUSED = re.compile(
 
 
 def find_decisions(sentence: str, me: str, *, proposes: bool) -> Iterator[RuleMatch]:
-    """``proposes``: "let's" counts. What an assistant proposes is no decision; what it reports as settled is."""
+    """``proposes``: "let's" counts. An assistant's proposal is not a decision; what it reports as settled is."""
     if _OPEN.search(sentence):
         return
     settled = _SETTLED.search(sentence)
     if settled and _IDLE.match(settled["v"].strip(" .!")):
         return
     lets = _LETS.search(sentence) if proposes and "let" in sentence.casefold() else None
-    if lets and (settled is None or not _REFUSED.search(lets.group())):  # what it gives way to says more
+    if lets and (settled is None or not _REFUSED.search(lets.group())):  # the rejected alternative says more
         if not _IDLE.match(lets["v"].strip(" .!")):
             yield _build_decision("project", lets)
     elif settled:
@@ -139,8 +139,8 @@ def find_decisions(sentence: str, me: str, *, proposes: bool) -> Iterator[RuleMa
         yield _build_decision(me if mine and proposes else "project", settled)
     elif (changed := _CHANGED.search(sentence)) and _is_about_tools(changed, proposes=proposes):
         yield _build_decision("project", changed)
-    elif (found := _STATED.search(sentence)) and (proposes or not found["d"]):
-        yield _build_decision("project", found)
+    elif (match := _STATED.search(sentence)) and (proposes or not match["d"]):
+        yield _build_decision("project", match)
 
 
 def _is_about_tools(changed: re.Match[str], *, proposes: bool) -> bool:
@@ -149,22 +149,22 @@ def _is_about_tools(changed: re.Match[str], *, proposes: bool) -> bool:
     return proposes and bool(changed["x"] or values.parse_product(changed["w"]))
 
 
-def _build_decision(subject: str, found: re.Match[str]) -> RuleMatch:
-    salience = 0.75 if subject == "project" else 0.5  # which dessert somebody chose matters less than which database
-    named = found.groupdict()
+def _build_decision(subject: str, match: re.Match[str]) -> RuleMatch:
+    salience = 0.75 if subject == "project" else 0.5  # a choice of dessert matters less than a choice of database
+    named = match.groupdict()
     value = next(text for text in map(named.get, "vdwx") if text)
     return RuleMatch(
         RecordType.DECISION,
         subject,
         None,
         value.strip(" .!")[:200] or None,
-        polarity=_REFUSED.search(found.group()) is None,
+        polarity=_REFUSED.search(match.group()) is None,
         confidence=0.85,
         salience=salience,
     )
 
 
-# What went wrong and what put it right
+# Problems and fixes
 
 
 _FAILED = re.compile(
@@ -174,7 +174,7 @@ _FAILED = re.compile(
     r"when|after)\b .{4,}|\b(?:failed|crashed) with .{4,}",
     re.IGNORECASE,
 )
-# In the present tense a user reports, and an assistant explains how things are in general.
+# In the present tense a user reports, while an assistant explains in general.
 _FAILS = re.compile(
     r"(?<!\bI )(?<!\bto )\b(?:fails?|crash(?:es)?|times? out)\b(?:(?: on \w+)?(?: \w+)? (?:because|due to|"
     r"since|with|after)|.{0,30} because) .{4,}|"
@@ -186,7 +186,7 @@ _FAILS = re.compile(
     r"as soon as) .{4,}",
     re.IGNORECASE,
 )
-# Whatever was tried, it goes on: with what it says, so that somebody can look for it later.
+# It still fails: keep the error text, so that it can be found later.
 _STILL = re.compile(
     r"\bstill (?:an? )?(?:HTTP )?[45]\d\d(?: errors?)?(?=$|[.!])|"
     r"\bstill (?:get|gets|getting|see|seeing|throws?|throwing|fails? with|failing with|crash(?:es)? with|says?|"
@@ -210,7 +210,7 @@ _DID = (
     r"deleted|disabled|enabled|installed|reinstalled|downgraded|bumped|wrapped|increased|rebuilt|patched|raised|"
     r"lowered)"
 )
-# To be quick where there is nothing.
+# Fast check for texts without any.
 _FAILURES_HINT = re.compile(
     r"[fF]ix|[sS]olved|[cC]ured|[rR]epaired|worke?[ds]?\b|unblocked|trick|[wW]orkaround|[sS]olution|pass|green|"
     r"gone|went away|"
@@ -257,7 +257,7 @@ _THING = re.compile(
 
 
 def find_failures(sentence: str, *, reported: bool = False) -> Iterator[RuleMatch]:
-    """With a cause, or it is only a complaint. ``reported``: by a user, of what happens now."""
+    """A problem needs a cause, or it is only a complaint. ``reported``: by a user, about the present."""
     now = _FAILS.search(sentence) if reported else None
     still = _STILL.search(sentence) if reported and "still " in sentence else None
     if still and not _OPEN_TRY.search(sentence[: still.start()]):
@@ -278,19 +278,19 @@ def find_fixes(sentence: str) -> Iterator[RuleMatch]:
     if re.match(
         r"(?:that|this|it|yes|you|which)\b[^,]{0,20}\b(?:fixed|solved|resolved|cured)", sentence, re.IGNORECASE
     ):
-        return  # what did, nobody can tell later
-    # "was resolved by pinning it" is a fix; "was resolved with the help of …" is any story.
+        return  # unclear what did
+    # "was resolved by pinning it" is a fix; "was resolved with the help of …" may be any story.
     if _PASSIVE.search(sentence[: found.start()]) and not re.search(r"\bby \w+ing\b", found.group(), re.IGNORECASE):
         return
     yield RuleMatch(RecordType.FIX, "project", layer=Layer.PROCEDURAL, confidence=0.75, salience=0.75)
 
 
-# Commands that were run, and how they ended. What else a tool printed teaches nothing
+# Commands that were run, and their results. Other tool output is ignored
 
 
 _SHELL = re.compile(r"bash|shell|terminal|command|exec|cmd|powershell|run|console", re.IGNORECASE)
 _ARGUMENTS = ("command", "cmd", "script", "commandline", "command_line", "code", "input")
-# Looking is not doing: a listing teaches nothing.
+# Read-only commands: a listing teaches nothing.
 _WORTH = re.compile(
     r"(?:^|[|;&]\s*|\bsudo |\bmake |\buv run |\bnpx |\bpoetry run )(?:\w+=\S+ )*(?:(?:python3? -m "
     r")?(?:pytest|unittest|mypy|ruff|tox|nox|coverage|alembic)\b|npm (?:test|run|install|ci|publish)|"
@@ -313,14 +313,14 @@ _OUTCOME = re.compile(
     r"passed|failed|success|complete|installed|built|finished|done|ok\b|compiled|created|up to date|warning",
     re.IGNORECASE,
 )
-_FIGURE = re.compile(r"\d")  # better than nothing: how long it took is not how it ended
+_FIGURE = re.compile(r"\d")  # better than nothing: a duration is not a result
 _FRAME = re.compile(r"^\s*(?:Traceback|File \"|at |-->|\||\d+ \||\^+|~+|During handling)")
 MAX_LINE = 300
-_LOOKED_AT = 200  # lines from either end of an output
+_LOOKED_AT = 200  # lines read from each end of an output
 
 
 def find_outcomes(turn: Sequence[TurnMessage]) -> Iterator[tuple[TurnMessage, str, RuleMatch, tuple[str, ...]]]:
-    """For each result: the message, the line it is grounded in, what it means, and the command."""
+    """Yield for each result: the message, the line it is grounded in, its meaning, and the command."""
     waiting: list[tuple[ToolCall, TurnMessage]] = []
     for said in turn:
         if said.role is Role.ASSISTANT:
@@ -331,7 +331,7 @@ def find_outcomes(turn: Sequence[TurnMessage]) -> Iterator[tuple[TurnMessage, st
 
 
 def _find_call(said: TurnMessage, waiting: list[tuple[ToolCall, TurnMessage]]) -> ToolCall | None:
-    """By its id; without one, results come in the order of the calls."""
+    """Match by id; without ids, results follow the order of the calls."""
     for at, (call, _) in enumerate(waiting):
         if said.tool_call_id is None or call.id == said.tool_call_id:
             return waiting.pop(at)[0]
@@ -386,11 +386,11 @@ def _build_outcome(
 
 
 def _find_line(output: str, *telling: re.Pattern[str], last: bool) -> str | None:
-    """The line that says most about how it ended."""
+    """Return the line that says most about the result."""
     lines = [line.strip() for line in (output[:20_000] + "\n" + output[20_000:][-20_000:]).split("\n")]
     lines = [line for line in lines if any(map(str.isalnum, line[:MAX_LINE]))]
     lines = lines if len(lines) <= 2 * _LOOKED_AT else lines[:_LOOKED_AT] + lines[-_LOOKED_AT:]
     clear = [line for line in lines if not _FRAME.match(line)] or lines
-    told = (found for one in telling if (found := [line for line in clear if one.search(line[:MAX_LINE])]))
+    told = (matches for one in telling if (matches := [line for line in clear if one.search(line[:MAX_LINE])]))
     chosen = next(told, clear)
     return chosen[-1 if last else 0][:MAX_LINE].strip() if chosen else None

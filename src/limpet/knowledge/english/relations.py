@@ -1,4 +1,4 @@
-"""Who people are to each other, and what is theirs: names, birthdays, addresses."""
+"""Relations between people, and their attributes: names, birthdays, addresses."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from limpet.model.record import RecordType
 
 _DWELLING = "(?:flat|apartment|house|place|home|room)"
 _AIM = "(?:goal|dream|ambition|resolution)"
-_NEW = "(?i:(?:new |current )?)"  # a change is often told so
-# What somebody has, and what it is: "my birthday is …".
+_NEW = "(?i:(?:new |current )?)"  # a change is often stated this way
+# An attribute and its value: "my birthday is …".
 _OWNED: tuple[tuple[re.Pattern[str], str, bool], ...] = tuple(
     (re.compile(_NEW + text), attribute, exclusive)
     for text, attribute, exclusive in (
@@ -74,14 +74,14 @@ _KITTEN = re.compile(
     rf"(?i:(?:have|has|got|adopted|bought) {COUNTS} (?:[\w-]+ "
     rf"){{0,3}}?)(?P<who>(?i:{any_of(PETS | frozenset(RELATIONS))}))\b"
 )
-# What one was, is for a moment, or plays.
+# Former, temporary or played roles.
 _PASSING = frozenset("student host guide guard model lead head writer judge author user".split())
 _MENTIONED = re.compile(
     rf"(?i:\b(?:my|our) (?:(?:older|younger|little|big|eldest|oldest|youngest|best|close|dear|baby|new) )?)"
     rf"(?P<who>(?i:(?:ex[ -])?{any_of(PETS | frozenset(RELATIONS))}))(?P<apart>,)? (?P<v>{NAME})"
     r"(?(apart)(?=$|[,.!;]| (?:who|and)\b)|(?=$|[,.!;]| [a-z]))"
 )
-_OWN = re.compile(r"\b(?:[Mm]y|[Oo]ur|MY) ")  # to be quick where there is nobody
+_OWN = re.compile(r"\b(?:[Mm]y|[Oo]ur|MY) ")  # fast check
 _CALLED = re.compile(rf"(?i:(?:is|are) (?:called|named) )(?P<v>{NAME})")
 _IS_NAMED = re.compile(rf"(?i:is )(?P<v>{NAME})(?=$|[,.!;]| and\b)")
 _IS_MY = re.compile(
@@ -93,7 +93,7 @@ _I_AM = re.compile(
     rf"(?P<v>{NAME})(?=$|[,.!]| and\b| from\b| here\b)"
 )
 _I_AM_FIRST = re.compile(rf"^(?:I am) (?P<v>{NAME}), (?:an? |\d|and |from |the )")
-# Who writes everything small writes their name small: only a word that is known for one counts.
+# In text without capitals only known names count.
 _I_AM_SMALL = re.compile(
     r"^(?:(?:hi|hey|hello|yo|heya|hiya|good (?:morning|evening|afternoon)|so|there|all|everyone)[,!. ]+){0,3}"
     r"(?:I am|my name is|this is) (?P<v>[a-z]{3,15})(?=$|[,.!]| (?:and|from|here|I am)\b)"
@@ -129,7 +129,7 @@ _INTRODUCED_SMALL = re.compile(
     rf"of)\b)[\w-]+ ){{0,3}}?"
     rf"(?P<who>{any_of(PETS | frozenset(RELATIONS))}),? (?:named|called|whose name is) {_SMALL_END}"
 )
-# "He is Catholic" and "he is Puerto Rican" name nobody.
+# "He is Catholic" and "he is Puerto Rican" are not names.
 _NO_FIRST_NAMES = DEMONYMS | frozenset(
     """puerto costa south north east west african asian latino latina hispanic european jewish muslim catholic christian
     protestant orthodox buddhist hindu sikh mormon black white native irish god mr mrs ms dr""".split()
@@ -155,10 +155,10 @@ _PARTED = re.compile(
 
 
 def find_names(sentence: str, me: str, *, opening: bool) -> Iterator[RuleMatch]:
-    """What somebody is called, where no clause says it: greetings, "call me", "home is"."""
+    """Find a person's name outside clauses: greetings, "call me", "home is"."""
     greeted = _I_AM.search(sentence) if opening and _GREETING.match(sentence) else None
-    if found := greeted or _I_AM_FIRST.match(sentence):
-        first = found["v"].split()[0].casefold()
+    if match := greeted or _I_AM_FIRST.match(sentence):
+        first = match["v"].split()[0].casefold()
         if first not in DEMONYMS and first not in {
             "sorry",
             "glad",
@@ -170,45 +170,45 @@ def find_names(sentence: str, me: str, *, opening: bool) -> Iterator[RuleMatch]:
             "not",
             "good",
         }:
-            yield RuleMatch(RecordType.FACT, me, "name", found["v"], exclusive=True, confidence=0.8, salience=0.9)
+            yield RuleMatch(RecordType.FACT, me, "name", match["v"], exclusive=True, confidence=0.8, salience=0.9)
     elif small := _find_small_name(sentence, opening=opening):
         yield RuleMatch(RecordType.FACT, me, "name", small.title(), exclusive=True, confidence=0.75, salience=0.9)
-    if opening and (found := _NAME_AND_AGE.match(sentence)):
-        yield RuleMatch(RecordType.FACT, me, "age", found["v"], exclusive=True, confidence=0.8, salience=0.6)
-    if (found := _AS_A.match(sentence)) and (finding := _parse_self_description(found["v"], me)):
+    if opening and (match := _NAME_AND_AGE.match(sentence)):
+        yield RuleMatch(RecordType.FACT, me, "age", match["v"], exclusive=True, confidence=0.8, salience=0.6)
+    if (match := _AS_A.match(sentence)) and (finding := _parse_self_description(match["v"], me)):
         yield finding
-    if opening and (found := _HERE.match(sentence)) and is_name(found["v"]) and found["v"].casefold() not in PLACES:
-        yield RuleMatch(RecordType.FACT, me, "name", found["v"], exclusive=True, confidence=0.75, salience=0.8)
-    if found := _CALL_ME.search(sentence):
-        yield RuleMatch(RecordType.FACT, me, "nickname", found["v"], exclusive=True, confidence=0.85, salience=0.9)
-    elif (found := _CALL_ME_SMALL.search(sentence)) and _is_short_name(found["v"]):
-        short = found["v"].title()
+    if opening and (match := _HERE.match(sentence)) and is_name(match["v"]) and match["v"].casefold() not in PLACES:
+        yield RuleMatch(RecordType.FACT, me, "name", match["v"], exclusive=True, confidence=0.75, salience=0.8)
+    if match := _CALL_ME.search(sentence):
+        yield RuleMatch(RecordType.FACT, me, "nickname", match["v"], exclusive=True, confidence=0.85, salience=0.9)
+    elif (match := _CALL_ME_SMALL.search(sentence)) and _is_short_name(match["v"]):
+        short = match["v"].title()
         yield RuleMatch(RecordType.FACT, me, "nickname", short, exclusive=True, confidence=0.75, salience=0.9)
-    if found := _CALLS_ME.search(sentence):
-        yield RuleMatch(RecordType.FACT, me, "nickname", found["v"], exclusive=True, confidence=0.8, salience=0.8)
-    if found := _NOW_IN.search(sentence):
-        yield RuleMatch(RecordType.FACT, me, "home", found["v"], exclusive=True, confidence=0.8, salience=0.8)
-    if found := _HOME_IS.search(sentence):
-        yield RuleMatch(RecordType.FACT, me, "home", found["v"], exclusive=True, confidence=0.75, salience=0.8)
+    if match := _CALLS_ME.search(sentence):
+        yield RuleMatch(RecordType.FACT, me, "nickname", match["v"], exclusive=True, confidence=0.8, salience=0.8)
+    if match := _NOW_IN.search(sentence):
+        yield RuleMatch(RecordType.FACT, me, "home", match["v"], exclusive=True, confidence=0.8, salience=0.8)
+    if match := _HOME_IS.search(sentence):
+        yield RuleMatch(RecordType.FACT, me, "home", match["v"], exclusive=True, confidence=0.75, salience=0.8)
 
 
 def _is_short_name(word: str) -> bool:
-    """Whether it is a name, or how one begins: "jo", not "call me crazy"."""
+    """Return whether it is a name or the start of one: "jo", not "call me crazy"."""
     return word not in _NO_SMALL_NAMES and any(name.startswith(word) for name in GIVEN_NAMES)
 
 
 def find_breakup(sentence: str, me: str) -> Iterator[RuleMatch]:
-    """A couple no longer: "me and my bf broke up"."""
-    if found := _PARTED.search(sentence):
-        who = normalize_relation(found["a"] or found["b"] or found["c"])
+    """Find the end of a relationship: "me and my bf broke up"."""
+    if match := _PARTED.search(sentence):
+        who = normalize_relation(match["a"] or match["b"] or match["c"])
         yield RuleMatch(RecordType.FACT, me, "relationship", who, polarity=False, confidence=0.8, salience=0.7)
 
 
 def _find_small_name(sentence: str, *, opening: bool) -> str | None:
-    if opening and (found := _I_AM_SMALL.match(sentence)) and found["v"] in GIVEN_NAMES:
-        return found["v"]
-    found = _MY_NAME_SMALL.search(sentence) if "y name is " in sentence else None
-    return found["v"] if found and found["v"] not in _NO_SMALL_NAMES else None
+    if opening and (match := _I_AM_SMALL.match(sentence)) and match["v"] in GIVEN_NAMES:
+        return match["v"]
+    match = _MY_NAME_SMALL.search(sentence) if "y name is " in sentence else None
+    return match["v"] if match and match["v"] not in _NO_SMALL_NAMES else None
 
 
 def _parse_self_description(what: str, me: str) -> RuleMatch | None:
@@ -222,16 +222,16 @@ def _parse_self_description(what: str, me: str) -> RuleMatch | None:
 
 
 def parse_profile_line(line: str, me: str) -> Iterator[RuleMatch]:
-    """A line of a list about oneself: "product designer at Monzo"."""
-    found = _PROFILE_ROLE.match(line)
-    if found and (role := values.parse_role(found["v"])):
+    """Parse a list line about the speaker: "product designer at Monzo"."""
+    match = _PROFILE_ROLE.match(line)
+    if match and (role := values.parse_role(match["v"])):
         yield RuleMatch(RecordType.FACT, me, "role", role, exclusive=True, confidence=0.75, salience=0.75)
-        if found["at"] and (where := values.parse_employer(found["at"])):
+        if match["at"] and (where := values.parse_employer(match["at"])):
             yield RuleMatch(RecordType.FACT, me, "employer", where, exclusive=True, confidence=0.75, salience=0.75)
 
 
 def find_relatives(sentence: str, me: str) -> Iterator[RuleMatch]:
-    """Somebody's people with their names, wherever they stand: "he scares my daughter Lily"."""
+    """Find people with their names anywhere: "he scares my daughter Lily"."""
     if not _OWN.search(sentence):
         return
     for found in _MENTIONED.finditer(sentence):
@@ -250,14 +250,14 @@ def find_relatives(sentence: str, me: str) -> Iterator[RuleMatch]:
             )
 
 
-def _build_small_name(subject: str, found: re.Match[str] | None) -> Iterator[RuleMatch]:
-    """Said to be a name, so that it may be any word, written small."""
-    if found and found["v"] not in _NO_SMALL_NAMES and found["v"] not in NO_NAMES:
+def _build_small_name(subject: str, match: re.Match[str] | None) -> Iterator[RuleMatch]:
+    """Parse a stated name, which may be any word, also lowercase."""
+    if match and match["v"] not in _NO_SMALL_NAMES and match["v"] not in NO_NAMES:
         yield RuleMatch(
             RecordType.FACT,
             subject,
             "name",
-            found["v"].title(),
+            match["v"].title(),
             exclusive=True,
             confidence=0.75,
             salience=0.7,
@@ -269,9 +269,9 @@ def find_attributes(clause: Clause) -> Iterator[RuleMatch]:
     if "/" in clause.subject:
         yield from _build_small_name(clause.subject, _NAME_IS_SMALL.match(clause.predicate))
     for looked_for, attribute, exclusive in _OWNED:
-        if found := looked_for.match(clause.predicate):
-            value = _OWNED_VALUES.get(attribute, values.parse_value)(found["v"])
-            if attribute == "birthday" and (day := _DAY.search(found["v"])):
+        if match := looked_for.match(clause.predicate):
+            value = _OWNED_VALUES.get(attribute, values.parse_value)(match["v"])
+            if attribute == "birthday" and (day := _DAY.search(match["v"])):
                 value = day.group().removeprefix("the ")
             if attribute == "name" and value and value.casefold() == clause.subject:
                 continue
@@ -291,7 +291,7 @@ def find_attributes(clause: Clause) -> Iterator[RuleMatch]:
 
 
 def find_relations(clause: Clause, narrator: ClauseReader) -> Iterator[RuleMatch]:
-    """Who somebody's people are: told in passing, introduced, or said outright."""
+    """Find the people of a person: mentioned in passing, introduced, or stated."""
 
     def build_name(subject: str, name: str) -> RuleMatch:
         return RuleMatch(
@@ -300,20 +300,20 @@ def find_relations(clause: Clause, narrator: ClauseReader) -> Iterator[RuleMatch
 
     if clause.name:
         yield build_name(clause.subject, clause.name)
-    if found := _INTRODUCED.search(clause.predicate):
-        who = found["who"].lower()
+    if match := _INTRODUCED.search(clause.predicate):
+        who = match["who"].lower()
         subject = f"{clause.subject}/{RELATIONS.get(who, who)}"
         narrator.introduce(subject)
-        yield build_name(subject, found["v"])
-        for other in _AND_ANOTHER.finditer(clause.predicate, found.end()):
+        yield build_name(subject, match["v"])
+        for other in _AND_ANOTHER.finditer(clause.predicate, match.end()):
             who = other["who"].lower()
             yield build_name(f"{clause.subject}/{RELATIONS.get(who, who)}", other["v"])
     elif small := _INTRODUCED_SMALL.search(clause.predicate):
         subject = f"{clause.subject}/{RELATIONS.get(small['who'], small['who'])}"
         narrator.introduce(subject)
         yield from _build_small_name(subject, small)
-    elif found := _KITTEN.search(clause.predicate):
-        who = found["who"].lower()
+    elif match := _KITTEN.search(clause.predicate):
+        who = match["who"].lower()
         narrator.introduce(f"{clause.subject}/{RELATIONS.get(who, who)}")
     if clause.owned:
         return
@@ -323,6 +323,6 @@ def find_relations(clause: Clause, narrator: ClauseReader) -> Iterator[RuleMatch
             yield build_name(clause.subject, called["v"])
         elif called is None:
             yield from _build_small_name(clause.subject, _CALLED_SMALL.match(clause.predicate))
-    elif not clause.elided and clause.subject != narrator.me and (found := _IS_MY.match(clause.predicate)):
-        who = found["who"].lower()
+    elif not clause.elided and clause.subject != narrator.me and (match := _IS_MY.match(clause.predicate)):
+        who = match["who"].lower()
         yield build_name(f"{narrator.me}/{RELATIONS.get(who, who)}", clause.subject.title())

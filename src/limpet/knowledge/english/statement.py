@@ -1,4 +1,4 @@
-"""A fact in a short sentence of its own, and what a statement takes back."""
+"""Write a fact as a short sentence, and decide what a statement retracts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DETERMINED = frozenset(
     """a an the one two three four five six seven eight nine ten several some many no my his her their our both few head
     retired unemployed self-employed""".split()
 )
-# What stands between whom and what, where it holds, and where it does not.
+# The words between subject and value, affirmative and negative.
 _WORDINGS: Mapping[str, tuple[str, str]] = {
     "home": ("lives in", "does not live in"),
     "origin": ("is from", "is not from"),
@@ -56,7 +56,7 @@ _WORDINGS: Mapping[str, tuple[str, str]] = {
 def format_statement(
     subject: str, attribute: str, value: str, *, polarity: bool = True, name: str | None = None
 ) -> str:
-    """``name``: of whom it is about, where there may be several of them: "The user's sister Anna lives in Porto."."""
+    """``name``: of the subject, if there may be several: "The user's sister Anna lives in Porto."."""
     who = _format_subject(subject) if name is None or attribute == "name" else f"{_format_subject(subject)} {name}"
     if attribute.startswith("favourite:"):
         what = attribute.partition(":")[2]
@@ -69,14 +69,14 @@ def format_statement(
 
 
 def find_name(subject: str, content: str) -> str | None:
-    """The name that a text gives whom it is about: Anna, of "The user's sister Anna lives in Porto."."""
+    """Return the subject's name in a text: Anna, for "The user's sister Anna lives in Porto."."""
     role = subject.rpartition("/")[2]
-    found = re.search(rf"(?:\b[Mm]y|\b[Oo]ur|'s) (?:[a-z]+ )?{re.escape(role)},? ([A-ZÀ-Þ][\w'-]+)", content)
-    return found[1].removesuffix("'s") if found and "/" in subject else None
+    match = re.search(rf"(?:\b[Mm]y|\b[Oo]ur|'s) (?:[a-z]+ )?{re.escape(role)},? ([A-ZÀ-Þ][\w'-]+)", content)
+    return match[1].removesuffix("'s") if match and "/" in subject else None
 
 
 def _choose_article(value: str) -> str:
-    """Before one of something, unless the words say how many or whose."""
+    """Return the article, unless the words already have a number or an owner."""
     first, last = value.split(maxsplit=1)[0].casefold(), value.rsplit(maxsplit=1)[-1].casefold()
     several = last.endswith("s") and not last.endswith("ss")
     if several or not first[0].isalpha() or first in _DETERMINED or value[0].isupper():
@@ -90,7 +90,7 @@ def _format_subject(subject: str) -> str:
     return "'s ".join([person, *way])
 
 
-# What a statement takes back where there is no attribute to tell by: decisions, orders, and how many of something
+# Retraction without an attribute: decisions, orders, and counts
 
 
 _VERBS = re.compile(
@@ -138,7 +138,7 @@ class StatementLike(Protocol):
 
 
 def is_contradiction(candidate: Candidate, record: StatementLike) -> bool:
-    """Whether the candidate takes back what the record says, both of one kind and one subject."""
+    """Return whether the candidate retracts the record, both of one kind and subject."""
     if candidate.type is RecordType.DECISION:
         return _is_rejected(candidate, record)
     if candidate.type is RecordType.CONSTRAINT and not candidate.polarity and record.polarity:
@@ -148,14 +148,14 @@ def is_contradiction(candidate: Candidate, record: StatementLike) -> bool:
 
 
 def _is_rejected(candidate: Candidate, record: StatementLike) -> bool:
-    """Not Redis, or SQLite instead of Redis: both undo what was decided for Redis. Redis after all undoes them."""
+    """ "Not Redis" and "SQLite instead of Redis" retract a decision for Redis. "Redis after all" retracts those."""
     decided = _extract_object(record.value)
     if not decided:
         return False
     if candidate.polarity != record.polarity:
         return is_same_value(_extract_object(candidate.value), decided)
-    found = _REJECTED.search(candidate.sentence)
-    return record.polarity and found is not None and is_same_value(_extract_object(found["x"]), decided)
+    match = _REJECTED.search(candidate.sentence)
+    return record.polarity and match is not None and is_same_value(_extract_object(match["x"]), decided)
 
 
 def _extract_object(value: str | None) -> str:
@@ -166,12 +166,12 @@ def _extract_object(value: str | None) -> str:
 
 def is_reversal(candidate: Candidate, record: StatementLike) -> bool:
     """Coffee over tea, after tea over coffee."""
-    if candidate.attribute != "prefers" or not (found := _OVER.search(candidate.sentence)):
+    if candidate.attribute != "prefers" or not (match := _OVER.search(candidate.sentence)):
         return False
     reverse = _OVER.search(record.content)
     return (
         reverse is not None
-        and is_same_value(found["less"].strip(" .!"), record.value)
+        and is_same_value(match["less"].strip(" .!"), record.value)
         and is_same_value(reverse["less"].strip(" .!"), candidate.value)
     )
 
@@ -183,7 +183,7 @@ def is_correction_of(candidate: Candidate, before: str | None) -> bool:
 
 
 def has_count_changed(candidate: Candidate, before: str | None) -> bool:
-    """Three children, or only two cats now, where other numbers of the same were told."""
+    """Three children, or only two cats now, where another number was stated."""
     mine, theirs = _parse_count(candidate.value), _parse_count(before)
     if candidate.attribute not in {"family", "pet"} or mine is None or theirs is None or mine[1] != theirs[1]:
         return False
@@ -199,7 +199,7 @@ def _parse_count(value: str | None) -> tuple[int, tuple[str, ...]] | None:
 
 
 def is_change(subject: str, sentence: str) -> bool:
-    """Whether it tells of a change, and of whom there is mostly one: a sister, not a friend."""
+    """Return whether it states a change in a role that people mostly have once: a sister, not a friend."""
     who, _, role = subject.rpartition("/")
     return (
         bool(who) and role in _MOSTLY_ONE and _CHANGE.search(sentence) is not None and not is_one_of_several(sentence)
@@ -207,11 +207,11 @@ def is_change(subject: str, sentence: str) -> bool:
 
 
 def is_one_of_several(text: str) -> bool:
-    """Which of several: nobody says so of the only one."""
+    """Return which of several is meant; a single one needs no such word."""
     return _WHICH.search(text) is not None
 
 
 def has_several(subject: str, value: str | None) -> bool:
-    """Whether a number of somebody's people means several like this one: two sisters."""
+    """Return whether a count of people implies several like this one: two sisters."""
     counted = _parse_count(value)
     return counted is not None and counted[0] > 1 and stem(subject.rpartition("/")[2]) in counted[1]

@@ -1,4 +1,4 @@
-"""A rule about somebody, and cutting its value out of the rest of the clause."""
+"""A rule about a person, and parsing its value from the clause."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _VAGUE = re.compile(
     r"and|or|but|with|to)\b",
     re.IGNORECASE,
 )
-# Nobody can tell later what was meant.
+# Unclear later.
 _POINTS_ELSEWHERE = re.compile(
     r"\b(?:it|him|them|they|this|these|those|your|you)\b(?! (?:year|month|week|spring|summer))", re.IGNORECASE
 )
@@ -91,20 +91,20 @@ _ERRAND = re.compile(
     r"mcdonald)",
     re.IGNORECASE,
 )
-# One joins and leaves people and days as well as companies.
+# People join and leave people and days as well as companies.
 _NO_COMPANIES = (GIVEN_NAMES - {"morgan", "wells", "stanley", "goldman", "philip", "wayne"}) | frozenset(
     """monday tuesday wednesday thursday friday saturday sunday january february march april may june july august
     september october november december mom dad mum christmas easter""".split()
 )
 _NO_PRODUCTS = frozenset("office rest teams express spring linear node unity spark remix solid vault".split())
-# A great teacher may be anybody.
+# "A great teacher" may be any person.
 _PRAISE = frozenset(
     "great good amazing wonderful fantastic excellent terrible bad talented brilliant lousy better awful real".split()
 )
 _JUNK_END = re.compile(r"[\s,.;:!?*_\"”)]+$")
 
 
-# A list goes on after its commas: "rye, oats and barley".
+# A list continues after its commas: "rye, oats and barley".
 _LIST = re.compile(
     r"[\w'-]+(?: [\w'-]+){0,3}(?:, [\w'-]+(?: [\w'-]+){0,2}){1,4},? and [\w'-]+(?: [\w'-]+)?(?=$|[,.!;])"
 )
@@ -115,37 +115,37 @@ def _tidy(text: str) -> str:
 
 
 def _cut(text: str, stop: re.Pattern[str]) -> str:
-    found = stop.search(text)
-    return _tidy(text[: found.start()] if found else text)
+    match = stop.search(text)
+    return _tidy(text[: match.start()] if match else text)
 
 
 def parse_place(text: str) -> str | None:
-    """A place has a name. Who writes everything small names it small, too."""
-    found = _cut(text, _PLACE_STOP)
-    if not found or len(found.split()) > 7:
+    """Parse a place, which has a name. In text without capitals it is lowercase."""
+    value = _cut(text, _PLACE_STOP)
+    if not value or len(value.split()) > 7:
         return None
-    if is_product(found):
+    if is_product(value):
         return None
-    if re.match(r"an? ", found):
-        return None  # "a small town near Graz" has a name that is not said
-    if any(word[0].isupper() for word in re.findall(r"[^\W\d_]+", found)):
-        return found
-    return None if _NO_PLACES.match(found) or len(found.split()) > 2 or text != text.lower() else found
+    if re.match(r"an? ", value):
+        return None  # "a small town near Graz" has a name that is not stated
+    if any(word[0].isupper() for word in re.findall(r"[^\W\d_]+", value)):
+        return value
+    return None if _NO_PLACES.match(value) or len(value.split()) > 2 or text != text.lower() else value
 
 
 def parse_product(text: str) -> str | None:
-    """A tool, a language, a service by its name, with what it is used for."""
-    found = parse_thing(text)
-    return found if found and is_product(found) and found.split()[0].casefold() not in _NO_PRODUCTS else None
+    """Parse the name of a tool, a language or a service, with its purpose."""
+    value = parse_thing(text)
+    return value if value and is_product(value) and value.split()[0].casefold() not in _NO_PRODUCTS else None
 
 
 def parse_tools(text: str) -> str | None:
-    """Tools by their names and nothing else: "Vim and tmux" of "Vim and tmux on an old laptop"."""
-    found = re.match(r"[\w.+#-]+(?:(?:, and|,| and) (?!I\b|we\b|it\b|then\b)[\w.+#-]+){0,3}", text)
-    if found is None:
+    """Parse tool names only: "Vim and tmux" in "Vim and tmux on an old laptop"."""
+    match = re.match(r"[\w.+#-]+(?:(?:, and|,| and) (?!I\b|we\b|it\b|then\b)[\w.+#-]+){0,3}", text)
+    if match is None:
         return None
-    first = re.split(r"[\s,]", found.group(), maxsplit=1)[0].casefold().strip(".")
-    return found.group().strip(".") if first in PRODUCTS and first not in _NO_PRODUCTS else None
+    first = re.split(r"[\s,]", match.group(), maxsplit=1)[0].casefold().strip(".")
+    return match.group().strip(".") if first in PRODUCTS and first not in _NO_PRODUCTS else None
 
 
 def is_product(name: str) -> bool:
@@ -159,93 +159,93 @@ def is_product(name: str) -> bool:
 
 
 def parse_new_place(text: str) -> str | None:
-    """Where somebody moved to; of several stations the last."""
+    """Parse where a person moved to; the last of several stops."""
     further = re.split(r"(?:,| and| then)(?: then| later| finally| now)? to (?=[A-Z])", text)
     return parse_place(further[-1])
 
 
 def parse_named_place(text: str) -> str | None:
-    found = parse_place(text)
-    known = found and (re.match(r"(?:the )?[A-ZÀ-Þ]", found) or found in PLACES)
-    return found if known else None
+    value = parse_place(text)
+    known = value and (re.match(r"(?:the )?[A-ZÀ-Þ]", value) or value in PLACES)
+    return value if known else None
 
 
 def parse_destination(text: str) -> str | None:
-    """Where somebody was that is worth knowing: no shop and no Sunday mass."""
-    found = parse_named_place(text)
-    return None if found is None or _ERRAND.match(found) else found
+    """Parse a place a person visited, if it is worth storing: no shop and no Sunday mass."""
+    value = parse_named_place(text)
+    return None if value is None or _ERRAND.match(value) else value
 
 
 def parse_employer(text: str) -> str | None:
     if called := _CALLED.match(text):
         return called[1]
-    found = _cut(text, _ORG_STOP)
-    if not found or len(found.split()) > 7 or _NO_EMPLOYERS.match(found):
+    value = _cut(text, _ORG_STOP)
+    if not value or len(value.split()) > 7 or _NO_EMPLOYERS.match(value):
         return None
-    named = found[0].isupper() or _ARTICLE.match(found)
-    return _ARTICLE.sub("", found, count=1) if named or len(found.split()) == 1 else None
+    named = value[0].isupper() or _ARTICLE.match(value)
+    return _ARTICLE.sub("", value, count=1) if named or len(value.split()) == 1 else None
 
 
 def parse_named_employer(text: str) -> str | None:
-    """After a role, where "for fun" and "for ten years" stand as well."""
-    found = parse_employer(text)
-    return found if found and any(word[0].isupper() for word in found.split()) else None
+    """Parse an employer after a role, where "for fun" and "for ten years" may follow as well."""
+    value = parse_employer(text)
+    return value if value and any(word[0].isupper() for word in value.split()) else None
 
 
 def parse_organisation(text: str) -> str | None:
-    """One with a name: after verbs that take anything, "joined" and "left"."""
+    """Parse a named employer, after general verbs such as "joined" and "left"."""
     if called := _CALLED.match(text):
         return called[1]
-    found = _cut(text, _ORG_STOP)
-    if not found or not found[0].isupper() or found.endswith(("'s", "’s")):
+    value = _cut(text, _ORG_STOP)
+    if not value or not value[0].isupper() or value.endswith(("'s", "’s")):
         return None
-    name = re.match(r"[A-Z0-9][\w&.'’-]*(?: (?:of |for |and |& )?[A-Z0-9][\w&.'’-]*)*", found)
-    if name is None or name.end() < len(found):
-        return None  # "left Google Docs open" is no employer
-    first = found.split()[0].casefold().removesuffix("'s").removesuffix("’s")
-    return None if first in _NO_COMPANIES or found.casefold() in PLACES or len(found.split()) > 5 else found
+    name = re.match(r"[A-Z0-9][\w&.'’-]*(?: (?:of |for |and |& )?[A-Z0-9][\w&.'’-]*)*", value)
+    if name is None or name.end() < len(value):
+        return None  # "left Google Docs open" is not an employer
+    first = value.split()[0].casefold().removesuffix("'s").removesuffix("’s")
+    return None if first in _NO_COMPANIES or value.casefold() in PLACES or len(value.split()) > 5 else value
 
 
 def parse_role(text: str) -> str | None:
-    found = _cut(text, _ROLE_STOP)
-    words = found.lower().replace(" of ", " ").split()
+    value = _cut(text, _ROLE_STOP)
+    words = value.lower().replace(" of ", " ").split()
     if words and (words[0] in _PRAISE or words[-2:] == ["role", "model"]):
         return None
     known = words and (words[-1] in OCCUPATIONS or words[0] in {"head", "director", "vp", "lead", "chief"})
     if words and not known and len(words) > 1 and words[-1] in {"student", "worker", "servant", "owner", "assistant"}:
         known = True
-    return found if known and len(words) <= 6 else None
+    return value if known and len(words) <= 6 else None
 
 
 def parse_any_role(text: str) -> str | None:
-    """After "work as": whatever it is, it is a role."""
-    found = _cut(text, _ROLE_STOP)
-    settled = found and not re.match(r"(?:yet|still|not|to be|unclear|undecided)\b", found, re.IGNORECASE)
-    return found if settled and len(found.split()) <= 6 and not _VAGUE.match(found) else None
+    """Parse what follows "work as": always a role."""
+    value = _cut(text, _ROLE_STOP)
+    settled = value and not re.match(r"(?:yet|still|not|to be|unclear|undecided)\b", value, re.IGNORECASE)
+    return value if settled and len(value.split()) <= 6 and not _VAGUE.match(value) else None
 
 
 def parse_promoted_role(text: str) -> str | None:
-    found = _cut(text, re.compile(r"\s+(?:at|in|with|and|but|last|this|yesterday|today)\b|[;,.!?():]"))
+    value = _cut(text, re.compile(r"\s+(?:at|in|with|and|but|last|this|yesterday|today)\b|[;,.!?():]"))
     return (
-        found
-        if found and len(found.split()) <= 6 and not re.search(r"\d|\bago\b|\b(?:months|weeks|years)\b", found)
+        value
+        if value and len(value.split()) <= 6 and not re.search(r"\d|\bago\b|\b(?:months|weeks|years)\b", value)
         else None
     )
 
 
 def parse_thing(text: str) -> str | None:
-    """What is liked, used, owned: not a pronoun, not half a sentence."""
+    """Parse what is liked, used or owned: not a pronoun, not half a sentence."""
     listed = _LIST.match(text)
-    found = _tidy(listed.group()) if listed else _cut(text, _THING_STOP)
-    if not found or len(found.split()) > 9 or _UNFINISHED.search(found):
+    value = _tidy(listed.group()) if listed else _cut(text, _THING_STOP)
+    if not value or len(value.split()) > 9 or _UNFINISHED.search(value):
         return None
-    if _VAGUE.match(found) or _POINTS_ELSEWHERE.search(found):
+    if _VAGUE.match(value) or _POINTS_ELSEWHERE.search(value):
         return None
-    return found if any(map(str.isalpha, found)) else None
+    return value if any(map(str.isalpha, value)) else None
 
 
 def parse_choice(text: str) -> str | None:
-    """What is preferred, without what it is preferred to."""
+    """Parse what is preferred, without the alternative."""
     return (
         None
         if re.match(r"not\b", text, re.IGNORECASE)
@@ -254,42 +254,42 @@ def parse_choice(text: str) -> str | None:
 
 
 def parse_allergen(text: str) -> str | None:
-    """Nobody is allergic to Mondays but in jest."""
-    found = parse_thing(re.sub(r" (?:in|since) (?:[A-Z][a-z]+|\d{4})\b.*", "", text))
-    if found is None or _IN_JEST.match(found):
+    """Reject jokes: "allergic to Mondays"."""
+    value = parse_thing(re.sub(r" (?:in|since) (?:[A-Z][a-z]+|\d{4})\b.*", "", text))
+    if value is None or _IN_JEST.match(value):
         return None
     return (
         None
-        if re.match(r"my (?!(?:\w+ )?(?:cats?|dogs?|pets?|rabbits?|medication|meds)\b)", found, re.IGNORECASE)
-        else found
+        if re.match(r"my (?!(?:\w+ )?(?:cats?|dogs?|pets?|rabbits?|medication|meds)\b)", value, re.IGNORECASE)
+        else value
     )
 
 
 def parse_bare_thing(text: str) -> str | None:
-    found = parse_thing(text)
-    return _ARTICLE.sub("", found, count=1) or None if found else None
+    value = parse_thing(text)
+    return _ARTICLE.sub("", value, count=1) or None if value else None
 
 
 def parse_deed(text: str) -> str | None:
-    """Something somebody means to do, with its time."""
-    found = _tidy(re.split(r"[;!?(]|\.\s|\s[-–—]\s|,\s|\s(?:because|but|so that|so|since|if)\s", text, maxsplit=1)[0])
-    if _POINTS_ELSEWHERE.search(found):
+    """Parse a plan with its time."""
+    value = _tidy(re.split(r"[;!?(]|\.\s|\s[-–—]\s|,\s|\s(?:because|but|so that|so|since|if)\s", text, maxsplit=1)[0])
+    if _POINTS_ELSEWHERE.search(value):
         return None
-    return found if found and 1 < len(found.split()) <= 16 else None
+    return value if value and 1 < len(value.split()) <= 16 else None
 
 
 def parse_intent(text: str) -> str | None:
-    """A plan that may be one word long: retiring."""
+    """Parse a plan that may be one word: retiring."""
     return parse_deed(text) or _tidy(text) or None
 
 
 def parse_span(text: str) -> str | None:
-    found = re.sub(r"^(?:actually |really |on )+", "", _cut(text, _SPAN_STOP))
-    return found if found and len(found.split()) <= 8 and not _UNFINISHED.search(found) else None
+    value = re.sub(r"^(?:actually |really |on )+", "", _cut(text, _SPAN_STOP))
+    return value if value and len(value.split()) <= 8 and not _UNFINISHED.search(value) else None
 
 
 def parse_languages(text: str) -> str | None:
-    """As they are listed; where more is said of each, their names: French of "French at work"."""
+    """Parse a list; if more is said of each item, only the names: French in "French at work"."""
     listed = re.match(
         r"[\w-]+(?:(?:, and|,| and| but| plus) (?:(?:some|a bit of|a little|fluent|basic|broken|good|"
         r"also) )?[\w-]+){0,6}"
@@ -307,7 +307,7 @@ def parse_value(text: str) -> str | None:
     return _tidy(text) or None
 
 
-# A rule about somebody: what it looks for in a predicate, and what it makes of it
+# A rule about a person: what it matches in a predicate, and the fact it produces
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,12 +329,12 @@ class Rule:
     confidence: float = 0.85
     salience: float = 0.6
     tags: tuple[str, ...] = ()
-    fixed: str | None = None  # the value, where the words are only a sign of it
+    fixed: str | None = None  # the value, if the words only imply it
 
 
 @dataclass(frozen=True, slots=True)
 class RuleMatch:
-    """What a rule found, before it is tied to its message."""
+    """What a rule matched, before it is linked to its message."""
 
     type: RecordType
     subject: str
@@ -346,7 +346,7 @@ class RuleMatch:
     confidence: float = 0.8
     salience: float = 0.5
     tags: tuple[str, ...] = ()
-    content: str | None = None  # the sentence, where there is nothing shorter to say
+    content: str | None = None  # the sentence, if there is no shorter form
 
 
 def compile_pattern(text: str) -> re.Pattern[str]:

@@ -1,4 +1,4 @@
-"""Facts about what people do for a living, and what they study."""
+"""Facts about people's work and studies."""
 
 from __future__ import annotations
 
