@@ -13,6 +13,7 @@ from limpet import Config, Limpet
 from limpet.api import wire
 from limpet.api.handle import Handle
 from limpet.api.parameters import User
+from limpet.errors import InvalidInput
 from limpet.model.constraints import Integer
 from limpet.model.types import Name
 from limpet.security.operation import OPERATIONS, READ_USER, On, operation
@@ -20,6 +21,7 @@ from limpet.server.openapi import build_openapi
 from limpet.server.routes import list_routes
 from limpet.tools import TOOLS, Toolbox, derive
 from tests.asking import asked
+from tests.served import served
 
 NAME = "greetings.greet"
 CONFIG = Config.load(overrides={"embedding.model": "none", "jobs.worker": False})
@@ -85,6 +87,17 @@ def test_operation_is_on_http_with_its_limits(hf: Limpet) -> None:
     assert told["summary"] == "Greet somebody."
     times = told["requestBody"]["content"]["application/json"]["schema"]["properties"]["times"]
     assert times == {"type": "integer", "minimum": 1, "maximum": 3, "description": "how often", "default": 1}
+
+
+def test_operation_works_remotely(hf: Limpet) -> None:
+    with served(hf) as url, Limpet.connect(url, user="bob") as client:
+        there: Any = client
+        assert there.greetings.greet("Ann/Lee", times=2) == "bob: Hello Ann/Lee! Hello Ann/Lee! "
+        assert there.greetings.greet("Ann", "carol") == "carol: Hello Ann! "
+        with pytest.raises(InvalidInput, match="times"):
+            there.greetings.greet("Ann", times=4)
+        with pytest.raises(TypeError, match=r"greetings\.greet"):
+            there.greetings.greet()
 
 
 def test_operation_is_a_tool(hf: Limpet) -> None:

@@ -8,11 +8,10 @@ from inspect import Parameter, Signature, signature
 from typing import TYPE_CHECKING, Any, get_origin
 
 from limpet.api.remote.http import Client
-from limpet.api.remote.request import build_request
+from limpet.api.remote.request import build_request, reading_answer
 from limpet.api.runtime import DEFAULT_USER
 from limpet.api.wire import MAX_PAGE, Form, get_form
-from limpet.errors import InvalidInput, StorageError, Unsupported
-from limpet.model.schema import ignore_unknown_fields
+from limpet.errors import InvalidInput, Unsupported
 from limpet.model.scope import Partition
 from limpet.model.session import SessionInfo
 from limpet.security.call import OperationCall
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from limpet.api.remote.memory import RemoteView
 
 Arguments = dict[str, Any]
-ByHand = Callable[["RemoteAuthorizer", Any, Arguments], Any]
 
 # Afterwards the handle of a session shows what has become of it.
 _CHANGE_SESSION = frozenset(
@@ -87,13 +85,8 @@ class RemoteAuthorizer:
         return self.client.send(build_request(form, arguments, cursor))
 
     def read(self, form: Form, answer: Any) -> Any:
-        try:
-            with ignore_unknown_fields():
-                return form.answer.read(answer)
-        except (InvalidInput, KeyError, TypeError) as error:
-            raise StorageError(
-                f"the answer to {form.name} cannot be read: {error}; use the same version as the server"
-            ) from error
+        with reading_answer(form.name):
+            return form.answer.read(answer)
 
     def _convert(self, operation: Operation, found: Any) -> Any:
         """What the operation returns in process: a handle of a session, a list."""
@@ -113,7 +106,7 @@ class RemoteAuthorizer:
 
 def bind_arguments(call: OperationCall) -> Arguments:
     """What was given, by name. Raises TypeError as the call of the method would."""
-    operation, known = call.operation, _get_signature(call.operation.name)
+    operation, known = call.operation, _get_signature(call.operation.method)
     try:
         bound = known.bind(call.subject, *call.args, **call.kwargs).arguments
     except TypeError as error:
@@ -142,8 +135,8 @@ def _check_keywords(operation: Operation, free: Arguments) -> Arguments:
 
 
 @cache
-def _get_signature(name: str) -> Signature:
-    return signature(OPERATIONS[name].method)
+def _get_signature(method: Callable[..., Any]) -> Signature:
+    return signature(method)
 
 
 def _name_handle(operation: Operation, subject: Any) -> Arguments:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -82,11 +83,17 @@ def _refuse_local(operation: str, name: str, value: Any) -> None:
 
 
 def read_answer(codec: Codec, value: Any) -> Any:
-    """What the server wrote. Fields that only a newer server knows are ignored."""
+    with reading_answer("the request"):
+        return codec.read(value, "the answer")
+
+
+@contextmanager
+def reading_answer(operation: str) -> Iterator[None]:
+    """Within it, what the server wrote is read. Fields that only a newer server knows are ignored."""
     try:
         with ignore_unknown_fields():
-            return codec.read(value, "the answer")
-    except InvalidInput as error:
+            yield
+    except (InvalidInput, KeyError, TypeError) as error:
         raise StorageError(
-            f"the server's answer cannot be read: {error}; use the same version as the server"
+            f"the answer to {operation} cannot be read: {error}; use the same version as the server"
         ) from error
