@@ -1,1 +1,1 @@
-"""The numbers behind our claims, for anybody to measure again: ratios inside one run, never bare figures."""
+"""Benchmarks behind our claims, repeatable by everyone: ratios within one run, never bare figures."""

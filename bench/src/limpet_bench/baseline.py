@@ -1,4 +1,4 @@
-"""Plain BM25 over whole turns: what anybody gets from a search library in an afternoon."""
+"""Plain BM25 over whole turns: a simple baseline from a search library."""
 
 from __future__ import annotations
 

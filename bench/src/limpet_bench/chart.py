@@ -1,4 +1,4 @@
-"""A line chart as SVG, by hand: a picture for the documentation is no reason for a library."""
+"""Draw a line chart as SVG without a library."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Line:
     name: str
     values: Sequence[float]
     colour: str
-    right: bool = False  # measured on the axis to the right, and dashed
+    right: bool = False  # measured on the right axis, and dashed
 
 
 def chart(title: str, x_name: str, xs: Sequence[float], lines: Sequence[Line], axes: tuple[str, str]) -> str:
-    """All lines over the same ``xs``; ``axes`` names what is measured to the left and to the right. Both begin at 0."""
+    """Draw all lines over the same ``xs``; ``axes`` names the left and the right measure. Both start at 0."""
     return "\n".join(_svg(title, x_name, xs, lines, axes)) + "\n"
 
 
@@ -55,7 +55,7 @@ def _grid(xs: Sequence[float], tops: Sequence[float], axes: tuple[str, str], x_n
         yield _label(_WIDTH - _RIGHT + 8, y + 4, _number(tops[1] * step / 5))
     for at, x in enumerate(xs):
         if at + 1 < len(xs) and _x(xs[at + 1], xs) - _x(x, xs) < _APART:
-            continue  # its neighbour's label would stand on it
+            continue  # it would overlap its neighbour's label
         yield _label(_x(x, xs), _HEIGHT - _BOTTOM + 18, _number(x), "middle")
     yield _label(_WIDTH / 2, _HEIGHT - _BOTTOM + 36, x_name, "middle")
     yield _label(_LEFT - 8, _TOP - 10, axes[0], "end")
@@ -67,7 +67,7 @@ def _label(x: float, y: float, text: str, anchor: str = "start", size: int = 12)
 
 
 def _x(value: float, xs: Sequence[float]) -> float:
-    """From the first to the last; a single one stands in the middle."""
+    """Spread from first to last; a single one is centred."""
     width = _WIDTH - _LEFT - _RIGHT
     span = xs[-1] - xs[0]
     return _LEFT + width * ((value - xs[0]) / span if span else 0.5)
@@ -78,7 +78,7 @@ def _y(value: float, top: float) -> float:
 
 
 def _top(values: Sequence[float]) -> float:
-    """The next round number: 1, 2, 2.5 or 5 times a power of ten."""
+    """Return the next round number: 1, 2, 2.5 or 5 times a power of ten."""
     most = max(values, default=0.0) or 1.0
     power = 10.0 ** math.floor(math.log10(most))
     return next(step * power for step in (1, 2, 2.5, 5, 10) if step * power >= most)

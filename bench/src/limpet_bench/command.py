@@ -1,4 +1,4 @@
-"""``limpet bench``: the numbers. What measures is imported when it is asked for, its options included."""
+"""``limpet bench``: run the benchmarks. Each is imported on demand, with its options."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BENCHES = {
     "year": "what a simulated year of several users leaves in the store",
 }
 
-# Named after what it measures, where the command is a verb; or one of several files.
+# Named after what it measures if the command is a verb, or one of several files.
 MODULES = {"extract": "extraction", "peers": "peers.command"}
 
 
@@ -25,7 +25,7 @@ def add(commands: Any) -> None:
     bench = add_command(commands, "bench", "measure Limpet", None)
     kinds = bench.add_subparsers(title="benchmarks", metavar="BENCHMARK", required=True)
     for name, summary in BENCHES.items():
-        # A benchmark may have its own meaning for an option of ours.
+        # A benchmark may give an option of ours its own meaning.
         parser = add_command(kinds, name, summary, None, conflict_handler="resolve")
         parser.late = lambda parser, name=name: _fill(parser, name)
 

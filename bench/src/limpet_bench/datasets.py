@@ -41,7 +41,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """One user's whole past, and what is asked about it."""
+    """The whole history of one user, and the questions about it."""
 
     id: str
     turns: tuple[Turn, ...]
@@ -89,5 +89,5 @@ def _question(line: dict[str, Any]) -> Question:
 
 
 def _time(text: str) -> datetime:
-    """The sets name no zone; any one will do, as long as it is one."""
+    """The sets name no zone; any zone works if it is used throughout."""
     return datetime.fromisoformat(text).replace(tzinfo=UTC)

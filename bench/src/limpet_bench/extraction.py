@@ -23,7 +23,7 @@ from limpet.model.message import Role, ToolCall
 from limpet.model.record import RecordType
 
 _BEGIN = datetime(2026, 3, 2, 9, tzinfo=UTC)
-_LONGER = 3  # words that a found value may have besides those expected
+_LONGER = 3  # extra words a value may have besides the expected ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class Report:
 
 
 def load(path: Path) -> list[Labelled]:
-    """Raises InvalidInput naming the line that is none of ours."""
+    """Raises InvalidInput with the line that is not valid."""
     found = []
     with path.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines, start=1):
@@ -110,7 +110,7 @@ def load(path: Path) -> list[Labelled]:
                 try:
                     found.append(_labelled(json.loads(line)))
                 except (ValueError, KeyError, TypeError, AttributeError) as error:
-                    raise InvalidInput(f"line {number} of {path} is no labelled turn: {error!r}") from None
+                    raise InvalidInput(f"line {number} of {path} is not a labelled turn: {error!r}") from None
     return found
 
 
@@ -156,7 +156,7 @@ def measure(turns: Sequence[Labelled]) -> Report:
 
 
 def _judge(labelled: Labelled, found: Sequence[Candidate], report: Report) -> None:
-    """Each candidate answers one expectation, those that count first."""
+    """Match each candidate to one expectation, those that count first."""
     open_ = sorted(labelled.expect, key=lambda expected: expected.optional)
     scores = (report.whole, report.kinds[labelled.kind])
     for score in scores:

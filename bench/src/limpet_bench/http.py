@@ -28,9 +28,9 @@ from limpet_bench.workload import texts
 
 KINDS = ("appends", "turns", "recalls", "mixed")
 COMPARED = ("turns", "recalls")
-WEIGHTS = ("appends", "appends", "appends", "turns", "recalls", "recalls")  # of what is mixed
+WEIGHTS = ("appends", "appends", "appends", "turns", "recalls", "recalls")  # of the mixed load
 USERS, MESSAGES = 100, 50  # messages of a session
-MOST_GROWTH, FLOOR = 0.05, 8 * 2**20  # of resident memory in the second of two equal phases
+MOST_GROWTH, FLOOR = 0.05, 8 * 2**20  # growth of resident memory in the second of two equal phases
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,12 @@ class Effort:
     seconds: float
     connections: int
     sessions: int
-    requests: int  # different ones of each kind
+    requests: int  # distinct ones of each kind
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """``ratio`` is ours over the same verbs in one process, of requests a second."""
+    """``ratio`` is requests per second through the server over direct calls in one process."""
 
     name: str
     per_second: float
@@ -56,7 +56,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Grown:
-    """Bytes of memory of the server: at the start, and after each of two equal phases."""
+    """Memory of the server in bytes: at the start, and after each of two equal phases."""
 
     before: int
     first: int
@@ -145,11 +145,11 @@ class Bench:
         )
 
     def _warm(self, served: Served, kind: str) -> None:
-        """What is loaded with the first request is not what is measured."""
+        """Warm up: loading on the first request is not measured."""
         http_load.own(served.url, self._requests[kind], 4, min(1.0, self.effort.seconds), self.folder)
 
     def memory(self) -> Grown:
-        """Two phases of recalls and turns after the same number of connections was opened once."""
+        """Run two phases of recalls and turns, after opening the same number of connections once."""
         effort = self.effort
         with self._serving(self.copy()) as served:
             before = served.memory()
@@ -183,7 +183,7 @@ def opened(folder: Path) -> Limpet:
 
 
 def fill(hf: Limpet, sessions: int) -> list[tuple[str, str]]:
-    """Their ids, and whose they are."""
+    """Return their ids and owners."""
     lines, found = texts(sessions * MESSAGES, seed=3), []
     for number in range(sessions):
         user = f"user{number % USERS}"
@@ -195,7 +195,7 @@ def fill(hf: Limpet, sessions: int) -> list[tuple[str, str]]:
 
 
 def made(kind: str, sessions: list[tuple[str, str]], number: int) -> list[Request]:
-    """Requests that ask of all sessions in turn."""
+    """Build requests over all sessions in turn."""
     lines = texts(number, seed=11)
     kinds = WEIGHTS if kind == "mixed" else (kind,)
     return [_made(kinds[at % len(kinds)], *sessions[at * 7 % len(sessions)], line) for at, line in enumerate(lines)]
@@ -213,9 +213,9 @@ def _made(kind: str, session: str, user: str, line: str) -> Request:
 
 
 def in_process(place: Path, requests: list[Request], effort: Effort) -> float:
-    """The same verbs a second, by as many threads as there are connections."""
+    """Return direct calls per second, with as many threads as connections."""
     with opened(place) as hf:
-        hf.jobs.start_worker()  # as the server has one
+        hf.jobs.start_worker()  # as in the server
         for request in requests[:20]:
             _called(hf, request)
         done = [0] * effort.connections

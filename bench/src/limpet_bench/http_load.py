@@ -1,4 +1,4 @@
-"""What asks a server for the bench: wrk, or a client of ours in its own process. And the server itself."""
+"""Load generators for a server: wrk, or a client in its own process. And the server itself."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Load:
 
 
 class Served:
-    """A server on that store, as a user would start it."""
+    """A server on that store, started as a user would."""
 
     def __init__(self, store: Path) -> None:
         command = [sys.executable, "-m", "limpet", "serve", "--data", str(store), "--port", "0", "--json"]
@@ -60,7 +60,7 @@ class Served:
         self.url: str = json.loads(line)["url"]
 
     def memory(self) -> int:
-        """Resident bytes; 0 where the system does not tell."""
+        """Return resident bytes; 0 if the system does not report them."""
         try:
             lines = Path(f"/proc/{self._process.pid}/status").read_text(encoding="ascii", errors="replace").splitlines()
         except OSError:
@@ -123,12 +123,12 @@ def wrk(url: str, requests: list[Request], connections: int, seconds: float, fol
 
 
 def _lua(text: str) -> str:
-    """A string of that language; JSON's own escapes are left to JSON."""
+    """Quote a Lua string; JSON escapes are left to JSON."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def own(url: str, requests: list[Request], connections: int, seconds: float, folder: Path) -> Done:
-    """From another process, so that it does not share the interpreter with whoever measures."""
+    """Run in another process, so that it does not share the interpreter with the measuring one."""
     given = folder / "requests.json"
     listed = [asdict(each) for each in requests]
     wanted = {"url": url, "connections": connections, "seconds": seconds, "requests": listed}
@@ -139,7 +139,7 @@ def own(url: str, requests: list[Request], connections: int, seconds: float, fol
 
 
 def noting(url: str, sessions: list[str], connections: int, into: Path) -> subprocess.Popen[bytes]:
-    """Messages without end, each noted in a file when it was acknowledged, until the server is gone."""
+    """Send messages until the server is gone, and log each to a file when it is acknowledged."""
     into.write_bytes(b"")
     given = into.with_suffix(".json")
     given.write_text(json.dumps({"url": url, "connections": connections, "sessions": sessions, "into": str(into)}))
@@ -158,7 +158,7 @@ def breathe() -> None:
 
 
 class _Connection:
-    """One connection of HTTP/1.1 that asks for one thing after the other."""
+    """One HTTP/1.1 connection that sends one request after another."""
 
     def __init__(self, url: str) -> None:
         place = urlsplit(url)
@@ -167,7 +167,7 @@ class _Connection:
         self._writer: asyncio.StreamWriter | None = None
 
     async def post(self, path: str, body: bytes) -> int:
-        """The status of the answer. Raises OSError or EOFError when the server is gone."""
+        """Return the status of the answer. Raises OSError or EOFError when the server is gone."""
         if self._reader is None or self._writer is None:
             self._reader, self._writer = await asyncio.open_connection(self._host, self._port)
         head = f"POST {path} HTTP/1.1\r\nHost: {self._host}\r\nContent-Type: application/json\r\n"

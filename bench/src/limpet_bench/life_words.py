@@ -1,4 +1,4 @@
-"""The words of which the lives of bench/lives.py are made. ``{}`` is a value, ``{name}`` one of SLOTS."""
+"""The vocabulary of the lives in bench/lives.py. ``{}`` is a value, ``{name}`` one of SLOTS."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Topic(NamedTuple):
-    """Something of which a person has one at a time, and how they say so."""
+    """A single-valued attribute of a person, and how they state it."""
 
     type: str
     attribute: str
@@ -15,9 +15,9 @@ class Topic(NamedTuple):
     first: tuple[str, ...]
     change: tuple[str, ...]
     question: str
-    days: tuple[int, int]  # a value holds that long
+    days: tuple[int, int]  # a value is valid this long
     subject: str = "user"
-    several: bool = False  # there may be several of whom it is said, so that nothing is ever retired
+    several: bool = False  # several people may have it, so nothing is superseded
 
 
 POOLS: Mapping[str, tuple[str, ...]] = {
@@ -147,7 +147,7 @@ TOPICS: tuple[Topic, ...] = (
     ),
 )
 
-# Said once, and true for good: type, attribute, sentence, question, what the answer holds.
+# Stated once, and permanent: type, attribute, sentence, question, what the answer contains.
 LASTING: tuple[tuple[str, str, str, str, str], ...] = (
     ("fact", "allergy", "I'm allergic to walnuts.", "Which nuts am I allergic to?", "walnuts"),
     ("fact", "name", "I have a cat called Pepper.", "What is my cat called?", "Pepper"),
@@ -163,7 +163,7 @@ LASTING: tuple[tuple[str, str, str, str, str], ...] = (
     ("fact", "plan", "I'm planning to walk the coast path.", "Which walk am I planning?", "coast path"),
 )
 
-# Stated outright: text, type, question, what the answer holds, pinned.
+# Stated explicitly: text, type, question, what the answer contains, pinned.
 EXPLICIT: tuple[tuple[str, str, str, str, bool], ...] = (
     ("The blood type is A negative", "fact", "What is my blood type?", "A negative", False),
     ("The spare key is with Joaquim next door", "fact", "Who has the spare key?", "Joaquim", False),
@@ -224,7 +224,7 @@ SMALL_TALK: tuple[tuple[str, str], ...] = (
     ("The queue at the post office was endless.", "Was there at least a chair?"),
     ("I might have {meal} again tonight.", "Why not."),
     ("Nice, {number} points in the quiz!", "Congratulations."),
-    # What nobody would write down, though it is said in the words of facts.
+    # Not worth storing, though worded like facts.
     ("I love this {weather}!", "It does have something."),
     ("I like your answer.", "Thank you."),
     ("I hate waiting {number} minutes for a table.", "Who does not."),
@@ -247,7 +247,7 @@ SMALL_TALK: tuple[tuple[str, str], ...] = (
     ("The build is slow today, {number} seconds.", "Perhaps the machine is busy."),
 )
 
-# Words that look like facts and are none.
+# Worded like facts, but not facts.
 TRAPS: tuple[tuple[str, str], ...] = (
     ("Suppose I lived in {far}. What would rent cost?", "A lot, I would think."),
     ("Maybe I should move to {far}. Or take that job at {work}.", "Both would be a big step."),
@@ -271,7 +271,7 @@ TRAPS: tuple[tuple[str, str], ...] = (
     ("My boss wants everyone to love {topic}.", "An unusual wish."),
 )
 
-# What a tool printed teaches nothing, whatever it says.
+# Tool output teaches nothing, whatever it says.
 LISTINGS: tuple[tuple[str, str], ...] = (
     ("ls src", "main.py\nerror_handler.py\nmust_not_delete_{number}.txt"),
     ("grep -rn TODO src", "src/a.py:{number}: # TODO never use eval here\nsrc/b.py:9: # we decided to remove this"),

@@ -1,4 +1,4 @@
-"""Scripted lives: what people say to an agent in a year, with what of it is true when. The same seed, the same life."""
+"""Scripted lives: what people say to an agent in a year, and when it is true. Deterministic by seed."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _AGAIN = ("As I said: {}", "By the way, did I mention it? {}", "{}")
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Something that was said and is true from one day to another."""
+    """A statement, and the days on which it is true."""
 
     types: tuple[str, ...]
     attribute: str | None
     sentence: str
-    question: str  # empty where nobody would ask
+    question: str  # empty if there is no natural question
     answer: str
     since: int
     until: int | None = None
     subject: str | None = None
     polarity: bool = True
     several: bool = False
-    value: str = ""  # of its record, where that is not the answer
+    value: str = ""  # of its record, if that differs from the answer
 
     def holds(self, day: int) -> bool:
         return self.since <= day and (self.until is None or day < self.until)
@@ -36,7 +36,7 @@ class Fact:
         return self.until is not None and self.until <= day
 
     def told_by(self, record: Record) -> bool:
-        """Whether a record says this and nothing else."""
+        """Return whether a record states exactly this."""
         if record.type.value not in self.types:
             return False
         if self.attribute is None:
@@ -47,7 +47,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A tool that was called between question and reply."""
+    """A tool call between question and reply."""
 
     command: str
     output: str
@@ -64,7 +64,7 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """What a person lets the agent remember outright."""
+    """What a person asks the agent to remember."""
 
     day: int
     text: str
@@ -116,7 +116,7 @@ class _Writer:
         self._life.days = [self._day(day) for day in range(self._days)]
         return self._life
 
-    # What is planted
+    # Planted facts
 
     def _topic(self, topic: Topic) -> None:
         day, before = self._chance.randint(1, 12), None
@@ -159,7 +159,7 @@ class _Writer:
             return
         city, impression = self._pools["city"].pop(), self._pools["impression"].pop()
         sentence, question = f"I went to {city} last weekend and {impression}.", f"How was my weekend in {city}?"
-        # The question names the place, so that the answer is what was said of it.
+        # The question names the place, so that the answer is what was said about it.
         self._plant(Fact(("fact",), "visited", sentence, question, impression, day, value=city))
 
     def _decision(self, day: int) -> None:
@@ -179,7 +179,7 @@ class _Writer:
         self._plant(Fact(("constraint",), None, sentence, question, sentence.rstrip("."), day), "work")
 
     def _failure(self, day: int) -> None:
-        """A command that fails, why it did, and what helped."""
+        """A command that fails, the cause, and the fix."""
         if not self._pools["cause"]:
             return
         at = self._chance.randrange(len(self._pools["cause"]))

@@ -1,4 +1,4 @@
-"""How long a context takes beside the recall inside it."""
+"""How long a context takes compared with the recall inside it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ CHAT = "now"
 
 
 def live(hf: Limpet, effort: Effort) -> None:
-    """Records of every layer, memories stated under keys, and a long chat of which the first part is summed up."""
-    # The words of what was said, in another order: questions find records and messages alike.
+    """Add records of every layer, keyed memories, and a long chat whose first part is summarized."""
+    # The words of stored messages in another order: questions match records and messages alike.
     lines = [" ".join(reversed(line.split())) for line in texts(20_000, seed=5)]
     layers = list(Layer)
     for at, line in enumerate(lines[: effort.records]):
@@ -31,7 +31,7 @@ def live(hf: Limpet, effort: Effort) -> None:
 
 
 def context_against_recall(bench: Bench) -> Times:
-    """Whole contexts and plain recalls of the same questions, in turn, now one first and now the other."""
+    """Run contexts and recalls of the same questions in alternating order."""
     from limpet_bench.speed import Times
 
     times = Times()

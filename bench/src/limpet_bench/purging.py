@@ -1,4 +1,4 @@
-"""How long a purge takes: it follows what is purged, not the store around it."""
+"""How long a purge takes: it depends on what is purged, not on the size of the store."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from limpet_bench.speed import Bench, Times
 
 USER = "leaver"
-# The worker would scrub the file of the last purge while the next is measured.
+# Otherwise the worker would scrub the file of the last purge during the next measurement.
 CONFIG = Config.load(env={}, overrides={"embedding.model": "none", "jobs.worker": False, "retention.enabled": False})
 
 
 def purge_among_others(bench: Bench) -> Times:
-    """The same user in a store of ten times the size, and in the smaller one, in turn."""
+    """Purge the same user in a store of ten times the size and in the smaller one, in turn."""
     from limpet_bench.speed import Times
 
     times, rounds = Times(), bench.effort.rounds
@@ -34,7 +34,7 @@ def purge_among_others(bench: Bench) -> Times:
 
 
 def scrub(bench: Bench) -> Times:
-    """Overwriting what the file of a large store has in unused places, against reading the file once."""
+    """Overwrite the unused pages of a large store's file, compared with reading the file once."""
     from limpet_bench.speed import Times
 
     folder = bench.filled(bench.effort.large)
@@ -43,7 +43,7 @@ def scrub(bench: Bench) -> Times:
         _talk(hf, bench.effort.purged)
         hf.privacy.purge_user(USER)
         store = hf._runtime.store  # noqa: SLF001 - as the job does it, without the jobs of all others
-        store.erase(whole=True)  # the first has years of it to do
+        store.erase(whole=True)  # the first run has all the history to do
         times.ours.append(timed(lambda: store.erase(whole=True)))
     times.plain.append(timed(lambda: _read(folder / DATABASE)))
     return times

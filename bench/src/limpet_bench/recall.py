@@ -28,7 +28,7 @@ from limpet_bench.datasets import SETS, Conversation, Question, Turn, load
 from limpet_bench.remembered import RememberingEmbedder
 
 DEPTH = 100
-# What was handed over counts; a setting must not bring in another one.
+# Only explicit arguments count; no setting may change them.
 WITHOUT_MODEL = Config.load(
     env={}, overrides={"embedding.model": "none", "embedding.when": "now", "retention.enabled": False}
 )
@@ -36,7 +36,7 @@ WITHOUT_MODEL = Config.load(
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What an engine answered: for each hit the turns it covers, and the session they are in."""
+    """The answer of an engine: for each hit, the turns it covers and their session."""
 
     turns: list[frozenset[str]]
     sessions: list[str]
@@ -44,7 +44,7 @@ class Found:
 
 @dataclass(slots=True)
 class Scores:
-    """Sums over questions; the mean is what is printed."""
+    """Sums over questions; the mean is printed."""
 
     count: int = 0
     sums: dict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -63,14 +63,14 @@ class Report:
     ours: dict[str, Scores] = field(default_factory=lambda: defaultdict(Scores))
     plain: dict[str, Scores] = field(default_factory=lambda: defaultdict(Scores))
     silent: Scores = field(default_factory=Scores)
-    current: Scores = field(default_factory=Scores)  # of answers that changed: whether the latest comes first
+    current: Scores = field(default_factory=Scores)  # of changed answers: whether the latest comes first
     messages: int = 0
     ingest_seconds: float = 0.0
     recall_seconds: list[float] = field(default_factory=list)
 
 
 class Stored:
-    """A conversation in a store of its own, and the way from hits back to turns."""
+    """A conversation in its own store, and the mapping from hits to turns."""
 
     def __init__(
         self, conversation: Conversation, embedder: Embedder | None, recipe: str | None, *, learn: bool = False
@@ -94,10 +94,10 @@ class Stored:
             self.hf.load_session(session_id).learn()
         wanted = recipes.find_recipe(recipe) if recipe else recipes.DEFAULT
         if wanted.entity or wanted.community:
-            self.hf.graph(user=conversation.id, fresh=True)  # read who and what is named
+            self.hf.graph(user=conversation.id, fresh=True)  # extract the graph
 
     def quoted(self, user: str, question: Question, max_tokens: int) -> frozenset[str]:
-        """The turns a prompt of that size holds, asked in a chat that has just begun."""
+        """Return the turns that a prompt of that size contains, in a new chat."""
         session = self.hf.session("bench", "a new chat", user=user)
         context = session.context(question.text, max_tokens=max_tokens, at=question.at)
         return frozenset().union(*self.covered(context.hits).turns)
@@ -151,7 +151,7 @@ def score(question: Question, found: Found) -> dict[str, float]:
 
 
 def current_first(question: Question, found: Found, order: Mapping[str, Any]) -> float:
-    """Whether the latest of a question's evidence ranks above all that it outdates."""
+    """Return whether the latest evidence ranks above all that it supersedes."""
     *outdated, current = sorted(question.turns, key=lambda turn: order[turn])
     ranks: dict[str, int] = {}
     for rank, turns in enumerate(found.turns):

@@ -1,4 +1,4 @@
-"""An embedder that remembers: a second run over the same conversations needs no model."""
+"""An embedder with a cache: a second run over the same conversations needs no model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from limpet.providers.embedder import Embedder
 
 
 class RememberingEmbedder:
-    """Asks another embedder once for each text, and keeps the answers in a file."""
+    """Embeds each text once with another embedder, and stores the results in a file."""
 
     def __init__(self, embedder: Embedder, path: Path) -> None:
         self.name = embedder.name

@@ -1,4 +1,4 @@
-"""How fast recall is, and what it remembers, beside the barest thing that reads the same vectors."""
+"""How fast recall is and how much memory it uses, compared with a plain scan of the same vectors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ USER = "asker"
 DIMENSION = 384
 OTHERS_DIMENSION = 64  # a million longer ones would only fill the disk
 NO_MODEL = Config.load(
-    env={},  # what is measured does not depend on who measures
+    env={},  # results must not depend on the environment
     overrides={
         "embedding.model": "none",
         "embedding.when": "now",
@@ -34,7 +34,7 @@ NO_MODEL = Config.load(
 
 
 class SpreadEmbedder:
-    """Directions without meaning, by the hash of a text: as quick to make as they are hard to search."""
+    """Meaningless vectors from the hash of a text: quick to make and hard to search."""
 
     def __init__(self, dimension: int = DIMENSION) -> None:
         self.dimension = dimension
@@ -52,7 +52,7 @@ def opened(folder: Path, embedder: Embedder | None) -> Limpet:
 
 
 def talk(hf: Limpet, user: str, chunks: int, note: Callable[[str], None]) -> None:
-    """One user's chats, a few hundred messages each."""
+    """The chats of one user, a few hundred messages each."""
     pool, batch = texts(20_000, seed=5), 500
     for start in range(0, chunks, batch):
         session = hf.session("bench", f"chat {start // batch}", user=user)
@@ -63,12 +63,12 @@ def talk(hf: Limpet, user: str, chunks: int, note: Callable[[str], None]) -> Non
 
 
 def questions(count: int) -> list[str]:
-    """Every other word of something that was said: what shares no word with the store is answered by nothing."""
+    """Every other word of a stored message: a question without shared words would have no hits."""
     return [" ".join(line.split()[:16:2]) for line in texts(10 * count, seed=5)[::10]]
 
 
 def recall_against_scan(bench: Bench) -> Times:
-    """Everything a recall does but the question's embedding, and one multiplication of the same vectors."""
+    """Everything a recall does except embedding, and one multiplication of the same vectors."""
     import numpy as np
 
     from limpet_bench.speed import Times
@@ -85,7 +85,7 @@ def recall_against_scan(bench: Bench) -> Times:
 
 
 def recall_among_others(bench: Bench) -> Times:
-    """The same user in a store of her own, and in one with many others."""
+    """The same user alone in a store, and in one with many others."""
     from limpet_bench.speed import Times
 
     times, embedder = Times(), SpreadEmbedder(OTHERS_DIMENSION)
@@ -122,7 +122,7 @@ def _read_vectors(folder: Path) -> Any:
 
 
 def ingest(bench: Bench) -> Times:
-    """Storing messages with their vectors, and the embedder at the same texts: MiniLM where it is installed."""
+    """Store messages with their vectors, and embed the same texts alone: MiniLM if it is installed."""
     from limpet_bench.speed import Times
 
     times, embedder = Times(), create_embedder("auto") or HashEmbedder()
@@ -139,7 +139,7 @@ def ingest(bench: Bench) -> Times:
 
 
 def memory(bench: Bench) -> Times:
-    """Bytes a process remembers of one user's chunks, and what their vectors take at 32 bits."""
+    """Bytes cached per chunk of one user, and the size of their vectors at 32 bits."""
     from limpet_bench.speed import Times
 
     with opened(bench.talked(bench.effort.chunks), SpreadEmbedder()) as hf:

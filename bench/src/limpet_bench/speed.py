@@ -28,7 +28,7 @@ from limpet_bench.workload import Bare, fill, give_vectors, texts, timed, togeth
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much work a repeat does."""
+    """The amount of work per repeat."""
 
     rounds: int
     appends: int
@@ -82,7 +82,7 @@ SHORT = Effort(
 
 @dataclass(slots=True)
 class Times:
-    """Seconds an operation took, over both sides' rounds."""
+    """Seconds per operation, over the rounds of both sides."""
 
     ours: list[float] = field(default_factory=list)
     plain: list[float] = field(default_factory=list)
@@ -90,15 +90,15 @@ class Times:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """``ratio`` is ours over plain: of speeds where more is better, of times where less is."""
+    """``ratio`` is ours over plain: of speeds if more is better, of times if less is better."""
 
     name: str
     plain: str
     goal: float | None
     more_is_better: bool
     measure: Callable[[Bench], Times]
-    unit: str = ""  # where it is no time
-    of_p95: bool = False  # single times compared by their 95th percentiles, not by their medians
+    unit: str = ""  # if it is not a time
+    of_p95: bool = False  # compare 95th percentiles of single times, not medians
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class Result:
 
 
 class Bench:
-    """The databases of a run, made when first needed."""
+    """The databases of a run, created on first use."""
 
     def __init__(self, folder: Path, effort: Effort, note: Callable[[str], None]) -> None:
         self.folder = folder
@@ -132,7 +132,7 @@ class Bench:
         return self.folder / str(self._made)
 
     def filled(self, messages: int) -> Path:
-        """A store with that many messages, kept for the next repeat."""
+        """Return a store with that many messages, reused by the next repeat."""
         if messages not in self._filled:
             folder = self.new_folder()
             with searching.opened(folder, None) as hf:
@@ -143,14 +143,14 @@ class Bench:
         return self._filled[messages]
 
     def talked(self, chunks: int) -> Path:
-        """A store of one user with so many chunks, each with its vector."""
+        """Return a store of one user with that many chunks, each with its vector."""
         return self._kept(f"talked {chunks}", chunks, searching.SpreadEmbedder())
 
     def alone(self) -> Path:
         return self._kept("alone", self.effort.few_chunks, searching.SpreadEmbedder(searching.OTHERS_DIMENSION))
 
     def crowded(self) -> Path:
-        """The same user among the many of a large store, all with vectors of the same model."""
+        """Return the same user among the many of a large store, all with vectors of the same model."""
         if "crowded" not in self._stores:
             folder = self._stores["crowded"] = self.filled(self.effort.large)
             with searching.opened(folder, searching.SpreadEmbedder(searching.OTHERS_DIMENSION)) as hf:
@@ -159,7 +159,7 @@ class Bench:
         return self._stores["crowded"]
 
     def lived(self) -> Path:
-        """The user of ``talked`` with records, memories and a chat that goes on."""
+        """Return the user of ``talked`` with records, memories and an active chat."""
         if "lived" not in self._stores:
             folder = self._stores["lived"] = self.new_folder()
             shutil.copytree(self.talked(self.effort.chunks), folder)
@@ -193,7 +193,7 @@ def append_alone(bench: Bench) -> Times:
 
 
 def append_together(bench: Bench) -> Times:
-    """Every thread its own user and session; seconds an append took as the whole crowd saw it."""
+    """Each thread has its own user and session; seconds per append across all threads."""
     effort, times = bench.effort, Times()
     threads, each = effort.threads, max(10, effort.appends // 4)
     bare = Bare(bench.new_folder(), threads)
@@ -249,7 +249,7 @@ def append_to_large(bench: Bench) -> Times:
 
 
 def start(*ours: str, plain: str = "pass") -> Callable[[Bench], Times]:
-    """Whole processes: ours, and Python doing next to nothing."""
+    """Whole processes: ours, and a minimal Python program."""
 
     def measure(bench: Bench) -> Times:
         times = Times()
@@ -339,7 +339,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def measure(comparison: Comparison, bench: Bench, repeats: int) -> Result:
-    """The repeat with the median ratio stands for all."""
+    """Return the repeat with the median ratio."""
     runs = sorted((_ratio(comparison, comparison.measure(bench)) for _ in range(repeats)), key=lambda run: run[0])
     ratio, times = runs[len(runs) // 2]
     goal, more = comparison.goal, comparison.more_is_better
@@ -361,7 +361,7 @@ def measure(comparison: Comparison, bench: Bench, repeats: int) -> Result:
 
 
 def _ratio(comparison: Comparison, times: Times) -> tuple[float, Times]:
-    """Of speeds over the whole time taken; of single times by their medians, or where it says so by their p95."""
+    """Compare speeds over the total time; compare single times by median, or by p95 where requested."""
     if comparison.more_is_better:
         return sum(times.plain) / sum(times.ours), times
     if comparison.of_p95:
@@ -390,7 +390,7 @@ def machine() -> str:
 
 
 def _note(text: str) -> None:
-    """One line that changes, for a person who waits."""
+    """A progress line."""
     if sys.stderr.isatty():
         sys.stderr.write(f"\r\x1b[K{text}")
         sys.stderr.flush()

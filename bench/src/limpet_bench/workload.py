@@ -1,4 +1,4 @@
-"""What the speed bench writes, and the plain database it is compared with."""
+"""The writes of the speed bench, and the plain database it is compared with."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PLAIN = Config.load(env={}, overrides={"embedding.model": "none"})
 
 
 class Bare:
-    """The same row into the same table with the same pragmas, and nothing else: BEGIN, INSERT, COMMIT."""
+    """Insert the same row into the same table with the same pragmas: BEGIN, INSERT, COMMIT."""
 
     INSERT = (
         "INSERT INTO messages"
@@ -41,7 +41,7 @@ class Bare:
     def __init__(self, folder: Path, sessions: int) -> None:
         self._path = str(folder / DATABASE)
         self._config = Config()
-        with Limpet.open(folder, config=PLAIN) as hf:  # makes the table, its indexes and the rows it refers to
+        with Limpet.open(folder, config=PLAIN) as hf:  # creates the table, its indexes and the referenced rows
             ids = [hf.session("bench", str(number), user=f"user{number}").id for number in range(sessions)]
         connection = self.connect()
         query = "SELECT bucket, partition_id, id FROM sessions WHERE id = ?"
@@ -64,13 +64,13 @@ def timed(action: Callable[[], object]) -> float:
 
 
 def together(threads: int, action: Callable[[int], object]) -> float:
-    """Seconds until every thread has done its part."""
+    """Return the seconds until every thread has finished."""
     with ThreadPoolExecutor(threads) as pool:
         return timed(lambda: list(pool.map(action, range(threads))))
 
 
 def fill(hf: Limpet, messages: int, users: int, progress: Callable[[int], None]) -> None:
-    """A store with that many messages of many users, written as an import would."""
+    """Create a store with that many messages of many users, written like an import."""
     batch = 500
     pool = texts(20_000)
     for start in range(0, messages, batch):
@@ -84,7 +84,7 @@ def fill(hf: Limpet, messages: int, users: int, progress: Callable[[int], None])
 
 
 def give_vectors(folder: Path, dimension: int) -> None:
-    """A vector of zeros for every chunk that has none: nobody reads them, they are only there."""
+    """Store a zero vector for every chunk without one: they are never read."""
     connection = SqliteConnection(str(folder / DATABASE), Config().storage).raw
     connection.execute("BEGIN IMMEDIATE")
     connection.execute(

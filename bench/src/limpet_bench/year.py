@@ -28,19 +28,19 @@ from limpet_bench.chart import Line, chart
 from limpet_bench.lives import Exchange, Fact, Life, Stated, life, within
 
 BUDGET = 2000
-EVERY = 30  # days between two looks
+EVERY = 30  # days between two snapshots
 SEED = 7
 _BEGIN = datetime(2026, 1, 5, tzinfo=UTC)
 _LEARNED = {Origin.EXTRACTED, Origin.PROMOTED}
 _USERS = ("alice", "boris", "chidi", "dunja", "emile", "farah", "goran", "hanna")
 CONFIG = Config.load(
-    env={},  # what is measured does not depend on who measures
+    env={},  # results must not depend on the environment
     overrides={
         "jobs.worker": False,
         "embedding.model": "none",
-        "notes.write_daily": False,  # what a context shows is from records and messages alone
-        "retention.enabled": False,  # what was said is looked for all year
-        "storage.synchronous": "normal",  # nobody pulls the plug here: a commit need not wait for the disk
+        "notes.write_daily": False,  # a context shows records and messages only
+        "retention.enabled": False,  # messages are needed all year
+        "storage.synchronous": "normal",  # no power loss here: a commit need not wait for the disk
     },
 )
 
@@ -56,18 +56,18 @@ class Look:
     archived: int
     deleted: int
     promoted: int  # ever
-    origins: dict[str, int]  # of those that are current
+    origins: dict[str, int]  # of current records
     layers: dict[str, int]
     bytes: int
     tokens_most: int  # of any context so far
     explicit: int
     explicit_alive: int
-    facts: int  # that are true now
-    known: float  # those that a current record tells
+    facts: int  # true now
+    known: float  # share stated by a current record
     relevant: float  # those whose answer is in the context of their question
-    outdated: float | None  # facts that are over, and that a current record still tells
-    outdated_of_several: float | None  # the same for what is said of one of several, such as a sister
-    junk: float | None  # current learned records that tell no fact
+    outdated: float | None  # facts that have ended, but that a current record still states
+    outdated_of_several: float | None  # the same for facts about one of several, such as a sister
+    junk: float | None  # current learned records that state no fact
     twice: int  # current learned records beyond the first for the same fact
     junk_texts: list[str] = field(repr=False)
     unanswered: list[str] = field(repr=False)
@@ -85,7 +85,7 @@ class Clock:
 
 
 class Year:
-    """Lives lived in a store. ``looks`` has what was seen."""
+    """Lives played into a store. ``looks`` has the snapshots."""
 
     def __init__(self, folder: Path, days: int, users: int, seed: int = SEED) -> None:
         if not 1 <= users <= len(_USERS):
@@ -96,7 +96,7 @@ class Year:
         self._days = days
         self._clock = Clock()
         self._lives = [life(user, days, seed) for user in _USERS[:users]]
-        self._stated: dict[str, tuple[str, Stated]] = {}  # by record id: whose, and what
+        self._stated: dict[str, tuple[str, Stated]] = {}  # by record id: its owner and statement
         self._seen: set[str] = set()
         self._promoted: set[str] = set()
         self._most = 0
@@ -131,7 +131,7 @@ class Year:
                 turn.add("tool", exchange.step.output, tool_call_id="c1", is_error=exchange.step.is_error)
             turn.reply(exchange.reply)
 
-    # What is there
+    # Measurements
 
     def _look(self, hf: Limpet, day: int) -> Look:
         states: Counter[str] = Counter()
@@ -171,7 +171,7 @@ class Year:
         )
 
     def _ask(self, hf: Limpet, one: Life, day: int, judged: _Judged) -> None:
-        """From a chat in which nothing was said, so that only memory can answer. To look is not to use."""
+        """Ask in an empty chat, so that only memory can answer. Reads do not count as use."""
         session = hf.session("bench", f"{one.user} asks", user=one.user)
         asked: list[Fact | Stated] = [fact for fact in one.facts if fact.question and fact.holds(day)]
         asked += [stated for owner, stated in self._stated.values() if owner == one.user]
@@ -182,7 +182,7 @@ class Year:
 
 
 def size(database: Path) -> int:
-    """With what is still in the write-ahead log, without the log's own room, which is the same in every store."""
+    """Include the write-ahead log's pages, but not its fixed overhead."""
     connection = sqlite3.connect(database)
     try:
         pages, page = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
@@ -192,7 +192,7 @@ def size(database: Path) -> int:
 
 
 def counted(context: Context) -> int:
-    """Counted anew as well: what the context says of itself is what is measured."""
+    """Count tokens again: the context's own count is what is measured."""
     return max(
         context.tokens,
         estimate_tokens(context.text) + sum(estimate_tokens(message.text) for message in context.messages),
@@ -201,12 +201,12 @@ def counted(context: Context) -> int:
 
 @dataclass(slots=True)
 class _Judged:
-    """What is there, held against what is true."""
+    """Compare what is stored with what is true."""
 
     day: int
     facts: int = 0
     known: int = 0
-    over: list[int] = field(default_factory=lambda: [0, 0])  # facts that are over; of several
+    over: list[int] = field(default_factory=lambda: [0, 0])  # facts that have ended; the same for one of several
     shown: list[int] = field(default_factory=lambda: [0, 0])
     learned: int = 0
     twice: int = 0
@@ -256,7 +256,7 @@ def _share(part: int, whole: int) -> float | None:
     return round(part / whole, 4) if whole else None
 
 
-# What is told
+# Report
 
 _COLUMNS = (
     *("day", "messages", "current", "superseded", "archived", "deleted", "promoted", "MB", "tokens"),

@@ -1,1 +1,1 @@
-"""Limpet beside other ways to keep what was said: one run, one machine, the same texts, questions and vectors."""
+"""Limpet compared with other stores: one run, one machine, the same texts, questions and vectors."""

@@ -1,4 +1,4 @@
-"""What is kept and asked: public conversations, or scripted lives that come with the package."""
+"""Texts and questions: public conversations, or scripted lives that come with the package."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MESSAGES_A_DAY = 9  # of one user, about
 
 
 def scripted(messages: int) -> list[Conversation]:
-    """Three users' lives with about so many messages in all, and a question for each thing that is true at the end."""
+    """Lives of three users with about that many messages, and a question for each fact true at the end."""
     days = max(14, messages // (len(USERS) * _MESSAGES_A_DAY))
     return [_conversation(life(user, days, seed=1)) for user in USERS]
 
@@ -47,7 +47,7 @@ def _conversation(lived: Life) -> Conversation:
 
 
 def _is_echo(exchange: Exchange) -> bool:
-    """Said again, so that nobody could tell which of the two is the evidence."""
+    """Return whether a text is repeated, so that the evidence would be ambiguous."""
     return exchange.reply.startswith(_ECHOES)
 
 
@@ -61,12 +61,12 @@ def _turns(user: str, said: Iterable[tuple[int, Exchange]]) -> Iterator[Turn]:
 def public(folder: Path, chosen: Sequence[str] | None) -> dict[str, list[Conversation]]:
     names = chosen or [name for name in SETS if (folder / name).is_dir()]
     if not names:
-        raise InvalidInput(f"{folder} holds none of {', '.join(SETS)}; --data names the folder of the sets")
+        raise InvalidInput(f"{folder} contains none of {', '.join(SETS)}; --data must be the folder of the sets")
     return {name: load(folder / name) for name in names}
 
 
 def limited(conversations: Sequence[Conversation], questions: int) -> list[Conversation]:
-    """So many questions that have an answer, spread over all conversations, and the conversations they are about."""
+    """Return that many answerable questions, spread over all conversations, and their conversations."""
     asked = [[question for question in each.questions if question.answerable] for each in conversations]
     shares = [0] * len(asked)
     while sum(shares) < min(questions, sum(map(len, asked))):
@@ -81,12 +81,12 @@ def limited(conversations: Sequence[Conversation], questions: int) -> list[Conve
 
 
 def first_turns(conversations: Iterable[Conversation], most: int) -> list[tuple[str, Turn]]:
-    """With whose they are."""
+    """Yield turns with their owners."""
     return [(each.id, turn) for each in conversations for turn in each.turns][:most]
 
 
 def save(folder: Path, conversations: Sequence[Conversation]) -> None:
-    """In the form of the public sets, for other processes to load."""
+    """Write in the form of the public sets, for other processes to load."""
     folder.mkdir()
     turns = [
         {

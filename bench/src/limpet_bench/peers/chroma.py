@@ -41,7 +41,7 @@ class Chroma:
         return set(self._said.get(where={"user": user}, include=[])["ids"])
 
     def close(self) -> None:
-        """There is nothing to call: it writes as it goes."""
+        """Nothing to do: writes are immediate."""
 
 
 def opened(folder: Path, embedder: Embedder | None) -> Chroma:

@@ -94,7 +94,7 @@ class Bench:
         self._running = Running(folder, folder / "work", model, vectors, effort)
 
     def _embed(self, model: RememberingEmbedder, folder: Path) -> None:
-        """Every vector that will be asked for: of the texts as they are, and as Limpet takes them."""
+        """Embed every text in advance: as it is, and as Limpet embeds it."""
         texts = [spoken(turn) for each in self._conversations for turn in each.turns]
         texts += [question.text for each in self._conversations for question in each.questions]
         start = perf_counter()
@@ -140,7 +140,7 @@ class Bench:
 
 
 def _warm(conversations: Sequence[Conversation], model: Embedder, folder: Path, messages: int) -> None:
-    """Once as it will be measured: what Limpet embeds depends on the names it knows by then."""
+    """Run once as it will be measured: what Limpet embeds depends on the names known by then."""
     for place, one_by_one in (("warm-1", True), ("warm-2", False)):
         peer = ours.opened(folder / place, model)
         if one_by_one:
@@ -155,7 +155,7 @@ def _warm(conversations: Sequence[Conversation], model: Embedder, folder: Path, 
 
 
 def _note(text: str) -> None:
-    """One line that changes, for a person who waits."""
+    """A progress line."""
     if sys.stderr.isatty():
         sys.stderr.write(f"\r\x1b[K{text}")
         sys.stderr.flush()

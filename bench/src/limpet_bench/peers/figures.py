@@ -1,4 +1,4 @@
-"""What was found about a peer, set beside what was found about Limpet."""
+"""The results of a peer, compared with those of Limpet."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from limpet_bench.recall import Found, Scores, score
 
 METRICS = ("R@5", "R@10", "NDCG@10")
 TIMED = ("per_second", "p50_ms")
-COMPARED = {  # how the figures are called that are set beside ours
+COMPARED = {  # the figures that are compared with ours
     "kept_per_second": ("keep", "per_second"),
     "ask_p50_ms": ("ask", "p50_ms"),
     "import_ms": ("imports", "ms"),
@@ -24,7 +24,7 @@ COMPARED = {  # how the figures are called that are set beside ours
 
 @dataclass(slots=True)
 class Line:
-    """``found`` is what each stage answered; a stage that failed answered with an error."""
+    """``found`` is the result of each stage; a failed stage has an error."""
 
     about: About
     missing: str | None = None
@@ -47,7 +47,7 @@ class Line:
         return float(found[field_]) / (found["messages"] if field_ == "bytes" else 1)
 
     def ratio(self, name: str, ours: Line) -> float | None:
-        """To Limpet in turn with it, where it was so: the median of what each two rounds had to one another."""
+        """Return the ratio to Limpet: the median over pairs of rounds, if they alternated."""
         stage, field_ = COMPARED[name]
         found = self.found.get(stage, {})
         if field_ in TIMED and "time_ratio" in found:
@@ -57,7 +57,7 @@ class Line:
 
 
 def judge(line: Line, conversations: Iterable[Conversation]) -> None:
-    """By the measures of ``bench recall``."""
+    """With the measures of ``bench recall``."""
     ranked: Mapping[str, list[str]] | None = line.found.get("ask", {}).pop("found", None)
     if ranked is None:
         return
@@ -70,7 +70,7 @@ def judge(line: Line, conversations: Iterable[Conversation]) -> None:
 
 
 def settle(ours: Line, others: Iterable[Line]) -> None:
-    """Limpet was measured beside each of the others: the median of all stands in its line."""
+    """Limpet was measured with each peer: its line shows the median of all."""
     for stage in ("keep", "ask"):
         found = ours.found.get(stage, {})
         for name in {"per_second", "p50_ms", "p95_ms"} & found.keys():

@@ -1,4 +1,4 @@
-"""No database: a line of JSON for each message, read when it is opened, and one multiplication for each question."""
+"""No database: one line of JSON per message, loaded on open, and one multiplication per question."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Flat:
     def __init__(self, path: Path, embedder: Embedder | None) -> None:
         self._embedder = embedder
         self._lines: dict[str, list[dict[str, Any]]] = {}
-        self._matrices: dict[str, Any] = {}  # of users who were asked about since they said something
+        self._matrices: dict[str, Any] = {}  # of users searched since their last message
         self._file = path.open("a+", encoding="utf-8")
         self._file.seek(0)
         for line in self._file:

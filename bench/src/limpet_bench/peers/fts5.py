@@ -1,4 +1,4 @@
-"""A table of SQLite's own word index, as anybody makes one in an afternoon."""
+"""A plain table with SQLite's full-text index."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Lance:
         return [str(row["id"]) for row in found.select(["id", "_distance"]).limit(k).to_list()]
 
     def _tidy(self) -> None:
-        """As its pages advise after many small writes: here before the first question that follows them."""
+        """Optimize, as its documentation advises after many small writes: here before the next question."""
         if self._has_news:
             self._said.optimize()
         self._has_news = False
@@ -54,7 +54,7 @@ class Lance:
         return {str(row["id"]) for row in found.to_list()}
 
     def close(self) -> None:
-        """There is nothing to call: every add is a version of its own."""
+        """Nothing to do: every add is a version of its own."""
 
     @staticmethod
     def _of(user: str) -> str:

@@ -1,4 +1,4 @@
-"""LanceDB with its word index beside the vectors, both rankings fused as it does by default."""
+"""LanceDB with its word index in addition to vectors, both rankings fused by its default."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class HybridLance(Lance):
         return [str(row["id"]) for row in found.limit(k).to_list()]
 
     def _tidy(self) -> None:
-        """What was added since goes into the index too."""
+        """Add new rows to the index too."""
         if not self._is_indexed:
             self._said.create_fts_index("text")
             self._is_indexed = True

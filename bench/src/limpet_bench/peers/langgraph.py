@@ -12,7 +12,7 @@ from limpet.providers.embedder import Embedder
 from limpet_bench.datasets import Turn
 from limpet_bench.peers.peer import embedded, spoken
 
-_INDEXED = ["text"]  # named at each put too: 3.1.2 does not read it from the index, and embeds the whole value as JSON
+_INDEXED = ["text"]  # set at each put too: 3.1.2 ignores the index setting and embeds the whole value as JSON
 
 
 class LangGraph:

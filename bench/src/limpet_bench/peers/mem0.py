@@ -1,4 +1,4 @@
-"""mem0 without a language model: messages kept as they are (``infer=False``), in its default vector store on disk."""
+"""mem0 without a language model: messages stored unchanged (``infer=False``), in its default vector store on disk."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Mem0:
             {
                 "vector_store": {"provider": "qdrant", "config": place},
                 "embedder": {"provider": "langchain", "config": {"model": _for_langchain(embedder)}},
-                # It wants one to be named, and asks it nothing.
+                # A model must be named, but is never called.
                 "llm": {"provider": "openai", "config": {"model": "none", "api_key": "none"}},
                 "history_db_path": str(folder / "history.db"),
             }
@@ -58,7 +58,7 @@ def _for_langchain(embedder: Embedder) -> Any:
         return embedded(embedder, [text])[0]
 
     methods = {"embed_documents": embed_documents, "embed_query": embed_query}
-    return type("Handed", (Embeddings,), methods)()  # a subclass, since it looks for one
+    return type("Handed", (Embeddings,), methods)()  # it requires a subclass
 
 
 def opened(folder: Path, embedder: Embedder | None) -> Mem0:

@@ -11,7 +11,7 @@ from limpet import Config, Hit, Limpet, Message, Session
 from limpet.providers.embedder import Embedder
 from limpet_bench.datasets import Turn
 
-# A write waits for its vectors, as it does with the others; what was handed over is the only model.
+# A write waits for its vectors, as with the others; the given embedder is the only model.
 CONFIG = Config.load(env={}, overrides={"embedding.model": "none", "embedding.when": "now", "retention.enabled": False})
 _ID = "turn"
 
@@ -39,7 +39,7 @@ class Ours:
         return [self._id(hit) for hit in self._hf.recall(question, user=user, k=k, at=at)]
 
     def _id(self, hit: Hit) -> str:
-        """A hit is a piece of one message, which another process may have kept."""
+        """A hit is a part of one message, which another process may have stored."""
         session, sequence = hit.source.session_id or "", hit.source.first_sequence or 0
         if (session, sequence) not in self._ids:
             (message,) = self._hf.load_session(session).messages(after=sequence - 1, limit=1)

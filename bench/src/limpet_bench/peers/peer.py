@@ -1,4 +1,4 @@
-"""What a peer is: a few calls that every way of keeping messages has in some form."""
+"""The peer interface: a few calls that every store of messages supports in some form."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from limpet_bench.datasets import Turn
 
 
 class Peer(Protocol):
-    """An open store of many users. It is used by one thread."""
+    """An open store of many users. Used by one thread."""
 
     def add(self, user: str, turns: Sequence[Turn]) -> None:
-        """Returns when they are kept, as far as the peer promises it."""
+        """Return when the turns are stored, as far as the peer guarantees it."""
 
     def search(self, user: str, question: str, k: int, at: datetime | None) -> list[str]:
-        """Ids of turns, best first. ``at`` is when it is asked, for whoever can use it."""
+        """Return ids of turns, best first. ``at`` is the time of the question."""
 
     def ids(self, user: str) -> set[str]:
-        """Of all that is kept, whether it was added by this process or another."""
+        """Return the number of all stored turns, added by this process or another."""
 
     def close(self) -> None: ...
 
@@ -35,7 +35,7 @@ Opening = Callable[[Path, Embedder | None], Peer]
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """A line of the registry: what a peer is called and needs. Its own module is imported when it is opened."""
+    """A registry entry: the name and requirements of a peer. Its module is imported when it is opened."""
 
     name: str
     what: str

@@ -1,4 +1,4 @@
-"""Who is measured, Limpet first."""
+"""The peers that are measured, Limpet first."""
 
 from __future__ import annotations
 

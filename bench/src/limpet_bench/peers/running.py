@@ -1,4 +1,4 @@
-"""Starts the stages of a peer as processes, waits no longer than it was told, and says what came of it."""
+"""Run the stages of a peer as processes with a time limit, and collect their results."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from limpet_bench.peers.registry import OURS, named
 from limpet_bench.peers.stages import Given, noted, write_given
 
 WRITERS = 2
-_STARTS = 2  # of which the quicker one counts
-_HUB = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}  # nobody fetches a model while it is measured
+_STARTS = 2  # the faster one counts
+_HUB = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}  # no model is downloaded during a measurement
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Running:
         return self._run(about, self._given(about, "ask", self._store()))
 
     def kill(self, about: About) -> dict[str, Any]:
-        """SIGKILL in the middle of writing, after so many were acknowledged."""
+        """Kill the process with SIGKILL while it writes, after that many acknowledged messages."""
         store = self._store()
         given = replace(self._given(about, "write", store), seconds=self._effort.patience)  # should nobody kill it
         child, notes = self._start(about, given), noted(str(store), 0)
@@ -116,7 +116,7 @@ class Running:
         }
 
     def imports(self, about: About) -> dict[str, Any]:
-        """What the import adds to a process that does nothing else."""
+        """Return the memory that the import adds to an idle process."""
         took: dict[str, list[float]] = {"pass": [], about.imports: [], named(OURS).imports: []}
         for _ in range(_STARTS):
             for words, times in took.items():
@@ -159,7 +159,7 @@ class _Child:
         self._said.close()
 
     def wait(self, patience: float) -> str:
-        """Why it did not end well; empty when it did."""
+        """Return why it failed; empty if it did not."""
         try:
             status = self._process.wait(patience)
         except subprocess.TimeoutExpired:

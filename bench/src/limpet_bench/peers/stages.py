@@ -26,9 +26,9 @@ from limpet_bench.peers.peer import Peer, opened, spoken
 from limpet_bench.peers.registry import OUR_MODULE
 from limpet_bench.remembered import RememberingEmbedder
 
-UNCOUNTED = 3  # calls at the beginning, which load what is loaded late
+UNCOUNTED = 3  # warm-up calls, which include late loading
 DEPTH = 10
-ROUND = 5  # messages until it is the other's turn
+ROUND = 5  # messages per turn of each side
 SOUGHT = 10  # messages of another process
 MARKS = ("ready", "written")
 WRITER = "writer"  # the user of those stages that only count
@@ -50,7 +50,7 @@ class Given:
     writers: int = 1
 
     def embedder(self) -> Embedder | None:
-        """One that knows all vectors already; it loads the model for a text it has never seen."""
+        """Return an embedder with all vectors cached; it loads the model only for unknown texts."""
         model = create_embedder(self.model)
         return None if model is None else RememberingEmbedder(model, Path(self.vectors))
 
@@ -64,7 +64,7 @@ def make(given: Given) -> dict[str, Any]:
 
 
 class Sides:
-    """The peer, and Limpet in turn with it: whatever else the machine does falls on both."""
+    """The peer and Limpet in alternation, so that other load on the machine affects both."""
 
     def __init__(self, given: Given) -> None:
         self.peers = [given.opened()]
@@ -103,7 +103,7 @@ class Sides:
 
 
 def keep(given: Given) -> dict[str, Any]:
-    """One message after the other, each kept before the next one comes."""
+    """One message at a time, each stored before the next."""
     sides = Sides(given)
     said = first_turns(load(Path(given.work)), given.messages + UNCOUNTED)
     ends, done = perf_counter() + given.seconds, 0
@@ -117,7 +117,7 @@ def keep(given: Given) -> dict[str, Any]:
 
 
 def fill(peer: Peer, conversations: Iterable[Conversation]) -> int:
-    """A session at a time, as an import does."""
+    """A session at a time, like an import."""
     done = 0
     for conversation in conversations:
         for _, part in groupby(conversation.turns, key=lambda turn: turn.session):
@@ -145,13 +145,13 @@ def ask(given: Given) -> dict[str, Any]:
 
 
 def _texts(given: Given, writer: int) -> list[Turn]:
-    """Other texts for each writer, as far as there are enough."""
+    """Different texts for each writer, as far as there are enough."""
     turns = [turn for _, turn in first_turns(load(Path(given.work)), given.messages * given.writers)]
     return turns[writer * given.messages :] or turns
 
 
 def _endless(given: Given) -> Iterator[Turn]:
-    """The same texts over and over, each time under another id, in a chat of this writer."""
+    """The same texts repeatedly, each time with a new id, in a chat of this writer."""
     turns = _texts(given, given.writer)
     for number in count():
         turn = turns[number % len(turns)]
@@ -159,7 +159,7 @@ def _endless(given: Given) -> Iterator[Turn]:
 
 
 def write(given: Given) -> dict[str, Any]:
-    """Notes every message that was acknowledged, until so many were tried; alone, until it is killed."""
+    """Log every acknowledged message, until the count is reached; alone, until it is killed."""
     raised, said = 0, ""
     with noted(given.store, given.writer).open("a", encoding="utf-8") as notes:
         peer = given.opened()
@@ -170,7 +170,7 @@ def write(given: Given) -> dict[str, Any]:
                 break
             try:
                 peer.add(WRITER, [turn])
-            except Exception as error:  # why: whatever a peer raises is what is counted
+            except Exception as error:  # why: a peer may raise anything, and failures are counted
                 if given.writers == 1:
                     raise
                 raised, said = raised + 1, said or told(error)
@@ -184,7 +184,7 @@ def write(given: Given) -> dict[str, Any]:
 
 
 def _seen(given: Given, peer: Peer) -> dict[str, int]:
-    """Whether a store that stayed open finds what another process has put there, each by its own words."""
+    """Return whether an open store finds what another process has added, each by its own words."""
     mine, theirs = (_texts(given, writer)[: given.messages] for writer in (0, 1))
     often = Counter(turn.text for turn in (*mine, *theirs))
     kept = set(noted(given.store, 1).read_text("utf-8").split())
@@ -199,7 +199,7 @@ def noted(store: str, writer: int) -> Path:
 
 
 def _wait_for_others(given: Given, mark: str) -> None:
-    """Until all are as far, or have failed."""
+    """Wait until all have got this far or failed."""
     Path(f"{given.store}.{mark}-{given.writer}").touch()
     ends, here = perf_counter() + given.patience, Path(given.store)
     while len(list(here.parent.glob(f"{here.name}.{mark}-*"))) < given.writers and perf_counter() < ends:
@@ -207,7 +207,7 @@ def _wait_for_others(given: Given, mark: str) -> None:
 
 
 def check(given: Given) -> dict[str, Any]:
-    """How many of the noted messages a process finds that opens the store afterwards."""
+    """Return how many of the logged messages a process finds that opens the store afterwards."""
     acknowledged = {
         id_ for writer in range(given.writers) for id_ in noted(given.store, writer).read_text("utf-8").split()
     }
@@ -227,7 +227,7 @@ STAGES: dict[str, Callable[[Given], dict[str, Any]]] = {
 
 
 def told(error: BaseException) -> str:
-    """An error in one line."""
+    """Format an error in one line."""
     words = " ".join(str(error).split())
     return f"{type(error).__name__}: {words}"[:200].removesuffix(": ")
 
@@ -240,7 +240,7 @@ def main(path: str) -> None:
     given = Given(**json.loads(Path(path).read_text(encoding="utf-8")))
     try:
         found = STAGES[given.stage](given)
-    except Exception as error:  # why: another's fault is a line in the table
+    except Exception as error:  # why: a peer may raise anything; its failure is a line in the table
         found = {"error": told(error)}
     for mark in MARKS:  # nobody waits for one that could not open the store
         Path(f"{given.store}.{mark}-{given.writer}").touch()
