@@ -133,8 +133,8 @@ class ToolCallsCodec(Codec):
             return {"type": "array", "items": codec(ToolCall).schema(definitions, mode)}
         arguments = JsonObject().schema(definitions, mode)
         properties = {
-            "id": {**limits.Text(250).schema(), "description": "what the result refers to"},
-            "name": {**limits.Text(250, blank=False).schema(), "description": "of the tool"},
+            "id": {**limits.Text(1024).schema(), "description": "what the result refers to"},
+            "name": {**limits.Text(1024, blank=False).schema(), "description": "of the tool"},
             "arguments": {"anyOf": [arguments, {"type": "null"}], "description": "as the model gave them"},
         }
         entry = {"type": "object", "properties": properties, "required": ["name"], "additionalProperties": False}
