@@ -64,6 +64,7 @@ ENVIRONMENT = """\
 | `LIMPET_DATA` | where the memory is, when `--data` is not given |
 | `LIMPET_CONFIG` | the settings file, when `--config` is not given |
 | `LIMPET_USER` | whose memory, when `--user` is not given; without both, the user of the chat that is named, or `me` |
+| `LIMPET_API_KEY` | the key for a server, when `--api-key` is not given |
 | `LIMPET_KEY` | a good name for `encryption.key_env`; read only if that setting names it |
 | `LIMPET_SECTION_KEY` | one setting, such as `LIMPET_SEARCH_K`; see [the settings](configuration.md) |
 
@@ -172,7 +173,7 @@ def _wrapped(words: list[str]) -> str:
 
 def _own(parser: Parser) -> list[argparse.Action]:
     """Its arguments without help, version, subcommands and the options of every command."""
-    shared = {"data", "config", "tenant", "json", "verbose", "help", "version"}
+    shared = {"data", "api_key", "config", "tenant", "json", "verbose", "help", "version"}
     found = [action for action in parser._actions if action.dest not in shared]  # noqa: SLF001
     return [action for action in found if not isinstance(action, argparse._SubParsersAction)]  # noqa: SLF001
 

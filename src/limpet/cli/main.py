@@ -139,7 +139,7 @@ def find_command(arguments: Sequence[str]) -> str | None:
     """The first word that is neither an option nor the value of one."""
     words = iter(arguments)
     for word in words:
-        if word in {"--data", "--config", "--tenant"}:
+        if word in {"--data", "--config", "--tenant", "--api-key"}:
             next(words, None)
         elif not word.startswith("-"):
             return word

@@ -12,10 +12,9 @@ from limpet.cli import options, show
 from limpet.cli.arguments import read_text
 from limpet.cli.ask import confirm, is_interactive
 from limpet.cli.options import Parser, add_command
-from limpet.cli.place import open_memory, resolve_user
+from limpet.cli.place import load_config, open_memory, resolve_user
 
 if TYPE_CHECKING:
-    from limpet import Limpet
     from limpet.lifecycle.item_sync import ItemProblem
 
 
@@ -57,17 +56,17 @@ def _add_show_options(parser: Parser) -> None:
 def show_day(args: Namespace) -> int:
     user = resolve_user(args)
     with open_memory(args, needed=True) as hf:
-        day = _today(hf) if args.day is None else args.day
+        day = _today(args) if args.day is None else args.day
         text = hf.notes.day(user=user, day=day)
     lines = _text_lines(text) or [f"No notes of {day}."]
     show.print_result(args, {"user": user, "day": day.isoformat(), "text": text}, lines)
     return 0
 
 
-def _today(hf: Limpet) -> date:
+def _today(args: Namespace) -> date:
     from limpet.model.times import load_timezone
 
-    return datetime.now(load_timezone(hf.config.notes.timezone)).date()
+    return datetime.now(load_timezone(load_config(args).notes.timezone)).date()
 
 
 def edit_long_term(args: Namespace) -> int:

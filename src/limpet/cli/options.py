@@ -51,8 +51,12 @@ def add_globals(parser: Parser, *, top: bool = False) -> None:
         "--data",
         metavar="DIR|URL",
         default=unset,
-        help="where the memory is: a folder, a .db file or postgresql://… (else LIMPET_DATA, else your data folder)",
+        help=(
+            "where the memory is: a folder, a .db file, postgresql://… or the http://… of limpet serve"
+            " (else LIMPET_DATA, else your data folder)"
+        ),
     )
+    group.add_argument("--api-key", metavar="SECRET", default=unset, help="the key for a server (else LIMPET_API_KEY)")
     group.add_argument("--config", metavar="FILE", default=unset, help="a settings file (else LIMPET_CONFIG)")
     group.add_argument("--tenant", metavar="T", default=unset, help="which tenant of the store; default: default")
     flag: Any = False if top else argparse.SUPPRESS

@@ -72,6 +72,10 @@ def open_memory(
     from limpet.model.scope import DEFAULT_TENANT
 
     where = resolve_location(args)
+    if is_server(where):
+        if config is not None:  # with settings of its own it works on the store itself
+            raise InvalidInput(f"this command needs the store itself, not the server {where}; name another with --data")
+        return _connect(args, where)
     config = disable_worker(load_config(args)) if config is None else config
     if not creates and not has_store(where):
         if needed:
@@ -80,6 +84,19 @@ def open_memory(
         where = MEMORY
     tenant = DEFAULT_TENANT if args.tenant is None else args.tenant
     return Limpet.open(where, config=config, tenant=tenant, llm=llm)
+
+
+def is_server(where: str) -> bool:
+    return where.startswith(("http://", "https://"))
+
+
+def _connect(args: Namespace, where: str) -> Limpet:
+    from limpet import Limpet
+
+    if args.tenant is not None:
+        raise InvalidInput("a server's API key says which tenant it is: leave --tenant out")
+    user = os.environ.get(USER_ENV) or None
+    return Limpet.connect(where, key=args.api_key or os.environ.get("LIMPET_API_KEY") or None, user=user)
 
 
 def disable_worker(config: Config) -> Config:

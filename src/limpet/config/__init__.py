@@ -217,7 +217,7 @@ def _parse_yaml(content: bytes, where: str) -> object:
 _AGENT_PREFIX = "LIMPET_AGENTS_"
 _AGENT_PATTERN = f"{_AGENT_PREFIX}NAME_SECTION_KEY"
 # Where the store and the settings are, whose memory it is, and a key.
-_RESERVED_VARIABLES = ("LIMPET_DATA", "LIMPET_CONFIG", "LIMPET_USER", "LIMPET_KEY")
+_RESERVED_VARIABLES = ("LIMPET_DATA", "LIMPET_CONFIG", "LIMPET_USER", "LIMPET_KEY", "LIMPET_API_KEY")
 
 
 def _read_env(env: Mapping[str, str], agents: Iterable[str] = ()) -> _Assignments:
