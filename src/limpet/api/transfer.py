@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-import shutil
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import IO, BinaryIO
 
 from limpet.api.handle import Handle
@@ -107,15 +105,10 @@ class TransferOperations(Handle):
         dry_run: DryRun = False,
     ) -> ImportResult:
         """What ``import_`` takes in, from a file that you opened. It needs no right on the machine's files."""
-        if not callable(getattr(file, "read", None)):
-            raise InvalidInput(f"file must be a binary file opened for reading, not {short_repr(file)}")
-        # Only what can be read from it is imported: its name may be that of any file of the machine.
-        suffix = Path(str(getattr(file, "name", ""))).suffix
-        with TemporaryDirectory() as folder:
-            copy = Path(folder) / f"upload{suffix}"
-            with copy.open("wb") as target:
-                shutil.copyfileobj(file, target)
-            return self._import(str(copy), user, format, None, dry_run=dry_run)
+        place = getattr(file, "name", None)
+        if not isinstance(place, str) or not callable(getattr(file, "read", None)):
+            raise InvalidInput(f"file must be a file that you opened for reading, not {short_repr(file)}")
+        return self._import(place, user, format, None, dry_run=dry_run)
 
     def _import(
         self, path: str, user: str | None, format: str, progress: Progress | None, *, dry_run: bool

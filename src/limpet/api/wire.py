@@ -12,14 +12,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field
 from enum import StrEnum
 from functools import cache, cached_property
-from typing import Any, NamedTuple, get_args, get_origin
+from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
 from limpet.api.described import Described
 from limpet.api.limpet import Limpet
 from limpet.api.parameters import CursorCodec, LocalPath, SessionId, User
 from limpet.api.session import Session
 from limpet.model.codec import REFERENCE, CalledCodec, Codec, Definitions, ListCodec, OptionalCodec
-from limpet.model.constraints import Choice, Function, Integer, Opaque, Uuid
+from limpet.model.constraints import Choice, Function, Integer, Opaque, Text, Uuid
 from limpet.model.json_values import JsonObject, JsonValue
 from limpet.model.paging import PageCursor
 from limpet.model.schema import Field, ObjectCodec, codec
@@ -228,6 +228,8 @@ _REQUIRED = {"documents.add": ("text",), "schedules.create": ("goal", "cadence")
 _URIS = ("documents.add",)
 # Exactly one of them says what is meant.
 _ONE_OF = {"forget": ("id", "key", "query")}
+# What they remove does not come back: a request repeats the name of what goes.
+CONFIRMED = ("privacy.purge_session", "privacy.purge_user", "privacy.purge_older")
 # A uri may say more than an address in a log should.
 _IN_BODY = ("documents.remove",)
 
@@ -271,6 +273,8 @@ def get_arguments(operation: Operation) -> list[Field]:
         own.insert(0, _SESSION)
     elif operation.handle == "notes.long_term" and "user" not in known:
         own.append(_NOTES_USER)
+    if operation.name in CONFIRMED:
+        own.append(_CONFIRM)
     return own
 
 
@@ -352,6 +356,11 @@ _LIMIT = Field("limit", "limit", Integer(1, MAX_PAGE), "entries of a page at mos
 _OFFSET = Field("offset", "cursor", Integer(0, 10**9), "`next` of the page before", 0)
 _SESSION = make_field("session_id", SessionId)
 _NOTES_USER = make_field("user", User | None, None)
+_CONFIRM = make_field(
+    "confirm",
+    Annotated[str, Text(), "the user's name or the session's id again; needed unless it is a dry run"] | None,
+    None,
+)
 
 
 def _describe_owners(arguments: Iterable[Argument]) -> dict[str, Any]:

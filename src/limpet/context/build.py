@@ -281,9 +281,7 @@ class _Collector:
     def _read_part(self, name: str, read: Callable[[], T], empty: T) -> T:
         try:
             return read()
-        except (
-            Exception
-        ) as error:  # why: a failure of memory must not break the agent; a smaller prompt is better than none
+        except Exception as error:  # why: a smaller prompt is better than a broken agent
             log.warning("a context is built without its %s: %s", name, error)
             self.failed.append(Omission(str(name), f"could not be read: {error}"))
             return empty

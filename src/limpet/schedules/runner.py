@@ -192,9 +192,7 @@ class Runner:
                 outcome = checked_outcome(hands.callback(firing))
         except ConsumerGone:
             raise
-        except (
-            Exception
-        ) as error:  # why: a callback may raise anything; it is the result of the run and must not stop the runner
+        except Exception as error:  # why: whatever a callback raises is the result of its run
             measurement.error = error
             ours = isinstance(error, LimpetError)
             log.warning("the schedule %s failed: %s", schedule.id, error, exc_info=None if ours else error)

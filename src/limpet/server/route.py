@@ -7,8 +7,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass
 from typing import Any, TypeVar, get_type_hints
 
-from limpet.api.wire import ALIASES, PAGE, Form, build_alias, get_form, invoke, make_answer, make_field, place_arguments
-from limpet.errors import Unauthenticated
+from limpet.api.wire import (
+    ALIASES,
+    CONFIRMED,
+    PAGE,
+    Form,
+    build_alias,
+    get_form,
+    invoke,
+    make_answer,
+    make_field,
+    place_arguments,
+)
+from limpet.errors import InvalidInput, Unauthenticated
 from limpet.security.call import OperationCall
 from limpet.security.operation import OPERATIONS, On, Operation
 from limpet.server.auth import Caller
@@ -106,6 +117,8 @@ class _Call:
     def __call__(self, who: Caller, arguments: dict[str, Any]) -> Any:
         if self._form.method == "GET" and self._operation.on is On.HOME:
             _choose_owner(arguments)
+        if self._operation.name in CONFIRMED:
+            _check_confirmed(arguments)
         found = call_operation(self._operation, who, arguments)
         return self._form.answer.write(found, arguments)
 
@@ -120,6 +133,15 @@ def call_operation(operation: Operation, who: Caller, arguments: dict[str, Any])
     if "idempotency_key" in operation.arguments:
         arguments["idempotency_key"] = who.idempotency_key
     return invoke(who.hf, operation, arguments)
+
+
+def _check_confirmed(arguments: dict[str, Any]) -> None:
+    """Nothing is purged because a request was sent by mistake."""
+    name, confirm = str(arguments.get("id") or arguments["user"]), arguments.pop("confirm", None)
+    if not arguments.get("dry_run") and (confirm or "").lower() != name.lower():
+        raise InvalidInput(
+            "body.confirm: repeat the user's name or the session's id to purge it, or ask for a dry_run first"
+        )
 
 
 def _choose_owner(arguments: dict[str, Any]) -> None:

@@ -36,6 +36,8 @@ def build_request(form: Form, given: Mapping[str, Any], cursor: str | None = Non
             body[argument.key] = argument.codec.write(value)
         else:
             headers[IDEMPOTENCY_KEY] = check_header_key(value)
+    if "confirm" in placed and "confirm" not in given:  # a call in Python is deliberate; a request has to say so
+        body["confirm"] = given.get("id") or given.get("user")
     if cursor is not None:
         query.append(("cursor", cursor))
     return make_request(form.method, path, query, body if form.has_body else None, headers)
