@@ -10,7 +10,7 @@ import itertools
 import json
 import re
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
@@ -774,15 +774,25 @@ def _remove_document(world: World, me: Owner) -> None:
 
 
 def _import(world: World, me: Owner) -> None:
-    """A session that is somebody's already, told anew."""
+    """A session that belongs to another user already."""
+    with _foreign_sessions(world, me) as path, suppress(LimpetError):
+        world.on(me).transfer.import_(path)
+
+
+def _import_file(world: World, me: Owner) -> None:
+    with _foreign_sessions(world, me) as path, path.open("rb") as file, suppress(LimpetError):
+        world.on(me).transfer.import_file(file)
+
+
+@contextmanager
+def _foreign_sessions(world: World, me: Owner) -> Iterator[Path]:
     folder = Path(world.hf._runtime.folder or ".")
     path = folder / f"told-{me.tenant[-6:].replace('/', '_')}-{me.number}.json"
     others = [other for other in world.strangers(me) if other.tenant != me.tenant or other.user != me.user]
     path.write_text(
         json.dumps([{"id": other.session, "channel": "chan", "chat": "chat", "user": other.user} for other in others])
     )
-    with suppress(LimpetError):
-        world.on(me).transfer.import_(path)
+    yield path
     path.unlink()
 
 
@@ -934,6 +944,7 @@ WRITES: dict[str, Callable[[World, Owner], None]] = {
     "notes.add_turn": _note_turn,
     "notes.import_items": _import_items,
     "transfer.import_": _import,
+    "transfer.import_file": _import_file,
     "session.append": _handle(lambda session: session.append("user", "mine now")),
     "session.extend": _handle(lambda session: session.extend([Message.new("user", "mine now")])),
     "session.set_summary": _handle(lambda session: session.set_summary("mine now", 2)),
@@ -1033,10 +1044,10 @@ def test_no_write_reaches_what_belongs_to_another(hf: Limpet) -> None:
             for verb, attempt in WRITES.items():
                 attempt(world, me)
                 after = world.rows()
-                if verb == "transfer.import_":
+                if verb in ("transfer.import_", "transfer.import_file"):
                     after = {**after, "imports": before["imports"]}
                 if verb == "documents.add":
-                    before = {**before, "spaces": after["spaces"]}  # the newcomer's own
+                    before = {**before, "partitions": after["partitions"]}  # the newcomer's own
                 if verb == "notes.import_items":
                     before = {**before, "imports": after["imports"]}  # the mark of one's own files
                 if verb.startswith("privacy.purge_"):  # of nobody: a receipt
