@@ -71,7 +71,7 @@ def test_both_faces_take_the_same_arguments(blocking: type, awaited: type) -> No
 
 @pytest.mark.parametrize(("blocking", "awaited"), FACES)
 def test_what_the_blocking_face_does_the_other_awaits(blocking: type, awaited: type) -> None:
-    plain = {"open", "tenant", "acting", "long_term", "turn"}  # what neither waits nor reads the store
+    plain = {"open", "connect", "tenant", "acting", "long_term", "turn"}  # what neither waits nor reads the store
     plain |= {"add"} if awaited is AsyncTurn else set()
     for name, found in public(awaited).items():
         if not isinstance(found, property | Attribute) and (name not in plain or awaited is asynchronous.AsyncKeys):
