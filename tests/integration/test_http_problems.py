@@ -387,7 +387,7 @@ def test_nothing_grows_with_requests(ask: Asked) -> None:
 
 @pytest.mark.parametrize("path", ["/v1/purge/user", "/v1/purge/older"])
 def test_purge_route_requires_the_name_as_confirmation(ask: Asked, path: str) -> None:
-    body = {"user": "me"} | ({"days": 1} if path.endswith("older") else {})
+    body: dict[str, Any] = {"user": "me"} | ({"days": 1} if path.endswith("older") else {})
     ask.post("/v1/records", 201, content="The dog is called Biscuit", user="me")
     assert "confirm" in ask.post(path, 422, **body)["detail"]
     assert "confirm" in ask.post(path, 422, **body, confirm="you")["detail"]
