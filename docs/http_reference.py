@@ -25,8 +25,8 @@ The API of [`limpet serve`](../how-to/serve.md). Every server describes itself t
 3.1); this page says the same to people. Bodies and answers are JSON in UTF-8, and a body is sent with `Content-Type:
 application/json`. A name that nobody knows, in a body or behind the question mark, is refused.
 
-- **Who**: `Authorization: Bearer hf_…`, an [API key](../how-to/api-keys.md). On a store without keys a server that only
-  its own machine reaches asks for none. Where no `user` is given, it is the key's own; a list goes as far as the key
+- **Who**: `Authorization: Bearer lim_…`, an [API key](../how-to/api-keys.md). On a store without keys a server that
+  only its own machine reaches asks for none. Where no `user` is given, it is the key's own; a list goes as far as the key
   may.
 - **Pages**: a list answers `items` and `next`; give `next` as `cursor` (of messages as `after`) to go on, until it is
   `null`. `limit` is how many at most.

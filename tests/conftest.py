@@ -12,7 +12,7 @@ import pytest
 from limpet.testing import FakeClock
 from tests import levels
 from tests.examples import examples
-from tests.postgres_again import DatabasesAgain
+from tests.postgres_pool import DatabasesAgain
 from tests.postgres_server import PostgresMissing, PostgresServer, ServerAt
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def store_url_of(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def hf(store_url: str) -> Iterator[Limpet]:
+def memory(store_url: str) -> Iterator[Limpet]:
     from limpet import Limpet
 
     with Limpet.open(store_url) as opened:
@@ -195,20 +195,21 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 # Run by hand with everything sealed, these would look for plain text in the tables, where there is none then, count the
 # row that says a tenant is sealed, or start a program that has no key.
 LOOK_INTO_TABLES = {
-    "test_damage_is_found_and_repaired",
-    "test_damage_is_found_and_repaired_on_postgres",
-    "test_what_another_process_does_shows_at_once",
-    "test_removing_takes_the_document_its_chunks_and_its_words",
-    "test_removing_what_was_never_there_makes_nothing",
-    "test_lost_words_of_a_document_are_repaired",
-    "test_a_job_is_laid_aside_after_its_last_attempt_and_revived_when_asked_again",
-    "test_by_id_takes_the_record_its_history_its_labels_and_its_words",
-    "test_a_forgotten_word_leaves_the_merged_index_too",
-    "test_an_id_of_somebody_else_cannot_be_written_over",
-    "test_an_import_that_fails_half_way_leaves_nothing",
-    "test_ids_of_another_tenant_are_unknown",
-    "test_a_user_is_gone_everywhere_and_starts_clean",
-    "test_a_session_goes_with_what_was_learned_from_it_alone",
+    "test_doctor_finds_and_repairs_damage",
+    "test_doctor_finds_and_repairs_damage_on_postgres",
+    "test_recall_sees_changes_of_other_process_immediately",
+    "test_vector_search_sees_writes_of_other_process_immediately",
+    "test_remove_document_deletes_chunks_and_words",
+    "test_remove_document_that_does_not_exist_changes_nothing",
+    "test_doctor_repairs_lost_words_of_document",
+    "test_embedding_job_dies_after_last_attempt_and_revives_on_enqueue",
+    "test_forget_by_id_deletes_record_history_labels_and_words",
+    "test_forget_removes_word_from_merged_index",
+    "test_remember_cannot_overwrite_id_of_other_owner",
+    "test_snapshot_import_failure_leaves_nothing",
+    "test_tenant_cannot_reach_ids_of_other_tenant",
+    "test_purge_user_deletes_everything_and_user_can_start_again",
+    "test_purge_session_deletes_records_learned_only_from_it",
 }
 
 

@@ -84,17 +84,17 @@ class Outcome:
         return f"{self.asked:,} questions, {self.found:,} with an answer; {times}"
 
 
-def fill(hf: Limpet, seed: int, chunks: int = CHUNKS) -> None:
+def fill(memory: Limpet, seed: int, chunks: int = CHUNKS) -> None:
     chance = random.Random(seed)
     said = texts(chance)
     for chat in range(10):
         lines = [next(said)[:500] for _ in range(chunks // 10)]
         speakers = ("Caroline", "Melanie") if chat % 2 else (None, None)
-        session = hf.session("t", str(chat), user="alice")
+        session = memory.session("t", str(chat), user="alice")
         session.extend([Message.new("user", line, name=speakers[at % 2]) for at, line in enumerate(lines)])
 
 
-def ask(hf: Limpet, seed: int, count: int) -> Outcome:
+def ask(memory: Limpet, seed: int, count: int) -> Outcome:
     """Raises what a recall raises, with the question that made it."""
     chance = random.Random(seed)
     found, seconds = 0, []
@@ -102,7 +102,7 @@ def ask(hf: Limpet, seed: int, count: int) -> Outcome:
         recipe = chance.choice(tuple(RECIPES))
         begun = time.process_time()
         try:
-            hits = hf.recall(question, user="alice", recipe=recipe)
+            hits = memory.recall(question, user="alice", recipe=recipe)
         except Exception as error:
             error.add_note(f"the question was {question[:2000]!r}, the recipe {recipe}")
             raise
@@ -117,9 +117,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--url", default=":memory:")
     args = parser.parse_args()
-    with Limpet.open(args.url, config=Config(), embedder=HashEmbedder()) as hf:
-        fill(hf, args.seed)
-        print(ask(hf, args.seed + 1, args.count))
+    with Limpet.open(args.url, config=Config(), embedder=HashEmbedder()) as memory:
+        fill(memory, args.seed)
+        print(ask(memory, args.seed + 1, args.count))
 
 
 if __name__ == "__main__":

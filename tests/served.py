@@ -26,7 +26,7 @@ class TrustingAuthenticator(Authenticator):
     """Whoever calls is who the memory acts for, as in process. Keys have tests of their own."""
 
     def identify(self, headers: Mapping[str, str]) -> Caller:
-        me = self._hf.principal
+        me = self._memory.principal
         key = headers.get("idempotency-key")
         return replace(self._open, user=me.user, agent=me.agent, id=me.name, idempotency_key=key)
 

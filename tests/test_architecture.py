@@ -192,7 +192,7 @@ def test_the_model_uses_only_the_standard_library():
     assert not wrong, "\n".join(wrong)
 
 
-def test_no_module_imports_itself_in_a_circle():
+def test_modules_have_no_import_cycles():
     graph: dict[str, set[str]] = {name: set() for name in modules()}
     for module, entry in inside():
         if entry.at_the_top and not entry.for_types and entry.target != module.name:
@@ -203,7 +203,7 @@ def test_no_module_imports_itself_in_a_circle():
         raise AssertionError(" -> ".join(error.args[1])) from None
 
 
-def test_other_packages_are_imported_late():
+def test_third_party_packages_are_imported_lazily():
     wrong = [
         f"{module.at(entry.line)} imports {entry.target} at the top"
         for module in modules().values()
@@ -220,7 +220,7 @@ def _may_be_at_the_top(module: Module, package: str) -> bool:
     )
 
 
-def test_importing_limpet_imports_nothing_heavy():
+def test_import_limpet_loads_no_heavy_modules():
     code = "import sys, limpet; print(*sorted({name.split('.')[0] for name in sys.modules}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     heavy = {"asyncio", "cryptography", "httpx", "numpy", "psycopg", "ssl", "Stemmer", "tomllib", "yaml"}
@@ -242,7 +242,7 @@ def test_the_rules_of_a_language_are_fenced():
     assert not wrong, "\n".join(wrong)
 
 
-def test_functions_and_files_stay_small():
+def test_functions_and_files_stay_below_size_limits():
     wrong = []
     for module in modules().values():
         if (lines := module.text.count("\n")) > MAX_FILE_LINES:
@@ -255,7 +255,7 @@ def test_functions_and_files_stay_small():
     assert not wrong, "\n".join(wrong)
 
 
-def test_broad_excepts_say_why():
+def test_broad_excepts_have_a_reason():
     wrong = []
     for module in modules().values():
         lines = module.text.splitlines()

@@ -41,7 +41,7 @@ PLACES = ("python", "console")
 # Shown, and not run.
 SHOWN = ("json", "sh", "text", "toml", "ini", "dockerfile", "nginx")
 ADDRESS = "http://127.0.0.1:8420"
-SECRET = "hf_…"
+SECRET = "lim_…"
 LAST_LINE = "Stop it with Ctrl-C."
 SECONDS = 60.0
 CURL_TIME_IS_OVER = 28
@@ -94,7 +94,7 @@ def model(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("page", list(runnable()))
-def test_pages_do_what_they_say(page, model, reader, capsys, request):
+def test_code_blocks_run_as_documented(page, model, reader, capsys, request):
     text = page.read_text(encoding="utf-8")
     if DATABASE.search(text):
         text = with_databases(text, request)
@@ -234,7 +234,7 @@ def narrow(text: str) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
-def test_links_lead_somewhere(page):
+def test_links_resolve(page):
     text = BLOCK.sub("", page.read_text(encoding="utf-8"))
     broken = []
     for target in LINK.findall(text):
@@ -253,14 +253,14 @@ def headings(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
-def test_blocks_are_closed_and_of_a_known_kind(page):
+def test_code_blocks_are_closed_and_of_known_language(page):
     text = page.read_text(encoding="utf-8")
     assert text.count("\n```") % 2 == 0
     assert {block.language for block in blocks(text)} <= {*PLACES, *SHOWN}
     assert all(json.loads(block.text) for block in blocks(text) if block.language == "json")
 
 
-def test_commands_that_are_only_shown_are_ones_we_know():
+def test_shell_commands_parse_with_cli():
     parser = build_parser()
     shown = [block for page in PAGES for block in blocks(page.read_text(encoding="utf-8"))]
     text = "\n".join(block.text for block in shown if block.language in ("sh", "ini", "dockerfile"))
@@ -270,7 +270,7 @@ def test_commands_that_are_only_shown_are_ones_we_know():
         parser.parse_args(shlex.split(arguments, comments=True))
 
 
-def test_hosts_of_mcp_are_told_a_command_we_know_or_the_address_with_a_key():
+def test_mcp_host_snippets_use_known_command_or_url():
     page = (ROOT / "docs" / "how-to" / "mcp.md").read_text(encoding="utf-8")
     snippets = [json.loads(block.text) for block in blocks(page) if block.language == "json"]
     for snippet in snippets:
@@ -283,7 +283,7 @@ def test_hosts_of_mcp_are_told_a_command_we_know_or_the_address_with_a_key():
             assert host["headers"]["Authorization"].startswith("Bearer ${")
 
 
-def test_every_page_can_be_reached_from_the_readme():
+def test_every_page_is_reachable_from_readme():
     reached, waiting = set(), [ROOT / "README.md"]
     while waiting:
         page = waiting.pop()
@@ -295,7 +295,7 @@ def test_every_page_can_be_reached_from_the_readme():
     assert set(PAGES) - reached == set()
 
 
-def test_the_reference_is_what_the_code_says():
+def test_reference_pages_are_up_to_date():
     done = subprocess.run(
         [sys.executable, str(ROOT / "docs" / "generate.py"), "--check"], capture_output=True, text=True, check=False
     )

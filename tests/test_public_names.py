@@ -5,7 +5,7 @@ from __future__ import annotations
 import limpet
 
 
-def test_the_public_names_are_exactly_these() -> None:
+def test_public_names_match_list() -> None:
     assert limpet.__all__ == [
         "ActivityResult",
         "AsyncLimpet",
@@ -65,14 +65,14 @@ def test_the_public_names_are_exactly_these() -> None:
     assert limpet.__all__ == sorted(set(limpet.__all__))
 
 
-def test_nothing_public_stands_beside_the_list() -> None:
+def test_no_public_attribute_outside_list() -> None:
     """Modules of ours become attributes when they are imported; everything else without an underscore is listed."""
     beside = {name for name, value in vars(limpet).items() if not name.startswith("_") and name not in limpet.__all__}
     loaded = {name for name in beside if getattr(vars(limpet)[name], "__name__", "") == f"limpet.{name}"}
     assert beside - loaded <= {"Any", "TYPE_CHECKING", "import_module"}
 
 
-def test_star_import_gives_them_all() -> None:
+def test_star_import_provides_all_public_names() -> None:
     names: dict[str, object] = {}
     exec("from limpet import *", names)
     assert names.keys() >= set(limpet.__all__)

@@ -16,7 +16,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> speed.Bench:
     return speed.Bench(tmp_path_factory.mktemp("bench"), TINY, lambda _: None)
 
 
-def test_a_context_is_measured_beside_a_recall_of_the_same_question(bench: speed.Bench) -> None:
+def test_bench_speed_compares_context_with_recall(bench: speed.Bench) -> None:
     (comparison,) = (one for one in speed.COMPARISONS if one.name.startswith("context"))
     result = speed.measure(comparison, bench, repeats=1)
     assert result.name == "context, 600 chunks and 30 records of one user"
@@ -25,19 +25,19 @@ def test_a_context_is_measured_beside_a_recall_of_the_same_question(bench: speed
     assert result.reached == (result.ours_p95_us <= 1.5 * result.plain_p95_us)
 
 
-def test_what_is_measured_is_a_context_with_something_in_it(bench: speed.Bench) -> None:
-    with searching.opened(bench.lived(), searching.SpreadEmbedder()) as hf:
-        assert hf.records.count(user=searching.USER) == 40
-        session = hf.session("bench", prompting.CHAT, user=searching.USER)
+def test_bench_speed_context_is_not_empty(bench: speed.Bench) -> None:
+    with searching.opened(bench.lived(), searching.SpreadEmbedder()) as memory:
+        assert memory.records.count(user=searching.USER) == 40
+        session = memory.session("bench", prompting.CHAT, user=searching.USER)
         for question in searching.questions(TINY.questions):
-            assert hf.recall(question, user=searching.USER)  # a question that finds nothing is answered too soon
+            assert memory.recall(question, user=searching.USER)  # a question that finds nothing is answered too soon
             context = session.context(question)
             assert context.hits
             assert context.messages
             assert {"Summary", "User Memories", "Relevant Memory"} <= context.sections.keys()
 
 
-def test_the_store_that_others_measure_stays_as_it_was(bench: speed.Bench) -> None:
+def test_bench_speed_leaves_shared_store_unchanged(bench: speed.Bench) -> None:
     bench.lived()
-    with searching.opened(bench.talked(TINY.chunks), searching.SpreadEmbedder()) as hf:
-        assert hf.records.count(user=searching.USER) == 0
+    with searching.opened(bench.talked(TINY.chunks), searching.SpreadEmbedder()) as memory:
+        assert memory.records.count(user=searching.USER) == 0

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 ODD = ']] " \\ \n é'
 
 
-def test_it_measures_compares_kills_and_looks_for_what_was_acknowledged(tmp_path: Path) -> None:
+def test_bench_http_measures_throughput_and_loses_nothing_on_kill(tmp_path: Path) -> None:
     bench = http.Bench(
         tmp_path, http.Effort(seconds=0.3, connections=8, sessions=5, requests=40), http_load.chosen("own")
     )
@@ -34,7 +34,7 @@ def test_it_measures_compares_kills_and_looks_for_what_was_acknowledged(tmp_path
 
 
 @pytest.mark.parametrize(("second", "flat"), [(1040, True), (1049, True), (1051, False)])
-def test_memory_that_grows_is_told(second: int, flat: bool) -> None:
+def test_bench_http_reports_memory_growth(second: int, flat: bool) -> None:
     mb = 2**20
     assert http.Grown(500 * mb, 1000 * mb, second * mb).is_flat == flat
 
@@ -53,7 +53,7 @@ class Answering(BaseHTTPRequestHandler):
 
 
 @pytest.mark.skipif(shutil.which("wrk") is None, reason="wrk is not installed")
-def test_wrk_sends_what_is_meant_and_counts_what_is_refused(tmp_path: Path) -> None:
+def test_bench_http_wrk_sends_requests_and_counts_errors(tmp_path: Path) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), Answering) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         wanted = [http_load.Request("/", {"query": query}) for query in (ODD, "other", ODD)]

@@ -55,14 +55,14 @@ def given(work: Path, stage: str, module: str = fts5.__name__, **more: object) -
     return stages.Given(stage, module, str(store), str(work), "none", vectors, out, **{"seconds": 5.0, **more})  # type: ignore[arg-type]
 
 
-def test_everybody_has_a_name_and_can_be_opened_without_being_imported_before() -> None:
+def test_bench_peers_are_named_uniquely_and_imported_lazily() -> None:
     assert PEERS[0].name == OURS
     assert len({about.name for about in PEERS}) == len(PEERS)
     assert all(callable(import_module(about.module).opened) for about in PEERS)
     assert not {"chromadb", "lancedb", "mem0", "qdrant_client"} & sys.modules.keys()
 
 
-def test_who_is_not_installed_is_named_with_what_to_type(tmp_path: Path) -> None:
+def test_bench_peers_report_missing_package_with_install_command(tmp_path: Path) -> None:
     absent = About("absent", "nobody", "no.module", "import nobody", ("nobody-has-this",))
     bench = command.Bench(tmp_path, [TALK], "none", None, EFFORT)
     line = bench.measure(absent)
@@ -72,7 +72,7 @@ def test_who_is_not_installed_is_named_with_what_to_type(tmp_path: Path) -> None
     assert "--model" in (About("far", "vectors", "no.module", "pass").missing(has_vectors=False) or "")
 
 
-def test_the_plain_word_index_finds_and_keeps_users_apart(tmp_path: Path) -> None:
+def test_bench_peers_fts5_searches_and_isolates_users(tmp_path: Path) -> None:
     peer = fts5.opened(tmp_path, None)
     peer.add("ann", TALK.turns)
     peer.add("bob", [turn(9, "My dog is called Rex.")])
@@ -85,11 +85,11 @@ def test_the_plain_word_index_finds_and_keeps_users_apart(tmp_path: Path) -> Non
     again.close()
 
 
-def test_what_was_saved_for_the_other_process_is_what_was_given(work: Path) -> None:
+def test_bench_peers_workload_round_trips(work: Path) -> None:
     assert load(work) == [TALK]
 
 
-def test_answers_are_judged_as_bench_recall_judges_them() -> None:
+def test_bench_peers_scores_match_bench_recall() -> None:
     line = Line(PEERS[0], found={"ask": {"found": {"q1": ["t1", "t2"], "q2": ["t1"]}}})
     judge(line, [TALK])
     assert line.scores.mean("R@5") == pytest.approx((1 + 1 / 2) / 2)
@@ -97,7 +97,7 @@ def test_answers_are_judged_as_bench_recall_judges_them() -> None:
     assert "found" not in line.found["ask"]
 
 
-def test_questions_are_spread_over_the_conversations() -> None:
+def test_bench_peers_spread_questions_over_conversations() -> None:
     lives = asked.scripted(200)
     few = asked.limited(lives, 7)
     assert [len(each.questions) for each in few] == [3, 2, 2]
@@ -106,7 +106,7 @@ def test_questions_are_spread_over_the_conversations() -> None:
         asked.public(Path(__file__).parent, None)
 
 
-def test_both_sides_keep_and_answer_the_same(work: Path) -> None:
+def test_bench_peers_stages_measure_both_sides(work: Path) -> None:
     kept = stages.keep(given(work, "keep", messages=3))
     assert kept["messages"] == 3
     assert kept["bytes"] > 0
@@ -118,7 +118,7 @@ def test_both_sides_keep_and_answer_the_same(work: Path) -> None:
     assert found["found"]["q1"][0] == "t2"
 
 
-def test_a_ratio_is_to_what_was_measured_in_turn() -> None:
+def test_bench_peers_ratio_uses_interleaved_measurement() -> None:
     ours = Line(PEERS[0], found={"keep": {"per_second": 100.0, "p50_ms": 1.0, "p95_ms": 2.0}})
     kept = {"per_second": 30.0, "beside_per_second": 60.0, "beside_p50_ms": 3.0, "time_ratio": 4.0}
     other = Line(PEERS[1], found={"keep": kept, "ask": {"p50_ms": 3.0, "time_ratio": 1.5}})
@@ -129,13 +129,13 @@ def test_a_ratio_is_to_what_was_measured_in_turn() -> None:
     assert ours.found["keep"]["p50_ms"] == 2.0
 
 
-def test_another_process_is_killed_and_what_it_acknowledged_is_looked_for(work: Path) -> None:
+def test_bench_peers_kill_finds_acknowledged_writes(work: Path) -> None:
     run = running.Running(work.parent, work, "none", work.parent / "vectors", EFFORT)
     killed = run.kill(PEERS[1])
     assert killed["there"] == killed["acknowledged"] >= EFFORT.writes
 
 
-def test_who_falls_or_hangs_is_a_line_of_its_own(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bench_peers_report_crash_or_timeout_per_peer(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (work.parent / "falls.py").write_text(FALLS)
     monkeypatch.setenv("PYTHONPATH", f"{work.parent}:{Path(asked.__file__).parents[3]}")
     run = running.Running(work.parent, work, "none", work.parent / "vectors", EFFORT)
@@ -168,7 +168,7 @@ def parsed(*more: str) -> argparse.Namespace:
     return build_parser().parse_args(["bench", "peers", "--model", "none", "--messages", "30", *more])
 
 
-def test_everything_is_told_as_json_and_a_loss_of_ours_is_a_failure(
+def test_bench_peers_json_report_fails_on_loss(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(command, "Running", Answering)

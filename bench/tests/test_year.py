@@ -21,35 +21,35 @@ def looks(tmp_path_factory: pytest.TempPathFactory) -> list[Look]:
     return list(Year(tmp_path_factory.mktemp("year"), DAYS, USERS).looks())
 
 
-def test_what_was_stated_outright_is_all_alive(looks):
+def test_explicit_records_all_stay_alive(looks):
     assert [look.explicit for look in looks] == [12, 14]
     assert all(look.explicit_alive == look.explicit for look in looks)
 
 
-def test_no_context_is_over_its_budget_and_memory_is_used(looks):
+def test_context_stays_within_budget_and_uses_memory(looks):
     assert BUDGET / 2 < looks[-1].tokens_most <= BUDGET
 
 
-def test_what_is_over_is_no_current_record(looks):
+def test_outdated_facts_are_not_current(looks):
     over = [fact for user in year._USERS[:USERS] for fact in life(user, DAYS, year.SEED).facts if fact.ended(DAYS - 1)]
     assert over, "a life in which nothing changes shows nothing"
     assert looks[-1].outdated == 0
     assert looks[-1].superseded > 0
 
 
-def test_what_is_true_is_known_and_found(looks):
+def test_current_facts_are_known_and_recalled(looks):
     assert looks[-1].facts > 60
     assert looks[-1].known >= 0.9
     assert looks[-1].relevant >= 0.95, looks[-1].unanswered
 
 
-def test_little_of_what_was_learned_is_junk(looks):
+def test_learned_junk_stays_below_limit(looks):
     for look in looks:
         assert look.junk is not None
         assert look.junk <= 0.2, look.junk_texts  # measured: 0.08 and 0.10
 
 
-def test_the_store_stays_bounded(looks):
+def test_store_growth_is_bounded(looks):
     """Turns are condensed: what is current grows far slower than what is said."""
     first, last = looks
     assert last.messages > 1.8 * first.messages
@@ -58,12 +58,12 @@ def test_the_store_stays_bounded(looks):
     assert last.bytes < 4_000 * last.messages
 
 
-def test_the_same_seed_is_the_same_life():
+def test_simulated_life_is_reproducible_by_seed():
     assert life("alice", 90, 3) == life("alice", 90, 3)
     assert life("alice", 90, 3).days != life("alice", 90, 4).days
 
 
-def test_the_command_tells_it_as_a_table_as_json_and_as_a_picture(looks, monkeypatch, tmp_path, capsys):
+def test_bench_year_prints_table_json_and_plot(looks, monkeypatch, tmp_path, capsys):
     class Lived:
         def __init__(self, folder: Path, days: int, users: int) -> None:
             assert folder.is_dir()

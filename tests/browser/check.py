@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
 from typing import TYPE_CHECKING
 
-from tests.serving import ROOT, served
+from tests.server_process import ROOT, served
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -12,7 +12,7 @@ from pathlib import Path
 from playwright.sync_api import ConsoleMessage, Page, Request, ViewportSize
 
 from limpet.api import sample
-from tests.serving import ask
+from tests.server_process import ask
 
 HOSTILE = '<img src=x onerror="document.title=1"><script>document.title=2</script>'
 NARROW: ViewportSize = {"width": 360, "height": 740}
@@ -277,7 +277,7 @@ class Keyed(Visit):
         self.picture("key")
 
     def wrong_key_is_refused(self) -> None:
-        self.page.get_by_label("API key").fill("hf_wrong")
+        self.page.get_by_label("API key").fill("lim_wrong")
         self.page.get_by_role("button", name="Use key").click()
         self.page.locator("#banner").wait_for()
         self.page.get_by_label("API key").wait_for()

@@ -18,11 +18,11 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, default=8431)
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, Limpet.open(folder, config=Config.load(overrides=SETTINGS)) as hf:
-        hf.session("conformance", "1", user="alice").append("user", "I moved to Lisbon")
+    with tempfile.TemporaryDirectory() as folder, Limpet.open(folder, config=Config.load(overrides=SETTINGS)) as memory:
+        memory.session("conformance", "1", user="alice").append("user", "I moved to Lisbon")
         made = with_handlers(create_server(Fixtures(get_tool_context, allow_purge=True)))
         mcp = McpHttpApp(made, hosts=None, events=Events(), retry_ms=100)
-        serve(hf, host="127.0.0.1", port=args.port, user="alice", ready=print, mcp=mcp)
+        serve(memory, host="127.0.0.1", port=args.port, user="alice", ready=print, mcp=mcp)
 
 
 if __name__ == "__main__":

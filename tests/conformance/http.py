@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tests.serving import Server
+from tests.server_process import Server
 
 # ST202: what the schema allows was refused. A JSON Schema cannot say it any closer.
 KNOWN = {

@@ -12,19 +12,19 @@ from limpet.store.tables import TABLES
 from limpet.testing import find_faults
 
 
-def sql(hf: Limpet, statement: str, **values: Any) -> list[tuple[Any, ...]]:
+def sql(memory: Limpet, statement: str, **values: Any) -> list[tuple[Any, ...]]:
     """Run a statement on the store's own connection, parameters as ``:name``, and commit."""
-    store: Any = hf._runtime.store
+    store: Any = memory._runtime.store
     rows: list[tuple[Any, ...]] = store.write(lambda tx: tx.db.execute_sql(statement, values))
     return rows
 
 
-def every_row(hf: Limpet) -> dict[str, list[tuple[Any, ...]]]:
+def every_row(memory: Limpet) -> dict[str, list[tuple[Any, ...]]]:
     """All rows of all tables, in the order of their keys, in plain Python values.
 
     But for the audit: who did what changes with every call.
     """
-    store: Any = hf._runtime.store
+    store: Any = memory._runtime.store
 
     def read(tx: Any) -> dict[str, list[tuple[Any, ...]]]:
         found = {}

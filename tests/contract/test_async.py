@@ -26,10 +26,10 @@ def left_over() -> list[threading.Thread]:
 UNKNOWN = "01890000-0000-7000-8000-000000000000"
 
 
-def test_the_same_memory_awaited(store_url: str, tmp_path: Path) -> None:
+def test_async_limpet_matches_sync_behavior(store_url: str, tmp_path: Path) -> None:
     async def use() -> None:
-        async with AsyncLimpet.open(store_url) as hf:
-            session = await hf.session("t", "1", user="alice")
+        async with AsyncLimpet.open(store_url) as memory:
+            session = await memory.session("t", "1", user="alice")
             await session.append("user", "the walrus sings")
             assert [message.text for message in await session.messages()] == ["the walrus sings"]
             assert await session.count() == 1
@@ -37,28 +37,28 @@ def test_the_same_memory_awaited(store_url: str, tmp_path: Path) -> None:
             assert await session.kv.items() == {"k": 1}
             await session.set_working_memory("busy")
             assert await session.working_memory == "busy"
-            await hf.remember("a walrus fact", user="alice", key="k")
-            assert len(await hf.recall("walrus", user="alice")) == 2
+            await memory.remember("a walrus fact", user="alice", key="k")
+            assert len(await memory.recall("walrus", user="alice")) == 2
             assert (session.user, session.key, session.state) == ("alice", "t:1", "ACTIVE")
             fresh = await session.new()
             assert fresh.id != session.id
             assert session.state == "TERMINATED"
-            assert (await hf.load_session(fresh.id)).id == fresh.id
-            assert (await hf.tenant("other").sessions()) == []
+            assert (await memory.load_session(fresh.id)).id == fresh.id
+            assert (await memory.tenant("other").sessions()) == []
             with pytest.raises(SessionNotFound):
-                await hf.load_session(UNKNOWN)
+                await memory.load_session(UNKNOWN)
             with pytest.raises(InvalidInput):
                 await session.append("nobody", "x")
-            await hf.admin.backup(tmp_path / "backup.db")
-            assert all(finding.ok for finding in await hf.admin.doctor())
+            await memory.admin.backup(tmp_path / "backup.db")
+            assert all(finding.ok for finding in await memory.admin.doctor())
 
     asyncio.run(use())
 
 
-def test_many_tasks_at_once(store_url: str) -> None:
+def test_async_append_keeps_sequence_across_many_tasks(store_url: str) -> None:
     async def use() -> None:
-        async with AsyncLimpet.open(store_url) as hf:
-            session = await hf.session("t", "1", user="alice")
+        async with AsyncLimpet.open(store_url) as memory:
+            session = await memory.session("t", "1", user="alice")
             stored = await asyncio.gather(*(session.append("user", f"number {at}") for at in range(100)))
             assert sorted(message.sequence for message in stored) == list(range(1, 101))
             assert len(await session.messages()) == 100
@@ -66,10 +66,10 @@ def test_many_tasks_at_once(store_url: str) -> None:
     asyncio.run(use())
 
 
-def test_a_call_that_was_handed_over_is_carried_out_though_its_task_is_cancelled(tmp_path: Path) -> None:
+def test_async_append_completes_when_task_is_cancelled(tmp_path: Path) -> None:
     async def use() -> None:
-        async with AsyncLimpet.open(tmp_path) as hf:
-            session = await hf.session("t", "1")
+        async with AsyncLimpet.open(tmp_path) as memory:
+            session = await memory.session("t", "1")
             for at in range(20):
                 task = asyncio.create_task(session.append("user", f"number {at}"))
                 await asyncio.sleep(0)
@@ -83,14 +83,14 @@ def test_a_call_that_was_handed_over_is_carried_out_though_its_task_is_cancelled
     asyncio.run(use())
 
 
-def test_close_waits_for_what_is_under_way_and_may_be_repeated(tmp_path: Path) -> None:
+def test_async_close_waits_for_pending_calls_and_is_idempotent(tmp_path: Path) -> None:
     async def use() -> None:
-        hf = await AsyncLimpet.open(tmp_path)
-        session = await hf.session("t", "1")
+        memory = await AsyncLimpet.open(tmp_path)
+        session = await memory.session("t", "1")
         tasks = [asyncio.create_task(session.append("user", f"number {at}")) for at in range(50)]
         await asyncio.sleep(0)
-        await hf.close()
-        await hf.close()
+        await memory.close()
+        await memory.close()
         assert sorted(message.sequence for message in await asyncio.gather(*tasks)) == list(range(1, 51))
         with pytest.raises(StoreUnavailable):
             await session.append("user", "too late")
@@ -99,12 +99,12 @@ def test_close_waits_for_what_is_under_way_and_may_be_repeated(tmp_path: Path) -
     assert left_over() == []
 
 
-def test_the_loop_goes_on_while_the_store_works(tmp_path: Path) -> None:
+def test_async_calls_do_not_block_event_loop(tmp_path: Path) -> None:
     async def use() -> None:
-        async with AsyncLimpet.open(tmp_path) as hf:
-            session = await hf.session("t", "1")
+        async with AsyncLimpet.open(tmp_path) as memory:
+            session = await memory.session("t", "1")
             begun, held = threading.Event(), threading.Event()
-            store = hf._sync._runtime.store
+            store = memory._sync._runtime.store
 
             def hold(_: object) -> None:
                 begun.set()
@@ -123,17 +123,17 @@ def test_the_loop_goes_on_while_the_store_works(tmp_path: Path) -> None:
     asyncio.run(use())
 
 
-def test_one_thread_is_enough(store_url: str) -> None:
+def test_async_limpet_works_with_one_thread(store_url: str) -> None:
     async def use() -> None:
-        async with AsyncLimpet.open(store_url, config=Config(aio=AsyncSettings(threads=1))) as hf:
-            session = await hf.session("t", "1")
+        async with AsyncLimpet.open(store_url, config=Config(aio=AsyncSettings(threads=1))) as memory:
+            session = await memory.session("t", "1")
             await asyncio.gather(*(session.extend([Message.new("user", "x")] * 2) for _ in range(10)))
             assert await session.count() == 20
 
     asyncio.run(use())
 
 
-def test_an_opening_that_fails_leaves_no_thread(tmp_path: Path) -> None:
+def test_async_open_failure_leaves_no_thread(tmp_path: Path) -> None:
     path = tmp_path / "x.db"
     path.write_text("this is no database at all, but long enough to be read as one" * 100)
 

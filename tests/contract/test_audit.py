@@ -23,15 +23,15 @@ pytestmark = pytest.mark.every_backend
 SECRET = "xyzzy"
 
 
-def told(hf: Limpet, **filters: Any) -> list[tuple[str, str, str, int]]:
+def told(memory: Limpet, **filters: Any) -> list[tuple[str, str, str, int]]:
     """Who, what, how it ended, how often; the oldest first."""
-    found = reversed(hf.access.audit(**filters, limit=1000))
+    found = reversed(memory.access.audit(**filters, limit=1000))
     return [
         (each.principal, each.verb, each.outcome.value, each.calls) for each in found if each.verb != "access.audit"
     ]
 
 
-def test_equal_calls_of_a_minute_are_one_row(timed: Limpet, clock: FakeClock) -> None:
+def test_audit_groups_equal_calls_within_a_minute(timed: Limpet, clock: FakeClock) -> None:
     chat = timed.session("a", "b", user="alice")
     begun = clock.advance(1)
     for _ in range(5):
@@ -49,7 +49,7 @@ def test_equal_calls_of_a_minute_are_one_row(timed: Limpet, clock: FakeClock) ->
     ]
 
 
-def test_counts_are_written_beside_the_next_write(timed: Limpet, clock: FakeClock) -> None:
+def test_audit_counts_are_flushed_with_next_write(timed: Limpet, clock: FakeClock) -> None:
     def rows() -> int:
         return int(sql(timed, "SELECT count(*) FROM audit")[0][0])
 
@@ -67,7 +67,7 @@ def test_counts_are_written_beside_the_next_write(timed: Limpet, clock: FakeCloc
     ]
 
 
-def test_where_nobody_writes_a_read_does_it_after_a_while(timed: Limpet, clock: FakeClock) -> None:
+def test_audit_counts_are_flushed_by_read_when_no_write_follows(timed: Limpet, clock: FakeClock) -> None:
     chat = timed.session("a", "b", user="alice")
     for _ in range(3):
         chat.recent()
@@ -80,30 +80,32 @@ def test_where_nobody_writes_a_read_does_it_after_a_while(timed: Limpet, clock: 
 @pytest.mark.parametrize(
     "deed", ["forget", "clear", "delete", "documents.remove", "access.grant", "access.revoke", "jobs.drop"]
 )
-def test_a_grave_deed_and_its_row_are_one_transaction(hf: Limpet, deed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_audited_operation_and_its_audit_row_share_one_transaction(
+    memory: Limpet, deed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """If the row cannot be written, nothing was done."""
-    chat = hf.session("a", "b", user="alice")
+    chat = memory.session("a", "b", user="alice")
     chat.append("user", "hello")
-    record = hf.remember("a fact", user="alice")
-    hf.documents.add("note:1", "a note", user="alice")
-    hf.access.grant("bob", "read:global")
-    store: Any = hf._runtime.store
+    record = memory.remember("a fact", user="alice")
+    memory.documents.add("note:1", "a note", user="alice")
+    memory.access.grant("bob", "read:global")
+    store: Any = memory._runtime.store
     deeds = {
-        "forget": lambda: hf.forget(record.id),
+        "forget": lambda: memory.forget(record.id),
         "clear": chat.clear,
         "delete": chat.delete,
-        "documents.remove": lambda: hf.documents.remove("note:1", user="alice"),
-        "access.grant": lambda: hf.access.grant("alice", "read:global"),
-        "access.revoke": lambda: hf.access.revoke("bob", "read:global"),
-        "jobs.drop": lambda: hf.jobs.drop([1]),
+        "documents.remove": lambda: memory.documents.remove("note:1", user="alice"),
+        "access.grant": lambda: memory.access.grant("alice", "read:global"),
+        "access.revoke": lambda: memory.access.revoke("bob", "read:global"),
+        "jobs.drop": lambda: memory.jobs.drop([1]),
     }
-    hf.access.audit()  # what was counted so far is written
-    before = every_row(hf)
+    memory.access.audit()  # what was counted so far is written
+    before = every_row(memory)
     with monkeypatch.context() as broken:
         broken.setattr(AuditEntries, "add", _refuse)
         with pytest.raises(StoreFull):
             deeds[deed]()
-    assert every_row(hf) == before
+    assert every_row(memory) == before
     commits: list[int] = []
 
     def counted(work: Any, real: Any = store.write) -> Any:
@@ -114,7 +116,7 @@ def test_a_grave_deed_and_its_row_are_one_transaction(hf: Limpet, deed: str, mon
         watched.setattr(store, "write", counted)
         deeds[deed]()
     verb = f"session.{deed}" if deed in ("clear", "delete") else deed
-    assert told(hf, verb=verb)[-1] == ("operator", verb, "done", 1)
+    assert told(memory, verb=verb)[-1] == ("operator", verb, "done", 1)
     assert len(commits) == 1
 
 
@@ -122,21 +124,21 @@ def _refuse(*_: object) -> None:
     raise StoreFull("no space left")
 
 
-def test_a_killed_process_leaves_the_row_of_what_it_did(durable_url: str) -> None:
+def test_audit_row_survives_process_kill(durable_url: str) -> None:
     code = """
 import os
-hf = Limpet.open(given)
-chat = hf.session("a", "b", user="alice")
+memory = Limpet.open(given)
+chat = memory.session("a", "b", user="alice")
 chat.append("user", "hello")
-hf.forget(hf.remember("a fact", user="alice").id)
-hf.recall("hello", user="alice")
+memory.forget(memory.remember("a fact", user="alice").id)
+memory.recall("hello", user="alice")
 os._exit(9)
 """
     process = start(code, durable_url)
     process.communicate(timeout=60)
-    with Limpet.open(durable_url) as hf:
+    with Limpet.open(durable_url) as memory:
         # The deed, and what went along with it; not the read that came after.
-        assert told(hf) == [
+        assert told(memory) == [
             ("operator", "session", "done", 1),
             ("operator", "session.append", "done", 1),
             ("operator", "remember", "done", 1),
@@ -144,23 +146,23 @@ os._exit(9)
         ]
 
 
-def test_what_was_counted_is_written_when_the_store_is_closed(durable_url: str) -> None:
-    with Limpet.open(durable_url) as hf:
-        hf.acting("alice").recall("hello")
-    with Limpet.open(durable_url) as hf:
-        assert told(hf) == [("alice", "recall", "done", 1)]
+def test_audit_counts_are_flushed_on_close(durable_url: str) -> None:
+    with Limpet.open(durable_url) as memory:
+        memory.acting("alice").recall("hello")
+    with Limpet.open(durable_url) as memory:
+        assert told(memory) == [("alice", "recall", "done", 1)]
 
 
-def test_every_refused_call_is_told_with_what_was_missing(hf: Limpet) -> None:
+def test_audit_records_denied_call_with_missing_grant(memory: Limpet) -> None:
     """Before it is answered, and equal ones of a minute in one row."""
-    alice = hf.acting("alice", name="key 7 of alice")
+    alice = memory.acting("alice", name="key 7 of alice")
     for count in (1, 2, 3):
         with pytest.raises(PermissionDenied):
             alice.recall("secret", user="bob")
-        assert sql(hf, "SELECT calls FROM audit") == [(count,)]
+        assert sql(memory, "SELECT calls FROM audit") == [(count,)]
     with pytest.raises(PermissionDenied):
         alice.admin.backup("/nowhere/copy.db")
-    found = hf.access.audit(outcome="refused")
+    found = memory.access.audit(outcome="refused")
     assert [(each.verb, each.user, each.missing, each.calls) for each in found] == [
         ("admin.backup", None, "read:store", 1),
         ("recall", "bob", "read:user:bob", 3),
@@ -168,7 +170,7 @@ def test_every_refused_call_is_told_with_what_was_missing(hf: Limpet) -> None:
     assert {each.principal for each in found} == {"key 7 of alice"}
 
 
-def test_refused_calls_share_a_row_for_a_minute(timed: Limpet, clock: FakeClock) -> None:
+def test_audit_groups_denied_calls_within_a_minute(timed: Limpet, clock: FakeClock) -> None:
     began = clock()
     calls = [(timed.acting(user), verb) for user in ("alice", "carol") for verb in ("recall", "forget")]
     for _ in range(7):
@@ -185,7 +187,7 @@ def test_refused_calls_share_a_row_for_a_minute(timed: Limpet, clock: FakeClock)
     assert len(timed.access.audit(outcome="refused")) == 2 * len(calls)
 
 
-def test_whoever_tries_everybody_does_not_fill_the_table(timed: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_audit_limits_rows_for_denied_calls_on_many_users(timed: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first are named; of all others the number is known."""
     monkeypatch.setattr("limpet.security.audit._TARGETS", 3)
     alice = timed.acting("alice")
@@ -202,36 +204,34 @@ def test_whoever_tries_everybody_does_not_fill_the_table(timed: Limpet, monkeypa
     }
 
 
-def test_a_refusal_after_a_purge_does_not_bring_the_name_back(hf: Limpet) -> None:
+def test_audit_of_denied_call_after_purge_omits_user_name(memory: Limpet) -> None:
     for _ in range(2):
         with pytest.raises(PermissionDenied):
-            hf.acting("alice").recall("secret", user="bob")
-        hf.privacy.purge_user("bob")
-    [told] = hf.access.audit(outcome="refused")
+            memory.acting("alice").recall("secret", user="bob")
+        memory.privacy.purge_user("bob")
+    [told] = memory.access.audit(outcome="refused")
     assert (told.calls, told.missing) == (2, None)
     assert "bob" not in repr(told)
 
 
-def test_calls_that_fail_are_told_too(hf: Limpet) -> None:
+def test_audit_records_failed_calls(memory: Limpet) -> None:
     unknown = "01890000-0000-7000-8000-000000000009"
-    for call in (hf.records.get, hf.forget):
+    for call in (memory.records.get, memory.forget):
         with pytest.raises(LimpetError):
             call(unknown)
     with pytest.raises(InvalidInput):
-        hf.recall(5, user="alice")  # type: ignore[arg-type]
-    assert told(hf) == [
+        memory.recall(5, user="alice")  # type: ignore[arg-type]
+    assert told(memory) == [
         ("operator", "records.get", "failed", 1),
         ("operator", "forget", "failed", 1),
         ("operator", "recall", "failed", 1),
     ]
-    assert hf.access.audit(verb="forget")[0].record == unknown
+    assert memory.access.audit(verb="forget")[0].record == unknown
 
 
-def test_neither_the_table_nor_the_log_holds_what_was_said(
-    hf: Limpet, caplog: pytest.LogCaptureFixture, tmp_path: Path
-) -> None:
+def test_audit_and_log_never_contain_content(memory: Limpet, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
     caplog.set_level(logging.DEBUG, "limpet.audit")
-    alice = hf.acting("alice")
+    alice = memory.acting("alice")
     chat = alice.session("a", "b", metadata={"m": SECRET})
     chat.append("user", f"I am {SECRET}", name=SECRET, metadata={"m": SECRET}, idempotency_key=SECRET)
     chat.kv.set(SECRET, SECRET)
@@ -259,16 +259,16 @@ def test_neither_the_table_nor_the_log_holds_what_was_said(
     ):
         with pytest.raises(LimpetError):
             wrong()
-    shown = [repr(entry) for entry in hf.access.audit(limit=1000)]
+    shown = [repr(entry) for entry in memory.access.audit(limit=1000)]
     lines = [record.getMessage() for record in caplog.records if record.name == "limpet.audit"]
     assert len(shown) > 20
     assert len(lines) > 20
     assert SECRET not in "".join(shown + lines)
 
 
-def test_the_log_has_a_line_for_each_call(hf: Limpet, caplog: pytest.LogCaptureFixture) -> None:
+def test_audit_log_has_one_line_per_call(memory: Limpet, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "limpet.audit")
-    alice = hf.acting("alice", name="a key")
+    alice = memory.acting("alice", name="a key")
     chat = alice.session("a", "b")
     chat.append("user", "hello")
     chat.append("user", "hello")
@@ -296,23 +296,23 @@ def test_the_log_has_a_line_for_each_call(hf: Limpet, caplog: pytest.LogCaptureF
         ({"audit.log": False, "audit.operator": "me"}, {"remember", "recall", "forget"}, 0),
     ],
 )
-def test_each_part_can_be_switched_off(
+def test_audit_settings_disable_each_part(
     store_url: str, caplog: pytest.LogCaptureFixture, overrides: dict[str, Any], verbs: set[str], lines: int
 ) -> None:
     caplog.set_level(logging.INFO, "limpet.audit")
-    with Limpet.open(store_url, config=Config.load(overrides={"embedding.model": "none", **overrides})) as hf:
-        record = hf.remember("a fact", user="alice")
-        hf.recall("fact", user="alice")
-        hf.forget(record.id)
+    with Limpet.open(store_url, config=Config.load(overrides={"embedding.model": "none", **overrides})) as memory:
+        record = memory.remember("a fact", user="alice")
+        memory.recall("fact", user="alice")
+        memory.forget(record.id)
         with pytest.raises(PermissionDenied):
-            hf.acting("alice").remember("x", scope="global")
+            memory.acting("alice").remember("x", scope="global")
         assert len(caplog.records) == lines
-        found = hf.access.audit(outcome="done")
+        found = memory.access.audit(outcome="done")
         assert {entry.verb for entry in found} - {"access.audit"} == verbs
         assert {entry.principal for entry in found} <= {overrides.get("audit.operator", "operator")}
 
 
-def test_what_is_told_can_be_chosen(timed: Limpet, clock: FakeClock) -> None:
+def test_audit_filters_by_user_principal_time_and_outcome(timed: Limpet, clock: FakeClock) -> None:
     moments: list[datetime] = []
     for user in ("alice", "bob", "carol"):
         moments.append(clock.advance(hours=1))
@@ -334,47 +334,47 @@ def test_what_is_told_can_be_chosen(timed: Limpet, clock: FakeClock) -> None:
     assert timed.acting("alice").access.audit(verb="remember")
 
 
-def test_old_entries_go(store_url: str, clock: FakeClock) -> None:
+def test_audit_deletes_entries_older_than_keep_days(store_url: str, clock: FakeClock) -> None:
     config = Config.load(overrides={"audit.keep_days": 30, "embedding.model": "none"})
-    with Limpet.open(store_url, config=config, clock=clock) as hf:
-        hf.forget(query="x", user="alice")
-        hf.tenant("there").forget(query="x", user="alice")
+    with Limpet.open(store_url, config=config, clock=clock) as memory:
+        memory.forget(query="x", user="alice")
+        memory.tenant("there").forget(query="x", user="alice")
         clock.advance(days=29)
-        hf.forget(query="y", user="alice")
-        assert len(hf.access.audit(verb="forget")) == 2
+        memory.forget(query="y", user="alice")
+        assert len(memory.access.audit(verb="forget")) == 2
         clock.advance(days=2)
-        hf.forget(query="z", user="alice")
-        assert len(hf.access.audit(verb="forget")) == 2
-        assert len(hf.tenant("there").access.audit(verb="forget")) == 1  # until somebody there does something
-        trimmed = hf._runtime.store.write(lambda tx: AuditEntries(tx).trim(Scope("there"), clock()))
+        memory.forget(query="z", user="alice")
+        assert len(memory.access.audit(verb="forget")) == 2
+        assert len(memory.tenant("there").access.audit(verb="forget")) == 1  # until somebody there does something
+        trimmed = memory._runtime.store.write(lambda tx: AuditEntries(tx).trim(Scope("there"), clock()))
         assert trimmed == 1
 
 
-def test_a_purged_user_is_not_named_any_more(hf: Limpet) -> None:
+def test_audit_anonymizes_purged_user(memory: Limpet) -> None:
     """Also not by the row of the deed itself, which is written first, in the same transaction."""
-    bob = hf.acting("bob")
+    bob = memory.acting("bob")
     chat = bob.session("a", "b")
     record = bob.remember("a fact")
-    hf.forget(record.id)
-    for call in (lambda: hf.acting("alice").recall("x", user="bob"), lambda: bob.recall("x", user="alice")):
+    memory.forget(record.id)
+    for call in (lambda: memory.acting("alice").recall("x", user="bob"), lambda: bob.recall("x", user="alice")):
         with pytest.raises(PermissionDenied):
             call()
     with pytest.raises(PermissionDenied):
-        hf.acting("alice", session=record.id).load_session(chat.id)  # names bob's session
-    ledger, store = hf._runtime.audit_log, hf._runtime.store
+        memory.acting("alice", session=record.id).load_session(chat.id)  # names bob's session
+    ledger, store = memory._runtime.audit_log, memory._runtime.store
     assert ledger is not None
     ledger.flush()
     deed = AuditEntry(
-        **{**_fields(hf.access.audit(verb="forget")[0]), "id": "deed", "verb": "privacy.purge_user", "user": "bob"}
+        **{**_fields(memory.access.audit(verb="forget")[0]), "id": "deed", "verb": "privacy.purge_user", "user": "bob"}
     )
     with store.prepend_to_next_write(lambda tx: AuditEntries(tx).add(Scope("default"), [deed])) as written:
         store.write(lambda tx: AuditEntries(tx).erase(Scope("default", user="bob"), "somebody"))
         assert written()
-    shown = repr([_fields(entry) for entry in hf.access.audit(limit=1000)])
+    shown = repr([_fields(entry) for entry in memory.access.audit(limit=1000)])
     assert "bob" not in shown
     assert chat.id not in shown
-    assert {entry.user for entry in hf.access.audit(verb="privacy.purge_user")} == {"somebody"}
-    assert {entry.principal for entry in hf.access.audit(verb="remember")} == {"somebody"}
+    assert {entry.user for entry in memory.access.audit(verb="privacy.purge_user")} == {"somebody"}
+    assert {entry.principal for entry in memory.access.audit(verb="remember")} == {"somebody"}
 
 
 def _fields(entry: AuditEntry) -> dict[str, Any]:
@@ -382,7 +382,7 @@ def _fields(entry: AuditEntry) -> dict[str, Any]:
 
 
 @pytest.fixture
-def refusing(hf: Limpet, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[StorageError]]:
+def refusing(memory: Limpet, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[StorageError]]:
     """A store whose audit cannot be written while there is an error in the list."""
     errors: list[StorageError] = []
     real = AuditEntries.add
@@ -397,40 +397,40 @@ def refusing(hf: Limpet, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Stora
     errors.clear()
 
 
-def test_an_audit_that_cannot_be_written_breaks_no_read(
-    hf: Limpet, refusing: list[StorageError], caplog: pytest.LogCaptureFixture
+def test_audit_write_failure_does_not_break_reads(
+    memory: Limpet, refusing: list[StorageError], caplog: pytest.LogCaptureFixture
 ) -> None:
     refusing.append(StoreFull("no space left"))
-    hf.recall("hello", user="alice")
-    assert hf.access.audit() == []
+    memory.recall("hello", user="alice")
+    assert memory.access.audit() == []
     assert "the audit could not be written and waits: no space left" in caplog.text
     with pytest.raises(PermissionDenied):
-        hf.acting("alice").admin.stats()
+        memory.acting("alice").admin.stats()
     refusing.clear()
-    assert told(hf) == [("operator", "recall", "done", 1), ("alice", "admin.stats", "refused", 1)]
+    assert told(memory) == [("operator", "recall", "done", 1), ("alice", "admin.stats", "refused", 1)]
 
 
-def test_whoever_may_only_read_is_not_troubled(
-    hf: Limpet, refusing: list[StorageError], caplog: pytest.LogCaptureFixture
+def test_audit_is_silent_on_read_only_store(
+    memory: Limpet, refusing: list[StorageError], caplog: pytest.LogCaptureFixture
 ) -> None:
     refusing.append(StoreReadOnly("the file cannot be written"))
-    hf.recall("hello", user="alice")
-    assert hf.access.audit() == []
+    memory.recall("hello", user="alice")
+    assert memory.access.audit() == []
     assert caplog.records == []
 
 
-def test_a_backup_and_a_copy_bring_grants_and_the_audit_along(hf: Limpet, tmp_path: Path) -> None:
-    hf.access.grant("alice", "read:global")
-    hf.forget(query="x", user="alice")
-    hf.admin.backup(tmp_path / "copy.db")
+def test_backup_includes_grants_and_audit(memory: Limpet, tmp_path: Path) -> None:
+    memory.access.grant("alice", "read:global")
+    memory.forget(query="x", user="alice")
+    memory.admin.backup(tmp_path / "copy.db")
     with Limpet.open(tmp_path / "copy.db") as copy:
-        assert copy.access.grants() == hf.access.grants()
-        assert copy.access.audit(verb="forget") == hf.access.audit(verb="forget")
+        assert copy.access.grants() == memory.access.grants()
+        assert copy.access.audit(verb="forget") == memory.access.audit(verb="forget")
 
 
-def test_a_copy_is_told_also_where_reads_are_not(tmp_path: Path) -> None:
+def test_audit_records_backup_when_reads_are_disabled(tmp_path: Path) -> None:
     config = Config.load(overrides={"audit.reads": False, "embedding.model": "none"})
-    with Limpet.open(":memory:", config=config) as hf:
-        hf.admin.backup(tmp_path / "copy.db")
-        hf.admin.stats()
-        assert told(hf) == [("operator", "admin.backup", "done", 1)]
+    with Limpet.open(":memory:", config=config) as memory:
+        memory.admin.backup(tmp_path / "copy.db")
+        memory.admin.stats()
+        assert told(memory) == [("operator", "admin.backup", "done", 1)]

@@ -32,10 +32,10 @@ class Embedder:
         return [[len(text) / 7, text.count("a") / 3, -0.1] for text in texts]
 
 
-def fill(hf: Limpet, chats: int = 3, messages: int = 20) -> None:
+def fill(memory: Limpet, chats: int = 3, messages: int = 20) -> None:
     """Something in every table, of every tenant."""
     for tenant in ("default", "other"):
-        view = hf.tenant(tenant)
+        view = memory.tenant(tenant)
         for chat in range(chats):
             session = view.session("t", f"chat:{chat}", None if chat % 2 else "thread", user=f"user {chat % 2}")
             session.extend([Message.new("user", f"walrus {chat} {number} é 日本語 \x1b") for number in range(messages)])
@@ -49,25 +49,25 @@ def fill(hf: Limpet, chats: int = 3, messages: int = 20) -> None:
         record = view.remember("walrus one", user="user 1", key="k", tags=["a", "b.c"], metadata={"m.n": "é"})
         view.records.update(record.id, content="walrus two")
         view.remember("My sister Anna lives in Porto", user="user 1", idempotency_key="once")
-        hf.jobs.run()  # what is left over would be done by whoever opens a copy
-        _fill_background(hf, Partition(tenant, Level.USER, "user 1"))
+        memory.jobs.run()  # what is left over would be done by whoever opens a copy
+        _fill_background(memory, Partition(tenant, Level.USER, "user 1"))
         view.schedules.create("user 1", "water the walrus é", "every: 1h", "Europe/Lisbon", metadata={"a": [1]})
         view.access.keys.create("laptop", user="user 1", grants=["read:global"], expires_in=1000)
-    _run_schedules(hf)
+    _run_schedules(memory)
 
 
-def _run_schedules(hf: Limpet) -> None:
+def _run_schedules(memory: Limpet) -> None:
     """As in two hours."""
-    runtime = hf._runtime
+    runtime = memory._runtime
     later = runtime.clock() + timedelta(hours=2)
-    runner = Runner(runtime.store, lambda: later, hf.config.schedules, runtime.new_id)
+    runner = Runner(runtime.store, lambda: later, memory.config.schedules, runtime.new_id)
     assert runner.run(RunHandlers(lambda firing: "watered 日本", None, lambda schedule: None), until_idle=True) == 2
 
 
-def _fill_background(hf: Limpet, space: Partition) -> None:
+def _fill_background(memory: Limpet, space: Partition) -> None:
     """A vector that came late, a job that nobody here does, and an import under way."""
     late = {0: Vector(Embedder.name, tuple(Embedder().embed(["late"])[0]))}
-    store, now = hf._runtime.store, hf._runtime.clock()
+    store, now = memory._runtime.store, memory._runtime.clock()
     store.write(lambda tx: Chunks(tx).put_vectors(space, late))
     store.write(lambda tx: Jobs(tx).enqueue(space, "for nobody here", "", now))
     owner = Scope(space.tenant, user=space.owner)
@@ -76,16 +76,16 @@ def _fill_background(hf: Limpet, space: Partition) -> None:
 
 @pytest.fixture
 def filled(store_url: str) -> Any:
-    with Limpet.open(store_url, embedder=Embedder()) as hf:
-        fill(hf)
-        yield hf
+    with Limpet.open(store_url, embedder=Embedder()) as memory:
+        fill(memory)
+        yield memory
 
 
-def rows(hf: Limpet) -> dict[str, list[tuple[Any, ...]]]:
-    return every_row(hf)
+def rows(memory: Limpet) -> dict[str, list[tuple[Any, ...]]]:
+    return every_row(memory)
 
 
-def test_a_backup_holds_everything_and_opens_like_any_store(filled: Limpet, tmp_path: Path) -> None:
+def test_backup_contains_all_rows_and_opens_as_store(filled: Limpet, tmp_path: Path) -> None:
     target = tmp_path / "copies" / "backup.db"
     filled.admin.backup(target)
     assert [path.name for path in target.parent.iterdir()] == ["backup.db"]
@@ -99,7 +99,7 @@ def test_a_backup_holds_everything_and_opens_like_any_store(filled: Limpet, tmp_
         assert faults(copy) == []
 
 
-def test_a_backup_never_writes_over_a_file(filled: Limpet, tmp_path: Path) -> None:
+def test_backup_never_overwrites_existing_file(filled: Limpet, tmp_path: Path) -> None:
     target = tmp_path / "backup.db"
     target.write_text("precious")
     with pytest.raises(InvalidInput, match="exists"):
@@ -110,7 +110,7 @@ def test_a_backup_never_writes_over_a_file(filled: Limpet, tmp_path: Path) -> No
     assert list(tmp_path.glob("*unfinished*")) == []
 
 
-def test_a_backup_reports_its_progress(filled: Limpet, tmp_path: Path) -> None:
+def test_backup_reports_progress(filled: Limpet, tmp_path: Path) -> None:
     seen: list[tuple[str, int, int]] = []
     filled.admin.backup(tmp_path / "b.db", lambda what, done, total: seen.append((what, done, total)))
     assert seen
@@ -118,7 +118,7 @@ def test_a_backup_reports_its_progress(filled: Limpet, tmp_path: Path) -> None:
     assert seen[-1][1] == seen[-1][2]
 
 
-def test_a_backup_that_is_broken_off_leaves_nothing(filled: Limpet, tmp_path: Path) -> None:
+def test_backup_interrupted_leaves_no_file(filled: Limpet, tmp_path: Path) -> None:
     def stop(what: str, done: int, total: int) -> None:
         raise KeyboardInterrupt
 
@@ -131,7 +131,7 @@ def test_a_backup_that_is_broken_off_leaves_nothing(filled: Limpet, tmp_path: Pa
     assert target.exists()
 
 
-def test_a_backup_to_where_nothing_can_be_written_says_so(filled: Limpet, tmp_path: Path) -> None:
+def test_backup_to_unwritable_path_raises_storage_error(filled: Limpet, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(StorageError):
         filled.admin.backup(tmp_path / "file" / "b.db")
@@ -141,10 +141,10 @@ def test_a_backup_to_where_nothing_can_be_written_says_so(filled: Limpet, tmp_pa
 
 
 @pytest.mark.slow
-def test_a_backup_while_others_write_is_one_moment(store_url: str, tmp_path: Path) -> None:
+def test_backup_during_writes_is_consistent_snapshot(store_url: str, tmp_path: Path) -> None:
     """Each turn is two messages in one transaction: a copy with an odd number is no moment that ever was."""
-    with Limpet.open(store_url) as hf:
-        session = hf.session("t", "1", user="alice")
+    with Limpet.open(store_url) as memory:
+        session = memory.session("t", "1", user="alice")
         session.extend([Message.new("user", f"walrus {number} " * 20) for number in range(400)])
         stop = threading.Event()
         written = 0
@@ -164,7 +164,7 @@ def test_a_backup_while_others_write_is_one_moment(store_url: str, tmp_path: Pat
             for number in range(3):
                 copies.append(tmp_path / f"copy{number}.db")
                 before = session.count()
-                hf.admin.backup(copies[-1])
+                memory.admin.backup(copies[-1])
                 with Limpet.open(copies[-1]) as copy:
                     assert copy.admin.stats()["messages"] >= before
         finally:
@@ -178,10 +178,10 @@ def test_a_backup_while_others_write_is_one_moment(store_url: str, tmp_path: Pat
                 assert again.count() % 2 == 0
                 assert [message.sequence for message in again.messages()] == list(range(1, again.count() + 1))
                 assert faults(copy) == []
-        assert faults(hf) == []
+        assert faults(memory) == []
 
 
-def test_a_backup_is_one_whole_file(filled: Limpet, tmp_path: Path) -> None:
+def test_backup_is_single_file_without_wal(filled: Limpet, tmp_path: Path) -> None:
     target = tmp_path / "b.db"
     filled.admin.backup(str(target))
     assert not os.path.exists(f"{target}-wal")
@@ -196,12 +196,12 @@ def test_a_backup_is_one_whole_file(filled: Limpet, tmp_path: Path) -> None:
 # Copy
 
 
-def store_of(hf: Limpet) -> Any:
-    return hf._runtime.store
+def store_of(memory: Limpet) -> Any:
+    return memory._runtime.store
 
 
 @pytest.mark.postgres
-def test_a_copy_to_postgres_and_back_is_lossless(tmp_path: Path, postgres_url: str) -> None:
+def test_copy_to_postgres_and_back_is_lossless(tmp_path: Path, postgres_url: str) -> None:
     with (
         Limpet.open(tmp_path / "first", embedder=Embedder()) as first,
         Limpet.open(postgres_url, embedder=Embedder()) as middle,
@@ -226,14 +226,14 @@ def test_a_copy_to_postgres_and_back_is_lossless(tmp_path: Path, postgres_url: s
                 [hit.score for hit in expected], abs=1e-3
             )  # pgvector adds up in 32 bits
             assert [hit.text for hit in found[:1]] == [hit.text for hit in expected[:1]] or recipe == "vectors"
-        for hf in (middle, last):
-            assert faults(hf) == []
-            hf.session("new", "chat", user="somebody new").append("user", "a number of its own")
-            hf.session("t", "chat:1", user="user 1").append("user", "goes on")
-            assert faults(hf) == []
+        for memory in (middle, last):
+            assert faults(memory) == []
+            memory.session("new", "chat", user="somebody new").append("user", "a number of its own")
+            memory.session("t", "chat:1", user="user 1").append("user", "goes on")
+            assert faults(memory) == []
 
 
-def test_a_copy_goes_into_an_empty_store_only(filled: Limpet, tmp_path: Path) -> None:
+def test_copy_requires_empty_target(filled: Limpet, tmp_path: Path) -> None:
     with Limpet.open(tmp_path / "target") as target:
         target.session("t", "1").append("user", "mine")
         before = rows(target)
@@ -242,7 +242,7 @@ def test_a_copy_goes_into_an_empty_store_only(filled: Limpet, tmp_path: Path) ->
         assert rows(target) == before
 
 
-def test_a_copy_that_fails_leaves_the_target_empty(filled: Limpet, tmp_path: Path) -> None:
+def test_copy_failure_leaves_target_empty(filled: Limpet, tmp_path: Path) -> None:
     with Limpet.open(tmp_path / "target") as target:
         before = rows(target)
 
@@ -257,7 +257,7 @@ def test_a_copy_that_fails_leaves_the_target_empty(filled: Limpet, tmp_path: Pat
         assert rows(target) == rows(filled)
 
 
-def test_an_empty_store_can_be_copied(store_url: str, tmp_path: Path) -> None:
+def test_copy_of_empty_store_works(store_url: str, tmp_path: Path) -> None:
     with Limpet.open(store_url) as source, Limpet.open(tmp_path / "target") as target:
         copy_store(store_of(source), store_of(target))
         assert rows(target) == rows(source)

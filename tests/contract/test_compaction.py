@@ -21,8 +21,8 @@ from tests.contract.rows import faults
 from tests.contract.threads import at_once
 
 
-def talk(hf: Limpet, count: int, words: str = "") -> Session:
-    session = hf.session("t", "1", user="alice")
+def talk(memory: Limpet, count: int, words: str = "") -> Session:
+    session = memory.session("t", "1", user="alice")
     session.extend(
         [Message.new("assistant" if number % 2 else "user", f"item{number} {words}") for number in range(count)]
     )
@@ -37,12 +37,12 @@ def summed_up(session: Session) -> tuple[str, int, int]:
 
 @contextmanager
 def opened(url: str, llm: FakeLlm | None = None, **compact: Any) -> Iterator[Limpet]:
-    with Limpet.open(url, config=Config(compact=CompactionSettings(**compact)), llm=llm) as hf:
-        yield hf
+    with Limpet.open(url, config=Config(compact=CompactionSettings(**compact)), llm=llm) as memory:
+        yield memory
 
 
-def test_by_hand_all_but_the_newest_are_summed_up_and_none_is_removed(hf: Limpet) -> None:
-    session = talk(hf, 50)
+def test_compact_summarizes_all_but_newest_and_deletes_nothing(memory: Limpet) -> None:
+    session = talk(memory, 50)
     done = session.compact(keep=10)
     text, upper, count = summed_up(session)
     assert (upper, count) == (40, 40)
@@ -51,20 +51,20 @@ def test_by_hand_all_but_the_newest_are_summed_up_and_none_is_removed(hf: Limpet
     assert done.tokens_before == sum(message.tokens for message in session.messages())
     assert done.tokens_after == estimate_tokens(text) + sum(message.tokens for message in session.recent(10))
     assert session.count() == 50
-    assert hf.recall("item3", user="alice")
-    assert faults(hf) == []
+    assert memory.recall("item3", user="alice")
+    assert faults(memory) == []
 
 
-def test_the_number_kept_is_a_setting(store_url: str) -> None:
-    with opened(store_url, keep=6) as hf:
-        session = talk(hf, 20)
+def test_compact_keep_comes_from_settings(store_url: str) -> None:
+    with opened(store_url, keep=6) as memory:
+        session = talk(memory, 20)
         assert session.compact().messages == 14
         assert session.compact(keep=2).messages == 4
         assert summed_up(session)[1] == 18
 
 
-def test_nothing_to_condense_changes_nothing(hf: Limpet) -> None:
-    session = talk(hf, 4)
+def test_compact_without_old_messages_changes_nothing(memory: Limpet) -> None:
+    session = talk(memory, 4)
     done = session.compact()
     assert (done.done, done.messages, done.by, done.reason) == (False, 0, None, "nothing to condense")
     assert done.tokens_before == done.tokens_after
@@ -75,8 +75,8 @@ def test_nothing_to_condense_changes_nothing(hf: Limpet) -> None:
             session.compact(keep)
 
 
-def test_a_deleted_session_says_so(hf: Limpet) -> None:
-    session = talk(hf, 30)
+def test_compact_on_deleted_session_raises_not_found(memory: Limpet) -> None:
+    session = talk(memory, 30)
     session.delete()
     with pytest.raises(SessionNotFound):
         session.compact()
@@ -84,10 +84,10 @@ def test_a_deleted_session_says_so(hf: Limpet) -> None:
         session.compact_if_due(100)
 
 
-def test_a_model_writes_the_summary_and_is_on_the_bill(store_url: str) -> None:
+def test_compact_with_llm_records_token_usage(store_url: str) -> None:
     llm = FakeLlm([Completion("They count.", usage=TokenUsage(90, 5, 10, 0.02))], model="m")
-    with opened(store_url, llm) as hf:
-        session = talk(hf, 30)
+    with opened(store_url, llm) as memory:
+        session = talk(memory, 30)
         assert session.compact(keep=4).by == "llm"
         assert summed_up(session) == ("They count.", 26, 26)
         (entry,) = session.usage().models
@@ -95,30 +95,30 @@ def test_a_model_writes_the_summary_and_is_on_the_bill(store_url: str) -> None:
         assert (entry.cached_tokens, entry.cost) == (10, 0.02)
 
 
-def test_a_failing_model_loses_nothing(store_url: str, caplog: pytest.LogCaptureFixture) -> None:
-    with opened(store_url, FakeLlm(failures=-1)) as hf, caplog.at_level(logging.WARNING, "limpet.sessions"):
-        session = talk(hf, 30)
+def test_compact_falls_back_to_digest_when_llm_fails(store_url: str, caplog: pytest.LogCaptureFixture) -> None:
+    with opened(store_url, FakeLlm(failures=-1)) as memory, caplog.at_level(logging.WARNING, "limpet.sessions"):
+        session = talk(memory, 30)
         assert session.compact(keep=4).by == "digest"
         assert all(f"item{number}" in summed_up(session)[0] for number in range(26))
         assert session.usage().models == ()
         assert "set to fail" in caplog.text
 
 
-def test_an_unwritable_store_is_no_error(hf: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
-    session = talk(hf, 30)
+def test_compact_tolerates_read_only_store(memory: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = talk(memory, 30)
 
     def refuse(work: object) -> None:
         raise StoreReadOnly("no")
 
-    monkeypatch.setattr(hf._runtime.store, "write", refuse)
+    monkeypatch.setattr(memory._runtime.store, "write", refuse)
     assert session.compact(keep=4).reason == "the summary could not be stored"
     assert session.context(max_tokens=20, compact=True).messages
 
 
-def test_the_model_is_asked_outside_every_transaction(store_url: str) -> None:
+def test_compact_calls_llm_outside_transaction(store_url: str) -> None:
     """Another writer gets through while the model thinks; a store in memory has one connection for all."""
-    with Limpet.open(store_url, llm=FakeLlm(lambda _: appended())) as hf:
-        session = talk(hf, 30)
+    with Limpet.open(store_url, llm=FakeLlm(lambda _: appended())) as memory:
+        session = talk(memory, 30)
 
         def appended() -> str:
             writer = threading.Thread(target=session.append, args=("user", "meanwhile"))
@@ -132,10 +132,10 @@ def test_the_model_is_asked_outside_every_transaction(store_url: str) -> None:
         assert session.recent(1)[0].text == "meanwhile"
 
 
-def test_a_lost_race_is_settled_quietly(store_url: str) -> None:
+def test_compact_retries_after_concurrent_summary(store_url: str) -> None:
     llm = FakeLlm(lambda _: overtaken())
-    with Limpet.open(store_url, llm=llm) as hf:
-        session = talk(hf, 30)
+    with Limpet.open(store_url, llm=llm) as memory:
+        session = talk(memory, 30)
 
         def overtaken() -> str:
             if len(llm.calls) == 1:
@@ -149,9 +149,9 @@ def test_a_lost_race_is_settled_quietly(store_url: str) -> None:
         assert session.usage().models[0].calls == 2
 
 
-def test_a_race_lost_to_somebody_who_did_it_all_is_over(store_url: str) -> None:
-    with Limpet.open(store_url, llm=FakeLlm(lambda _: overtaken())) as hf:
-        session = talk(hf, 30)
+def test_compact_stops_when_concurrent_summary_covers_everything(store_url: str) -> None:
+    with Limpet.open(store_url, llm=FakeLlm(lambda _: overtaken())) as memory:
+        session = talk(memory, 30)
 
         def overtaken() -> str:
             session.set_summary("somebody else's", 26)
@@ -162,9 +162,9 @@ def test_a_race_lost_to_somebody_who_did_it_all_is_over(store_url: str) -> None:
         assert summed_up(session)[0] == "somebody else's"
 
 
-def test_what_was_cleared_meanwhile_is_not_summed_up(store_url: str) -> None:
-    with Limpet.open(store_url, llm=FakeLlm(lambda _: cleared())) as hf:
-        session = talk(hf, 30)
+def test_compact_discards_summary_of_cleared_messages(store_url: str) -> None:
+    with Limpet.open(store_url, llm=FakeLlm(lambda _: cleared())) as memory:
+        session = talk(memory, 30)
 
         def cleared() -> str:
             session.clear()
@@ -174,50 +174,50 @@ def test_what_was_cleared_meanwhile_is_not_summed_up(store_url: str) -> None:
         assert session.summary() is None
 
 
-def test_many_threads_condense_each_message_once(hf: Limpet) -> None:
-    session = talk(hf, 60)
-    handles = [hf.load_session(session.id) for _ in range(8)]
+def test_compact_from_many_threads_covers_each_message_once(memory: Limpet) -> None:
+    session = talk(memory, 60)
+    handles = [memory.load_session(session.id) for _ in range(8)]
     done = at_once(lambda at: handles[at].compact(keep=10))
     assert sum(each.messages for each in done) == 50
     assert summed_up(session)[1] == 50
-    assert faults(hf) == []
+    assert faults(memory) == []
 
 
-def test_several_processes_condense_each_message_once(durable_url: str) -> None:
-    with Limpet.open(durable_url) as hf:
-        talk(hf, 60)
+def test_compact_from_many_processes_covers_each_message_once(durable_url: str) -> None:
+    with Limpet.open(durable_url) as memory:
+        talk(memory, 60)
     code = """
-with Limpet.open(given) as hf:
-    session = hf.session("t", "1", user="alice")
+with Limpet.open(given) as memory:
+    session = memory.session("t", "1", user="alice")
     begin()
     answer([session.compact(keep=keep).messages for keep in (40, 20, 10)])
 """
     answers = run_together(code, durable_url, count=2)
-    with Limpet.open(durable_url) as hf:
-        text, upper, _ = summed_up(hf.session("t", "1", user="alice"))
+    with Limpet.open(durable_url) as memory:
+        text, upper, _ = summed_up(memory.session("t", "1", user="alice"))
         assert sum(number for own in answers for number in own) == 50
         assert upper == 50
         assert "item0" in text
         assert "item49" in text
 
 
-def test_automatic_rules_fire_when_due_and_are_switched_off_by_a_setting(store_url: str) -> None:
-    with opened(store_url, history_tokens=100, history_keep=4) as hf:
-        session = talk(hf, 12)
+def test_compact_if_due_fires_on_threshold_unless_disabled(store_url: str) -> None:
+    with opened(store_url, history_tokens=100, history_keep=4) as memory:
+        session = talk(memory, 12)
         assert session.compact_if_due().reason == "not due"
         session.extend([Message.new("user", "word " * 20) for _ in range(6)])
         done = session.compact_if_due()
         assert (done.done, done.reason) == (True, "too many tokens of history")
         assert not session.compact_if_due().done
-    with Limpet.open(":memory:", config=Config(compact=CompactionSettings(enabled=False))) as hf:
-        session = talk(hf, 100, "word " * 100)
+    with Limpet.open(":memory:", config=Config(compact=CompactionSettings(enabled=False))) as memory:
+        session = talk(memory, 100, "word " * 100)
         assert session.compact_if_due(1000).reason == "switched off by compact.enabled"
         assert session.context("x", compact=True).text.count("## Summary") == 0
         assert session.compact().done
 
 
-def test_the_context_after_compaction_has_the_summary_and_what_it_does_not_tell(hf: Limpet) -> None:
-    session = talk(hf, 40)
+def test_context_after_compaction_has_summary_and_later_messages(memory: Limpet) -> None:
+    session = talk(memory, 40)
     session.compact(keep=6)
     context = session.context()
     assert [message.sequence for message in context.messages] == list(range(35, 41))
@@ -227,9 +227,9 @@ def test_the_context_after_compaction_has_the_summary_and_what_it_does_not_tell(
     ]
 
 
-def test_a_context_that_compacts_leaves_no_message_in_neither_place(store_url: str) -> None:
-    with Limpet.open(store_url, config=Config(context=ContextSettings(recent_messages=8))) as hf:
-        session = talk(hf, 30)
+def test_context_with_compact_shows_every_message_or_its_summary(store_url: str) -> None:
+    with Limpet.open(store_url, config=Config(context=ContextSettings(recent_messages=8))) as memory:
+        session = talk(memory, 30)
         assert len(session.context().messages) == 8
         assert session.summary() is None
         context = session.context(compact=True)
@@ -241,8 +241,8 @@ def test_a_context_that_compacts_leaves_no_message_in_neither_place(store_url: s
         assert session.summary() == before, "room was left for the next messages"
 
 
-def test_summed_up_turns_leave_the_question_that_is_being_worked_on(hf: Limpet) -> None:
-    session = hf.session("t", "1", user="alice")
+def test_context_after_compaction_keeps_pending_user_message(memory: Limpet) -> None:
+    session = memory.session("t", "1", user="alice")
     session.append("user", "What is the weather?")
     for number in range(40):
         session.append("assistant", "", tool_calls=[ToolCall(str(number), "look")])
@@ -252,26 +252,26 @@ def test_summed_up_turns_leave_the_question_that_is_being_worked_on(hf: Limpet) 
     assert [message.sequence for message in shown] == [1, 78, 79, 80, 81]
 
 
-def test_a_summary_survives_closing(durable_url: str) -> None:
-    with Limpet.open(durable_url) as hf:
-        talk(hf, 30).compact(keep=4)
-    with Limpet.open(durable_url) as hf:
-        session = hf.session("t", "1", user="alice")
+def test_summary_survives_reopen(durable_url: str) -> None:
+    with Limpet.open(durable_url) as memory:
+        talk(memory, 30).compact(keep=4)
+    with Limpet.open(durable_url) as memory:
+        session = memory.session("t", "1", user="alice")
         assert summed_up(session)[1] == 26
         assert not session.compact(keep=4).done
 
 
-def test_the_settings_choose_a_language_model(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_llm_is_chosen_by_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_KEY", "secret")
     config = Config(llm=LlmSettings(model="openai:qwen@http://localhost:1/v1", api_key_env="SOME_KEY"))
-    with Limpet.open(":memory:", config=config) as hf:
-        assert hf._runtime.llm is not None
-        assert hf._runtime.llm.model == "qwen"
-    with Limpet.open(":memory:", config=config, llm=FakeLlm("x", model="given")) as hf:
-        assert hf._runtime.llm is not None
-        assert hf._runtime.llm.model == "given"
-    with Limpet.open(":memory:") as hf:
-        assert hf._runtime.llm is None
+    with Limpet.open(":memory:", config=config) as memory:
+        assert memory._runtime.llm is not None
+        assert memory._runtime.llm.model == "qwen"
+    with Limpet.open(":memory:", config=config, llm=FakeLlm("x", model="given")) as memory:
+        assert memory._runtime.llm is not None
+        assert memory._runtime.llm.model == "given"
+    with Limpet.open(":memory:") as memory:
+        assert memory._runtime.llm is None
     with pytest.raises(ConfigError):
         Limpet.open(":memory:", config=Config(llm=LlmSettings(model="magic:x")))
     not_a_model: Any = object()
@@ -282,40 +282,40 @@ def test_the_settings_choose_a_language_model(monkeypatch: pytest.MonkeyPatch) -
 # As a job
 
 
-def test_after_a_turn_a_job_condenses_so_that_the_next_need_not_wait(store_url: str) -> None:
+def test_turn_enqueues_background_compaction(store_url: str) -> None:
     llm = FakeLlm(["They counted to ten."])
     settings = {"learn.enabled": False, "jobs.worker": False, "compact.messages": 8, "compact.keep": 4}
-    with Limpet.open(store_url, config=Config.load(overrides=settings), llm=llm) as hf:
-        session = hf.session("t", "1", user="alice")
+    with Limpet.open(store_url, config=Config.load(overrides=settings), llm=llm) as memory:
+        session = memory.session("t", "1", user="alice")
         session.extend([Message.new("user", f"number {at}") for at in range(7)])
         with session.turn("number 8") as turn:
             turn.reply("number 9")
         assert turn.compacted is None
-        assert [job.detail for job in hf.jobs.list(kind="compact")] == [session.id]
-        hf.jobs.run()
+        assert [job.detail for job in memory.jobs.list(kind="compact")] == [session.id]
+        memory.jobs.run()
         summary = session.summary()
         assert summary is not None
-        assert (summary.text, hf.jobs.list(kind="compact")) == ("They counted to ten.", [])
+        assert (summary.text, memory.jobs.list(kind="compact")) == ("They counted to ten.", [])
         with session.turn("and now?") as turn:
             assert turn.compacted is None
         assert len(llm.calls) == 1
 
 
 @pytest.mark.parametrize("settings", [{"compact.background": False}, {"compact.enabled": False}])
-def test_no_job_condenses_where_none_is_wanted(store_url: str, settings: dict[str, Any]) -> None:
+def test_turn_enqueues_no_compaction_when_disabled(store_url: str, settings: dict[str, Any]) -> None:
     config = Config.load(overrides={"learn.enabled": False, **settings})
-    with Limpet.open(store_url, config=config, llm=FakeLlm(["Never."])) as hf:
-        with hf.session("t", "1", user="alice").turn("hello") as turn:
+    with Limpet.open(store_url, config=config, llm=FakeLlm(["Never."])) as memory:
+        with memory.session("t", "1", user="alice").turn("hello") as turn:
             turn.reply("hi")
-        assert hf.jobs.list(kind="compact") == []
+        assert memory.jobs.list(kind="compact") == []
 
 
-def test_a_job_to_condense_goes_with_its_session(store_url: str) -> None:
+def test_session_delete_removes_its_compaction_job(store_url: str) -> None:
     settings = {"learn.enabled": False, "jobs.worker": False}
-    with Limpet.open(store_url, config=Config.load(overrides=settings), llm=FakeLlm(["Never."])) as hf:
-        session = hf.session("t", "1", user="alice")
+    with Limpet.open(store_url, config=Config.load(overrides=settings), llm=FakeLlm(["Never."])) as memory:
+        session = memory.session("t", "1", user="alice")
         with session.turn("hello") as turn:
             turn.reply("hi")
-        assert len(hf.jobs.list(kind="compact")) == 1
+        assert len(memory.jobs.list(kind="compact")) == 1
         session.delete()
-        assert hf.jobs.list(kind="compact") == []
+        assert memory.jobs.list(kind="compact") == []

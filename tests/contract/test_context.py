@@ -17,7 +17,7 @@ from limpet.testing import FakeClock
 DOG = "What is my dog called?"
 
 
-def test_memory_of_other_sessions_comes_with_its_source(timed: Limpet, clock: FakeClock) -> None:
+def test_context_includes_other_sessions_with_source(timed: Limpet, clock: FakeClock) -> None:
     before = timed.session("t", "1", user="alice")
     before.append("user", "My dog is called Biscuit", name="Alice")
     before.append("assistant", "What a lovely name for a dog")
@@ -33,16 +33,16 @@ def test_memory_of_other_sessions_comes_with_its_source(timed: Limpet, clock: Fa
     assert context.tokens == estimate_tokens(context.text) + sum(message.tokens for message in context.messages)
 
 
-def test_the_current_message_is_not_recalled_as_its_own_best_match(hf: Limpet) -> None:
-    session = hf.session("t", "1", user="alice")
+def test_context_does_not_recall_current_message(memory: Limpet) -> None:
+    session = memory.session("t", "1", user="alice")
     session.append("user", DOG)
     context = session.context(DOG)
     assert context.text == ""
     assert context.hits == ()
 
 
-def test_hits_do_not_repeat_messages_that_are_already_in_the_context(hf: Limpet) -> None:
-    session = hf.session("t", "1", user="alice")
+def test_context_hits_do_not_repeat_its_messages(memory: Limpet) -> None:
+    session = memory.session("t", "1", user="alice")
     session.append("user", "My dog is called Biscuit")
     session.append("assistant", "Noted")
     session.append("user", "What was the name of the dog?")
@@ -52,26 +52,26 @@ def test_hits_do_not_repeat_messages_that_are_already_in_the_context(hf: Limpet)
     assert {dropped.reason for dropped in context.dropped} == {"already among the messages"}
 
 
-def test_the_system_prompt_does_not_come_back_as_a_memory(hf: Limpet) -> None:
-    old = hf.session("t", "1", user="alice")
+def test_context_never_recalls_system_prompt(memory: Limpet) -> None:
+    old = memory.session("t", "1", user="alice")
     old.append("system", "You are a dog expert; never reveal the dog's name")
     old.append("user", "My dog is Biscuit")
-    context = hf.session("t", "2", user="alice").context("dog name expert")
+    context = memory.session("t", "2", user="alice").context("dog name expert")
     assert "expert" not in context.text
     assert "Biscuit" in context.text
 
 
-def test_whose_memory_a_session_sees(hf: Limpet) -> None:
-    session = hf.session("t", "1", user="alice", agent="pip")
-    other = hf.session("t", "2", user="alice", agent="pip")
-    hf.remember("known to alice", user="alice")
-    hf.remember("known to pip", agent="pip")
-    hf.remember("known to all", scope="global")
-    hf.remember("known to this chat", session=session.id)
-    hf.remember("known to that chat", session=other.id)
-    hf.remember("known to bob", user="bob")
-    hf.remember("known to rex", agent="rex")
-    hf.tenant("else").remember("known elsewhere", scope="global")
+def test_context_includes_only_memory_visible_to_session(memory: Limpet) -> None:
+    session = memory.session("t", "1", user="alice", agent="pip")
+    other = memory.session("t", "2", user="alice", agent="pip")
+    memory.remember("known to alice", user="alice")
+    memory.remember("known to pip", agent="pip")
+    memory.remember("known to all", scope="global")
+    memory.remember("known to this chat", session=session.id)
+    memory.remember("known to that chat", session=other.id)
+    memory.remember("known to bob", user="bob")
+    memory.remember("known to rex", agent="rex")
+    memory.tenant("else").remember("known elsewhere", scope="global")
     for query in ("known", ""):
         text = session.context(query).text
         for seen in ("to alice", "to pip", "to all", "to this chat"):
@@ -80,14 +80,14 @@ def test_whose_memory_a_session_sees(hf: Limpet) -> None:
             assert hidden not in text
 
 
-def test_sections_of_records(hf: Limpet) -> None:
-    session = hf.session("t", "1", user="alice")
+def test_context_groups_records_into_sections(memory: Limpet) -> None:
+    session = memory.session("t", "1", user="alice")
     session.set_working_memory("comparing two flats")
-    hf.remember("Never call before nine", user="alice", pinned=True)
-    hf.remember("Biscuit", user="alice", key="dog_name")
-    hf.remember("Answer in French", user="alice", layer="procedural", type="constraint")
-    hf.remember("Viewed the flat in Graça", user="alice", layer="episodic")
-    hf.remember("Prefers tea", user="alice", type="preference")
+    memory.remember("Never call before nine", user="alice", pinned=True)
+    memory.remember("Biscuit", user="alice", key="dog_name")
+    memory.remember("Answer in French", user="alice", layer="procedural", type="constraint")
+    memory.remember("Viewed the flat in Graça", user="alice", layer="episodic")
+    memory.remember("Prefers tea", user="alice", type="preference")
     assert list(session.context().sections.items()) == [
         ("Long-term Memory", "- Never call before nine"),
         ("User Memories", "- dog_name: Biscuit"),
@@ -98,7 +98,7 @@ def test_sections_of_records(hf: Limpet) -> None:
     ]
 
 
-def test_a_record_that_is_no_longer_true_is_left_out(timed: Limpet, clock: FakeClock) -> None:
+def test_context_omits_expired_record(timed: Limpet, clock: FakeClock) -> None:
     session = timed.session("t", "1", user="alice")
     timed.remember("parking code 4711", user="alice", key="parking", ttl=60)
     assert "4711" in session.context("parking code").text
@@ -106,7 +106,7 @@ def test_a_record_that_is_no_longer_true_is_left_out(timed: Limpet, clock: FakeC
     assert session.context("parking code").text == ""
 
 
-def test_the_relevant_user_memories_come_however_many_there_are(timed: Limpet, clock: FakeClock) -> None:
+def test_context_includes_relevant_user_memory_among_many(timed: Limpet, clock: FakeClock) -> None:
     session = timed.session("t", "1", user="alice")
     timed.remember("Biscuit, a brown terrier", user="alice", key="dog_name")
     timed.remember("first pinned", user="alice", pinned=True)
@@ -119,20 +119,22 @@ def test_the_relevant_user_memories_come_however_many_there_are(timed: Limpet, c
     assert "first pinned" in context.sections["Long-term Memory"]
 
 
-def test_a_forgotten_record_is_gone_from_the_context(hf: Limpet) -> None:
-    session = hf.session("t", "1", user="alice")
-    hf.remember("Biscuit", user="alice", key="dog_name")
-    hf.forget(key="dog_name", user="alice")
+def test_context_omits_forgotten_record(memory: Limpet) -> None:
+    session = memory.session("t", "1", user="alice")
+    memory.remember("Biscuit", user="alice", key="dog_name")
+    memory.forget(key="dog_name", user="alice")
     assert session.context("Biscuit dog").text == ""
 
 
 @pytest.mark.parametrize("budget", [60, 150, 400, 1000, 4000])
-def test_a_context_stays_within_its_budget_whatever_memory_holds(hf: Limpet, budget: int) -> None:
-    old = hf.session("t", "old", user="alice")
+def test_context_stays_within_token_budget(memory: Limpet, budget: int) -> None:
+    old = memory.session("t", "old", user="alice")
     old.extend([Message.new("user", f"the dog chased cat {number} " + "far " * 20) for number in range(60)])
     for number in range(40):
-        hf.remember(f"dog fact {number} " + "word " * 10, user="alice", key=f"fact_{number}" if number % 2 else None)
-    session = hf.session("t", "new", user="alice")
+        memory.remember(
+            f"dog fact {number} " + "word " * 10, user="alice", key=f"fact_{number}" if number % 2 else None
+        )
+    session = memory.session("t", "new", user="alice")
     session.extend([Message.new("user", f"{number} " + "talk " * 15) for number in range(30)])
     session.set_summary("They talked about the dog.", 20)
     context = session.context("which cat did the dog chase?", max_tokens=budget)
@@ -142,8 +144,8 @@ def test_a_context_stays_within_its_budget_whatever_memory_holds(hf: Limpet, bud
     assert context.tokens == estimate_tokens(context.text) + sum(message.tokens for message in context.messages)
 
 
-def test_the_reply_has_room_in_the_models_window(hf: Limpet) -> None:
-    session = hf.session("t", "1", user="alice")
+def test_context_reserves_model_window_for_reply(memory: Limpet) -> None:
+    session = memory.session("t", "1", user="alice")
     session.extend([Message.new("user", "word " * 50) for _ in range(20)])
     assert session.context("x", model_window=1524).tokens <= 500
     assert session.context("x").tokens > 900
@@ -151,22 +153,22 @@ def test_the_reply_has_room_in_the_models_window(hf: Limpet) -> None:
         session.context("x", model_window=1000)
 
 
-def test_budgets_are_settings(store_url: str) -> None:
+def test_context_limits_come_from_settings(store_url: str) -> None:
     config = Config(context=ContextSettings(hits=2, user_memories=1, show_semantic=False))
-    with Limpet.open(store_url, config=config) as hf:
-        old = hf.session("t", "old", user="alice")
+    with Limpet.open(store_url, config=config) as memory:
+        old = memory.session("t", "old", user="alice")
         old.extend([Message.new("user", f"dog story {number}") for number in range(9)])
         for number in range(3):
-            hf.remember(f"dog {number}", user="alice", key=f"dog_{number}")
-            hf.remember(f"plain dog {number}", user="alice")
-        context = hf.session("t", "new", user="alice").context("dog")
+            memory.remember(f"dog {number}", user="alice", key=f"dog_{number}")
+            memory.remember(f"plain dog {number}", user="alice")
+        context = memory.session("t", "new", user="alice").context("dog")
         assert list(context.sections) in (["User Memories", "Relevant Memory"], ["User Memories"])
         assert context.sections["User Memories"].count("\n") == 0
         assert len(context.hits) <= 2
 
 
-def test_wrong_arguments_are_refused(hf: Limpet) -> None:
-    session = hf.session("t", "1", user="alice")
+def test_context_rejects_invalid_arguments(memory: Limpet) -> None:
+    session = memory.session("t", "1", user="alice")
     wrong: list[dict[str, Any]] = [
         {"query": 5},
         {"max_tokens": "many"},
@@ -184,12 +186,12 @@ def test_wrong_arguments_are_refused(hf: Limpet) -> None:
         session.context("x")
 
 
-def test_memory_that_fails_is_logged_and_left_out(
-    hf: Limpet, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_context_logs_and_omits_search_that_fails(
+    memory: Limpet, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    session = hf.session("t", "1", user="alice")
+    session = memory.session("t", "1", user="alice")
     session.append("user", "hello")
-    hf.remember("Biscuit", user="alice", key="dog_name")
+    memory.remember("Biscuit", user="alice", key="dog_name")
 
     def fails(*_: object) -> None:
         raise RuntimeError("index on fire")
@@ -205,10 +207,10 @@ def test_memory_that_fails_is_logged_and_left_out(
     assert "index on fire" in caplog.text
 
 
-def test_a_context_speaks_to_a_model(hf: Limpet) -> None:
-    old = hf.session("t", "0", user="alice")
+def test_context_converts_to_openai_and_anthropic_messages(memory: Limpet) -> None:
+    old = memory.session("t", "0", user="alice")
     old.append("user", "The weather station in Ghent is broken")
-    session = hf.session("t", "1", user="alice")
+    session = memory.session("t", "1", user="alice")
     session.append("user", "Weather in Ghent?")
     session.append("assistant", "", tool_calls=[ToolCall("c1", "weather", {"city": "Ghent"})])
     session.append("tool", "timeout", tool_call_id="c1", is_error=True)
@@ -220,11 +222,11 @@ def test_a_context_speaks_to_a_model(hf: Limpet) -> None:
     assert messages[2]["content"][0]["is_error"] is True
 
 
-def test_reading_a_context_changes_nothing(hf: Limpet) -> None:
-    session = hf.session("t", "1", user="alice")
+def test_context_read_changes_nothing(memory: Limpet) -> None:
+    session = memory.session("t", "1", user="alice")
     session.append("user", "My dog is Biscuit")
-    hf.remember("Biscuit", user="alice", key="dog_name")
-    before = (session.refresh(), hf.records(user="alice"), hf.admin.stats())
+    memory.remember("Biscuit", user="alice", key="dog_name")
+    before = (session.refresh(), memory.records(user="alice"), memory.admin.stats())
     first = session.context("dog")
     assert session.context("dog") == first
-    assert (session.refresh(), hf.records(user="alice"), hf.admin.stats()) == before
+    assert (session.refresh(), memory.records(user="alice"), memory.admin.stats()) == before

@@ -16,7 +16,7 @@ pytest.importorskip("starlette")
 from limpet import Config, Limpet
 from limpet.server import events
 from limpet.testing import FakeClock
-from tests.asking import Asked, asked
+from tests.http_client import Asked, asked
 
 PLAIN = Config.load(overrides={"embedding.model": "none", "jobs.worker": False})
 
@@ -27,14 +27,14 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def hf(durable_url: str, clock: FakeClock) -> Iterator[Limpet]:
+def memory(durable_url: str, clock: FakeClock) -> Iterator[Limpet]:
     with Limpet.open(durable_url, config=PLAIN, clock=clock) as opened:
         yield opened
 
 
 @pytest.fixture
-def ask(hf: Limpet) -> Iterator[Asked]:
-    with asked(hf, user="ann") as opened:
+def ask(memory: Limpet) -> Iterator[Asked]:
+    with asked(memory, user="ann") as opened:
         yield opened
 
 
@@ -51,7 +51,7 @@ def contents(ask: Asked, session: str) -> list[tuple[str, Any]]:
     return [(each["role"], each["content"]) for each in listed]
 
 
-def test_from_the_first_message_to_the_purge(ask: Asked, hf: Limpet, tmp_path: Path) -> None:
+def test_http_api_from_first_message_to_purge(ask: Asked, memory: Limpet, tmp_path: Path) -> None:
     session = talked(ask, lines=30)
     place = f"/v1/sessions/{session}"
     assert ask.post("/v1/sessions", channel="web", chat="1", user="ann")["id"] == session
@@ -76,7 +76,7 @@ def test_from_the_first_message_to_the_purge(ask: Asked, hf: Limpet, tmp_path: P
     assert ask.post("/v1/recall", query="Porto", kinds=["document"])["hits"] == []
     assert ask.get("/v1/recall", query="Who lives in Porto?", user="bob")["hits"] == []
 
-    exported(ask, hf, tmp_path, session)
+    exported(ask, memory, tmp_path, session)
     purged(ask, session)
 
 
@@ -120,7 +120,7 @@ def turns_are_taken_once(ask: Asked, session: str) -> None:
     ask.post(place, 409, once="t1", content="Where does my sister live?", reply="In Rome.")
 
 
-def exported(ask: Asked, hf: Limpet, tmp_path: Path, session: str) -> None:
+def exported(ask: Asked, memory: Limpet, tmp_path: Path, session: str) -> None:
     answer = ask("GET", "/v1/export", params={"user": "ann"})
     assert answer.headers["content-type"] == "application/zip"
     assert zipfile.ZipFile(io.BytesIO(answer.content)).testzip() is None
@@ -128,7 +128,9 @@ def exported(ask: Asked, hf: Limpet, tmp_path: Path, session: str) -> None:
     with Limpet.open(":memory:", config=PLAIN) as other:
         other.transfer.import_(tmp_path / "export.zip")
         taken_in = other.load_session(session).messages(limit=1000)
-        assert [each.text for each in taken_in] == [each.text for each in hf.load_session(session).messages(limit=1000)]
+        assert [each.text for each in taken_in] == [
+            each.text for each in memory.load_session(session).messages(limit=1000)
+        ]
 
 
 def purged(ask: Asked, session: str) -> None:
@@ -148,7 +150,7 @@ def purged(ask: Asked, session: str) -> None:
     assert "ann" not in str(receipt)
 
 
-def test_records_documents_graph_and_notes(ask: Asked, durable_url: str) -> None:
+def test_http_api_records_documents_graph_and_notes(ask: Asked, durable_url: str) -> None:
     made = ask.post("/v1/records", 201, content="Ann's dog is called Biscuit", key="dog", tags=["pets"])
     assert made["user"] == "ann"
     record = f"/v1/records/{made['id']}"
@@ -196,11 +198,11 @@ def test_records_documents_graph_and_notes(ask: Asked, durable_url: str) -> None
     assert set(ask.get("/v1/graph", fresh="true")) == {"entities", "relations", "mentions", "cut"}
 
 
-def test_schedules_and_what_came_of_them(ask: Asked, hf: Limpet, clock: FakeClock) -> None:
+def test_http_api_schedules_and_runs(ask: Asked, memory: Limpet, clock: FakeClock) -> None:
     made = ask.post("/v1/schedules", 201, goal="water the plants", cadence="every: 1h")
     place = f"/v1/schedules/{made['id']}"
     clock.advance(hours=1, seconds=1)
-    assert hf.schedules.run(lambda _firing: "watered " * 2000) == 1
+    assert memory.schedules.run(lambda _firing: "watered " * 2000) == 1
     (run,) = ask.get(f"{place}/runs")["items"]
     assert run["status"] == "ok"
     first = ask.get(f"/v1/runs/{run['id']}/output", limit=1000)
@@ -213,7 +215,7 @@ def test_schedules_and_what_came_of_them(ask: Asked, hf: Limpet, clock: FakeCloc
     ask.get(place, 404)
 
 
-def test_tools_metrics_health_and_the_description(ask: Asked) -> None:
+def test_http_api_tools_metrics_health_and_openapi(ask: Asked) -> None:
     names = {each["function"]["name"] for each in ask.get("/v1/tools")["tools"]}
     assert "memory_save" in names
     assert {each["name"] for each in ask.get("/v1/tools", form="anthropic")["tools"]} == names
@@ -239,42 +241,42 @@ def seen(feed: events.Feed) -> list[tuple[str, str, Any]]:
     ]
 
 
-def test_events_tell_of_quiet_changes_and_of_what_is_gone(hf: Limpet, clock: FakeClock) -> None:
-    one, two = (hf.session("web", chat, user="ann") for chat in "12")
-    kept, lost = (hf.remember(text, user="ann") for text in ("Ann keeps bees", "Ann keeps geese"))
-    feed = events.Feed(lambda: hf, "ann", clock())
+def test_event_feed_reports_changes_and_deletions(memory: Limpet, clock: FakeClock) -> None:
+    one, two = (memory.session("web", chat, user="ann") for chat in "12")
+    kept, lost = (memory.remember(text, user="ann") for text in ("Ann keeps bees", "Ann keeps geese"))
+    feed = events.Feed(lambda: memory, "ann", clock())
     feed.poll()
     clock.advance(hours=1)
     assert feed.poll() == []
     one.pause()
-    hf.forget(lost.id)
+    memory.forget(lost.id)
     assert seen(feed) == [("session", one.id, "PAUSED"), ("gone", lost.id, "record")]
     assert feed.poll() == []
     one.update_metadata({"topic": "bees"})
     two.delete()
-    hf.records.update(kept.id, content="Ann keeps wasps")
+    memory.records.update(kept.id, content="Ann keeps wasps")
     assert seen(feed) == [
         ("record", kept.id, "Ann keeps wasps"),
         ("session", one.id, "PAUSED"),
         ("gone", two.id, "session"),
     ]
-    hf.privacy.purge_user("ann")
+    memory.privacy.purge_user("ann")
     assert sorted(seen(feed)) == sorted([("gone", one.id, "session"), ("gone", kept.id, "record")])
     assert feed.poll() == []
 
 
-def test_what_sank_below_the_first_page_is_not_gone(
-    hf: Limpet, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+def test_event_feed_does_not_report_items_beyond_first_page_as_deleted(
+    memory: Limpet, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(events, "_PAGE", 3)
-    made = [hf.remember(f"fact {number}", user="ann").id for number in range(3)]
-    feed = events.Feed(lambda: hf, "ann", clock())
+    made = [memory.remember(f"fact {number}", user="ann").id for number in range(3)]
+    feed = events.Feed(lambda: memory, "ann", clock())
     feed.poll()
     clock.advance(minutes=1)
     for number in range(3, 8):
         clock.advance(1)
-        made.append(hf.remember(f"fact {number}", user="ann").id)
+        made.append(memory.remember(f"fact {number}", user="ann").id)
     assert [each for _, each, _ in seen(feed)] == made[3:]
-    hf.forget(made[0])  # which nobody looks at any more
-    hf.forget(made[6])
+    memory.forget(made[0])  # which nobody looks at any more
+    memory.forget(made[6])
     assert seen(feed) == [("gone", made[6], "record")]

@@ -31,10 +31,10 @@ HOUR = timedelta(hours=1)
 class Bench:
     """A store with a clock, and jobs on it by their bare names."""
 
-    def __init__(self, hf: Limpet, clock: FakeClock) -> None:
-        self.hf, self.clock = hf, clock
-        self.store: Any = hf._runtime.store
-        self.worker = hf._runtime.worker
+    def __init__(self, memory: Limpet, clock: FakeClock) -> None:
+        self.memory, self.clock = memory, clock
+        self.store: Any = memory._runtime.store
+        self.worker = memory._runtime.worker
 
     def ask(self, detail: str = "", after: timedelta | None = None, kind: str = KIND, owner: str = "alice") -> None:
         run_at = None if after is None else self.clock.now + after
@@ -69,7 +69,7 @@ class Bench:
         self.store.write(work)
 
     def effects(self) -> dict[str, int]:
-        rows = sql(self.hf, "SELECT name, value FROM properties WHERE name LIKE 'effect %'")
+        rows = sql(self.memory, "SELECT name, value FROM properties WHERE name LIKE 'effect %'")
         return {name.removeprefix("effect "): len(value) for name, value in rows}
 
 
@@ -81,18 +81,18 @@ def bench(timed: Limpet, clock: FakeClock) -> Bench:
 # Asked for
 
 
-def test_asked_for_twice_it_is_done_once(bench: Bench) -> None:
+def test_job_enqueued_twice_runs_once(bench: Bench) -> None:
     bench.ask()
     bench.ask()
     bench.ask("other")
     done: list[str] = []
     bench.worker.register(KIND, lambda claim: done.append(claim.job.detail))
-    assert bench.hf.jobs.run() == 2
+    assert bench.memory.jobs.run() == 2
     assert done == ["", "other"]
-    assert bench.hf.jobs.list() == []
+    assert bench.memory.jobs.list() == []
 
 
-def test_asked_for_while_it_runs_it_is_done_once_more(bench: Bench) -> None:
+def test_job_enqueued_while_running_runs_once_more(bench: Bench) -> None:
     bench.ask()
     done: list[int] = []
 
@@ -103,33 +103,33 @@ def test_asked_for_while_it_runs_it_is_done_once_more(bench: Bench) -> None:
             bench.ask()
 
     bench.worker.register(KIND, handler)
-    assert bench.hf.jobs.run() == 2
+    assert bench.memory.jobs.run() == 2
     assert done == [1, 3]
-    assert bench.hf.jobs.list() == []
+    assert bench.memory.jobs.list() == []
 
 
-def test_nothing_is_asked_for_by_a_transaction_that_fails(bench: Bench) -> None:
+def test_enqueue_is_rolled_back_with_its_transaction(bench: Bench) -> None:
     def work(tx: Any) -> None:
         Jobs(tx).enqueue(Partition("default", Level.USER, "alice"), KIND, "", bench.clock.now)
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         bench.store.write(work)
-    assert bench.hf.jobs.list() == []
+    assert bench.memory.jobs.list() == []
 
 
-def test_a_job_for_later_waits_and_asked_for_sooner_comes_sooner(bench: Bench) -> None:
+def test_enqueue_can_only_bring_run_time_forward(bench: Bench) -> None:
     bench.ask(after=HOUR)
     assert bench.take() is None
     bench.ask(after=2 * HOUR)  # no reason to delay it
-    assert bench.hf.jobs.list()[0].run_at == bench.clock.now + HOUR
+    assert bench.memory.jobs.list()[0].run_at == bench.clock.now + HOUR
     bench.ask(after=timedelta(minutes=10))
-    assert bench.hf.jobs.list()[0].run_at == bench.clock.now + timedelta(minutes=10)
+    assert bench.memory.jobs.list()[0].run_at == bench.clock.now + timedelta(minutes=10)
     bench.ask()
     assert bench.take() is not None
 
 
-def test_one_that_was_put_off_after_a_failure_does_not_hurry_for_whoever_asks(bench: Bench) -> None:
+def test_enqueue_does_not_shorten_backoff_of_failed_job(bench: Bench) -> None:
     bench.ask()
     job = bench.taken()
     bench.store.fail_job(job, "no", bench.clock.now + HOUR, dead=False)
@@ -140,7 +140,7 @@ def test_one_that_was_put_off_after_a_failure_does_not_hurry_for_whoever_asks(be
 
 
 @pytest.mark.parametrize(("delay", "due"), [(timedelta(seconds=-9), 0), (timedelta(minutes=2), 2), (10 * HOUR, 5)])
-def test_asked_for_later_while_it_runs_it_runs_then(bench: Bench, delay: timedelta, due: int) -> None:
+def test_job_enqueued_with_delay_while_running_runs_at_that_time(bench: Bench, delay: timedelta, due: int) -> None:
     """At the end of the lease at the latest: were its worker to die, it would be due then anyhow."""
     bench.ask()
     job = bench.taken()
@@ -156,7 +156,7 @@ def test_asked_for_later_while_it_runs_it_runs_then(bench: Bench, delay: timedel
     assert again.attempts == 1
 
 
-def test_a_job_may_come_again_at_a_time_of_its_own(bench: Bench) -> None:
+def test_job_handler_can_reschedule_itself(bench: Bench) -> None:
     bench.ask()
     runs: list[Any] = []
 
@@ -166,60 +166,60 @@ def test_a_job_may_come_again_at_a_time_of_its_own(bench: Bench) -> None:
 
     bench.worker.register(KIND, hourly)
     for _ in range(3):
-        assert bench.hf.jobs.run() == 1
+        assert bench.memory.jobs.run() == 1
         bench.clock.advance(minutes=59)
-        assert bench.hf.jobs.run() == 0
+        assert bench.memory.jobs.run() == 0
         bench.clock.advance(minutes=1)
     assert len(runs) == 3
     bench.ask()  # sooner than its own time
-    assert bench.hf.jobs.run() == 1
+    assert bench.memory.jobs.run() == 1
 
 
-def test_what_was_asked_for_sooner_meanwhile_is_not_put_off_by_a_time_of_its_own(bench: Bench) -> None:
+def test_job_handler_reschedule_does_not_delay_earlier_enqueue(bench: Bench) -> None:
     bench.ask()
     job = bench.taken()
     bench.ask(after=timedelta(minutes=1))
     assert bench.store.finish_job(job, again=bench.clock.now + HOUR)
-    assert bench.hf.jobs.list()[0].run_at == bench.clock.now + timedelta(minutes=1)
+    assert bench.memory.jobs.list()[0].run_at == bench.clock.now + timedelta(minutes=1)
 
 
-def test_a_run_that_went_well_forgets_the_failures_before_it(bench: Bench) -> None:
+def test_job_success_resets_attempts_and_error(bench: Bench) -> None:
     bench.ask()
     bench.store.fail_job(bench.taken(), "no", bench.clock.now, dead=False)
-    assert bench.hf.jobs.list()[0].error == "no"
+    assert bench.memory.jobs.list()[0].error == "no"
     bench.store.finish_job(bench.taken(), again=bench.clock.now)
-    [waiting] = bench.hf.jobs.list()
+    [waiting] = bench.memory.jobs.list()
     assert (waiting.attempts, waiting.error) == (0, None)
 
 
 # Leases
 
 
-def test_whoever_lost_the_lease_can_neither_finish_nor_fail_nor_renew(bench: Bench) -> None:
+def test_job_with_lost_lease_cannot_finish_fail_or_renew(bench: Bench) -> None:
     bench.ask()
     hung = bench.taken()
     bench.clock.advance(seconds=LEASE.total_seconds())
     other = bench.taken()
-    before = sql(bench.hf, "SELECT * FROM jobs")
+    before = sql(bench.memory, "SELECT * FROM jobs")
     assert bench.store.finish_job(hung) is False
     assert bench.store.finish_job(hung, again=bench.clock.now) is False
     assert bench.store.fail_job(hung, "late", bench.clock.now, dead=True) is False
     assert bench.store.renew_job(hung, bench.clock.now + HOUR) is None
-    assert sql(bench.hf, "SELECT * FROM jobs") == before
+    assert sql(bench.memory, "SELECT * FROM jobs") == before
     assert bench.store.finish_job(other) is True
-    assert bench.hf.jobs.list() == []
+    assert bench.memory.jobs.list() == []
     assert bench.store.fail_job(hung, "later", bench.clock.now, dead=True) is False
-    assert bench.hf.jobs.list() == []
+    assert bench.memory.jobs.list() == []
 
 
-def test_a_lease_that_ran_out_is_good_until_somebody_takes_the_job(bench: Bench) -> None:
+def test_job_with_expired_lease_can_finish_until_claimed_again(bench: Bench) -> None:
     bench.ask()
     slow = bench.taken()
     bench.clock.advance(hours=1)
     assert bench.store.finish_job(slow) is True
 
 
-def test_a_renewed_lease_keeps_the_job(bench: Bench) -> None:
+def test_job_lease_renewal_keeps_job(bench: Bench) -> None:
     bench.ask()
     job = bench.taken()
     bench.clock.advance(minutes=4)
@@ -230,7 +230,7 @@ def test_a_renewed_lease_keeps_the_job(bench: Bench) -> None:
     assert bench.store.finish_job(renewed) is True
 
 
-def test_the_effect_and_the_end_of_a_job_are_one_transaction(bench: Bench) -> None:
+def test_job_effect_and_finish_share_one_transaction(bench: Bench) -> None:
     bench.ask("x")
     hung = bench.taken()
 
@@ -248,10 +248,10 @@ def test_the_effect_and_the_end_of_a_job_are_one_transaction(bench: Bench) -> No
     with pytest.raises(LeaseLost):
         do(other)
     assert bench.effects() == {"x": 1}
-    assert bench.hf.jobs.list() == []
+    assert bench.memory.jobs.list() == []
 
 
-def test_a_lost_lease_is_the_answer_of_one_caller_among_many(bench: Bench) -> None:
+def test_lost_lease_fails_only_its_caller_in_group_commit(bench: Bench) -> None:
     """In a commit shared by several callers the others' work stays."""
     bench.ask("x")
     hung = bench.taken()
@@ -274,17 +274,17 @@ def test_a_lost_lease_is_the_answer_of_one_caller_among_many(bench: Bench) -> No
     assert bench.effects() == {str(number): 1 for number in range(8) if number != 3}
 
 
-def test_a_worker_finishes_in_the_handlers_transaction(bench: Bench) -> None:
+def test_worker_finishes_job_in_transaction_of_handler(bench: Bench) -> None:
     for number in range(5):
         bench.ask(str(number))
 
     bench.worker.register(KIND, lambda claim: bench.do(claim.job.detail, claim.finish))
-    assert bench.hf.jobs.run() == 5
+    assert bench.memory.jobs.run() == 5
     assert bench.effects() == {str(number): 1 for number in range(5)}
-    assert bench.hf.jobs.list() == []
+    assert bench.memory.jobs.list() == []
 
 
-def test_a_handler_that_fails_after_its_job_was_finished_brings_nothing_back(bench: Bench) -> None:
+def test_job_stays_finished_when_handler_fails_afterwards(bench: Bench) -> None:
     bench.ask("x")
 
     def handler(claim: JobLease) -> None:
@@ -292,11 +292,11 @@ def test_a_handler_that_fails_after_its_job_was_finished_brings_nothing_back(ben
         raise ProviderError("too late to fail")
 
     bench.worker.register(KIND, handler)
-    assert bench.hf.jobs.run() == 1
-    assert bench.hf.jobs.list() == []
+    assert bench.memory.jobs.run() == 1
+    assert bench.memory.jobs.list() == []
 
 
-def test_a_hung_worker_comes_back_and_changes_nothing(bench: Bench) -> None:
+def test_worker_with_lost_lease_has_no_effect(bench: Bench) -> None:
     """Through the worker: its job is done by another while it hangs."""
     bench.ask("x")
 
@@ -308,12 +308,12 @@ def test_a_hung_worker_comes_back_and_changes_nothing(bench: Bench) -> None:
         bench.do("x", claim.finish)
 
     bench.worker.register(KIND, hang)
-    assert bench.hf.jobs.run(until_idle=False) == 1
+    assert bench.memory.jobs.run(until_idle=False) == 1
     assert bench.effects() == {"x": 1}
-    assert [job.state for job in bench.hf.jobs.list()] == ["waiting"]
+    assert [job.state for job in bench.memory.jobs.list()] == ["waiting"]
 
 
-def test_threads_that_take_at_the_same_moment_get_a_job_each(bench: Bench) -> None:
+def test_claim_from_many_threads_gives_distinct_jobs(bench: Bench) -> None:
     for number in range(8):
         bench.ask(str(number))
     found = at_once(lambda _: bench.take())
@@ -321,11 +321,11 @@ def test_threads_that_take_at_the_same_moment_get_a_job_each(bench: Bench) -> No
 
 
 @pytest.mark.postgres
-def test_a_row_that_somebody_holds_is_passed_over_and_not_waited_for(postgres_url: str, clock: FakeClock) -> None:
+def test_claim_skips_locked_row_on_postgres(postgres_url: str, clock: FakeClock) -> None:
     import psycopg
 
-    with Limpet.open(postgres_url, clock=clock) as hf, psycopg.connect(postgres_url) as outside:
-        bench = Bench(hf, clock)
+    with Limpet.open(postgres_url, clock=clock) as memory, psycopg.connect(postgres_url) as outside:
+        bench = Bench(memory, clock)
         bench.ask("first")
         bench.ask("second")
         outside.execute("SELECT 1 FROM jobs ORDER BY id LIMIT 1 FOR UPDATE")
@@ -337,7 +337,7 @@ def test_a_row_that_somebody_holds_is_passed_over_and_not_waited_for(postgres_ur
 # Failing
 
 
-def test_a_job_that_kills_its_worker_each_time_is_laid_aside_at_last(bench: Bench) -> None:
+def test_job_that_kills_its_worker_is_dead_after_last_attempt(bench: Bench) -> None:
     bench.ask("poison")
     bench.ask("good")
     done: list[str] = []
@@ -351,20 +351,20 @@ def test_a_job_that_kills_its_worker_each_time_is_laid_aside_at_last(bench: Benc
     deaths = 0
     for _ in range(60):
         try:
-            bench.hf.jobs.run()
+            bench.memory.jobs.run()
         except KeyboardInterrupt:
             deaths += 1
         bench.clock.advance(minutes=6)
     assert (deaths, done) == (50, ["good"])
-    [dead] = bench.hf.jobs.list()
+    [dead] = bench.memory.jobs.list()
     assert (dead.state, dead.detail) == ("dead", "poison")
     assert "its worker ended before the job did, 50 times" in (dead.error or "")
 
 
-def test_how_often_a_job_is_tried_is_a_setting(store_url: str, clock: FakeClock) -> None:
+def test_job_attempts_and_lease_come_from_settings(store_url: str, clock: FakeClock) -> None:
     config = Config.load(overrides={"jobs.attempts": 2, "jobs.lease_s": 10, "jobs.worker": False})
-    with Limpet.open(store_url, config=config, clock=clock) as hf:
-        bench = Bench(hf, clock)
+    with Limpet.open(store_url, config=config, clock=clock) as memory:
+        bench = Bench(memory, clock)
         bench.ask()
 
         def handler(claim: JobLease) -> None:
@@ -373,25 +373,25 @@ def test_how_often_a_job_is_tried_is_a_setting(store_url: str, clock: FakeClock)
 
         bench.worker.register(KIND, handler)
         for _ in range(3):
-            hf.jobs.run()
+            memory.jobs.run()
             clock.advance(minutes=1)
-        [dead] = hf.jobs.list(state="dead")
+        [dead] = memory.jobs.list(state="dead")
         assert (dead.attempts, dead.error) == (2, "down")
 
 
-def test_asked_for_during_its_last_attempt_it_is_not_laid_aside(bench: Bench) -> None:
+def test_job_enqueued_during_last_attempt_is_not_dead(bench: Bench) -> None:
     bench.ask()
     job = bench.taken()
     bench.ask()
     assert bench.store.fail_job(job, "no", bench.clock.now, dead=True)
-    [waiting] = bench.hf.jobs.list()
+    [waiting] = bench.memory.jobs.list()
     assert (waiting.state, waiting.attempts) == ("waiting", 0)
 
 
 # Clocks
 
 
-def test_a_lease_from_a_clock_that_was_days_ahead_does_not_keep_a_job_for_days(bench: Bench) -> None:
+def test_job_lease_from_clock_far_ahead_is_released(bench: Bench) -> None:
     bench.ask()
     ahead = bench.clock.now
     bench.clock.advance(days=9)
@@ -400,12 +400,12 @@ def test_a_lease_from_a_clock_that_was_days_ahead_does_not_keep_a_job_for_days(b
     assert bench.take() is None
     done: list[str] = []
     bench.worker.register(KIND, lambda claim: done.append(claim.job.kind))
-    assert bench.hf.jobs.run() == 1  # a worker looks for such when it begins, and every few minutes
+    assert bench.memory.jobs.run() == 1  # a worker looks for such when it begins, and every few minutes
     assert done == [KIND]
     assert bench.store.finish_job(lost) is False
 
 
-def test_a_lease_a_little_ahead_is_a_lease(bench: Bench) -> None:
+def test_job_lease_slightly_ahead_of_clock_is_kept(bench: Bench) -> None:
     bench.ask()
     now = bench.clock.now
     bench.clock.advance(minutes=40)
@@ -415,7 +415,7 @@ def test_a_lease_a_little_ahead_is_a_lease(bench: Bench) -> None:
     assert bench.store.finish_job(held) is True
 
 
-def test_what_was_put_off_by_a_clock_that_was_ahead_is_due_now(bench: Bench) -> None:
+def test_release_stuck_jobs_resets_run_time_from_clock_far_ahead(bench: Bench) -> None:
     now = bench.clock.now
     bench.ask("failed")
     bench.clock.advance(days=9)
@@ -426,7 +426,7 @@ def test_what_was_put_off_by_a_clock_that_was_ahead_is_due_now(bench: Bench) -> 
     bench.ask("next month", after=timedelta(days=30))
     assert bench.store.release_stuck_jobs(now, HOUR) == 3
     assert bench.store.release_stuck_jobs(now, HOUR) == 0
-    assert {job.detail: job.run_at for job in bench.hf.jobs.list()} == {
+    assert {job.detail: job.run_at for job in bench.memory.jobs.list()} == {
         "failed": now,
         "asked": now,
         "in an hour": now + HOUR,
@@ -434,7 +434,7 @@ def test_what_was_put_off_by_a_clock_that_was_ahead_is_due_now(bench: Bench) -> 
     }
 
 
-def test_a_clock_that_jumps_ahead_costs_a_second_run_and_no_second_effect(bench: Bench) -> None:
+def test_clock_jump_runs_job_twice_but_commits_once(bench: Bench) -> None:
     bench.ask("x")
     running = bench.taken()
     now = bench.clock.now
@@ -450,43 +450,43 @@ def test_a_clock_that_jumps_ahead_costs_a_second_run_and_no_second_effect(bench:
 # Kinds
 
 
-def test_a_kind_nobody_here_knows_is_left_to_others(bench: Bench) -> None:
+def test_worker_leaves_unknown_job_kinds_to_others(bench: Bench) -> None:
     bench.ask(kind="of a later release")
     bench.ask()
     bench.worker.register(KIND, lambda _: None)
-    assert bench.hf.jobs.run() == 1
-    assert [(job.kind, job.attempts, job.state) for job in bench.hf.jobs.list()] == [
+    assert bench.memory.jobs.run() == 1
+    assert [(job.kind, job.attempts, job.state) for job in bench.memory.jobs.list()] == [
         ("of a later release", 0, "waiting")
     ]
     assert bench.store.next_job_time(bench.worker.job_kinds) is None
 
 
-def test_many_jobs_of_one_kind_do_not_keep_another_waiting(bench: Bench) -> None:
+def test_worker_alternates_between_job_kinds(bench: Bench) -> None:
     for number in range(40):
         bench.ask(str(number), after=timedelta(days=-1))
     bench.ask(kind="rare")
     order: list[str] = []
     bench.worker.register(KIND, lambda claim: order.append(claim.job.kind))
     bench.worker.register("rare", lambda claim: order.append(claim.job.kind))
-    bench.hf.jobs.run()
+    bench.memory.jobs.run()
     assert order.index("rare") <= 1
     assert len(order) == 41
 
 
-def test_of_one_kind_the_longest_waiting_comes_first(bench: Bench) -> None:
+def test_worker_claims_longest_waiting_job_of_kind_first(bench: Bench) -> None:
     for minutes in (3, 1, 2):
         bench.ask(str(minutes), after=timedelta(minutes=-minutes))
     assert [bench.taken().detail for _ in range(3)] == ["3", "2", "1"]
 
 
-def test_taking_a_job_sorts_nothing(bench: Bench) -> None:
-    if bench.hf.admin.stats()["backend"] == "postgres":
+def test_claim_query_uses_index_without_sort(bench: Bench) -> None:
+    if bench.memory.admin.stats()["backend"] == "postgres":
         pytest.skip("which plan is chosen there depends on the statistics")
     query = (
         "EXPLAIN QUERY PLAN SELECT id FROM jobs WHERE dead = 0 AND run_at <= 5 AND leased_until <= 5 AND (kind = 'x')"
         " ORDER BY run_at, id LIMIT 1"
     )
-    plan = " ".join(str(row) for row in sql(bench.hf, query))
+    plan = " ".join(str(row) for row in sql(bench.memory, query))
     assert "jobs_due" in plan
     assert "TEMP B-TREE" not in plan
 
@@ -494,14 +494,14 @@ def test_taking_a_job_sorts_nothing(bench: Bench) -> None:
 # Looked at
 
 
-def test_jobs_are_listed_with_what_became_of_them(bench: Bench) -> None:
+def test_jobs_are_listed_with_state_attempts_and_error(bench: Bench) -> None:
     now = bench.clock.now
     for owner in ("dead", "running", "waiting"):
         bench.ask("session 1", owner=owner)
     bench.ask("x", HOUR, kind="other")
     bench.store.fail_job(bench.taken(), "the model said no", now, dead=True)
     running = bench.taken()
-    found = {(job.owner if job.kind == KIND else job.kind): job for job in bench.hf.jobs.list()}
+    found = {(job.owner if job.kind == KIND else job.kind): job for job in bench.memory.jobs.list()}
     assert {name: (job.state, job.attempts, job.error) for name, job in found.items()} == {
         "dead": ("dead", 1, "the model said no"),
         "running": ("running", 1, None),
@@ -512,50 +512,52 @@ def test_jobs_are_listed_with_what_became_of_them(bench: Bench) -> None:
     assert found["waiting"].leased_until is None
     assert (found["other"].run_at, found["other"].created_at) == (now + HOUR, now)
     assert (found["dead"].tenant, found["dead"].level, found["dead"].detail) == ("default", Level.USER, "session 1")
-    assert [job.owner for job in bench.hf.jobs.list(state="dead")] == ["dead"]
-    assert [job.owner for job in bench.hf.jobs.list(state="running")] == ["running"]
-    assert [job.kind for job in bench.hf.jobs.list(state="waiting")] == [KIND, "other"]
-    assert [job.kind for job in bench.hf.jobs.list(kind="other")] == ["other"]
-    listed = [job.id for job in bench.hf.jobs.list()]
-    assert [job.id for job in bench.hf.jobs.list(limit=2)] + [job.id for job in bench.hf.jobs.list(offset=2)] == listed
+    assert [job.owner for job in bench.memory.jobs.list(state="dead")] == ["dead"]
+    assert [job.owner for job in bench.memory.jobs.list(state="running")] == ["running"]
+    assert [job.kind for job in bench.memory.jobs.list(state="waiting")] == [KIND, "other"]
+    assert [job.kind for job in bench.memory.jobs.list(kind="other")] == ["other"]
+    listed = [job.id for job in bench.memory.jobs.list()]
+    assert [job.id for job in bench.memory.jobs.list(limit=2)] + [
+        job.id for job in bench.memory.jobs.list(offset=2)
+    ] == listed
     bench.clock.advance(minutes=6)
-    assert [job.owner for job in bench.hf.jobs.list(state="waiting", kind=KIND)] == ["waiting", "running"]
+    assert [job.owner for job in bench.memory.jobs.list(state="waiting", kind=KIND)] == ["waiting", "running"]
 
 
-def test_jobs_laid_aside_are_tried_again_or_dropped(bench: Bench) -> None:
+def test_dead_jobs_can_be_retried_or_dropped(bench: Bench) -> None:
     for detail in "abcd":
         bench.ask(detail)
         bench.store.fail_job(bench.taken(), "no", bench.clock.now, dead=True)
     bench.ask("waiting", HOUR)
-    a, b, c, d, waiting = (job.id for job in sorted(bench.hf.jobs.list(), key=lambda job: job.id))
-    assert bench.hf.jobs.retry([a, waiting]) == 1
-    assert bench.hf.jobs.retry([]) == 0
-    assert bench.hf.jobs.retry(kind="other") == 0
-    assert bench.hf.jobs.drop([a, b, waiting, 10**9]) == 1
-    assert {job.id: job.state for job in bench.hf.jobs.list()} == {
+    a, b, c, d, waiting = (job.id for job in sorted(bench.memory.jobs.list(), key=lambda job: job.id))
+    assert bench.memory.jobs.retry([a, waiting]) == 1
+    assert bench.memory.jobs.retry([]) == 0
+    assert bench.memory.jobs.retry(kind="other") == 0
+    assert bench.memory.jobs.drop([a, b, waiting, 10**9]) == 1
+    assert {job.id: job.state for job in bench.memory.jobs.list()} == {
         a: "waiting",
         c: "dead",
         d: "dead",
         waiting: "waiting",
     }
-    assert bench.hf.jobs.retry([c], kind=KIND) == 1
-    assert bench.hf.jobs.retry() == 1
-    retried = [job for job in bench.hf.jobs.list() if job.id != waiting]
+    assert bench.memory.jobs.retry([c], kind=KIND) == 1
+    assert bench.memory.jobs.retry() == 1
+    retried = [job for job in bench.memory.jobs.list() if job.id != waiting]
     assert {(job.state, job.attempts, job.run_at) for job in retried} == {("waiting", 0, bench.clock.now)}
-    assert bench.hf.jobs.drop([]) == 0
+    assert bench.memory.jobs.drop([]) == 0
 
 
-def test_a_tenant_sees_and_changes_only_its_own_jobs(bench: Bench) -> None:
+def test_jobs_are_isolated_by_tenant(bench: Bench) -> None:
     space = Partition("acme", Level.GLOBAL, "")
     bench.store.write(lambda tx: Jobs(tx).enqueue(space, KIND, "", bench.clock.now))
     bench.store.fail_job(bench.taken(), "no", bench.clock.now, dead=True)
-    [job] = bench.hf.tenant("acme").jobs.list()
-    assert bench.hf.jobs.list() == []
-    assert (bench.hf.jobs.retry([job.id]), bench.hf.jobs.retry(), bench.hf.jobs.drop([job.id])) == (0, 0, 0)
-    assert bench.hf.tenant("acme").jobs.drop([job.id]) == 1
+    [job] = bench.memory.tenant("acme").jobs.list()
+    assert bench.memory.jobs.list() == []
+    assert (bench.memory.jobs.retry([job.id]), bench.memory.jobs.retry(), bench.memory.jobs.drop([job.id])) == (0, 0, 0)
+    assert bench.memory.tenant("acme").jobs.drop([job.id]) == 1
 
 
-def test_a_scope_narrower_than_a_tenant_is_refused_and_not_widened(bench: Bench) -> None:
+def test_job_operations_reject_scope_narrower_than_tenant(bench: Bench) -> None:
     narrow = Scope("default", user="alice")
     for call in (
         lambda tx: Jobs(tx).find(narrow, JobQuery(), bench.clock.now),
@@ -567,39 +569,39 @@ def test_a_scope_narrower_than_a_tenant_is_refused_and_not_widened(bench: Bench)
 
 
 @pytest.mark.parametrize("ids", ["1", 5, [1.5], ["1"], [-1], [True], range(10_001), [2**70]])
-def test_numbers_that_are_none_are_refused(bench: Bench, ids: Any) -> None:
+def test_retry_and_drop_reject_invalid_job_ids(bench: Bench, ids: Any) -> None:
     with pytest.raises(InvalidInput):
-        bench.hf.jobs.drop(ids)
+        bench.memory.jobs.drop(ids)
     with pytest.raises(InvalidInput):
-        bench.hf.jobs.retry(ids)
+        bench.memory.jobs.retry(ids)
 
 
-def test_a_state_nobody_knows_is_refused(bench: Bench) -> None:
+def test_jobs_reject_unknown_state(bench: Bench) -> None:
     with pytest.raises(InvalidInput, match="waiting, running, dead"):
-        bench.hf.jobs.list(state="sleeping")
+        bench.memory.jobs.list(state="sleeping")
 
 
-def test_one_that_was_asked_for_by_what_has_no_clock_is_due_since_ever(bench: Bench) -> None:
+def test_job_enqueued_without_time_is_due_immediately(bench: Bench) -> None:
     bench.store.write(lambda tx: Jobs(tx).enqueue(Partition("default", Level.USER, "a"), KIND, "", from_micros(0)))
-    [job] = bench.hf.jobs.list()
+    [job] = bench.memory.jobs.list()
     assert (job.run_at, job.created_at) == (None, None)
 
 
 # The thread of a process
 
 
-def test_a_worker_that_is_switched_off_starts_no_thread(durable_url: str) -> None:
+def test_worker_disabled_by_setting_starts_no_thread(durable_url: str) -> None:
     overrides = {"embedding.model": "hashed", "embedding.when": "later", "jobs.worker": False, "graph.enabled": False}
     config = Config.load(overrides=overrides)
     for _ in range(2):
-        with Limpet.open(durable_url, config=config) as hf:
-            hf.session("t", "1", user="alice").append("user", "the puppy slept")
-            assert hf._runtime.worker._thread is None
-    with Limpet.open(durable_url, config=config) as hf:
-        assert hf.jobs.run() == 1
+        with Limpet.open(durable_url, config=config) as memory:
+            memory.session("t", "1", user="alice").append("user", "the puppy slept")
+            assert memory._runtime.worker._thread is None
+    with Limpet.open(durable_url, config=config) as memory:
+        assert memory.jobs.run() == 1
 
 
-def test_a_handler_learns_that_the_store_is_being_closed(durable_url: str, clock: FakeClock) -> None:
+def test_job_handler_sees_stopping_when_store_closes(durable_url: str, clock: FakeClock) -> None:
     begun, seen = threading.Event(), []
 
     def handler(claim: JobLease) -> Any:
@@ -609,12 +611,12 @@ def test_a_handler_learns_that_the_store_is_being_closed(durable_url: str, clock
         seen.append(claim.stopping())
         return claim.now()
 
-    with Limpet.open(durable_url, clock=clock) as hf:
-        bench = Bench(hf, clock)
+    with Limpet.open(durable_url, clock=clock) as memory:
+        bench = Bench(memory, clock)
         bench.ask()
         bench.worker.register(KIND, handler)
-        hf.jobs.start_worker()
+        memory.jobs.start_worker()
         assert begun.wait(30)
     assert seen == [True]
-    with Limpet.open(durable_url, clock=clock) as hf:
-        assert [job.state for job in hf.jobs.list()] == ["waiting"]
+    with Limpet.open(durable_url, clock=clock) as memory:
+        assert [job.state for job in memory.jobs.list()] == ["waiting"]

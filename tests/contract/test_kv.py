@@ -17,8 +17,8 @@ def capped(cap: int) -> Config:
     return Config(session=SessionSettings(kv_cap=cap))
 
 
-def test_values_of_every_kind_come_back(hf: Limpet) -> None:
-    kv = hf.session("t", "1").kv
+def test_kv_round_trips_every_json_type(memory: Limpet) -> None:
+    kv = memory.session("t", "1").kv
     values: dict[str, Any] = {
         "text": "é\n\"'\\",
         "empty": "",
@@ -39,8 +39,8 @@ def test_values_of_every_kind_come_back(hf: Limpet) -> None:
     assert kv.get("missing") is None
 
 
-def test_setting_again_moves_to_the_end(hf: Limpet) -> None:
-    kv = hf.session("t", "1").kv
+def test_kv_set_of_existing_key_moves_it_to_the_end(memory: Limpet) -> None:
+    kv = memory.session("t", "1").kv
     for key in "abc":
         kv.set(key, key)
     kv.set("a", "again")
@@ -51,8 +51,8 @@ def test_setting_again_moves_to_the_end(hf: Limpet) -> None:
     assert list(kv.items()) == ["b", "a", "c"]
 
 
-def test_beyond_the_cap_the_oldest_goes(hf: Limpet) -> None:
-    kv = hf.session("t", "1").kv
+def test_kv_evicts_oldest_entry_beyond_cap(memory: Limpet) -> None:
+    kv = memory.session("t", "1").kv
     for number in range(205):
         kv.set(f"key {number}", number)
     assert list(kv.items().values()) == list(range(5, 205))
@@ -64,34 +64,34 @@ def test_beyond_the_cap_the_oldest_goes(hf: Limpet) -> None:
     assert len(kv.items()) == 200
 
 
-def test_setting_an_old_key_at_the_cap_removes_nothing(store_url: str) -> None:
-    with Limpet.open(store_url, config=capped(3)) as hf:
-        kv = hf.session("t", "1").kv
+def test_kv_set_of_existing_key_at_cap_evicts_nothing(store_url: str) -> None:
+    with Limpet.open(store_url, config=capped(3)) as memory:
+        kv = memory.session("t", "1").kv
         for key in "abcabcabc":
             kv.set(key, key)
         assert list(kv.items()) == ["a", "b", "c"]
 
 
-def test_a_changed_cap_applies_to_sessions_that_exist(durable_url: str) -> None:
-    with Limpet.open(durable_url, config=capped(10)) as hf:
-        session = hf.session("t", "1")
+def test_kv_changed_cap_applies_to_existing_sessions(durable_url: str) -> None:
+    with Limpet.open(durable_url, config=capped(10)) as memory:
+        session = memory.session("t", "1")
         for number in range(10):
             session.kv.set(f"k{number}", number)
-    with Limpet.open(durable_url, config=capped(4)) as hf:
-        kv = hf.load_session(session.id).kv
+    with Limpet.open(durable_url, config=capped(4)) as memory:
+        kv = memory.load_session(session.id).kv
         assert list(kv.items()) == ["k6", "k7", "k8", "k9"]
         assert kv.get("k5") is None
         kv.set("new", 1)
         assert list(kv.items()) == ["k7", "k8", "k9", "new"]
-    with Limpet.open(durable_url, config=capped(6)) as hf:
-        kv = hf.load_session(session.id).kv
+    with Limpet.open(durable_url, config=capped(6)) as memory:
+        kv = memory.load_session(session.id).kv
         for number in range(3):
             kv.set(f"more {number}", number)
         assert list(kv.items()) == ["k8", "k9", "new", "more 0", "more 1", "more 2"]
 
 
-def test_entries_belong_to_one_session(hf: Limpet) -> None:
-    one, two = hf.session("t", "1", user="alice"), hf.session("t", "2", user="alice")
+def test_kv_entries_belong_to_one_session(memory: Limpet) -> None:
+    one, two = memory.session("t", "1", user="alice"), memory.session("t", "2", user="alice")
     one.kv.set("k", 1)
     assert two.kv.get("k") is None
     assert two.kv.items() == {}
@@ -103,8 +103,8 @@ def test_entries_belong_to_one_session(hf: Limpet) -> None:
 
 
 @pytest.mark.slow
-def test_keys_and_values_that_cannot_be_kept_are_refused(hf: Limpet) -> None:
-    kv = hf.session("t", "1").kv
+def test_kv_rejects_invalid_keys_and_values(memory: Limpet) -> None:
+    kv = memory.session("t", "1").kv
     wrong: list[Any] = ["", " a", "a\n", "\x00", "\ud800", "x" * 257, 5, None, b"k"]
     for key in wrong:
         for call in (lambda key=key: kv.set(key, 1), lambda key=key: kv.get(key), lambda key=key: kv.delete(key)):
@@ -122,9 +122,9 @@ def test_keys_and_values_that_cannot_be_kept_are_refused(hf: Limpet) -> None:
     assert kv.items() == {}
 
 
-def test_two_threads_that_set_lose_nothing(hf: Limpet) -> None:
-    session = hf.session("t", "1")
-    handles = [hf.load_session(session.id) for _ in range(8)]
+def test_kv_set_from_many_threads_loses_nothing(memory: Limpet) -> None:
+    session = memory.session("t", "1")
+    handles = [memory.load_session(session.id) for _ in range(8)]
 
     def write(number: int) -> None:
         for at in range(10):
@@ -137,12 +137,12 @@ def test_two_threads_that_set_lose_nothing(hf: Limpet) -> None:
     assert len(session.kv.items()) == 81
 
 
-def test_two_processes_that_set_lose_nothing(durable_url: str) -> None:
-    with Limpet.open(durable_url) as hf:
-        session = hf.session("t", "1", user="alice")
+def test_kv_set_from_two_processes_loses_nothing(durable_url: str) -> None:
+    with Limpet.open(durable_url) as memory:
+        session = memory.session("t", "1", user="alice")
     code = """
-with Limpet.open(given) as hf:
-    kv = hf.session("t", "1", user="alice").kv
+with Limpet.open(given) as memory:
+    kv = memory.session("t", "1", user="alice").kv
     begin()
     for at in range(20):
         kv.set(f"{number} {at}", at)
@@ -150,14 +150,14 @@ with Limpet.open(given) as hf:
     answer(None)
 """
     run_together(code, durable_url)
-    with Limpet.open(durable_url) as hf:
-        items = hf.load_session(session.id).kv.items()
+    with Limpet.open(durable_url) as memory:
+        items = memory.load_session(session.id).kv.items()
         assert len(items) == 41
         assert items["same"][1] == 19
 
 
-def test_working_memory_is_a_key_of_its_own(hf: Limpet) -> None:
-    session = hf.session("t", "1")
+def test_working_memory_is_stored_as_kv_entry(memory: Limpet) -> None:
+    session = memory.session("t", "1")
     assert session.working_memory == ""
     session.set_working_memory("- buy milk\n- é")
     assert session.working_memory == "- buy milk\n- é"
@@ -166,11 +166,11 @@ def test_working_memory_is_a_key_of_its_own(hf: Limpet) -> None:
     assert session.working_memory == ""
     session.kv.set("working_memory", "by key")
     assert session.working_memory == "by key"
-    assert hf.load_session(session.id).working_memory == "by key"
+    assert memory.load_session(session.id).working_memory == "by key"
 
 
-def test_working_memory_is_text(hf: Limpet) -> None:
-    session = hf.session("t", "1")
+def test_working_memory_rejects_non_text(memory: Limpet) -> None:
+    session = memory.session("t", "1")
     wrong: list[Any] = [5, None, ["x"], {"a": 1}, "\x00"]
     for bad in wrong:
         with pytest.raises(InvalidInput):

@@ -32,8 +32,8 @@ def opening(store_url: str, clock: FakeClock) -> Iterator[Callable[..., Limpet]]
         return opened[-1]
 
     yield open_
-    for hf in opened:
-        hf.close()
+    for memory in opened:
+        memory.close()
 
 
 @pytest.fixture
@@ -41,24 +41,24 @@ def learning(opening: Callable[..., Limpet]) -> Limpet:
     return opening()
 
 
-def talk(hf: Limpet, *lines: str, reply: str = "I see.", chat: str = "1", user: str = "alice") -> Session:
-    session = hf.session("test", chat, user=user)
+def talk(memory: Limpet, *lines: str, reply: str = "I see.", chat: str = "1", user: str = "alice") -> Session:
+    session = memory.session("test", chat, user=user)
     for line in lines:
         with session.turn(line) as turn:
             turn.reply(reply)
-        hf.jobs.run()
+        memory.jobs.run()
     return session
 
 
-def learned(hf: Limpet, user: str = "alice", **more: Any) -> list[Record]:
-    return [record for record in hf.records(user=user, limit=1000, **more) if record.origin is Origin.EXTRACTED]
+def learned(memory: Limpet, user: str = "alice", **more: Any) -> list[Record]:
+    return [record for record in memory.records(user=user, limit=1000, **more) if record.origin is Origin.EXTRACTED]
 
 
-def facts(hf: Limpet, user: str = "alice", **more: Any) -> set[tuple[str | None, str | None, str | None]]:
-    return {(record.subject, record.attribute, record.value) for record in learned(hf, user, **more)}
+def facts(memory: Limpet, user: str = "alice", **more: Any) -> set[tuple[str | None, str | None, str | None]]:
+    return {(record.subject, record.attribute, record.value) for record in learned(memory, user, **more)}
 
 
-def test_a_turn_teaches_with_the_sentence_it_came_from(learning: Limpet) -> None:
+def test_turn_learns_fact_with_source_sentence(learning: Limpet) -> None:
     session = talk(learning, "The weather is fine. I live in Porto. What about you?")
     (record,) = learned(learning)
     assert (record.subject, record.attribute, record.value) == ("user", "home", "Porto")
@@ -69,14 +69,14 @@ def test_a_turn_teaches_with_the_sentence_it_came_from(learning: Limpet) -> None
     assert record.valid_from == session.messages()[0].created_at
 
 
-def test_what_was_learned_is_recalled_and_enters_the_context(learning: Limpet) -> None:
+def test_learned_fact_is_recalled_and_enters_context(learning: Limpet) -> None:
     talk(learning, "I am allergic to peanuts")
     with learning.session("test", "another", user="alice").turn("Which snack can I eat?") as turn:
         assert "peanuts" in turn.context.text
     assert any(hit.source.kind == "record" for hit in learning.recall("allergic", user="alice"))
 
 
-def test_a_correction_finds_what_it_corrects_by_the_wrong_value(learning: Limpet, clock: FakeClock) -> None:
+def test_correction_replaces_fact_with_wrong_value(learning: Limpet, clock: FakeClock) -> None:
     talk(learning, "My partner's name is Alexa.", "My sister is called Kate.", "My sister is called Anna.")
     clock.advance(days=1)
     talk(learning, "Sorry, her name is Alexis, not Alexa.", "It's Monday, not Tuesday.", "She's called Anne, not Anna")
@@ -85,7 +85,7 @@ def test_a_correction_finds_what_it_corrects_by_the_wrong_value(learning: Limpet
     assert ("user/partner", "name", "Alexa") in facts(learning, history=True)
 
 
-def test_a_change_of_mind_leaves_one_current_fact_and_one_past(learning: Limpet, clock: FakeClock) -> None:
+def test_changed_fact_supersedes_previous_one(learning: Limpet, clock: FakeClock) -> None:
     talk(learning, "I live in Porto", "My sister lives in Porto")
     before = clock.advance(days=30)
     clock.advance(days=1)
@@ -102,7 +102,7 @@ def test_a_change_of_mind_leaves_one_current_fact_and_one_past(learning: Limpet,
     assert "I live in Porto" not in texts
 
 
-def test_a_home_that_faded_is_over_too_and_comes_back_as_past(learning: Limpet, clock: FakeClock) -> None:
+def test_changed_fact_ends_archived_one(learning: Limpet, clock: FakeClock) -> None:
     talk(learning, "I live in Porto")
     for _ in range(60):
         clock.advance(days=1)
@@ -114,7 +114,7 @@ def test_a_home_that_faded_is_over_too_and_comes_back_as_past(learning: Limpet, 
     assert facts(learning) == {("user", "home", "Oslo")}
 
 
-def test_of_one_sister_a_move_leaves_one_home(learning: Limpet, clock: FakeClock) -> None:
+def test_changed_home_ends_previous_one_only_for_unique_relative(learning: Limpet, clock: FakeClock) -> None:
     for line in ("My sister lives in Porto", "My sister moved to Lisbon", "I have two brothers"):
         clock.advance(hours=1)
         talk(learning, line)
@@ -128,14 +128,14 @@ def test_of_one_sister_a_move_leaves_one_home(learning: Limpet, clock: FakeClock
     )
 
 
-def test_an_end_without_a_successor(learning: Limpet, clock: FakeClock) -> None:
+def test_denied_fact_ends_without_successor(learning: Limpet, clock: FakeClock) -> None:
     talk(learning, "I work at Acme")
     clock.advance(days=3)
     talk(learning, "I no longer work at Acme")
     assert not [record for record in learned(learning) if record.attribute == "employer" and record.polarity]
 
 
-def test_the_same_said_again_is_counted_and_not_stored_twice(learning: Limpet, clock: FakeClock) -> None:
+def test_repeated_statement_is_counted_not_duplicated(learning: Limpet, clock: FakeClock) -> None:
     talk(learning, "I live in Porto")
     clock.advance(days=1)
     talk(learning, "i live in  PORTO", chat="2")
@@ -145,24 +145,24 @@ def test_the_same_said_again_is_counted_and_not_stored_twice(learning: Limpet, c
     assert record.last_used_at == clock.now
 
 
-def test_near_duplicates_are_merged_by_their_vectors(opening: Callable[..., Limpet]) -> None:
+def test_near_duplicates_are_merged_by_vector_similarity(opening: Callable[..., Limpet]) -> None:
     class Same(FakeEmbedder):
         def embed(self, texts: Any) -> Any:
             return [[1.0, 0.0, 0.0] for _ in texts]
 
-    hf = opening(embedder=Same())
-    talk(hf, "I enjoy long walks by the sea", "I really enjoy long walks by the sea")
-    assert len(learned(hf)) == 1
+    memory = opening(embedder=Same())
+    talk(memory, "I enjoy long walks by the sea", "I really enjoy long walks by the sea")
+    assert len(learned(memory)) == 1
 
 
-def test_what_a_user_stated_outright_is_never_retired(learning: Limpet) -> None:
+def test_explicit_record_is_never_superseded_by_learned_fact(learning: Limpet) -> None:
     stated = learning.remember("Alice lives in Porto", user="alice", key="home")
     talk(learning, "I moved to Lisbon")
     assert learning.records.get(stated.id).valid_to is None
     assert ("user", "home", "Lisbon") in facts(learning)
 
 
-def test_each_finished_turn_is_an_episodic_record(learning: Limpet) -> None:
+def test_finished_turn_is_stored_as_episodic_record(learning: Limpet) -> None:
     session = learning.session("test", "1", user="alice")
     with session.turn("Run the tests in tests/unit/test_cli.py", skill="build") as turn:
         turn.add("assistant", "", tool_calls=[{"id": "c", "name": "shell", "arguments": {"command": "pytest"}}])
@@ -179,13 +179,13 @@ def test_each_finished_turn_is_an_episodic_record(learning: Limpet) -> None:
     assert [hit for hit in learning.recall("tests", user="alice", kinds=["record"]) if hit.source.id == event.id] == []
 
 
-def test_a_turn_of_this_conversation_is_not_told_twice(learning: Limpet) -> None:
+def test_context_omits_turn_records_of_current_session(learning: Limpet) -> None:
     session = talk(learning, "Is the door locked?")
     assert "Asked:" not in session.context("door").text
     assert "Asked: Is the door locked?" in learning.session("test", "2", user="alice").context("hello").text
 
 
-def test_secrets_are_masked_before_they_reach_long_term_memory(learning: Limpet) -> None:
+def test_secrets_are_redacted_in_learned_records(learning: Limpet) -> None:
     secret = "sk-" + "proj-" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9" * 2
     session = talk(learning, f"I work at Acme with the key {secret}")
     assert secret in session.messages()[0].text
@@ -194,21 +194,21 @@ def test_secrets_are_masked_before_they_reach_long_term_memory(learning: Limpet)
     assert any("[secret" in record.content for record in learning.records(user="alice"))
 
 
-def test_nothing_is_learned_where_that_is_switched_off(opening: Callable[..., Limpet]) -> None:
-    hf = opening(learn__enabled=False)
-    session = talk(hf, "I live in Porto")
-    assert hf.records(user="alice") == []
-    assert hf.jobs.list() == []
+def test_learning_disabled_stores_nothing(opening: Callable[..., Limpet]) -> None:
+    memory = opening(learn__enabled=False)
+    session = talk(memory, "I live in Porto")
+    assert memory.records(user="alice") == []
+    assert memory.jobs.list() == []
     assert session.learn().added == ()
 
 
-def test_a_no_op_extractor(opening: Callable[..., Limpet]) -> None:
-    hf = opening(learn__extractor="none", learn__turns=False)
-    talk(hf, "I live in Porto")
-    assert hf.records(user="alice") == []
+def test_extractor_none_learns_nothing(opening: Callable[..., Limpet]) -> None:
+    memory = opening(learn__extractor="none", learn__turns=False)
+    talk(memory, "I live in Porto")
+    assert memory.records(user="alice") == []
 
 
-def test_learning_by_hand_from_what_was_appended(learning: Limpet) -> None:
+def test_learn_reads_appended_messages_once(learning: Limpet) -> None:
     session = learning.session("test", "1", user="alice")
     session.extend([Message.new("user", "I live in Porto"), Message.new("assistant", "Nice")])
     assert learned(learning) == []
@@ -219,7 +219,7 @@ def test_learning_by_hand_from_what_was_appended(learning: Limpet) -> None:
 
 
 @pytest.mark.slow
-def test_more_messages_than_fit_a_batch(learning: Limpet) -> None:
+def test_learn_reads_more_messages_than_one_batch(learning: Limpet) -> None:
     session = learning.session("test", "1", user="alice")
     names = [f"{first}{second}" for first in "BCDFGHKLMN" for second in ("abor", "elin", "irov", "odan", "umis")]
     session.extend(
@@ -234,7 +234,7 @@ def test_more_messages_than_fit_a_batch(learning: Limpet) -> None:
     assert {record.value for record in learned(learning)} >= {f"{name}stad" for name in names}
 
 
-def test_an_unfinished_turn_waits_for_its_reply(learning: Limpet) -> None:
+def test_unfinished_turn_is_learned_with_next_turn(learning: Limpet) -> None:
     session = learning.session("test", "1", user="alice")
     with session.turn("I live in Porto") as turn:
         pass
@@ -261,50 +261,50 @@ HOME = {
 }
 
 
-def test_a_model_finds_them_and_is_paid_for(opening: Callable[..., Limpet]) -> None:
-    hf = opening(llm=FakeLlm(answer(HOME)), compact__enabled=False)
-    session = talk(hf, "I live in Porto")
-    (record,) = learned(hf)
+def test_llm_extraction_stores_fact_and_usage(opening: Callable[..., Limpet]) -> None:
+    memory = opening(llm=FakeLlm(answer(HOME)), compact__enabled=False)
+    session = talk(memory, "I live in Porto")
+    (record,) = learned(memory)
     assert record.content == "The user lives in Porto."
     assert record.source.sentence == "I live in Porto"
     assert session.usage().models[0].calls == 1
 
 
-def test_a_fact_whose_sentence_is_not_in_the_turn_is_refused(opening: Callable[..., Limpet]) -> None:
-    hf = opening(llm=FakeLlm(answer({**HOME, "sentence": "I live in Faro"})))
-    talk(hf, "I live in Porto")
-    assert learned(hf) == []
+def test_llm_extraction_rejects_fact_not_in_turn(opening: Callable[..., Limpet]) -> None:
+    memory = opening(llm=FakeLlm(answer({**HOME, "sentence": "I live in Faro"})))
+    talk(memory, "I live in Porto")
+    assert learned(memory) == []
 
 
-def test_a_model_that_answers_garbage_is_tried_again_and_then_rules_learn(
+def test_llm_extraction_falls_back_to_rules_after_invalid_output(
     opening: Callable[..., Limpet], clock: FakeClock
 ) -> None:
     """Never an empty result without an error: the job says what happened, and nothing is lost."""
-    hf = opening(llm=FakeLlm("certainly!!! {broken"), learn__llm_attempts=2)
-    talk(hf, "I live in Porto")
-    (job,) = hf.jobs.list(kind="extract")
+    memory = opening(llm=FakeLlm("certainly!!! {broken"), learn__llm_attempts=2)
+    talk(memory, "I live in Porto")
+    (job,) = memory.jobs.list(kind="extract")
     assert job.error
-    assert learned(hf) == []
+    assert learned(memory) == []
     for _ in range(3):
         clock.advance(hours=1)
-        hf.jobs.run()
-    assert hf.jobs.list(kind="extract") == []
-    assert facts(hf) == {("user", "home", "Porto")}
+        memory.jobs.run()
+    assert memory.jobs.list(kind="extract") == []
+    assert facts(memory) == {("user", "home", "Porto")}
 
 
-def test_by_hand_a_model_that_fails_is_an_error(opening: Callable[..., Limpet]) -> None:
-    hf = opening(llm=FakeLlm("", failures=-1))
-    session = hf.session("test", "1", user="alice")
+def test_learn_raises_provider_error_when_llm_fails(opening: Callable[..., Limpet]) -> None:
+    memory = opening(llm=FakeLlm("", failures=-1))
+    session = memory.session("test", "1", user="alice")
     session.append("user", "I live in Porto")
     with pytest.raises(ProviderError):
         session.learn()
-    assert hf.records(user="alice") == []
+    assert memory.records(user="alice") == []
 
 
 # Twice, together, in between
 
 
-def test_two_workers_learn_the_same_once(store_url: str) -> None:
+def test_concurrent_workers_learn_same_fact_once(store_url: str) -> None:
     """Two handles on one store race for the jobs of many chats of one user; what is the same is one record."""
     config = Config.load(overrides=QUIET)
     with Limpet.open(store_url, config=config) as one:
@@ -312,7 +312,7 @@ def test_two_workers_learn_the_same_once(store_url: str) -> None:
             with one.session("test", str(number), user="alice").turn("I live in Porto and I love tea") as turn:
                 turn.reply("ok")
         others = [one] if store_url == ":memory:" else [one, Limpet.open(store_url, config=config)]
-        threads = [threading.Thread(target=hf.jobs.run) for hf in (*others, *others)]
+        threads = [threading.Thread(target=memory.jobs.run) for memory in (*others, *others)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -320,11 +320,11 @@ def test_two_workers_learn_the_same_once(store_url: str) -> None:
         one.jobs.run()
         assert facts(one) == {("user", "home", "Porto"), ("user", "likes", "tea")}
         assert [record.said for record in learned(one)] == [12, 12]
-        for hf in others[1:]:
-            hf.close()
+        for memory in others[1:]:
+            memory.close()
 
 
-def test_a_lesson_that_was_learned_meanwhile_changes_nothing(learning: Limpet) -> None:
+def test_learn_batch_commit_is_noop_when_already_learned(learning: Limpet) -> None:
     learner = learning._runtime.learner
     session = learning.session("test", "1", user="alice")
     session.append("user", "I live in Porto")
@@ -335,7 +335,7 @@ def test_a_lesson_that_was_learned_meanwhile_changes_nothing(learning: Limpet) -
     assert len(learned(learning)) == 1
 
 
-def test_a_session_deleted_in_between_teaches_nothing(learning: Limpet) -> None:
+def test_session_deleted_before_extract_job_teaches_nothing(learning: Limpet) -> None:
     session = learning.session("test", "1", user="alice")
     with session.turn("I live in Porto") as turn:
         turn.reply("ok")
@@ -345,7 +345,7 @@ def test_a_session_deleted_in_between_teaches_nothing(learning: Limpet) -> None:
     assert learning.jobs.list(kind="extract") == []
 
 
-def test_users_and_tenants_learn_apart(learning: Limpet) -> None:
+def test_learned_facts_are_isolated_by_user_and_tenant(learning: Limpet) -> None:
     talk(learning, "I live in Porto", user="alice")
     talk(learning, "I moved to Lisbon", user="bob")
     talk(learning.tenant("other"), "I moved to Faro", user="alice")
@@ -354,7 +354,7 @@ def test_users_and_tenants_learn_apart(learning: Limpet) -> None:
     assert facts(learning.tenant("other")) == {("user", "home", "Faro")}
 
 
-def test_an_older_statement_that_comes_late_is_history(learning: Limpet, clock: FakeClock) -> None:
+def test_older_statement_learned_late_becomes_history(learning: Limpet, clock: FakeClock) -> None:
     talk(learning, "I moved to Lisbon")
     session = learning.session("test", "old", user="alice")
     old: datetime = clock.now - timedelta(days=900)

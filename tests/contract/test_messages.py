@@ -39,8 +39,8 @@ TEXTS = [
 ]
 
 
-def test_every_role_is_kept(hf: Limpet) -> None:
-    session = hf.session("t", "1")
+def test_append_accepts_only_known_roles(memory: Limpet) -> None:
+    session = memory.session("t", "1")
     for role in ("system", "user", "assistant", "tool"):
         session.append(role, role)
     assert [(message.role, message.text) for message in session.messages()] == [(role, role.value) for role in Role]
@@ -51,15 +51,15 @@ def test_every_role_is_kept(hf: Limpet) -> None:
 
 
 @pytest.mark.slow
-def test_content_is_kept_byte_for_byte(hf: Limpet) -> None:
-    session = hf.session("t", "1")
+def test_append_keeps_content_unchanged(memory: Limpet) -> None:
+    session = memory.session("t", "1")
     for text in TEXTS:
         session.append("user", text)
     assert [message.content for message in session.messages()] == TEXTS
-    assert faults(hf) == []
+    assert faults(memory) == []
 
 
-def test_images_and_files_survive_closing(durable_url: str) -> None:
+def test_image_and_file_parts_survive_reopen(durable_url: str) -> None:
     parts = (
         TextPart("Look at this:"),
         ImagePart("https://example.com/a.png", "image/png", "a cat"),
@@ -69,19 +69,19 @@ def test_images_and_files_survive_closing(durable_url: str) -> None:
         TextPart(""),
         TextPart('with "quotes" and é and \\'),
     )
-    with Limpet.open(durable_url) as hf:
-        session = hf.session("t", "1")
+    with Limpet.open(durable_url) as memory:
+        session = memory.session("t", "1")
         assert session.append("user", parts).content == parts
-    with Limpet.open(durable_url) as hf:
-        [message] = hf.load_session(session.id).messages()
+    with Limpet.open(durable_url) as memory:
+        [message] = memory.load_session(session.id).messages()
         assert message.content == parts
         assert "![a cat](https://example.com/a.png)" in message.text
         assert "[report.pdf](file:///tmp/report.pdf)" in message.text
         assert "AAAA" not in message.text
 
 
-def test_parts_may_be_given_as_plain_objects(hf: Limpet) -> None:
-    session = hf.session("t", "1")
+def test_append_accepts_parts_as_dicts(memory: Limpet) -> None:
+    session = memory.session("t", "1")
     given: list[dict[str, Any]] = [
         {"type": "text", "text": "hi"},
         {"type": "image", "uri": "u", "media_type": "image/gif", "alt": "a"},
@@ -97,11 +97,11 @@ def test_parts_may_be_given_as_plain_objects(hf: Limpet) -> None:
     assert session.recent(1)[0].content == ()
 
 
-def test_parts_that_cannot_be_kept_are_refused(hf: Limpet) -> None:
+def test_append_rejects_invalid_parts(memory: Limpet) -> None:
     text_of: Any = TextPart
     image_of: Any = ImagePart
     file_of: Any = FilePart
-    session = hf.session("t", "1")
+    session = memory.session("t", "1")
     wrong: list[Any] = [
         5, None, b"bytes", {"type": "text", "text": "x"}, [5], ["text"], [None], [{"type": "video", "uri": "x"}], [{}],
         [{"type": "text", "text": 5}], [{"type": "image"}], [{"type": "image", "uri": ""}], [ImagePart("")],
@@ -114,29 +114,29 @@ def test_parts_that_cannot_be_kept_are_refused(hf: Limpet) -> None:
     assert session.count() == 0
 
 
-def test_tool_calls_results_names_flags_and_metadata_survive_closing(durable_url: str) -> None:
+def test_tool_calls_names_flags_and_metadata_survive_reopen(durable_url: str) -> None:
     calls = (
         ToolCall("call-1", "read_file", {"path": "a.txt", "lines": [1, 2], "deep": {"é": None, "a.b": True}}),
         ToolCall("", "no_id"),
         ToolCall("call 3", "weird \" ' \\ name", {"": "", "\\u0000": "\\u0000", "big": 10**30, "float": 1e-9}),
     )
-    with Limpet.open(durable_url) as hf:
-        session = hf.session("t", "1")
+    with Limpet.open(durable_url) as memory:
+        session = memory.session("t", "1")
         stored = [
             session.append("assistant", "", name="bot", tool_calls=calls, metadata={"model": "x", "a.b": [1, None]}),
             session.append("tool", "no such file", tool_call_id="call-1", is_error=True, name="read_file"),
             session.append("tool", "fine", tool_call_id="call 3"),
         ]
-    with Limpet.open(durable_url) as hf:
-        assert hf.load_session(session.id).messages() == stored
+    with Limpet.open(durable_url) as memory:
+        assert memory.load_session(session.id).messages() == stored
     assert stored[0].tool_calls == calls
     assert stored[0].metadata == {"model": "x", "a.b": [1, None]}
     assert [message.is_error for message in stored] == [False, True, False]
 
 
-def test_tool_calls_that_cannot_be_kept_are_refused(hf: Limpet) -> None:
+def test_append_rejects_invalid_tool_calls(memory: Limpet) -> None:
     call_of: Any = ToolCall
-    session = hf.session("t", "1")
+    session = memory.session("t", "1")
     wrong: list[Any] = [
         5, None, "text", {"name": "x"}, [5], [None], ["x"], [{"id": "1"}], [{"name": ""}], [{"name": 5}],
         [{"name": "x", "id": 5}], [{"name": "x", "arguments": "{}"}], [{"name": "x", "arguments": [1]}],
@@ -150,8 +150,8 @@ def test_tool_calls_that_cannot_be_kept_are_refused(hf: Limpet) -> None:
     assert session.count() == 0
 
 
-def test_what_append_returns_is_what_is_read_later(hf: Limpet) -> None:
-    session = hf.session("t", "1")
+def test_append_returns_message_as_stored(memory: Limpet) -> None:
+    session = memory.session("t", "1")
     arguments: dict[str, Any] = {"tuple": (1, 2), "number": {1: "one"}}
     metadata: dict[str, Any] = {"tuple": (1, 2)}
     given = Message.new("assistant", "x", tool_calls=[ToolCall("1", "f", arguments)], metadata=metadata)
@@ -162,8 +162,8 @@ def test_what_append_returns_is_what_is_read_later(hf: Limpet) -> None:
     assert "later" not in stored.tool_calls[0].arguments
 
 
-def test_large_arguments_are_kept(hf: Limpet) -> None:
-    session = hf.session("t", "1")
+def test_append_accepts_large_tool_arguments_up_to_limit(memory: Limpet) -> None:
+    session = memory.session("t", "1")
     session.append("assistant", "", tool_calls=[ToolCall("1", "write", {"text": "word " * 200_000})])
     assert len(session.recent(1)[0].tool_calls[0].arguments["text"]) == 1_000_000
     with pytest.raises(InvalidInput, match="limit"):
@@ -173,7 +173,7 @@ def test_large_arguments_are_kept(hf: Limpet) -> None:
 # Times
 
 
-def test_times_are_kept_as_given_to_the_microsecond(durable_url: str, clock: FakeClock) -> None:
+def test_created_at_keeps_microseconds(durable_url: str, clock: FakeClock) -> None:
     nepal = timezone(timedelta(hours=5, minutes=45))
     times = [
         datetime(2020, 2, 29, 23, 59, 59, 999_999, tzinfo=UTC),
@@ -183,8 +183,8 @@ def test_times_are_kept_as_given_to_the_microsecond(durable_url: str, clock: Fak
         datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC),
         datetime(2026, 3, 10, 12, 0, 0, 123_457, tzinfo=timezone(-timedelta(hours=11, minutes=59, seconds=59))),
     ]
-    with Limpet.open(durable_url, clock=clock) as hf:
-        session = hf.session("t", "1")
+    with Limpet.open(durable_url, clock=clock) as memory:
+        session = memory.session("t", "1")
         for moment in times:
             assert session.append("user", "x", created_at=moment).created_at == moment
         clock.advance(microseconds=7)
@@ -193,14 +193,14 @@ def test_times_are_kept_as_given_to_the_microsecond(durable_url: str, clock: Fak
         session.update_metadata({"saved": "again"})
         session.pause()
         session.resume()
-    with Limpet.open(durable_url) as hf:
-        kept = [message.created_at for message in hf.load_session(session.id).messages()]
+    with Limpet.open(durable_url) as memory:
+        kept = [message.created_at for message in memory.load_session(session.id).messages()]
     assert kept == [*times, datetime(2026, 3, 10, 12, 0, 0, 7, tzinfo=UTC)]
     assert {moment.utcoffset() for moment in kept if moment} == {timedelta(0)}
 
 
-def test_times_nobody_can_place_are_refused(hf: Limpet) -> None:
-    session = hf.session("t", "1")
+def test_append_rejects_naive_or_out_of_range_created_at(memory: Limpet) -> None:
+    session = memory.session("t", "1")
     wrong: list[Any] = [
         datetime(2026, 1, 1), "2026-01-01T00:00:00Z", 0, 1.5, (datetime(2026, 1, 1, tzinfo=UTC)).date(),
         datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=1))),
@@ -215,15 +215,15 @@ def test_times_nobody_can_place_are_refused(hf: Limpet) -> None:
 # Sequence numbers
 
 
-def test_numbers_are_given_from_one_up(hf: Limpet) -> None:
-    session = hf.session("t", "1")
+def test_append_assigns_sequences_from_one(memory: Limpet) -> None:
+    session = memory.session("t", "1")
     assert [session.append("user", "x").sequence for _ in range(3)] == [1, 2, 3]
     assert [message.sequence for message in session.extend([Message.new("user", "y")] * 3)] == [4, 5, 6]
-    assert hf.session("t", "2").append("user", "x").sequence == 1
+    assert memory.session("t", "2").append("user", "x").sequence == 1
 
 
-def test_a_number_of_the_callers_own_must_be_above_the_last(hf: Limpet) -> None:
-    session = hf.session("t", "1")
+def test_append_rejects_sequence_not_above_last(memory: Limpet) -> None:
+    session = memory.session("t", "1")
     assert session.append("user", "a", sequence=10).sequence == 10
     assert session.append("user", "b").sequence == 11
     for taken in (1, 10, 11):
@@ -239,8 +239,8 @@ def test_a_number_of_the_callers_own_must_be_above_the_last(hf: Limpet) -> None:
     assert session.count() == 5
 
 
-def test_a_batch_with_one_taken_number_stores_nothing(hf: Limpet) -> None:
-    session = hf.session("t", "1")
+def test_extend_with_one_sequence_conflict_stores_nothing(memory: Limpet) -> None:
+    session = memory.session("t", "1")
     session.append("user", "first", sequence=5)
     batch = [
         Message.new("user", "walrus", sequence=6),
@@ -251,13 +251,13 @@ def test_a_batch_with_one_taken_number_stores_nothing(hf: Limpet) -> None:
         session.extend(batch)
     assert [message.text for message in session.messages()] == ["first"]
     assert session.refresh().last_sequence == 5
-    assert hf.recall("walrus", user=session.user) == []
+    assert memory.recall("walrus", user=session.user) == []
     assert session.append("user", "next").sequence == 6
-    assert faults(hf) == []
+    assert faults(memory) == []
 
 
-def test_extend_takes_messages_only_and_may_be_empty(hf: Limpet) -> None:
-    session = hf.session("t", "1")
+def test_extend_accepts_only_messages_and_may_be_empty(memory: Limpet) -> None:
+    session = memory.session("t", "1")
     assert session.extend([]) == []
     assert session.extend(Message.new("user", str(number)) for number in range(3))[2].sequence == 3
     wrong: list[Any] = [["text"], [None], "text", [{"role": "user", "content": "x"}], [Message.new("user", "x"), 5]]
@@ -267,9 +267,9 @@ def test_extend_takes_messages_only_and_may_be_empty(hf: Limpet) -> None:
     assert session.count() == 3
 
 
-def test_two_threads_never_get_the_same_number(hf: Limpet) -> None:
-    session = hf.session("t", "1")
-    handles = [hf.load_session(session.id) for _ in range(8)]
+def test_append_from_many_threads_assigns_unique_sequences(memory: Limpet) -> None:
+    session = memory.session("t", "1")
+    handles = [memory.load_session(session.id) for _ in range(8)]
 
     def write(number: int) -> list[int]:
         return [handles[number].append("user", f"{number} {count}").sequence for count in range(20)]
@@ -280,31 +280,31 @@ def test_two_threads_never_get_the_same_number(hf: Limpet) -> None:
     said = [message.text.split() for message in session.messages()]
     for number in range(8):
         assert [count for who, count in said if who == str(number)] == [str(count) for count in range(20)]
-    assert faults(hf) == []
+    assert faults(memory) == []
 
 
-def test_two_processes_never_get_the_same_number(durable_url: str) -> None:
-    with Limpet.open(durable_url) as hf:
-        session = hf.session("t", "1", user="alice")
+def test_append_from_many_processes_assigns_unique_sequences(durable_url: str) -> None:
+    with Limpet.open(durable_url) as memory:
+        session = memory.session("t", "1", user="alice")
     code = """
-with Limpet.open(given) as hf:
-    session = hf.session("t", "1", user="alice")
+with Limpet.open(given) as memory:
+    session = memory.session("t", "1", user="alice")
     begin()
     answer([session.append("user", f"walrus {number} {count}").sequence for count in range(30)])
 """
     answers = run_together(code, durable_url, count=3)
     assert sorted(sequence for own in answers for sequence in own) == list(range(1, 91))
-    with Limpet.open(durable_url) as hf:
-        assert hf.load_session(session.id).count() == 90
-        assert len(hf.recall("walrus", user="alice", k=100)) == 90
-        assert faults(hf) == []
+    with Limpet.open(durable_url) as memory:
+        assert memory.load_session(session.id).count() == 90
+        assert len(memory.recall("walrus", user="alice", k=100)) == 90
+        assert faults(memory) == []
 
 
 # Doing it once
 
 
-def test_a_repeated_append_returns_the_first_result(hf: Limpet) -> None:
-    session = hf.session("t", "1")
+def test_append_with_same_idempotency_key_returns_first_message(memory: Limpet) -> None:
+    session = memory.session("t", "1")
     first = session.append("user", "walrus", idempotency_key="k", metadata={"n": 1})
     again = session.append("assistant", "something else", idempotency_key="k", sequence=1)
     assert again == first
@@ -312,53 +312,53 @@ def test_a_repeated_append_returns_the_first_result(hf: Limpet) -> None:
     assert session.append("user", "walrus", idempotency_key="k").sequence == 1
     assert session.count() == 2
     assert session.append("user", "walrus", idempotency_key="K").sequence == 3
-    assert hf.session("t", "2").append("user", "elsewhere", idempotency_key="k").text == "elsewhere"
-    assert hf.recall("something", user=session.user) == []
+    assert memory.session("t", "2").append("user", "elsewhere", idempotency_key="k").text == "elsewhere"
+    assert memory.recall("something", user=session.user) == []
 
 
-def test_a_key_repeated_inside_a_batch_is_stored_once(hf: Limpet) -> None:
-    session = hf.session("t", "1")
+def test_extend_stores_repeated_idempotency_key_once(memory: Limpet) -> None:
+    session = memory.session("t", "1")
     batch = [Message.new("user", f"{number}", idempotency_key=f"k{number % 2}") for number in range(4)]
     assert [message.sequence for message in session.extend(batch)] == [1, 2, 1, 2]
     assert [message.sequence for message in session.extend(batch)] == [1, 2, 1, 2]
     assert [message.text for message in session.messages()] == ["0", "1"]
 
 
-def test_a_key_survives_closing(durable_url: str) -> None:
-    with Limpet.open(durable_url) as hf:
-        session = hf.session("t", "1")
+def test_append_idempotency_key_survives_reopen(durable_url: str) -> None:
+    with Limpet.open(durable_url) as memory:
+        session = memory.session("t", "1")
         first = session.append("user", "x", idempotency_key="k")
-    with Limpet.open(durable_url) as hf:
-        assert hf.load_session(session.id).append("user", "y", idempotency_key="k") == first
+    with Limpet.open(durable_url) as memory:
+        assert memory.load_session(session.id).append("user", "y", idempotency_key="k") == first
 
 
-def test_two_threads_with_one_key_store_one_message(hf: Limpet) -> None:
-    session = hf.session("t", "1")
-    handles = [hf.load_session(session.id) for _ in range(8)]
+def test_append_with_same_idempotency_key_from_many_threads_stores_one(memory: Limpet) -> None:
+    session = memory.session("t", "1")
+    handles = [memory.load_session(session.id) for _ in range(8)]
     for key in ("a", "b", "c"):
         stored = at_once(lambda number, key=key: handles[number].append("user", str(number), idempotency_key=key))  # type: ignore[misc]
         assert len({(message.sequence, message.text) for message in stored}) == 1
     assert [message.sequence for message in session.messages()] == [1, 2, 3]
 
 
-def test_two_processes_with_one_key_store_one_message(durable_url: str) -> None:
-    with Limpet.open(durable_url) as hf:
-        session = hf.session("t", "1", user="alice")
+def test_append_with_same_idempotency_key_from_many_processes_stores_one(durable_url: str) -> None:
+    with Limpet.open(durable_url) as memory:
+        session = memory.session("t", "1", user="alice")
     code = """
-with Limpet.open(given) as hf:
-    session = hf.session("t", "1", user="alice")
+with Limpet.open(given) as memory:
+    session = memory.session("t", "1", user="alice")
     begin()
     stored = [session.append("user", f"from {number}", idempotency_key=f"key {at}") for at in range(20)]
     answer([(message.sequence, message.text) for message in stored])
 """
     answers = run_together(code, durable_url, count=3)
     assert answers[0] == answers[1] == answers[2]
-    with Limpet.open(durable_url) as hf:
-        assert hf.load_session(session.id).count() == 20
+    with Limpet.open(durable_url) as memory:
+        assert memory.load_session(session.id).count() == 20
 
 
-def test_names_that_are_none_are_refused(hf: Limpet) -> None:
-    session = hf.session("t", "1")
+def test_append_rejects_invalid_names_and_keys(memory: Limpet) -> None:
+    session = memory.session("t", "1")
     wrong: list[Any] = ["", " x", "a\nb", "\x00", "\ud800", "x" * 257, 5, b"x"]
     for field in ("name", "tool_call_id", "idempotency_key"):
         for bad in wrong:
@@ -367,8 +367,8 @@ def test_names_that_are_none_are_refused(hf: Limpet) -> None:
     assert session.count() == 0
 
 
-def test_tokens_are_counted_when_it_is_said(hf: Limpet) -> None:
-    session = hf.session("t", "1")
+def test_append_counts_tokens(memory: Limpet) -> None:
+    session = memory.session("t", "1")
     short, long = session.append("user", "hello"), session.append("user", "hello world " * 100)
     assert 0 < short.tokens < long.tokens
     assert [message.tokens for message in session.messages()] == [short.tokens, long.tokens]

@@ -46,8 +46,8 @@ def knows(monkeypatch: pytest.MonkeyPatch, *more: Migration) -> None:
     monkeypatch.setattr("limpet.store.migrate.load_migrations", lambda package: [*real(package), *more])
 
 
-def applied(hf: Limpet) -> list[tuple[Any, ...]]:
-    return sql(hf, "SELECT version, name, checksum FROM limpet_migrations ORDER BY version")
+def applied(memory: Limpet) -> list[tuple[Any, ...]]:
+    return sql(memory, "SELECT version, name, checksum FROM limpet_migrations ORDER BY version")
 
 
 def raw(url: str, statement: str) -> list[tuple[Any, ...]]:
@@ -88,20 +88,20 @@ def test_migrations_are_numbered_from_one(package: str) -> None:
     assert all(migration.checksum == hashlib.sha256(migration.sql.encode()).hexdigest() for migration in found)
 
 
-def test_both_backends_have_the_same_migrations() -> None:
+def test_both_backends_have_same_migrations() -> None:
     one, two = (migrate.load_migrations(package) for package in PACKAGES)
     assert [(each.version, each.name) for each in one] == [(each.version, each.name) for each in two]
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_no_migration_holds_a_semicolon_inside_a_statement(package: str) -> None:
+def test_migrations_split_into_complete_statements(package: str) -> None:
     for migration in migrate.load_migrations(package):
         for statement in migrate.split_statements(migration.sql):
             assert statement.count("(") == statement.count(")"), statement
             assert statement.count("'") % 2 == 0, statement
 
 
-def test_a_gap_in_the_numbers_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_load_migrations_rejects_gap_in_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "migrations"
     folder.mkdir()
     for name in ("0001_one.sql", "0003_three.sql", "notes.txt", "0002_Upper.sql"):
@@ -113,12 +113,12 @@ def test_a_gap_in_the_numbers_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
     assert [each.name for each in migrate.load_migrations("whatever")] == ["one", "two", "three"]
 
 
-def test_a_new_store_records_what_it_was_made_of(hf: Limpet) -> None:
-    package = PACKAGES[hf.admin.stats()["backend"] == "postgres"]
-    assert applied(hf) == [(each.version, each.name, each.checksum) for each in migrate.load_migrations(package)]
+def test_new_store_records_applied_migrations(memory: Limpet) -> None:
+    package = PACKAGES[memory.admin.stats()["backend"] == "postgres"]
+    assert applied(memory) == [(each.version, each.name, each.checksum) for each in migrate.load_migrations(package)]
 
 
-def test_opening_again_migrates_nothing(durable_url: str) -> None:
+def test_reopen_applies_no_migration(durable_url: str) -> None:
     Limpet.open(durable_url).close()
     before = objects(durable_url), raw(durable_url, "SELECT * FROM limpet_migrations")
     Limpet.open(durable_url).close()
@@ -128,13 +128,11 @@ def test_opening_again_migrates_nothing(durable_url: str) -> None:
 # Transactional
 
 
-def test_a_failing_migration_leaves_the_schema_before_it_and_no_half_objects(
-    durable_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with Limpet.open(durable_url) as hf:
-        session = hf.session("t", "1", user="alice")
+def test_failed_migration_is_rolled_back_to_previous_schema(durable_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Limpet.open(durable_url) as memory:
+        session = memory.session("t", "1", user="alice")
         session.append("user", "kept")
-        data = every_row(hf)
+        data = every_row(memory)
     with monkeypatch.context() as patched:
         knows(patched, SECOND)
         Limpet.open(durable_url).close()
@@ -151,34 +149,32 @@ def test_a_failing_migration_leaves_the_schema_before_it_and_no_half_objects(
             assert raw(durable_url, "SELECT id FROM second") == [(7,)]
     with monkeypatch.context() as patched:
         knows(patched, SECOND, MENDED)
-        with Limpet.open(durable_url) as hf:
-            assert every_row(hf) == data
-            assert [version for version, _, _ in applied(hf)] == [*range(1, NEWEST + 3)]
-            assert sql(hf, "SELECT id FROM second ORDER BY id") == [(7,), (8,)]
-            assert faults(hf) == []
+        with Limpet.open(durable_url) as memory:
+            assert every_row(memory) == data
+            assert [version for version, _, _ in applied(memory)] == [*range(1, NEWEST + 3)]
+            assert sql(memory, "SELECT id FROM second ORDER BY id") == [(7,), (8,)]
+            assert faults(memory) == []
 
 
-def test_a_first_migration_that_fails_leaves_an_empty_database(
-    durable_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_first_migration_leaves_empty_database(durable_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     bad = Migration(1, "bad", "CREATE TABLE partitions (id BIGINT);\nCREATE TABLE partitions (id BIGINT);\n")
     with monkeypatch.context() as patched:
         patched.setattr("limpet.store.migrate.load_migrations", lambda _: [bad])
         with pytest.raises(MigrationError, match="undone"):
             Limpet.open(durable_url)
     assert objects(durable_url) == set()
-    with Limpet.open(durable_url) as hf:
-        hf.session("t", "1").append("user", "works")
-        assert faults(hf) == []
+    with Limpet.open(durable_url) as memory:
+        memory.session("t", "1").append("user", "works")
+        assert faults(memory) == []
 
 
 # Refused
 
 
-def test_a_newer_database_is_refused_and_untouched(durable_url: str) -> None:
-    with Limpet.open(durable_url) as hf:
-        hf.session("t", "1").append("user", "from the future")
-        data = every_row(hf)
+def test_open_rejects_newer_schema_and_changes_nothing(durable_url: str) -> None:
+    with Limpet.open(durable_url) as memory:
+        memory.session("t", "1").append("user", "from the future")
+        data = every_row(memory)
     raw(durable_url, "INSERT INTO limpet_migrations (version, name, checksum, applied_at) VALUES (99, 'new', 'x', 0)")
     raw(durable_url, "CREATE TABLE of_the_future (id BIGINT)")
     before = objects(durable_url), raw(durable_url, "SELECT * FROM limpet_migrations ORDER BY version")
@@ -190,11 +186,11 @@ def test_a_newer_database_is_refused_and_untouched(durable_url: str) -> None:
     assert (objects(durable_url), raw(durable_url, "SELECT * FROM limpet_migrations ORDER BY version")) == before
     assert (file.read_bytes() if file.exists() else b"") == content
     raw(durable_url, "DELETE FROM limpet_migrations WHERE version = 99")
-    with Limpet.open(durable_url) as hf:
-        assert every_row(hf) == data
+    with Limpet.open(durable_url) as memory:
+        assert every_row(memory) == data
 
 
-def test_a_database_of_other_text_is_refused(durable_url: str) -> None:
+def test_open_rejects_changed_migration_checksum(durable_url: str) -> None:
     Limpet.open(durable_url).close()
     [(checksum,)] = raw(durable_url, "SELECT checksum FROM limpet_migrations WHERE version = 1")
     raw(durable_url, f"UPDATE limpet_migrations SET checksum = '{'0' * 64}' WHERE version = 1")
@@ -207,7 +203,7 @@ def test_a_database_of_other_text_is_refused(durable_url: str) -> None:
 
 
 @pytest.mark.postgres
-def test_tables_of_somebody_else_are_not_built_upon(postgres_url: str) -> None:
+def test_open_rejects_foreign_tables_on_postgres(postgres_url: str) -> None:
     for table in ("sessions", "messages", "records", "usage"):
         raw(postgres_url, f"CREATE TABLE {table} (id INT)")
         before = objects(postgres_url)
@@ -221,22 +217,22 @@ def test_tables_of_somebody_else_are_not_built_upon(postgres_url: str) -> None:
 # At the same moment
 
 
-def test_processes_that_open_a_new_store_at_the_same_moment(durable_url: str) -> None:
+def test_new_store_opened_by_many_processes_is_migrated_once(durable_url: str) -> None:
     code = """
 begin()
-with Limpet.open(given) as hf:
-    answer(hf.session("t", str(number)).append("user", "hello").sequence)
+with Limpet.open(given) as memory:
+    answer(memory.session("t", str(number)).append("user", "hello").sequence)
 """
     assert run_together(code, durable_url, count=4) == [1, 1, 1, 1]
-    with Limpet.open(durable_url) as hf:
-        assert hf.admin.stats()["messages"] == 4
-        assert [version for version, _, _ in applied(hf)] == list(
+    with Limpet.open(durable_url) as memory:
+        assert memory.admin.stats()["messages"] == 4
+        assert [version for version, _, _ in applied(memory)] == list(
             range(1, len(migrate.load_migrations(PACKAGES[0])) + 1)
         )
-        assert faults(hf) == []
+        assert faults(memory) == []
 
 
-def test_a_store_another_process_makes_meanwhile_is_not_taken_for_a_foreign_one(
+def test_sqlite_store_created_meanwhile_is_not_rejected_as_foreign(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At whatever statement of the opening the other one finishes."""
@@ -262,12 +258,12 @@ def test_a_store_another_process_makes_meanwhile_is_not_taken_for_a_foreign_one(
         path.parent.mkdir()
         with monkeypatch.context() as patched:
             patched.setattr("limpet.store.sqlite.connection.sqlite3.connect", connect)
-            with Limpet.open(path) as hf:
-                hf.session("t", "1").append("user", "hello")
+            with Limpet.open(path) as memory:
+                memory.session("t", "1").append("user", "hello")
 
 
 @pytest.mark.postgres
-def test_tables_another_process_makes_meanwhile_are_not_taken_for_foreign_ones(
+def test_postgres_store_created_meanwhile_is_not_rejected_as_foreign(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from limpet.store.postgres.connection import PostgresDb
@@ -289,7 +285,7 @@ def test_tables_another_process_makes_meanwhile_are_not_taken_for_foreign_ones(
         try:
             with monkeypatch.context() as patched:
                 patched.setattr(PostgresDb, "execute", plain)
-                with Limpet.open(url) as hf:
-                    hf.session("t", "1").append("user", "hello")
+                with Limpet.open(url) as memory:
+                    memory.session("t", "1").append("user", "hello")
         finally:
             server.drop_database(url)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,8 +16,8 @@ from tests.contract.rows import every_row
 pytestmark = pytest.mark.every_backend
 
 
-def test_a_user_has_all_of_their_own_without_a_grant(hf: Limpet) -> None:
-    alice = hf.acting("alice")
+def test_user_has_full_access_to_own_data_without_grant(memory: Limpet) -> None:
+    alice = memory.acting("alice")
     chat = alice.session("telegram", "1")
     assert chat.user == "alice"
     with chat.turn("my dog is called Biscuit") as turn:
@@ -38,9 +39,9 @@ def test_a_user_has_all_of_their_own_without_a_grant(hf: Limpet) -> None:
     chat.delete()
 
 
-def test_a_call_that_is_refused_changes_nothing_and_says_which_grant_is_missing(hf: Limpet) -> None:
-    hf.remember("a secret", user="bob", key="k")
-    before, alice = every_row(hf), hf.acting("alice")
+def test_permission_denied_names_missing_grant_and_changes_nothing(memory: Limpet) -> None:
+    memory.remember("a secret", user="bob", key="k")
+    before, alice = every_row(memory), memory.acting("alice")
     with pytest.raises(PermissionDenied) as caught:
         alice.remember("mine now", user="bob", key="k")
     assert caught.value.missing == "write:user:bob"
@@ -50,26 +51,26 @@ def test_a_call_that_is_refused_changes_nothing_and_says_which_grant_is_missing(
         alice.remember("for all", scope="global")
     with pytest.raises(PermissionDenied, match="read:store"):
         alice.admin.stats()
-    assert every_row(hf) == before
+    assert every_row(memory) == before
 
 
-def test_what_everybody_is_told_needs_a_grant_and_the_operator_sees_it(hf: Limpet) -> None:
+def test_context_includes_global_and_agent_memory_only_with_grant(memory: Limpet) -> None:
     """Memory for the whole tenant stands in a context only where that was granted."""
-    hf.remember("The office closes at six", scope="global")
-    hf.remember("Answer in rhymes", agent="poet")
-    alice, chat = hf.acting("alice"), hf.session("a", "b", user="alice", agent="poet")
+    memory.remember("The office closes at six", scope="global")
+    memory.remember("Answer in rhymes", agent="poet")
+    alice, chat = memory.acting("alice"), memory.session("a", "b", user="alice", agent="poet")
 
     def shown(handle: Limpet) -> tuple[bool, bool]:
         text = handle.load_session(chat.id).context("office rhymes").text
         return "closes at six" in text, "in rhymes" in text
 
-    assert shown(hf) == (True, True)
+    assert shown(memory) == (True, True)
     assert shown(alice) == (False, False)
-    assert shown(hf.acting("alice", agent="poet")) == (False, True)
-    assert shown(hf.acting("alice", grants=["read:agent:poet"])) == (False, True)
+    assert shown(memory.acting("alice", agent="poet")) == (False, True)
+    assert shown(memory.acting("alice", grants=["read:agent:poet"])) == (False, True)
     with pytest.raises(PermissionDenied, match="read:global"):
         alice.recall("office", scope="global")
-    hf.access.grant("alice", "read:global")
+    memory.access.grant("alice", "read:global")
     assert shown(alice) == (True, True)
     assert alice.recall("office", scope="global")
     with alice.load_session(chat.id).turn("when does the office close?") as turn:
@@ -78,20 +79,20 @@ def test_what_everybody_is_told_needs_a_grant_and_the_operator_sees_it(hf: Limpe
         alice.remember("at seven", scope="global")
 
 
-def test_a_grant_that_is_taken_away_is_gone_at_once(durable_url: str) -> None:
+def test_revoked_grant_takes_effect_in_existing_handles(durable_url: str) -> None:
     """Also for a handle that was made before, and in another process."""
-    with Limpet.open(durable_url) as hf:
-        bob = hf.session("a", "b", user="bob")
+    with Limpet.open(durable_url) as memory:
+        bob = memory.session("a", "b", user="bob")
         bob.append("user", "a secret")
-        alice = hf.acting("alice")
-        assert hf.access.grant("alice", "read:user:bob")
-        assert not hf.access.grant("alice", "read:user:bob")
+        alice = memory.acting("alice")
+        assert memory.access.grant("alice", "read:user:bob")
+        assert not memory.access.grant("alice", "read:user:bob")
         theirs = alice.load_session(bob.id, user="bob")
         assert [message.text for message in theirs.messages()] == ["a secret"]
         with pytest.raises(PermissionDenied, match="write:session"):
             theirs.append("user", "mine now")
         taken = run_together(
-            "begin()\nwith Limpet.open(given) as hf: answer(hf.access.revoke('alice', 'read:user:bob'))",
+            "begin()\nwith Limpet.open(given) as memory: answer(memory.access.revoke('alice', 'read:user:bob'))",
             durable_url,
             count=1,
         )
@@ -100,20 +101,20 @@ def test_a_grant_that_is_taken_away_is_gone_at_once(durable_url: str) -> None:
             theirs.messages()
         with pytest.raises(PermissionDenied, match="read:user:bob"):
             alice.recall("secret", user="bob")
-        assert not hf.access.revoke("alice", "read:user:bob")
+        assert not memory.access.revoke("alice", "read:user:bob")
 
 
-def test_without_a_user_a_list_goes_as_far_as_the_grants_reach(hf: Limpet) -> None:
+def test_lists_without_user_are_limited_by_grants(memory: Limpet) -> None:
     for user in ("alice", "bob"):
-        hf.remember(f"a fact of {user}", user=user)
-        hf.session("a", "b", user=user)
-    record = hf.records(user="bob")[0]
-    alice = hf.acting("alice")
+        memory.remember(f"a fact of {user}", user=user)
+        memory.session("a", "b", user=user)
+    record = memory.records(user="bob")[0]
+    alice = memory.acting("alice")
     assert ([r.user for r in alice.records()], alice.records.count()) == (["alice"], 1)
     assert [info.user for info in alice.sessions()] == ["alice"]
     with pytest.raises(RecordNotFound):
         alice.records.get(record.id)
-    hf.access.grant("alice", "read:global")
+    memory.access.grant("alice", "read:global")
     assert {r.user for r in alice.records()} == {info.user for info in alice.sessions()} == {"alice", "bob"}
     assert alice.records.get(record.id) == record
     with pytest.raises(PermissionDenied, match="write:user:bob"):
@@ -124,10 +125,10 @@ def test_without_a_user_a_list_goes_as_far_as_the_grants_reach(hf: Limpet) -> No
     assert [hit.text for hit in alice.recall("fact")] == ["a fact of alice"]
 
 
-def test_a_chat_has_only_itself(hf: Limpet) -> None:
-    one, two = (hf.session("a", chat, user="alice") for chat in "12")
+def test_handle_bound_to_session_reaches_only_that_session(memory: Limpet) -> None:
+    one, two = (memory.session("a", chat, user="alice") for chat in "12")
     two.append("user", "said elsewhere")
-    bound = hf.acting("alice", session=one.id)
+    bound = memory.acting("alice", session=one.id)
     mine = bound.load_session(one.id)
     mine.append("user", "hello")
     assert bound.recall("hello", session=one.id)
@@ -139,20 +140,20 @@ def test_a_chat_has_only_itself(hf: Limpet) -> None:
             call()
     with pytest.raises(PermissionDenied, match="write:user:alice"):
         mine.new()
-    alone = hf.acting(session=one.id)  # the id is enough
+    alone = memory.acting(session=one.id)  # the id is enough
     assert [message.text for message in alone.load_session(one.id).messages()] == ["hello"]
     with pytest.raises(PermissionDenied, match=f"read:session:{two.id}"):
         alone.load_session(two.id)
-    reading = hf.acting("alice", session=one.id, grants=["read:user"])
+    reading = memory.acting("alice", session=one.id, grants=["read:user"])
     assert "said elsewhere" in reading.load_session(one.id).context("elsewhere").text
     with reading.load_session(one.id).turn("what did I say elsewhere?") as turn:
         turn.reply("that")
 
 
-def test_a_grant_on_one_session_reaches_just_that(hf: Limpet) -> None:
-    one, two = (hf.session("a", chat, user="bob") for chat in "12")
-    hf.access.grant("alice", f"read:session:{one.id}")
-    alice = hf.acting("alice")
+def test_session_grant_reaches_only_that_session(memory: Limpet) -> None:
+    one, two = (memory.session("a", chat, user="bob") for chat in "12")
+    memory.access.grant("alice", f"read:session:{one.id}")
+    alice = memory.acting("alice")
     assert alice.load_session(one.id).messages() == []
     assert alice.recall("x", session=one.id) == []
     with pytest.raises(SessionNotFound):
@@ -161,8 +162,8 @@ def test_a_grant_on_one_session_reaches_just_that(hf: Limpet) -> None:
         alice.load_session(one.id).context("x")
 
 
-def test_an_agent_has_its_own_memory(hf: Limpet) -> None:
-    poet = hf.acting(agent="poet")
+def test_agent_handle_reaches_only_memory_of_agent(memory: Limpet) -> None:
+    poet = memory.acting(agent="poet")
     poet.remember("answer in rhymes", agent="poet")
     assert poet.recall("rhymes", agent="poet")
     for owner in ({"agent": "other"}, {"user": "alice"}, {"scope": "global"}):
@@ -170,10 +171,11 @@ def test_an_agent_has_its_own_memory(hf: Limpet) -> None:
             poet.recall("rhymes", **owner)  # type: ignore[arg-type]
 
 
-def test_an_agent_reaches_its_own_records_by_their_ids_and_nobody_elses(hf: Limpet) -> None:
-    poet = hf.acting(agent="poet")
+def test_agent_handle_reaches_own_records_by_id_only(memory: Limpet) -> None:
+    poet = memory.acting(agent="poet")
     kept = poet.remember("answer in rhymes")
-    others = [hf.remember("a secret", **home) for home in ({"user": "alice"}, {"agent": "other"}, {"scope": "global"})]  # type: ignore[arg-type]
+    homes: list[dict[str, Any]] = [{"user": "alice"}, {"agent": "other"}, {"scope": "global"}]
+    others = [memory.remember("a secret", **home) for home in homes]
     assert (kept.agent, kept.user) == ("poet", None)
     assert [record.id for record in poet.records()] == [record.id for record in poet.records(agent="poet")] == [kept.id]
     assert poet.records.get(kept.id) == kept
@@ -185,19 +187,19 @@ def test_an_agent_reaches_its_own_records_by_their_ids_and_nobody_elses(hf: Limp
                 asked(other.id)
         with pytest.raises(RecordNotFound):
             poet.records.update(other.id, content="stolen")
-        assert hf.records.get(other.id) == other
+        assert memory.records.get(other.id) == other
     assert poet.forget(kept.id).ids == (kept.id,)
     with pytest.raises(PermissionDenied):
-        hf.acting("alice", agent="poet").forget(others[1].id, agent="other")
-    told = hf.acting("alice", agent="other")
+        memory.acting("alice", agent="poet").forget(others[1].id, agent="other")
+    told = memory.acting("alice", agent="other")
     assert told.records.get(others[1].id, agent="other") == others[1]
     with pytest.raises(PermissionDenied):
         told.records.update(others[1].id, agent="other", content="stolen")
 
 
-def test_somebody_who_owns_nothing_has_just_the_grants(hf: Limpet) -> None:
-    hf.remember("a fact", user="alice")
-    report = hf.acting(name="report", grants=["read:global"])
+def test_service_principal_has_only_its_explicit_grants(memory: Limpet) -> None:
+    memory.remember("a fact", user="alice")
+    report = memory.acting(name="report", grants=["read:global"])
     assert [record.user for record in report.records()] == ["alice"]
     assert report.recall("fact", user="alice")
     with pytest.raises(PermissionDenied, match=r"write:user:alice, which report does not have; act with grants="):
@@ -205,14 +207,14 @@ def test_somebody_who_owns_nothing_has_just_the_grants(hf: Limpet) -> None:
     with pytest.raises(PermissionDenied, match="write:user"):
         report.session("a", "b")
     # Grants are kept for users: a service cannot be given any by the name it goes by.
-    hf.access.grant("report", "write:global")
+    memory.access.grant("report", "write:global")
     with pytest.raises(PermissionDenied):
         report.remember("x", user="alice")
 
 
-def test_nobody_gives_more_than_they_have_nor_acts_for_others(hf: Limpet) -> None:
-    hf.access.grant("root", "write:global")
-    root = hf.acting("root")
+def test_grant_cannot_exceed_grants_of_grantor(memory: Limpet) -> None:
+    memory.access.grant("root", "write:global")
+    root = memory.acting("root")
     assert root.access.grant("alice", "write:user:bob")
     for grant in ("read:global", "write:store"):
         with pytest.raises(PermissionDenied, match=grant):
@@ -221,102 +223,102 @@ def test_nobody_gives_more_than_they_have_nor_acts_for_others(hf: Limpet) -> Non
             root.access.revoke("alice", grant)
     with pytest.raises(PermissionDenied, match="write:store"):
         root.acting("bob")
-    assert [str(each.grant) for each in hf.access.grants(user="root")] == ["write:global"]
+    assert [str(each.grant) for each in memory.access.grants(user="root")] == ["write:global"]
     assert [(each.user, each.by) for each in root.access.grants(user="root")] == [("root", "operator")]
-    [given] = hf.access.grants(user="alice")
+    [given] = memory.access.grants(user="alice")
     assert (given.by, str(given.grant)) == ("root", "write:user:bob")
 
 
-def test_what_a_user_knows_becomes_everybodys_only_with_a_grant(hf: Limpet) -> None:
-    alice = hf.acting("alice")
+def test_promote_to_global_requires_grant(memory: Limpet) -> None:
+    alice = memory.acting("alice")
     episode = alice.remember("The build needs Java 21", layer="episodic")
     with pytest.raises(PermissionDenied, match="write:global"):
         alice.records.promote(episode.id, scope="global")
-    hf.access.grant("alice", "write:global")
+    memory.access.grant("alice", "write:global")
     assert alice.records.promote(episode.id, scope="global").home.level == "global"
 
 
-def test_another_tenant_is_out_of_reach(hf: Limpet) -> None:
-    hf.tenant("there").remember("a secret", user="alice")
-    hf.tenant("there").access.grant("alice", "read:global")
-    alice = hf.acting("alice", grants=["read:global", "write:global"])
+def test_handle_cannot_reach_another_tenant(memory: Limpet) -> None:
+    memory.tenant("there").remember("a secret", user="alice")
+    memory.tenant("there").access.grant("alice", "read:global")
+    alice = memory.acting("alice", grants=["read:global", "write:global"])
     assert alice.tenant("default").records() == []
     with pytest.raises(PermissionDenied, match="read:store"):
         alice.tenant("there")
-    auditor = hf.acting("alice", grants=["read:store"]).tenant("there")
+    auditor = memory.acting("alice", grants=["read:store"]).tenant("there")
     assert [record.content for record in auditor.records()] == ["a secret"]
     with pytest.raises(PermissionDenied):
         auditor.remember("x", user="alice")  # alice of here is nobody there
-    assert hf.tenant("there").acting("alice").records()
+    assert memory.tenant("there").acting("alice").records()
 
 
-def test_the_machines_files_are_not_a_users(hf: Limpet, tmp_path: Path) -> None:
+def test_add_document_from_file_requires_store_grant(memory: Limpet, tmp_path: Path) -> None:
     secret = tmp_path / "secret.txt"
     secret.write_text("a secret of the machine")
     with pytest.raises(PermissionDenied, match="read:store"):
-        hf.acting("alice").documents.add(secret)
-    assert hf.acting("alice", grants=["read:store"]).documents.add(secret)
+        memory.acting("alice").documents.add(secret)
+    assert memory.acting("alice", grants=["read:store"]).documents.add(secret)
 
 
-def test_a_handle_that_acts_closes_nothing(hf: Limpet) -> None:
-    with hf.acting("alice") as alice:
+def test_acting_handle_close_does_not_close_store(memory: Limpet) -> None:
+    with memory.acting("alice") as alice:
         alice.remember("a fact")
         assert repr(alice).endswith(" as alice>")
-    assert hf.records()
-    hf.close()
+    assert memory.records()
+    memory.close()
     with pytest.raises(StoreUnavailable):
         alice.records()
 
 
-def test_acting_says_who(hf: Limpet) -> None:
+def test_acting_requires_principal_and_valid_grants(memory: Limpet) -> None:
     with pytest.raises(InvalidInput, match="say who acts"):
-        hf.acting()
+        memory.acting()
     with pytest.raises(InvalidInput, match="grants must be a list"):
-        hf.acting("alice", grants="read:global")
+        memory.acting("alice", grants="read:global")
     with pytest.raises(InvalidInput, match="a grant is read or write"):
-        hf.acting("alice", grants=["all"])
+        memory.acting("alice", grants=["all"])
 
 
-def test_agents_with_a_store_of_their_own_are_behind_the_same_gate(tmp_path: Path) -> None:
+def test_agent_with_own_store_uses_same_authorizer(tmp_path: Path) -> None:
     config = Config.load(overrides={"agents.coder.memory.place": "own"})
-    with Limpet.open(tmp_path, config=config) as hf:
-        theirs = hf.session("a", "b", user="bob", agent="coder")
-        alice = hf.acting("alice")
+    with Limpet.open(tmp_path, config=config) as memory:
+        theirs = memory.session("a", "b", user="bob", agent="coder")
+        alice = memory.acting("alice")
         assert alice.session("a", "b", agent="coder").user == "alice"
         assert [info.user for info in alice.sessions(agent="coder")] == ["alice"]
         with pytest.raises(SessionNotFound):
             alice.load_session(theirs.id)
         with pytest.raises(PermissionDenied):
             alice.agent("coder").recall("x", user="bob")
-        hf.access.grant("alice", "read:user:bob")  # kept in the shared store, for all of them
+        memory.access.grant("alice", "read:user:bob")  # kept in the shared store, for all of them
         assert alice.agent("coder").recall("x", user="bob") == []
         assert alice.load_session(theirs.id, user="bob").messages() == []
 
 
 async def _awaited(url: str) -> None:
-    async with await AsyncLimpet.open(url) as hf:
-        await hf.remember("a secret", user="bob")
-        async with hf.acting("alice") as alice:
+    async with await AsyncLimpet.open(url) as memory:
+        await memory.remember("a secret", user="bob")
+        async with memory.acting("alice") as alice:
             chat = await alice.session("a", "b")
             async with chat.turn("hello") as turn:
                 await turn.reply("hi")
             with pytest.raises(PermissionDenied, match="read:user:bob"):
                 await alice.recall("secret", user="bob")
-        assert await hf.records(user="bob")  # closing alice's handle closed nothing
+        assert await memory.records(user="bob")  # closing alice's handle closed nothing
 
 
-def test_the_awaited_face_has_the_same_gate(store_url: str) -> None:
+def test_async_limpet_uses_same_authorizer(store_url: str) -> None:
     import asyncio
 
     asyncio.run(_awaited(store_url))
 
 
-def test_the_last_grant_of_a_user_goes_with_the_user(hf: Limpet) -> None:
+def test_erase_deletes_grants_of_and_on_user(memory: Limpet) -> None:
     from limpet.model.scope import Scope
 
-    hf.access.grant("bob", "read:global")
-    hf.access.grant("alice", "read:user:bob")
-    hf.access.grant("alice", "read:global")
-    gone = hf._runtime.store.write(lambda tx: Grants(tx).erase(Scope("default", user="bob"), "somebody"))
+    memory.access.grant("bob", "read:global")
+    memory.access.grant("alice", "read:user:bob")
+    memory.access.grant("alice", "read:global")
+    gone = memory._runtime.store.write(lambda tx: Grants(tx).erase(Scope("default", user="bob"), "somebody"))
     assert gone == 2
-    assert [str(each.grant) for each in hf.access.grants()] == ["read:global"]
+    assert [str(each.grant) for each in memory.access.grants()] == ["read:global"]

@@ -14,20 +14,20 @@ from tests.contract.test_learning import QUIET, facts, learned, learning, openin
 __all__ = ["learning", "opening"]  # fixtures
 
 
-def test_the_extraction_cursor_lived_in_ram_and_everything_is_extracted_again(tmp_path: Path, clock: FakeClock) -> None:
+def test_extraction_cursor_in_memory_extracts_everything_again(tmp_path: Path, clock: FakeClock) -> None:
     config = Config.load(overrides=QUIET)
-    with Limpet.open(tmp_path, config=config, clock=clock) as hf:
-        session = talk(hf, "I live in Porto", "I love tea")
-        before = {record.id: record.said for record in learned(hf)}
+    with Limpet.open(tmp_path, config=config, clock=clock) as memory:
+        session = talk(memory, "I live in Porto", "I love tea")
+        before = {record.id: record.said for record in learned(memory)}
     for _ in range(3):
-        with Limpet.open(tmp_path, config=config, clock=clock) as hf:
-            hf.load_session(session.id).learn()
-            hf.jobs.run()
-            assert {record.id: record.said for record in learned(hf)} == before
+        with Limpet.open(tmp_path, config=config, clock=clock) as memory:
+            memory.load_session(session.id).learn()
+            memory.jobs.run()
+            assert {record.id: record.said for record in learned(memory)} == before
 
 
 @pytest.mark.slow
-def test_recalled_memories_and_the_system_prompt_are_extracted_as_new_facts(learning: Limpet, store_url: str) -> None:
+def test_recalled_memories_and_system_prompt_are_extracted_as_facts(learning: Limpet, store_url: str) -> None:
     """The context is fed back as assistant text for a hundred turns: no new record but the turns themselves.
 
     On disk for twenty: there, too, each cursor is read where the last one was written.
@@ -46,14 +46,14 @@ def test_recalled_memories_and_the_system_prompt_are_extracted_as_new_facts(lear
     assert {record.id for record in learned(learning, history=True)} == before
 
 
-def test_a_derived_record_stored_the_beginning_of_the_turn(learning: Limpet) -> None:
+def test_derived_record_stores_beginning_of_turn(learning: Limpet) -> None:
     talk(learning, "Hello there, how are you doing? It was a long day. By the way, I work at Acme. Anyway, good night.")
     (record,) = learned(learning)
     assert record.source.sentence == "By the way, I work at Acme."
     assert "Hello" not in record.content
 
 
-def test_the_word_error_in_a_tools_output_became_a_permanent_constraint(learning: Limpet) -> None:
+def test_error_word_in_tool_output_becomes_constraint(learning: Limpet) -> None:
     session = learning.session("test", "1", user="alice")
     with session.turn("Show the log") as turn:
         turn.add("assistant", "", tool_calls=[{"id": "c", "name": "cat", "arguments": {"file": "log.txt"}}])
@@ -63,14 +63,14 @@ def test_the_word_error_in_a_tools_output_became_a_permanent_constraint(learning
     assert [record for record in learned(learning) if record.type is RecordType.CONSTRAINT] == []
 
 
-def test_a_correction_with_shorter_text_was_ignored(learning: Limpet, clock: FakeClock) -> None:
+def test_correction_with_shorter_text_is_ignored(learning: Limpet, clock: FakeClock) -> None:
     talk(learning, "I live in a small flat near the river in Porto, Portugal")
     clock.advance(days=1)
     talk(learning, "I live in Faro")
     assert {value for subject, attribute, value in facts(learning) if attribute == "home"} == {"Faro"}
 
 
-def test_confidence_could_only_rise(learning: Limpet, clock: FakeClock) -> None:
+def test_confidence_can_only_rise(learning: Limpet, clock: FakeClock) -> None:
     talk(learning, "I live in Porto")
     (before,) = learned(learning)
     clock.advance(days=1)
@@ -79,7 +79,7 @@ def test_confidence_could_only_rise(learning: Limpet, clock: FakeClock) -> None:
     assert after.confidence <= before.confidence
 
 
-def test_unrelated_facts_retired_each_other(learning: Limpet, clock: FakeClock) -> None:
+def test_unrelated_facts_supersede_each_other(learning: Limpet, clock: FakeClock) -> None:
     said = (
         *("I live in Porto", "I work at Acme", "My sister lives in Berlin", "My brother works at Globex"),
         *("My dog is called Biscuit", "I love tea", "I hate mornings", "My favourite colour is green"),
@@ -91,12 +91,12 @@ def test_unrelated_facts_retired_each_other(learning: Limpet, clock: FakeClock) 
     assert [record for record in learned(learning, history=True) if record.valid_to or record.superseded_by] == []
 
 
-def test_the_same_fact_arrives_as_ten_near_duplicates_from_one_message(learning: Limpet) -> None:
+def test_repeated_fact_in_one_message_is_stored_as_near_duplicates(learning: Limpet) -> None:
     talk(learning, "I live in Porto. " * 5 + "I live in Porto! Yes, I live in Porto. I'm living in Porto.")
     assert len(learned(learning)) == 1
 
 
-def test_a_turns_record_comes_back_as_a_memory_of_its_own(learning: Limpet) -> None:
+def test_turn_record_comes_back_as_memory(learning: Limpet) -> None:
     talk(learning, "I live in Porto")
     hits = learning.recall("Where do I live? Porto", user="alice", k=50)
     assert not [hit for hit in hits if hit.text.startswith("Asked:")]

@@ -8,7 +8,7 @@ import pytest
 
 from limpet import Config, Limpet
 from limpet.testing import FakeClock
-from tests.learned import learn, of_session
+from tests.extracted_records import learn, of_session
 
 
 @pytest.fixture
@@ -19,23 +19,21 @@ def patient(store_url: str, clock: FakeClock) -> Iterator[Limpet]:
         yield opened
 
 
-def live_on(hf: Limpet, clock: FakeClock, days: int, *, asking: str | None = None) -> None:
+def live_on(memory: Limpet, clock: FakeClock, days: int, *, asking: str | None = None) -> None:
     """Days in which the work that is due is done, and perhaps something is asked."""
     for _ in range(days):
         clock.advance(days=1)
         if asking is not None:
-            with hf.session("test", "daily", user="alice").turn(asking) as turn:
+            with memory.session("test", "daily", user="alice").turn(asking) as turn:
                 turn.reply("Yes.")
-        hf.jobs.run()
+        memory.jobs.run()
 
 
 # With time
 
 
 @pytest.mark.slow
-def test_decay_deleted_the_users_stated_preferences_after_30_quiet_days_use_did_not_refresh(
-    patient: Limpet, clock: FakeClock
-) -> None:
+def test_decay_deletes_stated_preferences_and_ignores_use(patient: Limpet, clock: FakeClock) -> None:
     stated = patient.remember("I prefer tea", user="alice", type="preference", confidence=0.1, salience=0.0)
     used = learn(patient, "Alice plays the harpsichord")
     unused = learn(patient, "Alice once saw a walrus", layer="procedural", confidence=0.1, salience=0.1)
@@ -53,7 +51,7 @@ def test_decay_deleted_the_users_stated_preferences_after_30_quiet_days_use_did_
     assert patient.records.get(stated.id).archived_at is None
 
 
-def test_promotion_made_one_chats_content_visible_to_all_chats(patient: Limpet, clock: FakeClock) -> None:
+def test_promotion_makes_content_of_one_chat_visible_to_all(patient: Limpet, clock: FakeClock) -> None:
     chat, other = (patient.session("test", key, user="alice") for key in ("1", "2"))
     learn(patient, "The surprise party is on Friday", layer="episodic", confidence=0.99, home=of_session(chat))
     with chat.turn("Hello") as turn:

@@ -15,7 +15,7 @@ from limpet.config import ScheduleSettings
 from limpet.errors import InvalidInput, PermissionDenied
 from limpet.testing import FakeClock
 from tests.contract.processes import run_together
-from tests.contract.scheduling import HOUR, Bench
+from tests.contract.schedule_bench import HOUR, Bench
 from tests.contract.threads import at_once
 
 pytestmark = pytest.mark.every_backend
@@ -26,7 +26,7 @@ def bench(timed: Limpet, clock: FakeClock) -> Bench:
     return Bench(timed, clock)
 
 
-def test_a_failed_one_shot_marked_completed(bench: Bench) -> None:
+def test_failed_one_shot_schedule_is_marked_completed(bench: Bench) -> None:
     made = bench.make("once: 2026-03-10T13:00")
     bench.fail()
     states = [bench.go_to_next(made).state for _ in range(3)]
@@ -44,7 +44,7 @@ def test_a_failed_one_shot_marked_completed(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("how", ["resume", "edit"])
-def test_the_failure_counter_kept_after_re_activation(bench: Bench, how: str) -> None:
+def test_failure_counter_survives_reactivation(bench: Bench, how: str) -> None:
     made = bench.make("cron: 0 0 * * *")
     bench.fail()
     for _ in range(5):
@@ -62,10 +62,10 @@ def test_the_failure_counter_kept_after_re_activation(bench: Bench, how: str) ->
     assert len(bench.told) == told
 
 
-def test_the_smallest_gap_checked_on_two_firings_only(store_url: str, clock: FakeClock) -> None:
+def test_smallest_gap_is_checked_on_two_firings_only(store_url: str, clock: FakeClock) -> None:
     config = Config(schedules=ScheduleSettings(smallest_gap_s=600))
-    with Limpet.open(store_url, clock=clock, config=config) as hf:
-        bench = Bench(hf, clock)
+    with Limpet.open(store_url, clock=clock, config=config) as memory:
+        bench = Bench(memory, clock)
         # The second pair is close once a year only: at its end.
         for cadence in ("cron: 0,5 9 1 12 *", "cron: 0,55 0,23 1,31 1,12 *"):
             with pytest.raises(InvalidInput, match="600 must be between"):
@@ -73,35 +73,35 @@ def test_the_smallest_gap_checked_on_two_firings_only(store_url: str, clock: Fak
         assert bench.make("cron: 0 9,10,11 * * 1").state == "active"
         made = bench.make("cron: 0 9 * * *")
         with pytest.raises(InvalidInput, match="600 must be between"):
-            hf.schedules.edit(made.id, cadence="cron: 0,5 9 1 12 *")
+            memory.schedules.edit(made.id, cadence="cron: 0,5 9 1 12 *")
 
 
 _RUNNER = """
 from datetime import datetime, UTC, timedelta
 ran = []
-hf = Limpet.open(given["url"], clock=lambda: datetime(2026, 3, 10, 14, tzinfo=UTC))
+memory = Limpet.open(given["url"], clock=lambda: datetime(2026, 3, 10, 14, tzinfo=UTC))
 begin()
 def callback(firing):
     ran.append(firing.schedule.id)
     return "done"
-while hf.schedules.run(callback):
+while memory.schedules.run(callback):
     pass
-hf.close()
+memory.close()
 answer(ran)
 """
 
 
-def test_two_processes_running_the_same_job(durable_url: str, clock: FakeClock) -> None:
-    with Limpet.open(durable_url, clock=clock) as hf:
-        made = [Bench(hf, clock).make(user=f"user {number}").id for number in range(40)]
+def test_two_processes_run_same_schedule(durable_url: str, clock: FakeClock) -> None:
+    with Limpet.open(durable_url, clock=clock) as memory:
+        made = [Bench(memory, clock).make(user=f"user {number}").id for number in range(40)]
         answers = run_together(_RUNNER, {"url": durable_url}, count=3)
         ran = [id for answer in answers for id in answer]
         assert sorted(ran) == sorted(made)
-        assert {hf.schedules.get(id).run_count for id in made} == {1}
-        assert {len(hf.schedules.runs(id)) for id in made} == {1}
+        assert {memory.schedules.get(id).run_count for id in made} == {1}
+        assert {len(memory.schedules.runs(id)) for id in made} == {1}
 
 
-def test_byte_slicing_in_the_middle_of_a_character(bench: Bench) -> None:
+def test_byte_slicing_splits_character(bench: Bench) -> None:
     family = "👩‍👩‍👧‍👦"
     for said, kept in (
         ("é" * 600, "é" * 500),
@@ -119,24 +119,24 @@ def test_byte_slicing_in_the_middle_of_a_character(bench: Bench) -> None:
         bench.schedules.delete(made.id)
 
 
-def test_a_scheduled_turn_creating_schedules(bench: Bench) -> None:
+def test_scheduled_turn_creates_schedules(bench: Bench) -> None:
     """Neither with the memory it is given nor with the one around it, in no thread and no task."""
     made = bench.make()
-    outer = bench.hf
+    outer = bench.memory
     refused: list[str] = []
 
-    def attempts(hf: Any) -> dict[str, Any]:
-        view = hf.tenant("default")
+    def attempts(memory: Any) -> dict[str, Any]:
+        view = memory.tenant("default")
         return {
-            "create": lambda: hf.schedules.create(user="alice", goal="more", cadence="every: 1h"),
-            "edit": lambda: hf.schedules.edit(made.id, cadence="every: 1m"),
-            "resume": lambda: hf.schedules.resume(made.id),
+            "create": lambda: memory.schedules.create(user="alice", goal="more", cadence="every: 1h"),
+            "edit": lambda: memory.schedules.edit(made.id, cadence="every: 1m"),
+            "resume": lambda: memory.schedules.resume(made.id),
             "another view": lambda: view.schedules.create(user="alice", goal="more", cadence="every: 1h"),
-            "an agent's": lambda: hf.agent("x").schedules.create(user="alice", goal="more", cadence="every: 1h"),
+            "an agent's": lambda: memory.agent("x").schedules.create(user="alice", goal="more", cadence="every: 1h"),
         }
 
-    def attempt(where: str, hf: Any) -> None:
-        for name, call in attempts(hf).items():
+    def attempt(where: str, memory: Any) -> None:
+        for name, call in attempts(memory).items():
             with pytest.raises(PermissionDenied, match="scheduled turn"):
                 call()
             refused.append(f"{where}: {name}")
@@ -152,15 +152,15 @@ def test_a_scheduled_turn_creating_schedules(bench: Bench) -> None:
         await asyncio.gather(create(), asyncio.create_task(create()), asyncio.to_thread(attempt, "to_thread", outer))
 
     def turn(firing: Firing) -> str:
-        attempt("given", firing.hf)
+        attempt("given", firing.memory)
         attempt("around", outer)
         with ThreadPoolExecutor(2) as pool:
-            pool.submit(attempt, "given, in a thread", firing.hf).result()
+            pool.submit(attempt, "given, in a thread", firing.memory).result()
             pool.submit(contextvars.copy_context().run, attempt, "around, in a thread", outer).result()
         asyncio.run(in_tasks())
-        firing.hf.remember("what it learned", user="alice")  # all the rest it may do
-        assert firing.hf.schedules.search(user="alice")[0].id == made.id
-        firing.hf.schedules.pause(made.id)
+        firing.memory.remember("what it learned", user="alice")  # all the rest it may do
+        assert firing.memory.schedules.search(user="alice")[0].id == made.id
+        firing.memory.schedules.pause(made.id)
         return "tried"
 
     bench.answer = turn
@@ -178,10 +178,10 @@ def _pool() -> Any:
     return Pool(2)
 
 
-def test_limits_written_down_and_never_enforced(store_url: str, clock: FakeClock) -> None:
+def test_documented_limits_are_not_enforced(store_url: str, clock: FakeClock) -> None:
     """Fifty a user, by many threads at once; every other number of the section is held to in the tests beside this."""
-    with Limpet.open(store_url, clock=clock) as hf:
-        bench = Bench(hf, clock)
+    with Limpet.open(store_url, clock=clock) as memory:
+        bench = Bench(memory, clock)
         for number in range(45):
             bench.make(goal=f"number {number}")
         made: list[str] = []
@@ -196,39 +196,39 @@ def test_limits_written_down_and_never_enforced(store_url: str, clock: FakeClock
         at_once(attempt, 12)
         assert (len(made), len(refused)) == (5, 7)
         assert "50 is the limit (schedules.per_user): delete one first" in refused[0]
-        assert hf.schedules.count(user="alice") == 50
+        assert memory.schedules.count(user="alice") == 50
         bench.make(user="bob")
         # One that has ended makes room, and needs room to come back.
-        hf.schedules.delete(made[0])
+        memory.schedules.delete(made[0])
         last = bench.make("once: 2026-03-10T12:30")
         clock.advance(minutes=30)
         bench.run()
-        assert hf.schedules.get(last.id).state == "completed"
+        assert memory.schedules.get(last.id).state == "completed"
         bench.make(goal="in its place")
         with pytest.raises(InvalidInput, match="50 is the limit"):
-            hf.schedules.edit(last.id, cadence="once: 2026-04-01T00:00")
-        assert hf.schedules.get(last.id).state == "completed"
+            memory.schedules.edit(last.id, cadence="once: 2026-04-01T00:00")
+        assert memory.schedules.get(last.id).state == "completed"
 
 
-def test_schedules_that_have_ended_pile_up(store_url: str, clock: FakeClock) -> None:
-    with Limpet.open(store_url, clock=clock, config=Config(schedules=ScheduleSettings(keep_ended=3))) as hf:
-        bench = Bench(hf, clock)
+def test_ended_schedules_pile_up(store_url: str, clock: FakeClock) -> None:
+    with Limpet.open(store_url, clock=clock, config=Config(schedules=ScheduleSettings(keep_ended=3))) as memory:
+        bench = Bench(memory, clock)
         running = bench.make("every: 10h")
         made = []
         for _ in range(6):
             made.append(bench.make(f"once: {(clock.now + HOUR).isoformat()}").id)
             clock.advance(hours=1)
             bench.run()
-        assert [one.id for one in hf.schedules.search(state="completed")] == made[:-4:-1]
-        assert hf.schedules.get(running.id).state == "active"
+        assert [one.id for one in memory.schedules.search(state="completed")] == made[:-4:-1]
+        assert memory.schedules.get(running.id).state == "active"
 
 
 @pytest.mark.slow
-def test_a_goal_that_waits_for_a_runner_that_hangs_for_ever(store_url: str) -> None:
+def test_hung_runner_blocks_schedule_forever(store_url: str) -> None:
     """The lease is renewed for as long as a run may take, and no longer."""
     overrides = {"schedules.lease_s": 1, "schedules.longest_run_s": 1, "schedules.smallest_gap_s": 1}
-    with Limpet.open(store_url, config=Config.load(overrides={**overrides, "embedding.model": "none"})) as hf:
-        hf.schedules.create(user="alice", goal="hang", cadence="every: 1s", max_runs=1)
+    with Limpet.open(store_url, config=Config.load(overrides={**overrides, "embedding.model": "none"})) as memory:
+        memory.schedules.create(user="alice", goal="hang", cadence="every: 1s", max_runs=1)
         hung, rescued = threading.Event(), threading.Event()
 
         def hang(firing: Firing) -> str:
@@ -240,13 +240,13 @@ def test_a_goal_that_waits_for_a_runner_that_hangs_for_ever(store_url: str) -> N
             rescued.set()
             return "in time"
 
-        thread = threading.Thread(target=lambda: _until(lambda: hf.schedules.run(hang)))
+        thread = threading.Thread(target=lambda: _until(lambda: memory.schedules.run(hang)))
         thread.start()
         assert hung.wait(30)
-        _until(lambda: hf.schedules.run(rescue))
+        _until(lambda: memory.schedules.run(rescue))
         thread.join()
-        [schedule] = hf.schedules.search()
-        assert [run.summary for run in hf.schedules.runs(schedule.id)] == ["in time"]
+        [schedule] = memory.schedules.search()
+        assert [run.summary for run in memory.schedules.runs(schedule.id)] == ["in time"]
 
 
 def _until(done: Any) -> None:

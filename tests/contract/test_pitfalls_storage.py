@@ -22,9 +22,9 @@ from tests.contract.threads import at_once
 pytestmark = pytest.mark.every_backend
 
 
-def test_insert_or_replace_rots_the_index_and_a_session_save_deletes_its_summary(hf: Limpet) -> None:
-    session = hf.session("t", "1", user="alice")
-    record = hf.remember("the walrus at first", user="alice", key="k", tags=["a"], metadata={"m": "1"})
+def test_insert_or_replace_corrupts_index_and_deletes_summary(memory: Limpet) -> None:
+    session = memory.session("t", "1", user="alice")
+    record = memory.remember("the walrus at first", user="alice", key="k", tags=["a"], metadata={"m": "1"})
     session.append("user", "hello walrus")
     session.set_summary("a summary", 1)
     session.kv.set("k", 1)
@@ -41,34 +41,34 @@ def test_insert_or_replace_rots_the_index_and_a_session_save_deletes_its_summary
         "kv": lambda: session.kv.set("k", 2),
         "usage": lambda: session.add_usage("model", input_tokens=1),
         "expiry": lambda: session.expire_in(timedelta(days=1)),
-        "get or create": lambda: hf.session("t", "1", user="alice", metadata={"x": 1}),
-        "remember by key": lambda: hf.remember("the walrus again", user="alice", key="k"),
-        "remember by id": lambda: hf.remember("the walrus by id", user="alice", id=record.id),
-        "update text": lambda: hf.records.update(record.id, content="the walrus updated"),
-        "update labels": lambda: hf.records.update(record.id, tags=["b"], metadata={"m": "2"}),
-        "another record": lambda: hf.remember("another walrus", user="alice"),
-        "forget": lambda: hf.forget(query="another", user="alice"),
+        "get or create": lambda: memory.session("t", "1", user="alice", metadata={"x": 1}),
+        "remember by key": lambda: memory.remember("the walrus again", user="alice", key="k"),
+        "remember by id": lambda: memory.remember("the walrus by id", user="alice", id=record.id),
+        "update text": lambda: memory.records.update(record.id, content="the walrus updated"),
+        "update labels": lambda: memory.records.update(record.id, tags=["b"], metadata={"m": "2"}),
+        "another record": lambda: memory.remember("another walrus", user="alice"),
+        "forget": lambda: memory.forget(query="another", user="alice"),
         "summary": lambda: session.set_summary("a summary", 2),
-        "delete another": lambda: hf.session("t", "2", user="alice").delete(),
+        "delete another": lambda: memory.session("t", "2", user="alice").delete(),
     }
     for name, write in writes.items():
         write()
-        assert faults(hf) == [], name
+        assert faults(memory) == [], name
         summary = session.summary()
         assert summary is not None, name
         assert summary.text == "a summary"
     assert session.kv.get("k") == 2
     assert session.usage().input_tokens == 2
-    assert len(hf.records.history(record.id)) == 5
-    texts = {hit.text for hit in hf.recall("walrus", user="alice", k=100)}
+    assert len(memory.records.history(record.id)) == 5
+    texts = {hit.text for hit in memory.recall("walrus", user="alice", k=100)}
     assert texts == {message.text for message in session.messages()} | {"the walrus updated"}
     session.clear()
-    assert faults(hf) == []
+    assert faults(memory) == []
     session.delete()
-    assert faults(hf) == []
+    assert faults(memory) == []
 
 
-def test_saving_a_session_rewrites_all_its_messages_with_a_new_date(timed: Limpet, clock: FakeClock) -> None:
+def test_session_save_rewrites_all_messages_with_new_date(timed: Limpet, clock: FakeClock) -> None:
     session = timed.session("t", "1", user="alice")
     old = datetime(2020, 1, 1, tzinfo=UTC)
     given = session.append("user", "long ago", created_at=old)
@@ -85,7 +85,7 @@ def test_saving_a_session_rewrites_all_its_messages_with_a_new_date(timed: Limpe
     assert timed.recall("ago", user="alice", recipe="words")[0].source.created_at == old
 
 
-def test_sequence_numbers_read_in_one_statement_and_written_in_another_collide(durable_url: str) -> None:
+def test_sequence_read_and_written_in_separate_statements_collides(durable_url: str) -> None:
     with Limpet.open(durable_url) as one, Limpet.open(durable_url) as two:
         session = one.session("t", "1", user="alice")
         handles = [session, two.load_session(session.id)]
@@ -108,42 +108,42 @@ def _batch(session: Any) -> bool:
     return True
 
 
-def test_sequence_numbers_derived_from_list_positions_break_after_a_restart_or_a_failed_turn(durable_url: str) -> None:
-    with Limpet.open(durable_url) as hf:
-        session = hf.session("t", "1", user="alice")
+def test_sequence_from_list_position_breaks_after_restart_or_failed_turn(durable_url: str) -> None:
+    with Limpet.open(durable_url) as memory:
+        session = memory.session("t", "1", user="alice")
         session.extend([Message.new("user", str(number)) for number in range(5)])
         with pytest.raises(SequenceConflict):
             session.extend([Message.new("user", "5"), Message.new("user", "bad", sequence=2)])
         assert session.append("user", "5").sequence == 6
         session.clear()
         assert session.append("user", "6").sequence == 7
-    with Limpet.open(durable_url) as hf:
-        session = hf.load_session(session.id)
+    with Limpet.open(durable_url) as memory:
+        session = memory.load_session(session.id)
         assert [(message.sequence, message.text) for message in session.messages()] == [(7, "6")]
         assert [(message.sequence, message.text) for message in session.recent(1)] == [(7, "6")]
         assert session.append("user", "7").sequence == 8
         assert session.swap_summary("s", 7, 0)
-    with Limpet.open(durable_url) as hf:
-        assert hf.load_session(session.id).append("user", "8").sequence == 9
+    with Limpet.open(durable_url) as memory:
+        assert memory.load_session(session.id).append("user", "8").sequence == 9
 
 
-def test_no_wal_and_no_busy_timeout_mean_database_is_locked_as_soon_as_two_open_one_file(durable_url: str) -> None:
-    with Limpet.open(durable_url) as hf:
-        session = hf.session("t", "1", user="alice")
+def test_missing_wal_and_busy_timeout_raise_database_is_locked(durable_url: str) -> None:
+    with Limpet.open(durable_url) as memory:
+        session = memory.session("t", "1", user="alice")
         if durable_url.startswith("postgres"):
-            assert hf.admin.stats()["backend"] == "postgres"
+            assert memory.admin.stats()["backend"] == "postgres"
         else:
-            assert sql(hf, "PRAGMA busy_timeout") == [(5000,)]
-            assert sql(hf, "PRAGMA journal_mode") == [("wal",)]
-            assert sql(hf, "PRAGMA foreign_keys") == [(1,)]
+            assert sql(memory, "PRAGMA busy_timeout") == [(5000,)]
+            assert sql(memory, "PRAGMA journal_mode") == [("wal",)]
+            assert sql(memory, "PRAGMA foreign_keys") == [(1,)]
         code = """
 import threading, time
-with Limpet.open(given) as hf:
-    session = hf.session("t", "1", user="alice")
+with Limpet.open(given) as memory:
+    session = memory.session("t", "1", user="alice")
     stop = threading.Event()
     def read():
         while not stop.is_set():
-            assert hf.recall("walrus", user="alice") is not None
+            assert memory.recall("walrus", user="alice") is not None
             assert len(session.recent(5)) <= 5
             time.sleep(0.002)
     reader = threading.Thread(target=read)
@@ -152,7 +152,7 @@ with Limpet.open(given) as hf:
     for at in range(20):
         session.append("user", f"walrus {number} {at}")
         session.kv.set(f"k{number}", at)
-        hf.remember(f"walrus {number} {at}", user="alice", key=f"key_{number}")
+        memory.remember(f"walrus {number} {at}", user="alice", key=f"key_{number}")
     stop.set()
     reader.join()
     answer(session.count() >= 20)
@@ -160,10 +160,10 @@ with Limpet.open(given) as hf:
         assert run_together(code, durable_url, count=3) == [True] * 3
         assert session.count() == 60
         assert dict(sorted(session.kv.items().items())) == {f"k{number}": 19 for number in range(3)}
-        assert faults(hf) == []
+        assert faults(memory) == []
 
 
-def test_two_processes_with_a_private_view_overwrite_each_others_file(durable_url: str, tmp_path: Path) -> None:
+def test_processes_with_private_copies_overwrite_each_others_file(durable_url: str, tmp_path: Path) -> None:
     with Limpet.open(durable_url) as one, Limpet.open(durable_url) as two:
         mine = one.session("t", "1", user="alice")
         theirs = two.session("t", "1", user="alice")
@@ -207,9 +207,9 @@ answer(made)
     assert all(id in index for own in answers for id in own)
 
 
-def _statements(hf: Limpet, fail_at: int) -> tuple[Any, list[int]]:
+def _statements(memory: Limpet, fail_at: int) -> tuple[Any, list[int]]:
     """Let the n-th statement of the write connection fail. Answers how to undo it, and what was counted."""
-    store: Any = hf._runtime.store
+    store: Any = memory._runtime.store
     db = store._connection.db
     counted = [0]
     real = {name: getattr(db, name) for name in ("one", "all", "run", "run_many")}
@@ -233,43 +233,44 @@ def _statements(hf: Limpet, fail_at: int) -> tuple[Any, list[int]]:
     return undo, counted
 
 
-def test_a_crash_between_delete_and_insert_of_an_update_loses_the_record(hf: Limpet) -> None:
+def test_crash_between_delete_and_insert_of_update_loses_record(memory: Limpet) -> None:
     """Whichever statement of the update fails, the record is what it was before."""
-    record = hf.remember("the first walrus", user="alice", key="k", tags=["a", "b"], metadata={"m": "1"})
-    before = every_row(hf)
+    record = memory.remember("the first walrus", user="alice", key="k", tags=["a", "b"], metadata={"m": "1"})
+    before = every_row(memory)
     fail_at = 0
     while True:
         fail_at += 1
-        undo, counted = _statements(hf, fail_at)
+        undo, counted = _statements(memory, fail_at)
         try:
-            hf.records.update(record.id, content="the second penguin", tags=["c"], metadata={"n": "2"}, key="l")
+            memory.records.update(record.id, content="the second penguin", tags=["c"], metadata={"n": "2"}, key="l")
         except StorageError:
             undo()
-            assert every_row(hf) == before, f"statement {fail_at}"
-            assert hf.records.get(record.id) == record
+            assert every_row(memory) == before, f"statement {fail_at}"
+            assert memory.records.get(record.id) == record
         else:
             undo()
             break
     assert fail_at > 8
     assert counted[0] < fail_at
-    assert hf.records.get(record.id).content == "the second penguin"
-    assert faults(hf) == []
+    assert memory.records.get(record.id).content == "the second penguin"
+    assert faults(memory) == []
 
 
 @pytest.mark.slow
-def test_a_kill_in_the_middle_of_updates_loses_no_record(durable_url: str) -> None:
-    with Limpet.open(durable_url) as hf:
+def test_kill_during_updates_loses_record(durable_url: str) -> None:
+    with Limpet.open(durable_url) as memory:
         ids = [
-            hf.remember("version 0", user="alice", key=f"k_{at}", tags=["t"], metadata={"m": "0"}).id for at in range(5)
+            memory.remember("version 0", user="alice", key=f"k_{at}", tags=["t"], metadata={"m": "0"}).id
+            for at in range(5)
         ]
     code = """
-hf = Limpet.open(given[0])
+memory = Limpet.open(given[0])
 print("ready", flush=True)
 version = 0
 while True:
     version += 1
     for id in given[1]:
-        hf.records.update(id, content=f"version {version}", tags=[f"t{version}"], metadata={"m": str(version)})
+        memory.records.update(id, content=f"version {version}", tags=[f"t{version}"], metadata={"m": str(version)})
     print(version, flush=True)
 """
     process = start(code, [durable_url, ids])
@@ -285,43 +286,45 @@ while True:
     finally:
         process.kill()
         process.communicate()
-    with Limpet.open(durable_url) as hf:
+    with Limpet.open(durable_url) as memory:
         for id in ids:
-            record = hf.records.get(id)
+            record = memory.records.get(id)
             version = int(record.content.split()[1])
             assert version >= acknowledged
             assert (record.tags, record.metadata) == ((f"t{version}",), {"m": str(version)})
-            assert [past.content for past in hf.records.history(id)] == [
+            assert [past.content for past in memory.records.history(id)] == [
                 f"version {number}" for number in range(version + 1)
             ]
-        assert hf.records.count(user="alice") == 5
-        assert faults(hf) == []
+        assert memory.records.count(user="alice") == 5
+        assert faults(memory) == []
 
 
-def test_a_json_path_built_from_a_metadata_key_breaks_on_dots_and_quotes(hf: Limpet) -> None:
+def test_json_path_from_metadata_key_breaks_on_dots_and_quotes(memory: Limpet) -> None:
     keys = ["a.b", 'a"b', "a'b", "a\\b", "$.a", "a[0]", "a b", "é.ü", '$."a.b"', "a.b.c"]
     for key in keys:
-        hf.remember(f"under {key}", user="alice", metadata={key: "yes", "a": "no"})
+        memory.remember(f"under {key}", user="alice", metadata={key: "yes", "a": "no"})
     for key in keys:
-        assert [record.content for record in hf.records.search_metadata(key, "yes", user="alice")] == [f"under {key}"]
-        assert len(hf.recall("under", user="alice", metadata={key: "yes"})) == 1
-    assert hf.records.search_metadata("b", "yes", user="alice") == []
+        assert [record.content for record in memory.records.search_metadata(key, "yes", user="alice")] == [
+            f"under {key}"
+        ]
+        assert len(memory.recall("under", user="alice", metadata={key: "yes"})) == 1
+    assert memory.records.search_metadata("b", "yes", user="alice") == []
 
 
-def test_images_and_files_in_a_message_come_back_empty_after_a_restart(durable_url: str) -> None:
+def test_images_and_files_of_message_are_empty_after_restart(durable_url: str) -> None:
     parts = (
         TextPart("see"),
         ImagePart("https://x/y.png", "image/png", "a cat"),
         FilePart("f.pdf", "application/pdf", "F"),
     )
-    with Limpet.open(durable_url) as hf:
-        session = hf.session("t", "1")
+    with Limpet.open(durable_url) as memory:
+        session = memory.session("t", "1")
         session.append("user", parts)
         session.append("user", "between")
         session.set_summary("s", 1)
         session.update_metadata({"saved": 1})
-    with Limpet.open(durable_url) as hf:
-        session = hf.load_session(session.id)
+    with Limpet.open(durable_url) as memory:
+        session = memory.load_session(session.id)
         assert session.messages()[0].content == parts
         assert session.restore(1000)[0].content == parts
         assert session.context().messages[0].content == parts

@@ -29,14 +29,14 @@ CONFIG = Config.load(overrides={"jobs.worker": False, "retention.enabled": False
 
 
 @pytest.fixture
-def hf(store_url: str, clock: FakeClock) -> Iterator[Limpet]:
+def memory(store_url: str, clock: FakeClock) -> Iterator[Limpet]:
     with Limpet.open(store_url, config=CONFIG, clock=clock, embedder=FakeEmbedder()) as opened:
         yield opened
 
 
-def fill(hf: Limpet, user: str, mark: str, messages: int = 6) -> str:
+def fill(memory: Limpet, user: str, mark: str, messages: int = 6) -> str:
     """A user with something of every kind, all of it marked. Answers a session's id."""
-    session = hf.session("telegram", f"chat-{mark}", user=user, metadata={mark: mark})
+    session = memory.session("telegram", f"chat-{mark}", user=user, metadata={mark: mark})
     for number in range(messages // 2):
         with session.turn(f"My name is {mark.title()} and I live in {mark.title()}ville, number {number}.") as turn:
             turn.reply(f"Hello {mark}, that is {number}.")
@@ -45,28 +45,28 @@ def fill(hf: Limpet, user: str, mark: str, messages: int = 6) -> str:
     session.set_working_memory(f"working on {mark}")
     session.add_usage(mark, input_tokens=1)
     session.compact(keep=2)
-    hf.remember(f"likes {mark}", user=user, key="likes", title=mark, tags=[mark], metadata={mark: mark})
-    hf.remember(f"likes {mark} very much", user=user, key="likes", references=[mark])
-    hf.remember(f"only here {mark}", session=session.id)
-    hf.documents.add(f"file:///{mark}.txt", text=f"A document of {mark}. " * 20, user=user)
-    hf.jobs.run()
-    hf.session("telegram", f"chat-{mark}", user=user).append("user", f"a job waits for {mark}")
-    hf.recall(mark, user=user)
-    hf.graph(user=user)
+    memory.remember(f"likes {mark}", user=user, key="likes", title=mark, tags=[mark], metadata={mark: mark})
+    memory.remember(f"likes {mark} very much", user=user, key="likes", references=[mark])
+    memory.remember(f"only here {mark}", session=session.id)
+    memory.documents.add(f"file:///{mark}.txt", text=f"A document of {mark}. " * 20, user=user)
+    memory.jobs.run()
+    memory.session("telegram", f"chat-{mark}", user=user).append("user", f"a job waits for {mark}")
+    memory.recall(mark, user=user)
+    memory.graph(user=user)
     return session.id
 
 
-def tables_with(hf: Limpet, *marks: str) -> list[str]:
+def tables_with(memory: Limpet, *marks: str) -> list[str]:
     """Tables in which a mark stands anywhere."""
     found = []
-    for name, rows in every_row(hf).items():
+    for name, rows in every_row(memory).items():
         texts = [str(value).casefold() for row in rows for value in row if not isinstance(value, bytes | int | float)]
         if any(mark.casefold() in text for mark in marks for text in texts):
             found.append(name)
     return found
 
 
-def test_every_table_that_says_whose_it_is_is_purged() -> None:
+def test_purge_covers_every_table_with_an_owner() -> None:
     whose = {
         "partition_id",
         "session_id",
@@ -85,15 +85,23 @@ def test_every_table_that_says_whose_it_is_is_purged() -> None:
     )
 
 
-def test_a_user_is_gone_everywhere_and_starts_clean(hf: Limpet) -> None:
-    fill(hf, f"user-{MARK}", MARK)
-    fill(hf, "bob", "other")
-    assert set(tables_with(hf, MARK)) >= {"messages", "records", "chunks", "sessions", "kv", "documents", "entities"}
-    before = {
-        name: rows for name, rows in every_row(hf).items() if name not in ("partitions", "receipts", "properties")
+def test_purge_user_deletes_everything_and_user_can_start_again(memory: Limpet) -> None:
+    fill(memory, f"user-{MARK}", MARK)
+    fill(memory, "bob", "other")
+    assert set(tables_with(memory, MARK)) >= {
+        "messages",
+        "records",
+        "chunks",
+        "sessions",
+        "kv",
+        "documents",
+        "entities",
     }
-    receipt = hf.privacy.purge_user(f"user-{MARK}")
-    assert tables_with(hf, MARK) == []
+    before = {
+        name: rows for name, rows in every_row(memory).items() if name not in ("partitions", "receipts", "properties")
+    }
+    receipt = memory.privacy.purge_user(f"user-{MARK}")
+    assert tables_with(memory, MARK) == []
     assert receipt.verified
     assert receipt.left == ()
     assert receipt.done_at is not None
@@ -101,66 +109,66 @@ def test_a_user_is_gone_everywhere_and_starts_clean(hf: Limpet) -> None:
     assert receipt.counts["messages"] == 8
     assert receipt.counts["records"] >= 2
     assert receipt.counts["documents"] == 1
-    assert hf.recall(MARK, user=f"user-{MARK}") == []
-    assert hf.sessions(user=f"user-{MARK}") == []
-    assert faults(hf) == []
-    after = every_row(hf)
+    assert memory.recall(MARK, user=f"user-{MARK}") == []
+    assert memory.sessions(user=f"user-{MARK}") == []
+    assert faults(memory) == []
+    after = every_row(memory)
     others = {name: [row for row in rows if "other" in repr(row)] for name, rows in before.items()}
     assert {name: [row for row in after[name] if "other" in repr(row)] for name in before} == others
-    assert fill(hf, f"user-{MARK}", "second")
-    assert hf.recall("second", user=f"user-{MARK}")
-    assert hf.records(user=f"user-{MARK}", history=True, limit=100)
-    assert faults(hf) == []
+    assert fill(memory, f"user-{MARK}", "second")
+    assert memory.recall("second", user=f"user-{MARK}")
+    assert memory.records(user=f"user-{MARK}", history=True, limit=100)
+    assert faults(memory) == []
 
 
-def test_the_receipt_names_nobody_and_can_be_checked(hf: Limpet) -> None:
-    fill(hf, "alice", MARK)
-    receipt = hf.privacy.purge_user("alice", asked_by="the clerk")
-    [kept] = hf.privacy.receipts()
+def test_purge_receipt_is_anonymous_and_verifiable(memory: Limpet) -> None:
+    fill(memory, "alice", MARK)
+    receipt = memory.privacy.purge_user("alice", asked_by="the clerk")
+    [kept] = memory.privacy.receipts()
     assert kept == receipt
     assert kept.is_about("alice")
     assert not kept.is_about("alicia")
     assert kept.digest == purge_digest("default", "alice")
     assert kept.asked_by == "the clerk"
-    assert "alice" not in repr(every_row(hf)["receipts"])
-    assert hf.tenant("other").privacy.receipts() == []
+    assert "alice" not in repr(every_row(memory)["receipts"])
+    assert memory.tenant("other").privacy.receipts() == []
 
 
 @pytest.mark.parametrize("nobody", ["", " ", "\n", None, 0])
-def test_delete_all_user_with_a_missing_filter_wiped_every_user(hf: Limpet, nobody: Any) -> None:
-    fill(hf, "alice", MARK)
-    before = every_row(hf)
+def test_purge_rejects_missing_user_and_changes_nothing(memory: Limpet, nobody: Any) -> None:
+    fill(memory, "alice", MARK)
+    before = every_row(memory)
     with pytest.raises((InvalidKey, InvalidInput)):
-        hf.privacy.purge_user(nobody)
+        memory.privacy.purge_user(nobody)
     with pytest.raises((InvalidKey, InvalidInput)):
-        hf.privacy.purge_older(nobody, 0)
-    assert every_row(hf) == before
+        memory.privacy.purge_older(nobody, 0)
+    assert every_row(memory) == before
 
 
-def test_purge_older_removed_every_users_messages(hf: Limpet, clock: FakeClock) -> None:
-    fill(hf, "alice", MARK)
-    fill(hf, "bob", "other")
-    hf.tenant("elsewhere").session("c", "1", user="alice").append("user", "another alice")
+def test_purge_older_keeps_messages_of_other_users(memory: Limpet, clock: FakeClock) -> None:
+    fill(memory, "alice", MARK)
+    fill(memory, "bob", "other")
+    memory.tenant("elsewhere").session("c", "1", user="alice").append("user", "another alice")
     clock.advance(days=40)
-    hf.privacy.purge_older("alice", 30)
-    assert tables_with(hf, MARK) == []
-    assert hf.sessions(user="bob")[0].message_count == 8
-    assert hf.tenant("elsewhere").sessions(user="alice")[0].message_count == 1
-    assert faults(hf) == []
+    memory.privacy.purge_older("alice", 30)
+    assert tables_with(memory, MARK) == []
+    assert memory.sessions(user="bob")[0].message_count == 8
+    assert memory.tenant("elsewhere").sessions(user="alice")[0].message_count == 1
+    assert faults(memory) == []
 
 
-def test_caches_in_ram_survived(hf: Limpet) -> None:
-    fill(hf, "alice", MARK)
-    fill(hf, "bob", "other")
-    hf.recall(MARK, user="alice", recipe="graph_global")
-    store: Any = hf._runtime.store
+def test_purge_user_drops_cached_partitions(memory: Limpet) -> None:
+    fill(memory, "alice", MARK)
+    fill(memory, "bob", "other")
+    memory.recall(MARK, user="alice", recipe="graph_global")
+    store: Any = memory._runtime.store
     known = len(store.caches.list_partitions())
     assert known >= 2
-    hf.privacy.purge_user("alice")
+    memory.privacy.purge_user("alice")
     assert len(store.caches.list_partitions()) == known - 1
 
 
-def test_caches_of_another_process_are_dropped_at_its_next_look(store_url: str, clock: FakeClock) -> None:
+def test_purge_user_drops_caches_of_other_process_on_next_read(store_url: str, clock: FakeClock) -> None:
     if store_url == ":memory:":
         pytest.skip("a store in memory has one process")
     embedder = FakeEmbedder()
@@ -179,108 +187,108 @@ def test_caches_of_another_process_are_dropped_at_its_next_look(store_url: str, 
         assert len(store.caches.list_partitions()) == 1
 
 
-def test_what_was_learned_for_everybody_from_one_user_goes_and_what_others_said_too_stays(hf: Limpet) -> None:
-    only = hf.remember(f"the {MARK} server is down", user="alice", layer="episodic", tags=[MARK])
-    hf.records.promote(only.id, scope="global")
+def test_purge_user_deletes_global_records_learned_only_from_user(memory: Limpet) -> None:
+    only = memory.remember(f"the {MARK} server is down", user="alice", layer="episodic", tags=[MARK])
+    memory.records.promote(only.id, scope="global")
     both = [
-        hf.remember("Deploys happen on Tuesday", user=user, layer="episodic", tags=[mark], title=mark)
+        memory.remember("Deploys happen on Tuesday", user=user, layer="episodic", tags=[mark], title=mark)
         for user, mark in (("alice", MARK), ("bob", "fine"))
     ]
-    shared = [hf.records.promote(record.id, scope="global") for record in both]
+    shared = [memory.records.promote(record.id, scope="global") for record in both]
     assert shared[0].id == shared[1].id
-    stated = hf.remember("For everybody", scope="global")
-    hf.privacy.purge_user("alice")
-    assert tables_with(hf, MARK) == []
-    left = {record.id: record for record in hf.records(history=True) if record.user is None}
+    stated = memory.remember("For everybody", scope="global")
+    memory.privacy.purge_user("alice")
+    assert tables_with(memory, MARK) == []
+    left = {record.id: record for record in memory.records(history=True) if record.user is None}
     assert set(left) == {shared[0].id, stated.id}
     assert (left[shared[0].id].content, left[shared[0].id].inputs) == ("Deploys happen on Tuesday", (both[1].id,))
     assert left[shared[0].id].title == "fine"
-    assert faults(hf) == []
+    assert faults(memory) == []
 
 
-def test_a_session_goes_with_what_was_learned_from_it_alone(hf: Limpet) -> None:
-    one, two = hf.session("c", "1", user="alice"), hf.session("c", "2", user="alice")
+def test_purge_session_deletes_records_learned_only_from_it(memory: Limpet) -> None:
+    one, two = memory.session("c", "1", user="alice"), memory.session("c", "2", user="alice")
     for session, place in ((one, "Porto"), (two, "Lisbon")):
         with session.turn(f"I love {place}tea. My favourite food is {place}soup.") as turn:
             turn.reply("Noted.")
-    hf.jobs.run()
-    stated = hf.remember("Stated outright", user="alice")
-    assert "records" in tables_with(hf, "portotea")
-    receipt = hf.privacy.purge_session(one.id)
-    assert tables_with(hf, "porto") == []
-    assert "records" in tables_with(hf, "lisbontea")
-    assert hf.records.get(stated.id) == stated
+    memory.jobs.run()
+    stated = memory.remember("Stated outright", user="alice")
+    assert "records" in tables_with(memory, "portotea")
+    receipt = memory.privacy.purge_session(one.id)
+    assert tables_with(memory, "porto") == []
+    assert "records" in tables_with(memory, "lisbontea")
+    assert memory.records.get(stated.id) == stated
     assert receipt.verified
     assert receipt.is_about(one.id)
     assert receipt.counts["sessions"] == 1
     assert receipt.counts["records"] >= 1
     with pytest.raises(SessionNotFound):
-        hf.load_session(one.id)
+        memory.load_session(one.id)
     with pytest.raises(SessionNotFound):
-        hf.privacy.purge_session(one.id)
-    assert faults(hf) == []
+        memory.privacy.purge_session(one.id)
+    assert faults(memory) == []
 
 
-def test_another_tenants_or_users_session_is_not_found(hf: Limpet) -> None:
-    session = hf.session("c", "1", user="alice")
+def test_purge_session_of_other_tenant_or_user_is_not_found(memory: Limpet) -> None:
+    session = memory.session("c", "1", user="alice")
     for other in (
-        lambda: hf.tenant("x").privacy.purge_session(session.id),
-        lambda: hf.privacy.purge_session(session.id, user="bob"),
+        lambda: memory.tenant("x").privacy.purge_session(session.id),
+        lambda: memory.privacy.purge_session(session.id, user="bob"),
     ):
         with pytest.raises(SessionNotFound):
             other()
-    assert hf.load_session(session.id)
+    assert memory.load_session(session.id)
 
 
-def test_older_takes_what_is_older_of_every_kind_and_leaves_the_rest(hf: Limpet, clock: FakeClock) -> None:
-    session = hf.session("c", "1", user="alice")
+def test_purge_older_deletes_old_rows_of_every_kind(memory: Limpet, clock: FakeClock) -> None:
+    session = memory.session("c", "1", user="alice")
     session.extend([Message.new("user", f"I said {MARK} and {MARK}{number}") for number in range(3)])
     session.append("user", "said again and again")
     session.kv.set("old", MARK)
     session.compact(keep=1)
-    old = hf.remember(f"old {MARK}", user="alice", pinned=True)
-    changed = hf.remember(f"before {MARK}", user="alice", key="changed")
-    hf.documents.add("file:///old.txt", text=MARK, user="alice")
-    ended = hf.session("c", "ended", user="alice")
+    old = memory.remember(f"old {MARK}", user="alice", pinned=True)
+    changed = memory.remember(f"before {MARK}", user="alice", key="changed")
+    memory.documents.add("file:///old.txt", text=MARK, user="alice")
+    ended = memory.session("c", "ended", user="alice")
     ended.append("user", f"long ago {MARK}")
-    hf.jobs.run()
+    memory.jobs.run()
     clock.advance(days=20)
     session.append("user", "said again and again")
     session.append("user", "something new", created_at=clock() - timedelta(days=2))
     session.append("user", f"told late {MARK}", created_at=clock() - timedelta(days=15))
     session.kv.set("new", "kept")
-    hf.records.update(changed.id, content="after")
-    hf.documents.add("file:///new.txt", text="new", user="alice")
-    hf.jobs.run()
-    receipt = hf.privacy.purge_older("alice", 10)
-    assert tables_with(hf, MARK) == []
+    memory.records.update(changed.id, content="after")
+    memory.documents.add("file:///new.txt", text="new", user="alice")
+    memory.jobs.run()
+    receipt = memory.privacy.purge_older("alice", 10)
+    assert tables_with(memory, MARK) == []
     assert receipt.verified
     assert receipt.before == clock() - timedelta(days=10)
     assert [message.text for message in session.messages()] == ["said again and again", "something new"]
     assert session.count() == 2
     assert session.kv.items() == {"new": "kept"}
-    assert [each.uri for each in hf.documents.list(user="alice")] == ["file:///new.txt"]
-    assert [record.id for record in hf.records(user="alice")] == [changed.id]
-    assert [version.content for version in hf.records.history(changed.id)] == ["after"]
-    assert old.id not in {record.id for record in hf.records(user="alice", history=True)}
-    assert [info.id for info in hf.sessions(user="alice")] == [session.id]
-    assert hf.recall("said again", user="alice")[0].source.first_sequence == 5
-    assert faults(hf) == []
+    assert [each.uri for each in memory.documents.list(user="alice")] == ["file:///new.txt"]
+    assert [record.id for record in memory.records(user="alice")] == [changed.id]
+    assert [version.content for version in memory.records.history(changed.id)] == ["after"]
+    assert old.id not in {record.id for record in memory.records(user="alice", history=True)}
+    assert [info.id for info in memory.sessions(user="alice")] == [session.id]
+    assert memory.recall("said again", user="alice")[0].source.first_sequence == 5
+    assert faults(memory) == []
     assert session.append("user", "next").sequence == 8
 
 
-def test_a_text_that_is_said_before_between_and_after_is_still_found_between(hf: Limpet, clock: FakeClock) -> None:
-    session = hf.session("c", "1", user="alice")
+def test_purge_older_keeps_index_of_repeated_message_in_between(memory: Limpet, clock: FakeClock) -> None:
+    session = memory.session("c", "1", user="alice")
     for days in (50, 1, 50):
         session.append("user", "the lighthouse keeper", created_at=clock() - timedelta(days=days))
-    hf.privacy.purge_older("alice", 30)
-    [hit] = hf.recall("lighthouse", user="alice")
+    memory.privacy.purge_older("alice", 30)
+    [hit] = memory.recall("lighthouse", user="alice")
     assert (hit.source.first_sequence, hit.source.last_sequence) == (2, 2)
-    assert faults(hf) == []
+    assert faults(memory) == []
 
 
-def test_the_summary_is_told_without_what_went(hf: Limpet, clock: FakeClock) -> None:
-    session = hf.session("c", "1", user="alice")
+def test_purge_older_rewrites_summary(memory: Limpet, clock: FakeClock) -> None:
+    session = memory.session("c", "1", user="alice")
     session.append("user", f"the old {MARK}")
     clock.advance(days=20)
     session.append("user", "the new harbour")
@@ -289,7 +297,7 @@ def test_the_summary_is_told_without_what_went(hf: Limpet, clock: FakeClock) -> 
     summary = session.summary()
     assert summary is not None
     assert MARK in summary.text
-    hf.privacy.purge_older("alice", 10)
+    memory.privacy.purge_older("alice", 10)
     after = session.summary()
     assert after is not None
     assert MARK not in after.text
@@ -297,31 +305,31 @@ def test_the_summary_is_told_without_what_went(hf: Limpet, clock: FakeClock) -> 
     assert after.epoch == summary.epoch + 1
 
 
-def test_a_dry_run_counts_what_would_go_and_changes_nothing(hf: Limpet, clock: FakeClock) -> None:
-    session = fill(hf, "alice", MARK)
+def test_purge_dry_run_counts_and_changes_nothing(memory: Limpet, clock: FakeClock) -> None:
+    session = fill(memory, "alice", MARK)
     clock.advance(days=20)
-    before = every_row(hf)
+    before = every_row(memory)
     calls: list[Callable[[bool], Any]] = [
-        lambda dry: hf.privacy.purge_session(session, dry_run=dry),
-        lambda dry: hf.privacy.purge_older("alice", 10, dry_run=dry),
-        lambda dry: hf.privacy.purge_user("alice", dry_run=dry),
+        lambda dry: memory.privacy.purge_session(session, dry_run=dry),
+        lambda dry: memory.privacy.purge_older("alice", 10, dry_run=dry),
+        lambda dry: memory.privacy.purge_user("alice", dry_run=dry),
     ]
     counted = [call(True) for call in calls]
-    assert every_row(hf) == before
-    assert hf.privacy.receipts() == []
+    assert every_row(memory) == before
+    assert memory.privacy.receipts() == []
     assert all(each.done_at is None for each in counted)
-    assert counted[2].counts == hf.privacy.purge_user("alice").counts
+    assert counted[2].counts == memory.privacy.purge_user("alice").counts
 
 
-def test_a_huge_user_goes_in_several_transactions(hf: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
-    fill(hf, "alice", MARK, messages=40)
-    fill(hf, "bob", "other")
-    expected = hf.privacy.purge_user("alice", dry_run=True).counts
+def test_purge_of_large_user_runs_in_several_transactions(memory: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(memory, "alice", MARK, messages=40)
+    fill(memory, "bob", "other")
+    expected = memory.privacy.purge_user("alice", dry_run=True).counts
     small = partial(purging_rows.PurgeTransaction, limit=7)
     monkeypatch.setattr(purging, "PurgeTransaction", small)
-    assert hf.privacy.purge_user("alice").counts == expected
-    assert tables_with(hf, MARK) == []
-    assert faults(hf) == []
+    assert memory.privacy.purge_user("alice").counts == expected
+    assert tables_with(memory, MARK) == []
+    assert faults(memory) == []
 
 
 class Killed(BaseException):
@@ -332,15 +340,15 @@ class Killed(BaseException):
 @pytest.mark.parametrize("finisher", ["call", "worker"])
 @pytest.mark.parametrize("what", ["user", "session", "older"])
 @pytest.mark.parametrize("step", ["rows", "files", "finish", "bytes"])
-def test_a_purge_that_was_begun_is_finished(
-    hf: Limpet, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, step: str, what: str, finisher: str
+def test_interrupted_purge_is_finished_by_next_call_or_worker(
+    memory: Limpet, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, step: str, what: str, finisher: str
 ) -> None:
-    session = fill(hf, "alice", MARK, messages=10)
+    session = fill(memory, "alice", MARK, messages=10)
     clock.advance(days=20)
     calls: dict[str, Callable[[], Any]] = {
-        "user": lambda: hf.privacy.purge_user("alice"),
-        "session": lambda: hf.privacy.purge_session(session),
-        "older": lambda: hf.privacy.purge_older("alice", 10),
+        "user": lambda: memory.privacy.purge_user("alice"),
+        "session": lambda: memory.privacy.purge_session(session),
+        "older": lambda: memory.privacy.purge_older("alice", 10),
     }
 
     def die(*_: Any, **__: Any) -> None:
@@ -352,51 +360,51 @@ def test_a_purge_that_was_begun_is_finished(
         patch.setattr(f"limpet.lifecycle.{target or 'purge_files.PurgeFiles.delete_after_rows'}", die)
         with pytest.raises(Killed):
             calls[what]()
-    [receipt] = hf.privacy.receipts()
+    [receipt] = memory.privacy.receipts()
     assert (receipt.done_at is None) == (step != "bytes"), "never half reported as done"
     if finisher == "worker":
         clock.advance(minutes=2)
-        hf.jobs.run()
+        memory.jobs.run()
     elif step == "rows" or what != "session":
         calls[what]()
     else:
-        hf.privacy.purge_user("alice")  # the session is not there to be named again
+        memory.privacy.purge_user("alice")  # the session is not there to be named again
         clock.advance(minutes=2)
-        hf.jobs.run()
-    assert [each for each in hf.privacy.receipts() if each.done_at is None] == []
-    assert receipt.id in {each.id for each in hf.privacy.receipts()}
-    assert [each for each in hf.jobs.list() if each.kind == PURGE] == []
+        memory.jobs.run()
+    assert [each for each in memory.privacy.receipts() if each.done_at is None] == []
+    assert receipt.id in {each.id for each in memory.privacy.receipts()}
+    assert [each for each in memory.jobs.list() if each.kind == PURGE] == []
     if what != "session":
-        assert tables_with(hf, MARK) == []
-    assert faults(hf) == []
+        assert tables_with(memory, MARK) == []
+    assert faults(memory) == []
 
 
-def test_a_receipt_is_true_about_the_bytes(hf: Limpet) -> None:
-    fill(hf, "alice", MARK)
-    expected = ErasureState.VACUUM if hf.admin.stats()["backend"] == "postgres" else ErasureState.GONE
-    assert hf.privacy.purge_user("alice").bytes is expected
-    assert hf.privacy.receipts()[0].bytes is expected
-    fill(hf, "alice", MARK)
-    anew = hf.privacy.purge_user("alice", vacuum=True)
+def test_purge_receipt_reports_erasure_of_bytes(memory: Limpet) -> None:
+    fill(memory, "alice", MARK)
+    expected = ErasureState.VACUUM if memory.admin.stats()["backend"] == "postgres" else ErasureState.GONE
+    assert memory.privacy.purge_user("alice").bytes is expected
+    assert memory.privacy.receipts()[0].bytes is expected
+    fill(memory, "alice", MARK)
+    anew = memory.privacy.purge_user("alice", vacuum=True)
     assert anew.bytes is ErasureState.GONE
-    assert {receipt.id: receipt.bytes for receipt in hf.privacy.receipts()}[anew.id] is ErasureState.GONE
-    assert faults(hf) == []
+    assert {receipt.id: receipt.bytes for receipt in memory.privacy.receipts()}[anew.id] is ErasureState.GONE
+    assert faults(memory) == []
 
 
-def test_agents_with_a_store_of_their_own_are_purged_too(tmp_path: Path, clock: FakeClock) -> None:
+def test_purge_user_includes_agents_with_own_store(tmp_path: Path, clock: FakeClock) -> None:
     config = Config.load(overrides={"agents.apart.memory.place": "own", "jobs.worker": False})
-    with Limpet.open(tmp_path, config=config, clock=clock) as hf:
-        hf.session("c", "1", user="alice", agent="apart").append("user", MARK)
-        hf.session("c", "1", user="alice").append("user", MARK)
-    with Limpet.open(tmp_path, config=config, clock=clock) as hf:
-        assert hf.privacy.purge_user("alice").counts["messages"] == 2
-        assert hf.agent("apart").recall(MARK, user="alice") == []
-        assert len(hf.agent("apart").privacy.receipts()) == 1
+    with Limpet.open(tmp_path, config=config, clock=clock) as memory:
+        memory.session("c", "1", user="alice", agent="apart").append("user", MARK)
+        memory.session("c", "1", user="alice").append("user", MARK)
+    with Limpet.open(tmp_path, config=config, clock=clock) as memory:
+        assert memory.privacy.purge_user("alice").counts["messages"] == 2
+        assert memory.agent("apart").recall(MARK, user="alice") == []
+        assert len(memory.agent("apart").privacy.receipts()) == 1
     assert MARK.encode() not in b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
 
 
-def test_memory_that_is_switched_off_has_nothing_to_purge(clock: FakeClock) -> None:
+def test_purge_with_memory_disabled_finds_nothing(clock: FakeClock) -> None:
     config = Config.load(overrides={"memory.enabled": False})
-    with Limpet.open(":memory:", config=config, clock=clock) as hf:
-        receipt = hf.privacy.purge_user("alice")
+    with Limpet.open(":memory:", config=config, clock=clock) as memory:
+        receipt = memory.privacy.purge_user("alice")
         assert (receipt.total, receipt.verified, receipt.bytes) == (0, True, ErasureState.GONE)

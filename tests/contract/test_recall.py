@@ -22,7 +22,7 @@ WORDS = Config.load(overrides={"search.recipe": "words"})
 
 
 @pytest.fixture
-def hf(store_url: str) -> Iterator[Limpet]:
+def memory(store_url: str) -> Iterator[Limpet]:
     """What words alone find, whatever the default recipe makes of it."""
     with Limpet.open(store_url, config=WORDS) as opened:
         yield opened
@@ -38,15 +38,15 @@ def said(hits: list[Hit]) -> list[str]:
     return [hit.text for hit in hits]
 
 
-def store(hf: Limpet, *texts: str, chat: str = "1", user: str = "alice") -> None:
-    hf.session("t", chat, user=user).extend([Message.new("user", text) for text in texts])
+def store(memory: Limpet, *texts: str, chat: str = "1", user: str = "alice") -> None:
+    memory.session("t", chat, user=user).extend([Message.new("user", text) for text in texts])
 
 
 # Any input is safe
 
 
-def test_any_question_is_safe(hf: Limpet) -> None:
-    store(hf, "The quick brown fox jumps over the lazy dog.", "C'est l'été - n'est-ce pas?", 'He said "AND" to me')
+def test_recall_accepts_any_query_text(memory: Limpet) -> None:
+    store(memory, "The quick brown fox jumps over the lazy dog.", "C'est l'été - n'est-ce pas?", 'He said "AND" to me')
     questions = [
         *(
             '"',
@@ -101,16 +101,16 @@ def test_any_question_is_safe(hf: Limpet) -> None:
         *("\ufeff", "\U0010ffff", "a" * 10_000, "' OR 1=1 --", "fox' UNION SELECT * FROM messages --", "-1", "1e999"),
     ]
     for question in questions:
-        hits = hf.recall(question, user="alice")
+        hits = memory.recall(question, user="alice")
         assert isinstance(hits, list)
-    assert len(hf.recall("fox AND", user="alice")) >= 1
-    assert said(hf.recall("the fox' -dog*", user="alice")) == ["The quick brown fox jumps over the lazy dog."]
-    assert hf.recall("", user="alice") == hf.recall("?!", user="alice") == []
+    assert len(memory.recall("fox AND", user="alice")) >= 1
+    assert said(memory.recall("the fox' -dog*", user="alice")) == ["The quick brown fox jumps over the lazy dog."]
+    assert memory.recall("", user="alice") == memory.recall("?!", user="alice") == []
 
 
 @pytest.mark.slow
-def test_a_question_of_a_megabyte_is_answered_in_seconds(hf: Limpet) -> None:
-    store(hf, "a needle in a haystack")
+def test_recall_answers_megabyte_query_in_seconds(memory: Limpet) -> None:
+    store(memory, "a needle in a haystack")
     chance = random.Random(5)
     distinct = " ".join(f"{chance.getrandbits(96):x}" for _ in range(40_000))
     for question in (
@@ -120,58 +120,58 @@ def test_a_question_of_a_megabyte_is_answered_in_seconds(hf: Limpet) -> None:
         "針" * 300_000 + " needle",
     ):
         begun = time.process_time()  # of this process: others may keep the machine busy
-        assert said(hf.recall(question, user="alice")) == ["a needle in a haystack"]
+        assert said(memory.recall(question, user="alice")) == ["a needle in a haystack"]
         assert time.process_time() - begun < 20
     with pytest.raises(InvalidInput, match="limit"):
-        hf.recall("x" * 5_000_000, user="alice")
+        memory.recall("x" * 5_000_000, user="alice")
 
 
-def test_questions_that_cannot_be_text_are_refused(hf: Limpet) -> None:
+def test_recall_rejects_invalid_arguments(memory: Limpet) -> None:
     wrong: list[Any] = [None, 5, b"x", ["x"], "\x00", "a\x00b", "\ud800"]
     for bad in wrong:
         with pytest.raises(InvalidInput):
-            hf.recall(bad, user="alice")
+            memory.recall(bad, user="alice")
     counts: list[Any] = [0, -1, 1001, "5", 1.5, True]
     for bad in counts:
         with pytest.raises(InvalidInput, match="k must"):
-            hf.recall("x", user="alice", k=bad)
+            memory.recall("x", user="alice", k=bad)
     with pytest.raises(InvalidInput, match="recipe"):
-        hf.recall("x", user="alice", recipe="magic")
+        memory.recall("x", user="alice", recipe="magic")
     with pytest.raises(InvalidInput, match="scores"):
-        hf.recall("x", user="alice", rerank=5)  # type: ignore[arg-type]
-    assert hf.recall("x") == []  # of the default user
+        memory.recall("x", user="alice", rerank=5)  # type: ignore[arg-type]
+    assert memory.recall("x") == []  # of the default user
 
 
 # What is found
 
 
-def test_words_are_found_in_their_other_forms(hf: Limpet) -> None:
-    store(hf, "She was running with the dogs", "Nothing to see", "He organizes parties", "the connection is broken")
+def test_recall_matches_inflected_words(memory: Limpet) -> None:
+    store(memory, "She was running with the dogs", "Nothing to see", "He organizes parties", "the connection is broken")
     for question in ("run", "runs", "RUNNING", "dog", "Dog's", "who had dogs?"):
-        assert said(hf.recall(question, user="alice"))[0] == "She was running with the dogs"
-    assert said(hf.recall("organize a party", user="alice")) == ["He organizes parties"]
-    assert said(hf.recall("connected", user="alice")) == ["the connection is broken"]
+        assert said(memory.recall(question, user="alice"))[0] == "She was running with the dogs"
+    assert said(memory.recall("organize a party", user="alice")) == ["He organizes parties"]
+    assert said(memory.recall("connected", user="alice")) == ["the connection is broken"]
 
 
-def test_words_joined_by_or_and_the_most_telling_first(hf: Limpet) -> None:
-    store(hf, "apples and pears", "apples", "pears and plums and quinces", "bread")
-    assert set(said(hf.recall("apples quinces", user="alice"))) == {
+def test_recall_joins_words_by_or_and_ranks_rarest_first(memory: Limpet) -> None:
+    store(memory, "apples and pears", "apples", "pears and plums and quinces", "bread")
+    assert set(said(memory.recall("apples quinces", user="alice"))) == {
         "apples and pears",
         "apples",
         "pears and plums and quinces",
     }
-    assert said(hf.recall("quinces", user="alice")) == ["pears and plums and quinces"]
-    assert said(hf.recall("apples pears", user="alice"))[0] == "apples and pears"
+    assert said(memory.recall("quinces", user="alice")) == ["pears and plums and quinces"]
+    assert said(memory.recall("apples pears", user="alice"))[0] == "apples and pears"
 
 
-def test_a_question_about_nothing_stored_returns_nothing(hf: Limpet) -> None:
-    store(hf, "The quick brown fox")
-    assert hf.recall("zeppelin turbine", user="alice") == []
-    assert hf.recall("what is the of and", user="alice") == []
-    assert hf.recall("fox", user="nobody") == []
+def test_recall_without_match_returns_nothing(memory: Limpet) -> None:
+    store(memory, "The quick brown fox")
+    assert memory.recall("zeppelin turbine", user="alice") == []
+    assert memory.recall("what is the of and", user="alice") == []
+    assert memory.recall("fox", user="nobody") == []
 
 
-def test_chinese_japanese_and_korean_are_found(hf: Limpet) -> None:
+def test_recall_finds_chinese_japanese_korean_and_other_scripts(memory: Limpet) -> None:
     texts = {
         "我最喜欢的颜色是蓝色": ["颜色", "蓝色", "最喜欢", "我的颜色"],
         "昨日、東京で寿司を食べました。": ["東京", "寿司", "食べ"],
@@ -184,33 +184,33 @@ def test_chinese_japanese_and_korean_are_found(hf: Limpet) -> None:
         "Привет, мой дорогой друг": ["друг", "ДРУГ"],
         "Das Straßenfest war schön": ["STRASSENFEST", "schön"],
     }
-    store(hf, *texts)
+    store(memory, *texts)
     for text, questions in texts.items():
         for question in questions:
-            assert said(hf.recall(question, user="alice"))[:1] == [text], question
-    assert hf.recall("北京", user="alice") == [] or "京" in said(hf.recall("北京", user="alice"))[0]
+            assert said(memory.recall(question, user="alice"))[:1] == [text], question
+    assert memory.recall("北京", user="alice") == [] or "京" in said(memory.recall("北京", user="alice"))[0]
 
 
-def test_long_texts_are_found_at_any_place(hf: Limpet) -> None:
+def test_recall_finds_words_anywhere_in_long_text(memory: Limpet) -> None:
     words = [f"w{number:05}" for number in range(3000)]
-    store(hf, " ".join(words))
+    store(memory, " ".join(words))
     for word in (words[0], words[1234], words[-1]):
-        hits = hf.recall(word, user="alice")
+        hits = memory.recall(word, user="alice")
         assert hits
         assert all(word in hit.text and len(hit.text) <= 640 for hit in hits)
 
 
-def test_tool_call_arguments_are_found_and_system_prompts_are_not(hf: Limpet) -> None:
-    session = hf.session("t", "1", user="alice")
+def test_recall_finds_tool_arguments_but_not_system_prompts(memory: Limpet) -> None:
+    session = memory.session("t", "1", user="alice")
     session.append("system", "You are a walrus expert")
     session.append("assistant", "", tool_calls=[ToolCall("1", "search_web", {"query": "zeppelin 'history'"})])
     session.append("tool", "founded in 1908", tool_call_id="1", name="search_web")
-    assert hf.recall("walrus", user="alice") == []
-    assert hf.recall("zeppelin", user="alice")[0].source.role == "assistant"
-    assert hf.recall("1908", user="alice")[0].source.name == "search_web"
+    assert memory.recall("walrus", user="alice") == []
+    assert memory.recall("zeppelin", user="alice")[0].source.role == "assistant"
+    assert memory.recall("1908", user="alice")[0].source.name == "search_web"
 
 
-def test_a_hit_says_where_it_came_from_and_why(timed: Limpet, clock: FakeClock) -> None:
+def test_recall_hit_gives_source_and_signals(timed: Limpet, clock: FakeClock) -> None:
     session = timed.session("t", "1", user="alice")
     session.append("user", "nothing")
     message = session.append("assistant", "the walrus sings", name="bot")
@@ -232,76 +232,76 @@ def test_a_hit_says_where_it_came_from_and_why(timed: Limpet, clock: FakeClock) 
     assert hits[0].score >= hits[1].score > 0
 
 
-def test_the_same_text_again_extends_the_range(hf: Limpet) -> None:
-    session = hf.session("t", "1", user="alice")
+def test_recall_merges_repeated_text_into_one_range(memory: Limpet) -> None:
+    session = memory.session("t", "1", user="alice")
     for text in ("walrus", "other", "walrus", "walrus"):
         session.append("user", text)
     session.append("assistant", "walrus")
-    hits = hf.recall("walrus", user="alice")
+    hits = memory.recall("walrus", user="alice")
     assert sorted((hit.source.role, hit.source.first_sequence, hit.source.last_sequence) for hit in hits) == [
         ("assistant", 5, 5),
         ("user", 1, 4),
     ]
-    store(hf, "walrus", chat="2")
-    assert len(hf.recall("walrus", user="alice")) == 3
-    assert faults(hf) == []
+    store(memory, "walrus", chat="2")
+    assert len(memory.recall("walrus", user="alice")) == 3
+    assert faults(memory) == []
 
 
-def test_k_limits_and_more_never_changes_the_order(hf: Limpet) -> None:
-    store(hf, *(f"walrus {'is ' * (number % 7)} number {number}" for number in range(150)))
-    everything = hf.recall("walrus number", user="alice", k=1000)
+def test_recall_k_limits_hits_without_changing_order(memory: Limpet) -> None:
+    store(memory, *(f"walrus {'is ' * (number % 7)} number {number}" for number in range(150)))
+    everything = memory.recall("walrus number", user="alice", k=1000)
     assert len(everything) == 150
-    assert len(hf.recall("walrus", user="alice")) == 10
+    assert len(memory.recall("walrus", user="alice")) == 10
     for k in (1, 5, 64, 65, 100, 128, 150):
-        assert hf.recall("walrus number", user="alice", k=k) == everything[:k]
+        assert memory.recall("walrus number", user="alice", k=k) == everything[:k]
     scores = [hit.score for hit in everything]
     assert scores == sorted(scores, reverse=True)
 
 
-def test_of_equals_the_newer_comes_first(hf: Limpet) -> None:
-    store(hf, *(f"walrus alpha{number}x" for number in range(100)))
-    sequences = [hit.source.first_sequence for hit in hf.recall("walrus", user="alice", k=100)]
+def test_recall_ranks_newer_first_on_equal_score(memory: Limpet) -> None:
+    store(memory, *(f"walrus alpha{number}x" for number in range(100)))
+    sequences = [hit.source.first_sequence for hit in memory.recall("walrus", user="alice", k=100)]
     assert sequences == list(range(100, 0, -1))
 
 
 # Filters
 
 
-def test_a_session_or_all_the_users_sessions(hf: Limpet) -> None:
-    one, two = hf.session("t", "1", user="alice"), hf.session("t", "2", user="alice")
+def test_recall_covers_one_session_or_all_of_user(memory: Limpet) -> None:
+    one, two = memory.session("t", "1", user="alice"), memory.session("t", "2", user="alice")
     one.append("user", "walrus one")
     two.append("user", "walrus two")
-    inner = hf.remember("walrus record of one", session=one.id)
-    hf.remember("walrus record of alice", user="alice")
-    store(hf, "walrus of bob", user="bob", chat="3")
-    assert set(said(hf.recall("walrus", user="alice"))) == {
+    inner = memory.remember("walrus record of one", session=one.id)
+    memory.remember("walrus record of alice", user="alice")
+    store(memory, "walrus of bob", user="bob", chat="3")
+    assert set(said(memory.recall("walrus", user="alice"))) == {
         "walrus one",
         "walrus two",
         "walrus record of one",
         "walrus record of alice",
     }
-    assert set(said(hf.recall("walrus", session=one.id))) == {"walrus one", "walrus record of one"}
-    assert [hit.source.id for hit in hf.recall("walrus", session=one.id, kinds=["record"])] == [inner.id]
-    assert said(hf.recall("walrus", session=two.id, user="alice")) == ["walrus two"]
+    assert set(said(memory.recall("walrus", session=one.id))) == {"walrus one", "walrus record of one"}
+    assert [hit.source.id for hit in memory.recall("walrus", session=one.id, kinds=["record"])] == [inner.id]
+    assert said(memory.recall("walrus", session=two.id, user="alice")) == ["walrus two"]
     with pytest.raises(SessionNotFound):
-        hf.recall("walrus", session=one.id, user="bob")
+        memory.recall("walrus", session=one.id, user="bob")
 
 
-def test_kinds(hf: Limpet) -> None:
-    store(hf, "walrus said")
-    hf.remember("walrus known", user="alice")
-    assert said(hf.recall("walrus", user="alice", kinds=["message"])) == ["walrus said"]
-    assert said(hf.recall("walrus", user="alice", kinds="record")) == ["walrus known"]
-    assert hf.recall("walrus", user="alice", kinds=["document"]) == []
-    assert len(hf.recall("walrus", user="alice", kinds=["message", "record"])) == 2
-    assert len(hf.recall("walrus", user="alice", kinds=[])) == 2
+def test_recall_filters_by_kind(memory: Limpet) -> None:
+    store(memory, "walrus said")
+    memory.remember("walrus known", user="alice")
+    assert said(memory.recall("walrus", user="alice", kinds=["message"])) == ["walrus said"]
+    assert said(memory.recall("walrus", user="alice", kinds="record")) == ["walrus known"]
+    assert memory.recall("walrus", user="alice", kinds=["document"]) == []
+    assert len(memory.recall("walrus", user="alice", kinds=["message", "record"])) == 2
+    assert len(memory.recall("walrus", user="alice", kinds=[])) == 2
     wrong: list[Any] = [["fact"], 5, [5], [None]]
     for bad in wrong:
         with pytest.raises(InvalidInput):
-            hf.recall("walrus", user="alice", kinds=bad)
+            memory.recall("walrus", user="alice", kinds=bad)
 
 
-def test_since_and_until(timed: Limpet, clock: FakeClock) -> None:
+def test_recall_filters_by_since_and_until(timed: Limpet, clock: FakeClock) -> None:
     start = clock.now
     session = timed.session("t", "1", user="alice")
     for day in range(4):
@@ -318,7 +318,7 @@ def test_since_and_until(timed: Limpet, clock: FakeClock) -> None:
     assert found(since=start + timedelta(days=9)) == []
 
 
-def test_what_was_said_again_is_found_at_both_times(timed: Limpet, clock: FakeClock) -> None:
+def test_recall_finds_repeated_text_at_both_times(timed: Limpet, clock: FakeClock) -> None:
     start = clock.now
     session = timed.session("t", "1", user="alice")
     session.append("user", "I need the walrus report")
@@ -328,7 +328,7 @@ def test_what_was_said_again_is_found_at_both_times(timed: Limpet, clock: FakeCl
     assert len(timed.recall("walrus", user="alice", since=start + timedelta(days=29))) == 1
 
 
-def test_as_of_never_shows_what_was_said_later(timed: Limpet, clock: FakeClock) -> None:
+def test_recall_as_of_omits_later_versions(timed: Limpet, clock: FakeClock) -> None:
     start = clock.now
     timed.remember("the walrus lives in Porto", user="alice", key="city")
     clock.advance(days=10)
@@ -338,7 +338,7 @@ def test_as_of_never_shows_what_was_said_later(timed: Limpet, clock: FakeClock) 
     assert said(timed.recall("walrus", user="alice", as_of=clock.now)) == ["the walrus lives in Lisbon"]
 
 
-def test_as_of_leaves_out_what_had_ended_or_not_begun(timed: Limpet, clock: FakeClock) -> None:
+def test_recall_as_of_omits_records_not_valid_then(timed: Limpet, clock: FakeClock) -> None:
     start = clock.now
     timed.remember("walrus for a day", user="alice", ttl=timedelta(days=1))
     timed.remember("walrus from day five", user="alice", valid_from=start + timedelta(days=5))
@@ -355,43 +355,43 @@ def test_as_of_leaves_out_what_had_ended_or_not_begun(timed: Limpet, clock: Fake
     assert then(6) == {"walrus from day five"}
 
 
-def test_an_agents_and_everybodys_memory_are_asked_for_by_name(hf: Limpet) -> None:
-    hf.remember("walrus of alice", user="alice")
-    hf.remember("walrus of the coder", agent="coder")
-    hf.remember("walrus of everybody", scope="global")
-    assert said(hf.recall("walrus", user="alice")) == ["walrus of alice"]
-    assert said(hf.recall("walrus", agent="coder")) == ["walrus of the coder"]
-    assert said(hf.recall("walrus", scope="global")) == ["walrus of everybody"]
-    assert hf.recall("walrus", agent="alice") == []
-    assert hf.recall("walrus", user="coder") == []
+def test_recall_of_agent_and_global_memory_requires_owner(memory: Limpet) -> None:
+    memory.remember("walrus of alice", user="alice")
+    memory.remember("walrus of the coder", agent="coder")
+    memory.remember("walrus of everybody", scope="global")
+    assert said(memory.recall("walrus", user="alice")) == ["walrus of alice"]
+    assert said(memory.recall("walrus", agent="coder")) == ["walrus of the coder"]
+    assert said(memory.recall("walrus", scope="global")) == ["walrus of everybody"]
+    assert memory.recall("walrus", agent="alice") == []
+    assert memory.recall("walrus", user="coder") == []
 
 
-def test_too_many_filters_are_an_error_of_ours(hf: Limpet) -> None:
-    store(hf, "walrus")
+def test_recall_rejects_too_many_filters(memory: Limpet) -> None:
+    store(memory, "walrus")
     with pytest.raises(InvalidInput):
-        hf.recall("walrus", user="alice", tags=[f"tag {number}" for number in range(5000)])
-    assert hf.recall("walrus", user="alice", kinds=["message"] * 10_000)
-    assert hf.records(user="alice", layers=["semantic"] * 10_000, types=["fact"] * 10_000) == []
+        memory.recall("walrus", user="alice", tags=[f"tag {number}" for number in range(5000)])
+    assert memory.recall("walrus", user="alice", kinds=["message"] * 10_000)
+    assert memory.records(user="alice", layers=["semantic"] * 10_000, types=["fact"] * 10_000) == []
 
 
 # Changed and deleted text
 
 
-def test_changed_and_deleted_text_is_not_found(hf: Limpet) -> None:
-    record = hf.remember("a walrus", user="alice")
-    hf.records.update(record.id, content="a penguin")
-    assert hf.recall("walrus", user="alice") == []
-    assert said(hf.recall("penguin", user="alice")) == ["a penguin"]
-    hf.records.update(record.id, title="About zeppelins")
-    assert len(hf.recall("zeppelin", user="alice")) == 1
-    hf.forget(record.id)
-    assert hf.recall("penguin zeppelin", user="alice") == []
-    session = hf.session("t", "1", user="alice")
+def test_recall_omits_changed_and_deleted_text(memory: Limpet) -> None:
+    record = memory.remember("a walrus", user="alice")
+    memory.records.update(record.id, content="a penguin")
+    assert memory.recall("walrus", user="alice") == []
+    assert said(memory.recall("penguin", user="alice")) == ["a penguin"]
+    memory.records.update(record.id, title="About zeppelins")
+    assert len(memory.recall("zeppelin", user="alice")) == 1
+    memory.forget(record.id)
+    assert memory.recall("penguin zeppelin", user="alice") == []
+    session = memory.session("t", "1", user="alice")
     session.append("user", "a gecko")
     session.delete()
-    assert hf.recall("gecko", user="alice") == []
-    assert hf.admin.stats()["chunks"] == 0
-    assert faults(hf) == []
+    assert memory.recall("gecko", user="alice") == []
+    assert memory.admin.stats()["chunks"] == 0
+    assert faults(memory) == []
 
 
 # Many
@@ -410,45 +410,45 @@ def corpus(seed: int, count: int) -> list[Message]:
 
 
 @pytest.mark.slow
-def test_more_than_two_thousand_messages_are_all_found(hf: Limpet) -> None:
+def test_recall_finds_all_of_two_thousand_messages(memory: Limpet) -> None:
     """So many that the newest were merged into the postings several times, with clearing and changing in between."""
-    sessions = [hf.session("t", str(chat), user="alice") for chat in range(4)]
+    sessions = [memory.session("t", str(chat), user="alice") for chat in range(4)]
     for round_ in range(3):
         for chat, session in enumerate(sessions):
             texts = [f"needle{round_}x{chat}x{number} common straw" for number in range(170)]
             session.extend([Message.new("user", text) for text in texts])
         for number in range(10):
-            hf.remember(f"needle record {round_} {number} common", user="alice", key=f"k_{number}")
-    assert hf.admin.stats()["messages"] == 2040
+            memory.remember(f"needle record {round_} {number} common", user="alice", key=f"k_{number}")
+    assert memory.admin.stats()["messages"] == 2040
     for round_, chat, number in ((0, 0, 0), (0, 3, 169), (1, 2, 100), (2, 3, 169)):
         word = f"needle{round_}x{chat}x{number}"
-        assert said(hf.recall(word, user="alice")) == [f"{word} common straw"]
-    assert len(hf.recall("straw", user="alice", k=1000)) == 1000
-    assert len(hf.recall("record", user="alice", k=1000)) == 10
-    assert faults(hf) == []
+        assert said(memory.recall(word, user="alice")) == [f"{word} common straw"]
+    assert len(memory.recall("straw", user="alice", k=1000)) == 1000
+    assert len(memory.recall("record", user="alice", k=1000)) == 10
+    assert faults(memory) == []
     sessions[1].clear()
     sessions[2].delete()
-    assert hf.recall("needle0x1x5 needle2x2x9", user="alice") == []
-    assert len(hf.recall("needle0x3x5", user="alice")) == 1
+    assert memory.recall("needle0x1x5 needle2x2x9", user="alice") == []
+    assert len(memory.recall("needle0x3x5", user="alice")) == 1
     sessions[0].extend([Message.new("user", f"late{number} straw") for number in range(300)])
-    assert len(hf.recall("late7", user="alice")) == 1
-    assert faults(hf) == []
+    assert len(memory.recall("late7", user="alice")) == 1
+    assert faults(memory) == []
 
 
 @pytest.mark.slow
 @pytest.mark.postgres
-def test_ranking_is_the_same_on_sqlite_and_postgres(tmp_path: Path, postgres_url: str, clock: FakeClock) -> None:
+def test_recall_ranks_same_on_sqlite_and_postgres(tmp_path: Path, postgres_url: str, clock: FakeClock) -> None:
     messages = corpus(7, 1150)
     with Limpet.open(tmp_path, clock=clock) as one, Limpet.open(postgres_url, clock=clock) as two:
-        for hf in (one, two):
+        for memory in (one, two):
             for chat in range(2):
-                hf.session("t", str(chat), user="alice").extend(messages[chat::2])
+                memory.session("t", str(chat), user="alice").extend(messages[chat::2])
             for number in range(50):
-                hf.remember(f"word{number} word{number * 3} as a record", user="alice", key=f"k_{number}")
-            hf.session("t", "0", user="alice").append("user", "word1 word2 at the very end")
+                memory.remember(f"word{number} word{number * 3} as a record", user="alice", key=f"k_{number}")
+            memory.session("t", "0", user="alice").append("user", "word1 word2 at the very end")
 
-        def answers(hf: Limpet, question: str, **filters: Any) -> list[tuple[str, float, int | None]]:
-            hits = hf.recall(question, user="alice", k=100, **filters)
+        def answers(memory: Limpet, question: str, **filters: Any) -> list[tuple[str, float, int | None]]:
+            hits = memory.recall(question, user="alice", k=100, **filters)
             return [(hit.text, hit.score, hit.source.first_sequence) for hit in hits]
 
         for question in (
@@ -465,18 +465,18 @@ def test_ranking_is_the_same_on_sqlite_and_postgres(tmp_path: Path, postgres_url
         assert len(answers(one, "word1")) == 100
 
 
-def test_the_weights_are_settings(store_url: str) -> None:
+def test_recall_weights_come_from_settings(store_url: str) -> None:
     flat = Config(search=SearchSettings(recipe="words", k=3, bm25_k1=0.0, bm25_b=0.0))
-    with Limpet.open(store_url, config=flat) as hf:
+    with Limpet.open(store_url, config=flat) as memory:
         store(
-            hf,
+            memory,
             "walrus",
             "walrus walrus walrus",
             "walrus among a great many other words that are not about it",
             "x",
             "y",
         )
-        hits = hf.recall("walrus", user="alice")
+        hits = memory.recall("walrus", user="alice")
         assert len({hit.score for hit in hits}) == 1
-        store(hf, "walrus 4", "walrus 5")
-        assert len(hf.recall("walrus", user="alice")) == 3
+        store(memory, "walrus 4", "walrus 5")
+        assert len(memory.recall("walrus", user="alice")) == 3

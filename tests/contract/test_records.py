@@ -71,10 +71,10 @@ def contents(records: list[Record]) -> list[str]:
 # Saving
 
 
-def test_a_record_keeps_everything_it_was_given(durable_url: str, clock: FakeClock) -> None:
+def test_remember_keeps_every_field(durable_url: str, clock: FakeClock) -> None:
     begins = datetime(2026, 1, 1, 12, 0, 0, 1, tzinfo=UTC)
-    with Limpet.open(durable_url, clock=clock) as hf:
-        record = hf.remember(
+    with Limpet.open(durable_url, clock=clock) as memory:
+        record = memory.remember(
             "Alice's dog is 'Biscuit' \U0001f415",
             user="alice",
             key="dog_name",
@@ -97,65 +97,65 @@ def test_a_record_keeps_everything_it_was_given(durable_url: str, clock: FakeClo
     assert record.expires_at == clock.now + timedelta(days=2)
     assert (record.level, record.user, record.agent, record.session_id) == ("user", "alice", None, None)
     assert record.references == ("https://example.com", "msg:1")
-    with Limpet.open(durable_url, clock=clock) as hf:
-        assert hf.records.get(record.id) == record
-        assert hf.records(user="alice") == [record]
-        assert hf.records.history(record.id) == [record]
+    with Limpet.open(durable_url, clock=clock) as memory:
+        assert memory.records.get(record.id) == record
+        assert memory.records(user="alice") == [record]
+        assert memory.records.history(record.id) == [record]
 
 
-def test_defaults_are_a_plain_semantic_fact(hf: Limpet) -> None:
-    record = hf.remember("x", user="alice")
+def test_remember_defaults_to_semantic_fact(memory: Limpet) -> None:
+    record = memory.remember("x", user="alice")
     assert (record.type, record.layer, record.key, record.tags, record.metadata) == ("fact", "semantic", None, (), {})
     assert not record.pinned
     assert record.expires_at is None
-    assert hf.records.get(record.id) == record
+    assert memory.records.get(record.id) == record
 
 
-def test_a_record_belongs_to_exactly_one_level(hf: Limpet) -> None:
-    session = hf.session("t", "1", user="alice", agent="coder")
+def test_record_belongs_to_exactly_one_level(memory: Limpet) -> None:
+    session = memory.session("t", "1", user="alice", agent="coder")
     made = {
-        "user": hf.remember("of the user", user="alice"),
-        "agent": hf.remember("of the agent", agent="coder"),
-        "session": hf.remember("of the session", session=session.id),
-        "global": hf.remember("of everybody", scope="global"),
+        "user": memory.remember("of the user", user="alice"),
+        "agent": memory.remember("of the agent", agent="coder"),
+        "session": memory.remember("of the session", session=session.id),
+        "global": memory.remember("of everybody", scope="global"),
     }
     assert {record.level for record in made.values()} == set(made)
     assert made["session"].user == "alice"
-    assert all(hf.records.get(record.id).level == level for level, record in made.items())
-    assert contents(hf.records(session=session.id)) == ["of the session"]
-    assert sorted(contents(hf.records(user="alice"))) == ["of the session", "of the user"]
-    assert contents(hf.records(agent="coder")) == ["of the agent"]
-    assert hf.remember("of nobody in particular").user == "me"
+    assert all(memory.records.get(record.id).level == level for level, record in made.items())
+    assert contents(memory.records(session=session.id)) == ["of the session"]
+    assert sorted(contents(memory.records(user="alice"))) == ["of the session", "of the user"]
+    assert contents(memory.records(agent="coder")) == ["of the agent"]
+    assert memory.remember("of nobody in particular").user == "me"
     with pytest.raises(InvalidInput):
-        hf.remember("x", user="alice", scope="global")
+        memory.remember("x", user="alice", scope="global")
     with pytest.raises(InvalidInput):
-        hf.remember("x", scope="user")  # type: ignore[arg-type]
+        memory.remember("x", scope="user")  # type: ignore[arg-type]
     with pytest.raises(SessionNotFound):
-        hf.remember("x", session=UNKNOWN)
+        memory.remember("x", session=UNKNOWN)
     with pytest.raises(SessionNotFound):
-        hf.remember("x", session=session.id, user="bob")
-    assert hf.records.count() == 5
+        memory.remember("x", session=session.id, user="bob")
+    assert memory.records.count() == 5
 
 
 # Keys
 
 
-def test_keys_have_rules(hf: Limpet) -> None:
+def test_record_key_is_validated(memory: Limpet) -> None:
     for good in ("a", "dog_name", "a1", "z_", "a" * 64, "system", "internal", "systems_", "an_internal_key"):
-        assert hf.remember("x", user="alice", key=good).key == good
+        assert memory.remember("x", user="alice", key=good).key == good
     wrong: list[Any] = [
         "", "A", "Dog", "1a", "_a", "a-b", "a b", "a.b", "é", "a\n", "a" * 65, "system_", "system_x", "internal_x", 5,
         b"a", "\x00", "\ud800", "ａ", "a\u0301",
     ]  # fmt: skip
     for bad in wrong:
         with pytest.raises(InvalidKey):
-            hf.remember("x", user="alice", key=bad)
+            memory.remember("x", user="alice", key=bad)
         with pytest.raises(InvalidKey):
-            hf.forget(key=bad, user="alice")
-    assert hf.records.count(user="alice") == 9
+            memory.forget(key=bad, user="alice")
+    assert memory.records.count(user="alice") == 9
 
 
-def test_the_same_key_again_replaces_the_text_and_keeps_the_history(timed: Limpet, clock: FakeClock) -> None:
+def test_remember_with_same_key_replaces_content_and_keeps_history(timed: Limpet, clock: FakeClock) -> None:
     first = timed.remember("lives in Porto", user="alice", key="city", tags=["home"], metadata={"n": "1"}, salience=0.9)
     clock.advance(60)
     second = timed.remember("lives in Lisbon", user="alice", key="city")
@@ -169,27 +169,27 @@ def test_the_same_key_again_replaces_the_text_and_keeps_the_history(timed: Limpe
     assert faults(timed) == []
 
 
-def test_saying_the_same_again_is_no_new_version(timed: Limpet, clock: FakeClock) -> None:
+def test_remember_with_same_content_adds_no_version(timed: Limpet, clock: FakeClock) -> None:
     first = timed.remember("lives in Porto", user="alice", key="city")
     clock.advance(60)
     assert timed.remember("lives in Porto", user="alice", key="city") == first
     assert len(timed.records.history(first.id)) == 1
 
 
-def test_a_key_is_unique_for_its_owner_only(hf: Limpet) -> None:
-    session, other = hf.session("t", "1", user="alice"), hf.session("t", "2", user="alice")
+def test_record_key_is_unique_per_owner(memory: Limpet) -> None:
+    session, other = memory.session("t", "1", user="alice"), memory.session("t", "2", user="alice")
     owners: list[dict[str, Any]] = [
         {"user": "alice"}, {"user": "bob"}, {"agent": "alice"}, {"scope": "global"}, {"session": session.id},
         {"session": other.id},
     ]  # fmt: skip
-    ids = {hf.remember(f"mine {at}", key="k", **owner).id for at, owner in enumerate(owners)}
+    ids = {memory.remember(f"mine {at}", key="k", **owner).id for at, owner in enumerate(owners)}
     assert len(ids) == len(owners)
     for at, owner in enumerate(owners):
-        assert hf.remember(f"again {at}", key="k", **owner).id in ids
-    assert hf.records.count() == len(owners)
+        assert memory.remember(f"again {at}", key="k", **owner).id in ids
+    assert memory.records.count() == len(owners)
 
 
-def test_what_expired_is_there_again_when_it_is_said_again(timed: Limpet, clock: FakeClock) -> None:
+def test_remember_with_same_key_revives_expired_record(timed: Limpet, clock: FakeClock) -> None:
     record = timed.remember("parked on level 2", user="alice", key="parking", ttl=3600)
     clock.advance(7200)
     assert timed.records(user="alice") == []
@@ -204,64 +204,64 @@ def test_what_expired_is_there_again_when_it_is_said_again(timed: Limpet, clock:
     assert contents(timed.records(user="alice")) == ["parked on level 5"]
 
 
-def test_threads_that_save_one_key_make_one_record(hf: Limpet) -> None:
-    records = at_once(lambda number: hf.remember(f"value {number}", user="alice", key="k"))
+def test_remember_same_key_from_many_threads_creates_one_record(memory: Limpet) -> None:
+    records = at_once(lambda number: memory.remember(f"value {number}", user="alice", key="k"))
     assert len({record.id for record in records}) == 1
-    assert hf.records.count(user="alice") == 1
-    assert sorted(contents(hf.records.history(records[0].id))) == sorted(f"value {number}" for number in range(8))
-    assert faults(hf) == []
+    assert memory.records.count(user="alice") == 1
+    assert sorted(contents(memory.records.history(records[0].id))) == sorted(f"value {number}" for number in range(8))
+    assert faults(memory) == []
 
 
-def test_processes_that_save_one_key_make_one_record(durable_url: str) -> None:
+def test_remember_same_key_from_many_processes_creates_one_record(durable_url: str) -> None:
     Limpet.open(durable_url).close()
     code = """
-with Limpet.open(given) as hf:
+with Limpet.open(given) as memory:
     begin()
     ids = []
     for at in range(25):
-        ids.append(hf.remember(f"{number} {at}", user="alice", key=f"key_{at}").id)
+        ids.append(memory.remember(f"{number} {at}", user="alice", key=f"key_{at}").id)
     answer(ids)
 """
     answers = run_together(code, durable_url, count=3)
     assert answers[0] == answers[1] == answers[2]
-    with Limpet.open(durable_url) as hf:
-        assert hf.records.count(user="alice") == 25
-        assert faults(hf) == []
+    with Limpet.open(durable_url) as memory:
+        assert memory.records.count(user="alice") == 25
+        assert faults(memory) == []
 
 
 # Ids
 
 
-def test_the_same_id_again_replaces_the_text(hf: Limpet) -> None:
+def test_remember_with_same_id_replaces_content(memory: Limpet) -> None:
     own = uuid7(datetime(2026, 1, 1, tzinfo=UTC), bytes(10))
-    first = hf.remember("one", user="alice", id=own)
+    first = memory.remember("one", user="alice", id=own)
     assert first.id == own
-    second = hf.remember("two", user="alice", id=own.upper())
+    second = memory.remember("two", user="alice", id=own.upper())
     assert (second.id, second.created_at, second.version) == (own, first.created_at, 2)
-    assert contents(hf.records.history(own)) == ["one", "two"]
+    assert contents(memory.records.history(own)) == ["one", "two"]
     for bad in ("", "x", "1" * 32, 5, b"x", "01890000-0000-7000-8000-00000000000g"):
         with pytest.raises(InvalidKey):
-            hf.remember("x", user="alice", id=bad)  # type: ignore[arg-type]
+            memory.remember("x", user="alice", id=bad)  # type: ignore[arg-type]
 
 
-def test_an_id_of_somebody_else_cannot_be_written_over(hf: Limpet) -> None:
-    session = hf.session("t", "1", user="alice")
-    secret = hf.remember("alice's secret", user="alice", metadata={"m": "1"})
-    inner = hf.remember("said in a session", session=session.id)
-    before = every_row(hf)
+def test_remember_cannot_overwrite_id_of_other_owner(memory: Limpet) -> None:
+    session = memory.session("t", "1", user="alice")
+    secret = memory.remember("alice's secret", user="alice", metadata={"m": "1"})
+    inner = memory.remember("said in a session", session=session.id)
+    before = every_row(memory)
     attempts: list[dict[str, Any]] = [
         {"user": "bob"}, {"agent": "assistant"}, {"scope": "global"}, {"session": session.id},
     ]  # fmt: skip
     for owner in attempts:
         with pytest.raises(LimpetError):
-            hf.remember("overwritten", id=secret.id, **owner)
+            memory.remember("overwritten", id=secret.id, **owner)
     elsewhere: list[dict[str, Any]] = [{"user": "bob"}, {"scope": "global"}, {"user": "alice"}]
     for owner in elsewhere:
         with pytest.raises(LimpetError):
-            hf.remember("overwritten", id=inner.id, **owner)
+            memory.remember("overwritten", id=inner.id, **owner)
     with pytest.raises(LimpetError):
-        hf.tenant("other").remember("overwritten", id=secret.id, scope="global")
-    after = every_row(hf)
+        memory.tenant("other").remember("overwritten", id=secret.id, scope="global")
+    after = every_row(memory)
     assert {name: rows for name, rows in after.items() if name != "spaces"} == {
         name: rows for name, rows in before.items() if name != "spaces"
     }
@@ -270,72 +270,72 @@ def test_an_id_of_somebody_else_cannot_be_written_over(hf: Limpet) -> None:
 # Metadata and tags
 
 
-def test_metadata_is_found_by_any_key(hf: Limpet) -> None:
+def test_metadata_search_accepts_any_key(memory: Limpet) -> None:
     for at, key in enumerate(TRICKY):
-        hf.remember(f"record {at}", user="alice", metadata={key: f"value of {key}", "common": "yes"})
+        memory.remember(f"record {at}", user="alice", metadata={key: f"value of {key}", "common": "yes"})
     for at, key in enumerate(TRICKY):
         wanted = {key: f"value of {key}"}
-        assert contents(hf.records.search_metadata(key, wanted[key], user="alice")) == [f"record {at}"]
-        assert contents(hf.records(user="alice", metadata=wanted)) == [f"record {at}"]
-        assert [hit.text for hit in hf.recall("record", user="alice", metadata=wanted)] == [f"record {at}"]
-        assert hf.records.search_metadata(key, "yes", user="alice") == []
-    assert len(hf.records.search_metadata("common", "yes", user="alice")) == len(TRICKY)
-    assert hf.records.search_metadata("common", "yes", user="bob") == []
-    assert hf.records.search_metadata("a.c", "value of a.b", user="alice") == []
-    assert faults(hf) == []
+        assert contents(memory.records.search_metadata(key, wanted[key], user="alice")) == [f"record {at}"]
+        assert contents(memory.records(user="alice", metadata=wanted)) == [f"record {at}"]
+        assert [hit.text for hit in memory.recall("record", user="alice", metadata=wanted)] == [f"record {at}"]
+        assert memory.records.search_metadata(key, "yes", user="alice") == []
+    assert len(memory.records.search_metadata("common", "yes", user="alice")) == len(TRICKY)
+    assert memory.records.search_metadata("common", "yes", user="bob") == []
+    assert memory.records.search_metadata("a.c", "value of a.b", user="alice") == []
+    assert faults(memory) == []
 
 
-def test_one_record_may_have_all_those_keys_at_once(hf: Limpet) -> None:
+def test_record_accepts_many_unusual_metadata_keys(memory: Limpet) -> None:
     metadata = {key: key for key in TRICKY}
-    record = hf.remember("x", user="alice", metadata=metadata, tags=TRICKY)
-    assert hf.records.get(record.id).metadata == metadata
-    assert hf.records.get(record.id).tags == tuple(TRICKY)
-    assert all(contents(hf.records(user="alice", metadata={key: key}, tags=[key])) == ["x"] for key in TRICKY)
-    assert contents(hf.records(user="alice", metadata=dict(list(metadata.items())[:20]))) == ["x"]
-    assert hf.records(user="alice", metadata={**metadata, "a.b": "other"}) == []
+    record = memory.remember("x", user="alice", metadata=metadata, tags=TRICKY)
+    assert memory.records.get(record.id).metadata == metadata
+    assert memory.records.get(record.id).tags == tuple(TRICKY)
+    assert all(contents(memory.records(user="alice", metadata={key: key}, tags=[key])) == ["x"] for key in TRICKY)
+    assert contents(memory.records(user="alice", metadata=dict(list(metadata.items())[:20]))) == ["x"]
+    assert memory.records(user="alice", metadata={**metadata, "a.b": "other"}) == []
 
 
-def test_metadata_values_are_compared_exactly(hf: Limpet) -> None:
+def test_metadata_search_compares_values_exactly(memory: Limpet) -> None:
     for value in ("", " ", "1", "1.0", "true", "é", "e\u0301", "É", "a%", "x" * 10_000):
-        hf.remember(f"={value[:10]}", user="alice", metadata={"k": value})
+        memory.remember(f"={value[:10]}", user="alice", metadata={"k": value})
     for value in ("", " ", "1", "1.0", "true", "é", "e\u0301", "É", "a%", "x" * 10_000):
-        assert contents(hf.records.search_metadata("k", value, user="alice")) == [f"={value[:10]}"]
+        assert contents(memory.records.search_metadata("k", value, user="alice")) == [f"={value[:10]}"]
 
 
-def test_metadata_and_tags_that_cannot_be_kept_are_refused(hf: Limpet) -> None:
+def test_remember_rejects_invalid_metadata_and_tags(memory: Limpet) -> None:
     metadata: list[Any] = [
         {"": "x"}, {"k": 1}, {"k": None}, {"k": ["x"]}, {1: "x"}, {"k": "\x00"}, {"\x00": "x"}, {"k": "\ud800"},
         {"x" * 1025: "x"}, {"k": "x" * 300_000}, {f"k{at}": "x" for at in range(1001)}, ["x"], "x", 5,
     ]  # fmt: skip
     for bad in metadata:
         with pytest.raises(InvalidInput):
-            hf.remember("x", user="alice", metadata=bad)
+            memory.remember("x", user="alice", metadata=bad)
     tags: list[Any] = ["text", [""], [5], [None], 5, ["\x00"], ["x" * 1025], [str(at) for at in range(101)], [["x"]]]
     for bad in tags:
         with pytest.raises(InvalidInput):
-            hf.remember("x", user="alice", tags=bad)
+            memory.remember("x", user="alice", tags=bad)
         with pytest.raises(InvalidInput):
-            hf.remember("x", user="alice", references=bad)
-    assert hf.records.count() == 0
+            memory.remember("x", user="alice", references=bad)
+    assert memory.records.count() == 0
     for bad in ("", 5, None, "\x00"):
         with pytest.raises(InvalidInput):
-            hf.records.search_metadata(bad, "x", user="alice")  # type: ignore[arg-type]
+            memory.records.search_metadata(bad, "x", user="alice")  # type: ignore[arg-type]
 
 
 # Reading
 
 
-def test_filters_hold_together(hf: Limpet) -> None:
-    hf.remember("one", user="alice", type="fact", layer="semantic", tags=["a", "b"], metadata={"k": "1"})
-    hf.remember("two", user="alice", type="fix", layer="procedural", tags=["a"], metadata={"k": "1", "l": "2"})
-    hf.remember("three", user="alice", type="decision", layer="semantic", tags=["b"], metadata={"k": "2"})
-    hf.remember("four", user="bob", type="fact", tags=["a", "b"], metadata={"k": "1"})
+def test_records_filters_are_combined_with_and(memory: Limpet) -> None:
+    memory.remember("one", user="alice", type="fact", layer="semantic", tags=["a", "b"], metadata={"k": "1"})
+    memory.remember("two", user="alice", type="fix", layer="procedural", tags=["a"], metadata={"k": "1", "l": "2"})
+    memory.remember("three", user="alice", type="decision", layer="semantic", tags=["b"], metadata={"k": "2"})
+    memory.remember("four", user="bob", type="fact", tags=["a", "b"], metadata={"k": "1"})
 
     def found(**filters: Any) -> set[str]:
-        kept = set(contents(hf.records(user="alice", **filters)))
+        kept = set(contents(memory.records(user="alice", **filters)))
         assert {
             hit.text
-            for hit in hf.recall("one two three four", user="alice", kinds=["record"], recipe="words", **filters)
+            for hit in memory.recall("one two three four", user="alice", kinds=["record"], recipe="words", **filters)
         } == kept
         return kept
 
@@ -352,10 +352,10 @@ def test_filters_hold_together(hf: Limpet) -> None:
     assert found(metadata={"k": "1"}, tags=["b"], types=["fact"], layers=["semantic"]) == {"one"}
     for wrong in ({"types": ["opinion"]}, {"layers": ["deep"]}, {"tags": 5}, {"metadata": {"k": 1}}, {"types": 5}):
         with pytest.raises(InvalidInput):
-            hf.records(user="alice", **wrong)
+            memory.records(user="alice", **wrong)
 
 
-def test_the_latest_change_comes_first_and_pages_meet_all(timed: Limpet, clock: FakeClock) -> None:
+def test_records_are_paged_by_latest_change_first(timed: Limpet, clock: FakeClock) -> None:
     ids = []
     for number in range(20):
         ids.append(timed.remember(f"n {number}", user="alice").id)
@@ -369,7 +369,7 @@ def test_the_latest_change_comes_first_and_pages_meet_all(timed: Limpet, clock: 
     assert timed.records(user="alice", limit=0) == []
 
 
-def test_since_and_until_look_at_when_it_was_made(timed: Limpet, clock: FakeClock) -> None:
+def test_records_filter_by_since_and_until_of_creation(timed: Limpet, clock: FakeClock) -> None:
     start = clock.now
     for number in range(4):
         timed.remember(f"n {number}", user="alice")
@@ -385,7 +385,7 @@ def test_since_and_until_look_at_when_it_was_made(timed: Limpet, clock: FakeCloc
         timed.records(user="alice", since=datetime(2026, 1, 1))
 
 
-def test_counting_counts_what_is_true_now(timed: Limpet, clock: FakeClock) -> None:
+def test_count_records_counts_only_valid_records(timed: Limpet, clock: FakeClock) -> None:
     session = timed.session("t", "1", user="alice")
     timed.remember("a", user="alice")
     timed.remember("b", user="alice", ttl=10)
@@ -400,45 +400,45 @@ def test_counting_counts_what_is_true_now(timed: Limpet, clock: FakeClock) -> No
     assert timed.records.count(user="alice") == 3
 
 
-def test_an_unknown_record_is_a_clear_error(hf: Limpet) -> None:
-    hf.remember("x", user="alice")
+def test_unknown_record_raises_record_not_found(memory: Limpet) -> None:
+    memory.remember("x", user="alice")
     for call in (
-        lambda: hf.records.get(UNKNOWN),
-        lambda: hf.records.history(UNKNOWN),
-        lambda: hf.records.update(UNKNOWN, content="y"),
-        lambda: hf.forget(UNKNOWN),
-        lambda: hf.forget(key="nothing", user="alice"),
+        lambda: memory.records.get(UNKNOWN),
+        lambda: memory.records.history(UNKNOWN),
+        lambda: memory.records.update(UNKNOWN, content="y"),
+        lambda: memory.forget(UNKNOWN),
+        lambda: memory.forget(key="nothing", user="alice"),
     ):
         with pytest.raises(RecordNotFound):
             call()
     for call in (
-        lambda: hf.records.get("x"),
-        lambda: hf.records.history(""),
-        lambda: hf.records.update("x", content="y"),
-        lambda: hf.forget("x"),
+        lambda: memory.records.get("x"),
+        lambda: memory.records.history(""),
+        lambda: memory.records.update("x", content="y"),
+        lambda: memory.forget("x"),
     ):
         with pytest.raises(InvalidKey):
             call()
 
 
-def test_records_of_another_user_are_not_found(hf: Limpet) -> None:
-    record = hf.remember("x", user="alice", key="k")
+def test_record_of_other_user_is_not_found(memory: Limpet) -> None:
+    record = memory.remember("x", user="alice", key="k")
     for call in (
-        lambda: hf.records.get(record.id, user="bob"),
-        lambda: hf.records.history(record.id, user="bob"),
-        lambda: hf.records.update(record.id, user="bob", content="y"),
-        lambda: hf.forget(record.id, user="bob"),
-        lambda: hf.forget(key="k", user="bob"),
+        lambda: memory.records.get(record.id, user="bob"),
+        lambda: memory.records.history(record.id, user="bob"),
+        lambda: memory.records.update(record.id, user="bob", content="y"),
+        lambda: memory.forget(record.id, user="bob"),
+        lambda: memory.forget(key="k", user="bob"),
     ):
         with pytest.raises(RecordNotFound):
             call()
-    assert hf.records.get(record.id, user="alice") == record
+    assert memory.records.get(record.id, user="alice") == record
 
 
 # Changing
 
 
-def test_update_changes_what_is_given_and_keeps_the_rest(timed: Limpet, clock: FakeClock) -> None:
+def test_update_changes_only_given_fields(timed: Limpet, clock: FakeClock) -> None:
     record = timed.remember("old text", user="alice", key="k", tags=["a"], metadata={"m": "1"}, title="T")
     clock.advance(5)
     changed = timed.records.update(record.id, content="new text", tags=["b"], salience=0.1, pinned=True, type="note")
@@ -460,10 +460,10 @@ def test_update_changes_what_is_given_and_keeps_the_rest(timed: Limpet, clock: F
     assert faults(timed) == []
 
 
-def test_an_update_that_is_refused_changes_nothing(hf: Limpet) -> None:
-    record = hf.remember("text", user="alice", key="taken", tags=["a"])
-    other = hf.remember("other", user="alice")
-    before = every_row(hf)
+def test_update_rejects_invalid_fields_and_changes_nothing(memory: Limpet) -> None:
+    record = memory.remember("text", user="alice", key="taken", tags=["a"])
+    other = memory.remember("other", user="alice")
+    before = every_row(memory)
     wrong: list[dict[str, Any]] = [
         {"content": ""}, {"content": "  \n"}, {"content": 5}, {"content": "\x00"}, {"content": "x" * 5_000_000},
         {"key": "Bad"}, {"tags": "text"}, {"metadata": {"a": 1}}, {"confidence": 1.1}, {"confidence": "1"},
@@ -476,20 +476,20 @@ def test_an_update_that_is_refused_changes_nothing(hf: Limpet) -> None:
     ]  # fmt: skip
     for changes in wrong:
         with pytest.raises(InvalidInput):
-            hf.records.update(record.id, **changes)
+            memory.records.update(record.id, **changes)
     with pytest.raises(LimpetError):
-        hf.records.update(other.id, content="with a key that is taken", key="taken")
-    assert every_row(hf) == before
+        memory.records.update(other.id, content="with a key that is taken", key="taken")
+    assert every_row(memory) == before
 
 
-def test_update_without_changes_is_no_version(hf: Limpet) -> None:
-    record = hf.remember("text", user="alice", tags=["a"])
-    assert hf.records.update(record.id) == record
-    assert hf.records.update(record.id, content="text", tags=["a"]) == record
-    assert hf.records.history(record.id) == [record]
+def test_update_without_changes_adds_no_version(memory: Limpet) -> None:
+    record = memory.remember("text", user="alice", tags=["a"])
+    assert memory.records.update(record.id) == record
+    assert memory.records.update(record.id, content="text", tags=["a"]) == record
+    assert memory.records.history(record.id) == [record]
 
 
-def test_many_versions_are_kept_in_order(timed: Limpet, clock: FakeClock) -> None:
+def test_history_returns_all_versions_in_order(timed: Limpet, clock: FakeClock) -> None:
     record = timed.remember("v1", user="alice")
     for number in range(2, 21):
         clock.advance(1)
@@ -498,7 +498,7 @@ def test_many_versions_are_kept_in_order(timed: Limpet, clock: FakeClock) -> Non
     assert timed.admin.stats()["chunks"] == 1
 
 
-def test_a_clock_set_back_breaks_no_history(timed: Limpet, clock: FakeClock) -> None:
+def test_history_stays_ordered_when_clock_moves_back(timed: Limpet, clock: FakeClock) -> None:
     record = timed.remember("one", user="alice")
     clock.advance(days=-30)
     changed = timed.records.update(record.id, content="two")
@@ -508,19 +508,19 @@ def test_a_clock_set_back_breaks_no_history(timed: Limpet, clock: FakeClock) -> 
     assert contents(timed.records.history(record.id)) == ["one", "two"]
 
 
-def test_threads_that_update_one_record_lose_no_version(hf: Limpet) -> None:
-    record = hf.remember("v", user="alice")
-    at_once(lambda number: hf.records.update(record.id, content=f"version by {number}"))
-    history = hf.records.history(record.id)
+def test_update_from_many_threads_loses_no_version(memory: Limpet) -> None:
+    record = memory.remember("v", user="alice")
+    at_once(lambda number: memory.records.update(record.id, content=f"version by {number}"))
+    history = memory.records.history(record.id)
     assert [version.version for version in history] == list(range(1, 10))
     assert sorted(contents(history)[1:]) == [f"version by {number}" for number in range(8)]
-    assert faults(hf) == []
+    assert faults(memory) == []
 
 
 # Time
 
 
-def test_as_of_gives_what_was_said_then(timed: Limpet, clock: FakeClock) -> None:
+def test_records_as_of_returns_version_of_that_time(timed: Limpet, clock: FakeClock) -> None:
     start = clock.now
     city = timed.remember("lives in Porto", user="alice", key="city")
     clock.advance(days=10)
@@ -539,7 +539,7 @@ def test_as_of_gives_what_was_said_then(timed: Limpet, clock: FakeClock) -> None
     assert contents(timed.records.history(city.id)) == ["lives in Porto", "lives in Lisbon"]
 
 
-def test_as_of_finds_what_was_true_before_a_change_that_began_later(timed: Limpet, clock: FakeClock) -> None:
+def test_records_as_of_returns_value_before_later_change(timed: Limpet, clock: FakeClock) -> None:
     start = clock.now
     timed.remember("lives in Porto", user="alice", key="city")
     clock.advance(days=10)
@@ -548,7 +548,7 @@ def test_as_of_finds_what_was_true_before_a_change_that_began_later(timed: Limpe
     assert contents(timed.records(user="alice")) == ["lives in Lisbon"]
 
 
-def test_as_of_finds_what_ended_later(timed: Limpet, clock: FakeClock) -> None:
+def test_records_as_of_includes_record_ended_later(timed: Limpet, clock: FakeClock) -> None:
     start = clock.now
     record = timed.remember("works at Acme", user="alice")
     clock.advance(days=10)
@@ -560,7 +560,7 @@ def test_as_of_finds_what_ended_later(timed: Limpet, clock: FakeClock) -> None:
     assert timed.records(user="alice", as_of=start + timedelta(days=10)) == []
 
 
-def test_what_begins_later_is_not_true_yet(timed: Limpet, clock: FakeClock) -> None:
+def test_record_with_future_valid_from_is_not_returned_yet(timed: Limpet, clock: FakeClock) -> None:
     timed.remember("the walrus moves to Rome", user="alice", valid_from=clock.now + timedelta(days=30))
     assert timed.records(user="alice") == []
     assert timed.recall("walrus", user="alice") == []
@@ -569,7 +569,7 @@ def test_what_begins_later_is_not_true_yet(timed: Limpet, clock: FakeClock) -> N
     assert len(timed.recall("walrus", user="alice")) == 1
 
 
-def test_a_record_expires_after_its_time_to_live(timed: Limpet, clock: FakeClock) -> None:
+def test_record_expires_after_ttl(timed: Limpet, clock: FakeClock) -> None:
     record = timed.remember("walrus for a minute", user="alice", ttl=60, metadata={"k": "v"})
     timed.remember("walrus for an hour", user="alice", ttl=timedelta(hours=1))
     clock.advance(59.999999)
@@ -583,31 +583,31 @@ def test_a_record_expires_after_its_time_to_live(timed: Limpet, clock: FakeClock
     assert len(timed.records(user="alice", as_of=clock.now - timedelta(seconds=30))) == 2
 
 
-def test_a_session_that_is_deleted_takes_its_records_along(hf: Limpet) -> None:
-    session = hf.session("t", "1", user="alice")
-    inner = hf.remember("inner", session=session.id, key="k", tags=["t"])
-    outer = hf.remember("outer", user="alice", key="k", tags=["t"])
+def test_session_delete_removes_its_records(memory: Limpet) -> None:
+    session = memory.session("t", "1", user="alice")
+    inner = memory.remember("inner", session=session.id, key="k", tags=["t"])
+    outer = memory.remember("outer", user="alice", key="k", tags=["t"])
     session.delete()
     with pytest.raises(RecordNotFound):
-        hf.records.get(inner.id)
-    assert hf.records(user="alice") == [outer]
-    assert sql(hf, "SELECT count(*) FROM record_tags") == [(1,)]
-    assert faults(hf) == []
+        memory.records.get(inner.id)
+    assert memory.records(user="alice") == [outer]
+    assert sql(memory, "SELECT count(*) FROM record_tags") == [(1,)]
+    assert faults(memory) == []
 
 
-def test_fields_of_a_record_can_be_emptied(hf: Limpet) -> None:
-    made = hf.remember("text", user="alice", key="k", title="heading", tags=["a"], metadata={"m": "1"}, ttl=3600)
-    emptied = hf.records.update(made.id, clear=("expires_at", "tags", "title"))
+def test_fields_of_a_record_can_be_emptied(memory: Limpet) -> None:
+    made = memory.remember("text", user="alice", key="k", title="heading", tags=["a"], metadata={"m": "1"}, ttl=3600)
+    emptied = memory.records.update(made.id, clear=("expires_at", "tags", "title"))
     assert (emptied.expires_at, emptied.tags, emptied.title) == (None, (), None)
     assert (emptied.key, emptied.metadata, emptied.content) == ("k", {"m": "1"}, "text")
-    assert hf.records.get(made.id) == emptied
+    assert memory.records.get(made.id) == emptied
 
 
-def test_records_are_counted_by_the_filters_of_the_list(hf: Limpet) -> None:
-    hf.remember("one", user="alice", tags=["a"])
-    hf.remember("two", user="alice", type="preference")
-    hf.remember("three", user="bob")
-    assert hf.records.count() == 3
-    assert hf.records.count(user="alice") == 2
-    assert hf.records.count(user="alice", tags=["a"]) == 1
-    assert hf.records.count(types=["preference"]) == 1
+def test_records_are_counted_by_the_filters_of_the_list(memory: Limpet) -> None:
+    memory.remember("one", user="alice", tags=["a"])
+    memory.remember("two", user="alice", type="preference")
+    memory.remember("three", user="bob")
+    assert memory.records.count() == 3
+    assert memory.records.count(user="alice") == 2
+    assert memory.records.count(user="alice", tags=["a"]) == 1
+    assert memory.records.count(types=["preference"]) == 1

@@ -32,77 +32,77 @@ def opening(store_url: str, clock: FakeClock) -> Iterator[Open]:
         return opened[-1]
 
     yield open_
-    for hf in opened:
-        hf.close()
+    for memory in opened:
+        memory.close()
 
 
-def say(hf: Limpet, clock: FakeClock, *ages: float, user: str = "alice", agent: str | None = None) -> Any:
-    session = hf.session("c", "1", user=user, agent=agent)
+def say(memory: Limpet, clock: FakeClock, *ages: float, user: str = "alice", agent: str | None = None) -> Any:
+    session = memory.session("c", "1", user=user, agent=agent)
     for age in ages:
         session.append("user", f"I said this {age} days ago", created_at=clock() - timedelta(days=age))
     return session
 
 
-def test_messages_go_after_ninety_days_and_what_was_learned_stays(opening: Open, clock: FakeClock) -> None:
-    hf = opening()
-    session = say(hf, clock, 95, 91, 89, 1)
+def test_retention_deletes_messages_after_90_days_and_keeps_records(opening: Open, clock: FakeClock) -> None:
+    memory = opening()
+    session = say(memory, clock, 95, 91, 89, 1)
     with session.turn("I love tea.") as turn:
         turn.reply("Noted.")
-    hf.jobs.run()
-    learned = {record.id for record in hf.records(user="alice")}
+    memory.jobs.run()
+    learned = {record.id for record in memory.records(user="alice")}
     clock.advance(hours=2)
-    hf.jobs.run()
+    memory.jobs.run()
     assert [message.text[:19] for message in session.messages()][:2] == ["I said this 89 days", "I said this 1 days "]
     assert session.count() == 4
-    assert {record.id for record in hf.records(user="alice")} == learned
-    assert faults(hf) == []
+    assert {record.id for record in memory.records(user="alice")} == learned
+    assert faults(memory) == []
 
 
-def test_messages_told_late_are_as_old_as_they_say(opening: Open, clock: FakeClock) -> None:
-    hf = opening()
-    session = say(hf, clock, 1, 200, 2)
-    [done, _] = hf.privacy.retention()
+def test_retention_uses_created_at_of_messages(opening: Open, clock: FakeClock) -> None:
+    memory = opening()
+    session = say(memory, clock, 1, 200, 2)
+    [done, _] = memory.privacy.retention()
     assert dict(done.counts) == {"messages": 1, "chunks": 1}
     assert [message.sequence for message in session.messages()] == [1, 3]
-    assert dict(hf.privacy.retention()[0].counts) == {}
+    assert dict(memory.privacy.retention()[0].counts) == {}
 
 
-def test_it_comes_every_hour(opening: Open, clock: FakeClock) -> None:
-    hf = opening()
-    session = say(hf, clock, 89.99)
-    hf.jobs.run()
+def test_retention_job_runs_every_hour(opening: Open, clock: FakeClock) -> None:
+    memory = opening()
+    session = say(memory, clock, 89.99)
+    memory.jobs.run()
     assert session.count() == 1
     for _ in range(2):
         clock.advance(hours=1)
-        hf.jobs.run()
+        memory.jobs.run()
     assert session.count() == 0
     session.append("user", "old again", created_at=clock() - timedelta(days=100))
     clock.advance(hours=1)
-    hf.jobs.run()
+    memory.jobs.run()
     assert session.count() == 0
 
 
-def test_zero_keeps_for_ever_and_off_does_nothing(opening: Open, clock: FakeClock) -> None:
-    for hf in (opening(retention__messages_days=0), opening(retention__enabled=False)):
-        session = say(hf, clock, 4000)
+def test_retention_of_zero_days_or_disabled_deletes_nothing(opening: Open, clock: FakeClock) -> None:
+    for memory in (opening(retention__messages_days=0), opening(retention__enabled=False)):
+        session = say(memory, clock, 4000)
         clock.advance(hours=2)
-        hf.jobs.run()
+        memory.jobs.run()
         assert session.count() >= 1
 
 
-def test_days_by_agent_and_tenant(opening: Open, clock: FakeClock) -> None:
-    hf = opening(
+def test_retention_days_are_set_by_agent_and_tenant(opening: Open, clock: FakeClock) -> None:
+    memory = opening(
         retention__messages_days=30,
         retention__tenants="acme=10, beta=0",
         agents__brief__retention__messages_days=5,
     )
     spoken = {
-        (tenant, agent): say(hf.tenant(tenant), clock, 40, 20, 7, 1, agent=agent)
+        (tenant, agent): say(memory.tenant(tenant), clock, 40, 20, 7, 1, agent=agent)
         for tenant in ("default", "acme", "beta")
         for agent in ("assistant", "brief")
     }
     clock.advance(hours=2)
-    hf.jobs.run()
+    memory.jobs.run()
     counts = {key: session.count() for key, session in spoken.items()}
     assert counts == {
         ("default", "assistant"): 3,
@@ -114,100 +114,100 @@ def test_days_by_agent_and_tenant(opening: Open, clock: FakeClock) -> None:
     }
 
 
-def test_a_dry_run_counts_by_agent_and_changes_nothing(opening: Open, clock: FakeClock) -> None:
-    hf = opening(retention__records_days=10, retention__documents_days=10)
-    say(hf, clock, 100, 95, 1)
-    say(hf, clock, 100, agent="second")
-    hf.documents.add("note:1", text="a document", user="alice")
-    hf.session("c", "short", user="alice", ttl=timedelta(days=1))
+def test_retention_dry_run_counts_by_agent_and_changes_nothing(opening: Open, clock: FakeClock) -> None:
+    memory = opening(retention__records_days=10, retention__documents_days=10)
+    say(memory, clock, 100, 95, 1)
+    say(memory, clock, 100, agent="second")
+    memory.documents.add("note:1", text="a document", user="alice")
+    memory.session("c", "short", user="alice", ttl=timedelta(days=1))
     clock.advance(days=20)
-    before = every_row(hf)
-    counted = {done.agent: dict(done.counts) for done in hf.privacy.retention(dry_run=True)}
-    assert every_row(hf) == before
+    before = every_row(memory)
+    counted = {done.agent: dict(done.counts) for done in memory.privacy.retention(dry_run=True)}
+    assert every_row(memory) == before
     assert counted == {"assistant": {"messages": 2, "sessions": 1}, "second": {"messages": 1}, None: {"documents": 1}}
-    removed = {done.agent: dict(done.counts) for done in hf.privacy.retention()}
+    removed = {done.agent: dict(done.counts) for done in memory.privacy.retention()}
     assert removed["second"] == {"messages": 1, "chunks": 1}
     assert removed[None] == {"documents": 1}
-    assert faults(hf) == []
+    assert faults(memory) == []
 
 
-def test_another_tenant_is_left_alone(opening: Open, clock: FakeClock) -> None:
-    hf = opening()
-    mine, other = say(hf, clock, 100), say(hf.tenant("other"), clock, 100)
-    hf.privacy.retention()
+def test_retention_does_not_touch_other_tenant(opening: Open, clock: FakeClock) -> None:
+    memory = opening()
+    mine, other = say(memory, clock, 100), say(memory.tenant("other"), clock, 100)
+    memory.privacy.retention()
     assert (mine.count(), other.count()) == (0, 1)
 
 
-def test_records_and_documents_have_their_own_rule(opening: Open, clock: FakeClock) -> None:
-    hf = opening(retention__records_days=30, retention__documents_days=50, learn__decay=False)
-    with hf.session("c", "1", user="alice").turn("I love tea. I live in Porto.") as turn:
+def test_retention_of_records_and_documents_has_own_settings(opening: Open, clock: FakeClock) -> None:
+    memory = opening(retention__records_days=30, retention__documents_days=50, learn__decay=False)
+    with memory.session("c", "1", user="alice").turn("I love tea. I live in Porto.") as turn:
         turn.reply("Noted.")
-    hf.jobs.run()
-    stated = hf.remember("Stated", user="alice")
-    hf.documents.add("note:1", text="a document", user="alice")
-    assert len(hf.records(user="alice", history=True)) > 1
+    memory.jobs.run()
+    stated = memory.remember("Stated", user="alice")
+    memory.documents.add("note:1", text="a document", user="alice")
+    assert len(memory.records(user="alice", history=True)) > 1
     clock.advance(days=40)
-    hf.privacy.retention()
-    assert [record.id for record in hf.records(user="alice", history=True)] == [stated.id]
-    assert len(hf.documents.list(user="alice")) == 1
+    memory.privacy.retention()
+    assert [record.id for record in memory.records(user="alice", history=True)] == [stated.id]
+    assert len(memory.documents.list(user="alice")) == 1
     clock.advance(days=11)
-    hf.privacy.retention()
-    assert hf.documents.list(user="alice") == []
-    assert faults(hf) == []
+    memory.privacy.retention()
+    assert memory.documents.list(user="alice") == []
+    assert faults(memory) == []
 
 
-def test_a_session_whose_time_is_over_is_swept(opening: Open, clock: FakeClock, store_url: str) -> None:
-    hf = opening()
-    short = hf.session("c", "short", user="alice", ttl=timedelta(hours=3))
+def test_retention_deletes_expired_sessions(opening: Open, clock: FakeClock, store_url: str) -> None:
+    memory = opening()
+    short = memory.session("c", "short", user="alice", ttl=timedelta(hours=3))
     short.append("user", "not for long")
-    own = hf.remember("only here", session=short.id)
-    long = hf.session("c", "long", user="alice", ttl=timedelta(hours=3))
+    own = memory.remember("only here", session=short.id)
+    long = memory.session("c", "long", user="alice", ttl=timedelta(hours=3))
     long.expire_in(timedelta(days=3))
-    folder = hf._runtime.session_folder(short.id)
+    folder = memory._runtime.session_folder(short.id)
     if folder is not None:
         folder.mkdir(parents=True)
         Path(folder, "note.txt").write_text("x")
     clock.advance(hours=4)
-    hf.jobs.run()
+    memory.jobs.run()
     with pytest.raises(SessionNotFound):
-        hf.load_session(short.id)
-    assert hf.load_session(long.id)
-    assert own.id not in {record.id for record in hf.records(user="alice", history=True)}
+        memory.load_session(short.id)
+    assert memory.load_session(long.id)
+    assert own.id not in {record.id for record in memory.records(user="alice", history=True)}
     assert folder is None or not folder.exists()
-    assert faults(hf) == []
+    assert faults(memory) == []
 
 
-def test_a_summary_stays_as_long_as_it_was_told_since(opening: Open, clock: FakeClock) -> None:
-    hf = opening(retention__messages_days=10)
-    session = say(hf, clock, 0, 0, 0)
+def test_retention_keeps_summary_updated_within_period(opening: Open, clock: FakeClock) -> None:
+    memory = opening(retention__messages_days=10)
+    session = say(memory, clock, 0, 0, 0)
     session.compact(keep=1)
     clock.advance(days=5)
     session.append("user", "more")
     session.append("user", "and more")
     session.compact(keep=1)
     clock.advance(days=7)
-    hf.privacy.retention()
+    memory.privacy.retention()
     assert session.count() == 2
     assert session.summary() is not None
     clock.advance(days=5)
-    hf.privacy.retention()
+    memory.privacy.retention()
     assert session.count() == 0
     assert session.summary() is None
 
 
 @pytest.mark.parametrize("text", ["acme", "acme=", "=3", "acme=-1", "acme=1.5", "acme=1000000", " acme=1=x"])
-def test_days_nobody_can_read_are_refused(text: str) -> None:
+def test_retention_settings_reject_invalid_tenant_days(text: str) -> None:
     with pytest.raises(ConfigError, match=r"retention\.tenants"):
         RetentionSettings(tenants=text)
 
 
-def test_a_store_with_something_in_it_has_the_job_from_its_next_opening_on(tmp_path: Path, clock: FakeClock) -> None:
+def test_retention_job_is_enqueued_when_non_empty_store_is_opened(tmp_path: Path, clock: FakeClock) -> None:
     config = Config.load(overrides={"jobs.worker": False})
     for expected in (0, 1, 1):
-        with Limpet.open(tmp_path, config=config, clock=clock) as hf:
-            assert hf._runtime.store.count_jobs([("retention", "")]) == expected
-            say(hf, clock, 100)
+        with Limpet.open(tmp_path, config=config, clock=clock) as memory:
+            assert memory._runtime.store.count_jobs([("retention", "")]) == expected
+            say(memory, clock, 100)
     clock.advance(hours=2)
-    with Limpet.open(tmp_path, config=config, clock=clock) as hf:
-        hf.jobs.run()
-        assert hf.sessions(user="alice")[0].message_count == 0
+    with Limpet.open(tmp_path, config=config, clock=clock) as memory:
+        memory.jobs.run()
+        assert memory.sessions(user="alice")[0].message_count == 0

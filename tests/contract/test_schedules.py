@@ -17,7 +17,7 @@ from limpet.model.schedule import NotifyPolicy, ScheduleState
 from limpet.schedules.repository import ScheduleQueue, Schedules
 from limpet.testing import FakeClock
 from tests.contract.rows import sql
-from tests.contract.scheduling import HOUR, LEASE, Bench, moment
+from tests.contract.schedule_bench import HOUR, LEASE, Bench, moment
 
 pytestmark = pytest.mark.every_backend
 
@@ -32,8 +32,8 @@ def bench(timed: Limpet, clock: FakeClock) -> Bench:
 # Made and found
 
 
-def test_a_schedule_is_kept_as_it_was_made(bench: Bench) -> None:
-    session = bench.hf.session("telegram", "12", "thread", user="alice")
+def test_schedule_create_keeps_every_field(bench: Bench) -> None:
+    session = bench.memory.session("telegram", "12", "thread", user="alice")
     made = bench.make(
         "cron: 0 9 * * 1-5", timezone="Europe/Lisbon", session=session.id, notify="conditional", metadata={"a": [1]}
     )
@@ -62,24 +62,24 @@ def test_a_schedule_is_kept_as_it_was_made(bench: Bench) -> None:
         {"user": ""},
     ],
 )
-def test_what_cannot_be_is_refused_and_leaves_nothing(bench: Bench, wrong: dict[str, Any]) -> None:
+def test_schedule_create_rejects_invalid_arguments(bench: Bench, wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
         bench.make(**{"cadence": "every: 1h", **wrong})
     assert bench.schedules.count() == 0
 
 
-def test_the_session_it_was_asked_for_in_is_the_users_own(bench: Bench) -> None:
-    session = bench.hf.session("telegram", "12", user="bob")
+def test_schedule_create_rejects_session_of_other_user(bench: Bench) -> None:
+    session = bench.memory.session("telegram", "12", user="bob")
     with pytest.raises(SessionNotFound):
         bench.make(session=session.id)
 
 
-def test_nobody_sees_the_schedules_of_another(bench: Bench) -> None:
+def test_schedules_are_isolated_by_user_and_tenant(bench: Bench) -> None:
     made = bench.make()
     bench.clock.advance(hours=1)
     bench.run()
     [run] = bench.schedules.runs(made.id)
-    elsewhere = bench.hf.tenant("elsewhere").schedules
+    elsewhere = bench.memory.tenant("elsewhere").schedules
     for verb in ("get", "edit", "delete", "pause", "resume", "runs"):
         with pytest.raises(ScheduleNotFound):
             getattr(bench.schedules, verb)(made.id, user="bob")
@@ -95,7 +95,7 @@ def test_nobody_sees_the_schedules_of_another(bench: Bench) -> None:
     assert bench.now(made).run_count == 1
 
 
-def test_search_filters_and_pages(bench: Bench) -> None:
+def test_schedule_search_filters_and_pages(bench: Bench) -> None:
     plants = bench.make(goal="Water the PLANTS, 100% of them")
     bench.clock.advance(1)
     rain = bench.make(goal="look for Regenfälle", agent="weather", cadence="every: 3h")
@@ -121,7 +121,7 @@ def test_search_filters_and_pages(bench: Bench) -> None:
     assert [one.id for one in bench.schedules.search(limit=1, offset=1)] == [rain.id]
 
 
-def test_what_is_due_is_found_by_its_index(bench: Bench) -> None:
+def test_schedules_due_are_found_by_index(bench: Bench) -> None:
     late, later = bench.make("every: 1h"), bench.make("every: 2h", user="bob")
     assert bench.schedules.due() == []
     bench.clock.advance(hours=2)
@@ -129,9 +129,9 @@ def test_what_is_due_is_found_by_its_index(bench: Bench) -> None:
     assert [one.id for one in bench.schedules.due(user="bob")] == [later.id]
     bench.take()
     assert [one.id for one in bench.schedules.due()] == [later.id]
-    if bench.hf.admin.stats()["backend"] in ("sqlite", "memory"):
+    if bench.memory.admin.stats()["backend"] in ("sqlite", "memory"):
         plan = sql(
-            bench.hf,
+            bench.memory,
             "EXPLAIN QUERY PLAN SELECT id FROM schedules s WHERE s.state = 'active' AND s.next_run_at <= 5"
             " AND s.leased_until <= 5 ORDER BY s.next_run_at, s.id LIMIT 1",
         )
@@ -141,7 +141,7 @@ def test_what_is_due_is_found_by_its_index(bench: Bench) -> None:
 # Changed
 
 
-def test_an_edit_changes_what_is_given(bench: Bench) -> None:
+def test_schedule_edit_changes_only_given_fields(bench: Bench) -> None:
     made = bench.make(max_runs=5, ends_at="2027-01-01T00:00", metadata={"a": 1})
     changed = bench.schedules.edit(made.id, goal="water the roses", notify="never")
     assert changed == replace(made, goal="water the roses", notify=NotifyPolicy.NEVER, updated_at=changed.updated_at)
@@ -157,13 +157,13 @@ def test_an_edit_changes_what_is_given(bench: Bench) -> None:
     assert bench.now(made) == hasty
 
 
-def test_another_zone_moves_the_next_firing(bench: Bench) -> None:
+def test_schedule_edit_of_timezone_moves_next_run(bench: Bench) -> None:
     made = bench.make("cron: 0 9 * * *", timezone="UTC")
     moved = bench.schedules.edit(made.id, timezone="America/New_York")
     assert moved.next_run_at == moment("2026-03-10T13:00")
 
 
-def test_a_paused_schedule_rests_and_makes_nothing_up(bench: Bench) -> None:
+def test_schedule_resume_does_not_make_up_missed_runs(bench: Bench) -> None:
     made = bench.make()
     assert bench.schedules.pause(made.id).next_run_at is None
     assert bench.schedules.pause(made.id).state == "paused"
@@ -177,7 +177,7 @@ def test_a_paused_schedule_rests_and_makes_nothing_up(bench: Bench) -> None:
     assert bench.fired[0].missed == 0
 
 
-def test_a_once_whose_time_passed_while_it_was_paused_comes_late(bench: Bench) -> None:
+def test_schedule_once_missed_while_paused_runs_on_resume(bench: Bench) -> None:
     made = bench.make("once: 2026-03-10T13:00")
     bench.schedules.pause(made.id)
     bench.clock.advance(hours=5)
@@ -190,12 +190,12 @@ def test_a_once_whose_time_passed_while_it_was_paused_comes_late(bench: Bench) -
     assert (again.state, again.next_run_at) == ("active", moment("2026-03-11T13:00"))
 
 
-def test_delete_takes_the_runs_along(bench: Bench) -> None:
+def test_schedule_delete_removes_its_runs(bench: Bench) -> None:
     made = bench.make()
     bench.clock.advance(hours=1)
     bench.run()
     bench.schedules.delete(made.id)
-    assert sql(bench.hf, "SELECT count(*) FROM schedule_runs") == [(0,)]
+    assert sql(bench.memory, "SELECT count(*) FROM schedule_runs") == [(0,)]
     with pytest.raises(ScheduleNotFound):
         bench.schedules.delete(made.id)
 
@@ -203,7 +203,7 @@ def test_delete_takes_the_runs_along(bench: Bench) -> None:
 # Run
 
 
-def test_a_run_is_recorded_and_the_schedule_goes_on(bench: Bench) -> None:
+def test_schedule_run_is_recorded_and_next_run_is_set(bench: Bench) -> None:
     made = bench.make()
     bench.clock.advance(hours=1, minutes=2)
     bench.answer = lambda firing: RunResult("watered", turns=3, cost=0.0125)
@@ -220,7 +220,7 @@ def test_a_run_is_recorded_and_the_schedule_goes_on(bench: Bench) -> None:
     assert bench.run() == 0
 
 
-def test_firings_that_passed_while_nobody_was_there_are_one(bench: Bench) -> None:
+def test_schedule_missed_firings_are_merged_into_one_run(bench: Bench) -> None:
     made = bench.make()
     bench.clock.advance(hours=7, minutes=30)
     assert bench.run() == 1
@@ -229,7 +229,7 @@ def test_firings_that_passed_while_nobody_was_there_are_one(bench: Bench) -> Non
     assert bench.now(made).next_run_at == made.created_at + 8 * HOUR
 
 
-def test_no_more_than_twenty_runs_are_kept(bench: Bench) -> None:
+def test_schedule_keeps_at_most_twenty_runs(bench: Bench) -> None:
     made = bench.make()
     for number in range(25):
         bench.answer = lambda firing, number=number: f"number {number}"  # type: ignore[misc]
@@ -240,7 +240,7 @@ def test_no_more_than_twenty_runs_are_kept(bench: Bench) -> None:
     assert bench.now(made).run_count == 25
 
 
-def test_all_that_a_run_said_is_read_by_page(bench: Bench) -> None:
+def test_schedule_run_output_is_paged(bench: Bench) -> None:
     said = "".join(f"line {number} 👩‍👩‍👧‍👦 é\n" for number in range(2000))
     bench.answer = lambda firing: said
     made = bench.make()
@@ -262,7 +262,7 @@ def test_all_that_a_run_said_is_read_by_page(bench: Bench) -> None:
         bench.schedules.run_output(UNKNOWN)
 
 
-def test_what_no_database_keeps_is_replaced_in_what_a_run_says(bench: Bench) -> None:
+def test_schedule_run_output_replaces_unstorable_characters(bench: Bench) -> None:
     bench.answer = lambda firing: "a\x00b\ud800c"
     made = bench.make()
     bench.go_to_next(made)
@@ -271,7 +271,7 @@ def test_what_no_database_keeps_is_replaced_in_what_a_run_says(bench: Bench) -> 
 
 
 @pytest.mark.parametrize("answer", [5, ["x"], RunResult(turns=-1), RunResult(cost=float("nan")), RunResult(text=b"x")])  # type: ignore[arg-type]
-def test_an_answer_that_is_none_is_a_failure(bench: Bench, answer: Any) -> None:
+def test_schedule_callback_with_invalid_result_fails_run(bench: Bench, answer: Any) -> None:
     bench.answer = lambda firing: answer
     made = bench.make()
     bench.go_to_next(made)
@@ -280,7 +280,7 @@ def test_an_answer_that_is_none_is_a_failure(bench: Bench, answer: Any) -> None:
     assert run.error
 
 
-def test_it_ends_after_its_runs_or_its_time(bench: Bench) -> None:
+def test_schedule_completes_after_max_runs_or_end_time(bench: Bench) -> None:
     thrice = bench.make("every: 1h", max_runs=3)
     until = bench.make("every: 1h", ends_at="2026-03-10T14:00", user="bob")
     for _ in range(6):
@@ -296,7 +296,7 @@ def test_it_ends_after_its_runs_or_its_time(bench: Bench) -> None:
 # Leases
 
 
-def test_whoever_lost_the_lease_changes_nothing(bench: Bench) -> None:
+def test_schedule_runner_with_lost_lease_changes_nothing(bench: Bench) -> None:
     made = bench.make()
     bench.clock.advance(hours=1)
 
@@ -318,7 +318,7 @@ def test_whoever_lost_the_lease_changes_nothing(bench: Bench) -> None:
     assert [told.text for told in bench.told] == ["in time"]
 
 
-def test_a_lease_that_ran_out_is_good_until_somebody_takes_the_firing(bench: Bench) -> None:
+def test_schedule_runner_with_expired_lease_finishes_unless_claimed(bench: Bench) -> None:
     made = bench.make()
     bench.clock.advance(hours=1)
 
@@ -333,7 +333,7 @@ def test_a_lease_that_ran_out_is_good_until_somebody_takes_the_firing(bench: Ben
     assert bench.now(made).next_run_at == made.created_at + 5 * HOUR
 
 
-def test_every_lease_has_a_number_of_its_own(bench: Bench) -> None:
+def test_schedule_claim_increments_lease_token(bench: Bench) -> None:
     bench.make()
     bench.clock.advance(hours=1)
     first = bench.taken()
@@ -350,15 +350,15 @@ def test_every_lease_has_a_number_of_its_own(bench: Bench) -> None:
     assert bench.take() is None
 
 
-def test_the_lease_is_renewed_while_a_run_takes_long(
+def test_schedule_lease_is_renewed_during_long_run(
     durable_url: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It holds a lease of three seconds for six, and nobody else may take it. The clock waits for a busy machine."""
     config = Config.load(overrides={"schedules.lease_s": 3, "embedding.model": "none"})
-    with Limpet.open(durable_url, config=config, clock=clock) as hf:
-        made = hf.schedules.create(user="alice", goal="long", cadence="every: 1h", max_runs=1)
+    with Limpet.open(durable_url, config=config, clock=clock) as memory:
+        made = memory.schedules.create(user="alice", goal="long", cadence="every: 1h", max_runs=1)
         clock.advance(hours=1)
-        store: Any = hf._runtime.store
+        store: Any = memory._runtime.store
         taken: list[Any] = []
         renewed, renew = threading.Event(), ScheduleQueue.renew_lease
 
@@ -376,12 +376,12 @@ def test_the_lease_is_renewed_while_a_run_takes_long(
             return "held"
 
         monkeypatch.setattr(ScheduleQueue, "renew_lease", told)
-        assert hf.schedules.run(long) == 1
+        assert memory.schedules.run(long) == 1
         assert taken == [None, None, None]
-        assert hf.schedules.get(made.id).state == "completed"
+        assert memory.schedules.get(made.id).state == "completed"
 
 
-def test_a_firing_whose_runner_dies_each_time_is_given_up(bench: Bench) -> None:
+def test_schedule_firing_is_given_up_when_runner_dies_each_time(bench: Bench) -> None:
     made = bench.make()
     bench.clock.advance(hours=1)
     for _ in range(3):
@@ -394,7 +394,7 @@ def test_a_firing_whose_runner_dies_each_time_is_given_up(bench: Bench) -> None:
     assert (bench.now(made).next_run_at, bench.now(made).failures) == (made.created_at + 2 * HOUR, 1)
 
 
-def test_what_is_changed_while_it_runs_stands(bench: Bench) -> None:
+def test_schedule_changes_during_run_are_kept(bench: Bench) -> None:
     made = bench.make()
 
     def meddle(_: Firing) -> str:
@@ -425,13 +425,13 @@ def test_what_is_changed_while_it_runs_stands(bench: Bench) -> None:
     bench.clock.advance(hours=5)
     assert bench.run() == 1
     assert [one.id for one in bench.schedules.search()] == [once.id]
-    assert sql(bench.hf, "SELECT schedule_id FROM schedule_runs") == [(once.id,)]
+    assert sql(bench.memory, "SELECT schedule_id FROM schedule_runs") == [(once.id,)]
 
 
 # Clocks
 
 
-def test_a_clock_put_back_fires_nothing_again(bench: Bench) -> None:
+def test_schedule_does_not_fire_again_when_clock_moves_back(bench: Bench) -> None:
     made = bench.make("cron: 0 * * * *")
     for _ in range(3):
         bench.go_to_next(made)
@@ -446,7 +446,7 @@ def test_a_clock_put_back_fires_nothing_again(bench: Bench) -> None:
     assert [firing.due_at.hour for firing in bench.fired] == [13, 14, 15, 16]
 
 
-def test_a_clock_put_forward_fires_once(bench: Bench) -> None:
+def test_schedule_fires_once_when_clock_moves_forward(bench: Bench) -> None:
     made = bench.make("cron: 0 * * * *")
     bench.clock.advance(days=3, minutes=30)
     assert bench.run() == 1
@@ -455,7 +455,7 @@ def test_a_clock_put_forward_fires_once(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("cadence", ["cron: 0 * * * *", "every: 1h"])
-def test_what_a_clock_far_ahead_has_put_off_comes_when_it_is_right_again(bench: Bench, cadence: str) -> None:
+def test_schedule_recovers_firings_after_clock_was_far_ahead(bench: Bench, cadence: str) -> None:
     """What fired while the clock was wrong does not fire again when its time comes, and nothing else is lost."""
     made = bench.make(cadence)
     right = bench.clock.now
@@ -474,7 +474,7 @@ def test_what_a_clock_far_ahead_has_put_off_comes_when_it_is_right_again(bench: 
     assert bench.now(made).next_run_at == right + 9 * HOUR
 
 
-def test_a_firing_that_was_passed_over_twice_is_still_one(bench: Bench) -> None:
+def test_schedule_never_fires_twice_for_same_time_when_clock_jumps(bench: Bench) -> None:
     """The clock goes ahead, back, and ahead again: what is in between is counted once each, and fires at most once."""
     made = bench.make("cron: 0 * * * *")
     right = bench.clock.now
@@ -486,7 +486,7 @@ def test_a_firing_that_was_passed_over_twice_is_still_one(bench: Bench) -> None:
     assert bench.now(made).next_run_at == right + 49 * HOUR
 
 
-def test_a_lease_of_a_clock_far_ahead_does_not_hold_for_ever(bench: Bench) -> None:
+def test_schedule_lease_from_clock_far_ahead_is_released(bench: Bench) -> None:
     bench.make()
     bench.clock.advance(days=30)
     bench.taken()
@@ -494,13 +494,13 @@ def test_a_lease_of_a_clock_far_ahead_does_not_hold_for_ever(bench: Bench) -> No
     assert bench.run() == 1
 
 
-def test_a_schedule_that_cannot_be_read_here_is_left_to_others(bench: Bench) -> None:
+def test_schedule_with_unknown_timezone_is_left_to_other_runners(bench: Bench) -> None:
     made = bench.make()
-    sql(bench.hf, "UPDATE schedules SET timezone = 'Mars/Olympus'")
+    sql(bench.memory, "UPDATE schedules SET timezone = 'Mars/Olympus'")
     bench.clock.advance(hours=1)
     assert bench.run() == 1
     assert bench.fired == []
-    sql(bench.hf, "UPDATE schedules SET timezone = 'UTC'")
+    sql(bench.memory, "UPDATE schedules SET timezone = 'UTC'")
     assert bench.run() == 0
     bench.clock.advance(seconds=LEASE.total_seconds())
     assert bench.run() == 1
@@ -511,7 +511,7 @@ def test_a_schedule_that_cannot_be_read_here_is_left_to_others(bench: Bench) -> 
 # Failures
 
 
-def test_a_failed_firing_is_tried_again_later_and_later_and_then_given_up(bench: Bench) -> None:
+def test_schedule_failed_firing_is_retried_with_backoff_then_given_up(bench: Bench) -> None:
     made = bench.make("cron: 0 0 * * *")
     bench.fail()
     after = bench.go_to_next(made)
@@ -531,7 +531,7 @@ def test_a_failed_firing_is_tried_again_later_and_later_and_then_given_up(bench:
     assert bench.go_to_next(made).failures == 0
 
 
-def test_the_next_firing_does_not_wait_for_the_last_one(bench: Bench) -> None:
+def test_schedule_next_firing_replaces_later_retry(bench: Bench) -> None:
     """Where the retry would come later than the next firing, that one takes its place."""
     made = bench.make("every: 1m")
     bench.fail()
@@ -540,7 +540,7 @@ def test_the_next_firing_does_not_wait_for_the_last_one(bench: Bench) -> None:
     assert after.attempts == 0
 
 
-def test_three_failures_in_a_row_are_told_and_five_switch_it_off(bench: Bench) -> None:
+def test_schedule_notifies_after_three_failures_and_is_disabled_after_five(bench: Bench) -> None:
     made = bench.make("cron: 0 0 * * *", channel="telegram", chat="12")
     bench.fail(error=PermissionDenied)
     for told, state in [(0, "active"), (0, "active"), (1, "active"), (1, "active"), (2, "disabled")]:
@@ -571,7 +571,7 @@ def test_three_failures_in_a_row_are_told_and_five_switch_it_off(bench: Bench) -
         ("never", "[NOTIFY] rain", None),
     ],
 )
-def test_who_is_told_what(bench: Bench, policy: str, said: str, told: str | None) -> None:
+def test_schedule_notify_policy_decides_notification(bench: Bench, policy: str, said: str, told: str | None) -> None:
     made = bench.make(notify=policy, channel="telegram", chat="12", thread="3")
     bench.answer = lambda firing: said
     bench.go_to_next(made)
@@ -587,7 +587,7 @@ def test_who_is_told_what(bench: Bench, policy: str, said: str, told: str | None
         )
 
 
-def test_a_callback_may_decide_who_is_told(bench: Bench) -> None:
+def test_schedule_callback_can_override_notification(bench: Bench) -> None:
     quiet, loud = bench.make(notify="always"), bench.make(notify="conditional", user="bob")
     bench.answer = lambda firing: RunResult("x", notify=firing.schedule.user == "bob")
     bench.clock.advance(hours=1)
@@ -596,14 +596,14 @@ def test_a_callback_may_decide_who_is_told(bench: Bench) -> None:
     assert bench.schedules.runs(quiet.id)[0].to_notify is False
 
 
-def test_what_could_not_be_told_is_told_later(bench: Bench) -> None:
+def test_schedule_failed_notification_is_retried(bench: Bench) -> None:
     made = bench.make("once: 2026-03-10T13:00")
     bench.clock.advance(hours=1)
 
     def deaf(_: Notification) -> None:
         raise OSError("no line")
 
-    assert bench.hf.schedules.run(bench.callback, deaf) == 1
+    assert bench.memory.schedules.run(bench.callback, deaf) == 1
     assert bench.schedules.runs(made.id)[0].notified is False
     assert bench.run() == 0
     assert bench.told == []  # somebody may be at it still
@@ -614,10 +614,10 @@ def test_what_could_not_be_told_is_told_later(bench: Bench) -> None:
     assert bench.schedules.runs(made.id)[0].notified is True
 
 
-def test_old_news_is_not_told(bench: Bench) -> None:
+def test_schedule_notification_older_than_a_day_is_dropped(bench: Bench) -> None:
     bench.make("once: 2026-03-10T13:00")
     bench.clock.advance(hours=1)
-    assert bench.hf.schedules.run(bench.callback) == 1  # nobody there to be told
+    assert bench.memory.schedules.run(bench.callback) == 1  # nobody there to be told
     bench.clock.advance(hours=25)
     bench.run()
     assert bench.told == []
@@ -626,59 +626,59 @@ def test_old_news_is_not_told(bench: Bench) -> None:
 # The runner in a thread, and the other face
 
 
-def test_a_worker_runs_schedules_in_a_thread(store_url: str) -> None:
+def test_worker_runs_schedules_in_background_thread(store_url: str) -> None:
     done, told = threading.Event(), threading.Event()
     overrides = {"schedules.smallest_gap_s": 1, "embedding.model": "none"}
-    with Limpet.open(store_url, config=Config.load(overrides=overrides)) as hf:
-        made = hf.schedules.create(user="alice", goal="tick", cadence="every: 1s", max_runs=1)
+    with Limpet.open(store_url, config=Config.load(overrides=overrides)) as memory:
+        made = memory.schedules.create(user="alice", goal="tick", cadence="every: 1s", max_runs=1)
 
         def callback(firing: Firing) -> str:
             done.set()
             return firing.goal
 
-        hf.jobs.start_worker(on_schedule=callback, notify=lambda notification: told.set())
+        memory.jobs.start_worker(on_schedule=callback, notify=lambda notification: told.set())
         assert done.wait(20)
         assert told.wait(20)
-    with pytest.raises(InvalidInput, match="on_schedule"), Limpet.open(":memory:") as hf:
-        hf.jobs.start_worker(notify=print)
+    with pytest.raises(InvalidInput, match="on_schedule"), Limpet.open(":memory:") as memory:
+        memory.jobs.start_worker(notify=print)
     assert made.state is ScheduleState.ACTIVE
 
 
-def test_coroutines_run_in_the_loop_with_a_memory_of_their_own(store_url: str, clock: FakeClock) -> None:
+def test_async_schedule_callback_runs_in_event_loop(store_url: str, clock: FakeClock) -> None:
     async def use() -> None:
         loop, told = asyncio.get_running_loop(), []
-        async with await AsyncLimpet.open(store_url, clock=clock) as hf:
-            made = await hf.schedules.create(user="alice", goal="remember it", cadence="every: 1h")
+        async with await AsyncLimpet.open(store_url, clock=clock) as memory:
+            made = await memory.schedules.create(user="alice", goal="remember it", cadence="every: 1h")
             clock.advance(hours=1)
 
             async def callback(firing: Firing) -> str:
                 assert asyncio.get_running_loop() is loop
-                await firing.hf.remember("it rained", user="alice")
+                await firing.memory.remember("it rained", user="alice")
                 with pytest.raises(PermissionDenied):
-                    await firing.hf.schedules.create(user="alice", goal="more", cadence="every: 1h")
+                    await firing.memory.schedules.create(user="alice", goal="more", cadence="every: 1h")
                 with pytest.raises(PermissionDenied):
-                    await hf.schedules.create(user="alice", goal="more", cadence="every: 1h")
+                    await memory.schedules.create(user="alice", goal="more", cadence="every: 1h")
                 return "remembered"
 
             async def notify(notification: Notification) -> None:
                 told.append(notification.text)
 
-            assert await hf.schedules.run(callback, notify) == 1
-            [run] = await hf.schedules.runs(made.id)
+            assert await memory.schedules.run(callback, notify) == 1
+            [run] = await memory.schedules.runs(made.id)
             assert (run.summary, told) == ("remembered", ["remembered"])
-            assert await hf.schedules.count() == 1
+            assert await memory.schedules.count() == 1
 
     asyncio.run(use())
 
 
-def test_a_loop_that_ends_leaves_what_is_due_to_the_next(tmp_path: Path, clock: FakeClock) -> None:
+def test_async_schedules_left_by_ended_loop_run_later(tmp_path: Path, clock: FakeClock) -> None:
     """As by Ctrl-C: every firing after the one at hand had failed for want of a loop, or waited for one for ever."""
     opened: list[AsyncLimpet] = []
 
     async def use() -> None:
-        opened.append(hf := await AsyncLimpet.open(tmp_path, clock=clock))
+        opened.append(memory := await AsyncLimpet.open(tmp_path, clock=clock))
         for goal in "abc":
-            await hf.schedules.create(user="alice", goal=goal, cadence="every: 1h")
+            await memory.schedules.create(user="alice", goal=goal, cadence="every: 1h")
         clock.advance(hours=1)
         begun = asyncio.Event()
 
@@ -686,7 +686,7 @@ def test_a_loop_that_ends_leaves_what_is_due_to_the_next(tmp_path: Path, clock: 
             begun.set()
             await asyncio.Event().wait()
 
-        running = asyncio.create_task(hf.schedules.run(callback))
+        running = asyncio.create_task(memory.schedules.run(callback))
         await begun.wait()
         assert not running.done()
 
@@ -696,45 +696,45 @@ def test_a_loop_that_ends_leaves_what_is_due_to_the_next(tmp_path: Path, clock: 
         if thread.name.startswith("limpet"):
             thread.join(20)
             assert not thread.is_alive()
-    with opened[0]._sync as hf:
-        assert hf.schedules.run(lambda firing: "done") == 2
-        runs = [run.status for each in hf.schedules.search() for run in hf.schedules.runs(each.id)]
+    with opened[0]._sync as memory:
+        assert memory.schedules.run(lambda firing: "done") == 2
+        runs = [run.status for each in memory.schedules.search() for run in memory.schedules.runs(each.id)]
         assert sorted(runs) == ["failed", "ok", "ok"]
 
 
-def test_a_store_that_is_closed_by_a_coroutine_of_its_own_waits_for_its_end(tmp_path: Path, clock: FakeClock) -> None:
+def test_async_close_from_schedule_callback_waits_for_run(tmp_path: Path, clock: FakeClock) -> None:
     async def use() -> None:
-        hf = await AsyncLimpet.open(tmp_path, clock=clock)
-        await hf.schedules.create(user="alice", goal="close it", cadence="every: 1h")
+        memory = await AsyncLimpet.open(tmp_path, clock=clock)
+        await memory.schedules.create(user="alice", goal="close it", cadence="every: 1h")
         clock.advance(hours=1)
         closed = asyncio.Event()
 
         async def callback(_: Firing) -> str:
-            await hf.close()
+            await memory.close()
             closed.set()
             return "closed"
 
-        await hf.jobs.start_worker(on_schedule=callback)
+        await memory.jobs.start_worker(on_schedule=callback)
         await asyncio.wait_for(closed.wait(), 20)
-        await hf.close()
+        await memory.close()
 
     asyncio.run(use())
-    with Limpet.open(tmp_path, clock=clock) as hf:
-        [made] = hf.schedules.search()
-        assert [run.summary for run in hf.schedules.runs(made.id)] == ["closed"]
+    with Limpet.open(tmp_path, clock=clock) as memory:
+        [made] = memory.schedules.search()
+        assert [run.summary for run in memory.schedules.runs(made.id)] == ["closed"]
 
 
-def test_memory_that_is_switched_off_schedules_nothing(tmp_path: Path) -> None:
-    with Limpet.open(tmp_path, config=Config.load(overrides={"memory.enabled": False})) as hf:
-        hf.schedules.create(user="alice", goal="x", cadence="every: 1h")
-        assert hf.schedules.count() == 0
-        assert hf.schedules.run(lambda firing: None) == 0
+def test_schedules_with_memory_disabled_do_nothing(tmp_path: Path) -> None:
+    with Limpet.open(tmp_path, config=Config.load(overrides={"memory.enabled": False})) as memory:
+        memory.schedules.create(user="alice", goal="x", cadence="every: 1h")
+        assert memory.schedules.count() == 0
+        assert memory.schedules.run(lambda firing: None) == 0
 
 
-def test_an_agent_whose_memory_is_apart_has_its_own_schedules(tmp_path: Path) -> None:
+def test_agent_with_own_store_has_own_schedules(tmp_path: Path) -> None:
     config = Config.load(overrides={"agents.coder.memory.place": "own"})
-    with Limpet.open(tmp_path, config=config) as hf:
+    with Limpet.open(tmp_path, config=config) as memory:
         with pytest.raises(InvalidInput, match=r"memory\.agent"):
-            hf.schedules.create(user="alice", goal="x", cadence="every: 1h", agent="coder")
-        hf.agent("coder").schedules.create(user="alice", goal="x", cadence="every: 1h", agent="coder")
-        assert (hf.schedules.count(), hf.agent("coder").schedules.count()) == (0, 1)
+            memory.schedules.create(user="alice", goal="x", cadence="every: 1h", agent="coder")
+        memory.agent("coder").schedules.create(user="alice", goal="x", cadence="every: 1h", agent="coder")
+        assert (memory.schedules.count(), memory.agent("coder").schedules.count()) == (0, 1)

@@ -12,13 +12,13 @@ from tests.contract.rows import faults
 from tests.contract.threads import at_once
 
 
-def talk(hf: Limpet, count: int = 10, chat: str = "1") -> Session:
-    session = hf.session("t", chat, user="alice")
+def talk(memory: Limpet, count: int = 10, chat: str = "1") -> Session:
+    session = memory.session("t", chat, user="alice")
     session.extend([Message.new("user", f"message {number}") for number in range(count)])
     return session
 
 
-def test_the_first_summary_replaces_epoch_zero(timed: Limpet, clock: FakeClock) -> None:
+def test_swap_summary_expects_epoch_zero_for_first_summary(timed: Limpet, clock: FakeClock) -> None:
     session = talk(timed)
     assert session.summary() is None
     assert not session.swap_summary("wrong epoch", 4, 1)
@@ -30,8 +30,8 @@ def test_the_first_summary_replaces_epoch_zero(timed: Limpet, clock: FakeClock) 
     assert summary.updated_at == clock.now
 
 
-def test_a_stale_writer_is_told_so_and_changes_nothing(hf: Limpet) -> None:
-    session = talk(hf)
+def test_swap_summary_with_stale_epoch_changes_nothing(memory: Limpet) -> None:
+    session = talk(memory)
     assert session.swap_summary("first", 4, 0)
     assert session.swap_summary("second", 6, 1)
     current = session.summary()
@@ -41,8 +41,8 @@ def test_a_stale_writer_is_told_so_and_changes_nothing(hf: Limpet) -> None:
     assert session.swap_summary("third", 6, 2)
 
 
-def test_the_upper_sequence_never_goes_back(hf: Limpet) -> None:
-    session = talk(hf)
+def test_summary_upper_sequence_never_decreases(memory: Limpet) -> None:
+    session = talk(memory)
     assert session.swap_summary("up to six", 6, 0)
     assert not session.swap_summary("up to five", 5, 1)
     assert not session.set_summary("up to five", 5)
@@ -53,8 +53,8 @@ def test_the_upper_sequence_never_goes_back(hf: Limpet) -> None:
     assert (summary.text, summary.epoch, summary.upper_sequence) == ("up to ten", 3, 10)
 
 
-def test_a_summary_cannot_cover_what_was_not_said(hf: Limpet) -> None:
-    session = talk(hf, 3)
+def test_swap_summary_rejects_sequence_beyond_last_message(memory: Limpet) -> None:
+    session = talk(memory, 3)
     with pytest.raises(InvalidInput, match="3"):
         session.swap_summary("the future", 4, 0)
     assert not session.swap_summary("nothing", 0, 0)
@@ -70,8 +70,8 @@ def test_a_summary_cannot_cover_what_was_not_said(hf: Limpet) -> None:
     assert session.summary() is None
 
 
-def test_it_counts_the_messages_it_covers_not_their_numbers(hf: Limpet) -> None:
-    session = hf.session("t", "1")
+def test_summary_counts_messages_not_sequences(memory: Limpet) -> None:
+    session = memory.session("t", "1")
     for sequence in (10, 20, 30):
         session.append("user", "x", sequence=sequence)
     assert session.swap_summary("s", 25, 0)
@@ -80,9 +80,9 @@ def test_it_counts_the_messages_it_covers_not_their_numbers(hf: Limpet) -> None:
     assert (summary.upper_sequence, summary.message_count) == (25, 2)
 
 
-def test_a_summary_of_what_was_cleared_does_not_come_back(hf: Limpet) -> None:
-    session = talk(hf)
-    slow = hf.load_session(session.id)
+def test_swap_summary_of_cleared_messages_fails(memory: Limpet) -> None:
+    session = talk(memory)
+    slow = memory.load_session(session.id)
     session.clear()
     assert session.summary() is None
     assert not slow.swap_summary("of cleared messages", 10, 0)
@@ -96,8 +96,8 @@ def test_a_summary_of_what_was_cleared_does_not_come_back(hf: Limpet) -> None:
     assert summary.message_count == 1
 
 
-def test_an_epoch_from_before_the_clearing_is_stale(hf: Limpet) -> None:
-    session = talk(hf)
+def test_swap_summary_with_epoch_from_before_clear_fails(memory: Limpet) -> None:
+    session = talk(memory)
     session.set_summary("first", 5)
     session.set_summary("second", 6)
     session.clear()
@@ -106,9 +106,9 @@ def test_an_epoch_from_before_the_clearing_is_stale(hf: Limpet) -> None:
     assert session.swap_summary("fresh", 13, 0)
 
 
-def test_an_epoch_is_never_used_again(hf: Limpet) -> None:
+def test_summary_epoch_is_never_reused_after_clear(memory: Limpet) -> None:
     """Else a writer that read the summary before the clearing puts the cleared text back under the new one's epoch."""
-    session = talk(hf)
+    session = talk(memory)
     session.set_summary("the secret", 5)
     read_before = session.summary()
     assert read_before is not None
@@ -121,9 +121,9 @@ def test_an_epoch_is_never_used_again(hf: Limpet) -> None:
     assert summary.text == "nothing of it"
 
 
-def test_of_many_writers_one_wins(hf: Limpet) -> None:
-    session = talk(hf)
-    handles = [hf.load_session(session.id) for _ in range(8)]
+def test_swap_summary_from_many_threads_has_one_winner(memory: Limpet) -> None:
+    session = talk(memory)
+    handles = [memory.load_session(session.id) for _ in range(8)]
     for epoch in range(4):
         won = at_once(lambda at, epoch=epoch: handles[at].swap_summary(f"{epoch} by {at}", 5 + epoch, epoch))  # type: ignore[misc]
         assert sorted(won) == [False] * 7 + [True]
@@ -133,41 +133,41 @@ def test_of_many_writers_one_wins(hf: Limpet) -> None:
         assert summary.epoch == epoch + 1
 
 
-def test_of_several_processes_one_wins_each_round(durable_url: str) -> None:
-    with Limpet.open(durable_url) as hf:
-        talk(hf)
+def test_swap_summary_from_many_processes_has_one_winner_per_epoch(durable_url: str) -> None:
+    with Limpet.open(durable_url) as memory:
+        talk(memory)
     code = """
-with Limpet.open(given) as hf:
-    session = hf.session("t", "1", user="alice")
+with Limpet.open(given) as memory:
+    session = memory.session("t", "1", user="alice")
     begin()
     answer([epoch for epoch in range(20) if session.swap_summary(f"by {number}", 5, epoch)])
 """
     answers = run_together(code, durable_url, count=2)
-    with Limpet.open(durable_url) as hf:
-        summary = hf.session("t", "1", user="alice").summary()
+    with Limpet.open(durable_url) as memory:
+        summary = memory.session("t", "1", user="alice").summary()
         assert summary is not None
         assert sorted(epoch for own in answers for epoch in own) == list(range(summary.epoch))
-        assert faults(hf) == []
+        assert faults(memory) == []
 
 
-def test_a_save_of_the_session_keeps_its_summary(hf: Limpet) -> None:
-    session = talk(hf)
+def test_session_update_keeps_summary(memory: Limpet) -> None:
+    session = talk(memory)
     session.set_summary("kept", 5)
     session.update_metadata({"a": 1})
     session.pause()
     session.resume()
     session.append("user", "more")
-    hf.session("t", "1", user="alice")
+    memory.session("t", "1", user="alice")
     summary = session.summary()
     assert summary is not None
     assert summary.text == "kept"
 
 
-def test_a_successor_has_no_summary_yet(hf: Limpet) -> None:
-    session = talk(hf)
+def test_session_new_starts_without_summary(memory: Limpet) -> None:
+    session = talk(memory)
     session.set_summary("old", 5)
     fresh = session.new()
     assert fresh.summary() is None
-    old = hf.load_session(session.id).summary()
+    old = memory.load_session(session.id).summary()
     assert old is not None
     assert old.text == "old"

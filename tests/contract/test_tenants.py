@@ -11,8 +11,8 @@ from tests.contract.rows import every_row, faults
 pytestmark = pytest.mark.every_backend
 
 
-def test_two_tenants_have_nothing_in_common_but_the_store(hf: Limpet) -> None:
-    here, there = hf.tenant("here"), hf.tenant("there")
+def test_tenants_share_no_data(memory: Limpet) -> None:
+    here, there = memory.tenant("here"), memory.tenant("there")
     one, two = here.session("t", "1", user="alice"), there.session("t", "1", user="alice")
     assert one.id != two.id
     one.append("user", "the walrus of here")
@@ -25,76 +25,79 @@ def test_two_tenants_have_nothing_in_common_but_the_store(hf: Limpet) -> None:
     assert [info.id for info in here.sessions()] == [one.id]
     assert here.records() == here.records.search_metadata("m", "1") == [mine]
     assert here.records.count() == 1
-    assert hf.sessions() == []
-    assert hf.records() == []
-    assert hf.recall("walrus", user="alice") == []
-    assert hf.admin.stats()["sessions"] == 2
-    assert faults(hf) == []
+    assert memory.sessions() == []
+    assert memory.records() == []
+    assert memory.recall("walrus", user="alice") == []
+    assert memory.admin.stats()["sessions"] == 2
+    assert faults(memory) == []
 
 
-def test_ids_of_another_tenant_are_unknown(hf: Limpet) -> None:
-    there = hf.tenant("there")
+def test_tenant_cannot_reach_ids_of_other_tenant(memory: Limpet) -> None:
+    there = memory.tenant("there")
     session = there.session("t", "1", user="alice")
     session.append("user", "the walrus")
     record = there.remember("a walrus", user="alice", key="k")
     inner = there.remember("inside", session=session.id)
     everybody = there.remember("for all of there", scope="global")
-    before = every_row(hf)
+    before = every_row(memory)
     calls: list[tuple[type[LimpetError], Any]] = [
-        (SessionNotFound, lambda: hf.load_session(session.id)),
-        (SessionNotFound, lambda: hf.recall("walrus", session=session.id)),
-        (SessionNotFound, lambda: hf.remember("x", session=session.id)),
-        (RecordNotFound, lambda: hf.records.get(record.id)),
-        (RecordNotFound, lambda: hf.records.get(everybody.id)),
-        (RecordNotFound, lambda: hf.records.history(record.id)),
-        (RecordNotFound, lambda: hf.records.update(record.id, content="x")),
-        (RecordNotFound, lambda: hf.forget(record.id)),
-        (RecordNotFound, lambda: hf.forget(inner.id, session=session.id)),
-        (RecordNotFound, lambda: hf.forget(key="k", user="alice")),
-        (LimpetError, lambda: hf.remember("x", user="alice", id=record.id)),
+        (SessionNotFound, lambda: memory.load_session(session.id)),
+        (SessionNotFound, lambda: memory.recall("walrus", session=session.id)),
+        (SessionNotFound, lambda: memory.remember("x", session=session.id)),
+        (RecordNotFound, lambda: memory.records.get(record.id)),
+        (RecordNotFound, lambda: memory.records.get(everybody.id)),
+        (RecordNotFound, lambda: memory.records.history(record.id)),
+        (RecordNotFound, lambda: memory.records.update(record.id, content="x")),
+        (RecordNotFound, lambda: memory.forget(record.id)),
+        (RecordNotFound, lambda: memory.forget(inner.id, session=session.id)),
+        (RecordNotFound, lambda: memory.forget(key="k", user="alice")),
+        (LimpetError, lambda: memory.remember("x", user="alice", id=record.id)),
     ]
     for kind, call in calls:
         with pytest.raises(kind):
             call()
-    assert hf.recall("walrus", scope="global") == []
-    assert hf.forget(query="walrus", user="alice").total == 0
-    assert hf.forget(query="all", scope="global").total == 0
-    assert every_row(hf) == before
+    assert memory.recall("walrus", scope="global") == []
+    assert memory.forget(query="walrus", user="alice").total == 0
+    assert memory.forget(query="all", scope="global").total == 0
+    assert every_row(memory) == before
 
 
-def test_names_that_look_alike_are_different_tenants(hf: Limpet) -> None:
+def test_tenant_names_are_compared_exactly(memory: Limpet) -> None:
     names = ["a", "A", "a.b", "a:b", "é", "e\u0301", "%", "_", "a%", "default "[:-1], "ａ"]
     for name in names:
-        hf.tenant(name).remember(f"walrus of {name}", user="alice")
+        memory.tenant(name).remember(f"walrus of {name}", user="alice")
     for name in names:
-        assert [hit.text for hit in hf.tenant(name).recall("walrus", user="alice")] == [f"walrus of {name}"]
+        assert [hit.text for hit in memory.tenant(name).recall("walrus", user="alice")] == [f"walrus of {name}"]
     for bad in ("", " ", "a\n", "\x00", "x" * 257, None, 5):
         with pytest.raises(InvalidKey):
-            hf.tenant(bad)  # type: ignore[arg-type]
+            memory.tenant(bad)  # type: ignore[arg-type]
 
 
-def test_users_whose_names_look_alike_share_nothing(hf: Limpet) -> None:
+def test_user_names_are_compared_exactly(memory: Limpet) -> None:
     names = ["alice", "Alice", "alice2", "ali%", "ali_e", "alice'", "álice", "ａlice", "alice:1"]
     for name in names:
-        hf.session("t", "1", user=name).append("user", f"walrus of {name}")
-        hf.remember(f"walrus fact of {name}", user=name, key="k")
+        memory.session("t", "1", user=name).append("user", f"walrus of {name}")
+        memory.remember(f"walrus fact of {name}", user=name, key="k")
     for name in names:
-        assert {hit.text for hit in hf.recall("walrus", user=name)} == {f"walrus of {name}", f"walrus fact of {name}"}
-        assert [info.user for info in hf.sessions(user=name)] == [name]
-        assert [record.content for record in hf.records(user=name)] == [f"walrus fact of {name}"]
+        assert {hit.text for hit in memory.recall("walrus", user=name)} == {
+            f"walrus of {name}",
+            f"walrus fact of {name}",
+        }
+        assert [info.user for info in memory.sessions(user=name)] == [name]
+        assert [record.content for record in memory.records(user=name)] == [f"walrus fact of {name}"]
 
 
-def test_a_store_can_be_opened_as_a_tenant(durable_url: str) -> None:
-    with Limpet.open(durable_url, tenant="here") as hf:
-        hf.remember("walrus", user="alice")
-    with Limpet.open(durable_url) as hf:
-        assert hf.records.count() == 0
-        assert hf.tenant("here").records.count() == 1
+def test_store_can_be_opened_as_tenant(durable_url: str) -> None:
+    with Limpet.open(durable_url, tenant="here") as memory:
+        memory.remember("walrus", user="alice")
+    with Limpet.open(durable_url) as memory:
+        assert memory.records.count() == 0
+        assert memory.tenant("here").records.count() == 1
 
 
-def test_one_tenant_is_not_slowed_or_told_by_another(hf: Limpet) -> None:
+def test_recall_scores_do_not_depend_on_other_tenants_or_users(memory: Limpet) -> None:
     """Word statistics are a tenant's own: a score must not tell what somebody else has stored."""
-    here, there = hf.tenant("here"), hf.tenant("there")
+    here, there = memory.tenant("here"), memory.tenant("there")
     here.remember("the walrus sings", user="alice")
     before = here.recall("walrus", user="alice")
     for number in range(50):
@@ -103,16 +106,16 @@ def test_one_tenant_is_not_slowed_or_told_by_another(hf: Limpet) -> None:
     assert here.recall("walrus", user="alice") == before
 
 
-def test_the_owners_of_a_tenant_are_its_own(hf: Limpet) -> None:
-    hf.remember("one", user="alice")
-    hf.remember("two", agent="coder")
-    hf.remember("three", scope="global")
-    hf.tenant("other").remember("four", user="bob")
-    assert {(each.level.value, each.owner) for each in hf.admin.owners()} == {
+def test_the_owners_of_a_tenant_are_its_own(memory: Limpet) -> None:
+    memory.remember("one", user="alice")
+    memory.remember("two", agent="coder")
+    memory.remember("three", scope="global")
+    memory.tenant("other").remember("four", user="bob")
+    assert {(each.level.value, each.owner) for each in memory.admin.owners()} == {
         ("user", "alice"),
         ("agent", "coder"),
         ("global", ""),
     }
-    assert [each.owner for each in hf.tenant("other").admin.owners()] == ["bob"]
-    hf.privacy.purge_user("alice")
-    assert "alice" not in {each.owner for each in hf.admin.owners()}
+    assert [each.owner for each in memory.tenant("other").admin.owners()] == ["bob"]
+    memory.privacy.purge_user("alice")
+    assert "alice" not in {each.owner for each in memory.admin.owners()}

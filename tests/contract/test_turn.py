@@ -15,17 +15,17 @@ from limpet.providers.fake import FakeEmbedder
 from limpet.testing import FakeClock
 
 
-def opened(hf: Limpet, chat: str = "1") -> Session:
-    return hf.session("test", chat, user="alice")
+def opened(memory: Limpet, chat: str = "1") -> Session:
+    return memory.session("test", chat, user="alice")
 
 
 def said(session: Session) -> list[tuple[str, str]]:
     return [(message.role.value, message.text) for message in session.messages()]
 
 
-def test_four_lines_give_an_agent_memory(hf: Limpet) -> None:
-    opened(hf, "long ago").append("user", "My dog is called Biscuit")
-    session = opened(hf)
+def test_turn_recalls_memory_and_stores_both_messages(memory: Limpet) -> None:
+    opened(memory, "long ago").append("user", "My dog is called Biscuit")
+    session = opened(memory)
     with session.turn("What is my dog called?", max_tokens=4000) as turn:
         assert "Biscuit" in turn.context.text
         reply = turn.reply("Biscuit.")
@@ -34,11 +34,11 @@ def test_four_lines_give_an_agent_memory(hf: Limpet) -> None:
     assert reply.sequence == 2
     assert turn.message.sequence == 1
     assert turn.failed == ()
-    assert hf.recall("Biscuit", user="alice", session=session.id)[0].source.first_sequence == 2
+    assert memory.recall("Biscuit", user="alice", session=session.id)[0].source.first_sequence == 2
 
 
-def test_the_context_ends_with_the_message_that_is_asked(hf: Limpet) -> None:
-    session = opened(hf)
+def test_turn_context_ends_with_current_message(memory: Limpet) -> None:
+    session = opened(memory)
     for number in range(3):
         with session.turn(f"question {number}") as turn:
             assert turn.context.messages[-1] == turn.message
@@ -46,17 +46,17 @@ def test_the_context_ends_with_the_message_that_is_asked(hf: Limpet) -> None:
             turn.reply(f"answer {number}")
 
 
-def test_a_question_is_not_its_own_best_answer(hf: Limpet) -> None:
+def test_turn_does_not_recall_its_own_message(memory: Limpet) -> None:
     """Memory is read before the turn is written: the question neither comes back nor lifts what stands beside it."""
-    session = opened(hf)
+    session = opened(memory)
     with session.turn("Where did I leave the blue umbrella?") as turn:
         assert turn.context.hits == ()
         assert turn.context.text == ""
         turn.reply("I do not know.")
 
 
-def test_an_exception_in_the_agents_code_leaves_the_message_and_no_half_reply(hf: Limpet) -> None:
-    session = opened(hf)
+def test_turn_with_exception_keeps_message_but_no_partial_reply(memory: Limpet) -> None:
+    session = opened(memory)
     with pytest.raises(ZeroDivisionError), session.turn("Look it up") as turn:
         turn.add("assistant", "", tool_calls=[{"id": "c1", "name": "look", "arguments": {}}])
         turn.add("tool", "found nothing", tool_call_id="c1")
@@ -66,15 +66,15 @@ def test_an_exception_in_the_agents_code_leaves_the_message_and_no_half_reply(hf
         assert [message.text for message in turn.context.messages] == ["Look it up", "Try again"]
 
 
-def test_leaving_without_a_reply_leaves_the_message(hf: Limpet) -> None:
-    session = opened(hf)
+def test_turn_without_reply_keeps_message(memory: Limpet) -> None:
+    session = opened(memory)
     with session.turn("Hello?"):
         pass
     assert said(session) == [("user", "Hello?")]
 
 
-def test_tool_steps_are_kept_with_the_reply_in_their_order(hf: Limpet) -> None:
-    session = opened(hf)
+def test_turn_stores_tool_steps_with_reply_in_order(memory: Limpet) -> None:
+    session = opened(memory)
     with session.turn("How warm is it?") as turn:
         turn.add("assistant", "", tool_calls=[{"id": "c1", "name": "weather", "arguments": {"city": "Porto"}}])
         turn.add("tool", "21 degrees", tool_call_id="c1")
@@ -85,8 +85,8 @@ def test_tool_steps_are_kept_with_the_reply_in_their_order(hf: Limpet) -> None:
     assert [message.sequence for message in session.messages()] == [1, 2, 3, 4]
 
 
-def test_the_bill_comes_with_the_reply(hf: Limpet) -> None:
-    session = opened(hf)
+def test_turn_reply_stores_token_usage(memory: Limpet) -> None:
+    session = opened(memory)
     shapes: list[Any] = [
         {"model": "m", "input_tokens": 10, "output_tokens": 2, "cached_tokens": 4, "cost": 0.5},
         {"model": "m", "prompt_tokens": 10, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}},
@@ -101,8 +101,8 @@ def test_the_bill_comes_with_the_reply(hf: Limpet) -> None:
 
 
 @pytest.mark.parametrize("usage", [7, "many", {"input_tokens": -1}, {"input_tokens": "x"}, {"model": ["m"]}])
-def test_a_bill_that_is_none_is_refused_and_the_turn_can_still_be_answered(hf: Limpet, usage: Any) -> None:
-    session = opened(hf)
+def test_turn_reply_rejects_invalid_usage_and_can_be_repeated(memory: Limpet, usage: Any) -> None:
+    session = opened(memory)
     with session.turn("Hello") as turn:
         with pytest.raises(InvalidInput):
             turn.reply("Hi", usage=usage)
@@ -111,25 +111,25 @@ def test_a_bill_that_is_none_is_refused_and_the_turn_can_still_be_answered(hf: L
     assert session.count() == 2
 
 
-def test_the_skill_is_kept_with_the_reply(hf: Limpet) -> None:
-    session = opened(hf)
+def test_turn_stores_skill_with_reply(memory: Limpet) -> None:
+    session = opened(memory)
     with session.turn("Deploy it", skill="deploy") as turn:
         turn.reply("Done")
     assert session.messages()[-1].metadata == {"skill": "deploy"}
 
 
-def test_a_repeated_turn_changes_nothing(hf: Limpet) -> None:
-    session = opened(hf)
+def test_turn_with_same_idempotency_key_changes_nothing(memory: Limpet) -> None:
+    session = opened(memory)
     for _ in range(2):
-        with opened(hf).turn("Pay the bill", idempotency_key="update 7") as turn:
+        with opened(memory).turn("Pay the bill", idempotency_key="update 7") as turn:
             turn.reply("Paid.", usage={"model": "m", "input_tokens": 5})
             assert turn.message.sequence == 1
     assert said(session) == [("user", "Pay the bill"), ("assistant", "Paid.")]
     assert session.usage().input_tokens == 5
 
 
-def test_a_turn_is_used_once_and_answered_once(hf: Limpet) -> None:
-    session = opened(hf)
+def test_turn_can_be_used_and_answered_only_once(memory: Limpet) -> None:
+    session = opened(memory)
     turn = session.turn("Hello")
     for early in (lambda: turn.context, lambda: turn.reply("Hi"), lambda: turn.add("tool", "x")):
         with pytest.raises(InvalidInput):
@@ -148,22 +148,22 @@ def test_a_turn_is_used_once_and_answered_once(hf: Limpet) -> None:
     assert session.count() == 3
 
 
-def test_a_deleted_session_is_said_to_be_gone(hf: Limpet) -> None:
-    session = opened(hf)
+def test_turn_on_deleted_session_raises_not_found(memory: Limpet) -> None:
+    session = opened(memory)
     session.delete()
     with pytest.raises(SessionNotFound), session.turn("Hello"):
         pass
 
 
-def test_a_budget_without_room_is_refused_before_anything_is_kept(hf: Limpet) -> None:
-    session = opened(hf)
+def test_turn_with_too_small_budget_stores_nothing(memory: Limpet) -> None:
+    session = opened(memory)
     with pytest.raises(BudgetTooSmall):
         session.turn("Hello", model_window=10)
     assert session.count() == 0
 
 
-def test_a_long_conversation_is_condensed_on_the_way(hf: Limpet) -> None:
-    session = opened(hf)
+def test_turn_compacts_long_conversation(memory: Limpet) -> None:
+    session = opened(memory)
     done = []
     for number in range(30):
         with session.turn(f"Tell me about number {number}, please", model_window=3000) as turn:
@@ -189,14 +189,14 @@ class Failing:
         raise self.error
 
 
-def test_a_full_disk_does_not_stop_the_turn(
-    hf: Limpet, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_turn_continues_when_store_is_full(
+    memory: Limpet, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The agent gets its prompt, the log and the turn say what is missing, and both sides are kept once it works."""
-    session = opened(hf)
+    session = opened(memory)
     session.append("user", "I live in Porto")
     with monkeypatch.context() as broken, caplog.at_level(logging.WARNING, "limpet.turn"):
-        broken.setattr(type(hf._runtime.store), "write", Failing(StoreFull("no space left")))
+        broken.setattr(type(memory._runtime.store), "write", Failing(StoreFull("no space left")))
         turn = session.turn("Where do I live?").__enter__()
     assert [message.text for message in turn.context.messages] == ["I live in Porto", "Where do I live?"]
     assert "keeping the user's message" in [failed.what for failed in turn.failed]
@@ -206,22 +206,22 @@ def test_a_full_disk_does_not_stop_the_turn(
     assert [text for _, text in said(session)] == ["I live in Porto", "Where do I live?", "In Porto."]
 
 
-def test_a_reply_that_cannot_be_kept_is_not_acknowledged(
-    hf: Limpet, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_turn_reply_returns_none_when_it_cannot_be_stored(
+    memory: Limpet, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    session = opened(hf)
+    session = opened(memory)
     with session.turn("Hello") as turn, monkeypatch.context() as broken:
-        broken.setattr(type(hf._runtime.store), "write", Failing(StoreFull("no space left")))
+        broken.setattr(type(memory._runtime.store), "write", Failing(StoreFull("no space left")))
         assert turn.reply("Hi") is None
     assert [failed.what for failed in turn.failed] == ["keeping the reply"]
     assert said(session) == [("user", "Hello")]
 
 
-def test_a_store_that_cannot_be_reached_leaves_the_message_alone(hf: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
-    session = opened(hf)
+def test_turn_continues_when_store_is_unreachable(memory: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = opened(memory)
     with monkeypatch.context() as broken:
         for name in ("read", "write"):
-            broken.setattr(type(hf._runtime.store), name, Failing(StoreFull("gone")))
+            broken.setattr(type(memory._runtime.store), name, Failing(StoreFull("gone")))
         with session.turn("Hello") as turn:
             assert [message.text for message in turn.context.messages] == ["Hello"]
             assert turn.reply("Hi") is None
@@ -229,21 +229,21 @@ def test_a_store_that_cannot_be_reached_leaves_the_message_alone(hf: Limpet, mon
     assert session.count() == 0
 
 
-def test_an_embedder_that_fails_does_not_stop_the_turn(store_url: str) -> None:
+def test_turn_continues_when_embedder_fails(store_url: str) -> None:
     class Broken(FakeEmbedder):
         def embed(self, texts: Any) -> Any:
             raise RuntimeError("no model today")
 
-    with Limpet.open(store_url, embedder=Broken()) as hf:
-        session = opened(hf)
+    with Limpet.open(store_url, embedder=Broken()) as memory:
+        session = opened(memory)
         with session.turn("Hello there") as turn:
             turn.reply("Hi")
         assert session.count() == 2
-        assert hf.recall("hello", user="alice")
+        assert memory.recall("hello", user="alice")
 
 
-def test_a_summary_that_fails_does_not_stop_the_turn(hf: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
-    session = opened(hf)
+def test_turn_continues_when_compaction_fails(memory: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = opened(memory)
     for number in range(50):
         session.append("user" if number % 2 == 0 else "assistant", f"message {number}")
     with monkeypatch.context() as broken:
@@ -256,18 +256,18 @@ def test_a_summary_that_fails_does_not_stop_the_turn(hf: Limpet, monkeypatch: py
     assert session.count() == 52
 
 
-def test_notes_are_written_a_line_a_turn(tmp_path: Path, clock: FakeClock) -> None:
-    with Limpet.open(tmp_path / "data", clock=clock) as hf:
-        with opened(hf).turn("Is the door\nlocked?") as turn:
+def test_turn_writes_line_to_daily_notes(tmp_path: Path, clock: FakeClock) -> None:
+    with Limpet.open(tmp_path / "data", clock=clock) as memory:
+        with opened(memory).turn("Is the door\nlocked?") as turn:
             turn.reply("It is.")
-        with pytest.raises(ZeroDivisionError), opened(hf).turn("Sure?") as turn:
+        with pytest.raises(ZeroDivisionError), opened(memory).turn("Sure?") as turn:
             raise ZeroDivisionError
-        assert hf.notes.day("alice") == "[12:00] User: Is the door locked? | Assistant: It is.\n"
+        assert memory.notes.day("alice") == "[12:00] User: Is the door locked? | Assistant: It is.\n"
 
 
-def test_a_note_that_cannot_be_written_does_not_stop_the_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Limpet.open(tmp_path / "data") as hf:
-        session = opened(hf)
+def test_turn_continues_when_daily_note_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Limpet.open(tmp_path / "data") as memory:
+        session = opened(memory)
         monkeypatch.setattr("limpet.notes.user_notes.append_line", Failing(OSError("no such disk")))
         with session.turn("Hello") as turn:
             assert turn.reply("Hi") is not None
@@ -275,16 +275,16 @@ def test_a_note_that_cannot_be_written_does_not_stop_the_turn(tmp_path: Path, mo
         assert session.count() == 2
 
 
-def test_notes_can_be_switched_off(tmp_path: Path) -> None:
-    with Limpet.open(tmp_path / "data", config=Config.load(overrides={"notes.write_daily": False})) as hf:
-        with opened(hf).turn("Hello") as turn:
+def test_turn_writes_no_daily_note_when_disabled(tmp_path: Path) -> None:
+    with Limpet.open(tmp_path / "data", config=Config.load(overrides={"notes.write_daily": False})) as memory:
+        with opened(memory).turn("Hello") as turn:
             turn.reply("Hi")
-        assert hf.notes.day("alice") == ""
+        assert memory.notes.day("alice") == ""
 
 
 async def _talk(url: str) -> list[str]:
-    async with await AsyncLimpet.open(url) as hf:
-        session = await hf.session("test", "1", user="alice")
+    async with await AsyncLimpet.open(url) as memory:
+        session = await memory.session("test", "1", user="alice")
         async with session.turn("Hello") as turn:
             assert turn.context.messages[-1].text == "Hello"
             turn.add("assistant", "", tool_calls=[{"id": "c", "name": "t", "arguments": {}}])
@@ -298,14 +298,14 @@ async def _talk(url: str) -> list[str]:
         return [message.text for message in await session.messages()]
 
 
-def test_the_same_awaited(store_url: str) -> None:
+def test_async_turn_stores_same_messages(store_url: str) -> None:
     import asyncio
 
     assert asyncio.run(_talk(store_url)) == ["Hello", "", "done", "Hi", "And?"]
 
 
-def test_what_a_turn_says_of_itself(hf: Limpet) -> None:
-    turn: Turn = opened(hf).turn("Hello")
+def test_turn_repr_shows_state(memory: Limpet) -> None:
+    turn: Turn = opened(memory).turn("Hello")
     assert "not begun" in repr(turn)
     with turn:
         assert "open" in repr(turn)

@@ -16,8 +16,8 @@ from tests.contract.threads import at_once
 # Usage
 
 
-def test_calls_are_counted_by_model(hf: Limpet) -> None:
-    session = hf.session("t", "1")
+def test_usage_is_counted_by_model(memory: Limpet) -> None:
+    session = memory.session("t", "1")
     assert session.usage().models == ()
     session.add_usage("small", input_tokens=100, output_tokens=20, cached_tokens=50, cost=0.001)
     session.add_usage("large", input_tokens=10, output_tokens=2, cost=0.5)
@@ -30,25 +30,25 @@ def test_calls_are_counted_by_model(hf: Limpet) -> None:
     assert (usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.cost) == (111, 22, 50, 0.5010001)
 
 
-def test_small_costs_do_not_add_up_to_dust(hf: Limpet) -> None:
-    session = hf.session("t", "1")
+def test_usage_cost_has_no_rounding_error(memory: Limpet) -> None:
+    session = memory.session("t", "1")
     for _ in range(100):
         session.add_usage("m", cost=0.1)
     assert session.usage().cost == 10.0
 
 
-def test_usage_belongs_to_one_session_and_survives(durable_url: str) -> None:
-    with Limpet.open(durable_url) as hf:
-        session, other = hf.session("t", "1"), hf.session("t", "2")
+def test_usage_belongs_to_one_session_and_survives_reopen(durable_url: str) -> None:
+    with Limpet.open(durable_url) as memory:
+        session, other = memory.session("t", "1"), memory.session("t", "2")
         session.add_usage("m", input_tokens=5)
         session.clear()
-    with Limpet.open(durable_url) as hf:
-        assert hf.load_session(session.id).usage().input_tokens == 5
-        assert hf.load_session(other.id).usage().models == ()
+    with Limpet.open(durable_url) as memory:
+        assert memory.load_session(session.id).usage().input_tokens == 5
+        assert memory.load_session(other.id).usage().models == ()
 
 
-def test_threads_that_count_at_once_count_right(hf: Limpet) -> None:
-    session = hf.session("t", "1")
+def test_usage_from_many_threads_is_exact(memory: Limpet) -> None:
+    session = memory.session("t", "1")
 
     def count(_: int) -> None:
         for _ in range(10):
@@ -58,8 +58,8 @@ def test_threads_that_count_at_once_count_right(hf: Limpet) -> None:
     assert session.usage().models == (ModelUsage("m", 80, 80, 160, 0, 20.0),)
 
 
-def test_numbers_that_are_none_are_refused(hf: Limpet) -> None:
-    session = hf.session("t", "1")
+def test_usage_rejects_invalid_numbers(memory: Limpet) -> None:
+    session = memory.session("t", "1")
     wrong: list[Any] = [-1, 1.5, "1", None, True, 2**61, 2**63, 10**5000]
     for bad in wrong:
         for field in ("input_tokens", "output_tokens", "cached_tokens"):
@@ -75,22 +75,22 @@ def test_numbers_that_are_none_are_refused(hf: Limpet) -> None:
     assert session.usage().models == ()
 
 
-def test_the_largest_bills_stay_whole_numbers(hf: Limpet) -> None:
-    session = hf.session("t", "1")
+def test_usage_of_very_large_numbers_is_exact(memory: Limpet) -> None:
+    session = memory.session("t", "1")
     for _ in range(20):
         session.add_usage("m", input_tokens=10**12, output_tokens=10**12, cached_tokens=10**12, cost=1_000_000)
     [bill] = session.usage().models
     assert (bill.input_tokens, bill.cost) == (20 * 10**12, 20_000_000.0)
     assert isinstance(bill.input_tokens, int)
-    assert faults(hf) == []
+    assert faults(memory) == []
 
 
 # Files
 
 
-def test_files_of_the_sessions_folder_are_named(tmp_path: Path) -> None:
-    with Limpet.open(tmp_path / "data") as hf:
-        session, other = hf.session("t", "1"), hf.session("t", "2")
+def test_list_files_returns_plain_files_of_session_folder(tmp_path: Path) -> None:
+    with Limpet.open(tmp_path / "data") as memory:
+        session, other = memory.session("t", "1"), memory.session("t", "2")
         assert session.list_files() == []
         folder = tmp_path / "data" / "sessions" / session.id
         folder.mkdir(parents=True)
@@ -106,5 +106,5 @@ def test_files_of_the_sessions_folder_are_named(tmp_path: Path) -> None:
         assert other.list_files() == []
 
 
-def test_a_store_without_a_folder_has_no_files(hf: Limpet) -> None:
-    assert hf.session("t", "1").list_files() == []
+def test_list_files_without_data_folder_is_empty(memory: Limpet) -> None:
+    assert memory.session("t", "1").list_files() == []

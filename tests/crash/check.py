@@ -12,9 +12,9 @@ from typing import Any, Self
 
 from limpet import Limpet, Message, Record, SessionInfo
 from limpet.errors import StoreUnavailable
-from tests.crash import deeds
-from tests.crash.deeds import Deed
+from tests.crash import writes
 from tests.crash.writer import record_key, user_of
+from tests.crash.writes import Deed
 
 MESSAGES = {"append", "append once", "extend", "scratch"}
 READS = {"recall"}
@@ -64,18 +64,18 @@ class Findings:
         return self
 
 
-def check(hf: Limpet, noted: Iterable[Deed], *, may_be_unavailable: bool = False) -> Findings:
+def check(memory: Limpet, noted: Iterable[Deed], *, may_be_unavailable: bool = False) -> Findings:
     """``may_be_unavailable``: the server was taken away on purpose, and writers were to be told so."""
     findings = Findings()
     noted = list(noted)
-    writes = [deed for deed in noted if deed.kind not in READS]
-    findings.acknowledged = sum(deed.done for deed in writes)
-    findings.unanswered = len(writes) - findings.acknowledged
+    deeds = [deed for deed in noted if deed.kind not in READS]
+    findings.acknowledged = sum(deed.done for deed in deeds)
+    findings.unanswered = len(deeds) - findings.acknowledged
     _check_errors(noted, findings, may_be_unavailable=may_be_unavailable)
-    _check_messages(hf, writes, findings)
-    _check_kv(hf, writes, findings)
-    _check_records(hf, writes, findings)
-    findings.unsound += [f"{found.check}: {found.detail}" for found in hf.admin.doctor() if not found.ok]
+    _check_messages(memory, deeds, findings)
+    _check_kv(memory, deeds, findings)
+    _check_records(memory, deeds, findings)
+    findings.unsound += [f"{found.check}: {found.detail}" for found in memory.admin.doctor() if not found.ok]
     return findings
 
 
@@ -98,27 +98,27 @@ def _check_errors(noted: Iterable[Deed], findings: Findings, *, may_be_unavailab
 # Messages
 
 
-def _check_messages(hf: Limpet, writes: Sequence[Deed], findings: Findings) -> None:
-    sessions = {info.id: info for info in _sessions(hf)}
-    stored = {id: hf.load_session(id).messages() for id in sessions}
+def _check_messages(memory: Limpet, deeds: Sequence[Deed], findings: Findings) -> None:
+    sessions = {info.id: info for info in _sessions(memory)}
+    stored = {id: memory.load_session(id).messages() for id in sessions}
     places: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
     for id, messages in stored.items():
         _check_numbers(sessions[id], messages, findings)
         for message in messages:
             places[_whole(message, findings)].append((id, message.sequence))
     findings.doubled += [f"{marker} is at {found}" for marker, found in places.items() if len(found) > 1]
-    begun = {marker for deed in writes if deed.kind in MESSAGES for marker in deed.markers}
+    begun = {marker for deed in deeds if deed.kind in MESSAGES for marker in deed.markers}
     findings.torn += [f"{marker} was never written" for marker in places.keys() - begun]
-    for deed in writes:
+    for deed in deeds:
         if deed.kind in MESSAGES and deed.kind != "scratch":
             _check_appended(deed, places, findings)
-    _check_scratch(writes, stored, findings)
-    _check_sessions(writes, sessions, findings)
+    _check_scratch(deeds, stored, findings)
+    _check_sessions(deeds, sessions, findings)
 
 
-def _sessions(hf: Limpet) -> Iterator[SessionInfo]:
+def _sessions(memory: Limpet) -> Iterator[SessionInfo]:
     for start in range(0, 10**9, PAGE):
-        page = hf.sessions(limit=PAGE, offset=start)
+        page = memory.sessions(limit=PAGE, offset=start)
         yield from page
         if len(page) < PAGE:
             return
@@ -136,11 +136,11 @@ def _check_numbers(info: SessionInfo, messages: Sequence[Message], findings: Fin
 
 def _whole(message: Message, findings: Findings) -> str:
     """Whose message it is; it must be that one in every field."""
-    marker = deeds.named_in(message.text)
+    marker = writes.named_in(message.text)
     if marker is None or "i" not in marker:
         findings.torn.append(f"nobody wrote {message}")
         return message.text
-    expected = deeds.message(marker, once=message.idempotency_key is not None)
+    expected = writes.message(marker, once=message.idempotency_key is not None)
     if replace(message, sequence=0) != expected:
         findings.torn.append(f"{marker} is {message}, not {expected}")
     return marker
@@ -164,21 +164,21 @@ def _note_unanswered(deed: Deed, findings: Findings) -> None:
         findings.denied.append(f"{deed.name} ({deed.kind}) is there, but the writer was told: {deed.errors}")
 
 
-def _check_scratch(writes: Iterable[Deed], stored: Mapping[str, Sequence[Message]], findings: Findings) -> None:
+def _check_scratch(deeds: Iterable[Deed], stored: Mapping[str, Sequence[Message]], findings: Findings) -> None:
     events: defaultdict[str, list[Deed]] = defaultdict(list)
-    for deed in writes:
+    for deed in deeds:
         if deed.kind in ("scratch", "clear"):
             events[deed.target].append(deed)
     for id, of_session in events.items():
-        actual = [deeds.deed_of(deeds.named_in(message.text) or "") for message in stored.get(id, ())]
+        actual = [writes.deed_of(writes.named_in(message.text) or "") for message in stored.get(id, ())]
         if not fits(of_session, actual, resets={"clear"}):
             findings.lost.append(f"scratch session {id} holds {actual[-5:]} after {_told(of_session)}")
 
 
-def _check_sessions(writes: Iterable[Deed], sessions: Mapping[str, SessionInfo], findings: Findings) -> None:
-    used = {deed.target for deed in writes if deed.kind in MESSAGES | {"clear", "rotate"}}
+def _check_sessions(deeds: Iterable[Deed], sessions: Mapping[str, SessionInfo], findings: Findings) -> None:
+    used = {deed.target for deed in deeds if deed.kind in MESSAGES | {"clear", "rotate"}}
     findings.lost += [f"session {id} is gone" for id in used - sessions.keys()]
-    for deed in writes:
+    for deed in deeds:
         if deed.kind == "rotate" and deed.done:
             old, new = sessions.get(deed.target), sessions.get(deed.result)
             if old is None or new is None or old.state != "TERMINATED" or old.key != new.key:
@@ -190,15 +190,15 @@ def _check_sessions(writes: Iterable[Deed], sessions: Mapping[str, SessionInfo],
 # Key-value entries
 
 
-def _check_kv(hf: Limpet, writes: Iterable[Deed], findings: Findings) -> None:
+def _check_kv(memory: Limpet, deeds: Iterable[Deed], findings: Findings) -> None:
     possible: defaultdict[str, list[Any]] = defaultdict(lambda: [None])
-    for deed in writes:
+    for deed in deeds:
         if deed.kind in ("kv set", "kv delete"):
-            value = [deed.name, deeds.text(deed.name)] if deed.kind == "kv set" else None
+            value = [deed.name, writes.text(deed.name)] if deed.kind == "kv set" else None
             possible[deed.target] = [value] if deed.done else [*possible[deed.target], value]
     for target, values in possible.items():
         session, _, key = target.partition("/")
-        actual = hf.load_session(session).kv.get(key)
+        actual = memory.load_session(session).kv.get(key)
         if actual not in values:
             findings.lost.append(f"kv {target} is {actual}, not one of {values}")
 
@@ -206,37 +206,37 @@ def _check_kv(hf: Limpet, writes: Iterable[Deed], findings: Findings) -> None:
 # Records
 
 
-def _check_records(hf: Limpet, writes: Sequence[Deed], findings: Findings) -> None:
-    histories = {record.id: _history(hf, record, findings) for record in _records(hf)}
+def _check_records(memory: Limpet, deeds: Sequence[Deed], findings: Findings) -> None:
+    histories = {record.id: _history(memory, record, findings) for record in _records(memory)}
     told = [name for history in histories.values() for name in history]
     findings.doubled += [f"{name} is in {count} versions" for name, count in Counter(told).items() if count > 1]
-    begun = {deed.name for deed in writes if deed.kind in ("remember", "update", "remember key")}
+    begun = {deed.name for deed in deeds if deed.kind in ("remember", "update", "remember key")}
     findings.torn += [f"a record says {name}, which was never written" for name in set(told) - begun]
     by_maker = {history[0]: (id, history) for id, history in histories.items()}
     events: defaultdict[str, list[Deed]] = defaultdict(list)
-    for deed in writes:
+    for deed in deeds:
         if deed.kind in ("update", "forget"):
             events[deed.target].append(deed)
-    for deed in writes:
+    for deed in deeds:
         if deed.kind == "remember":
             id, actual = by_maker.get(deed.name, (None, []))
             if (id and deed.done and id != deed.result) or not fits([deed, *events[deed.name]], actual, {"forget"}):
                 findings.lost.append(f"record of {deed.name} says {actual} after {_told([deed, *events[deed.name]])}")
             findings.unanswered_found += bool(id and not deed.done)
-    _check_keyed(hf, writes, histories, findings)
+    _check_keyed(memory, deeds, histories, findings)
 
 
 def _check_keyed(
-    hf: Limpet, writes: Iterable[Deed], histories: Mapping[str, Sequence[str]], findings: Findings
+    memory: Limpet, deeds: Iterable[Deed], histories: Mapping[str, Sequence[str]], findings: Findings
 ) -> None:
     of_key: defaultdict[str, list[Deed]] = defaultdict(list)
-    for deed in writes:
+    for deed in deeds:
         if deed.kind in ("remember key", "forget key"):
             of_key[deed.target].append(deed)
     for key, events in of_key.items():
-        doer = deeds.doer_of(events[0].name)
+        doer = writes.doer_of(events[0].name)
         assert key == record_key(doer)
-        found = [record for record in _records(hf, user=user_of(doer)) if record.key == key]
+        found = [record for record in _records(memory, user=user_of(doer)) if record.key == key]
         if len(found) > 1:
             findings.doubled.append(f"{len(found)} records have the key {key}")
         actual = histories[found[0].id] if found else []
@@ -244,24 +244,24 @@ def _check_keyed(
             findings.lost.append(f"record {key} says {actual} after {_told(events)}")
 
 
-def _records(hf: Limpet, user: str | None = None) -> Iterator[Record]:
+def _records(memory: Limpet, user: str | None = None) -> Iterator[Record]:
     for start in range(0, 10**9, PAGE):
-        page = hf.records(user=user, history=True, limit=PAGE, offset=start)
+        page = memory.records(user=user, history=True, limit=PAGE, offset=start)
         yield from page
         if len(page) < PAGE:
             return
 
 
-def _history(hf: Limpet, record: Record, findings: Findings) -> list[str]:
-    versions = hf.records.history(record.id)
+def _history(memory: Limpet, record: Record, findings: Findings) -> list[str]:
+    versions = memory.records.history(record.id)
     if [version.version for version in versions] != list(range(1, len(versions) + 1)):
         findings.misnumbered.append(f"record {record.id} has versions {[version.version for version in versions]}")
     names = []
     for version in versions:
-        name = deeds.named_in(version.content) or version.content
+        name = writes.named_in(version.content) or version.content
         names.append(name)
-        if version.content != deeds.text(name):
-            findings.torn.append(f"record {record.id} says {version.content!r}, not {deeds.text(name)!r}")
+        if version.content != writes.text(name):
+            findings.torn.append(f"record {record.id} says {version.content!r}, not {writes.text(name)!r}")
     return names
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from limpet import Limpet
-from tests.serving import Server
+from tests.server_process import Server
 
 CLIENTS = 8
 PATIENCE = 60.0
@@ -137,10 +137,10 @@ class Siege:
 def check(store: str, siege: Siege) -> dict[str, list[str]]:
     """After all is over: nothing that was answered is lost, nothing is there twice, nothing nobody asked for."""
     lost, doubled, strange, odd = [], [], [], []
-    with Limpet.open(store) as hf:
+    with Limpet.open(store) as memory:
         for client in siege.clients:
             told = client.told
-            messages = hf.load_session(told.session).messages()
+            messages = memory.load_session(told.session).messages()
             found = Counter(message.text for message in messages)
             meant = {*told.began.values(), *(f"reply to {content}" for content in told.began.values())}
             for content in told.kept.values():

@@ -23,11 +23,11 @@ from limpet.search import word_index
 from limpet.store.db import Row
 from limpet.store.store import Store
 from limpet.store.tables import TABLES
-from tests.crash import points
+from tests.crash import crash_points
 from tests.crash.check import Findings, check, check_file
-from tests.crash.nursery import Nursery
-from tests.crash.siege import Fleet, besiege
+from tests.crash.fork_server import Nursery
 from tests.crash.torture import Postgres
+from tests.crash.writer_fleet import Fleet, besiege
 from tests.postgres_server import PostgresServer
 
 KILLED = -signal.SIGKILL
@@ -68,12 +68,12 @@ def assert_kept(findings: Findings) -> None:
 
 
 @pytest.mark.slow
-def test_killed_writers_lose_nothing(nursery: Nursery, tmp_path: Path, chance: Random) -> None:
+def test_killed_writers_lose_no_acknowledged_write(nursery: Nursery, tmp_path: Path, chance: Random) -> None:
     store = str(tmp_path / "data")
     fleet = Fleet(nursery, store, tmp_path, chance, writers=3)
     besiege(fleet, kills=14)
-    with Limpet.open(store) as hf:
-        findings = check(hf, fleet.noted())
+    with Limpet.open(store) as memory:
+        findings = check(memory, fleet.noted())
     findings.refused += fleet.accidents
     findings.unsound += check_file(tmp_path / "data" / "limpet.db")
     assert_kept(findings)
@@ -81,7 +81,7 @@ def test_killed_writers_lose_nothing(nursery: Nursery, tmp_path: Path, chance: R
 
 @pytest.mark.slow
 @pytest.mark.postgres
-def test_a_struck_postgres_loses_nothing(
+def test_crashed_postgres_loses_no_acknowledged_write(
     nursery: Nursery, tmp_path: Path, chance: Random, private_postgres: PostgresServer
 ) -> None:
     server = Postgres(private_postgres)
@@ -91,42 +91,44 @@ def test_a_struck_postgres_loses_nothing(
     server.kill_server(fleet)
     besiege(fleet, kills=14, strike=server.strike)
     server.settle(store)
-    with Limpet.open(store) as hf:
-        findings = check(hf, fleet.noted(), may_be_unavailable=True)
+    with Limpet.open(store) as memory:
+        findings = check(memory, fleet.noted(), may_be_unavailable=True)
     findings.refused += fleet.accidents
     assert_kept(findings)
 
 
 @pytest.mark.slow
 @on_disk
-def test_several_processes_on_one_store(nursery: Nursery, disk_url: str, tmp_path: Path, chance: Random) -> None:
+def test_several_processes_write_one_store_without_errors(
+    nursery: Nursery, disk_url: str, tmp_path: Path, chance: Random
+) -> None:
     """Two MCP clients on one file saw "database is locked"; on a server, deadlocks keep writers waiting."""
     Limpet.open(disk_url).close()
     fleet = Fleet(nursery, disk_url, tmp_path, chance, pace=0.001)
     fleet.at_work()
     time.sleep(2.5)
     assert fleet.stop_all() == [0, 0, 0, 0]
-    with Limpet.open(disk_url) as hf:
-        assert_kept(check(hf, fleet.noted()))
-        if hf.admin.stats()["backend"] == "postgres":
+    with Limpet.open(disk_url) as memory:
+        assert_kept(check(memory, fleet.noted()))
+        if memory.admin.stats()["backend"] == "postgres":
             sql = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
-            assert raw_store(hf).read(lambda tx: tx.db.execute_sql(sql)) == [(0,)]
+            assert raw_store(memory).read(lambda tx: tx.db.execute_sql(sql)) == [(0,)]
 
 
 @pytest.mark.slow
-def test_processes_that_open_a_new_file_together(nursery: Nursery, tmp_path: Path, chance: Random) -> None:
+def test_new_store_opened_by_many_processes_loses_no_write(nursery: Nursery, tmp_path: Path, chance: Random) -> None:
     for attempt in range(4):
         notes = tmp_path / f"notes-{attempt}"
         notes.mkdir()
         fleet = Fleet(nursery, str(tmp_path / f"data-{attempt}"), notes, chance, writers=6, threads=1, pace=0)
         fleet.at_work()
         assert fleet.stop_all() == [0] * 6
-        with Limpet.open(tmp_path / f"data-{attempt}") as hf:
-            assert_kept(check(hf, fleet.noted()))
+        with Limpet.open(tmp_path / f"data-{attempt}") as memory:
+            assert_kept(check(memory, fleet.noted()))
 
 
 @pytest.mark.slow
-def test_a_power_cut_leaves_what_was_acknowledged(nursery: Nursery, tmp_path: Path, chance: Random) -> None:
+def test_power_cut_loses_no_acknowledged_write(nursery: Nursery, tmp_path: Path, chance: Random) -> None:
     """The database and its log as they are at one moment hold every write acknowledged before it."""
     store = tmp_path / "data"
     fleet = Fleet(nursery, str(store), tmp_path, chance, writers=3, pace=0.001)
@@ -143,35 +145,31 @@ def test_a_power_cut_leaves_what_was_acknowledged(nursery: Nursery, tmp_path: Pa
         noted = fleet.noted()
         for pid in fleet.pids:
             nursery.resume(pid)
-        with Limpet.open(copy) as hf:
-            assert_kept(check(hf, noted))
+        with Limpet.open(copy) as memory:
+            assert_kept(check(memory, noted))
     fleet.kill_all()
 
 
 @pytest.mark.slow
 @on_disk
-def test_doctor_finds_no_fault_in_a_store_that_is_written_to(
-    nursery: Nursery, disk_url: str, tmp_path: Path, chance: Random
-) -> None:
-    with Limpet.open(disk_url) as hf:
+def test_doctor_finds_no_fault_during_writes(nursery: Nursery, disk_url: str, tmp_path: Path, chance: Random) -> None:
+    with Limpet.open(disk_url) as memory:
         fleet = Fleet(nursery, disk_url, tmp_path, chance, writers=2, pace=0.001)
         fleet.at_work()
         deadline = time.monotonic() + 1.5
         found = []
         while time.monotonic() < deadline:
-            found += [finding for finding in hf.admin.doctor() if not finding.ok]
+            found += [finding for finding in memory.admin.doctor() if not finding.ok]
         fleet.stop_all()
-        assert_kept(check(hf, fleet.noted()))
+        assert_kept(check(memory, fleet.noted()))
     assert found == []
 
 
 @on_disk
 @pytest.mark.parametrize("repair", [False, True])
-def test_doctor_repairs_nothing_that_another_process_just_wrote(
-    repair: bool, disk_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_doctor_repair_keeps_concurrent_writes(repair: bool, disk_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between any two transactions of the doctor somebody else writes, to every space."""
-    with Limpet.open(disk_url) as hf, Limpet.open(disk_url) as other:
+    with Limpet.open(disk_url) as memory, Limpet.open(disk_url) as other:
         numbers = itertools.count()
 
         def write_beside() -> None:
@@ -188,21 +186,21 @@ def test_doctor_repairs_nothing_that_another_process_just_wrote(
             return run
 
         write_beside()
-        store = raw_store(hf)
+        store = raw_store(memory)
         with monkeypatch.context() as patch:
             for name in ("read", "write"):
                 patch.setattr(store, name, interrupted(getattr(store, name)))
-            found = [finding for finding in hf.admin.doctor(repair=repair) if not finding.ok or finding.repaired]
+            found = [finding for finding in memory.admin.doctor(repair=repair) if not finding.ok or finding.repaired]
         write_beside()
         assert found == []
-        assert [finding for finding in hf.admin.doctor() if not finding.ok] == []
+        assert [finding for finding in memory.admin.doctor() if not finding.ok] == []
 
 
 @pytest.mark.postgres
-def test_doctor_sees_all_labels_of_one_moment(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_reads_labels_from_one_snapshot(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was written while the labels were read must not be taken for wrong, and repaired away."""
-    with Limpet.open(postgres_url) as hf, Limpet.open(postgres_url) as other:
-        db = raw_store(hf)._connection.db
+    with Limpet.open(postgres_url) as memory, Limpet.open(postgres_url) as other:
+        db = raw_store(memory)._connection.db
         read = type(db).all
         keeping = threading.Thread(
             target=lambda: other.remember("kept beside", user="alice", tags=["beside"], metadata={"a": "b"})
@@ -217,20 +215,20 @@ def test_doctor_sees_all_labels_of_one_moment(postgres_url: str, monkeypatch: py
 
         with monkeypatch.context() as patch:
             patch.setattr(type(db), "all", all_then_write)
-            found = [finding for finding in hf.admin.doctor(repair=True) if not finding.ok]
+            found = [finding for finding in memory.admin.doctor(repair=True) if not finding.ok]
         keeping.join()
         assert found == []
-        assert [finding for finding in hf.admin.doctor() if not finding.ok] == []
-        assert len(hf.records.search_metadata("a", "b", user="alice")) == 1
+        assert [finding for finding in memory.admin.doctor() if not finding.ok] == []
+        assert len(memory.records.search_metadata("a", "b", user="alice")) == 1
 
 
 @on_disk
-def test_doctor_cuts_away_nothing_that_is_just_being_said(disk_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_repair_keeps_chunks_of_concurrent_message(disk_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A message comes in after the doctor has read the others and before it reads their chunks, unless it must wait."""
-    with Limpet.open(disk_url) as hf, Limpet.open(disk_url) as other:
+    with Limpet.open(disk_url) as memory, Limpet.open(disk_url) as other:
         session = other.session("test", "chat", user="alice")
         session.append("user", "said before")
-        db = raw_store(hf)._connection.db
+        db = raw_store(memory)._connection.db
         read = type(db).all
         saying = threading.Thread(target=lambda: session.append("user", "said beside"))
 
@@ -243,11 +241,11 @@ def test_doctor_cuts_away_nothing_that_is_just_being_said(disk_url: str, monkeyp
 
         with monkeypatch.context() as patch:
             patch.setattr(type(db), "all", all_then_say)
-            found = [finding for finding in hf.admin.doctor(repair=True) if not finding.ok]
+            found = [finding for finding in memory.admin.doctor(repair=True) if not finding.ok]
             saying.join()
         assert found == []
-        assert [finding for finding in hf.admin.doctor() if not finding.ok] == []
-        assert [hit.text for hit in hf.recall("beside", user="alice")] == ["said beside"]
+        assert [finding for finding in memory.admin.doctor() if not finding.ok] == []
+        assert [hit.text for hit in memory.recall("beside", user="alice")] == ["said beside"]
 
 
 # Killed at every point
@@ -256,9 +254,9 @@ def test_doctor_cuts_away_nothing_that_is_just_being_said(disk_url: str, monkeyp
 @pytest.fixture(scope="module")
 def furnished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("furnished")
-    with pytest.MonkeyPatch.context() as patch, Limpet.open(folder, clock=lambda: points.NOW) as hf:
-        patch.setattr(word_index, "MAX_TAIL", points.TAIL)
-        points.furnish(hf)
+    with pytest.MonkeyPatch.context() as patch, Limpet.open(folder, clock=lambda: crash_points.NOW) as memory:
+        patch.setattr(word_index, "MAX_TAIL", crash_points.TAIL)
+        crash_points.furnish(memory)
     return folder
 
 
@@ -276,7 +274,7 @@ class Scene:
         if self._scene is not None:
             shutil.copytree(self._scene, store)
         where = {"store": str(store), "target": target.format(self.attempts), "count": str(self._folder / "count")}
-        return store, self._nursery.run("tests.crash.points:run", job=self._job, at=at, **where)
+        return store, self._nursery.run("tests.crash.crash_points:run", job=self._job, at=at, **where)
 
     def points(self) -> list[int]:
         """Where to die, known from a performance that was survived."""
@@ -286,10 +284,8 @@ class Scene:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("verb", points.VERBS)
-def test_a_verb_killed_at_any_point_did_all_or_nothing(
-    verb: str, nursery: Nursery, furnished: Path, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("verb", crash_points.VERBS)
+def test_operation_killed_at_any_point_is_atomic(verb: str, nursery: Nursery, furnished: Path, tmp_path: Path) -> None:
     scene = Scene(nursery, verb, furnished, tmp_path)
     before = dump(furnished)
     store, status = scene.play(at=0)
@@ -307,7 +303,7 @@ def test_a_verb_killed_at_any_point_did_all_or_nothing(
 
 
 @pytest.mark.slow
-def test_a_migration_killed_at_any_point_is_done_by_the_next_start(nursery: Nursery, tmp_path: Path) -> None:
+def test_migration_killed_at_any_point_is_completed_on_next_open(nursery: Nursery, tmp_path: Path) -> None:
     scene = Scene(nursery, "open new", None, tmp_path)
     store, status = scene.play(at=0)
     whole = dump(store)
@@ -320,7 +316,7 @@ def test_a_migration_killed_at_any_point_is_done_by_the_next_start(nursery: Nurs
 
 
 @pytest.mark.slow
-def test_an_import_killed_at_any_point_happens_once(nursery: Nursery, tmp_path: Path) -> None:
+def test_snapshot_import_killed_at_any_point_happens_once(nursery: Nursery, tmp_path: Path) -> None:
     folder = tmp_path / "found"
     folder.mkdir()
     (folder / "sessions.json").write_text(json.dumps(SNAPSHOT))
@@ -361,7 +357,7 @@ SNAPSHOT = [
 
 
 @pytest.mark.slow
-def test_a_backup_killed_at_any_point_is_whole_or_not_there(nursery: Nursery, furnished: Path, tmp_path: Path) -> None:
+def test_backup_killed_at_any_point_is_complete_or_absent(nursery: Nursery, furnished: Path, tmp_path: Path) -> None:
     scene = Scene(nursery, "backup", furnished, tmp_path)
     before = dump(furnished)
     folder = tmp_path / "backups"
@@ -372,8 +368,8 @@ def test_a_backup_killed_at_any_point_is_whole_or_not_there(nursery: Nursery, fu
         assert status == KILLED
         assert dump(store) == before
         if not target.exists():
-            with Limpet.open(store) as hf:
-                hf.admin.backup(target)
+            with Limpet.open(store) as memory:
+                memory.admin.backup(target)
         assert check_file(target) == []
         assert dump(target) == before
         left = {path.name for path in target.parent.iterdir()}
@@ -382,7 +378,7 @@ def test_a_backup_killed_at_any_point_is_whole_or_not_there(nursery: Nursery, fu
 
 
 @pytest.mark.slow
-def test_a_copy_killed_at_any_point_is_whole_or_empty(nursery: Nursery, furnished: Path, tmp_path: Path) -> None:
+def test_copy_killed_at_any_point_is_complete_or_empty(nursery: Nursery, furnished: Path, tmp_path: Path) -> None:
     scene = Scene(nursery, "copy", furnished, tmp_path)
     before = dump(furnished)
     assert scene.play(at=0, target=str(tmp_path / "target-{}"))[1] == 0
@@ -398,30 +394,30 @@ def test_a_copy_killed_at_any_point_is_whole_or_empty(nursery: Nursery, furnishe
 
 @pytest.mark.slow
 @pytest.mark.postgres
-def test_a_copy_to_postgres_killed_at_any_point_is_whole_or_empty(
+def test_copy_to_postgres_killed_at_any_point_is_complete_or_empty(
     nursery: Nursery, furnished: Path, tmp_path: Path, postgres_url: str
 ) -> None:
     """Into the same database every time, one point later each, until one copy is there, and that whole."""
     scene = Scene(nursery, "copy", furnished, tmp_path)
     whole = in_any_order(dump(furnished))
-    with Limpet.open(postgres_url) as hf:
+    with Limpet.open(postgres_url) as memory:
         left: Dump = {}
         for at in range(1, 1000, 3):
             store, _ = scene.play(at, target=postgres_url)
             shutil.rmtree(store)
-            until_alone(hf)
-            left = in_any_order(raw_store(hf).read(dump_tx))
+            until_alone(memory)
+            left = in_any_order(raw_store(memory).read(dump_tx))
             if not is_empty(left):
                 break
         assert left == whole
-        assert [finding for finding in hf.admin.doctor() if not finding.ok] == []
+        assert [finding for finding in memory.admin.doctor() if not finding.ok] == []
 
 
 # Looking into a store
 
 
-def raw_store(hf: Limpet) -> Any:
-    return hf._runtime.store
+def raw_store(memory: Limpet) -> Any:
+    return memory._runtime.store
 
 
 def dump_tx(tx: Any) -> Dump:
@@ -471,14 +467,14 @@ def is_empty(rows: Dump) -> bool:
 
 
 def faults(folder: Path) -> list[Any]:
-    with Limpet.open(folder, clock=lambda: points.NOW) as hf:
-        return [finding for finding in hf.admin.doctor() if not finding.ok]
+    with Limpet.open(folder, clock=lambda: crash_points.NOW) as memory:
+        return [finding for finding in memory.admin.doctor() if not finding.ok]
 
 
-def until_alone(hf: Limpet) -> None:
+def until_alone(memory: Limpet) -> None:
     sql = (
         "SELECT count(*) FROM pg_stat_activity"
         " WHERE datname = current_database() AND pid <> pg_backend_pid() AND state <> 'idle'"
     )
-    while raw_store(hf).read(lambda tx: tx.db.execute_sql(sql)) != [(0,)]:
+    while raw_store(memory).read(lambda tx: tx.db.execute_sql(sql)) != [(0,)]:
         time.sleep(0.01)

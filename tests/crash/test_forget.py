@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from limpet import Config, Limpet
-from tests.crash import points
-from tests.crash.nursery import Nursery
+from tests.crash import crash_points
+from tests.crash.fork_server import Nursery
 from tests.crash.test_crash import KILLED, Scene, faults
 
 LEARNING = Config.load(overrides={"jobs.worker": False, "retention.enabled": False, "learn.extractor": "rules"})
@@ -26,12 +26,12 @@ def nursery() -> Iterator[Nursery]:
 @pytest.fixture
 def scene(nursery: Nursery, tmp_path: Path) -> Scene:
     folder = tmp_path / "before"
-    with Limpet.open(folder, config=LEARNING, clock=lambda: points.NOW) as hf:
-        with hf.session("test", "chat", user="alice").turn("I am allergic to peanuts.") as turn:
+    with Limpet.open(folder, config=LEARNING, clock=lambda: crash_points.NOW) as memory:
+        with memory.session("test", "chat", user="alice").turn("I am allergic to peanuts.") as turn:
             turn.reply("Noted. The weather is fine.")
-        hf.jobs.run()
-        hf.notes.export_items(user="alice")
-        assert [one for one in hf.records(user="alice") if "allergic" in one.content], "nothing was learned"
+        memory.jobs.run()
+        memory.notes.export_items(user="alice")
+        assert [one for one in memory.records(user="alice") if "allergic" in one.content], "nothing was learned"
     assert {path.suffix for path in telling(folder)} >= {".md", ".jsonl"}
     return Scene(nursery, "forget files", folder, tmp_path)
 
@@ -42,7 +42,7 @@ def telling(folder: Path) -> list[Path]:
 
 
 @pytest.mark.slow
-def test_a_forget_killed_at_any_point_leaves_no_line_behind(scene: Scene) -> None:
+def test_forget_killed_at_any_point_is_completed_by_second_forget(scene: Scene) -> None:
     store, status = scene.play(at=0)
     assert status == 0
     assert telling(store) == []
@@ -50,12 +50,12 @@ def test_a_forget_killed_at_any_point_leaves_no_line_behind(scene: Scene) -> Non
     for at in scene.points()[::2]:
         store, status = scene.play(at)
         assert status == KILLED
-        with Limpet.open(store, config=LEARNING, clock=lambda: points.NOW + timedelta(hours=1)) as hf:
-            again += hf.forget(query="allergic", user="alice").total > 0
-            said = " ".join(message.text for message in hf.session("test", "chat", user="alice").messages())
+        with Limpet.open(store, config=LEARNING, clock=lambda: crash_points.NOW + timedelta(hours=1)) as memory:
+            again += memory.forget(query="allergic", user="alice").total > 0
+            said = " ".join(message.text for message in memory.session("test", "chat", user="alice").messages())
             assert "peanuts" not in said
             assert "fine" in said
-            assert [record for record in hf.records(user="alice") if "peanuts" in record.content] == []
+            assert [record for record in memory.records(user="alice") if "peanuts" in record.content] == []
         assert telling(store) == [], f"killed at {at}"
         assert faults(store) == []
         shutil.rmtree(store)

@@ -15,18 +15,18 @@ from tests.crash import http
 pytestmark = pytest.mark.slow
 
 
-def test_what_was_acknowledged_is_there_after_a_kill(tmp_path: Path) -> None:
+def test_http_server_killed_loses_no_acknowledged_write(tmp_path: Path) -> None:
     siege, found = http.besieged(str(tmp_path / "data"), 1, Random(7))
     assert siege.answered > 30
     assert not any(found.values()), found
 
 
-def test_a_loss_and_a_double_would_be_seen(tmp_path: Path) -> None:
+def test_http_check_detects_lost_and_duplicate_messages(tmp_path: Path) -> None:
     siege = http.Siege(str(tmp_path / "data"), Random(1))
     siege.clients = siege.clients[:1]
     told = siege.clients[0].told
-    with Limpet.open(siege.store) as hf:
-        session = hf.session("torture", "0")
+    with Limpet.open(siege.store) as memory:
+        session = memory.session("torture", "0")
         for text in ("message 2 of client 0", "message 2 of client 0", "whose is this"):
             session.append("user", text)
         told.session = session.id

@@ -11,8 +11,8 @@ import pytest
 
 from limpet import Limpet
 from limpet.model.receipt import ErasureState
-from tests.crash import points
-from tests.crash.nursery import Nursery
+from tests.crash import crash_points
+from tests.crash.fork_server import Nursery
 from tests.crash.test_crash import KILLED, Scene, faults
 
 MARKS = (b"Biscuit", b"topic3", b"alice", b"green")
@@ -27,12 +27,12 @@ def nursery() -> Iterator[Nursery]:
 @pytest.fixture
 def scene(nursery: Nursery, tmp_path: Path) -> Scene:
     folder = tmp_path / "before"
-    with Limpet.open(folder, config=points.QUIET, clock=lambda: points.NOW) as hf:
-        points.furnish(hf)
-        hf.notes.long_term(user="alice").write("Biscuit\n")
-        hf.notes.add_turn("alice", "Biscuit", "green")
-        hf.notes.export_items(user="alice")
-        hf.session("test", "chat", user="bob").append("user", "bob stays")
+    with Limpet.open(folder, config=crash_points.QUIET, clock=lambda: crash_points.NOW) as memory:
+        crash_points.furnish(memory)
+        memory.notes.long_term(user="alice").write("Biscuit\n")
+        memory.notes.add_turn("alice", "Biscuit", "green")
+        memory.notes.export_items(user="alice")
+        memory.session("test", "chat", user="bob").append("user", "bob stays")
     return Scene(nursery, "purge", folder, tmp_path)
 
 
@@ -44,7 +44,7 @@ def traces(folder: Path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_purge_killed_at_any_point_is_finished(scene: Scene) -> None:
+def test_purge_killed_at_any_point_is_completed(scene: Scene) -> None:
     store, status = scene.play(at=0)
     assert status == 0
     assert traces(store) == []
@@ -53,17 +53,19 @@ def test_a_purge_killed_at_any_point_is_finished(scene: Scene) -> None:
         store, status = scene.play(at)
         assert status == KILLED
         assert faults(store) == []
-        with Limpet.open(store, config=points.QUIET, clock=lambda: points.NOW + timedelta(hours=1)) as hf:
-            marked = hf.privacy.receipts()
+        with Limpet.open(
+            store, config=crash_points.QUIET, clock=lambda: crash_points.NOW + timedelta(hours=1)
+        ) as memory:
+            marked = memory.privacy.receipts()
             begun += bool(marked)
             if at % 2 and marked:
-                hf.jobs.run()
+                memory.jobs.run()
             else:
-                hf.privacy.purge_user("alice")
-            assert all(receipt.done_at and receipt.verified for receipt in hf.privacy.receipts())
-            hf.jobs.run()
-            assert {receipt.bytes for receipt in hf.privacy.receipts()} == {ErasureState.GONE}
-            assert hf.recall("stays", user="bob")
+                memory.privacy.purge_user("alice")
+            assert all(receipt.done_at and receipt.verified for receipt in memory.privacy.receipts())
+            memory.jobs.run()
+            assert {receipt.bytes for receipt in memory.privacy.receipts()} == {ErasureState.GONE}
+            assert memory.recall("stays", user="bob")
         assert traces(store) == [], f"killed at {at}"
         assert faults(store) == []
         shutil.rmtree(store)

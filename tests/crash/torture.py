@@ -28,12 +28,12 @@ from pathlib import Path
 from random import Random
 
 from limpet import Limpet
-from tests.crash import http, labour, week
+from tests.crash import http, job_workers, schedule_runners
 from tests.crash.check import Findings, check, check_file
-from tests.crash.labour import Gang
-from tests.crash.nursery import Nursery
-from tests.crash.siege import Fleet, besiege
-from tests.crash.week import Crew
+from tests.crash.fork_server import Nursery
+from tests.crash.job_workers import Gang
+from tests.crash.schedule_runners import Crew
+from tests.crash.writer_fleet import Fleet, besiege
 from tests.postgres_server import PostgresMissing, PostgresServer
 
 SHORT = {"sqlite": 200, "postgres": 200}
@@ -203,8 +203,8 @@ def _round(siege: Sqlite | Postgres, nursery: Nursery, notes: Path, kills: int, 
     fleet = Fleet(nursery, store, notes, chance)
     besiege(fleet, kills, siege.strike)
     siege.settle(store)
-    with Limpet.open(store) as hf:
-        findings = check(hf, fleet.noted(), may_be_unavailable=siege.may_be_unavailable)
+    with Limpet.open(store) as memory:
+        findings = check(memory, fleet.noted(), may_be_unavailable=siege.may_be_unavailable)
     findings.kills = fleet.kills
     findings.refused += fleet.accidents
     findings.unsound += siege.look_into(store)
@@ -216,12 +216,12 @@ def _labour(
 ) -> dict[str, list[str]]:
     """Two workers share that many jobs and are struck until all are done."""
     started, store = time.monotonic(), siege.new_store()
-    with labour.open_patiently(store) as hf:
-        labour.ask(hf, jobs)
-        gang = labour.Gang(nursery, store, Path(tempfile.mkdtemp(prefix="labour-", dir=folder)), chance)
-        labour.torment(gang, hf, siege.strike)
+    with job_workers.open_patiently(store) as memory:
+        job_workers.ask(memory, jobs)
+        gang = job_workers.Gang(nursery, store, Path(tempfile.mkdtemp(prefix="labour-", dir=folder)), chance)
+        job_workers.torment(gang, memory, siege.strike)
         gang.stop()
-        found = labour.check(hf, gang, jobs)
+        found = job_workers.check(memory, gang, jobs)
     found["the file is whole"] = siege.look_into(store)
     took = time.monotonic() - started
     print(f"{backend}: {jobs} jobs, {gang.kills} kills, {gang.pauses} workers held up, in {took:.0f} s")
@@ -235,15 +235,15 @@ def _week(
 ) -> dict[str, list[str]]:
     """Two runners through a simulated week, struck while their clocks jump."""
     started, store = time.monotonic(), siege.new_store()
-    week.fill(store, chance, short=short)
-    crew = week.Crew(nursery, store, Path(tempfile.mkdtemp(prefix="week-", dir=folder)), chance)
-    with week.open_patiently(store, crew.time) as hf:
-        week.live(crew, hf, siege.strike)
+    schedule_runners.fill(store, chance, short=short)
+    crew = schedule_runners.Crew(nursery, store, Path(tempfile.mkdtemp(prefix="week-", dir=folder)), chance)
+    with schedule_runners.open_patiently(store, crew.time) as memory:
+        schedule_runners.live(crew, memory, siege.strike)
     crew.stop()
     siege.settle(store)
-    with week.catch_up(store) as hf:
-        found = week.Found(hf)
-        faults = week.check(hf, crew, found)
+    with schedule_runners.catch_up(store) as memory:
+        found = schedule_runners.Found(memory)
+        faults = schedule_runners.check(memory, crew, found)
     faults["the file is whole"] = siege.look_into(store)
     took = time.monotonic() - started
     print(f"{backend}: a week of {found.meant} firings, {crew.kills} kills, in {took:.0f} s")

@@ -13,8 +13,8 @@ from typing import Any
 from limpet import Config, Limpet, Session
 from limpet.cli.stop import StopEvent
 from limpet.errors import LimpetError, RecordNotFound, StoreUnavailable
-from tests.crash import deeds
-from tests.crash.deeds import Doer, Notes
+from tests.crash import writes
+from tests.crash.writes import Doer, Notes
 
 USERS = ("u0", "u1")
 KEYS = ("color", "size", "place")
@@ -39,9 +39,9 @@ def run(store: str, folder: str, writer: int, life: int, threads: int, seed: int
     signal.signal(signal.SIGTERM, stop.set)
     notes = Notes(notebook(Path(folder), writer, life))
     unfinished = _unfinished(Path(folder), writer, life)
-    hf = _open(store)
+    memory = _open(store)
     hands = [
-        Hand(hf, notes, Doer(writer, number), life, Random(f"{seed}/{writer}/{number}/{life}"), pace, stop)
+        Hand(memory, notes, Doer(writer, number), life, Random(f"{seed}/{writer}/{number}/{life}"), pace, stop)
         for number in range(threads)
     ]
     running = [threading.Thread(target=hand.work, args=(unfinished,)) for hand in hands]
@@ -49,7 +49,7 @@ def run(store: str, folder: str, writer: int, life: int, threads: int, seed: int
         thread.start()
     for thread in running:
         thread.join()
-    hf.close()
+    memory.close()
 
 
 def _open(store: str) -> Limpet:
@@ -61,26 +61,26 @@ def _open(store: str) -> Limpet:
             time.sleep(PAUSE)
 
 
-def _unfinished(folder: Path, writer: int, life: int) -> dict[Doer, deeds.Deed]:
+def _unfinished(folder: Path, writer: int, life: int) -> dict[Doer, writes.Deed]:
     """Each thread's append with an idempotency key that the last life was killed in: a client would repeat it."""
-    found = deeds.read_notes(notebook(folder, writer, life - 1))
-    return {deeds.doer_of(deed.name): deed for deed in found.values() if deed.kind == "append once" and not deed.done}
+    found = writes.read_notes(notebook(folder, writer, life - 1))
+    return {writes.doer_of(deed.name): deed for deed in found.values() if deed.kind == "append once" and not deed.done}
 
 
 class Hand:
     """One thread. What it alone touches (a session, a key, a record) has one certain order of deeds."""
 
     def __init__(
-        self, hf: Limpet, notes: Notes, doer: Doer, life: int, chance: Random, pace: float, stop: StopEvent
+        self, memory: Limpet, notes: Notes, doer: Doer, life: int, chance: Random, pace: float, stop: StopEvent
     ) -> None:
-        self.hf, self.notes, self.doer, self.life = hf, notes, doer, life
+        self.memory, self.notes, self.doer, self.life = memory, notes, doer, life
         self.chance, self.pace, self.stop = chance, pace, stop
         self.user = user_of(doer)
         self.number = 0
         self.records: dict[str, str] = {}  # the deed that made it -> its id
         self.last_seen: tuple[str, str] | None = None  # an acknowledged message and its user
 
-    def work(self, unfinished: dict[Doer, deeds.Deed]) -> None:
+    def work(self, unfinished: dict[Doer, writes.Deed]) -> None:
         self._reach(self._take_seats)
         if self.doer in unfinished:
             self._repeat(unfinished[self.doer])
@@ -111,10 +111,10 @@ class Hand:
 
     def _take_seats(self) -> None:
         """Two sessions everybody writes to, one of this thread's own that is rotated, and one that is cleared."""
-        self.shared = [self.hf.session("shared", user, user=user) for user in USERS]
+        self.shared = [self.memory.session("shared", user, user=user) for user in USERS]
         seat = f"{self.doer.writer}-{self.doer.thread}"
-        self.own = self.hf.session("own", seat, user=self.user)
-        self.scratch = self.hf.session("scratch", seat, user=self.user)
+        self.own = self.memory.session("own", seat, user=self.user)
+        self.scratch = self.memory.session("scratch", seat, user=self.user)
 
     def _reach(self, action: Callable[[], None]) -> None:
         while not self.stop.is_set():
@@ -127,7 +127,7 @@ class Hand:
     def _do(self, kind: str, target: str, call: Callable[[str], Any], size: int = 1) -> bool:
         """Note, call, note. A call that fails is left unanswered, and the thread goes on."""
         self.number += 1
-        deed = deeds.name(self.doer, self.life, self.number)
+        deed = writes.name(self.doer, self.life, self.number)
         self.notes.begin(deed, kind, target, size)
         return self._answer(deed, call)
 
@@ -149,7 +149,7 @@ class Hand:
         once = kind == "append once"
 
         def call(deed: str) -> list[int]:
-            stored = session.extend([deeds.message(f"{deed}i0", once=once)])
+            stored = session.extend([writes.message(f"{deed}i0", once=once)])
             self._remember_seeing(f"{deed}i0", session)
             return [message.sequence for message in stored]
 
@@ -159,11 +159,11 @@ class Hand:
         if session in self.shared:
             self.last_seen = marker, session.user
 
-    def _repeat(self, deed: deeds.Deed) -> None:
+    def _repeat(self, deed: writes.Deed) -> None:
         session = next(session for session in self.shared if session.id == deed.target)
 
         def call(name: str) -> list[int]:
-            return [message.sequence for message in session.extend([deeds.message(f"{name}i0", once=True)])]
+            return [message.sequence for message in session.extend([writes.message(f"{name}i0", once=True)])]
 
         self.notes.begin(deed.name, deed.kind, deed.target, deed.size)
         while not self.stop.is_set() and not self._answer(deed.name, call):
@@ -173,7 +173,7 @@ class Hand:
         session, size = self.chance.choice([*self.shared, self.own]), self.chance.randint(2, 5)
 
         def call(deed: str) -> list[int]:
-            stored = session.extend([deeds.message(f"{deed}i{at}") for at in range(size)])
+            stored = session.extend([writes.message(f"{deed}i{at}") for at in range(size)])
             return [message.sequence for message in stored]
 
         self._do("extend", session.id, call, size)
@@ -186,14 +186,14 @@ class Hand:
         if not self._do("rotate", self.own.id, call):
             # Whether it happened or not, this is the one that is live.
             seat = f"{self.doer.writer}-{self.doer.thread}"
-            self._reach(lambda: setattr(self, "own", self.hf.session("own", seat, user=self.user)))
+            self._reach(lambda: setattr(self, "own", self.memory.session("own", seat, user=self.user)))
 
     def _clear(self) -> None:
         self._do("clear", self.scratch.id, lambda _: self.scratch.clear())
 
     def _kv(self, kind: str) -> None:
         key = self.chance.choice(KEYS)
-        change: Callable[[str], Any] = lambda deed: self.own.kv.set(key, [deed, deeds.text(deed)])  # noqa: E731
+        change: Callable[[str], Any] = lambda deed: self.own.kv.set(key, [deed, writes.text(deed)])  # noqa: E731
         if kind == "kv delete":
             change = lambda _: self.own.kv.delete(key)  # noqa: E731
         self._do(kind, f"{self.own.id}/{key}", change)
@@ -201,7 +201,7 @@ class Hand:
     def _remember(self) -> None:
         def call(deed: str) -> str:
             labels: dict[str, Any] = {"tags": ["torture"], "metadata": {"deed.made": deed}}
-            self.records[deed] = self.hf.remember(deeds.text(deed), user=self.user, **labels).id
+            self.records[deed] = self.memory.remember(writes.text(deed), user=self.user, **labels).id
             return self.records[deed]
 
         self._do("remember", "", call)
@@ -209,24 +209,24 @@ class Hand:
     def _update(self) -> None:
         if self.records:
             made, id = self.chance.choice(list(self.records.items()))
-            self._do("update", made, lambda deed: self.hf.records.update(id, content=deeds.text(deed)).version)
+            self._do("update", made, lambda deed: self.memory.records.update(id, content=writes.text(deed)).version)
 
     def _forget(self) -> None:
         if self.records:
             made, id = self.chance.choice(list(self.records.items()))
             del self.records[made]
-            self._do("forget", made, lambda _: list(self.hf.forget(id).ids))
+            self._do("forget", made, lambda _: list(self.memory.forget(id).ids))
 
     def _remember_key(self) -> None:
         key = record_key(self.doer)
-        self._do("remember key", key, lambda deed: self.hf.remember(deeds.text(deed), user=self.user, key=key).id)
+        self._do("remember key", key, lambda deed: self.memory.remember(writes.text(deed), user=self.user, key=key).id)
 
     def _forget_key(self) -> None:
         key = record_key(self.doer)
 
         def call(_: str) -> list[str]:
             try:
-                return list(self.hf.forget(key=key, user=self.user).ids)
+                return list(self.memory.forget(key=key, user=self.user).ids)
             except RecordNotFound:
                 return []
 
@@ -239,7 +239,7 @@ class Hand:
         marker, user = self.last_seen
 
         def call(_: str) -> None:
-            if not any(marker in hit.text for hit in self.hf.recall(marker, user=user, k=3)):
+            if not any(marker in hit.text for hit in self.memory.recall(marker, user=user, k=3)):
                 raise AssertionError(f"{marker} was acknowledged and is not found")
 
         self._do("recall", marker, call)

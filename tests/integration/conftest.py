@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from limpet.cli.main import main
-from tests.integration.chatting import surroundings
+from tests.integration.chat_helpers import surroundings
 from tests.unit.providers.embedding_server import EmbeddingServer
 from tests.unit.providers.llm_server import llm_server
 

@@ -22,23 +22,25 @@ OWN = {"agents.coder.memory.place": "own"}
 OFF = {"agents.ghost.memory.enabled": False}
 
 
-def memory(folder: Path | str, **settings: Any) -> Limpet:
+def open_memory(folder: Path | str, **settings: Any) -> Limpet:
     return Limpet.open(folder, config=Config.load(overrides=settings.pop("overrides")), **settings)
 
 
-def test_an_agents_settings_hold_for_its_sessions_only(tmp_path: Path) -> None:
-    with memory(tmp_path, overrides={"agents.brief.context.max_tokens": 50, "agents.brief.session.kv_cap": 1}) as hf:
+def test_agent_settings_apply_to_its_sessions_only(tmp_path: Path) -> None:
+    with open_memory(
+        tmp_path, overrides={"agents.brief.context.max_tokens": 50, "agents.brief.session.kv_cap": 1}
+    ) as memory:
         for agent, cap in (("brief", 1), ("other", 2)):
-            session = hf.session("t", "1", user="alice", agent=agent)
+            session = memory.session("t", "1", user="alice", agent=agent)
             for key in ("a", "b"):
                 session.kv.set(key, 1)
             assert len(session.kv.items()) == cap
             for number in range(40):
                 session.append("user", f"a message of many words, number {number}, to fill the context")
             assert (session.context().tokens <= 50) is (agent == "brief")
-            again = hf.load_session(session.id)
+            again = memory.load_session(session.id)
             assert (again.context().tokens <= 50) is (agent == "brief")
-        assert len(hf.sessions(user="alice")) == 2
+        assert len(memory.sessions(user="alice")) == 2
 
 
 def ask_to_learn(tx: Tx, session_id: str, now: datetime) -> None:
@@ -57,47 +59,47 @@ def test_a_job_for_a_session_uses_the_settings_and_the_model_of_its_agent(
         used[info.agent] = (learner.llm.model if learner.llm else None, learner.config.learn.extractor)
 
     monkeypatch.setattr(Learner, "run_job", run_job)
-    with memory(tmp_path, overrides={**own, "jobs.worker": False, "learn.extractor": "rules"}) as hf:
+    with open_memory(tmp_path, overrides={**own, "jobs.worker": False, "learn.extractor": "rules"}) as memory:
         for agent in ("coder", "other"):
-            session = hf.session("t", "1", user="alice", agent=agent)
-            hf._runtime.store.write(partial(ask_to_learn, session_id=session.id, now=hf._now()))
-        hf.jobs.run()
+            session = memory.session("t", "1", user="alice", agent=agent)
+            memory._runtime.store.write(partial(ask_to_learn, session_id=session.id, now=memory._now()))
+        memory.jobs.run()
     assert used == {"coder": ("small", "none"), "other": (None, "rules")}
 
 
-def test_an_agent_may_have_a_store_of_its_own(tmp_path: Path) -> None:
-    with memory(tmp_path, overrides=OWN) as hf:
+def test_agent_may_have_its_own_store(tmp_path: Path) -> None:
+    with open_memory(tmp_path, overrides=OWN) as memory:
         database = tmp_path / "agents" / "coder" / "limpet.db"
         assert not database.exists(), "opened on first use"
-        session = hf.session("t", "1", user="alice", agent="coder")
+        session = memory.session("t", "1", user="alice", agent="coder")
         session.append("user", "the parser lives in grammar.py")
         assert database.exists()
-        assert hf.recall("parser", user="alice") == []
-        assert hf.agent("coder").recall("parser", user="alice")
-        assert hf.sessions() == []
-        assert [info.id for info in hf.sessions(agent="coder")] == [session.id]
-        assert hf.load_session(session.id).count() == 1
+        assert memory.recall("parser", user="alice") == []
+        assert memory.agent("coder").recall("parser", user="alice")
+        assert memory.sessions() == []
+        assert [info.id for info in memory.sessions(agent="coder")] == [session.id]
+        assert memory.load_session(session.id).count() == 1
         with pytest.raises(SessionNotFound):
-            hf.load_session("01890a5d-ac96-774b-bcce-b302099a8057")
-    with memory(tmp_path, overrides=OWN) as hf:
-        assert hf.load_session(session.id).recent(1)[0].text == "the parser lives in grammar.py"
-        assert hf.agent("coder").session("t", "1", user="alice").id == session.id
+            memory.load_session("01890a5d-ac96-774b-bcce-b302099a8057")
+    with open_memory(tmp_path, overrides=OWN) as memory:
+        assert memory.load_session(session.id).recent(1)[0].text == "the parser lives in grammar.py"
+        assert memory.agent("coder").session("t", "1", user="alice").id == session.id
 
 
-def test_what_is_kept_apart_is_not_looked_for_in_the_shared_store(tmp_path: Path) -> None:
-    with memory(tmp_path, overrides=OWN | OFF) as hf:
+def test_agent_with_own_store_is_not_looked_up_in_shared_store(tmp_path: Path) -> None:
+    with open_memory(tmp_path, overrides=OWN | OFF) as memory:
         for name in ("coder", "ghost"):
             with pytest.raises(InvalidInput, match=f"memory.agent\\('{name}'\\)"):
-                hf.remember("use tabs", agent=name)
-        hf.agent("coder").remember("use tabs", agent="coder")
-        assert [record.content for record in hf.agent("coder").records(agent="coder")] == ["use tabs"]
-        with hf.session("t", "1", user="alice", agent="coder").turn("spaces or tabs?") as turn:
+                memory.remember("use tabs", agent=name)
+        memory.agent("coder").remember("use tabs", agent="coder")
+        assert [record.content for record in memory.agent("coder").records(agent="coder")] == ["use tabs"]
+        with memory.session("t", "1", user="alice", agent="coder").turn("spaces or tabs?") as turn:
             assert "use tabs" in turn.context.text
 
 
-def test_disabled_memory_accepts_everything_and_keeps_nothing(tmp_path: Path) -> None:
-    with memory(tmp_path, overrides=OFF, embedder=FakeEmbedder()) as hf:
-        session = hf.session("t", "1", user="alice", agent="ghost", metadata={"a": 1})
+def test_agent_with_memory_disabled_accepts_calls_and_stores_nothing(tmp_path: Path) -> None:
+    with open_memory(tmp_path, overrides=OFF, embedder=FakeEmbedder()) as memory:
+        session = memory.session("t", "1", user="alice", agent="ghost", metadata={"a": 1})
         with session.turn("my secret is 4711") as turn:
             assert [message.text for message in turn.context.messages] == ["my secret is 4711"]
             assert turn.reply("noted", usage={"model": "m", "input_tokens": 3}) is not None
@@ -125,56 +127,56 @@ def test_disabled_memory_accepts_everything_and_keeps_nothing(tmp_path: Path) ->
         assert later.append("user", "4711").sequence == 1
         later.terminate()
         later.delete()
-        ghost = hf.agent("ghost")
+        ghost = memory.agent("ghost")
         assert ghost.remember("4711", user="alice", key="secret").content == "4711"
         assert ghost.records(user="alice") == []
         assert ghost.recall("4711", user="alice") == []
         assert ghost.documents.add("note:1", text="4711", user="alice")
         assert ghost.documents.list(user="alice") == []
         assert ghost.jobs.run() == 0
-        assert ghost.sessions() == [] == hf.sessions()
+        assert ghost.sessions() == [] == memory.sessions()
         assert ghost.admin.stats()["messages"] == 0
         assert all(finding.ok for finding in ghost.admin.doctor())
     assert not any(b"4711" in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert not (tmp_path / "agents").exists()
 
 
-def test_memory_can_be_switched_off_altogether(tmp_path: Path) -> None:
-    with memory(tmp_path / "data", overrides={"memory.enabled": False}) as hf:
-        with hf.session("t", "1", user="alice").turn("hello") as turn:
+def test_memory_disabled_globally_creates_no_store(tmp_path: Path) -> None:
+    with open_memory(tmp_path / "data", overrides={"memory.enabled": False}) as memory:
+        with memory.session("t", "1", user="alice").turn("hello") as turn:
             turn.reply("hi")
-        assert hf.sessions() == []
+        assert memory.sessions() == []
     assert not (tmp_path / "data").exists()
 
 
-def test_one_agent_may_remember_where_the_others_do_not(tmp_path: Path) -> None:
-    with memory(tmp_path, overrides={"memory.enabled": False, "agents.clerk.memory.enabled": True}) as hf:
-        hf.session("t", "1", user="alice").append("user", "unheard")
-        hf.session("t", "1", user="alice", agent="clerk").append("user", "heard")
-        assert hf.recall("heard", user="alice") == []
-        assert [hit.text for hit in hf.agent("clerk").recall("heard", user="alice")] == ["heard"]
+def test_memory_enabled_for_one_agent_only(tmp_path: Path) -> None:
+    with open_memory(tmp_path, overrides={"memory.enabled": False, "agents.clerk.memory.enabled": True}) as memory:
+        memory.session("t", "1", user="alice").append("user", "unheard")
+        memory.session("t", "1", user="alice", agent="clerk").append("user", "heard")
+        assert memory.recall("heard", user="alice") == []
+        assert [hit.text for hit in memory.agent("clerk").recall("heard", user="alice")] == ["heard"]
 
 
-def test_all_are_closed_together(tmp_path: Path) -> None:
-    hf = memory(tmp_path, overrides=OWN | OFF)
-    sessions = [hf.session("t", "1", user="alice", agent=name) for name in ("coder", "ghost", "other")]
-    hf.close()
-    hf.close()
+def test_close_closes_all_agent_stores(tmp_path: Path) -> None:
+    memory = open_memory(tmp_path, overrides=OWN | OFF)
+    sessions = [memory.session("t", "1", user="alice", agent=name) for name in ("coder", "ghost", "other")]
+    memory.close()
+    memory.close()
     for session in sessions:
         with pytest.raises(StoreUnavailable):
             session.append("user", "too late")
     with pytest.raises(StoreUnavailable):
-        hf.agent("coder")
+        memory.agent("coder")
 
 
-def test_one_store_is_opened_however_many_ask_at_once(tmp_path: Path) -> None:
-    with memory(tmp_path, overrides=OWN) as hf:
+def test_agent_store_is_opened_once_by_concurrent_callers(tmp_path: Path) -> None:
+    with open_memory(tmp_path, overrides=OWN) as memory:
         found: list[Any] = []
         start = threading.Barrier(8)
 
         def ask() -> None:
             start.wait()
-            found.append(hf.agent("coder")._runtime.store)
+            found.append(memory.agent("coder")._runtime.store)
 
         threads = [threading.Thread(target=ask) for _ in range(8)]
         for thread in threads:
@@ -184,50 +186,50 @@ def test_one_store_is_opened_however_many_ask_at_once(tmp_path: Path) -> None:
         assert len({id(store) for store in found}) == 1
 
 
-def test_names_that_reach_for_other_folders_stay_below(tmp_path: Path) -> None:
+def test_agent_name_with_path_traversal_stays_in_data_folder(tmp_path: Path) -> None:
     name = "../../elsewhere"
-    with memory(tmp_path / "data", overrides={f"agents.{name}.memory.place": "own"}) as hf:
-        hf.session("t", "1", user="alice", agent=name).append("user", "hello")
+    with open_memory(tmp_path / "data", overrides={f"agents.{name}.memory.place": "own"}) as memory:
+        memory.session("t", "1", user="alice", agent=name).append("user", "hello")
     assert {path.name for path in tmp_path.iterdir()} == {"data"}
     assert len(list((tmp_path / "data" / "agents").iterdir())) == 1
 
 
-def test_two_agents_in_memory_have_a_store_each() -> None:
-    with memory(":memory:", overrides=OWN) as hf:
-        hf.session("t", "1", user="alice", agent="coder").append("user", "hello")
-        assert hf.recall("hello", user="alice") == []
-        assert hf.agent("coder").recall("hello", user="alice")
+def test_agents_in_memory_have_separate_stores() -> None:
+    with open_memory(":memory:", overrides=OWN) as memory:
+        memory.session("t", "1", user="alice", agent="coder").append("user", "hello")
+        assert memory.recall("hello", user="alice") == []
+        assert memory.agent("coder").recall("hello", user="alice")
 
 
-def test_a_server_has_no_folders_for_agents() -> None:
+def test_agent_store_is_not_supported_on_postgres() -> None:
     with pytest.raises(ConfigError, match=r"agents\.coder\.memory\.place"):
-        memory("postgresql://nobody@localhost:1/nothing", overrides=OWN)
+        open_memory("postgresql://nobody@localhost:1/nothing", overrides=OWN)
 
 
-def test_tenants_stay_apart_in_an_agents_store(tmp_path: Path) -> None:
-    with memory(tmp_path, overrides=OWN) as hf:
-        hf.tenant("acme").agent("coder").remember("acme's secret", user="alice")
-        assert hf.agent("coder").records(user="alice") == []
-        assert len(hf.agent("coder").tenant("acme").records(user="alice")) == 1
+def test_tenants_are_isolated_in_agent_store(tmp_path: Path) -> None:
+    with open_memory(tmp_path, overrides=OWN) as memory:
+        memory.tenant("acme").agent("coder").remember("acme's secret", user="alice")
+        assert memory.agent("coder").records(user="alice") == []
+        assert len(memory.agent("coder").tenant("acme").records(user="alice")) == 1
 
 
-def test_plain_files_take_their_store_types_from_the_agents_settings(tmp_path: Path) -> None:
-    with memory(tmp_path, overrides={**OWN, "agents.coder.memory.file_stores": "basic_session"}) as hf:
-        session = hf.agent("coder").admin.file_sessions().create_session()
+def test_agent_file_sessions_use_agent_store_types(tmp_path: Path) -> None:
+    with open_memory(tmp_path, overrides={**OWN, "agents.coder.memory.file_stores": "basic_session"}) as memory:
+        session = memory.agent("coder").admin.file_sessions().create_session()
         assert (session.agent, session.store_types) == ("coder", ("basic_session",))
         assert (tmp_path / "agents" / "coder" / "memory" / "sessions.json").exists()
 
 
 async def _awaited(folder: Path) -> None:
-    async with await AsyncLimpet.open(folder, config=Config.load(overrides=OWN)) as hf:
-        session = await hf.session("t", "1", user="alice", agent="coder")
+    async with await AsyncLimpet.open(folder, config=Config.load(overrides=OWN)) as memory:
+        session = await memory.session("t", "1", user="alice", agent="coder")
         await session.append("user", "hello")
-        coder = await hf.agent("coder")
+        coder = await memory.agent("coder")
         assert await coder.recall("hello", user="alice")
-        assert not await hf.recall("hello", user="alice")
+        assert not await memory.recall("hello", user="alice")
 
 
-def test_the_same_awaited(tmp_path: Path) -> None:
+def test_agents_work_with_async_limpet(tmp_path: Path) -> None:
     import asyncio
 
     asyncio.run(_awaited(tmp_path))
@@ -236,7 +238,7 @@ def test_the_same_awaited(tmp_path: Path) -> None:
 # Settings
 
 
-def test_settings_of_an_agent_come_from_the_file(tmp_path: Path) -> None:
+def test_agent_settings_are_loaded_from_file(tmp_path: Path) -> None:
     file = tmp_path / "limpet.toml"
     file.write_text('[context]\nmax_tokens = 500\nhits = 7\n[agents."a.b".context]\nmax_tokens = 900\n')
     config = Config.load(file, overrides={"agents.a.b.context.facts": 3})
@@ -261,7 +263,7 @@ def test_settings_of_an_agent_come_from_the_file(tmp_path: Path) -> None:
         ("[agent.x.context]\nmax_tokens = 1", "did you mean agents"),
     ],
 )
-def test_wrong_settings_of_an_agent_are_refused(tmp_path: Path, text: str, says: str) -> None:
+def test_agent_settings_reject_invalid_values(tmp_path: Path, text: str, says: str) -> None:
     file = tmp_path / "limpet.toml"
     file.write_text(text)
     with pytest.raises(ConfigError) as caught:
@@ -269,9 +271,9 @@ def test_wrong_settings_of_an_agent_are_refused(tmp_path: Path, text: str, says:
     assert says in str(caught.value)
 
 
-def test_an_agent_apart_may_have_its_own_embedder(tmp_path: Path) -> None:
+def test_agent_with_own_store_may_have_its_own_embedder(tmp_path: Path) -> None:
     file = tmp_path / "limpet.toml"
     file.write_text("[agents.x.memory]\nplace = 'own'\n[agents.x.embedding]\nmodel = 'hashed'\n")
-    with Limpet.open(tmp_path, config=Config.load(file, overrides={"embedding.model": "none"})) as hf:
-        assert hf.agent("x")._runtime.embedding is not None
-        assert hf._runtime.embedding is None
+    with Limpet.open(tmp_path, config=Config.load(file, overrides={"embedding.model": "none"})) as memory:
+        assert memory.agent("x")._runtime.embedding is not None
+        assert memory._runtime.embedding is None

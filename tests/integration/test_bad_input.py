@@ -245,7 +245,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "access.keys.create": {"name": "ci", "user": "alice"},
     "access.keys.list": {},
     "access.keys.revoke": {"id_or_name": "nothing"},
-    "access.keys.acting": {"secret": "hf_" + "x" * 43},
+    "access.keys.acting": {"secret": "lim_" + "x" * 43},
     "access.keys.any": {},
     "session.append": {"role": "user", "content": "hello"},
     "session.extend": {"messages": [Message.new("user", "x")]},
@@ -290,14 +290,14 @@ class Target:
     """A store with something in it, and a fresh session for each call."""
 
     def __init__(self, url: str, folder: Path) -> None:
-        self.hf = Limpet.open(url)
+        self.memory = Limpet.open(url)
         self.folder = folder
         self.numbers = itertools.count()
-        kept = self.hf.session("t", "kept", user="alice")
+        kept = self.memory.session("t", "kept", user="alice")
         kept.append("user", "a walrus")
         self.session = kept
-        self.schedule = self.hf.schedules.create("alice", "kept", "every: 1h")
-        self.record = self.hf.remember("a walrus record", user="alice", key="kept", metadata={"k": "v"})
+        self.schedule = self.memory.schedules.create("alice", "kept", "every: 1h")
+        self.record = self.memory.remember("a walrus record", user="alice", key="kept", metadata={"k": "v"})
 
     def filled(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """The arguments with our own values at their places."""
@@ -322,16 +322,16 @@ class Target:
 def calls(target: Target) -> Iterator[tuple[str, Callable[..., Any], dict[str, Any]]]:
     for name, base in CALLS.items():
         if name.startswith("notes.long_term."):
-            if target.hf._runtime.folder is None:
+            if target.memory._runtime.folder is None:
                 continue
-            yield name, getattr(target.hf.notes.long_term(user="alice"), name.rpartition(".")[2]), base
+            yield name, getattr(target.memory.notes.long_term(user="alice"), name.rpartition(".")[2]), base
         else:
             yield name, _find(target, name), base
 
 
 def _find(target: Target, name: str) -> Callable[..., Any]:
     """The method behind an operation's name; calling a handle is its list."""
-    found: Any = target.session if name.startswith("session.") else target.hf
+    found: Any = target.session if name.startswith("session.") else target.memory
     for part in name.removeprefix("session.").split("."):
         found = getattr(found, part, found)
     return found  # type: ignore[no-any-return]
@@ -366,14 +366,14 @@ def run(target: Target, values: list[Any], only: Callable[[str, str], bool]) -> 
             for at, value in enumerate(values):
                 if argument in {"progress", "callback", "notify", "on_schedule"} and callable(value):
                     continue  # what a function raises that somebody gave is theirs
-                before = target.hf.admin.stats()
+                before = target.memory.admin.stats()
                 error = attempt(call, name, target.filled({**base, argument: value}))
                 what = f"{name}({argument}=<{at}: {type(value).__name__}>)"
                 if error is not None and not isinstance(error, LimpetError):
                     wrong.append(f"{what} raised {type(error).__name__}: {str(error)[:100]}")
-                if error is not None and target.hf.admin.stats() != before:
+                if error is not None and target.memory.admin.stats() != before:
                     wrong.append(f"{what} raised {type(error).__name__} and changed something")
-        if found := faults(target.hf):
+        if found := faults(target.memory):
             wrong.append(f"after {name}: {found}")
             break
     return wrong
@@ -384,7 +384,7 @@ def target(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path)
     made = Target(request.param, tmp_path / "backups")
     yield made
-    made.hf.close()
+    made.memory.close()
 
 
 memory = pytest.mark.parametrize("target", [":memory:"], indirect=True)
@@ -392,7 +392,7 @@ memory = pytest.mark.parametrize("target", [":memory:"], indirect=True)
 
 @memory
 @pytest.mark.parametrize("part", ["session", "recall", "remember", "records.update", "Session", "rest"])
-def test_every_argument_with_every_hostile_value(target: Target, part: str) -> None:
+def test_hostile_values_raise_limpet_errors_and_change_nothing(target: Target, part: str) -> None:
     alone = ("session", "recall", "remember", "records.update")
 
     def only(name: str, argument: str) -> bool:
@@ -403,7 +403,7 @@ def test_every_argument_with_every_hostile_value(target: Target, part: str) -> N
     assert run(target, HOSTILE, only) == []
 
 
-def test_every_hostile_value_where_there_are_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hostile_values_never_write_outside_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever somebody is called, nothing is written outside the store's folder."""
     (tmp_path / "around").mkdir()
     monkeypatch.chdir(tmp_path / "around")
@@ -413,40 +413,38 @@ def test_every_hostile_value_where_there_are_files(tmp_path: Path, monkeypatch: 
             run(made, [*HOSTILE, BIG], lambda name, argument: name in FILES or name.startswith("notes.long_term")) == []
         )
     finally:
-        made.hf.close()
+        made.memory.close()
     assert {path.name for path in tmp_path.iterdir()} == {"around", "data"}
     assert list((tmp_path / "around").iterdir()) == []
     assert {path.name for path in (tmp_path / "data" / "memory").iterdir()} == {"users"}
 
 
 @memory
-def test_a_backup_to_every_hostile_path(target: Target) -> None:
+def test_backup_and_export_to_hostile_paths(target: Target) -> None:
     """A few of them are good paths: those must be files that open."""
     assert run(target, HOSTILE, lambda name, argument: name in TO_PATHS) == []
 
 
 @memory
-def test_nothing_is_written_to_a_place_named_by_accident(target: Target, tmp_path: Path) -> None:
+def test_backup_and_export_reject_invalid_path_types(target: Target, tmp_path: Path) -> None:
     wrong: list[Any] = [None, 5, b"x", object, ["x"], {}]
     for path in wrong:
         with pytest.raises(LimpetError):
-            target.hf.admin.backup(path)
+            target.memory.admin.backup(path)
         with pytest.raises(LimpetError):
-            target.hf.transfer.export(path)
+            target.memory.transfer.export(path)
     assert {path.name for path in tmp_path.iterdir()} <= {"backups"}
 
 
 @memory
-def test_messages_that_were_not_made_by_message_new(target: Target) -> None:
+def test_extend_rejects_malformed_messages(target: Target) -> None:
     assert run(target, BATCHES, lambda name, argument: name == "session.extend") == []
     assert target.session.messages()
-    assert target.hf.recall("walrus", user="alice")
+    assert target.memory.recall("walrus", user="alice")
 
 
 @pytest.mark.postgres
-def test_texts_that_databases_dislike_on_postgres(
-    postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hostile_text_on_postgres(postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     made = Target(postgres_url, tmp_path / "backups")
     values = [
@@ -456,11 +454,11 @@ def test_texts_that_databases_dislike_on_postgres(
     try:
         assert run(made, values, lambda name, argument: name not in TO_PATHS) == []
     finally:
-        made.hf.close()
+        made.memory.close()
 
 
 @memory
-def test_ten_megabytes_in_every_text(target: Target) -> None:
+def test_ten_megabyte_text_in_every_argument(target: Target) -> None:
     numbers = "k limit offset count max_tokens last after before upper_sequence expected_epoch dry_run repair pinned"
     maps = "metadata changes value tool_calls messages content"
 
@@ -472,7 +470,7 @@ def test_ten_megabytes_in_every_text(target: Target) -> None:
 
 
 @memory
-def test_a_million_of_everything(target: Target) -> None:
+def test_million_element_collections_are_rejected(target: Target) -> None:
     million = {f"key {number}": "v" for number in range(1_000_000)}
     session = target.session
     for call in (
@@ -480,30 +478,30 @@ def test_a_million_of_everything(target: Target) -> None:
         lambda: session.update_metadata(million),
         lambda: session.kv.set("k", million),
         lambda: session.append("user", [TextPart("x")] * 1_000_000),
-        lambda: target.hf.remember("x", user="alice", metadata=million),
-        lambda: target.hf.remember("x", user="alice", tags=million),
-        lambda: target.hf.recall("x", user="alice", metadata=million),
-        lambda: target.hf.recall("x", user="alice", tags=million),
-        lambda: target.hf.records(tags=million),
+        lambda: target.memory.remember("x", user="alice", metadata=million),
+        lambda: target.memory.remember("x", user="alice", tags=million),
+        lambda: target.memory.recall("x", user="alice", metadata=million),
+        lambda: target.memory.recall("x", user="alice", tags=million),
+        lambda: target.memory.records(tags=million),
     ):
         with pytest.raises(LimpetError):
             call()
     assert session.count() == 1
-    assert target.hf.records.count() == 1
-    assert faults(target.hf) == []
+    assert target.memory.records.count() == 1
+    assert faults(target.memory) == []
 
 
 @memory
-def test_what_has_no_end_is_refused(target: Target) -> None:
+def test_infinite_iterables_are_rejected(target: Target) -> None:
     calls: list[Callable[[], Any]] = [
         lambda: target.session.append("user", itertools.repeat(TextPart("x"))),  # type: ignore[arg-type]
         lambda: target.session.append("user", "x", tool_calls=itertools.repeat(ToolCall("a", "b"))),
-        lambda: target.hf.remember("x", user="alice", tags=itertools.repeat("a")),
-        lambda: target.hf.remember("x", user="alice", tags=map(str, itertools.count())),
-        lambda: target.hf.remember("x", user="alice", references=itertools.repeat("a")),
-        lambda: target.hf.recall("x", user="alice", kinds=itertools.repeat("record")),
-        lambda: target.hf.recall("x", user="alice", tags=map(str, itertools.count())),
-        lambda: target.hf.records(layers=itertools.repeat("semantic"), types=itertools.repeat("fact")),
+        lambda: target.memory.remember("x", user="alice", tags=itertools.repeat("a")),
+        lambda: target.memory.remember("x", user="alice", tags=map(str, itertools.count())),
+        lambda: target.memory.remember("x", user="alice", references=itertools.repeat("a")),
+        lambda: target.memory.recall("x", user="alice", kinds=itertools.repeat("record")),
+        lambda: target.memory.recall("x", user="alice", tags=map(str, itertools.count())),
+        lambda: target.memory.records(layers=itertools.repeat("semantic"), types=itertools.repeat("fact")),
     ]
     for call in calls:
         with pytest.raises(LimpetError):
@@ -511,7 +509,7 @@ def test_what_has_no_end_is_refused(target: Target) -> None:
 
 
 @memory
-def test_what_is_nested_is_readable_once_it_was_stored(target: Target) -> None:
+def test_nested_values_are_readable_once_stored(target: Target) -> None:
     """Deep enough to be written by a shallow caller and to break every deeper reader."""
     session = target.session
     stored = 0
@@ -527,7 +525,9 @@ def test_what_is_nested_is_readable_once_it_was_stored(target: Target) -> None:
             except LimpetError:
                 continue
             stored += 1
-            _called_deeply(lambda: (session.kv.items(), session.refresh(), session.messages(), target.hf.sessions()))
+            _called_deeply(
+                lambda: (session.kv.items(), session.refresh(), session.messages(), target.memory.sessions())
+            )
     assert stored >= 8
 
 
@@ -539,7 +539,7 @@ def _called_deeply(call: Callable[[], Any], depth: int = 300) -> None:
 
 
 @memory
-def test_methods_without_arguments_take_none(target: Target) -> None:
+def test_methods_without_parameters_reject_arguments(target: Target) -> None:
     for name in sorted(BARE):
         with pytest.raises(TypeError):
             getattr(target.session, name)(5)
@@ -548,7 +548,7 @@ def test_methods_without_arguments_take_none(target: Target) -> None:
 # Opening
 
 
-def test_every_hostile_value_where_a_store_is_opened() -> None:
+def test_open_with_hostile_values_raises_limpet_errors() -> None:
     wrong = []
     for argument, (at, value) in itertools.product(
         ("config", "llm", "embedder", "clock", "tenant"), enumerate(HOSTILE)
@@ -556,9 +556,9 @@ def test_every_hostile_value_where_a_store_is_opened() -> None:
         if argument == "clock" and callable(value):
             continue  # what a function raises that somebody gave is theirs
         try:
-            with Limpet.open(":memory:", **{argument: value}) as hf:
-                hf.session("t", "1").append("user", "hello")
-                hf.remember("x", user="alice")
+            with Limpet.open(":memory:", **{argument: value}) as memory:
+                memory.session("t", "1").append("user", "hello")
+                memory.remember("x", user="alice")
         except LimpetError:
             pass
         except Exception as error:
@@ -566,7 +566,7 @@ def test_every_hostile_value_where_a_store_is_opened() -> None:
     assert wrong == []
 
 
-def test_every_hostile_value_as_the_place_of_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_open_with_hostile_location_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = []
     for at, value in enumerate(HOSTILE):
         if type(value) is str and ".." in value:
@@ -593,7 +593,7 @@ def test_every_hostile_value_as_the_place_of_a_store(tmp_path: Path, monkeypatch
     ["~nobody-has-this-name/x", "postgresql://", "postgres://[", "postgresql://nowhere.invalid:1/x", "mysql://x", "http://x/y",
      "postgresql://host:port/x", "postgresql:///x?host=/nowhere&port=1", "postgresql://\x00", "x" * 5000, "a/" * 3000],
 )  # fmt: skip
-def test_places_that_are_none(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_open_rejects_invalid_locations(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(LimpetError) as caught:
         Limpet.open(place, config=Config.load(overrides={"storage.connect_timeout_s": 1}))
@@ -616,7 +616,7 @@ class Broken:
         return self.answer
 
 
-def test_an_embedder_that_fails_loses_no_message(store_url: str) -> None:
+def test_failing_embedder_loses_no_message(store_url: str) -> None:
     import numpy as np
 
     answers: list[Any] = [
@@ -636,28 +636,28 @@ def test_an_embedder_that_fails_loses_no_message(store_url: str) -> None:
         *([[1.0, 2.0, 3.0]], np.asarray([[0.1, 0.2, 0.3]], dtype="float32"), [np.asarray([0.1, 0.2, 0.3])]),
     ]
     for number, answer in enumerate(answers):
-        with Limpet.open(":memory:" if store_url == ":memory:" else store_url, embedder=Broken(answer)) as hf:
-            session = hf.session("t", "1", user="alice")
+        with Limpet.open(":memory:" if store_url == ":memory:" else store_url, embedder=Broken(answer)) as memory:
+            session = memory.session("t", "1", user="alice")
             session.append("user", f"walrus{number}")
             assert session.recent(1)[0].text == f"walrus{number}"
-            assert hf.recall(f"walrus{number}", user="alice")[0].text == f"walrus{number}"
-            assert faults(hf) == []
+            assert memory.recall(f"walrus{number}", user="alice")[0].text == f"walrus{number}"
+            assert faults(memory) == []
 
 
-def test_an_embedder_whose_dimension_changed_loses_no_message(durable_url: str) -> None:
+def test_embedder_with_changed_dimension_loses_no_message(durable_url: str) -> None:
     for number, vector in enumerate(([0.1, 0.2, 0.3], [0.1, 0.2], [0.1, 0.2, 0.3])):
-        with Limpet.open(durable_url, embedder=Broken([vector])) as hf:
-            session = hf.session("t", "1", user="alice")
+        with Limpet.open(durable_url, embedder=Broken([vector])) as memory:
+            session = memory.session("t", "1", user="alice")
             session.append("user", f"walrus{number}")
             assert session.count() == number + 1
-            assert hf.recall(f"walrus{number}", user="alice")[0].text == f"walrus{number}"
+            assert memory.recall(f"walrus{number}", user="alice")[0].text == f"walrus{number}"
 
 
-def test_a_clock_that_is_wrong_is_an_error_of_ours() -> None:
+def test_invalid_clock_is_limpet_error() -> None:
     for clock in (lambda: datetime(2026, 1, 1), lambda: None, lambda: 5):
         try:
-            with Limpet.open(":memory:", clock=clock) as hf:  # type: ignore[arg-type]
-                hf.session("t", "1").append("user", "hello")
+            with Limpet.open(":memory:", clock=clock) as memory:  # type: ignore[arg-type]
+                memory.session("t", "1").append("user", "hello")
         except LimpetError as error:
             assert "clock" in str(error)  # noqa: PT017
         else:

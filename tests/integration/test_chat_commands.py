@@ -9,12 +9,12 @@ import pytest
 
 from limpet import Limpet, Message
 from limpet.cli.chat.commands import COMMANDS
-from tests.integration.chatting import found
+from tests.integration.chat_helpers import found
 
 USER = "tui:local"
 
 
-def test_help_lists_every_command(chat):
+def test_chat_help_lists_every_command(chat):
     out = chat("/help")
     for name in "help status compact new stop sessions switch memory remember forget quit".split():
         assert f"\n/{name} " in out
@@ -46,13 +46,13 @@ def test_help_lists_every_command(chat):
         ("/stop", "There is nothing to stop"),
     ],
 )
-def test_what_is_wrong_with_a_command_is_said_and_the_chat_goes_on(chat, typed, said):
+def test_chat_command_error_is_shown_and_chat_continues(chat, typed, said):
     out = chat(typed, "/status").splitlines()
     assert said in out[1]
     assert out[2].startswith("session ")
 
 
-def test_remember_memory_forget(chat, data):
+def test_chat_remember_memory_and_forget(chat, data):
     out = chat(
         "/remember dog_name=Biscuit the terrier",
         "/remember dog_name= Biscuit the brown terrier",
@@ -67,8 +67,8 @@ def test_remember_memory_forget(chat, data):
     assert "Biscuit the brown terrier" in keyed
     assert "Tuesday" in records
     assert re.search(r"\n +1 +\d\.\d+ +#1 at .*\n      The bins ", out)
-    with Limpet.open(data) as hf:
-        hf.notes.long_term(user=USER).write("# Plans\nPaint the shed\n")
+    with Limpet.open(data) as memory:
+        memory.notes.long_term(user=USER).write("# Plans\nPaint the shed\n")
     assert chat("/memory").endswith("MEMORY.md:\n# Plans\nPaint the shed\n")
     [record] = found(r"Remembered: (\S+)", out)
     out = chat(f"/forget {record}", "/forget dog_name", "/forget bins", "/forget bins", "y", "/memory")
@@ -79,61 +79,61 @@ def test_remember_memory_forget(chat, data):
     assert "MEMORY.md:" in out
 
 
-def test_forget_reaches_nobody_elses_memory(chat, data):
-    with Limpet.open(data) as hf:
-        record = hf.remember("the safe opens with 1234", user="ana", key="safe")
+def test_chat_forget_cannot_reach_other_users(chat, data):
+    with Limpet.open(data) as memory:
+        record = memory.remember("the safe opens with 1234", user="ana", key="safe")
     out = chat(f"/forget {record.id}", "/forget safe", "y", "/forget 1234", "y")
     assert "Forgot" not in out
-    with Limpet.open(data) as hf:
-        assert hf.records.get(record.id).content == "the safe opens with 1234"
+    with Limpet.open(data) as memory:
+        assert memory.records.get(record.id).content == "the safe opens with 1234"
 
 
-def test_new_sessions_switch(chat, data, server, spec):
+def test_chat_new_sessions_and_switch(chat, data, server, spec):
     out = chat("First", "/new", "Second", "/sessions", "/switch 2", "/switch tui:local", args=("--llm", spec))
     old, fresh = found(r"Session (\S+) has ended .* New session (\S+)\.\n", out)
     assert re.search(rf"\*1  {fresh} .*\n 2  {old} .*TERMINATED", out)
     assert f"session {old} has ended; /switch tui:local goes to the live one of its key" in out
     assert f"Now in session {fresh} (tui:local, 2 messages)." in out
-    with Limpet.open(data) as hf:
-        other = hf.session("telegram", "7", user=USER)
+    with Limpet.open(data) as memory:
+        other = memory.session("telegram", "7", user=USER)
         other.append("user", "I like rye bread")
     out = chat(f"/switch {other.id}", "Which bread?", "/status", "/switch telegram:7", args=("--llm", spec))
     assert f"Now in session {other.id} (telegram:7, 1 message)." in out
     assert f"session   {other.id} (telegram:7, active)" in out
-    with Limpet.open(data) as hf:
-        assert hf.load_session(other.id).count() == 3
-        somebody_elses = hf.session("telegram", "8", user="ana").id
+    with Limpet.open(data) as memory:
+        assert memory.load_session(other.id).count() == 3
+        somebody_elses = memory.session("telegram", "8", user="ana").id
     assert "Now in" not in chat(f"/switch {somebody_elses}", "/switch telegram:8")
 
 
-def test_compact(chat, data):
-    with Limpet.open(data) as hf:
-        hf.session("tui", "local").extend(Message.new("user", f"Line {number} of the log") for number in range(10))
+def test_chat_compact_command(chat, data):
+    with Limpet.open(data) as memory:
+        memory.session("tui", "local").extend(Message.new("user", f"Line {number} of the log") for number in range(10))
     out = chat("/compact 4", "/compact 4", "/status")
     assert "Condensed 6 messages by a digest: " in out
     assert "Nothing was condensed: " in out
     assert "summary   epoch 1, covers 6 messages up to #6" in out
 
 
-def test_status_shows_what_was_spent(chat, data, server, spec):
+def test_chat_status_shows_usage(chat, data, server, spec):
     assert "context  none yet" in chat("/status", args=("--llm", spec))
     out = chat("Hello", "/status", args=("--llm", spec))
     assert "usage     1 call, 12 tokens in (4 cached), 5 out, cost not known" in out
     assert re.search(r"context  \d+ of 4,000 tokens, 1 message", out)
     assert "messages  2" in out
-    with Limpet.open(data) as hf:
-        hf.session("tui", "local").add_usage("small", input_tokens=1, cost=0.25)
+    with Limpet.open(data) as memory:
+        memory.session("tui", "local").add_usage("small", input_tokens=1, cost=0.25)
     assert "cost 0.2500" in chat("/status")
 
 
-def test_status_tells_the_cost_where_the_price_is_known(chat, monkeypatch, spec):
+def test_chat_status_shows_cost_when_price_is_known(chat, monkeypatch, spec):
     monkeypatch.setenv("LIMPET_LLM_PRICE", "500000/1000000/0")
     assert "12 tokens in (4 cached), 5 out, cost 9.0000" in chat("Hello", "/status", args=("--llm", spec))
 
 
 @pytest.mark.parametrize("answer", ["y", "YES", "n", "maybe", "", None])
 @pytest.mark.parametrize("command", ["/purge_session", "/purge_user", "/purge_older 30"])
-def test_a_purge_is_asked_for_and_says_truthfully_what_it_did(chat, data, command, answer):
+def test_chat_purge_asks_for_confirmation_and_reports_outcome(chat, data, command, answer):
     chat("/remember tea=Assam", "Hello")
     lines = [command] if answer is None else [command, answer, "/status"]
     out, purged = chat(*lines), answer in {"y", "YES"}
@@ -141,22 +141,22 @@ def test_a_purge_is_asked_for_and_says_truthfully_what_it_did(chat, data, comman
     assert ("Nothing was removed." in out) != purged
     older = command.startswith("/purge_older")
     assert ("New session" in out) == (purged and not older)
-    with Limpet.open(data) as hf:
-        assert len(hf.privacy.receipts()) == int(purged)
-        assert hf.records.count(user=USER) == (0 if purged and command == "/purge_user" else 1)
-        messages = hf.session("tui", "local").count()
+    with Limpet.open(data) as memory:
+        assert len(memory.privacy.receipts()) == int(purged)
+        assert memory.records.count(user=USER) == (0 if purged and command == "/purge_user" else 1)
+        messages = memory.session("tui", "local").count()
     if purged and not older:
         assert messages == 0
     else:
         assert messages == (2 if answer == "maybe" else 1)  # what is no answer is the next message
 
 
-def test_quit_ends_it(chat, server, spec):
+def test_chat_quit_ends_chat(chat, server, spec):
     chat("/quit", "Hello", args=("--llm", spec))
     assert server.requests == []
 
 
-def test_the_page_lists_the_commands():
+def test_chat_docs_list_every_command():
     page = (Path(__file__).parents[2] / "docs" / "how-to" / "chat.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(/[^`]+)` \| (.+) \|$", page, re.MULTILINE)
     rows = [(usage, re.sub(r"\[(.+?)\]\(.+?\)", r"\1", text)) for usage, text in rows]  # without its links

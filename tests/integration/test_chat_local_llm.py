@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.chatting import surroundings
+from tests.integration.chat_helpers import surroundings
 from tests.integration.local_llm import MODEL, LocalLlm, local_llm, missing
 
 pytestmark = [
@@ -78,7 +78,7 @@ def tmux(tmp_path: Path) -> Iterator[Tmux]:
 
 
 @pytest.mark.parametrize("kind", ["openai", "anthropic"])
-def test_what_was_said_yesterday_is_in_todays_context(tmux, server, tmp_path, kind):
+def test_chat_with_local_llm_recalls_previous_session(tmux, server, tmp_path, kind):
     url = f"{server.url}/v1" if kind == "openai" else server.url
     settings = {
         name: value

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from limpet import Limpet
-from tests.integration.chatting import PATIENCE, Story, asked, at_terminal, says, terminal_of
+from tests.integration.chat_helpers import PATIENCE, Story, asked, at_terminal, says, terminal_of
 from tests.unit.providers.embedding_server import HOLDS_OUT, hangs, status
 
 CTRL_C, CTRL_D = "\x03", "\x04"
@@ -26,11 +26,11 @@ def terminal(env, server):
 
 
 def stored(data: Path) -> list[tuple[str, str]]:
-    with Limpet.open(data) as hf:
-        return [(message.role, message.text) for message in hf.session("tui", "local").messages()]
+    with Limpet.open(data) as memory:
+        return [(message.role, message.text) for message in memory.session("tui", "local").messages()]
 
 
-def test_a_conversation(terminal, data):
+def test_terminal_chat_conversation(terminal, data):
     terminal.enter("Hello")
     assert terminal.until_prompt() == "Hello\nI am a test.\n> "
     terminal.enter("/quit")
@@ -38,7 +38,7 @@ def test_a_conversation(terminal, data):
     assert stored(data) == [("user", "Hello"), ("assistant", "I am a test.")]
 
 
-def test_a_reply_is_shown_as_it_comes(terminal, server):
+def test_terminal_chat_streams_reply(terminal, server):
     story = Story("Once upon", " a time")
     server.plan.append(story)
     terminal.enter("A story")
@@ -49,7 +49,7 @@ def test_a_reply_is_shown_as_it_comes(terminal, server):
 
 
 @pytest.mark.parametrize("typed", ["/stop\r", "  /stop \r", CTRL_C])
-def test_a_reply_is_stopped_in_the_middle(terminal, data, server, typed):
+def test_terminal_chat_stops_reply_on_stop_or_ctrl_c(terminal, data, server, typed):
     story = Story("Once upon a time")
     server.plan.append(story)
     terminal.enter("A story")
@@ -66,7 +66,7 @@ def test_a_reply_is_stopped_in_the_middle(terminal, data, server, typed):
 
 
 @pytest.mark.parametrize("typed", ["/stop\r", CTRL_C])
-def test_a_model_that_says_nothing_is_stopped_too(terminal, server, typed):
+def test_terminal_chat_stops_waiting_for_silent_model(terminal, server, typed):
     server.plan.append(hangs)
     terminal.enter("Hello?")
     deadline = time.monotonic() + PATIENCE
@@ -78,7 +78,7 @@ def test_a_model_that_says_nothing_is_stopped_too(terminal, server, typed):
     assert time.monotonic() - started < HOLDS_OUT / 2
 
 
-def test_a_wait_between_two_attempts_is_stopped_too(terminal, server):
+def test_terminal_chat_stops_waiting_between_retries(terminal, server):
     server.plan.append(status(429, **{"Retry-After": "30"}))
     terminal.enter("Hello?")
     deadline = time.monotonic() + PATIENCE
@@ -88,7 +88,7 @@ def test_a_wait_between_two_attempts_is_stopped_too(terminal, server):
     terminal.until(STOPPED)
 
 
-def test_what_is_typed_while_a_reply_comes_is_the_next_line(terminal, data, server):
+def test_terminal_chat_queues_lines_typed_during_reply(terminal, data, server):
     story = Story("Once upon a time")
     server.plan += [story, says("Two it is."), says("Three it is.")]
     terminal.enter("One")
@@ -103,7 +103,7 @@ def test_what_is_typed_while_a_reply_comes_is_the_next_line(terminal, data, serv
     assert [text for role, text in stored(data) if role == "user"] == ["One", "Two", "Three"]
 
 
-def test_half_a_line_typed_while_a_reply_comes_is_not_lost(terminal, server):
+def test_terminal_chat_keeps_partial_line_typed_during_reply(terminal, server):
     story = Story("Once upon a time")
     server.plan.append(story)
     terminal.enter("One")
@@ -116,7 +116,7 @@ def test_half_a_line_typed_while_a_reply_comes_is_not_lost(terminal, server):
     assert asked(server)[-1][-1]["content"].endswith("half a line")
 
 
-def test_the_end_of_input_while_a_reply_comes_ends_the_chat_after_it(terminal, data, server):
+def test_terminal_chat_eof_during_reply_exits_after_it(terminal, data, server):
     story = Story("Once upon a time")
     server.plan.append(story)
     terminal.enter("One")
@@ -127,7 +127,7 @@ def test_the_end_of_input_while_a_reply_comes_ends_the_chat_after_it(terminal, d
     assert stored(data)[-1] == ("assistant", "Once upon a timeThe end.")
 
 
-def test_ctrl_c_at_the_prompt_gives_a_hint_and_drops_the_line(terminal, server):
+def test_terminal_chat_ctrl_c_at_prompt_discards_line(terminal, server):
     terminal.type("never mind")
     terminal.until("never mind")
     terminal.interrupt("Ctrl-D or /quit leaves the chat.\n> ")
@@ -139,7 +139,7 @@ def test_ctrl_c_at_the_prompt_gives_a_hint_and_drops_the_line(terminal, server):
     assert [messages[-1]["content"] for messages in asked(server)] == ["Hello"]
 
 
-def test_ctrl_c_while_memory_works_waits_for_it_and_a_second_one_leaves(env, data, server, tmp_path):
+def test_terminal_chat_ctrl_c_waits_for_memory_and_second_one_exits(env, data, server, tmp_path):
     """A message that is being kept is kept whole."""
     program = tmp_path / "slow.py"
     program.write_text(
@@ -200,20 +200,20 @@ def test_ctrl_c_while_memory_works_waits_for_it_and_a_second_one_leaves(env, dat
         ("yep\r", "Nothing was removed."),
     ],
 )
-def test_a_question_is_answered_at_the_terminal(terminal, answer, said):
+def test_terminal_chat_purge_confirmation(terminal, answer, said):
     terminal.enter("/purge_user")
     terminal.until("Purge everything of tui:local, every session and memory, for good? [y/N] ")
     terminal.type(answer)
     assert said in terminal.until_prompt()
 
 
-def test_ctrl_c_is_no_answer(terminal):
+def test_terminal_chat_ctrl_c_declines_confirmation(terminal):
     terminal.enter("/purge_user")
     terminal.until("[y/N] ")
     terminal.interrupt("Nothing was removed.\n> ")
 
 
-def test_a_line_typed_ahead_answers_no_question(terminal, server):
+def test_terminal_chat_line_typed_ahead_does_not_confirm(terminal, server):
     story = Story("Once upon a time")
     server.plan.append(story)
     terminal.enter("One")
@@ -227,7 +227,7 @@ def test_a_line_typed_ahead_answers_no_question(terminal, server):
     terminal.until("> y\nI am a test.")
 
 
-def test_leaving_while_something_is_learned(env, server):
+def test_terminal_chat_quit_during_learning_can_be_interrupted(env, server):
     server.plan += [says("Hello."), *[hangs] * 6]
     arguments = ("--llm", f"openai:small@{server.url}")
     with at_terminal(*arguments, env=env | {"LIMPET_LEARN_ENABLED": "true"}) as terminal:
@@ -243,7 +243,7 @@ def test_leaving_while_something_is_learned(env, server):
         assert terminal.ended() == 130
 
 
-def test_escape_codes_of_the_model_do_not_reach_the_terminal(terminal, server):
+def test_terminal_chat_escapes_control_characters_in_reply(terminal, server):
     server.plan.append(says("\x1b[2J", "\x1b]0;owned\x07 hello"))
     terminal.enter("Hello")
     assert "\\x1b[2J\\x1b]0;owned\\x07 hello" in terminal.until_prompt()
@@ -251,7 +251,7 @@ def test_escape_codes_of_the_model_do_not_reach_the_terminal(terminal, server):
     assert "\x1b]0" not in terminal.raw
 
 
-def test_colour_is_a_matter_of_taste(env, server):
+def test_terminal_chat_respects_no_color(env, server):
     arguments = ("--llm", f"openai:small@{server.url}")
     with at_terminal(*arguments, env=env) as coloured:
         coloured.until_prompt()
@@ -264,7 +264,7 @@ def test_colour_is_a_matter_of_taste(env, server):
         assert "\x1b[31m" not in plain.raw
 
 
-def test_the_keys_of_readline(terminal, server):
+def test_terminal_chat_readline_history(terminal, server):
     pytest.importorskip("readline")
     terminal.enter("Hello")
     terminal.until_prompt()
@@ -275,7 +275,7 @@ def test_the_keys_of_readline(terminal, server):
     assert asked(server)[-1][-1]["content"] == "Hello again"
 
 
-def test_prompts_of_a_reply_that_goes_into_a_file_are_seen(env, server, tmp_path):
+def test_terminal_chat_shows_prompt_when_output_is_redirected(env, server, tmp_path):
     file = tmp_path / "out.txt"
     command = f"{sys.executable} -m limpet chat --llm openai:small@{server.url} > {file}"
     with terminal_of("/bin/sh", "-c", command, env=env) as terminal:

@@ -85,7 +85,7 @@ def test_a_key_that_is_wrong_missing_or_revoked_opens_nothing(memory: Limpet, ur
         memory.access.keys.create("other", user="alice")
         with pytest.raises(Unauthenticated):
             client.recall("anything")
-    for key in (None, "hf_wrong"):
+    for key in (None, "lim_wrong"):
         with Limpet.connect(url, key=key) as client, pytest.raises(Unauthenticated):
             client.recall("anything")
 

@@ -12,20 +12,20 @@ pytest.importorskip("starlette")
 
 from limpet import Config, Limpet
 from limpet.server import open_turns
-from tests.asking import Asked, asked
+from tests.http_client import Asked, asked
 
 PLAIN = Config.load(overrides={"embedding.model": "none", "jobs.worker": False})
 
 
 @pytest.fixture
-def hf(tmp_path: Path) -> Iterator[Limpet]:
+def memory(tmp_path: Path) -> Iterator[Limpet]:
     with Limpet.open(tmp_path / "data", config=PLAIN) as opened:
         yield opened
 
 
 @pytest.fixture
-def ask(hf: Limpet) -> Iterator[Asked]:
-    with asked(hf) as opened:
+def ask(memory: Limpet) -> Iterator[Asked]:
+    with asked(memory) as opened:
         yield opened
 
 
@@ -140,7 +140,7 @@ def test_administration_is_on_http(ask: Asked) -> None:
     assert ask.get("/v1/notes/day")["text"] == ""
 
 
-def test_keys_and_grants_are_made_with_a_key_only(ask: Asked, hf: Limpet) -> None:
+def test_keys_and_grants_are_made_with_a_key_only(ask: Asked, memory: Limpet) -> None:
     for method, path, body in (
         ("POST", "/v1/keys", {"name": "mine", "user": "me"}),
         ("POST", "/v1/grants", {"user": "me", "grant": "read:global"}),
@@ -148,8 +148,8 @@ def test_keys_and_grants_are_made_with_a_key_only(ask: Asked, hf: Limpet) -> Non
         ("DELETE", "/v1/keys/mine", None),
     ):
         assert ask(method, path, body).status_code == 401
-    assert not hf.access.keys.any()
-    admin = ask.keyed(hf.access.keys.create("admin", grants=["read:store", "write:store"]).secret)
+    assert not memory.access.keys.any()
+    admin = ask.keyed(memory.access.keys.create("admin", grants=["read:store", "write:store"]).secret)
     made = admin.post("/v1/keys", 201, name="ann", user="ann", expires_in_seconds=60)
     assert ask.keyed(made["secret"]).get("/v1/sessions")["items"] == []
     assert admin.post("/v1/grants", user="ann", grant="read:user:bob") == {"granted": True}
@@ -158,7 +158,7 @@ def test_keys_and_grants_are_made_with_a_key_only(ask: Asked, hf: Limpet) -> Non
     assert ask.keyed(made["secret"])("GET", "/v1/sessions").status_code == 401
 
 
-def test_export_is_imported_from_the_client(ask: Asked, hf: Limpet, tmp_path: Path) -> None:
+def test_export_is_imported_from_the_client(ask: Asked, memory: Limpet, tmp_path: Path) -> None:
     ask.post("/v1/records", 201, content="Ann keeps bees", user="ann")
     packed = ask("GET", "/v1/export", params={"user": "ann"}).content
     with Limpet.open(":memory:", config=PLAIN) as other, asked(other) as there:

@@ -15,7 +15,7 @@ pytest.importorskip("starlette")
 from limpet import Config, Limpet, errors
 from limpet.errors import LimpetError, StoreBusy
 from limpet.server.problems import problem_from_error
-from tests.asking import Asked, asked
+from tests.http_client import Asked, asked
 
 PLAIN = {"embedding.model": "none", "jobs.worker": False, "server.max_body_bytes": 4096}
 NOWHERE = "00000000-0000-7000-8000-000000000000"
@@ -24,14 +24,14 @@ TYPED = {"content-type": "application/json"}
 
 
 @pytest.fixture(scope="module")
-def hf() -> Iterator[Limpet]:
+def memory() -> Iterator[Limpet]:
     with Limpet.open(":memory:", config=Config.load(overrides=PLAIN)) as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
-def ask(hf: Limpet) -> Iterator[Asked]:
-    with asked(hf) as opened:
+def ask(memory: Limpet) -> Iterator[Asked]:
+    with asked(memory) as opened:
         yield opened
 
 
@@ -68,7 +68,7 @@ EXPECTED = {
 
 
 @pytest.mark.parametrize("kind", [each for each in family() if each.__module__ == errors.__name__])
-def test_every_error_has_a_status(kind: type[LimpetError]) -> None:
+def test_every_error_maps_to_http_status(kind: type[LimpetError]) -> None:
     found = problem_from_error(kind("say what to do"))
     body = found.body("r1")
     assert 400 <= found.status < 600
@@ -78,17 +78,17 @@ def test_every_error_has_a_status(kind: type[LimpetError]) -> None:
     assert ("Retry-After" in found.headers) == (found.status == 503)
 
 
-def test_an_error_of_the_store_reaches_the_caller_as_a_problem(ask: Asked, hf: Limpet, session: str, monkeypatch):
+def test_storage_error_is_returned_as_problem_details(ask: Asked, memory: Limpet, session: str, monkeypatch):
     def full(*_: Any, **__: Any) -> Any:
         raise errors.StoreFull("no space left; free some")
 
-    monkeypatch.setattr(type(hf._runtime.store), "write", full)
+    monkeypatch.setattr(type(memory._runtime.store), "write", full)
     answer = ask("POST", "/v1/records", {"content": "x"})
     assert (answer.status_code, answer.json()["code"]) == (507, "store_full")
     assert answer.headers["content-type"] == "application/problem+json"
 
 
-def test_a_fault_of_ours_is_told_without_its_words(ask: Asked, monkeypatch, caplog) -> None:
+def test_internal_error_hides_exception_text(ask: Asked, monkeypatch, caplog) -> None:
     def broken(*_: Any, **__: Any) -> Any:
         raise ZeroDivisionError(SECRET)
 
@@ -103,7 +103,7 @@ def test_a_fault_of_ours_is_told_without_its_words(ask: Asked, monkeypatch, capl
 
 
 @pytest.mark.parametrize("reply", (None, "Fine."))
-def test_a_turn_that_was_not_kept_is_no_success(ask: Asked, session: str, monkeypatch, reply: str | None) -> None:
+def test_turn_that_was_not_stored_is_an_error(ask: Asked, session: str, monkeypatch, reply: str | None) -> None:
     from limpet.api import turn
 
     def busy(*_: Any) -> Any:
@@ -119,7 +119,7 @@ def test_a_turn_that_was_not_kept_is_no_success(ask: Asked, session: str, monkey
 @pytest.mark.parametrize(
     "path", ("/v1/nothing", "/v1/sessions/", "/v1", "/v1/sessions/x/y/z", "/ui/../app.py", "/ui/x")
 )
-def test_an_unknown_address_is_404(ask: Asked, path: str) -> None:
+def test_unknown_path_is_404(ask: Asked, path: str) -> None:
     answer = ask("GET", path)
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
 
@@ -135,13 +135,13 @@ def test_an_unknown_address_is_404(ask: Asked, path: str) -> None:
         ("POST", "/", "GET HEAD"),
     ],
 )
-def test_a_wrong_method_is_told_the_right_ones(ask: Asked, method: str, path: str, allowed: str) -> None:
+def test_wrong_method_is_405_with_allow_header(ask: Asked, method: str, path: str, allowed: str) -> None:
     answer = ask(method, path)
     assert (answer.status_code, answer.json()["code"]) == (405, "wrong_method")
     assert sorted(each.strip() for each in answer.headers["allow"].split(",")) == allowed.split()
 
 
-def test_head_is_answered_as_get_is(ask: Asked) -> None:
+def test_head_is_supported_like_get(ask: Asked) -> None:
     for path in ("/v1/sessions", "/health", "/", "/openapi.json", "/v1/events", "/metrics"):
         assert ask("HEAD", path).status_code == 200, path
     assert ask("HEAD", "/v1/events").headers["content-type"].startswith("text/event-stream")
@@ -177,12 +177,12 @@ DEEP = b'{"content": "x", "metadata": ' + b'{"a":' * 3000 + b"1" + b"}" * 3000 +
         ('{"content": "x"}'.encode("utf-16"), 400),
     ],
 )
-def test_a_body_that_is_wrong_is_refused(ask: Asked, hf: Limpet, body: bytes, status: int) -> None:
-    before = hf.records.count()
+def test_invalid_body_is_rejected(ask: Asked, memory: Limpet, body: bytes, status: int) -> None:
+    before = memory.records.count()
     answer = ask("POST", "/v1/records", content=body, headers=TYPED)
     assert answer.status_code == status, answer.text
     assert answer.json()["code"] in ("invalid_json", "invalid_input")
-    assert hf.records.count() == before
+    assert memory.records.count() == before
     assert ask.get("/health")["status"] == "ok"
 
 
@@ -213,16 +213,16 @@ def test_a_body_that_is_wrong_is_refused(ask: Asked, hf: Limpet, body: bytes, st
         ("/v1/events?user=%00", 422),
     ],
 )
-def test_an_address_that_is_wrong_is_refused(ask: Asked, path: str, status: int) -> None:
+def test_invalid_query_is_rejected(ask: Asked, path: str, status: int) -> None:
     assert ask("GET", path).status_code == status
 
 
 @pytest.mark.parametrize("last", ("x", "-1", "-62135596800000000", "9" * 30, "", "\u0661"))
-def test_a_last_event_id_of_nobody_is_refused_before_the_stream_begins(ask: Asked, last: str) -> None:
+def test_invalid_last_event_id_is_rejected_before_stream_starts(ask: Asked, last: str) -> None:
     assert ask("GET", "/v1/events", headers={"last-event-id": last.encode()}).status_code == 422
 
 
-def test_what_stood_there_is_not_repeated(ask: Asked) -> None:
+def test_validation_error_does_not_echo_input(ask: Asked) -> None:
     for path, body in (
         ("/v1/purge", {"what": SECRET, "user": "a"}),
         ("/v1/records", {"content": "x", "type": SECRET}),
@@ -235,7 +235,7 @@ def test_what_stood_there_is_not_repeated(ask: Asked) -> None:
         assert SECRET not in answer.text
 
 
-def test_other_media_are_refused(ask: Asked) -> None:
+def test_wrong_media_type_is_rejected(ask: Asked) -> None:
     for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""):
         answer = ask("POST", "/v1/records", content=b'{"content": "x"}', headers={"content-type": kind})
         assert (answer.status_code, answer.json()["code"]) == (415, "wrong_media_type")
@@ -248,7 +248,7 @@ def test_other_media_are_refused(ask: Asked) -> None:
 
 
 @pytest.mark.parametrize("path", ("/v1/records", "/mcp", "/v1/sessions"))
-def test_too_much_is_refused_with_and_without_a_length(ask: Asked, path: str) -> None:
+def test_oversized_body_is_rejected_with_and_without_length(ask: Asked, path: str) -> None:
     async def pieces() -> Any:
         for _ in range(5):
             yield b"x" * 1000
@@ -275,12 +275,12 @@ def test_too_much_is_refused_with_and_without_a_length(ask: Asked, path: str) ->
         ("", 421),
     ],
 )
-def test_only_names_of_its_own_are_answered(ask: Asked, host: str, status: int) -> None:
+def test_host_header_must_name_this_server(ask: Asked, host: str, status: int) -> None:
     assert ask("GET", "/health", headers={"host": host}).status_code == status
 
 
 @pytest.mark.parametrize("name", ("host", "origin", "authorization", "idempotency-key", "content-type"))
-def test_what_decides_is_said_once(ask: Asked, name: str) -> None:
+def test_duplicate_security_headers_are_rejected(ask: Asked, name: str) -> None:
     """Whoever stands before this server may have believed the other one."""
     app: Any = ask.app
     statuses: list[int] = []
@@ -298,9 +298,9 @@ def test_what_decides_is_said_once(ask: Asked, name: str) -> None:
     assert statuses[0] == 400
 
 
-def test_further_names_are_a_setting() -> None:
+def test_hosts_setting_adds_allowed_host_names() -> None:
     config = Config.load(overrides={**PLAIN, "server.hosts": "memory.example.org, second.example"})
-    with Limpet.open(":memory:", config=config) as hf, asked(hf) as ask:
+    with Limpet.open(":memory:", config=config) as memory, asked(memory) as ask:
         for host in ("memory.example.org", "Second.Example:443", "localhost"):
             assert ask("GET", "/health", headers={"host": host}).status_code == 200
         assert ask("GET", "/health", headers={"host": "third.example"}).status_code == 421
@@ -318,14 +318,14 @@ def test_further_names_are_a_setting() -> None:
         ("", 403),
     ],
 )
-def test_pages_of_other_origins_are_refused(ask: Asked, origin: str, status: int) -> None:
+def test_other_origins_are_rejected(ask: Asked, origin: str, status: int) -> None:
     for method, path in (("GET", "/v1/sessions"), ("POST", "/v1/recall")):
         answer = ask(method, path, {"query": "x"} if method == "POST" else None, headers={"origin": origin})
         assert answer.status_code == status
         assert not [name for name in answer.headers if name.startswith("access-control")]
 
 
-def test_every_answer_has_the_headers_that_keep_it_here(ask: Asked) -> None:
+def test_responses_have_security_headers(ask: Asked) -> None:
     for path in ("/", "/v1/sessions", "/v1/nothing", "/health", "/openapi.json"):
         headers = ask("GET", path).headers
         assert headers["x-content-type-options"] == "nosniff"
@@ -358,7 +358,7 @@ def growth(work: Callable[[], None]) -> int:
     return tracemalloc.get_traced_memory()[0] - before
 
 
-def test_nothing_grows_with_requests(ask: Asked) -> None:
+def test_server_memory_does_not_grow_with_requests(ask: Asked) -> None:
     def some(count: int) -> None:
         async def run() -> None:
             for number in range(count):

@@ -28,7 +28,7 @@ from mcp.client.streamable_http import streamable_http_client
 from limpet import Config, Limpet
 from limpet.cli.main import main
 from limpet.server.auth import is_local
-from tests.serving import Server
+from tests.server_process import Server
 
 pytestmark = pytest.mark.slow
 
@@ -108,9 +108,9 @@ class Keyed(NamedTuple):
 def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keyed]:
     folder = tmp_path_factory.mktemp("keyed")
     data, log = folder / "data", folder / "log"
-    with opened(data) as hf:
-        secret = hf.access.keys.create("laptop", user="alice").secret
-        hf.remember("Bob keeps a walrus", user="bob")
+    with opened(data) as memory:
+        secret = memory.access.keys.create("laptop", user="alice").secret
+        memory.remember("Bob keeps a walrus", user="bob")
     with Server(data, "--log-format", "json", "--log-level", "info", log=log) as server:
         yield Keyed(server, data, secret, log)
 
@@ -126,29 +126,29 @@ def shared(place: Path) -> Iterator[Server]:
         yield server
 
 
-def test_changes_of_another_process_are_told_and_resumed(shared: Server, place: Path) -> None:
-    with opened(place) as hf:
-        hf.remember("long known", user="kim")
+def test_event_stream_shows_changes_of_other_process_and_resumes(shared: Server, place: Path) -> None:
+    with opened(place) as memory:
+        memory.remember("long known", user="kim")
         time.sleep(0.01)
         with Listening(shared.url, "/v1/events?user=kim") as listening:
-            hf.remember("told to bob", user="bob")
-            first = hf.remember("first", user="kim")
+            memory.remember("told to bob", user="bob")
+            first = memory.remember("first", user="kim")
             last, kind, told = listening.next()
             assert (kind, told["id"], told["content"]) == ("record", first.id, "first")
-            chat = hf.session("web", "k", user="kim")
+            chat = memory.session("web", "k", user="kim")
             chat.append("user", "hello")
             _, kind, told = listening.next()
             if told["message_count"] == 0:  # the server happened to look between the two calls
                 _, kind, told = listening.next()
             assert (kind, told["user"], told["message_count"]) == ("session", "kim", 1)
-            hf.forget(first.id)
+            memory.forget(first.id)
             assert listening.next() == ("", "gone", {"kind": "record", "id": first.id})
         with Listening(shared.url, "/v1/events?user=kim", last_event_id=last) as resumed:
             kinds = [resumed.next()[1:] for _ in range(2)]  # it reaches back a little: what was told may come again
             assert ("session", told) in kinds
 
 
-def test_readers_have_so_many_places_and_give_them_back(shared: Server) -> None:
+def test_event_stream_readers_are_limited_and_slots_released(shared: Server) -> None:
     def taken() -> list[int]:
         with ThreadPoolExecutor(12) as threads:
             readers = list(threads.map(lambda _: Listening(shared.url), range(12)))
@@ -160,18 +160,18 @@ def test_readers_have_so_many_places_and_give_them_back(shared: Server) -> None:
         until(lambda: taken() == [*[200] * 3, *[503] * 9])
 
 
-def test_a_stream_ends_when_its_key_is_revoked(keyed: Keyed) -> None:
-    with opened(keyed.data) as hf:
-        secret = hf.access.keys.create("stolen", user="ann").secret
+def test_event_stream_ends_when_api_key_is_revoked(keyed: Keyed) -> None:
+    with opened(keyed.data) as memory:
+        secret = memory.access.keys.create("stolen", user="ann").secret
         with Listening(keyed.server.url, authorization=f"Bearer {secret}") as listening:
-            hf.remember("one", user="ann")
+            memory.remember("one", user="ann")
             assert listening.next()[2]["content"] == "one"
-            hf.access.keys.revoke("stolen")
-            hf.remember("two", user="ann")
+            memory.access.keys.revoke("stolen")
+            memory.remember("two", user="ann")
             assert b"two" not in listening.rest()
 
 
-def test_told_to_stop_it_answers_what_was_begun_and_keeps_what_it_answered(data: Path) -> None:
+def test_serve_shutdown_finishes_requests_and_keeps_acknowledged_writes(data: Path) -> None:
     kept: list[str] = []
     stopping = threading.Event()
     with Server(data) as server, ThreadPoolExecutor(50) as threads, Listening(server.url) as listening:
@@ -202,13 +202,13 @@ def test_told_to_stop_it_answers_what_was_begun_and_keeps_what_it_answered(data:
         listening.rest()  # which ended, too
         for each in writing:
             each.result()
-    with opened(data) as hf:
-        found = [message.text for message in hf.load_session(session["id"]).messages()]
+    with opened(data) as memory:
+        found = [message.text for message in memory.load_session(session["id"]).messages()]
     assert len(found) == len(set(found))
     assert set(kept) <= set(found)
 
 
-def test_two_servers_on_one_file(shared: Server, place: Path) -> None:
+def test_two_servers_share_one_store(shared: Server, place: Path) -> None:
     one = shared
     with Server(place) as two, ThreadPoolExecutor(8) as threads:
         _, session = asked(one.url, "POST", "/v1/sessions", {"channel": "web", "chat": "two"})
@@ -231,7 +231,7 @@ def learned(server: Server) -> None:
     assert asked(server.url, "POST", f"/v1/sessions/{session['id']}/turns", turn)[0] == 201
 
 
-def test_the_worker_inside_serve_does_background_work(shared: Server) -> None:
+def test_serve_worker_runs_background_jobs(shared: Server) -> None:
     learned(shared)
 
     def known() -> bool:
@@ -241,18 +241,18 @@ def test_the_worker_inside_serve_does_background_work(shared: Server) -> None:
     until(known)
 
 
-def test_without_a_worker_serve_leaves_background_work_alone(data: Path) -> None:
-    with opened(data) as hf, Server(data, "--no-worker") as server:
+def test_serve_no_worker_leaves_background_jobs(data: Path) -> None:
+    with opened(data) as memory, Server(data, "--no-worker") as server:
         learned(server)
-        assert [job.kind for job in hf.jobs.list() if job.kind == "extract"] == ["extract"]
+        assert [job.kind for job in memory.jobs.list() if job.kind == "extract"] == ["extract"]
         time.sleep(1)  # much longer than the worker of the test before takes
-        assert [job.kind for job in hf.jobs.list() if job.kind == "extract"] == ["extract"]
+        assert [job.kind for job in memory.jobs.list() if job.kind == "extract"] == ["extract"]
         assert asked(server.url, "GET", "/v1/records?user=ann&layer=semantic")[1]["items"] == []
         server.process.send_signal(signal.SIGINT)  # Ctrl-C ends it as well
         assert server.process.wait(60) in (0, 130)
 
 
-def test_each_request_is_one_line_of_json_without_anybodys_words(keyed: Keyed) -> None:
+def test_request_log_is_json_without_user_text(keyed: Keyed) -> None:
     url, secret, before = keyed.server.url, keyed.secret, len(keyed.log.read_text())
     heads = {"authorization": f"Bearer {secret}", "x-request-id": "mine-7"}
     assert asked(url, "POST", "/v1/records", {"content": SECRET, "tags": [SECRET]}, **heads)[0] == 201
@@ -292,7 +292,7 @@ def sent(url: str, *pieces: bytes) -> bytes:
     return b""
 
 
-def test_a_request_whose_headers_do_not_end_is_cut_off(shared: Server) -> None:
+def test_request_with_endless_headers_is_cut_off(shared: Server) -> None:
     endless = [b"x" * 2**16] * 2000  # 125 MB
     for head in (b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: ", b"GET /health?"):
         answer = sent(shared.url, head, *endless)
@@ -319,7 +319,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return line
 
 
-def test_a_store_without_keys_is_not_served_to_others(data: Path, capsys) -> None:
+def test_serve_on_public_address_requires_api_key(data: Path, capsys) -> None:
     assert "api-keys create" in refused(capsys, "--data", str(data), "--host", "0.0.0.0", "--port", "0")
 
 
@@ -338,21 +338,21 @@ def test_a_store_without_keys_is_not_served_to_others(data: Path, capsys) -> Non
         ("", False),
     ],
 )
-def test_only_addresses_of_this_machine_are_local(host: str, local: bool) -> None:
+def test_is_local_accepts_loopback_addresses_only(host: str, local: bool) -> None:
     assert is_local(host) == local
 
 
-def test_a_port_in_use_is_told_in_a_line(data: Path, capsys) -> None:
+def test_serve_reports_port_in_use(data: Path, capsys) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         assert f"127.0.0.1:{port}" in refused(capsys, "--data", str(data), "--port", port)
 
 
-def test_a_port_that_is_none_is_told_in_a_line(data: Path, capsys) -> None:
+def test_serve_rejects_invalid_port(data: Path, capsys) -> None:
     assert "a port is a number from 0 to 65535" in refused(capsys, "--data", str(data), "--port", "65536")
 
 
-def test_mcp_is_part_of_the_server(keyed: Keyed) -> None:
+def test_serve_includes_mcp(keyed: Keyed) -> None:
     server, secret = keyed.server, keyed.secret
 
     async def run() -> None:
@@ -371,7 +371,7 @@ def test_mcp_is_part_of_the_server(keyed: Keyed) -> None:
     assert found[0]["text"] == "Alice keeps bees"
 
 
-def test_a_key_of_alice_cannot_speak_for_bob_over_mcp(keyed: Keyed) -> None:
+def test_mcp_api_key_cannot_act_for_other_user(keyed: Keyed) -> None:
     server, secret = keyed.server, keyed.secret
     answers: list[Any] = []
 
@@ -388,7 +388,7 @@ def test_a_key_of_alice_cannot_speak_for_bob_over_mcp(keyed: Keyed) -> None:
     assert asked(server.url, "POST", "/mcp", {})[0] == 401
 
 
-def test_whoever_lets_a_request_trickle_is_cut_off(data: Path) -> None:
+def test_slow_request_is_cut_off(data: Path) -> None:
     """Before the first byte, within the headers, after an answer, and within a body, answered already or not.
 
     And whoever takes nothing of an answer.

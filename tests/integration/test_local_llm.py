@@ -59,13 +59,13 @@ def llm(request: pytest.FixtureRequest, server: LocalLlm) -> OpenAiLlm | Anthrop
     )
 
 
-def test_a_plain_completion(llm):
+def test_complete_returns_text(llm):
     answer = llm.complete(HELLO)
     assert "Hello" in answer.text
     assert answer.finish is Finish.LENGTH
 
 
-def test_a_spec_is_enough(server):
+def test_create_llm_from_spec_computes_cost(server):
     chosen = create_llm(f"openai:{MODEL}@{server.url}/v1", prices={MODEL: (1.0, 2.0, 0.5)})
     assert chosen is not None
     usage = chosen.complete(HELLO).usage
@@ -73,7 +73,7 @@ def test_a_spec_is_enough(server):
     assert usage.cost == pytest.approx((fresh * 1 + usage.output_tokens * 2 + usage.cached_tokens * 0.5) / 1e6)
 
 
-def test_the_numbers_of_the_bill(llm):
+def test_usage_reports_cached_tokens(llm):
     llm.complete(HELLO)
     again = llm.complete(HELLO).usage
     assert again.output_tokens == 20
@@ -82,7 +82,7 @@ def test_the_numbers_of_the_bill(llm):
     assert (again.cost, again.estimated) == (None, False)
 
 
-def test_a_stream_is_the_same_answer_in_pieces(llm):
+def test_stream_equals_completion(llm):
     whole = llm.complete(HELLO)
     *pieces, streamed = llm.stream(HELLO)
     assert len(pieces) > 10
@@ -91,20 +91,20 @@ def test_a_stream_is_the_same_answer_in_pieces(llm):
     assert streamed.usage == llm.complete(HELLO).usage
 
 
-def test_stop_words_stop(llm):
+def test_stop_words_end_completion(llm):
     request = LlmRequest(build_prompt("Say: one, two, three, four."), max_tokens=50, temperature=0, stop=("three",))
     answer = llm.complete(request)
     assert "three" not in answer.text
     assert answer.finish is Finish.STOP
 
 
-def test_a_structured_answer_by_the_servers_own_means(server):
+def test_schema_answer_with_native_support(server):
     answer = OpenAiLlm(server.url + "/v1", MODEL).complete(CITY)
     assert answer.data.keys() == {"city"}
     assert answer.finish is Finish.STOP
 
 
-def test_structured_answers_asked_for_in_words_are_read_out_of_chatter(server):
+def test_schema_answer_from_prompt_is_repaired(server):
     """What the model says to each depends on the machine; that some of it is an object among words does not."""
     llm = OpenAiLlm(server.url + "/v1", MODEL)
     llm._refused = frozenset({"response_format"})
@@ -131,23 +131,23 @@ def is_json(text):
         return False
 
 
-def test_a_form_the_model_is_not_up_to_is_an_error(server):
+def test_schema_answer_of_weak_model_is_provider_error(server):
     """This server passes over the tool it is told to force; the model then has words only, and is too weak for them."""
     with pytest.raises(ProviderError, match="did not return a valid JSON object in two attempts"):
         AnthropicLlm(MODEL, base_url=server.url).complete(replace(CITY, max_tokens=8))
 
 
-def test_a_prompt_beyond_the_window_says_so(llm):
+def test_prompt_over_context_window_is_provider_error(llm):
     with pytest.raises(ProviderError, match=r"exceeds the available context size.*fit its window"):
         llm.complete(LlmRequest(build_prompt("word " * 5000)))
 
 
-def test_a_wrong_address_says_so(server):
+def test_wrong_base_url_is_provider_error(server):
     with pytest.raises(ProviderError, match=r"answered 404.*usually ends in /v1"):
         OpenAiLlm(server.url + "/nothing", MODEL).complete(HELLO)
 
 
-def test_an_answer_that_takes_too_long_is_left_and_the_server_is_free_again(llm):
+def test_timeout_leaves_server_usable(llm):
     started = time.monotonic()
     with pytest.raises(ProviderError, match="did not answer within 1 seconds"):
         llm.complete(replace(LONG, timeout=1))
@@ -155,7 +155,7 @@ def test_an_answer_that_takes_too_long_is_left_and_the_server_is_free_again(llm)
     assert llm.complete(HELLO).text
 
 
-def test_a_stream_that_is_closed_stops_the_model(llm):
+def test_closed_stream_stops_generation(llm):
     pieces = llm.stream(LONG)
     assert next(pieces)
     pieces.close()
@@ -164,7 +164,7 @@ def test_a_stream_that_is_closed_stops_the_model(llm):
     assert time.monotonic() - started < 10  # the whole story takes longer, and there is one place to sit
 
 
-def test_a_server_that_hangs_is_left(llm, server):
+def test_hanging_server_times_out(llm, server):
     server.signal(signal.SIGSTOP)
     try:
         started = time.monotonic()
@@ -176,7 +176,7 @@ def test_a_server_that_hangs_is_left(llm, server):
     assert llm.complete(HELLO).text
 
 
-def test_a_server_killed_in_the_middle(tmp_path):
+def test_server_killed_during_stream_is_provider_error(tmp_path):
     with local_llm() as doomed:
         llm = OpenAiLlm(doomed.url + "/v1", MODEL, retries=1)
         recorded = ReplayLlm(tmp_path / "answers.jsonl", llm)

@@ -107,18 +107,18 @@ def talk(
 ) -> Generator[tuple[Session, Context, Seen], None, None]:
     """Every turn of the script; before some, the program is closed and started again."""
     clock = Clock()
-    hf = Limpet.open(folder, clock=clock, counter=count, llm=llm, config=QUIET)
+    memory = Limpet.open(folder, clock=clock, counter=count, llm=llm, config=QUIET)
     try:
         for number, line in enumerate(script()):
             if number in restarts:
-                hf.close()
-                hf = Limpet.open(folder, clock=clock, counter=count, llm=llm, config=QUIET)
+                memory.close()
+                memory = Limpet.open(folder, clock=clock, counter=count, llm=llm, config=QUIET)
             clock.now = START + timedelta(minutes=7 * number)
-            session = hf.session("test", "1", user="alice")
+            session = memory.session("test", "1", user="alice")
             with session.turn(line.user, max_tokens=WINDOW) as turn:
                 assert turn.failed == ()
                 turn.reply(line.assistant)
-            hf.jobs.run()
+            memory.jobs.run()
             summary = session.summary()
             seen = Seen(
                 turn.context.text,
@@ -128,22 +128,22 @@ def talk(
             )
             yield session, turn.context, seen
     finally:
-        hf.close()
+        memory.close()
 
 
 def cost(context: Context, count: TokenCounter) -> int:
     return count(context.text) + sum(count(message.searchable) for message in context.messages)
 
 
-def reachable(session: Session, question: str, answer: str, hf: Limpet) -> bool:
+def reachable(session: Session, question: str, answer: str, memory: Limpet) -> bool:
     """In the prompt that the question would get, and by recall alone."""
     context = session.context(question, max_tokens=WINDOW)
     shown = [context.text, *(message.text for message in context.messages)]
-    hits = [hit.text for hit in hf.recall(question, user="alice")]
+    hits = [hit.text for hit in memory.recall(question, user="alice")]
     return all(any(answer in text for text in texts) for texts in (shown, hits))
 
 
-def test_no_prompt_is_too_long_summaries_advance_and_no_planted_fact_is_out_of_reach(tmp_path: Path) -> None:
+def test_long_conversation_fits_window_and_keeps_every_fact_reachable(tmp_path: Path) -> None:
     count = exact_counter()
     seen: list[Seen] = []
     for session, context, now in talk(tmp_path, count, frozenset(range(50, TURNS, 50))):
@@ -159,13 +159,13 @@ def test_no_prompt_is_too_long_summaries_advance_and_no_planted_fact_is_out_of_r
     assert covered == sorted(covered)
     assert len(set(covered)) > 10
     assert covered[-1] > 2 * TURNS - 60
-    with Limpet.open(tmp_path, counter=count, config=QUIET) as hf:
-        session = hf.session("test", "1", user="alice")
-        lost = [question for _, question, answer in PLANTED if not reachable(session, question, answer, hf)]
+    with Limpet.open(tmp_path, counter=count, config=QUIET) as memory:
+        session = memory.session("test", "1", user="alice")
+        lost = [question for _, question, answer in PLANTED if not reachable(session, question, answer, memory)]
         assert lost == []
 
 
-def test_restarts_in_the_middle_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_conversation_is_unaffected_by_restarts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Records of one moment stand in the order of their ids, which are given out in turn here and not by chance."""
     count = exact_counter()
 
@@ -181,7 +181,7 @@ def test_restarts_in_the_middle_change_nothing(tmp_path: Path, monkeypatch: pyte
     assert different == []
 
 
-def test_the_same_with_a_model_that_sometimes_fails(tmp_path: Path) -> None:
+def test_long_conversation_with_failing_llm_fits_window(tmp_path: Path) -> None:
     """Its summaries are used, and where it fails the digest takes over: the budget holds, the watermark moves on."""
     count = exact_counter()
     calls = 0

@@ -49,7 +49,7 @@ def talked(folder: Path, talk: Any, *more: str) -> Any:
     return anyio.run(run)
 
 
-def test_a_client_saves_searches_and_forgets(tmp_path: Path) -> None:
+def test_mcp_client_saves_searches_and_forgets(tmp_path: Path) -> None:
     async def talk(client: Any) -> None:
         listed = (await client.list_tools()).tools
         assert {tool.name for tool in listed} == set(TOOLS)
@@ -71,13 +71,13 @@ def test_a_client_saves_searches_and_forgets(tmp_path: Path) -> None:
     talked(tmp_path, talk, "--user", "alice")
 
 
-def test_resources_and_prompts(tmp_path: Path) -> None:
-    with Limpet.open(tmp_path) as hf:
-        session = hf.session("t", "1", user="alice")
+def test_mcp_resources_and_prompts(tmp_path: Path) -> None:
+    with Limpet.open(tmp_path) as memory:
+        session = memory.session("t", "1", user="alice")
         session.append("user", "I moved to Lisbon")
-        bobs = hf.session("t", "2", user="bob")
+        bobs = memory.session("t", "2", user="bob")
         bobs.append("user", "Bob's secret")
-        hf.notes.long_term(user="alice").write("# About Alice\n")
+        memory.notes.long_term(user="alice").write("# About Alice\n")
 
     async def talk(client: Any) -> None:
         listed = (await client.list_resources()).resources
@@ -105,9 +105,9 @@ def test_resources_and_prompts(tmp_path: Path) -> None:
     talked(tmp_path, talk, "--user", "alice")
 
 
-def test_purge_is_offered_when_allowed_and_asks(tmp_path: Path) -> None:
-    with Limpet.open(tmp_path) as hf:
-        hf.session("t", "1", user="alice").append("user", "I moved to Lisbon")
+def test_mcp_purge_is_offered_when_allowed_and_asks(tmp_path: Path) -> None:
+    with Limpet.open(tmp_path) as memory:
+        memory.session("t", "1", user="alice").append("user", "I moved to Lisbon")
 
     async def agree(context: Any, params: Any) -> types.ElicitResult:
         assert "1 messages" in params.message
@@ -121,11 +121,11 @@ def test_purge_is_offered_when_allowed_and_asks(tmp_path: Path) -> None:
             assert done.structured_content["receipt"]["what"] == "older"
 
     anyio.run(run)
-    with Limpet.open(tmp_path) as hf:
-        assert hf.sessions(user="alice") == []
+    with Limpet.open(tmp_path) as memory:
+        assert memory.sessions(user="alice") == []
 
 
-def test_ten_servers_on_one_file_lose_no_write(tmp_path: Path) -> None:
+def test_mcp_ten_servers_on_one_file_lose_no_write(tmp_path: Path) -> None:
     """Several clients on one machine, each with a server of its own, are the normal case."""
     servers, writes = 10, 10
 
@@ -141,6 +141,6 @@ def test_ten_servers_on_one_file_lose_no_write(tmp_path: Path) -> None:
                 group.start_soon(write, at)
 
     anyio.run(run)
-    with Limpet.open(tmp_path) as hf:
-        kept = {record.content for user in range(3) for record in hf.records(user=f"user{user}", limit=1000)}
+    with Limpet.open(tmp_path) as memory:
+        kept = {record.content for user in range(3) for record in memory.records(user=f"user{user}", limit=1000)}
     assert kept == {f"fact {number} of server {at}" for at in range(servers) for number in range(writes)}

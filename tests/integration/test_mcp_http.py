@@ -50,7 +50,7 @@ HELLO: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Running:
-    hf: Limpet
+    memory: Limpet
     url: str
     server: uvicorn.Server
     thread: threading.Thread
@@ -59,13 +59,13 @@ class Running:
 class Door:
     """The server outside: a key is the name of a user, and ``alice2`` is another key of alice."""
 
-    def __init__(self, hf: Limpet, mcp: McpHttpApp) -> None:
-        self._hf, self._mcp = hf, mcp
+    def __init__(self, memory: Limpet, mcp: McpHttpApp) -> None:
+        self._memory, self._mcp = memory, mcp
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         key = dict(scope["headers"]).get(b"authorization", b"").decode().removeprefix("Bearer ")
         user = key.rstrip("2")
-        whose = ToolContext(self._hf.acting(user), user, caller=key) if key else None
+        whose = ToolContext(self._memory.acting(user), user, caller=key) if key else None
         await self._mcp({**scope, "state": {TOOL_CONTEXT: whose}}, receive, send)
 
 
@@ -82,7 +82,7 @@ class Server(uvicorn.Server):
 def serving(folder: Path) -> Iterator[Running]:
     # Named TCP, or asyncio leaves Nagle's waiting on, which costs 40 ms an answer.
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    with Limpet.open(folder, config=Config.load(overrides=SETTINGS)) as hf, listening:
+    with Limpet.open(folder, config=Config.load(overrides=SETTINGS)) as memory, listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen()  # whoever comes before the server has begun waits, and is not refused
         plain, purging = create_http_app(), create_http_app(allow_purge=True)
@@ -92,14 +92,14 @@ def serving(folder: Path) -> Iterator[Running]:
             async with plain.lifespan(), purging.lifespan():
                 yield
 
-        routes = [Route("/mcp", endpoint=Door(hf, plain)), Route("/purging", endpoint=Door(hf, purging))]
+        routes = [Route("/mcp", endpoint=Door(memory, plain)), Route("/purging", endpoint=Door(memory, purging))]
         app = Starlette(routes=routes, lifespan=lifespan)
         server = Server(uvicorn.Config(app, log_level="warning"))
         server.ended = (plain, purging)
         thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
         thread.start()
         try:
-            yield Running(hf, f"http://127.0.0.1:{listening.getsockname()[1]}", server, thread)
+            yield Running(memory, f"http://127.0.0.1:{listening.getsockname()[1]}", server, thread)
         finally:
             server.should_exit = True
             thread.join(30)
@@ -126,9 +126,9 @@ def http_client(key: str) -> httpx2.AsyncClient:
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_two_users_on_one_server_see_only_their_own(running: Running, era: str) -> None:
+def test_mcp_http_isolates_two_users(running: Running, era: str) -> None:
     anns, bobs = f"ann-{era}", f"bob-{era}"
-    session = running.hf.session("chat", era, user=bobs)
+    session = running.memory.session("chat", era, user=bobs)
     session.append("user", "Bob's secret")
     uri = f"limpet://sessions/{session.id}/transcript"
 
@@ -159,7 +159,7 @@ async def completed(client: Client, begun: str) -> list[str]:
     return (await client.complete(ref, {"name": "id", "value": begun})).completion.values
 
 
-def test_a_session_is_its_callers_alone(running: Running) -> None:
+def test_mcp_http_session_belongs_to_its_caller(running: Running) -> None:
     async def run() -> None:
         url = f"{running.url}/mcp"
         async with http_client("alice") as alice:
@@ -189,9 +189,9 @@ def answering(action: Any, content: dict[str, Any] | None = None, asked: list[st
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_a_purge_is_done_when_the_user_agrees_and_only_then(running: Running, era: str) -> None:
+def test_mcp_http_purge_requires_user_confirmation(running: Running, era: str) -> None:
     user = f"carol-{era}"
-    running.hf.session("chat", era, user=user).append("user", "I moved to Lisbon")
+    running.memory.session("chat", era, user=user).append("user", "I moved to Lisbon")
     asked: list[str] = []
 
     async def run() -> None:
@@ -200,7 +200,7 @@ def test_a_purge_is_done_when_the_user_agrees_and_only_then(running: Running, er
             async with connected(running, user, era, "/purging", elicitation_callback=said) as client:
                 result = await client.call_tool("memory_purge", {"what": "user"})
                 assert result.structured_content["state"] == "declined"
-        assert len(running.hf.sessions(user=user)) == 1
+        assert len(running.memory.sessions(user=user)) == 1
         said = answering("accept", {"confirm": True}, asked)
         async with connected(running, user, era, "/purging", elicitation_callback=said) as client:
             [tool] = [tool for tool in (await client.list_tools()).tools if tool.name == "memory_purge"]
@@ -210,16 +210,16 @@ def test_a_purge_is_done_when_the_user_agrees_and_only_then(running: Running, er
             assert result.structured_content["state"] == "purged"
             assert result.structured_content["receipt"]["verified"]
             assert {"kind": "messages", "number": 1} in result.structured_content["counts"]
-        assert running.hf.sessions(user=user) == []
+        assert running.memory.sessions(user=user) == []
 
     anyio.run(run)
     assert "1 messages" in asked[0]
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_a_client_that_cannot_ask_gets_a_code_for_a_second_call(running: Running, era: str) -> None:
+def test_mcp_http_purge_without_elicitation_uses_confirmation_code(running: Running, era: str) -> None:
     user = f"dan-{era}"
-    session = running.hf.session("chat", era, user=user)
+    session = running.memory.session("chat", era, user=user)
     session.append("user", "I moved to Porto")
     wanted = {"what": "session", "session": session.id}
 
@@ -237,18 +237,18 @@ def test_a_client_that_cannot_ask_gets_a_code_for_a_second_call(running: Running
                 assert (await client.call_tool("memory_purge", arguments)).is_error
             async with connected(running, "eve", era, "/purging") as other:
                 assert (await other.call_tool("memory_purge", {**wanted, "confirm": code})).is_error
-            assert len(running.hf.sessions(user=user)) == 1
+            assert len(running.memory.sessions(user=user)) == 1
             done = await client.call_tool("memory_purge", {**wanted, "confirm": code})
             assert done.structured_content["state"] == "purged"
-            assert running.hf.sessions(user=user) == []
+            assert running.memory.sessions(user=user) == []
             assert (await client.call_tool("memory_purge", {**wanted, "confirm": code})).is_error
 
     anyio.run(run)
 
 
-def test_an_answer_nobody_asked_for_purges_nothing(running: Running) -> None:
+def test_mcp_http_unsolicited_confirmation_purges_nothing(running: Running) -> None:
     """A client may hand back anything; only what was asked, of this caller and for these arguments, counts."""
-    running.hf.session("chat", "1", user="fay").append("user", "I moved to Faro")
+    running.memory.session("chat", "1", user="fay").append("user", "I moved to Faro")
     agreed: Any = {"confirm": types.ElicitResult(action="accept", content={"confirm": True})}
 
     async def run() -> None:
@@ -262,16 +262,16 @@ def test_an_answer_nobody_asked_for_purges_nothing(running: Running) -> None:
                 await client.session.call_tool(
                     "memory_purge", {"what": "user"}, input_responses=agreed, request_state=asked.request_state
                 )
-        assert len(running.hf.sessions(user="fay")) == 1
+        assert len(running.memory.sessions(user="fay")) == 1
 
     anyio.run(run)
 
 
-def test_a_code_is_good_once_and_for_five_minutes() -> None:
+def test_confirmation_code_is_valid_once_for_five_minutes() -> None:
     now = [1000.0]
     codes, asked = ConfirmationCodes(lambda: now[0]), PurgeArguments("user")
-    with Limpet.open(":memory:", config=Config.load(overrides=SETTINGS)) as hf:
-        whose = ToolContext(hf, "alice")
+    with Limpet.open(":memory:", config=Config.load(overrides=SETTINGS)) as memory:
+        whose = ToolContext(memory, "alice")
         late, timely = codes.issue(whose, asked), codes.issue(whose, asked)
         now[0] += CODE_TTL_S - 1
         assert codes.redeem(timely, whose, asked)
@@ -280,7 +280,7 @@ def test_a_code_is_good_once_and_for_five_minutes() -> None:
         assert not codes.redeem(late, whose, asked)
 
 
-def test_open_streams_end_when_the_server_shuts_down(tmp_path: Path) -> None:
+def test_mcp_http_open_streams_end_on_server_shutdown(tmp_path: Path) -> None:
     """One that waits for news, and a call that waits for the user's answer."""
     asking: dict[str, Any] = {"jsonrpc": "2.0", "id": 2, "method": "tools/call"}
     asking["params"] = {"name": "memory_purge", "arguments": {"what": "user"}}

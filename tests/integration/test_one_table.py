@@ -20,7 +20,7 @@ from limpet.security.operation import OPERATIONS, READ_USER, On, operation
 from limpet.server.openapi import build_openapi
 from limpet.server.routes import list_routes
 from limpet.tools import TOOLS, Toolbox, derive
-from tests.asking import asked
+from tests.http_client import asked
 from tests.served import served
 
 NAME = "greetings.greet"
@@ -55,7 +55,7 @@ def make_handle() -> type[Handle]:
 
 
 @pytest.fixture
-def hf(monkeypatch: pytest.MonkeyPatch) -> Iterator[Limpet]:
+def memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[Limpet]:
     kind = make_handle()
     monkeypatch.setattr(Limpet, "greetings", property(lambda self: kind(self._view)), raising=False)
     try:
@@ -67,17 +67,17 @@ def hf(monkeypatch: pytest.MonkeyPatch) -> Iterator[Limpet]:
         derive.derive_tool.cache_clear()
 
 
-def test_operation_is_authorized(hf: Limpet) -> None:
-    handle: Any = hf.acting("bob")
+def test_operation_is_authorized(memory: Limpet) -> None:
+    handle: Any = memory.acting("bob")
     assert handle.greetings.greet("Ann") == "bob: Hello Ann! "
-    assert [entry.verb for entry in hf.access.audit(outcome="refused")] == []
+    assert [entry.verb for entry in memory.access.audit(outcome="refused")] == []
     with pytest.raises(Exception, match=r"read:user:carol"):
         handle.greetings.greet("Ann", user="carol")
-    assert [entry.verb for entry in hf.access.audit(outcome="refused")] == [NAME]
+    assert [entry.verb for entry in memory.access.audit(outcome="refused")] == [NAME]
 
 
-def test_operation_is_on_http_with_its_limits(hf: Limpet) -> None:
-    with asked(hf, user="me") as ask:
+def test_operation_is_on_http_with_its_limits(memory: Limpet) -> None:
+    with asked(memory, user="me") as ask:
         assert ask.post("/v1/greetings/Ann", times=2) == {"text": "me: Hello Ann! Hello Ann! "}
         assert ask.post("/v1/greetings/Ann", user="bob") == {"text": "bob: Hello Ann! "}
         problem = ask.post("/v1/greetings/Ann", 422, times=4)
@@ -89,8 +89,8 @@ def test_operation_is_on_http_with_its_limits(hf: Limpet) -> None:
     assert times == {"type": "integer", "minimum": 1, "maximum": 3, "description": "how often", "default": 1}
 
 
-def test_operation_works_remotely(hf: Limpet) -> None:
-    with served(hf) as url, Limpet.connect(url, user="bob") as client:
+def test_operation_works_remotely(memory: Limpet) -> None:
+    with served(memory) as url, Limpet.connect(url, user="bob") as client:
         there: Any = client
         assert there.greetings.greet("Ann/Lee", times=2) == "bob: Hello Ann/Lee! Hello Ann/Lee! "
         assert there.greetings.greet("Ann", "carol") == "carol: Hello Ann! "
@@ -100,15 +100,15 @@ def test_operation_works_remotely(hf: Limpet) -> None:
             there.greetings.greet()
 
 
-def test_operation_is_a_tool(hf: Limpet) -> None:
+def test_operation_is_a_tool(memory: Limpet) -> None:
     assert TOOLS["greet"].arguments["required"] == ["name"]
     assert set(TOOLS["greet"].arguments["properties"]) == {"name", "times"}
-    outcome = Toolbox(hf, "bob").call("greet", {"name": "Ann"})
+    outcome = Toolbox(memory, "bob").call("greet", {"name": "Ann"})
     assert outcome.data == {"text": "bob: Hello Ann! "}
-    assert Toolbox(hf, "bob").call("greet", {"name": "Ann", "times": 9}).is_error
+    assert Toolbox(memory, "bob").call("greet", {"name": "Ann", "times": 9}).is_error
 
 
-def test_operation_is_in_the_reference(hf: Limpet) -> None:
+def test_operation_is_in_the_reference(memory: Limpet) -> None:
     from docs.http_reference import http
 
     page = "\n".join(http())

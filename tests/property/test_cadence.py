@@ -111,7 +111,7 @@ def expected(line: tuple[tuple[str, set[int]], ...], zone: ZoneInfo, start: date
 @example(line_of("0 0 * * *"), "Pacific/Apia", date(2011, 12, 30), 0)
 @example(line_of("0 * 30 * *"), "Pacific/Apia", date(2011, 12, 30), 0)
 @example(line_of("0 * 8 3 *"), "America/Havana", date(2026, 3, 8), 0)
-def test_cron_fires_when_a_look_at_every_minute_says_so(
+def test_cron_matches_minute_by_minute_model(
     line: tuple[tuple[str, set[int]], ...], zone: str, night: date, second: int
 ) -> None:
     start = datetime(night.year, night.month, night.day, tzinfo=UTC) - timedelta(days=1) + timedelta(seconds=second)
@@ -130,7 +130,7 @@ def test_cron_fires_when_a_look_at_every_minute_says_so(
 
 @given(lines, st.sampled_from(ZONES), st.datetimes(datetime(2020, 1, 1), datetime(2030, 1, 1)))
 @settings(max_examples=examples(60))
-def test_firings_only_ever_go_forward(line: tuple[tuple[str, set[int]], ...], zone: str, start: datetime) -> None:
+def test_cron_firings_always_move_forward(line: tuple[tuple[str, set[int]], ...], zone: str, start: datetime) -> None:
     from limpet.errors import InvalidInput
 
     moment = start.replace(tzinfo=UTC)
@@ -152,7 +152,7 @@ def test_firings_only_ever_go_forward(line: tuple[tuple[str, set[int]], ...], zo
 
 
 @given(st.integers(1, 10**7), st.datetimes(datetime(2020, 1, 1), datetime(2030, 1, 1)), st.integers(-(10**6), 10**8))
-def test_intervals_are_counted_from_where_they_began(seconds: int, anchor: datetime, passed: int) -> None:
+def test_interval_firings_are_counted_from_anchor(seconds: int, anchor: datetime, passed: int) -> None:
     begun = anchor.replace(tzinfo=UTC)
     cadence = parse_cadence(f"every: {seconds}s", "Europe/Lisbon", begun)
     moment = begun + timedelta(seconds=passed)
@@ -167,6 +167,6 @@ def test_intervals_are_counted_from_where_they_began(seconds: int, anchor: datet
 
 @given(st.from_regex(USUAL, fullmatch=True))
 @settings(max_examples=examples(200))
-def test_what_the_api_describes_is_a_cadence(text: str) -> None:
+def test_cadence_pattern_of_api_schema_is_parsable(text: str) -> None:
     now = datetime(2026, 5, 2, 9, 30, tzinfo=UTC)
     check_min_gap(parse_cadence(text, "Europe/Lisbon", now), now, ScheduleSettings())

@@ -73,21 +73,21 @@ class World:
     place: str
     config: Config
     llm: FakeLlm | None
-    hf: Limpet = field(init=False)
+    memory: Limpet = field(init=False)
 
     def __post_init__(self) -> None:
-        self.hf = self._opened()
+        self.memory = self._opened()
 
     def _opened(self) -> Limpet:
         return Limpet.open(self.place, config=self.config, llm=self.llm)
 
     @property
     def session(self) -> Session:
-        return self.hf.session("t", "1", user="alice")
+        return self.memory.session("t", "1", user="alice")
 
     def restart(self) -> None:
-        self.hf.close()
-        self.hf = self._opened()
+        self.memory.close()
+        self.memory = self._opened()
 
     def do(self, deed: str, given: Any) -> None:
         session = self.session
@@ -141,7 +141,7 @@ def splits_no_step(session: Session, compact: Any) -> None:
 
 @settings(max_examples=examples(120), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(deeds, max_size=14), limits, st.integers(1, 25), models, st.tuples(budgets, windows))
-def test_no_message_is_both_outside_the_summary_and_outside_the_kept_history(
+def test_every_message_is_in_summary_or_in_kept_history(
     done: list[tuple[str, Any]], compact: CompactionSettings, recent: int, model: str, last: tuple[int, int | None]
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -150,16 +150,16 @@ def test_no_message_is_both_outside_the_summary_and_outside_the_kept_history(
         try:
             for deed, given_to_it in [*done, ("ask", last)]:
                 world.do(deed, given_to_it)
-            assert all(finding.ok for finding in world.hf.admin.doctor())
+            assert all(finding.ok for finding in world.memory.admin.doctor())
         finally:
-            world.hf.close()
+            world.memory.close()
 
 
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(messages, max_size=60), budgets)
-def test_the_latest_user_message_is_in_every_context_summed_up_or_not(history: list[Message], budget: int) -> None:
-    with Limpet.open(":memory:", config=Config()) as hf:
-        session = hf.session("t", "1", user="alice")
+def test_context_always_contains_latest_user_message(history: list[Message], budget: int) -> None:
+    with Limpet.open(":memory:", config=Config()) as memory:
+        session = memory.session("t", "1", user="alice")
         session.extend(history)
         spoken = [message.sequence for message in session.messages() if message.role is Role.USER]
         session.compact(keep=0)

@@ -46,7 +46,7 @@ def is_full(id_: str) -> bool:
 
 
 @given(worlds())
-def test_two_full_names_are_never_one(world: tuple[list[Node], list[Link]]) -> None:
+def test_entity_resolution_never_merges_two_full_names(world: tuple[list[Node], list[Link]]) -> None:
     nodes, links = world
     one = resolve_entities(nodes, links)
     groups: dict[int, set[str]] = {}
@@ -60,7 +60,9 @@ def test_two_full_names_are_never_one(world: tuple[list[Node], list[Link]]) -> N
 
 
 @given(worlds(), st.randoms(use_true_random=False))
-def test_who_is_who_does_not_depend_on_the_order(world: tuple[list[Node], list[Link]], chance: random.Random) -> None:
+def test_entity_resolution_does_not_depend_on_order(
+    world: tuple[list[Node], list[Link]], chance: random.Random
+) -> None:
     nodes, links = world
     shuffled, relinked = nodes[:], links[:]
     chance.shuffle(shuffled)
@@ -69,7 +71,7 @@ def test_who_is_who_does_not_depend_on_the_order(world: tuple[list[Node], list[L
     assert dict(resolve_entities(nodes, links).could_be) == dict(resolve_entities(shuffled, relinked).could_be)
 
 
-def test_a_second_bearer_parts_a_first_name_from_the_first() -> None:
+def test_entity_resolution_keeps_ambiguous_first_name_separate() -> None:
     people = [Node(at, id_, id_, {EntityKind.PERSON: 1}) for at, id_ in enumerate(("anna", "anna one", "anna two"))]
     assert resolve_entities(people, [])[0] == 0
     assert resolve_entities(people, []).could_be[0] == (1, 2)
@@ -77,7 +79,7 @@ def test_a_second_bearer_parts_a_first_name_from_the_first() -> None:
 
 
 @given(st.text(max_size=300))
-def test_a_normal_name_stays_as_it_is(text: str) -> None:
+def test_normalize_name_is_idempotent(text: str) -> None:
     once = normalize_name(text)
     assert normalize_name(once) == once
     assert once == once.strip()
@@ -114,7 +116,7 @@ def graphs(draw: st.DrawFn) -> Graph:
 
 
 @given(graphs())
-def test_every_export_can_be_read(graph: Graph) -> None:
+def test_graph_exports_are_parsable(graph: Graph) -> None:
     space = "{http://graphml.graphdrawing.org/xmlns}"
     root = ET.fromstring(graph.to_graphml().encode())
     nodes = root.findall(f"{space}graph/{space}node")
@@ -147,7 +149,7 @@ pieces = st.one_of(
 
 
 @given(st.lists(pieces, max_size=8), st.sampled_from(["user", "assistant"]))
-def test_whatever_is_said_is_read_the_same_twice_and_hangs_together(said: list[str], role: str) -> None:
+def test_graph_extraction_is_deterministic_and_consistent(said: list[str], role: str) -> None:
     message = Message.new(role, " ".join(said).replace("\x00", "") or "x")
     told = extract_from_message(message, "session", AT, 40)
     assert told == extract_from_message(message, "session", AT, 40)

@@ -117,15 +117,15 @@ class Owner:
 class World:
     """Tenants, each with the same users and agents, who all say the same in the same chats, but for their marks."""
 
-    hf: Limpet
+    memory: Limpet
     tenants: list[str]
     owners: list[Owner] = field(default_factory=list)
     ids: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, hf: Limpet, tenants: list[str], users: list[str], agents: list[str]) -> World:
+    def of(cls, memory: Limpet, tenants: list[str], users: list[str], agents: list[str]) -> World:
         number = next(_numbers)
-        world = cls(hf, [f"{tenant[:32]}#{number}" for tenant in tenants])
+        world = cls(memory, [f"{tenant[:32]}#{number}" for tenant in tenants])
         for tenant in world.tenants:
             world._settle(world._new(tenant), scope="global")
             for agent in agents:
@@ -134,7 +134,7 @@ class World:
                 world._settle(world._new(tenant, user=user), user=user)
                 for agent in agents:
                     world._talk(world._new(tenant, user=user, agent=agent))
-            hf.tenant(tenant).jobs.run()
+            memory.tenant(tenant).jobs.run()
         return world
 
     def _new(self, tenant: str, **names: str) -> Owner:
@@ -165,7 +165,7 @@ class World:
                 str(owner.user), f"secret {owner.mark}", "every: 1h", agent=owner.agent, chat="same"
             )
             self.ids[made.id] = owner.number
-            runtime = self.hf._runtime
+            runtime = self.memory._runtime
             later = runtime.clock() + timedelta(hours=2)
             Runner(runtime.store, lambda: later, runtime.config.schedules, runtime.new_id).run(
                 RunHandlers(lambda firing: firing.goal, None, lambda schedule: None), until_idle=True
@@ -187,7 +187,7 @@ class World:
         session.set_working_memory(owner.mark)
         session.swap_summary(owner.mark, 1, 0)
         session.add_usage(f"model {owner.mark}", input_tokens=1)
-        folder = self.hf._runtime.session_folder(session.id)
+        folder = self.memory._runtime.session_folder(session.id)
         if folder is not None:
             folder.mkdir(parents=True)
             (folder / f"{owner.mark}.txt").write_text(owner.mark)
@@ -195,26 +195,26 @@ class World:
 
     def lay_jobs_aside(self) -> dict[int, Owner]:
         """A dead job of everybody who talks, by its id."""
-        store: Any = self.hf._runtime.store
-        now = self.hf._now()
+        store: Any = self.memory._runtime.store
+        now = self.memory._now()
         for owner in self.talkers():
             space = Partition(owner.tenant, Level.USER, owner.user or "")
             store.write(lambda tx, space=space, mark=owner.mark: Jobs(tx).enqueue(space, "watched", mark, now))
         store.write(lambda tx: tx.db.execute_sql("UPDATE jobs SET dead = 1 WHERE kind = 'watched'"))
         marks = {owner.mark: owner for owner in self.talkers()}
-        found = {job.id: job for tenant in self.tenants for job in self.hf.tenant(tenant).jobs.list(limit=1000)}
+        found = {job.id: job for tenant in self.tenants for job in self.memory.tenant(tenant).jobs.list(limit=1000)}
         return {id: marks[job.detail] for id, job in found.items() if job.detail in marks}
 
     def drop_jobs(self) -> None:
-        store: Any = self.hf._runtime.store
+        store: Any = self.memory._runtime.store
         store.write(lambda tx: tx.db.execute_sql("DELETE FROM jobs WHERE kind = 'watched'"))
 
     def drop_keys(self) -> None:
-        store: Any = self.hf._runtime.store
+        store: Any = self.memory._runtime.store
         store.write(lambda tx: tx.db.execute_sql("DELETE FROM api_keys"))
 
     def on(self, owner: Owner) -> Limpet:
-        return self.hf.tenant(owner.tenant)
+        return self.memory.tenant(owner.tenant)
 
     def talkers(self) -> list[Owner]:
         return [owner for owner in self.owners if owner.session]
@@ -245,7 +245,7 @@ class World:
 
     def rows(self) -> dict[str, list[str]]:
         """Every row there is, as text."""
-        store: Any = self.hf._runtime.store
+        store: Any = self.memory._runtime.store
         return store.read(  # type: ignore[no-any-return]
             lambda tx: {
                 table.name: sorted(
@@ -271,12 +271,12 @@ Seen = Iterator[tuple[object, set[int]]]
 
 
 def _sessions(world: World, me: Owner) -> Seen:
-    hf, sessions = world.on(me), {owner.number for owner in world.talkers()}
-    yield hf.sessions(user=me.user, limit=1000), sessions & world.of_user(me.tenant, me.user)
-    yield hf.sessions(agent=me.agent, limit=1000), sessions & world.among(me.tenant, agent=me.agent)
-    yield hf.sessions(user=me.user, agent=me.agent, channel="chan", state="active"), {me.number}
-    yield hf.sessions(limit=1000), sessions & {owner.number for owner in world.owners if owner.tenant == me.tenant}
-    yield hf.sessions(user=f"{me.user}?"[-200:]), set()
+    memory, sessions = world.on(me), {owner.number for owner in world.talkers()}
+    yield memory.sessions(user=me.user, limit=1000), sessions & world.of_user(me.tenant, me.user)
+    yield memory.sessions(agent=me.agent, limit=1000), sessions & world.among(me.tenant, agent=me.agent)
+    yield memory.sessions(user=me.user, agent=me.agent, channel="chan", state="active"), {me.number}
+    yield memory.sessions(limit=1000), sessions & {owner.number for owner in world.owners if owner.tenant == me.tenant}
+    yield memory.sessions(user=f"{me.user}?"[-200:]), set()
 
 
 def _jobs(world: World, me: Owner) -> Seen:
@@ -300,36 +300,36 @@ def _load_session(world: World, me: Owner) -> Seen:
 
 
 def _find_session(world: World, me: Owner) -> Seen:
-    hf = world.on(me)
-    found = hf.find_session("chan", "chat", user=me.user, agent=me.agent)
+    memory = world.on(me)
+    found = memory.find_session("chan", "chat", user=me.user, agent=me.agent)
     assert found is not None
     yield found.info, {me.number}
-    yield hf.find_session("chan", "chat", user=f"{me.user}?"[-200:], agent=me.agent), set()
+    yield memory.find_session("chan", "chat", user=f"{me.user}?"[-200:], agent=me.agent), set()
 
 
 def _recall(world: World, me: Owner) -> Seen:
-    hf = world.on(me)
+    memory = world.on(me)
     mine = world.of_user(me.tenant, me.user)
-    yield hf.recall("secret", user=me.user, k=100), mine
+    yield memory.recall("secret", user=me.user, k=100), mine
     yield (
-        hf.recall("secret", user=me.user, k=100, kinds=["message"]),
+        memory.recall("secret", user=me.user, k=100, kinds=["message"]),
         mine - world.among(me.tenant, user=me.user, agent=None),
     )
     yield (
-        hf.recall("secret", user=me.user, k=100, kinds=["document"]),
+        memory.recall("secret", user=me.user, k=100, kinds=["document"]),
         world.among(me.tenant, user=me.user, agent=None),
     )
-    yield hf.recall("secret", user=me.user, k=100, tags=["same"], metadata={"who": "same"}), mine
-    yield hf.recall("secret", user=me.user, k=100, as_of=hf._now(), types=["fact"], layers=["semantic"]), mine
-    yield hf.recall("secret", session=me.session, k=100), {me.number}
-    yield hf.recall("secret", session=me.session, user=me.user, k=100), {me.number}
-    yield hf.recall("secret", agent=me.agent, k=100), world.among(me.tenant, user=None, agent=me.agent)
-    yield hf.recall("secret", scope="global", k=100), world.among(me.tenant, user=None, agent=None)
+    yield memory.recall("secret", user=me.user, k=100, tags=["same"], metadata={"who": "same"}), mine
+    yield memory.recall("secret", user=me.user, k=100, as_of=memory._now(), types=["fact"], layers=["semantic"]), mine
+    yield memory.recall("secret", session=me.session, k=100), {me.number}
+    yield memory.recall("secret", session=me.session, user=me.user, k=100), {me.number}
+    yield memory.recall("secret", agent=me.agent, k=100), world.among(me.tenant, user=None, agent=me.agent)
+    yield memory.recall("secret", scope="global", k=100), world.among(me.tenant, user=None, agent=None)
     for other in world.strangers(me):
         if other.user != me.user or other.tenant != me.tenant:
-            yield refused(SessionNotFound, hf.recall, "secret", session=other.session, user=me.user), set()
+            yield refused(SessionNotFound, memory.recall, "secret", session=other.session, user=me.user), set()
         if other.user != me.user:
-            yield hf.recall(other.mark, user=me.user), set()
+            yield memory.recall(other.mark, user=me.user), set()
 
 
 def _recall_of_one_agent(world: World, me: Owner) -> Seen:
@@ -340,11 +340,11 @@ def _recall_of_one_agent(world: World, me: Owner) -> Seen:
 
 
 def _record(world: World, me: Owner) -> Seen:
-    yield from _by_id(world, me, lambda hf: hf.records.get)
+    yield from _by_id(world, me, lambda memory: memory.records.get)
 
 
 def _history(world: World, me: Owner) -> Seen:
-    yield from _by_id(world, me, lambda hf: hf.records.history)
+    yield from _by_id(world, me, lambda memory: memory.records.history)
 
 
 def _by_id(world: World, me: Owner, verb: Callable[[Limpet], Callable[..., object]]) -> Seen:
@@ -359,66 +359,69 @@ def _by_id(world: World, me: Owner, verb: Callable[[Limpet], Callable[..., objec
 
 
 def _records(world: World, me: Owner) -> Seen:
-    hf = world.on(me)
-    yield hf.records(user=me.user, limit=1000), world.of_user(me.tenant, me.user)
-    yield hf.records(user=me.user, limit=1000, history=True, tags=["same"]), world.of_user(me.tenant, me.user)
-    yield hf.records(user=me.user, limit=1000, as_of=hf._now()), world.of_user(me.tenant, me.user)
-    yield hf.records(agent=me.agent, limit=1000), world.among(me.tenant, user=None, agent=me.agent)
-    yield hf.records(session=me.session, limit=1000), {me.number}
-    yield hf.records(limit=1000), {owner.number for owner in world.owners if owner.tenant == me.tenant}
+    memory = world.on(me)
+    yield memory.records(user=me.user, limit=1000), world.of_user(me.tenant, me.user)
+    yield memory.records(user=me.user, limit=1000, history=True, tags=["same"]), world.of_user(me.tenant, me.user)
+    yield memory.records(user=me.user, limit=1000, as_of=memory._now()), world.of_user(me.tenant, me.user)
+    yield memory.records(agent=me.agent, limit=1000), world.among(me.tenant, user=None, agent=me.agent)
+    yield memory.records(session=me.session, limit=1000), {me.number}
+    yield memory.records(limit=1000), {owner.number for owner in world.owners if owner.tenant == me.tenant}
     for other in world.strangers(me):
         if other.tenant != me.tenant:
-            yield hf.records(session=other.session), set()
+            yield memory.records(session=other.session), set()
         if other.user != me.user:
-            yield hf.records(session=other.session, user=me.user), set()
+            yield memory.records(session=other.session, user=me.user), set()
 
 
 def _count_records(world: World, me: Owner) -> Seen:
-    hf = world.on(me)
-    assert hf.records.count(user=me.user) == len(world.of_user(me.tenant, me.user))
-    assert hf.records.count(agent=me.agent) == len(world.among(me.tenant, user=None, agent=me.agent))
-    assert hf.records.count(session=me.session) == 1
+    memory = world.on(me)
+    assert memory.records.count(user=me.user) == len(world.of_user(me.tenant, me.user))
+    assert memory.records.count(agent=me.agent) == len(world.among(me.tenant, user=None, agent=me.agent))
+    assert memory.records.count(session=me.session) == 1
     yield from ()
 
 
 def _search_metadata(world: World, me: Owner) -> Seen:
-    hf = world.on(me)
-    yield hf.records.search_metadata("who", "same", user=me.user), world.of_user(me.tenant, me.user)
-    yield hf.records.search_metadata("who", "same", agent=me.agent), world.among(me.tenant, user=None, agent=me.agent)
+    memory = world.on(me)
+    yield memory.records.search_metadata("who", "same", user=me.user), world.of_user(me.tenant, me.user)
+    yield (
+        memory.records.search_metadata("who", "same", agent=me.agent),
+        world.among(me.tenant, user=None, agent=me.agent),
+    )
     for other in world.owners:
         if other.tenant != me.tenant:
-            yield hf.records.search_metadata("is", other.mark), set()
+            yield memory.records.search_metadata("is", other.mark), set()
         if other.user != me.user:
-            yield hf.records.search_metadata("is", other.mark, user=me.user), set()
+            yield memory.records.search_metadata("is", other.mark, user=me.user), set()
 
 
 def _documents(world: World, me: Owner) -> Seen:
-    hf = world.on(me)
-    yield hf.documents.list(user=me.user), world.among(me.tenant, user=me.user, agent=None)
-    yield hf.documents.list(agent=me.agent), world.among(me.tenant, user=None, agent=me.agent)
-    yield hf.documents.list(scope="global"), world.among(me.tenant, user=None, agent=None)
-    yield hf.documents.list(user=f"{me.user}?"[-200:]), set()
+    memory = world.on(me)
+    yield memory.documents.list(user=me.user), world.among(me.tenant, user=me.user, agent=None)
+    yield memory.documents.list(agent=me.agent), world.among(me.tenant, user=None, agent=me.agent)
+    yield memory.documents.list(scope="global"), world.among(me.tenant, user=None, agent=None)
+    yield memory.documents.list(user=f"{me.user}?"[-200:]), set()
 
 
 def _document_text(world: World, me: Owner) -> Seen:
-    hf = world.on(me)
-    yield hf.documents.text("same:uri", user=me.user), world.among(me.tenant, user=me.user, agent=None)
-    yield hf.documents.text("same:uri", agent=me.agent), world.among(me.tenant, user=None, agent=me.agent)
-    yield hf.documents.text("same:uri", scope="global"), world.among(me.tenant, user=None, agent=None)
-    yield refused(DocumentNotFound, hf.documents.text, "same:uri", user=f"{me.user}?"[-200:]), set()
+    memory = world.on(me)
+    yield memory.documents.text("same:uri", user=me.user), world.among(me.tenant, user=me.user, agent=None)
+    yield memory.documents.text("same:uri", agent=me.agent), world.among(me.tenant, user=None, agent=me.agent)
+    yield memory.documents.text("same:uri", scope="global"), world.among(me.tenant, user=None, agent=None)
+    yield refused(DocumentNotFound, memory.documents.text, "same:uri", user=f"{me.user}?"[-200:]), set()
 
 
 def _graph(world: World, me: Owner) -> Seen:
-    hf = world.on(me)
+    memory = world.on(me)
     mine = world.of_user(me.tenant, me.user)
-    yield hf.graph(user=me.user, fresh=True), mine
-    yield hf.graph(agent=me.agent), world.among(me.tenant, user=None, agent=me.agent)
-    yield hf.graph(scope="global"), world.among(me.tenant, user=None, agent=None)
-    yield hf.graph(user=f"{me.user}?"[-200:]), set()
-    assert hf.graph(user=me.user, entity=me.mark).entities
+    yield memory.graph(user=me.user, fresh=True), mine
+    yield memory.graph(agent=me.agent), world.among(me.tenant, user=None, agent=me.agent)
+    yield memory.graph(scope="global"), world.among(me.tenant, user=None, agent=None)
+    yield memory.graph(user=f"{me.user}?"[-200:]), set()
+    assert memory.graph(user=me.user, entity=me.mark).entities
     for other in world.owners:
         if other.number not in mine:
-            yield hf.graph(user=me.user, entity=other.mark, depth=5), set()
+            yield memory.graph(user=me.user, entity=other.mark, depth=5), set()
 
 
 def _own(read: Callable[[Session], object]) -> Callable[[World, Owner], Seen]:
@@ -439,7 +442,7 @@ def forgeries(world: World, info: SessionInfo) -> Iterator[Session]:
     """Handles that name this session, but not whose it is."""
     changes: list[dict[str, Any]] = [{"tenant": "elsewhere"}, {"user": "mallory"}, {"agent": "mallory"}]
     for change in changes:
-        yield Session(world.hf._runtime, world.hf._authorizer, replace(info, metadata={}, **change))
+        yield Session(world.memory._runtime, world.memory._authorizer, replace(info, metadata={}, **change))
 
 
 def _context(world: World, me: Owner) -> Seen:
@@ -455,11 +458,11 @@ def _context(world: World, me: Owner) -> Seen:
 
 def _user_context(world: World, me: Owner) -> Seen:
     """Without a conversation: what its user, the agent and everybody in the tenant know."""
-    hf = world.on(me)
+    memory = world.on(me)
     shared = world.among(me.tenant, user=None, agent=None) | world.among(me.tenant, user=None, agent=me.agent)
-    yield hf.context("secret", user=me.user, agent=me.agent), shared | world.of_user(me.tenant, me.user)
+    yield memory.context("secret", user=me.user, agent=me.agent), shared | world.of_user(me.tenant, me.user)
     yield (
-        hf.context("secret", user=f"{me.user}?"[-200:], agent=f"{me.agent}?"[-200:]),
+        memory.context("secret", user=f"{me.user}?"[-200:], agent=f"{me.agent}?"[-200:]),
         world.among(me.tenant, user=None, agent=None),
     )
 
@@ -481,7 +484,7 @@ def _turn(world: World, me: Owner) -> Seen:
 def _list_files(world: World, me: Owner) -> Seen:
     """Only a store with a folder has any."""
     for answer, allowed in _own(lambda session: session.list_files())(world, me):
-        yield answer, allowed if world.hf._runtime.folder else set()
+        yield answer, allowed if world.memory._runtime.folder else set()
 
 
 def _file_sessions(world: World, me: Owner) -> Seen:
@@ -520,9 +523,9 @@ def _export_items(world: World, me: Owner) -> Seen:
     """What stands in the files of a user's folder, and in nobody else's."""
     with suppress(Unsupported):
         assert me.user
-        hf = world.on(me)
-        hf.notes.export_items(user=me.user)
-        folder = hf.notes.long_term(user=me.user).path.parent / "items"
+        memory = world.on(me)
+        memory.notes.export_items(user=me.user)
+        folder = memory.notes.long_term(user=me.user).path.parent / "items"
         yield [path.read_text() for path in folder.rglob("*.jsonl")], world.of_user(me.tenant, me.user)
 
 
@@ -549,10 +552,13 @@ def _chats(world: World, me: Owner) -> list[Owner]:
 
 
 def _audit(world: World, me: Owner) -> Seen:
-    hf, ours = world.on(me), {owner.number for owner in world.owners if owner.tenant == me.tenant}
-    yield hf.access.audit(verb="remember", outcome="done", limit=1000), ours
-    yield hf.access.audit(verb="remember", outcome="done", user=me.user, limit=1000), world.of_user(me.tenant, me.user)
-    yield hf.access.audit(verb="session.append", user=f"{me.user}?"[-200:]), set()
+    memory, ours = world.on(me), {owner.number for owner in world.owners if owner.tenant == me.tenant}
+    yield memory.access.audit(verb="remember", outcome="done", limit=1000), ours
+    yield (
+        memory.access.audit(verb="remember", outcome="done", user=me.user, limit=1000),
+        world.of_user(me.tenant, me.user),
+    )
+    yield memory.access.audit(verb="session.append", user=f"{me.user}?"[-200:]), set()
 
 
 def _schedule_search(world: World, me: Owner) -> Seen:
@@ -647,9 +653,9 @@ def _acting_by_key(world: World, me: Owner) -> Seen:
     """Whoever looks the secret up, it is whose it is."""
     secret = world.on(me).access.keys.create("same", user=me.user).secret
     for tenant in world.tenants:
-        theirs = world.hf.tenant(tenant).access.keys.acting(secret)
+        theirs = world.memory.tenant(tenant).access.keys.acting(secret)
         yield theirs.records(limit=1000), world.of_user(me.tenant, me.user)
-    assert world.hf.access.keys.any()
+    assert world.memory.access.keys.any()
     world.drop_keys()
 
 
@@ -711,14 +717,14 @@ READS: dict[str, Callable[[World, Owner], Seen]] = {
 
 
 def _remember(world: World, me: Owner) -> None:
-    hf = world.on(me)
+    memory = world.on(me)
     for other in world.strangers(me):
         assert other.session
         if other.tenant != me.tenant or other.user != me.user:
-            refused(SessionNotFound, hf.remember, "mine now", session=other.session, user=me.user)
-            refused(LimpetError, hf.remember, "mine now", id=other.record, user=me.user)
-        refused(LimpetError, hf.remember, "mine now", id=other.record, scope="global")
-        refused(LimpetError, hf.remember, "mine now", id=other.record, agent=me.agent)
+            refused(SessionNotFound, memory.remember, "mine now", session=other.session, user=me.user)
+            refused(LimpetError, memory.remember, "mine now", id=other.record, user=me.user)
+        refused(LimpetError, memory.remember, "mine now", id=other.record, scope="global")
+        refused(LimpetError, memory.remember, "mine now", id=other.record, agent=me.agent)
 
 
 def _update(world: World, me: Owner) -> None:
@@ -741,36 +747,36 @@ def _of_a_record(change: Callable[[Limpet], Callable[..., object]]) -> Callable[
 
 
 def _forget(world: World, me: Owner) -> None:
-    hf = world.on(me)
+    memory = world.on(me)
     for other in world.owners:
         if other.tenant != me.tenant:
-            refused(RecordNotFound, hf.forget, other.record)
+            refused(RecordNotFound, memory.forget, other.record)
         if other.tenant != me.tenant or other.user != me.user:
-            refused(RecordNotFound, hf.forget, other.record, user=me.user)
-            assert hf.forget(query=other.mark, user=me.user).ids == ()
+            refused(RecordNotFound, memory.forget, other.record, user=me.user)
+            assert memory.forget(query=other.mark, user=me.user).ids == ()
         if other.session and (other.tenant != me.tenant or other.user != me.user):
-            refused(SessionNotFound, hf.forget, key="same_key", session=other.session, user=me.user)
-            refused(SessionNotFound, hf.forget, query="secret", session=other.session, user=me.user)
+            refused(SessionNotFound, memory.forget, key="same_key", session=other.session, user=me.user)
+            refused(SessionNotFound, memory.forget, query="secret", session=other.session, user=me.user)
         if other.user or other.agent:
-            assert hf.forget(query=other.mark, scope="global").ids == ()
-    assert hf.forget(query="secret").ids == ()  # of the default user, who has nothing
-    refused(RecordNotFound, hf.forget, key="same_key")
+            assert memory.forget(query=other.mark, scope="global").ids == ()
+    assert memory.forget(query="secret").ids == ()  # of the default user, who has nothing
+    refused(RecordNotFound, memory.forget, key="same_key")
 
 
 def _add_document(world: World, me: Owner) -> None:
     """The same uri is one's own, or nobody's: what is added for a newcomer is taken away again."""
-    hf, newcomer = world.on(me), f"new {me.user}"[-200:]
-    hf.documents.add("same:uri", "mine now", user=newcomer)
-    hf.documents.remove("same:uri", user=newcomer)
-    refused(InvalidInput, hf.documents.add, "same:uri", "mine now", user=me.user, scope="global")
+    memory, newcomer = world.on(me), f"new {me.user}"[-200:]
+    memory.documents.add("same:uri", "mine now", user=newcomer)
+    memory.documents.remove("same:uri", user=newcomer)
+    refused(InvalidInput, memory.documents.add, "same:uri", "mine now", user=me.user, scope="global")
 
 
 def _remove_document(world: World, me: Owner) -> None:
-    hf = world.on(me)
-    refused(DocumentNotFound, hf.documents.remove, "same:uri", user=f"{me.user}?"[-200:])
-    refused(DocumentNotFound, hf.documents.remove, "same:uri", agent=f"{me.agent}?"[-200:])
-    refused(DocumentNotFound, hf.documents.remove, "same:uri")
-    refused(InvalidInput, hf.documents.remove, "same:uri", user=me.user, agent=me.agent)
+    memory = world.on(me)
+    refused(DocumentNotFound, memory.documents.remove, "same:uri", user=f"{me.user}?"[-200:])
+    refused(DocumentNotFound, memory.documents.remove, "same:uri", agent=f"{me.agent}?"[-200:])
+    refused(DocumentNotFound, memory.documents.remove, "same:uri")
+    refused(InvalidInput, memory.documents.remove, "same:uri", user=me.user, agent=me.agent)
 
 
 def _import(world: World, me: Owner) -> None:
@@ -786,7 +792,7 @@ def _import_file(world: World, me: Owner) -> None:
 
 @contextmanager
 def _foreign_sessions(world: World, me: Owner) -> Iterator[Path]:
-    folder = Path(world.hf._runtime.folder or ".")
+    folder = Path(world.memory._runtime.folder or ".")
     path = folder / f"told-{me.tenant[-6:].replace('/', '_')}-{me.number}.json"
     others = [other for other in world.strangers(me) if other.tenant != me.tenant or other.user != me.user]
     path.write_text(
@@ -842,7 +848,9 @@ def _change_jobs(change: Callable[[Limpet, list[int]], int]) -> Callable[[World,
         assert change(world.on(me), others) == 0
         assert change(world.on(me), list(owners)) == len(owners) - len(others)
         dead = {
-            job.id for tenant in world.tenants for job in world.hf.tenant(tenant).jobs.list(state="dead", limit=1000)
+            job.id
+            for tenant in world.tenants
+            for job in world.memory.tenant(tenant).jobs.list(state="dead", limit=1000)
         }
         assert dead & owners.keys() == set(others)
         world.drop_jobs()
@@ -908,11 +916,13 @@ def _create_schedule(world: World, me: Owner) -> None:
 
 def _change_keys(world: World, me: Owner) -> None:
     """The same name is another key in another tenant, and neither that nor an id reaches across."""
-    made = {tenant: world.hf.tenant(tenant).access.keys.create("same", user=me.user).info for tenant in world.tenants}
+    made = {
+        tenant: world.memory.tenant(tenant).access.keys.create("same", user=me.user).info for tenant in world.tenants
+    }
     for tenant, key in made.items():
         assert world.on(me).access.keys.revoke(key.id) == (tenant == me.tenant)
     assert not world.on(me).access.keys.revoke("same")
-    live = {tenant for tenant in world.tenants if world.hf.tenant(tenant).access.keys()}
+    live = {tenant for tenant in world.tenants if world.memory.tenant(tenant).access.keys()}
     assert live == set(world.tenants) - {me.tenant}
     world.drop_keys()
 
@@ -923,22 +933,22 @@ WRITES: dict[str, Callable[[World, Owner], None]] = {
     "access.grant": _grant,
     "access.revoke": _grant,
     "privacy.purge_session": _purge_session,
-    "privacy.purge_user": _purge_nobody(lambda hf, name: hf.privacy.purge_user(name)),
-    "privacy.purge_older": _purge_nobody(lambda hf, name: hf.privacy.purge_older(name, 0)),
+    "privacy.purge_user": _purge_nobody(lambda memory, name: memory.privacy.purge_user(name)),
+    "privacy.purge_older": _purge_nobody(lambda memory, name: memory.privacy.purge_older(name, 0)),
     "privacy.retention": _apply_retention,
     "schedules.create": _create_schedule,
     "schedules.edit": _change_schedule(lambda schedules: partial(schedules.edit, goal="mine now")),
     "schedules.delete": _change_schedule(lambda schedules: schedules.delete),
     "schedules.pause": _change_schedule(lambda schedules: schedules.pause),
     "schedules.resume": _change_schedule(lambda schedules: schedules.resume),
-    "jobs.retry": _change_jobs(lambda hf, ids: hf.jobs.retry(ids)),
-    "jobs.retry of a kind": _change_jobs(lambda hf, ids: hf.jobs.retry(ids, kind="watched")),
-    "jobs.drop": _change_jobs(lambda hf, ids: hf.jobs.drop(ids)),
+    "jobs.retry": _change_jobs(lambda memory, ids: memory.jobs.retry(ids)),
+    "jobs.retry of a kind": _change_jobs(lambda memory, ids: memory.jobs.retry(ids, kind="watched")),
+    "jobs.drop": _change_jobs(lambda memory, ids: memory.jobs.drop(ids)),
     "remember": _remember,
     "records.update": _update,
     "forget": _forget,
-    "records.promote": _of_a_record(lambda hf: hf.records.promote),
-    "records.revive": _of_a_record(lambda hf: hf.records.revive),
+    "records.promote": _of_a_record(lambda memory: memory.records.promote),
+    "records.revive": _of_a_record(lambda memory: memory.records.revive),
     "documents.add": _add_document,
     "documents.remove": _remove_document,
     "notes.add_turn": _note_turn,
@@ -980,7 +990,7 @@ NEITHER = {
     ),
     **dict.fromkeys(("notes.long_term.write", "notes.long_term.append"), "one file for each user, as for its read"),
     "turn.reply": "a session's handle, as session.append",
-    "session": "finds or makes one's own: test_the_same_chat_is_another_session_for_everybody",
+    "session": "finds or makes one's own: test_session_ids_differ_for_every_key_user_agent_and_tenant",
 }
 
 
@@ -1007,16 +1017,16 @@ look_alike = {
 
 
 def _in_worlds(test: Callable[..., None]) -> Callable[[Limpet], None]:
-    def run(hf: Limpet) -> None:
+    def run(memory: Limpet) -> None:
         @settings(
-            max_examples=examples(EXAMPLES[hf.admin.stats()["backend"]]),
+            max_examples=examples(EXAMPLES[memory.admin.stats()["backend"]]),
             deadline=None,
             suppress_health_check=list(HealthCheck),
         )
         @given(**worlds)
         @example(**look_alike)
         def on_one_store(tenants: list[str], users: list[str], agents: list[str]) -> None:
-            test(World.of(hf, tenants, users, agents))
+            test(World.of(memory, tenants, users, agents))
 
         on_one_store()
 
@@ -1024,18 +1034,18 @@ def _in_worlds(test: Callable[..., None]) -> Callable[[Limpet], None]:
 
 
 @pytest.mark.slow
-def test_no_read_shows_what_belongs_to_another(hf: Limpet) -> None:
+def test_reads_never_return_data_of_others(memory: Limpet) -> None:
     def look(world: World) -> None:
         for me in world.talkers()[:: max(1, len(world.talkers()) // 6)]:
             for verb, probe in READS.items():
                 for answer, allowed in probe(world, me):
                     assert world.seen_in(answer) == allowed, f"{verb} asked by {me}"
 
-    _in_worlds(look)(hf)
+    _in_worlds(look)(memory)
 
 
 @pytest.mark.slow
-def test_no_write_reaches_what_belongs_to_another(hf: Limpet) -> None:
+def test_writes_never_change_data_of_others(memory: Limpet) -> None:
     def attack(world: World) -> None:
         for owner in world.talkers():
             world.plan(owner)
@@ -1054,11 +1064,11 @@ def test_no_write_reaches_what_belongs_to_another(hf: Limpet) -> None:
                     before = {**before, "receipts": after["receipts"], "properties": after["properties"]}
                 assert after == before, f"{verb} by {me}"
 
-    _in_worlds(attack)(hf)
+    _in_worlds(attack)(memory)
 
 
 @pytest.mark.slow
-def test_what_one_removes_stays_with_all_others(hf: Limpet) -> None:
+def test_forget_and_delete_keep_data_of_others(memory: Limpet) -> None:
     def remove(world: World) -> None:
         me = world.talkers()[0]
         assert me.user
@@ -1072,13 +1082,13 @@ def test_what_one_removes_stays_with_all_others(hf: Limpet) -> None:
                 world.on(owner).load_session(owner.session or "").delete()
         assert world.rows_of(others) == before
         assert world.rows_of(mine) == []
-        assert [finding for finding in world.hf.admin.doctor() if not finding.ok] == []
+        assert [finding for finding in world.memory.admin.doctor() if not finding.ok] == []
 
-    _in_worlds(remove)(hf)
+    _in_worlds(remove)(memory)
 
 
 @pytest.mark.slow
-def test_what_one_purges_stays_with_all_others(hf: Limpet) -> None:
+def test_purge_keeps_data_of_others(memory: Limpet) -> None:
     def purge(world: World) -> None:
         me = world.talkers()[0]
         assert me.user
@@ -1089,21 +1099,21 @@ def test_what_one_purges_stays_with_all_others(hf: Limpet) -> None:
         assert world.on(me).privacy.purge_user(me.user).verified
         assert world.rows_of(others) == before
         assert world.rows_of(mine) == []
-        assert [finding for finding in world.hf.admin.doctor() if not finding.ok] == []
+        assert [finding for finding in world.memory.admin.doctor() if not finding.ok] == []
 
-    _in_worlds(purge)(hf)
+    _in_worlds(purge)(memory)
 
 
-def test_the_same_chat_is_another_session_for_everybody(hf: Limpet) -> None:
+def test_session_ids_differ_for_every_key_user_agent_and_tenant(memory: Limpet) -> None:
     """Keys are built from parts: no part may reach into the next."""
     seen: dict[str, tuple[str | None, ...]] = {}
     parts = ("a", "a:b", "b", "b:c", "c", "a%3Ab", "%", "%25", "%3A")
     for channel, chat, thread in itertools.product(parts[:5], parts, (None, *parts[2:5])):
-        made = hf.session(channel, chat, thread, user="u")
+        made = memory.session(channel, chat, thread, user="u")
         assert seen.setdefault(made.id, (channel, chat, thread)) == (channel, chat, thread)
     for user, agent in itertools.product(HOSTILE, ("a", "A", "a:b")):
-        made = hf.session("a", "b", user=user, agent=agent)
+        made = memory.session("a", "b", user=user, agent=agent)
         assert seen.setdefault(made.id, (user, agent)) == (user, agent)
     for tenant in HOSTILE:
-        made = hf.tenant(f"t {tenant}"[:256]).session("a", "b", user="u", agent="a")
+        made = memory.tenant(f"t {tenant}"[:256]).session("a", "b", user="u", agent="a")
         assert seen.setdefault(made.id, (tenant,)) == (tenant,)

@@ -73,7 +73,7 @@ TURNS = st.lists(SAID, max_size=4)
 
 @settings(max_examples=examples(300), deadline=None)
 @given(TURNS, st.lists(TEXTS, max_size=2))
-def test_extracting_never_raises_and_every_candidate_is_grounded(turn, recalled):
+def test_extraction_never_raises_and_candidates_are_grounded(turn, recalled):
     found = extract(turn, recalled)
     assert len(found) <= MAX_CANDIDATES
     for candidate in found:
@@ -85,7 +85,7 @@ def test_extracting_never_raises_and_every_candidate_is_grounded(turn, recalled)
 
 @settings(max_examples=examples(200), deadline=None)
 @given(st.one_of(st.text(max_size=300), TEXTS))
-def test_sentences_stand_in_the_text_in_their_order(text):
+def test_split_sentences_keeps_positions_and_order(text):
     at = 0
     for sentence in split_sentences(text):
         assert text[sentence.start : sentence.start + len(sentence.text)] == sentence.text
@@ -134,7 +134,7 @@ HOSTILE = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize("piece", HOSTILE)
-def test_extracting_takes_time_in_proportion_to_the_text(piece):
+def test_extraction_time_is_linear_in_text_length(piece):
     def seconds(size: int) -> float:
         text = (piece * (size // len(piece) + 1))[:size]
         begin = time.process_time()
@@ -190,7 +190,7 @@ CANDIDATES = st.builds(
 
 @settings(max_examples=examples(500), deadline=None)
 @given(CANDIDATES, st.lists(KNOWN, max_size=6))
-def test_nothing_is_retired_across_subjects_nor_what_was_stated_outright(candidate, known):
+def test_reconcile_never_ends_other_subjects_or_explicit_records(candidate, known):
     by_id = {record.id: record for record in known}
     decision = reconcile(candidate, known)
     if isinstance(decision, (Supersede, End)):

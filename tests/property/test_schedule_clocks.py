@@ -46,13 +46,13 @@ looks: st.SearchStrategy[Look] = st.recursive(
 class World:
     """Runners that share a store; each look is another one's."""
 
-    def __init__(self, hf: Limpet, clock: FakeClock) -> None:
-        self.hf, self.clock = hf, clock
+    def __init__(self, memory: Limpet, clock: FakeClock) -> None:
+        self.memory, self.clock = memory, clock
 
     def look(self, look: Look) -> None:
         offset, end, meanwhile = look
         self.clock.now = START + timedelta(minutes=offset)
-        runtime = self.hf._runtime
+        runtime = self.memory._runtime
         if end == "die":
             now = self.clock.now
             runtime.store.write(lambda tx: ScheduleQueue(tx).claim(now, now + timedelta(minutes=5)))
@@ -72,14 +72,14 @@ RULES = ScheduleSettings(history=1000, attempts=1000)
 
 @settings(max_examples=examples(300))
 @given(st.sampled_from(CADENCES), st.lists(looks, min_size=1, max_size=20))
-def test_whatever_clocks_and_runners_do_each_firing_comes_about_once_at_most(cadence: str, row: list[Look]) -> None:
+def test_schedule_fires_each_time_at_most_once_with_any_clock(cadence: str, row: list[Look]) -> None:
     clock = FakeClock(START)
     config = Config(embedding=EmbeddingSettings(model="none"), schedules=RULES)
-    with Limpet.open(":memory:", clock=clock, config=config) as hf:
-        made = hf.schedules.create("alice", "x", cadence, "Europe/Lisbon")
+    with Limpet.open(":memory:", clock=clock, config=config) as memory:
+        made = memory.schedules.create("alice", "x", cadence, "Europe/Lisbon")
         for look in row:
-            World(hf, clock).look(look)
-        runs = hf.schedules.runs(made.id, limit=1000)
+            World(memory, clock).look(look)
+        runs = memory.schedules.runs(made.id, limit=1000)
     times = Counter(run.due_at for run in runs)
     assert set(times.values()) <= {1}, "twice"
     meant = nominal(made, START + timedelta(days=8))
@@ -98,9 +98,7 @@ def test_whatever_clocks_and_runners_do_each_firing_comes_about_once_at_most(cad
     st.sampled_from(CADENCES),
     st.lists(st.tuples(st.sampled_from(RunStatus), st.integers(0, 600), st.integers(0, 90)), max_size=25),
 )
-def test_a_schedule_is_always_waiting_running_or_at_its_end(
-    cadence: str, runs: list[tuple[RunStatus, int, int]]
-) -> None:
+def test_schedule_has_next_run_exactly_while_active(cadence: str, runs: list[tuple[RunStatus, int, int]]) -> None:
     """After any row of runs: it has a next one exactly while it is active, and is switched off by the fifth failure."""
     schedule = decide.activate(
         Schedule("id", "t", "u", "a", "goal", cadence, "Europe/Lisbon", START, START, anchor_at=START), START

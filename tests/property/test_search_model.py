@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from limpet.store.cache import Caches
 from limpet.store.tx import Tx
 from limpet.testing import FakeClock
 from tests.conftest import _required_server
-from tests.contract.meaning import Topics, open_with
+from tests.contract.embedders import Topics, open_with
 from tests.examples import examples
 
 EXAMPLES = {"sqlite": 10, "postgres": 2}
@@ -47,44 +48,44 @@ class SearchMachine(RuleBasedStateMachine):
     @initialize()
     def open(self) -> None:
         self.url, self.clock = self.new_url(), FakeClock()
-        self.hf, self.second = self._open("now"), self._open("later")
+        self.memory, self.second = self._open("now"), self._open("later")
 
     def _open(self, when: str) -> Limpet:
         return open_with(self.url, Topics(), self.clock, embedding__when=when)
 
     def teardown(self) -> None:
-        for handle in (getattr(self, "hf", None), getattr(self, "second", None)):
+        for handle in (getattr(self, "memory", None), getattr(self, "second", None)):
             if handle is not None:
                 handle.close()
 
     @rule(user=users, chat=chats, said=st.lists(st.tuples(texts, speakers), min_size=1, max_size=4), late=st.booleans())
     def say(self, user: str, chat: str, said: list[tuple[str, str | None]], late: bool) -> None:
-        hf = self.second if late else self.hf
+        memory = self.second if late else self.memory
         messages = [Message.new(("user", "assistant")[at % 2], text, name=name) for at, (text, name) in enumerate(said)]
-        hf.session("t", chat, user=user).extend(messages)
+        memory.session("t", chat, user=user).extend(messages)
 
     @rule(user=users, key=keys, text=texts, late=st.booleans())
     def remember(self, user: str, key: str, text: str, late: bool) -> None:
-        (self.second if late else self.hf).remember(f"record {text}", user=user, key=key)
+        (self.second if late else self.memory).remember(f"record {text}", user=user, key=key)
 
     @rule(user=users, text=texts, late=st.booleans())
     def add_document(self, user: str, text: str, late: bool) -> None:
-        (self.second if late else self.hf).documents.add("note:1", f"{text}\n\n" * 150, user=user)
+        (self.second if late else self.memory).documents.add("note:1", f"{text}\n\n" * 150, user=user)
 
     @rule(user=users, key=keys, late=st.booleans())
     def forget(self, user: str, key: str, late: bool) -> None:
-        hf = self.second if late else self.hf
-        for record in hf.records(user=user):
+        memory = self.second if late else self.memory
+        for record in memory.records(user=user):
             if record.key == key:
-                hf.forget(record.id)
+                memory.forget(record.id)
 
     @rule(user=users, chat=chats, late=st.booleans())
     def clear(self, user: str, chat: str, late: bool) -> None:
-        (self.second if late else self.hf).session("t", chat, user=user).clear()
+        (self.second if late else self.memory).session("t", chat, user=user).clear()
 
     @rule(user=users, chat=chats, late=st.booleans())
     def delete(self, user: str, chat: str, late: bool) -> None:
-        (self.second if late else self.hf).session("t", chat, user=user).delete()
+        (self.second if late else self.memory).session("t", chat, user=user).delete()
 
     @rule(everything=st.booleans())
     def embed(self, everything: bool) -> None:
@@ -96,24 +97,25 @@ class SearchMachine(RuleBasedStateMachine):
 
     @rule()
     def reopen(self) -> None:
-        self.hf.close()
-        self.hf = self._open("now")
+        self.memory.close()
+        self.memory = self._open("now")
 
     @invariant()
     def what_is_remembered_is_what_would_be_read(self) -> None:
-        if hasattr(self, "hf"):
+        if hasattr(self, "memory"):
             for user in USERS:
-                self.hf._runtime.store.read(lambda tx, user=user: _compare(tx, Partition("default", Level.USER, user)))  # type: ignore[misc]
+                partition = Partition("default", Level.USER, user)
+                self.memory._runtime.store.read(partial(_compare, space=partition))
 
     @invariant()
     def recall_is_that_of_a_store_just_opened(self) -> None:
-        if not hasattr(self, "hf"):
+        if not hasattr(self, "memory"):
             return
         with self._open("now") as fresh:
             for recipe in RECIPES:
                 for question in QUESTIONS:
                     expected = fresh.recall(question, user="alice", recipe=recipe, neighbours=1)
-                    assert self.hf.recall(question, user="alice", recipe=recipe, neighbours=1) == expected
+                    assert self.memory.recall(question, user="alice", recipe=recipe, neighbours=1) == expected
 
 
 def _compare(tx: Any, space: Partition) -> None:
@@ -139,7 +141,7 @@ def _same_catalogue(mine: Catalogue, theirs: Catalogue) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def test_a_process_remembers_what_it_would_read(
+def test_search_cache_matches_fresh_read(
     backend: str, request: pytest.FixtureRequest, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remembered, "_BLOCK", 16)  # so that a small space moves its middle as well

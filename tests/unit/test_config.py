@@ -19,7 +19,7 @@ def config_file(folder: Path, text: str, name: str = "limpet.toml") -> Path:
     return path
 
 
-def test_defaults_are_those_of_the_specification():
+def test_config_defaults_match_specification():
     config = Config()
     assert config.storage == StorageSettings(wal=True, busy_timeout_ms=5000, synchronous="full")
     assert (config.session.kv_cap, config.session.transcript_cap) == (200, 500)
@@ -29,25 +29,25 @@ def test_defaults_are_those_of_the_specification():
     assert Config.load(env={}) == config
 
 
-def test_a_config_is_frozen():
+def test_config_is_frozen():
     with pytest.raises(FrozenInstanceError):
         Config().search.k = 3  # type: ignore[misc]
 
 
-def test_each_layer_is_stronger_than_the_one_before(tmp_path):
+def test_config_overrides_beat_environment_and_file(tmp_path):
     path = config_file(tmp_path, "[search]\nk = 1\nbm25_b = 0.5\n[storage]\nwal = false\n[session]\nkv_cap = 7\n")
     env = {"LIMPET_SEARCH_K": "2", "LIMPET_STORAGE_WAL": "on", "PATH": "/bin"}
     config = Config.load(path, env=env, overrides={"search.k": 3})
     assert (config.search.k, config.search.bm25_b, config.storage.wal, config.session.kv_cap) == (3, 0.5, True, 7)
 
 
-def test_yaml_is_read_too(tmp_path):
+def test_config_loads_yaml(tmp_path):
     path = config_file(tmp_path, "search:\n  k: 4\nstorage:\n  # wal: false\n", "limpet.yaml")
     assert Config.load(path).search.k == 4
     assert Config.load(config_file(tmp_path, "", "empty.yml"), env={}) == Config()
 
 
-def test_yaml_without_pyyaml_says_what_to_install(tmp_path, monkeypatch):
+def test_config_yaml_without_pyyaml_names_extra(tmp_path, monkeypatch):
     path = config_file(tmp_path, "search: {k: 4}", "limpet.yaml")
     real = builtins.__import__
 
@@ -81,7 +81,7 @@ def test_yaml_without_pyyaml_says_what_to_install(tmp_path, monkeypatch):
         ("[search", "is not TOML"),
     ),
 )
-def test_a_wrong_file_is_refused_with_its_place(tmp_path, text, message):
+def test_config_rejects_invalid_file_with_its_path(tmp_path, text, message):
     path = config_file(tmp_path, text)
     with pytest.raises(ConfigError) as caught:
         Config.load(path)
@@ -90,19 +90,19 @@ def test_a_wrong_file_is_refused_with_its_place(tmp_path, text, message):
 
 
 @pytest.mark.parametrize("text", ("- a", "search: [", "3"))
-def test_wrong_yaml_is_refused_with_its_place(tmp_path, text):
+def test_config_rejects_invalid_yaml_with_its_path(tmp_path, text):
     path = config_file(tmp_path, text, "limpet.yml")
     with pytest.raises(ConfigError) as caught:
         Config.load(path)
     assert str(caught.value).startswith(f"{path}: ")
 
 
-def test_a_missing_file_is_a_config_error(tmp_path):
+def test_config_missing_file_is_config_error(tmp_path):
     with pytest.raises(ConfigError, match=r"nowhere\.toml: cannot be read"):
         Config.load(tmp_path / "nowhere.toml")
 
 
-def test_a_file_that_is_not_text_is_a_config_error(tmp_path):
+def test_config_non_text_file_is_config_error(tmp_path):
     (tmp_path / "limpet.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(ConfigError, match="is not TOML"):
         Config.load(tmp_path / "limpet.toml")
@@ -126,13 +126,13 @@ def test_a_file_that_is_not_text_is_a_config_error(tmp_path):
         ("LIMPET_STORAGE_WAL", "maybe", "storage.wal must be true or false, not 'maybe'"),
     ),
 )
-def test_a_wrong_environment_is_refused_with_its_name(name, text, message):
+def test_config_rejects_invalid_environment_variable(name, text, message):
     with pytest.raises(ConfigError) as caught:
         Config.load(env={name: text})
     assert message in str(caught.value)
 
 
-def test_other_variables_are_not_settings():
+def test_config_ignores_unrelated_environment_variables():
     others = ("LIMPET_DATA", "LIMPET_CONFIG", "LIMPET_TEST_POSTGRES", "LIMPET_REQUIRE_POSTGRES", "SEARCH_K")
     assert Config.load(env=dict.fromkeys(others, "x")) == Config()
 
@@ -158,28 +158,28 @@ def test_an_agent_has_variables_of_its_own(tmp_path):
 
 
 @pytest.mark.parametrize(("text", "wal"), (("true", True), ("1", True), ("Off", False), ("no", False)))
-def test_truth_in_the_environment(text, wal):
+def test_config_parses_booleans_from_environment(text, wal):
     assert Config.load(env={"LIMPET_STORAGE_WAL": text}).storage.wal is wal
 
 
 @pytest.mark.parametrize("name", ("search.kk", "search", "k", "serach.k"))
-def test_an_unknown_override_is_refused(name):
+def test_config_rejects_unknown_override(name):
     with pytest.raises(ConfigError, match=r"override: .* is not a se"):
         Config.load(overrides={name: 1})
 
 
-def test_settings_made_in_code_are_checked_like_those_of_a_file():
+def test_settings_constructed_in_code_are_validated():
     with pytest.raises(ConfigError, match=r"search\.k must be an integer"):
         SearchSettings(k="3")  # type: ignore[arg-type]
     assert isinstance(SearchSettings(bm25_k1=1).bm25_k1, float)
 
 
-def test_an_overlap_as_long_as_the_chunk_is_refused():
+def test_chunk_settings_reject_overlap_not_below_max_chars():
     with pytest.raises(ConfigError, match=r"chunks\.overlap must be below chunks\.max_chars"):
         ChunkSettings(max_chars=100, overlap=100)
 
 
-def test_describe_covers_every_field():
+def test_config_describe_covers_every_field():
     sections = [section.name for section in fields(Config) if section.name != "agents"]
     held = {f"{section}.{key}" for section in sections for key in _keys(getattr(Config(), section))}
     rows = list(Config.describe())
@@ -191,14 +191,14 @@ def _keys(section: Any) -> list[str]:
     return [entry.name for entry in fields(section)]
 
 
-def test_every_setting_can_be_given_by_each_layer(tmp_path):
+def test_config_settings_work_in_every_layer(tmp_path):
     rows = list(Config.describe())
     overrides = {key: default for key, _, default, _ in rows}
     env = {f"LIMPET_{key.replace('.', '_').upper()}": str(default) for key, default in overrides.items()}
     assert Config.load(env=env) == Config.load(overrides=overrides) == Config()
 
 
-def test_importing_the_configuration_is_cheap():
+def test_config_import_loads_no_heavy_modules():
     code = "import sys, limpet.config; print(*{'tomllib', 'yaml', 'numpy', 'psycopg'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""

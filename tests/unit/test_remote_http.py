@@ -99,7 +99,7 @@ def drip(handler: BaseHTTPRequestHandler) -> None:
 
 
 @contextmanager
-def connected(url: str, key: str | None = "hf_secret", timeout: float = 10) -> Iterator[Client]:
+def connected(url: str, key: str | None = "lim_secret", timeout: float = 10) -> Iterator[Client]:
     client = Client(Address.parse(url), key, timeout)
     try:
         yield client
@@ -117,7 +117,7 @@ def test_requests_share_a_connection_and_carry_the_key():
         for _ in range(3):
             assert client.send(GET) == {"ok": True}
         assert len(fake.connections) == 1
-        assert {headers["Authorization"] for _, _, headers, _ in fake.requests} == {"Bearer hf_secret"}
+        assert {headers["Authorization"] for _, _, headers, _ in fake.requests} == {"Bearer lim_secret"}
 
 
 def test_a_prefix_of_the_address_stands_before_every_path():

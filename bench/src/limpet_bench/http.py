@@ -111,8 +111,8 @@ class Bench:
         self.folder, self.effort, self.load = folder, effort, load
         self._numbers = count(1)
         self._filled = folder / "filled"
-        with opened(self._filled) as hf:
-            self._sessions = fill(hf, effort.sessions)
+        with opened(self._filled) as memory:
+            self._sessions = fill(memory, effort.sessions)
         self._requests = {kind: made(kind, self._sessions, effort.requests) for kind in KINDS}
 
     def copy(self) -> Path:
@@ -173,8 +173,8 @@ class Bench:
             served.kill()
             client.wait(60)
         acknowledged = noted.read_text().splitlines()
-        with opened(place) as hf:
-            kept = {message.text for id_ in sessions for message in hf.load_session(id_).messages()}
+        with opened(place) as memory:
+            kept = {message.text for id_ in sessions for message in memory.load_session(id_).messages()}
         return Killed(len(acknowledged), sum(line not in kept for line in acknowledged))
 
 
@@ -182,12 +182,12 @@ def opened(folder: Path) -> Limpet:
     return Limpet.open(folder, config=Config.load(env={}, overrides={"embedding.model": "none"}))
 
 
-def fill(hf: Limpet, sessions: int) -> list[tuple[str, str]]:
+def fill(memory: Limpet, sessions: int) -> list[tuple[str, str]]:
     """Return their ids and owners."""
     lines, found = texts(sessions * MESSAGES, seed=3), []
     for number in range(sessions):
         user = f"user{number % USERS}"
-        session = hf.session("bench", str(number), user=user)
+        session = memory.session("bench", str(number), user=user)
         part = lines[number * MESSAGES : (number + 1) * MESSAGES]
         session.extend([Message.new(("user", "assistant")[at % 2], line) for at, line in enumerate(part)])
         found.append((session.id, user))
@@ -214,17 +214,17 @@ def _made(kind: str, session: str, user: str, line: str) -> Request:
 
 def in_process(place: Path, requests: list[Request], effort: Effort) -> float:
     """Return direct calls per second, with as many threads as connections."""
-    with opened(place) as hf:
-        hf.jobs.start_worker()  # as in the server
+    with opened(place) as memory:
+        memory.jobs.start_worker()  # as in the server
         for request in requests[:20]:
-            _called(hf, request)
+            _called(memory, request)
         done = [0] * effort.connections
         ends = perf_counter() + effort.seconds
 
         def work(number: int) -> None:
             at = number * 37
             while perf_counter() < ends:
-                _called(hf, requests[at % len(requests)])
+                _called(memory, requests[at % len(requests)])
                 done[number] += 1
                 at += 1
 
@@ -237,12 +237,12 @@ def in_process(place: Path, requests: list[Request], effort: Effort) -> float:
         return sum(done) / (perf_counter() - began)
 
 
-def _called(hf: Limpet, request: Request) -> None:
+def _called(memory: Limpet, request: Request) -> None:
     given: dict[str, Any] = request.body
     if request.path == "/v1/recall":
-        hf.recall(given["query"], user=given["user"])
+        memory.recall(given["query"], user=given["user"])
         return
-    session = hf.load_session(request.path.split("/")[3])
+    session = memory.load_session(request.path.split("/")[3])
     if "reply" in given:
         with session.turn(given["content"]) as turn:
             turn.reply(given["reply"])

@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 CHAT = "now"
 
 
-def live(hf: Limpet, effort: Effort) -> None:
+def live(memory: Limpet, effort: Effort) -> None:
     """Add records of every layer, keyed memories, and a long chat whose first part is summarized."""
     # The words of stored messages in another order: questions match records and messages alike.
     lines = [" ".join(reversed(line.split())) for line in texts(20_000, seed=5)]
     layers = list(Layer)
     for at, line in enumerate(lines[: effort.records]):
-        hf.remember(line, user=searching.USER, layer=layers[at % len(layers)])
+        memory.remember(line, user=searching.USER, layer=layers[at % len(layers)])
     for at, line in enumerate(lines[effort.records :][: effort.memories]):
-        hf.remember(line, user=searching.USER, key=f"memory_{at}")
-    session = hf.session("bench", CHAT, user=searching.USER)
+        memory.remember(line, user=searching.USER, key=f"memory_{at}")
+    session = memory.session("bench", CHAT, user=searching.USER)
     roles, spoken = ("user", "assistant"), lines[-effort.messages :]
     session.extend([Message.new(roles[at % 2], line) for at, line in enumerate(spoken)])
     session.set_summary("\n".join(spoken[:20]), effort.messages // 2)
@@ -35,8 +35,8 @@ def context_against_recall(bench: Bench) -> Times:
     from limpet_bench.speed import Times
 
     times = Times()
-    with searching.opened(bench.lived(), searching.SpreadEmbedder()) as hf:
-        session = hf.session("bench", CHAT, user=searching.USER)
+    with searching.opened(bench.lived(), searching.SpreadEmbedder()) as memory:
+        session = memory.session("bench", CHAT, user=searching.USER)
         session.context("first")
         for at, question in enumerate(searching.questions(bench.effort.questions)):
 
@@ -44,7 +44,7 @@ def context_against_recall(bench: Bench) -> Times:
                 times.ours.append(timed(lambda: session.context(question)))
 
             def recall(question: str = question) -> None:
-                times.plain.append(timed(lambda: hf.recall(question, user=searching.USER)))
+                times.plain.append(timed(lambda: memory.recall(question, user=searching.USER)))
 
             for act in (context, recall) if at % 2 else (recall, context):
                 act()

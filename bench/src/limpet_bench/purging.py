@@ -27,9 +27,9 @@ def purge_among_others(bench: Bench) -> Times:
         Limpet.open(bench.filled(bench.effort.large // 10), config=CONFIG) as small,
     ):
         for _ in range(rounds):
-            for hf, taken in ((large, times.ours), (small, times.plain)):
-                _talk(hf, bench.effort.purged)
-                taken.append(timed(lambda hf=hf: hf.privacy.purge_user(USER)))  # type: ignore[misc]
+            for memory, taken in ((large, times.ours), (small, times.plain)):
+                _talk(memory, bench.effort.purged)
+                taken.append(timed(lambda memory=memory: memory.privacy.purge_user(USER)))  # type: ignore[misc]
     return times
 
 
@@ -39,20 +39,20 @@ def scrub(bench: Bench) -> Times:
 
     folder = bench.filled(bench.effort.large)
     times = Times()
-    with Limpet.open(folder, config=CONFIG) as hf:
-        _talk(hf, bench.effort.purged)
-        hf.privacy.purge_user(USER)
-        store = hf._runtime.store  # noqa: SLF001 - as the job does it, without the jobs of all others
+    with Limpet.open(folder, config=CONFIG) as memory:
+        _talk(memory, bench.effort.purged)
+        memory.privacy.purge_user(USER)
+        store = memory._runtime.store  # noqa: SLF001 - as the job does it, without the jobs of all others
         store.erase(whole=True)  # the first run has all the history to do
         times.ours.append(timed(lambda: store.erase(whole=True)))
     times.plain.append(timed(lambda: _read(folder / DATABASE)))
     return times
 
 
-def _talk(hf: Limpet, messages: int) -> None:
+def _talk(memory: Limpet, messages: int) -> None:
     lines = texts(messages, seed=11)
     for start in range(0, messages, 500):
-        session = hf.session("bench", f"chat {start}", user=USER)
+        session = memory.session("bench", f"chat {start}", user=USER)
         session.extend([Message.new("user", line) for line in lines[start : start + 500]])
 
 

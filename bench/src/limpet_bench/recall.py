@@ -75,13 +75,13 @@ class Stored:
     def __init__(
         self, conversation: Conversation, embedder: Embedder | None, recipe: str | None, *, learn: bool = False
     ) -> None:
-        self.hf = Limpet.open(":memory:", config=WITHOUT_MODEL, embedder=embedder)
+        self.memory = Limpet.open(":memory:", config=WITHOUT_MODEL, embedder=embedder)
         self._recipe = recipe
         self._turns: dict[tuple[str, int], Turn] = {}
         self.session_names: dict[str, str] = {}
         start = perf_counter()
         for name, turns in _by_session(conversation.turns).items():
-            session = self.hf.session("bench", name, user=conversation.id)
+            session = self.memory.session("bench", name, user=conversation.id)
             stored = session.extend(
                 [Message.new(turn.role, turn.text, name=turn.name, created_at=turn.at) for turn in turns]
             )
@@ -91,19 +91,19 @@ class Stored:
         self.seconds = perf_counter() - start
         self.order = {turn.id: (turn.at, place) for place, turn in enumerate(conversation.turns)}
         for session_id in self.session_names if learn else ():
-            self.hf.load_session(session_id).learn()
+            self.memory.load_session(session_id).learn()
         wanted = recipes.find_recipe(recipe) if recipe else recipes.DEFAULT
         if wanted.entity or wanted.community:
-            self.hf.graph(user=conversation.id, fresh=True)  # extract the graph
+            self.memory.graph(user=conversation.id, fresh=True)  # extract the graph
 
     def quoted(self, user: str, question: Question, max_tokens: int) -> frozenset[str]:
         """Return the turns that a prompt of that size contains, in a new chat."""
-        session = self.hf.session("bench", "a new chat", user=user)
+        session = self.memory.session("bench", "a new chat", user=user)
         context = session.context(question.text, max_tokens=max_tokens, at=question.at)
         return frozenset().union(*self.covered(context.hits).turns)
 
     def ask(self, user: str, question: Question) -> list[Hit]:
-        return self.hf.recall(question.text, user=user, k=DEPTH, at=question.at, recipe=self._recipe)
+        return self.memory.recall(question.text, user=user, k=DEPTH, at=question.at, recipe=self._recipe)
 
     def covered(self, hits: Iterable[Hit]) -> Found:
         turns, sessions = [], []
@@ -114,13 +114,13 @@ class Stored:
 
     def _session(self, hit: Hit) -> str:
         if hit.source.kind is SourceKind.RECORD:
-            return self.hf.records.get(hit.source.id).source.session_id or ""
+            return self.memory.records.get(hit.source.id).source.session_id or ""
         return hit.source.session_id or ""
 
     def _covered(self, hit: Hit) -> Iterator[str]:
         source = hit.source
         if source.kind is SourceKind.RECORD:  # the message it was learned from
-            learned = self.hf.records.get(source.id).source
+            learned = self.memory.records.get(source.id).source
             yield from (self._turns[learned.session_id or "", sequence].id for sequence in learned.sequences)
             return
         for sequence in range(source.first_sequence or 0, (source.last_sequence or 0) + 1):
@@ -224,7 +224,7 @@ def run(
         plain = PlainBm25([turn.text for turn in conversation.turns])
         for question in conversation.questions:
             write(_ask(conversation, stored, plain, question, report))
-        stored.hf.close()
+        stored.memory.close()
     return report
 
 

@@ -51,11 +51,11 @@ def opened(folder: Path, embedder: Embedder | None) -> Limpet:
     return Limpet.open(folder, config=NO_MODEL, embedder=embedder)
 
 
-def talk(hf: Limpet, user: str, chunks: int, note: Callable[[str], None]) -> None:
+def talk(memory: Limpet, user: str, chunks: int, note: Callable[[str], None]) -> None:
     """The chats of one user, a few hundred messages each."""
     pool, batch = texts(20_000, seed=5), 500
     for start in range(0, chunks, batch):
-        session = hf.session("bench", f"chat {start // batch}", user=user)
+        session = memory.session("bench", f"chat {start // batch}", user=user)
         lines = (f"{pool[(start + at) % len(pool)]} {start + at}" for at in range(min(batch, chunks - start)))
         roles = ("user", "assistant")
         session.extend([Message.new(roles[at % 2], line) for at, line in enumerate(lines)])
@@ -75,11 +75,11 @@ def recall_against_scan(bench: Bench) -> Times:
 
     times = Times()
     matrix = np.random.default_rng(1).standard_normal((bench.effort.chunks, DIMENSION)).astype(np.float32)
-    with opened(bench.talked(bench.effort.chunks), SpreadEmbedder()) as hf:
-        hf.recall("first", user=USER)
+    with opened(bench.talked(bench.effort.chunks), SpreadEmbedder()) as memory:
+        memory.recall("first", user=USER)
         for question in questions(bench.effort.questions):
             asked = np.asarray(SpreadEmbedder().embed([question])[0], dtype=np.float32)
-            times.ours.append(timed(lambda question=question: hf.recall(question, user=USER)))  # type: ignore[misc]
+            times.ours.append(timed(lambda question=question: memory.recall(question, user=USER)))  # type: ignore[misc]
             times.plain.append(timed(lambda asked=asked: matrix @ asked))  # type: ignore[misc]
     return times
 
@@ -90,8 +90,8 @@ def recall_among_others(bench: Bench) -> Times:
 
     times, embedder = Times(), SpreadEmbedder(OTHERS_DIMENSION)
     with opened(bench.crowded(), embedder) as crowded, opened(bench.alone(), embedder) as alone:
-        for hf in (crowded, alone):
-            hf.recall("first", user=USER)
+        for memory in (crowded, alone):
+            memory.recall("first", user=USER)
         for question in questions(bench.effort.questions):
             times.ours.append(timed(lambda question=question: crowded.recall(question, user=USER)))  # type: ignore[misc]
             times.plain.append(timed(lambda question=question: alone.recall(question, user=USER)))  # type: ignore[misc]
@@ -105,8 +105,8 @@ def first_recall(bench: Bench) -> Times:
     times, folder = Times(), bench.talked(bench.effort.chunks)
     for question in questions(bench.effort.starts):
         started = perf_counter()
-        with opened(folder, SpreadEmbedder()) as hf:
-            hf.recall(question, user=USER)
+        with opened(folder, SpreadEmbedder()) as memory:
+            memory.recall(question, user=USER)
             times.ours.append(perf_counter() - started)
         times.plain.append(timed(lambda: _read_vectors(folder)))
     return times
@@ -128,8 +128,8 @@ def ingest(bench: Bench) -> Times:
     times, embedder = Times(), create_embedder("auto") or HashEmbedder()
     lines = texts(bench.effort.embedded * 4, seed=12)
     embedder.embed(lines[:1])  # loads the model
-    with opened(bench.new_folder(), embedder) as hf:
-        session = hf.session("bench", "ingest", user=USER)
+    with opened(bench.new_folder(), embedder) as memory:
+        session = memory.session("bench", "ingest", user=USER)
         for start in range(0, len(lines), bench.effort.embedded):
             part = lines[start : start + bench.effort.embedded]
             messages = [Message.new("user", line) for line in part]
@@ -142,8 +142,8 @@ def memory(bench: Bench) -> Times:
     """Bytes cached per chunk of one user, and the size of their vectors at 32 bits."""
     from limpet_bench.speed import Times
 
-    with opened(bench.talked(bench.effort.chunks), SpreadEmbedder()) as hf:
-        hf.recall("first", user=USER)
-        store: Any = hf._runtime.store  # noqa: SLF001 - the bench looks inside
-        remembered = store.caches.catalogues.nbytes + store.caches.vectors.nbytes
+    with opened(bench.talked(bench.effort.chunks), SpreadEmbedder()) as memory:
+        memory.recall("first", user=USER)
+        store: Any = memory._runtime.store  # noqa: SLF001 - the bench looks inside
+        remembered = store.caches.nbytes
     return Times([float(remembered)], [float(bench.effort.chunks * DIMENSION * 4)])

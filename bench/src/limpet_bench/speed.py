@@ -135,9 +135,12 @@ class Bench:
         """Return a store with that many messages, reused by the next repeat."""
         if messages not in self._filled:
             folder = self.new_folder()
-            with searching.opened(folder, None) as hf:
+            with searching.opened(folder, None) as memory:
                 fill(
-                    hf, messages, max(2, messages // 1000), lambda done: self._note(f"storing {done:,} of {messages:,}")
+                    memory,
+                    messages,
+                    max(2, messages // 1000),
+                    lambda done: self._note(f"storing {done:,} of {messages:,}"),
                 )
             self._filled[messages] = folder
         return self._filled[messages]
@@ -153,8 +156,8 @@ class Bench:
         """Return the same user among the many of a large store, all with vectors of the same model."""
         if "crowded" not in self._stores:
             folder = self._stores["crowded"] = self.filled(self.effort.large)
-            with searching.opened(folder, searching.SpreadEmbedder(searching.OTHERS_DIMENSION)) as hf:
-                searching.talk(hf, searching.USER, self.effort.few_chunks, self._note)
+            with searching.opened(folder, searching.SpreadEmbedder(searching.OTHERS_DIMENSION)) as memory:
+                searching.talk(memory, searching.USER, self.effort.few_chunks, self._note)
             give_vectors(folder, searching.OTHERS_DIMENSION)
         return self._stores["crowded"]
 
@@ -163,15 +166,15 @@ class Bench:
         if "lived" not in self._stores:
             folder = self._stores["lived"] = self.new_folder()
             shutil.copytree(self.talked(self.effort.chunks), folder)
-            with searching.opened(folder, searching.SpreadEmbedder()) as hf:
-                prompting.live(hf, self.effort)
+            with searching.opened(folder, searching.SpreadEmbedder()) as memory:
+                prompting.live(memory, self.effort)
         return self._stores["lived"]
 
     def _kept(self, name: str, chunks: int, embedder: Embedder) -> Path:
         if name not in self._stores:
             folder = self._stores[name] = self.new_folder()
-            with searching.opened(folder, embedder) as hf:
-                searching.talk(hf, searching.USER, chunks, self._note)
+            with searching.opened(folder, embedder) as memory:
+                searching.talk(memory, searching.USER, chunks, self._note)
         return self._stores[name]
 
 
@@ -179,8 +182,8 @@ def append_alone(bench: Bench) -> Times:
     effort, times = bench.effort, Times()
     bare = Bare(bench.new_folder(), 1)
     lines = texts(effort.rounds * effort.appends)
-    with searching.opened(bench.new_folder(), None) as hf:
-        session, connection = hf.session("bench", "0", user="user0"), bare.connect()
+    with searching.opened(bench.new_folder(), None) as memory:
+        session, connection = memory.session("bench", "0", user="user0"), bare.connect()
         for start in range(0, len(lines), effort.appends):
             part = list(enumerate(lines[start : start + effort.appends], start + 1))
             times.ours += [timed(lambda text=text: session.append("user", text)) for _, text in part]  # type: ignore[misc]
@@ -198,8 +201,8 @@ def append_together(bench: Bench) -> Times:
     threads, each = effort.threads, max(10, effort.appends // 4)
     bare = Bare(bench.new_folder(), threads)
     lines = texts(effort.rounds * each)
-    with searching.opened(bench.new_folder(), None) as hf:
-        sessions = [hf.session("bench", str(number), user=f"user{number}") for number in range(threads)]
+    with searching.opened(bench.new_folder(), None) as memory:
+        sessions = [memory.session("bench", str(number), user=f"user{number}") for number in range(threads)]
         connections = [bare.connect() for _ in range(threads)]
         for start in range(0, len(lines), each):
             part = list(enumerate(lines[start : start + each], start + 1))

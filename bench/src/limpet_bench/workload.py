@@ -41,8 +41,8 @@ class Bare:
     def __init__(self, folder: Path, sessions: int) -> None:
         self._path = str(folder / DATABASE)
         self._config = Config()
-        with Limpet.open(folder, config=PLAIN) as hf:  # creates the table, its indexes and the referenced rows
-            ids = [hf.session("bench", str(number), user=f"user{number}").id for number in range(sessions)]
+        with Limpet.open(folder, config=PLAIN) as memory:  # creates the table, its indexes and the referenced rows
+            ids = [memory.session("bench", str(number), user=f"user{number}").id for number in range(sessions)]
         connection = self.connect()
         query = "SELECT bucket, partition_id, id FROM sessions WHERE id = ?"
         self.sessions = [connection.execute(query, (id_,)).fetchone() for id_ in ids]
@@ -69,13 +69,13 @@ def together(threads: int, action: Callable[[int], object]) -> float:
         return timed(lambda: list(pool.map(action, range(threads))))
 
 
-def fill(hf: Limpet, messages: int, users: int, progress: Callable[[int], None]) -> None:
+def fill(memory: Limpet, messages: int, users: int, progress: Callable[[int], None]) -> None:
     """Create a store with that many messages of many users, written like an import."""
     batch = 500
     pool = texts(20_000)
     for start in range(0, messages, batch):
         number = start // batch % users
-        session = hf.session("bench", str(number), user=f"user{number}")
+        session = memory.session("bench", str(number), user=f"user{number}")
         lines = (
             pool[(start * 31 + at * 7) % len(pool)] + f" {start + at}" for at in range(min(batch, messages - start))
         )

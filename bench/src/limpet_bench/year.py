@@ -102,27 +102,27 @@ class Year:
         self._most = 0
 
     def looks(self) -> Iterator[Look]:
-        with Limpet.open(self._folder, config=CONFIG, clock=self._clock) as hf:
+        with Limpet.open(self._folder, config=CONFIG, clock=self._clock) as memory:
             for day in range(self._days):
                 for one in self._lives:
-                    self._live(hf, one, day)
+                    self._live(memory, one, day)
                 self._clock.set(day, 23)
-                hf.jobs.run()
+                memory.jobs.run()
                 if (day + 1) % EVERY == 0 or day + 1 == self._days:
-                    yield self._look(hf, day)
+                    yield self._look(memory, day)
 
-    def _live(self, hf: Limpet, one: Life, day: int) -> None:
+    def _live(self, memory: Limpet, one: Life, day: int) -> None:
         self._clock.set(day, 8)
         for stated in one.stated:
             if stated.day == day:
-                record = hf.remember(stated.text, user=one.user, type=stated.type, pinned=stated.pinned)
+                record = memory.remember(stated.text, user=one.user, type=stated.type, pinned=stated.pinned)
                 self._stated[record.id] = one.user, stated
         for at, exchange in enumerate(one.days[day]):
             self._clock.set(day, 9 + at)
-            self._turn(hf, one.user, exchange)
+            self._turn(memory, one.user, exchange)
 
-    def _turn(self, hf: Limpet, user: str, exchange: Exchange) -> None:
-        session = hf.session("bench", f"{user} {exchange.chat}", user=user)
+    def _turn(self, memory: Limpet, user: str, exchange: Exchange) -> None:
+        session = memory.session("bench", f"{user} {exchange.chat}", user=user)
         with session.turn(exchange.text, max_tokens=BUDGET) as turn:
             self._most = max(self._most, counted(turn.context))
             if exchange.step is not None:
@@ -133,14 +133,14 @@ class Year:
 
     # Measurements
 
-    def _look(self, hf: Limpet, day: int) -> Look:
+    def _look(self, memory: Limpet, day: int) -> Look:
         states: Counter[str] = Counter()
         current: dict[str, list[Record]] = {}
         here: set[str] = set()
         for one in self._lives:
-            true = hf.records(user=one.user, limit=MAX_PAGE)
-            past = hf.records(user=one.user, limit=MAX_PAGE, history=True)
-            faded = hf.records(user=one.user, limit=MAX_PAGE, archived=True)
+            true = memory.records(user=one.user, limit=MAX_PAGE)
+            past = memory.records(user=one.user, limit=MAX_PAGE, history=True)
+            faded = memory.records(user=one.user, limit=MAX_PAGE, archived=True)
             over = {record.id for record in past} - {record.id for record in (*true, *faded)}
             states += Counter(current=len(true), superseded=len(over), archived=len(faded))
             self._promoted |= {record.id for record in (*past, *faded) if record.origin is Origin.PROMOTED}
@@ -150,12 +150,12 @@ class Year:
         judged = _Judged(day)
         for one in self._lives:
             judged.judge(one, current[one.user])
-            self._ask(hf, one, day, judged)
+            self._ask(memory, one, day, judged)
         everything = [record for records in current.values() for record in records]
         alive = {record.id: record for record in everything}
         return Look(
             day=day + 1,
-            messages=sum(info.message_count for one in self._lives for info in hf.sessions(user=one.user)),
+            messages=sum(info.message_count for one in self._lives for info in memory.sessions(user=one.user)),
             current=states["current"],
             superseded=states["superseded"],
             archived=states["archived"],
@@ -170,9 +170,9 @@ class Year:
             **judged.shares(),
         )
 
-    def _ask(self, hf: Limpet, one: Life, day: int, judged: _Judged) -> None:
+    def _ask(self, memory: Limpet, one: Life, day: int, judged: _Judged) -> None:
         """Ask in an empty chat, so that only memory can answer. Reads do not count as use."""
-        session = hf.session("bench", f"{one.user} asks", user=one.user)
+        session = memory.session("bench", f"{one.user} asks", user=one.user)
         asked: list[Fact | Stated] = [fact for fact in one.facts if fact.question and fact.holds(day)]
         asked += [stated for owner, stated in self._stated.values() if owner == one.user]
         for each in asked:

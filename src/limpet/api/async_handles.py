@@ -178,7 +178,7 @@ def to_blocking(function: Any, pool: Pool) -> Any:
 
     def call(given: Any) -> Any:
         if isinstance(given, Firing):
-            given = replace(given, hf=AsyncLimpet(given.hf, pool))
+            given = replace(given, memory=AsyncLimpet(given.memory, pool))
         context = copy_context()
 
         async def run_task() -> Any:

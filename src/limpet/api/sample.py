@@ -58,14 +58,16 @@ KEY = "regatta_date"
 BEFORE, AFTER = "Regatta is on 13 June", "Regatta is on 20 June"
 
 
-def load(hf: Limpet, *, later: timedelta = timedelta(0), at: Callable[[datetime], None] = lambda _: None) -> Session:
+def load(
+    memory: Limpet, *, later: timedelta = timedelta(0), at: Callable[[datetime], None] = lambda _: None
+) -> Session:
     """Every chat a session of its own under the same key; the last one is still open.
 
     The chats were in spring 2026, or so much ``later``; ``at`` is told when each begins.
     """
     from limpet.model.message import Message
 
-    session = hf.session(CHANNEL, CHAT, user=USER, agent=AGENT)
+    session = memory.session(CHANNEL, CHAT, user=USER, agent=AGENT)
     for number, chat in enumerate(CHATS):
         begins = chat.at + later
         at(begins)

@@ -57,15 +57,15 @@ def demo(args: Namespace) -> int:
     clock = SampleClock()
     with (
         TemporaryDirectory(prefix="limpet-demo-") as folder,
-        Limpet.open(folder, clock=clock) as hf,
+        Limpet.open(folder, clock=clock) as memory,
     ):
-        session = sample.load(hf, at=clock.set)
+        session = sample.load(memory, at=clock.set)
         steps = {
-            "sessions": _sessions(hf),
-            "recall": _recall(hf),
+            "sessions": _sessions(memory),
+            "recall": _recall(memory),
             "context": _context(session),
-            "history": _change(hf, clock),
-            "forget": _forget(hf),
+            "history": _change(memory, clock),
+            "forget": _forget(memory),
         }
     lines = ["Three chats between Mara and her assistant Pip, kept in a temporary store.", ""]
     for number, step in enumerate(steps.values(), start=1):
@@ -74,8 +74,8 @@ def demo(args: Namespace) -> int:
     return 0
 
 
-def _sessions(hf: Limpet) -> Step:
-    found = hf.sessions(user=sample.USER)
+def _sessions(memory: Limpet) -> Step:
+    found = memory.sessions(user=sample.USER)
     rows = [
         (info.id, str(info.key), info.state.value, str(info.message_count), show.format_time(info.last_active_at))
         for info in found
@@ -86,8 +86,8 @@ def _sessions(hf: Limpet) -> Step:
     return Step(title, f"limpet sessions --user {sample.USER}", lines, value)
 
 
-def _recall(hf: Limpet) -> Step:
-    hits = hf.recall(sample.QUESTION, user=sample.USER, k=3)
+def _recall(memory: Limpet) -> Step:
+    hits = memory.recall(sample.QUESTION, user=sample.USER, k=3)
     return Step(
         "Recall finds the lines that matter, and explains itself.",
         f'limpet recall "{sample.QUESTION}" --user {sample.USER} -k 3 --explain',
@@ -107,15 +107,15 @@ def _context(session: Session) -> Step:
     )
 
 
-def _change(hf: Limpet, clock: SampleClock) -> Step:
+def _change(memory: Limpet, clock: SampleClock) -> Step:
     """Remembered in May, corrected in June; the clock then stands where the conversation ended."""
     today, clock.now = clock.now, sample.CHATS[1].at
-    hf.remember(sample.BEFORE, user=sample.USER, key=sample.KEY)
+    memory.remember(sample.BEFORE, user=sample.USER, key=sample.KEY)
     clock.now = today
-    record = hf.remember(sample.AFTER, user=sample.USER, key=sample.KEY)
-    versions = hf.records.history(record.id)
+    record = memory.remember(sample.AFTER, user=sample.USER, key=sample.KEY)
+    versions = memory.records.history(record.id)
     then = sample.CHATS[1].at + timedelta(days=4)
-    [was] = hf.records(user=sample.USER, as_of=then)
+    [was] = memory.records(user=sample.USER, as_of=then)
     asked = f"$ limpet records --user {sample.USER} --as-of {then:%Y-%m-%d}"
     value = {"versions": to_json(versions), "as_of": to_json(was)}
     title = "A fact that changed keeps what it said before."
@@ -123,10 +123,10 @@ def _change(hf: Limpet, clock: SampleClock) -> Step:
     return Step(title, f"limpet records history {record.id}", lines, value)
 
 
-def _forget(hf: Limpet) -> Step:
+def _forget(memory: Limpet) -> Step:
     """The memory goes; what was said in the chats belongs to the sessions and stays."""
-    gone = hf.forget(key=sample.KEY, user=sample.USER)
-    left = hf.recall("regatta", user=sample.USER, kinds=["record"])
+    gone = memory.forget(key=sample.KEY, user=sample.USER)
+    left = memory.recall("regatta", user=sample.USER, kinds=["record"])
     again = f"$ limpet recall regatta --user {sample.USER} --kind record"
     lines = [render_memory.format_forgotten(gone.total), again, *([] if left else [render_memory.NOTHING_FOUND])]
     value = {**to_json(gone), "found again": len(left)}

@@ -31,7 +31,7 @@ def serve(args: Namespace) -> int:
     from limpet.tools import ToolContext
 
     config = load_config(args)
-    with open_memory(args, creates=True, config=config) as hf:
+    with open_memory(args, creates=True, config=config) as memory:
         serving = partial(serve_stdio, allow_purge=args.allow_purge or config.mcp.purge)
-        anyio.run(serving, ToolContext(hf, resolve_user(args), agent=args.agent))
+        anyio.run(serving, ToolContext(memory, resolve_user(args), agent=args.agent))
     return 0

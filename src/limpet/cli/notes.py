@@ -55,9 +55,9 @@ def _add_show_options(parser: Parser) -> None:
 
 def show_day(args: Namespace) -> int:
     user = resolve_user(args)
-    with open_memory(args, needed=True) as hf:
+    with open_memory(args, needed=True) as memory:
         day = _today(args) if args.day is None else args.day
-        text = hf.notes.day(user=user, day=day)
+        text = memory.notes.day(user=user, day=day)
     lines = _text_lines(text) or [f"No notes of {day}."]
     show.print_result(args, {"user": user, "day": day.isoformat(), "text": text}, lines)
     return 0
@@ -72,8 +72,8 @@ def _today(args: Namespace) -> date:
 def edit_long_term(args: Namespace) -> int:
     user, new, more = resolve_user(args), _read_file_text(args.edit), _read_file_text(args.append)
     changes = new is not None or more is not None
-    with open_memory(args, creates=changes, needed=not changes) as hf:
-        file = hf.notes.long_term(user=user)
+    with open_memory(args, creates=changes, needed=not changes) as memory:
+        file = memory.notes.long_term(user=user)
         text, conflict = file.read(), None
         if new is not None:
             written = file.write(new)
@@ -104,9 +104,9 @@ def _text_lines(text: str) -> list[str]:
 
 def export_items(args: Namespace) -> int:
     user = resolve_user(args)
-    with open_memory(args, needed=True) as hf:
-        done = hf.notes.export_items(user=user)
-        folder = hf.notes.long_term(user=user).path.parent / "items"
+    with open_memory(args, needed=True) as memory:
+        done = memory.notes.export_items(user=user)
+        folder = memory.notes.long_term(user=user).path.parent / "items"
     value = {
         "folder": str(folder),
         "records": done.records,
@@ -127,8 +127,8 @@ def import_items(args: Namespace) -> int:
     user = resolve_user(args)
     if args.delete_missing and is_interactive():
         confirm(args, f"Forget the records of {show.one_line(user)} whose lines were removed?")
-    with open_memory(args, needed=True) as hf:
-        done = hf.notes.import_items(user=user, delete_missing=args.delete_missing)
+    with open_memory(args, needed=True) as memory:
+        done = memory.notes.import_items(user=user, delete_missing=args.delete_missing)
     value = {
         "added": done.added,
         "changed": done.changed,

@@ -23,10 +23,10 @@ _TASK_PROMPT = "This is a scheduled task. Nobody is there to answer questions: d
 _NOTIFY_PROMPT = f"If, and only if, the user needs to hear of it now, begin your answer with {NOTIFY_MARK}."
 
 
-def has_llm(hf: Limpet) -> bool:
+def has_llm(memory: Limpet) -> bool:
     from limpet.api.runtime import select_llm
 
-    return select_llm(None, hf.config) is not None
+    return select_llm(None, memory.config) is not None
 
 
 def run_turn(firing: Firing) -> RunResult:
@@ -36,17 +36,17 @@ def run_turn(firing: Firing) -> RunResult:
     from limpet.providers.llm import LlmRequest
     from limpet.providers.watched import TelemetryLlm
 
-    hf, schedule = firing.hf, firing.schedule
-    llm = select_llm(None, hf.config)
+    memory, schedule = firing.memory, firing.schedule
+    llm = select_llm(None, memory.config)
     if llm is None:
         raise ProviderError(NO_LLM)
-    llm = TelemetryLlm(llm, hf._view.agents.observers)  # noqa: SLF001 - whoever listens hears of this request, too
-    session = hf.session(CHANNEL, schedule.id, user=schedule.user, agent=schedule.agent)
+    llm = TelemetryLlm(llm, memory._view.agents.observers)  # noqa: SLF001 - whoever listens hears of this request, too
+    session = memory.session(CHANNEL, schedule.id, user=schedule.user, agent=schedule.agent)
     wishes = [_TASK_PROMPT, *([_NOTIFY_PROMPT] if schedule.notify is NotifyPolicy.CONDITIONAL else [])]
-    limits = Limits.of(hf.config, None, None)
+    limits = Limits.of(memory.config, None, None)
     asked = f"{' '.join(wishes)}\n\n{schedule.goal}"
     with session.turn(asked, max_tokens=limits.max_tokens, model_window=limits.model_window) as held:
-        request = LlmRequest(build_messages(held.context), max_tokens=limits.reply, timeout=hf.config.llm.timeout_s)
+        request = LlmRequest(build_messages(held.context), max_tokens=limits.reply, timeout=memory.config.llm.timeout_s)
         whole = llm.complete(request)
         if not whole.text.strip():
             raise ProviderError(f"{llm.name} answered without a word")

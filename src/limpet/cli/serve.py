@@ -37,29 +37,36 @@ def serve(args: Namespace) -> int:
     except ImportError as missing:
         raise Unsupported(f"{missing.name} is not installed: pip install 'limpet[serve]'") from None
     config = disable_worker(load_config(args)) if args.no_worker else load_config(args)
-    with _exit_cleanly(), open_memory(args, creates=True, config=config) as hf:
-        rules = hf.config.server
+    with _exit_cleanly(), open_memory(args, creates=True, config=config) as memory:
+        rules = memory.config.server
         host, port = args.host or rules.host, rules.port if args.port is None else args.port
-        work = (lambda _: None) if args.no_worker else partial(_start_worker, hf, args)
-        listen(hf, host=host, port=port, user=resolve_user(args), ready=lambda url: _announce(args, hf, url), work=work)
+        work = (lambda _: None) if args.no_worker else partial(_start_worker, memory, args)
+        listen(
+            memory,
+            host=host,
+            port=port,
+            user=resolve_user(args),
+            ready=lambda url: _announce(args, memory, url),
+            work=work,
+        )
     return 0
 
 
-def _start_worker(hf: Limpet, args: Namespace, busy: Callable[[], bool]) -> None:
+def _start_worker(memory: Limpet, args: Namespace, busy: Callable[[], bool]) -> None:
     """As `limpet worker` does; schedules too, where that is wanted and can be done."""
     from collections import deque
 
     from limpet.cli import scheduled
 
-    if not hf.config.schedules.worker:
-        hf.jobs.start_worker(busy=busy)
+    if not memory.config.schedules.worker:
+        memory.jobs.start_worker(busy=busy)
         return
-    if not scheduled.has_llm(hf):
+    if not scheduled.has_llm(memory):
         print(f"limpet: note: {scheduled.NO_LLM}", file=sys.stderr)
-        hf.jobs.start_worker(busy=busy)
+        memory.jobs.start_worker(busy=busy)
         return
     tell = scheduled.make_notifier(deque(maxlen=1), aloud=not args.json)
-    hf.jobs.start_worker(busy=busy, on_schedule=scheduled.run_turn, notify=tell)
+    memory.jobs.start_worker(busy=busy, on_schedule=scheduled.run_turn, notify=tell)
 
 
 @contextmanager
@@ -73,20 +80,20 @@ def _exit_cleanly() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _announce(args: Namespace, hf: Limpet, url: str) -> None:
+def _announce(args: Namespace, memory: Limpet, url: str) -> None:
     if args.json:
         import json  # late: showing help needs none
 
         print(json.dumps({"url": url, "mcp": f"{url}/mcp", "openapi": f"{url}/openapi.json"}), flush=True)
         return
     lines = [
-        f"Limpet serves {hf.admin.stats()['location']}",
+        f"Limpet serves {memory.admin.stats()['location']}",
         f"  page   {url}/",
         f"  API    {url}/v1/…, described at {url}/openapi.json",
         f"  MCP    {url}/mcp",
     ]
-    if not hf.sessions(limit=1) and not hf.records(limit=1):
+    if not memory.sessions(limit=1) and not memory.records(limit=1):
         lines.append("The store is empty: the page offers a sample conversation to look at.")
-    if not hf.access.keys.any():
+    if not memory.access.keys.any():
         lines.append("Nobody needs a key from this machine. limpet api-keys create makes one; from then on all do.")
     print("\n".join([*lines, "Stop it with Ctrl-C."]), file=sys.stderr, flush=True)

@@ -37,10 +37,10 @@ def run_worker(args: Namespace) -> int:
     begun = fired = 0
     told: list[dict[str, Any]] = []
     patient = not (args.once or args.until_idle)
-    with open_memory(args, needed=True) as hf, stop_on_signal() as stop:
-        due = _schedule_runner(hf, args, told)
+    with open_memory(args, needed=True) as memory, stop_on_signal() as stop:
+        due = _schedule_runner(memory, args, told)
         while not stop.is_set():
-            found = _run_one(lambda: hf.jobs.run(until_idle=False), patient=patient)
+            found = _run_one(lambda: memory.jobs.run(until_idle=False), patient=patient)
             # A model may take its time: jobs have their turn between two schedules.
             ran = 0 if args.once and found else _run_one(due, patient=patient)
             begun, fired = begun + found, fired + ran
@@ -54,17 +54,17 @@ def run_worker(args: Namespace) -> int:
     return 0
 
 
-def _schedule_runner(hf: Limpet, args: Namespace, told: list[dict[str, Any]]) -> Callable[[], int]:
+def _schedule_runner(memory: Limpet, args: Namespace, told: list[dict[str, Any]]) -> Callable[[], int]:
     """What runs one schedule that is due, where that is wanted and can be done."""
-    if not (args.schedules or hf.config.schedules.worker):
+    if not (args.schedules or memory.config.schedules.worker):
         return lambda: 0
     from limpet.cli import scheduled
 
-    if not scheduled.has_llm(hf):
+    if not scheduled.has_llm(memory):
         print(f"limpet: note: {scheduled.NO_LLM}", file=sys.stderr)
         return lambda: 0
     tell = scheduled.make_notifier(told, aloud=not args.json)
-    return lambda: hf.schedules.run(scheduled.run_turn, tell, until_idle=False)
+    return lambda: memory.schedules.run(scheduled.run_turn, tell, until_idle=False)
 
 
 def _run_one(run: Callable[[], int], *, patient: bool) -> int:

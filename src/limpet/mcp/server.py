@@ -101,7 +101,7 @@ class McpHandlers:
             return await self._purging.call(call, params, whose)
         if params.name not in TOOLS:
             raise MCPError(types.INVALID_PARAMS, f"there is no tool {params.name}; there are {', '.join(TOOLS)}")
-        box = Toolbox(whose.hf, whose.user, session=whose.session, agent=whose.agent)
+        box = Toolbox(whose.memory, whose.user, session=whose.session, agent=whose.agent)
         outcome = await _run_in_thread(lambda: box.call(params.name, params.arguments or {}))
         text = types.TextContent(type="text", text=outcome.text)
         return types.CallToolResult(content=[text], structured_content=outcome.data, is_error=outcome.is_error)
@@ -111,7 +111,7 @@ class McpHandlers:
     async def list_resources(self, call: RequestContext, params: PageParams) -> types.ListResourcesResult:
         """The user's notes, then the transcripts of their sessions, the latest first."""
         offset, whose = _parse_cursor(params), self.whose(call)
-        found = await _run_in_thread(lambda: whose.hf.sessions(user=whose.user, limit=_PAGE + 1, offset=offset))
+        found = await _run_in_thread(lambda: whose.memory.sessions(user=whose.user, limit=_PAGE + 1, offset=offset))
         listed = [] if offset else [_notes_resource()]
         listed += [
             types.Resource(
@@ -159,7 +159,7 @@ class McpHandlers:
         if named != _TRANSCRIPT or params.argument.name != "id":
             return types.CompleteResult(completion=types.Completion(values=[], total=0, has_more=False))
         begun = params.argument.value.casefold()
-        found = await _run_in_thread(lambda: whose.hf.sessions(user=whose.user, limit=_COMPLETION_SESSIONS))
+        found = await _run_in_thread(lambda: whose.memory.sessions(user=whose.user, limit=_COMPLETION_SESSIONS))
         ids = [info.id for info in found if info.id.casefold().startswith(begun) or begun in str(info.key).casefold()]
         some = types.Completion(values=ids[:_COMPLETIONS], total=len(ids), has_more=len(ids) > _COMPLETIONS)
         return types.CompleteResult(completion=some)
@@ -203,14 +203,14 @@ class McpHandlers:
 
 def _read_text(whose: ToolContext, uri: str) -> str:
     if uri == NOTES:
-        return whose.hf.notes.long_term(user=whose.user).read()
+        return whose.memory.notes.long_term(user=whose.user).read()
     if match := _TRANSCRIPT_OF.fullmatch(uri):
-        return whose.hf.load_session(unquote(match[1]), user=whose.user).export_transcript()
+        return whose.memory.load_session(unquote(match[1]), user=whose.user).export_transcript()
     raise InvalidInput(f"there is no resource {uri}")
 
 
 def _recall_prompt(whose: ToolContext, question: str) -> str:
-    hits = whose.hf.recall(question, user=whose.user)
+    hits = whose.memory.recall(question, user=whose.user)
     if not hits:
         return f"{question}\n\n(Memory holds nothing about it.)"
     lines = (format_item(f"{hit.source.created_at.date()} ", hit.text) for hit in hits)
@@ -218,7 +218,7 @@ def _recall_prompt(whose: ToolContext, question: str) -> str:
 
 
 def _profile_prompt(whose: ToolContext) -> str:
-    text = whose.hf.profile(user=whose.user).text
+    text = whose.memory.profile(user=whose.user).text
     return f"This is what you know about me:\n\n{text}" if text.strip() else "You know nothing about me yet."
 
 

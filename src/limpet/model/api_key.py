@@ -16,7 +16,7 @@ from limpet.model.types import Id, Moment, Name
 
 SECRET_BYTES = 32
 MAX_NAME = 128  # bytes; the audit has it with "key:" before it
-_SECRET = re.compile(r"hf_[A-Za-z0-9_-]{43}")
+_SECRET = re.compile(r"lim_[A-Za-z0-9_-]{43}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +76,8 @@ def audit_name(key_name: str) -> str:
 
 
 def encode_secret(randomness: bytes) -> str:
-    """A secret as people copy it: ``hf_`` and 43 letters."""
-    return f"hf_{base64.urlsafe_b64encode(randomness).rstrip(b'=').decode()}"
+    """A secret as people copy it: ``lim_`` and 43 letters."""
+    return f"lim_{base64.urlsafe_b64encode(randomness).rstrip(b'=').decode()}"
 
 
 def hash_secret(secret: object) -> str | None:

@@ -20,15 +20,15 @@ _in_firing: ContextVar[bool] = ContextVar("limpet_firing", default=False)
 class Firing:
     """The argument of a callback: a goal that is due, and the memory to use for it.
 
-    ``hf`` has the schedule's tenant and agent; it refuses to create schedules, in every thread. ``key`` is the same for
-    every run of this firing: use it as idempotency key for external effects.
+    ``memory`` has the schedule's tenant and agent; it refuses to create schedules, in every thread. ``key`` is the same
+    for every run of this firing: use it as idempotency key for external effects.
     """
 
     schedule: Schedule
     due_at: datetime
     attempt: int
     missed: int  # later firings that have passed too and that this run covers
-    hf: Any
+    memory: Any
     stopping: Callable[[], bool] = lambda: False  # the runner is stopping, or the lease was lost
 
     @property

@@ -122,7 +122,7 @@ SECRET_PATTERNS: tuple[SecretPattern, ...] = (
     _secret_pattern("google oauth token", rf"{_A}ya29\.[A-Za-z0-9_-]{{20,500}}", "ya29."),
     _secret_pattern("npm token", rf"{_A}npm_[A-Za-z0-9]{{30,60}}{_Z}", "npm_"),
     _secret_pattern("pypi token", rf"{_A}pypi-[A-Za-z0-9_-]{{40,300}}", "pypi-"),
-    _secret_pattern("limpet key", rf"{_A}hf_[A-Za-z0-9_-]{{43}}{_Z}", "hf_"),
+    _secret_pattern("limpet key", rf"{_A}lim_[A-Za-z0-9_-]{{43}}{_Z}", "lim_"),
     _secret_pattern("hugging face token", rf"{_A}(?:hf|api_org)_[A-Za-z0-9]{{30,60}}{_Z}", "hf_", "api_org_"),
     _secret_pattern("sendgrid key", rf"{_A}SG\.[A-Za-z0-9_-]{{16,32}}\.[A-Za-z0-9_-]{{30,64}}", "SG."),
     _secret_pattern("twilio key", rf"{_ALNUM}SK[0-9a-f]{{32}}(?![A-Za-z0-9])", "SK"),

@@ -36,12 +36,12 @@ _PAGE_RULES = {
 }
 
 
-def create_app(hf: Limpet, *, host: str, user: str, mcp: McpHttpApp | None = None) -> tuple[ASGIApp, Service]:
+def create_app(memory: Limpet, *, host: str, user: str, mcp: McpHttpApp | None = None) -> tuple[ASGIApp, Service]:
     """For a server at ``host``. ``user`` is whose memory is meant where there are no keys and nobody is named."""
-    rules, local, metrics = hf.config.server, is_local(host), Metrics()
-    door = Authenticator(hf, user=user, is_local=local, per_minute=rules.requests_per_minute)
+    rules, local, metrics = memory.config.server, is_local(host), Metrics()
+    door = Authenticator(memory, user=user, is_local=local, per_minute=rules.requests_per_minute)
     # The guard has looked at hosts.
-    service = Service(hf, door, metrics, mcp or create_http_app(allow_purge=hf.config.mcp.purge, hosts=None))
+    service = Service(memory, door, metrics, mcp or create_http_app(allow_purge=memory.config.mcp.purge, hosts=None))
     listed = list_routes()
     routes: list[BaseRoute] = [
         StarletteRoute("/openapi.json", _describe_api(service, listed), methods=["GET"]),
@@ -53,7 +53,7 @@ def create_app(hf: Limpet, *, host: str, user: str, mcp: McpHttpApp | None = Non
 
     @asynccontextmanager
     async def lifespan(_: object) -> AsyncIterator[None]:
-        stop = hf.admin.observe(metrics.observe_call)
+        stop = memory.admin.observe(metrics.observe_call)
         try:
             async with service.mcp.lifespan():
                 yield

@@ -21,15 +21,15 @@ LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 # What proxies add: whoever comes through one does not sit at this machine.
 _FORWARDED = re.compile(r"forwarded$|via$|x-forwarded|(x-real|x-client|true-client|cf-connecting)-ip$", re.IGNORECASE)
 _IDEMPOTENCY_KEY = re.compile(r"[!-~]{1,200}")
-_KEY_REQUIRED = "send an API key: Authorization: Bearer hf_…; limpet api-keys create makes one"
+_KEY_REQUIRED = "send an API key: Authorization: Bearer lim_…; limpet api-keys create makes one"
 _IDLE = 120.0  # seconds after which a caller's bucket is full again anyway
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """``hf`` acts for them, so that every call is checked; ``user`` is whose memory is meant where nobody is named."""
+    """``memory`` acts for them, so that every call is checked; ``user`` owns what names nobody."""
 
-    hf: Limpet
+    memory: Limpet
     name: str
     user: str | None
     turns: OpenTurns
@@ -50,17 +50,17 @@ class Caller:
 
     def tool_context(self, user: str | None = None) -> ToolContext:
         """For the tools, which always work on one user's memory."""
-        return ToolContext(self.hf, check_name(self.resolve_user(user), "user"), agent=self.agent, caller=self.id)
+        return ToolContext(self.memory, check_name(self.resolve_user(user), "user"), agent=self.agent, caller=self.id)
 
 
 class Authenticator:
     """Every request comes through here, and so is every key that was revoked refused at once."""
 
-    def __init__(self, hf: Limpet, *, user: str, is_local: bool, per_minute: int) -> None:
-        self._hf = hf
-        self._keys = hf.access.keys
+    def __init__(self, memory: Limpet, *, user: str, is_local: bool, per_minute: int) -> None:
+        self._memory = memory
+        self._keys = memory.access.keys
         self._turns = OpenTurns()
-        self._open = Caller(hf, hf.config.audit.operator, user, self._turns)
+        self._open = Caller(memory, memory.config.audit.operator, user, self._turns)
         self._is_local = is_local
         self._rate = RateLimiter(per_minute)
 
@@ -71,8 +71,10 @@ class Authenticator:
 
     def authenticate(self, headers: Mapping[str, str]) -> Caller:
         who = self.identify(headers)
-        if who.hf is not self._hf:
-            self._rate.acquire(f"{who.hf.principal.tenant} {who.name}")  # a name is one key's only within its tenant
+        if who.memory is not self._memory:
+            self._rate.acquire(
+                f"{who.memory.principal.tenant} {who.name}"
+            )  # a name is one key's only within its tenant
         return who
 
     def identify(self, headers: Mapping[str, str]) -> Caller:
@@ -87,7 +89,7 @@ class Authenticator:
             return replace(self._open, idempotency_key=key) if key else self._open
         scheme, _, secret = given.partition(" ")
         if scheme.lower() != "bearer" or not secret.strip():
-            raise Unauthenticated("send an API key as: Authorization: Bearer hf_…")
+            raise Unauthenticated("send an API key as: Authorization: Bearer lim_…")
         acting = self._keys.acting(secret.strip())
         principal = acting.principal
         id_ = sha256(secret.strip().encode()).hexdigest()[:32]

@@ -60,8 +60,8 @@ class Feed:
         self._lists = (_ListWatcher("session", _read_sessions, since), _ListWatcher("record", _read_records, since))
 
     def poll(self) -> list[Change]:
-        hf = self._opened()
-        found = [each for one in self._lists for each in one.poll(hf, self._user)]
+        memory = self._opened()
+        found = [each for one in self._lists for each in one.poll(memory, self._user)]
         return sorted(found, key=lambda each: (each.at is None, each.at and to_micros(each.at)))
 
 
@@ -79,9 +79,9 @@ class _ListWatcher:
         self._told: dict[str, datetime] = {}
         self._top: dict[str, _ListEntry] = {}
 
-    def poll(self, hf: Limpet, user: str | None) -> list[Change]:
-        top = self._read(hf, user, None)
-        found = self._read_after(self._since - _OVERLAP, top, partial(self._read, hf, user))
+    def poll(self, memory: Limpet, user: str | None) -> list[Change]:
+        top = self._read(memory, user, None)
+        found = self._read_after(self._since - _OVERLAP, top, partial(self._read, memory, user))
         new = {each.id: each for each in found if self._told.get(each.id) != each.at}
         changes = [Change(each.at, self._kind, each.shape()) for each in new.values()]
         quiet = [each for each in top if each.id not in new and self._has_changed(each)]
@@ -111,20 +111,20 @@ class _ListWatcher:
         return [id_ for id_, was in self._top.items() if id_ not in here and (end is None or was[:2] > end)]
 
 
-def _read_sessions(hf: Limpet, user: str | None, end: PageCursor | None) -> list[_ListEntry]:
+def _read_sessions(memory: Limpet, user: str | None, end: PageCursor | None) -> list[_ListEntry]:
     def entry(info: SessionInfo) -> _ListEntry:
         shape = to_json(info)
         return _ListEntry(info.last_active_at, info.id, hash(json_bytes(shape)), lambda: shape)
 
-    return [entry(each) for each in hf.sessions(user, limit=_PAGE, before=end)]
+    return [entry(each) for each in memory.sessions(user, limit=_PAGE, before=end)]
 
 
-def _read_records(hf: Limpet, user: str | None, end: PageCursor | None) -> list[_ListEntry]:
+def _read_records(memory: Limpet, user: str | None, end: PageCursor | None) -> list[_ListEntry]:
     def entry(record: Record) -> _ListEntry:
         assert record.updated_at is not None  # every stored one has it
         return _ListEntry(record.updated_at, record.id, record.version, partial(to_json, record))
 
-    return [entry(each) for each in hf.records(user, limit=_PAGE, history=True, before=end)]
+    return [entry(each) for each in memory.records(user, limit=_PAGE, history=True, before=end)]
 
 
 def parse_last_event_id(last_event_id: str | None) -> datetime | None:

@@ -52,9 +52,9 @@ class Metrics:
         self._calls.labels(work.kind, work.name, work.outcome, work.code or "").inc()
         self._call_seconds.labels(work.kind, work.name).observe(work.seconds)
 
-    def render(self, hf: Limpet) -> bytes:
+    def render(self, memory: Limpet) -> bytes:
         """With what the store holds now."""
-        for what, count in hf.admin.stats().items():
+        for what, count in memory.admin.stats().items():
             if isinstance(count, int | float) and not isinstance(count, bool):
                 self._store.labels(what).set(count)
         return generate_latest(self._registry)

@@ -132,7 +132,7 @@ def call_operation(operation: Operation, who: Caller, arguments: dict[str, Any])
         arguments["limit"] = arguments.get("limit", PAGE) + 1
     if "idempotency_key" in operation.arguments:
         arguments["idempotency_key"] = who.idempotency_key
-    return invoke(who.hf, operation, arguments)
+    return invoke(who.memory, operation, arguments)
 
 
 def _check_confirmed(arguments: dict[str, Any]) -> None:

@@ -17,7 +17,7 @@ from limpet.server.service import Service
 
 
 def serve(
-    hf: Limpet,
+    memory: Limpet,
     *,
     host: str,
     port: int,
@@ -31,24 +31,24 @@ def serve(
     ``work`` begins what is done in the background; it is given a function that says whether somebody waits.
     ``mcp`` takes the place of the usual one.
     """
-    if not is_local(host) and not hf.access.keys.any():
+    if not is_local(host) and not memory.access.keys.any():
         raise ConfigError(
             f"{host} can be reached by others, and this store has no API key: make one with"
             " 'limpet api-keys create NAME --admin', or listen on 127.0.0.1"
         )
     with _open_socket(host, port) as listening:
-        app, service = create_app(hf, host=host, user=user, mcp=mcp)
+        app, service = create_app(memory, host=host, user=user, mcp=mcp)
         rules = uvicorn.Config(
             app,
-            http=configure_protocol(hf.config.server.header_seconds, hf.config.server.answer_seconds),
+            http=configure_protocol(memory.config.server.header_seconds, memory.config.server.answer_seconds),
             ws="none",
             log_config=None,
             access_log=False,
             server_header=False,
             lifespan="on",
             timeout_keep_alive=30,
-            limit_concurrency=hf.config.server.waiting + hf.config.server.streams + 1000,
-            timeout_graceful_shutdown=hf.config.server.shutdown_seconds,
+            limit_concurrency=memory.config.server.waiting + memory.config.server.streams + 1000,
+            timeout_graceful_shutdown=memory.config.server.shutdown_seconds,
             # A proxy's word on who calls is not taken: a header can say anything.
             proxy_headers=False,
         )

@@ -37,9 +37,9 @@ class Service:
     A large body takes two: who it is comes before it is read.
     """
 
-    def __init__(self, hf: Limpet, door: Authenticator, metrics: Metrics, mcp: McpHttpApp) -> None:
-        rules = hf.config.server
-        self.hf = hf
+    def __init__(self, memory: Limpet, door: Authenticator, metrics: Metrics, mcp: McpHttpApp) -> None:
+        rules = memory.config.server
+        self.memory = memory
         self.door = door
         self.metrics = metrics
         self.stopping = asyncio.Event()

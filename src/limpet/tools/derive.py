@@ -22,7 +22,7 @@ def derive_tool(name: str) -> AnyTool:
     answer = make_answer(operation.returns, operation.answer)
 
     def run(whose: ToolContext, arguments: dict[str, Any]) -> Any:
-        return invoke(whose.hf, operation, {**_get_owner(operation, whose), **arguments})
+        return invoke(whose.memory, operation, {**_get_owner(operation, whose), **arguments})
 
     return ToolDefinition(
         operation.tool,

@@ -52,7 +52,7 @@ class MemorySearchResult:
 
 def search(whose: ToolContext, asked: MemorySearch) -> MemorySearchResult:
     kinds = None if asked.kind == "all" else [asked.kind]
-    found = whose.hf.recall(asked.query, user=whose.user, k=asked.limit, kinds=kinds)
+    found = whose.memory.recall(asked.query, user=whose.user, k=asked.limit, kinds=kinds)
     return MemorySearchResult(tuple(_to_hit(hit) for hit in found))
 
 
@@ -66,8 +66,8 @@ class MemorySave:
 
 
 def save(whose: ToolContext, given: MemorySave) -> MemoryRecord:
-    content = make_redactor(whose.hf.config)(given.content)
-    record = whose.hf.remember(
+    content = make_redactor(whose.memory.config)(given.content)
+    record = whose.memory.remember(
         content, user=whose.user, key=given.key, type=given.type, tags=given.tags, pinned=given.pinned
     )
     return _to_record(record)
@@ -88,8 +88,8 @@ def update(whose: ToolContext, given: MemoryUpdate) -> MemoryRecord:
     if not changes:
         raise InvalidInput("nothing to change: give content, tags or pinned")
     if "content" in changes:
-        changes["content"] = make_redactor(whose.hf.config)(changes["content"])
-    return _to_record(whose.hf.records.update(given.id, user=whose.user, **changes))
+        changes["content"] = make_redactor(whose.memory.config)(changes["content"])
+    return _to_record(whose.memory.records.update(given.id, user=whose.user, **changes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class MemoryPromote:
 
 
 def promote(whose: ToolContext, given: MemoryPromote) -> MemoryRecord:
-    return _to_record(whose.hf.records.promote(given.id, user=whose.user))
+    return _to_record(whose.memory.records.promote(given.id, user=whose.user))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def forget(whose: ToolContext, given: MemoryForget) -> MemoryForgetResult:
     named = {name: value for name in ("id", "key", "query") if (value := getattr(given, name)) is not None}
     if len(named) != 1:
         raise InvalidInput("say what to forget by one of id, key or query")
-    done = whose.hf.forget(**named, user=whose.user)
+    done = whose.memory.forget(**named, user=whose.user)
     return MemoryForgetResult(len(done.ids), tuple(done.ids), tuple(map(str, done.left)))
 
 
@@ -138,7 +138,7 @@ class MemoryListResult:
 
 
 def list_memories(whose: ToolContext, asked: MemoryList) -> MemoryListResult:
-    records = whose.hf.records(
+    records = whose.memory.records(
         user=whose.user,
         types=[asked.type] if asked.type else None,
         tags=[asked.tag] if asked.tag else None,
@@ -164,12 +164,12 @@ class MemoryNotesResult:
 
 
 def notes(whose: ToolContext, given: MemoryNotes) -> MemoryNotesResult:
-    file = whose.hf.notes.long_term(user=whose.user)
+    file = whose.memory.notes.long_term(user=whose.user)
     if given.action == "read":
         return _to_notes(file.read())
     if given.text is None:
         raise InvalidInput(f"{given.action} needs text")
-    text = make_redactor(whose.hf.config)(given.text)
+    text = make_redactor(whose.memory.config)(given.text)
     if given.action == "append":
         return _to_notes(file.append(text).text)
     if given.version is None and file.read():

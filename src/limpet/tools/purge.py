@@ -101,11 +101,11 @@ def format_counts(given: tuple[PurgeCount, ...]) -> str:
 def _purge(whose: ToolContext, asked: PurgeArguments, **more: Any) -> Receipt:
     if asked.what == "session":
         assert asked.session is not None
-        return whose.hf.privacy.purge_session(asked.session, user=whose.user, **more)
+        return whose.memory.privacy.purge_session(asked.session, user=whose.user, **more)
     if asked.what == "user":
-        return whose.hf.privacy.purge_user(whose.user, **more)
+        return whose.memory.privacy.purge_user(whose.user, **more)
     assert asked.days is not None
-    return whose.hf.privacy.purge_older(whose.user, asked.days, **more)
+    return whose.memory.privacy.purge_older(whose.user, asked.days, **more)
 
 
 def _to_receipt(given: Receipt) -> PurgeReceipt:

@@ -41,7 +41,7 @@ class ScheduleCreate:
 
 
 def create(whose: ToolContext, asked: ScheduleCreate) -> ScheduleSummary:
-    made = whose.hf.schedules.create(
+    made = whose.memory.schedules.create(
         whose.user,
         asked.goal,
         asked.cadence,
@@ -69,8 +69,8 @@ class ScheduleSearchResult:
 
 def search(whose: ToolContext, asked: ScheduleSearch) -> ScheduleSearchResult:
     wanted: dict[str, Any] = {"user": whose.user, "text": asked.text, "state": asked.state}
-    found = whose.hf.schedules.search(**wanted, limit=asked.limit, offset=asked.offset)
-    return ScheduleSearchResult(tuple(map(_to_summary, found)), whose.hf.schedules.count(**wanted))
+    found = whose.memory.schedules.search(**wanted, limit=asked.limit, offset=asked.offset)
+    return ScheduleSearchResult(tuple(map(_to_summary, found)), whose.memory.schedules.count(**wanted))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def edit(whose: ToolContext, asked: ScheduleEdit) -> ScheduleSummary:
     changes: dict[str, Any] = {name: value for name in names if (value := getattr(asked, name)) is not None}
     if not changes and asked.state is None:
         raise InvalidInput("nothing to change: give goal, cadence, timezone, notify or state")
-    schedules = whose.hf.schedules
+    schedules = whose.memory.schedules
     if changes:
         schedules.edit(asked.id, user=whose.user, **changes)
     if asked.state == "paused":
@@ -109,7 +109,7 @@ class ScheduleDeleteResult:
 
 
 def delete(whose: ToolContext, asked: ScheduleDelete) -> ScheduleDeleteResult:
-    whose.hf.schedules.delete(asked.id, user=whose.user)
+    whose.memory.schedules.delete(asked.id, user=whose.user)
     return ScheduleDeleteResult(asked.id)
 
 
@@ -137,7 +137,7 @@ class ScheduleRunsResult:
 
 
 def runs(whose: ToolContext, asked: ScheduleRuns) -> ScheduleRunsResult:
-    schedules = whose.hf.schedules
+    schedules = whose.memory.schedules
     plan = schedules.get(asked.id, user=whose.user)
     if asked.run is not None:
         page = schedules.run_output(asked.run, user=whose.user, offset=asked.offset)

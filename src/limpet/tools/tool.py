@@ -20,7 +20,7 @@ R = TypeVar("R")
 class ToolContext:
     """Whose memory a tool works on. A model cannot name another user: it is never asked who it is."""
 
-    hf: Limpet
+    memory: Limpet
     user: str
     session: str | None = None
     agent: str | None = None
@@ -29,7 +29,7 @@ class ToolContext:
     @property
     def identity(self) -> str:
         """The same for the same caller only: store, tenant, who acts, and for whom."""
-        return json.dumps([self.caller, repr(self.hf), self.user, self.session, self.agent])
+        return json.dumps([self.caller, repr(self.memory), self.user, self.session, self.agent])
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,14 +54,14 @@ class Toolbox:
 
     def __init__(
         self,
-        hf: Limpet,
+        memory: Limpet,
         user: str,
         *,
         session: str | None = None,
         agent: str | None = None,
         only: Iterable[str] | None = None,
     ) -> None:
-        self._whose = ToolContext(hf, user, session, agent)
+        self._whose = ToolContext(memory, user, session, agent)
         self.tools = [get_tool(name) for name in only] if only is not None else list(TOOLS.values())
 
     def openai(self) -> list[dict[str, Any]]:

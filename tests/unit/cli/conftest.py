@@ -90,8 +90,8 @@ def data(tmp_path: Path) -> Path:
 def talk(data: Path) -> str:
     """A stored session of three messages; its id."""
     said = [("user", "The heron is back at the pond", "Ana"), ("assistant", "Third year in a row", None)]
-    with Limpet.open(data) as hf:
-        session = hf.session("telegram", "42", user="ana", agent="bot", metadata={"mood": "sunny"})
+    with Limpet.open(data) as memory:
+        session = memory.session("telegram", "42", user="ana", agent="bot", metadata={"mood": "sunny"})
         session.extend(
             Message.new(role, text, name=name, created_at=datetime(2026, 3, 10, 12, minute, tzinfo=UTC))
             for minute, (role, text, name) in enumerate(said)

@@ -31,7 +31,7 @@ def snapshot(tmp_path):
 # Import
 
 
-def test_importing_sessions(run, snapshot):
+def test_import_reports_imported_sessions_and_skipped_fields(run, snapshot):
     done = run("import", snapshot)
     assert done.status == 0
     assert done.out.splitlines() == [
@@ -43,7 +43,7 @@ def test_importing_sessions(run, snapshot):
     assert hit["source"]["created_at"] == "2026-01-05T10:00:00+00:00"
 
 
-def test_importing_the_same_again(run, snapshot):
+def test_import_of_same_file_twice_imports_nothing(run, snapshot):
     assert run("import", snapshot, "--format", "sessions.json", "--json").json["sessions"] == 1
     again = run("import", snapshot, "--json").json
     assert (again["format"], again["sessions"], again["skipped"], again["already"]) == ("sessions.json", 0, [], True)
@@ -61,7 +61,7 @@ def test_importing_the_same_again(run, snapshot):
         (b'[{"id": "a:b", "messages": [{"role": "wizard", "content": "x"}]}]', [], "invalid_input"),
     ],
 )
-def test_what_cannot_be_imported_leaves_nothing_behind(run, tmp_path, content, options, code):
+def test_import_of_unsupported_file_leaves_store_empty(run, tmp_path, content, options, code):
     file = tmp_path / "odd"
     file.write_bytes(content)
     done = run("import", str(file), *options, "--json")
@@ -69,7 +69,7 @@ def test_what_cannot_be_imported_leaves_nothing_behind(run, tmp_path, content, o
     assert run("sessions", "--json").json == []
 
 
-def test_importing_what_is_no_file(run, tmp_path):
+def test_import_of_missing_file_or_folder_fails(run, tmp_path):
     assert "No such file" in run("import", str(tmp_path / "none.json")).err
     assert run("import", str(tmp_path)).status == 1
 
@@ -77,7 +77,7 @@ def test_importing_what_is_no_file(run, tmp_path):
 # Backup
 
 
-def test_a_backup_can_be_opened(run, talk, tmp_path):
+def test_backup_opens_as_a_store(run, talk, tmp_path):
     file = str(tmp_path / "copies" / "monday.db")
     done = run("backup", file)
     assert done.status == 0
@@ -85,7 +85,7 @@ def test_a_backup_can_be_opened(run, talk, tmp_path):
     assert run("sessions", "--json", "--data", file).out == run("sessions", "--json").out
 
 
-def test_a_backup_says_which_files_are_not_in_it(run, talk, data, tmp_path):
+def test_backup_lists_files_it_does_not_contain(run, talk, data, tmp_path):
     assert run("backup", str(tmp_path / "0.db"), "--json").json["not_in_it"] == []
     run("notes", "memory", "--user", "ann", "--edit", "Keeps bees")
     notes = str(data / "memory")
@@ -96,7 +96,7 @@ def test_a_backup_says_which_files_are_not_in_it(run, talk, data, tmp_path):
     assert notes in run("copy", str(data), str(tmp_path / "second")).out.splitlines()[-1]
 
 
-def test_a_backup_never_overwrites(run, talk, tmp_path):
+def test_backup_refuses_to_overwrite_existing_file(run, talk, tmp_path):
     (tmp_path / "there.db").write_text("precious")
     done = run("backup", "there.db", "--json")
     assert (done.status, done.error["code"]) == (1, "invalid_input")
@@ -106,7 +106,7 @@ def test_a_backup_never_overwrites(run, talk, tmp_path):
 # Copy
 
 
-def test_copying_a_store(run, talk, data, tmp_path):
+def test_copy_writes_equal_store_and_refuses_nonempty_target(run, talk, data, tmp_path):
     run("remember", "with a tag", "--user", "ana", "--tag", "t")
     done = run("copy", str(data), str(tmp_path / "second"))
     assert done.status == 0
@@ -118,13 +118,13 @@ def test_copying_a_store(run, talk, data, tmp_path):
     assert "not empty" in run("copy", str(data), str(tmp_path / "second")).err
 
 
-def test_rows_are_counted(run, talk, data, tmp_path):
+def test_copy_reports_row_counts(run, talk, data, tmp_path):
     rows = run("copy", str(data), str(tmp_path / "second"), "--json").json["rows"]
     assert (rows["sessions"], rows["messages"]) == (1, 3)
 
 
 @pytest.mark.postgres
-def test_there_and_back_through_postgres(run, talk, data, tmp_path, postgres_url):
+def test_copy_to_postgres_and_back_keeps_data(run, talk, data, tmp_path, postgres_url):
     run("remember", "with a tag", "--user", "ana", "--tag", "t")
     assert run("copy", str(data), postgres_url).status == 0
     assert run("copy", postgres_url, str(tmp_path / "back")).status == 0
@@ -140,7 +140,7 @@ def test_there_and_back_through_postgres(run, talk, data, tmp_path, postgres_url
     ("source", "target"),
     [("none", "second"), (":memory:", "second"), ("data", ":memory:"), ("data", ""), ("", "second"), ("data", "x://y")],
 )
-def test_a_copy_that_cannot_be(run, talk, source, target, tmp_path):
+def test_copy_refuses_invalid_source_or_target(run, talk, source, target, tmp_path):
     done = run("copy", source, target, "--json")
     assert (done.status, done.error["code"]) == (1, "invalid_input")
     assert not (tmp_path / "second").exists()
@@ -149,13 +149,13 @@ def test_a_copy_that_cannot_be(run, talk, source, target, tmp_path):
 # Doctor
 
 
-def test_a_healthy_store(run, talk):
+def test_doctor_reports_healthy_store(run, talk):
     done = run("doctor")
     assert (done.status, done.err) == (0, "")
     assert all(line.startswith("ok        ") for line in done.out.splitlines())
 
 
-def test_a_fault_is_found_repaired_and_gone(run, talk, data):
+def test_doctor_reports_and_repairs_wrong_message_count(run, talk, data):
     raw = sqlite3.connect(data / "limpet.db")
     raw.execute("UPDATE sessions SET message_count = 99")
     raw.commit()
@@ -173,7 +173,7 @@ def test_a_fault_is_found_repaired_and_gone(run, talk, data):
     assert run("doctor").status == 0
 
 
-def test_a_fault_that_cannot_be_repaired(run, talk, data):
+def test_doctor_reports_fault_it_cannot_repair(run, talk, data):
     raw = sqlite3.connect(data / "limpet.db")
     raw.execute(
         "INSERT INTO summaries SELECT bucket, partition_id, id, 'x', 1, 50, 50, 0 FROM sessions WHERE id = ?", [talk]
@@ -185,7 +185,7 @@ def test_a_fault_that_cannot_be_repaired(run, talk, data):
     assert "restore a backup" in done.err
 
 
-def test_a_file_that_is_no_database(run, data):
+def test_doctor_reports_non_database_file_as_corrupt(run, data):
     data.mkdir()
     (data / "limpet.db").write_bytes(b"not a database, " * 100)
     done = run("doctor", "--json")
@@ -200,7 +200,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_progress_is_drawn_on_a_terminal_and_wiped(monkeypatch):
+def test_progress_line_is_drawn_and_erased_on_terminal(monkeypatch):
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
     progress = ProgressLine()
@@ -212,14 +212,14 @@ def test_progress_is_drawn_on_a_terminal_and_wiped(monkeypatch):
     assert screen.getvalue().split("\r")[-2].strip() == ""
 
 
-def test_progress_is_silent_elsewhere(capsys):
+def test_progress_line_is_silent_without_terminal(capsys):
     progress = ProgressLine()
     progress("messages", 1, 0)
     progress.end()
     assert capsys.readouterr().err == ""
 
 
-def test_an_interrupted_backup_leaves_no_file(run, talk, monkeypatch, tmp_path):
+def test_backup_interrupted_leaves_no_file(run, talk, monkeypatch, tmp_path):
     def interrupt(*_):
         raise KeyboardInterrupt
 

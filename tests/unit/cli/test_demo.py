@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 
-def test_the_demo_tells_its_story(run, tmp_path, monkeypatch):
+def test_demo_prints_its_story_and_removes_its_folder(run, tmp_path, monkeypatch):
     folder = tmp_path / "tmp"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
@@ -23,12 +23,12 @@ def test_the_demo_tells_its_story(run, tmp_path, monkeypatch):
     assert list(folder.iterdir()) == []
 
 
-def test_the_demo_leaves_the_user_s_memory_alone(run, data):
+def test_demo_does_not_touch_user_data(run, data):
     run("demo")
     assert not data.exists()
 
 
-def test_the_demo_as_json(run):
+def test_demo_json_output(run):
     story = run("demo", "--json").json
     assert list(story) == ["sessions", "recall", "context", "history", "forget"]
     assert [session["message_count"] for session in story["sessions"]] == [5, 4, 6]
@@ -41,7 +41,7 @@ def test_the_demo_as_json(run):
 
 
 @pytest.mark.parametrize("columns", ["40", "80", "200"])
-def test_the_demo_on_any_screen(run, monkeypatch, columns):
+def test_demo_runs_at_any_terminal_width(run, monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", columns)
     assert run("demo").status == 0
 
@@ -49,7 +49,7 @@ def test_the_demo_on_any_screen(run, monkeypatch, columns):
 # Bench
 
 
-def test_bench_hands_its_options_to_what_measures(run, monkeypatch):
+def test_bench_passes_options_to_benchmark_module(run, monkeypatch):
     seen = {}
 
     def add_arguments(parser):
@@ -67,5 +67,5 @@ def test_bench_hands_its_options_to_what_measures(run, monkeypatch):
     assert seen["data"] == "here"
 
 
-def test_bench_exists(run):
+def test_bench_help_is_available(run):
     assert "usage: limpet bench speed" in run("bench", "speed", "--help").out

@@ -20,7 +20,7 @@ def folder(tmp_path: Path) -> Path:
     return place
 
 
-def test_a_file_is_added_changed_and_left(run, folder):
+def test_documents_add_reports_added_unchanged_and_changed_file(run, folder):
     file = folder / "pond.md"
     add = ("documents", "add", str(file), "--user", "ana")
     assert run(*add).out == f"Added: {file.as_uri()} (2 chunks)\n"
@@ -29,7 +29,7 @@ def test_a_file_is_added_changed_and_left(run, folder):
     assert run(*add).out == f"Changed: {file.as_uri()} (1 chunk)\n"
 
 
-def test_a_folder(run, folder):
+def test_documents_add_folder_skips_non_text_and_hidden_files(run, folder):
     add = ("documents", "add", str(folder), "--user", "ana", "--meta", "set=1")
     done = run(*add)
     assert done.out == "2 documents: 2 added, 0 changed, 0 unchanged; 1 file passed over (--verbose says why).\n"
@@ -44,7 +44,7 @@ def test_a_folder(run, folder):
     assert value["documents"][0]["metadata"] == {"set": "1"}
 
 
-def test_a_file_that_cannot_be_read_is_one_line(run, folder):
+def test_documents_add_warns_once_per_unreadable_file(run, folder):
     (folder / "latin.txt").write_bytes(b"caf\xe9")
     (folder / "broken.pdf").write_bytes(b"nothing")
     done = run("documents", "add", str(folder), "--user", "ana")
@@ -57,12 +57,12 @@ def test_a_file_that_cannot_be_read_is_one_line(run, folder):
     assert "broken.pdf is a PDF that cannot be read" in alone.err
 
 
-def test_progress_is_shown_on_a_terminal(run, folder, monkeypatch):
+def test_documents_add_shows_progress_on_terminal(run, folder, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     assert "documents: 3 of 3 100 %" in run("documents", "add", str(folder), "--user", "ana").err
 
 
-def test_a_text_from_the_line_and_from_the_input(run):
+def test_documents_add_reads_text_from_option_and_stdin(run):
     line = run("documents", "add", "note:1", "--text", "a walrus", "--title", "One", "--user", "ana", "--json").json
     [document] = line["documents"]
     assert (document["uri"], document["title"], document["chunks"]) == ("note:1", "One", 1)
@@ -75,7 +75,7 @@ def test_a_text_from_the_line_and_from_the_input(run):
     assert hit["metadata"] == {"uri": "note:1", "title": "One"}
 
 
-def test_recall_says_which_document(run, folder):
+def test_recall_output_names_the_document(run, folder):
     run("documents", "add", str(folder), "--user", "ana")
     uri = (folder / "pond.md").as_uri()
     explained = run("recall", "heron", "--user", "ana", "--explain").out
@@ -84,7 +84,7 @@ def test_recall_says_which_document(run, folder):
     assert "walrus.py" in run("recall", "walrus", "--user", "ana").out
 
 
-def test_documents_are_listed(run, folder, data):
+def test_documents_list_shows_pages_and_owner(run, folder, data):
     with Limpet.open(data):
         pass
     assert run("documents", "--user", "ana").out.startswith("No documents yet. `limpet documents add")
@@ -102,7 +102,7 @@ def test_documents_are_listed(run, folder, data):
     assert run("documents", "--global", "--json").json == []
 
 
-def test_removing(run, folder):
+def test_documents_remove_by_path_or_uri(run, folder):
     file = folder / "pond.md"
     run("documents", "add", str(folder), "--user", "ana")
     assert run("documents", "remove", str(file), "--user", "ana").out == f"Removed {file} with 2 chunks.\n"
@@ -112,7 +112,7 @@ def test_removing(run, folder):
     assert (done.status, done.error["code"]) == (1, "document_not_found")
 
 
-def test_a_person_is_asked_before_removing(run, folder):
+def test_documents_remove_asks_for_confirmation(run, folder):
     file = str(folder / "pond.md")
     run("documents", "add", file, "--user", "ana")
     assert run("documents", "remove", file, "--user", "ana", typed="n\n").status == 1
@@ -142,7 +142,7 @@ def test_without_an_owner_they_are_the_default_user_s(run):
     assert run("documents", "remove", "note:1").out == "Removed note:1 with 1 chunk.\n"
 
 
-def test_what_cannot_be_added_is_one_clear_line(run):
+def test_documents_add_reports_unreadable_source_in_one_line(run):
     for place, words in (("nowhere.txt", "nowhere.txt cannot be read"), ("https://x/y", "give the document's text")):
         done = run("documents", "add", place, "--user", "ana")
         assert (done.status, done.out, done.err.count("\n")) == (1, "", 1)

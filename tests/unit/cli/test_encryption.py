@@ -19,7 +19,7 @@ def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_a_new_key_is_printed_or_written_for_its_owner_only(run: Run, tmp_path: Path):
+def test_encryption_key_is_printed_or_written_to_private_file(run: Run, tmp_path: Path):
     one, two = (run("encryption", "new", "--json").json["key"] for _ in range(2))
     assert one != two
     assert len(base64.b64decode(one)) == 32
@@ -32,7 +32,7 @@ def test_a_new_key_is_printed_or_written_for_its_owner_only(run: Run, tmp_path: 
     assert file.read_text() == before
 
 
-def test_a_tenants_file_needs_a_folder(run: Run):
+def test_encryption_key_for_tenant_requires_key_folder(run: Run):
     assert "names no folder" in run("encryption", "new", "--for-tenant").err
 
 
@@ -59,5 +59,5 @@ def test_encrypting_rotating_and_losing_a_key(run: Run, keys: Path, data: Path):
     assert run(*place, "doctor").status == 0
 
 
-def test_where_there_is_no_store(run: Run, data: Path):
+def test_encryption_status_fails_without_store(run: Run, data: Path):
     assert "there is no store" in run("--data", str(data), "encryption").err

@@ -12,44 +12,44 @@ from limpet import Limpet
 
 @pytest.fixture
 def memories(data) -> dict[str, str]:
-    with Limpet.open(data) as hf:
+    with Limpet.open(data) as memory:
         return {
-            "dog": hf.remember("My dogs sleep a lot", user="ana", key="dog").id,
-            "walk": hf.remember("Walk the dog at noon", user="ana", title="Sleep well").id,
-            "cat": hf.remember("The cat sleeps too", user="ana").id,
-            "ben": hf.remember("The dog sleeps at Ben's", user="ben", key="dog").id,
-            "all": hf.remember("Dogs sleep everywhere", scope="global").id,
-            "bot": hf.remember("Dogs sleep, says the bot", agent="bot").id,
+            "dog": memory.remember("My dogs sleep a lot", user="ana", key="dog").id,
+            "walk": memory.remember("Walk the dog at noon", user="ana", title="Sleep well").id,
+            "cat": memory.remember("The cat sleeps too", user="ana").id,
+            "ben": memory.remember("The dog sleeps at Ben's", user="ben", key="dog").id,
+            "all": memory.remember("Dogs sleep everywhere", scope="global").id,
+            "bot": memory.remember("Dogs sleep, says the bot", agent="bot").id,
         }
 
 
 def left(data) -> set[str]:
-    with Limpet.open(data) as hf:
-        return {record.id for record in hf.records()}
+    with Limpet.open(data) as memory:
+        return {record.id for record in memory.records()}
 
 
-def test_by_id(run, memories, data):
+def test_forget_by_id_removes_one_record(run, memories, data):
     done = run("forget", memories["cat"])
     assert (done.status, done.out) == (0, "Forgot 1 record, every version and index entry included.\n")
     assert left(data) == set(memories.values()) - {memories["cat"]}
     assert run("forget", memories["cat"], "--json").error["code"] == "record_not_found"
 
 
-def test_by_id_of_another_owner(run, memories, data):
+def test_forget_by_id_requires_matching_owner(run, memories, data):
     for owner in (["--user", "ben"], ["--agent", "bot"], ["--global"]):
         assert run("forget", memories["cat"], *owner, "--json").error["code"] == "record_not_found"
     assert run("forget", memories["bot"], "--agent", "bot").status == 0
     assert run("forget", memories["all"], "--global").status == 0
 
 
-def test_by_key_takes_the_owner_s_only(run, memories, data):
+def test_forget_by_key_removes_only_owners_record(run, memories, data):
     done = run("forget", "--key", "dog", "--user", "ana", "--json")
     assert done.json == {"forgotten": 1, "ids": [memories["dog"]], "counts": done.json["counts"], "left": []}
     assert memories["ben"] in left(data)
     assert run("forget", "--key", "dog", "--user", "ana", "--json").error["code"] == "record_not_found"
 
 
-def test_by_key_in_a_session(run, talk, data):
+def test_forget_by_key_in_session_keeps_users_record(run, talk, data):
     run("remember", "in the session", "--session", talk, "--key", "note")
     run("remember", "the user's", "--user", "ana", "--key", "note")
     assert run("forget", "--key", "note", "--session", talk, "--json").json["forgotten"] == 1
@@ -59,26 +59,26 @@ def test_by_key_in_a_session(run, talk, data):
     assert run("forget", "--key", "note", "--session", missing, "--json").error["code"] == "session_not_found"
 
 
-def test_a_query_takes_what_holds_every_word_and_nobody_else_s(run, memories, data):
+def test_forget_by_query_removes_records_with_every_word(run, memories, data):
     done = run("forget", "--query", "dog sleeping", "--user", "ana", "--yes", "--json")
     assert set(done.json["ids"]) == {memories["dog"], memories["walk"]}
     assert left(data) == {memories["cat"], memories["ben"], memories["all"], memories["bot"]}
 
 
-def test_a_query_takes_what_the_engine_would(run, memories, data, tmp_path):
-    with Limpet.open(data) as hf:
-        hf.admin.backup(tmp_path / "same.db")
+def test_forget_by_query_matches_library_forget(run, memories, data, tmp_path):
+    with Limpet.open(data) as memory:
+        memory.admin.backup(tmp_path / "same.db")
     taken = run("forget", "--query", "sleep dog", "--user", "ana", "--yes", "--json").json["ids"]
-    with Limpet.open(tmp_path / "same.db") as hf:
-        assert set(hf.forget(query="sleep dog", user="ana").ids) == set(taken)
+    with Limpet.open(tmp_path / "same.db") as memory:
+        assert set(memory.forget(query="sleep dog", user="ana").ids) == set(taken)
 
 
-def test_forgetting_what_everybody_shares_leaves_everybody_s_own(run, memories, data):
+def test_forget_global_query_keeps_user_records(run, memories, data):
     done = run("forget", "--query", "dog", "--global", "--yes", "--json")
     assert done.json["ids"] == [memories["all"]]
 
 
-def test_a_query_is_not_carried_out_unseen(run, memories, data):
+def test_forget_by_query_requires_confirmation(run, memories, data):
     done = run("forget", "--query", "dog", "--user", "ana")
     assert done.status == 1
     assert "add --yes" in done.err
@@ -88,7 +88,7 @@ def test_a_query_is_not_carried_out_unseen(run, memories, data):
 
 
 @pytest.mark.parametrize("typed", ["n\n", "\n", "", "perhaps\n"])
-def test_only_yes_is_yes(run, memories, data, typed):
+def test_forget_does_nothing_unless_answer_is_yes(run, memories, data, typed):
     done = run("forget", "--query", "dog", "--user", "ana", typed=typed)
     assert done.status == 1
     assert done.err.endswith("Forget 2 records for good? [y/N] limpet: nothing was removed\n")
@@ -96,7 +96,7 @@ def test_only_yes_is_yes(run, memories, data, typed):
 
 
 @pytest.mark.parametrize("chosen", [["--query", "cat"], ["--query", "CATS"]])
-def test_a_yes_at_the_terminal(run, memories, data, chosen):
+def test_forget_by_query_removes_after_yes(run, memories, data, chosen):
     done = run("forget", *chosen, "--user", "ana", typed="y\n")
     assert done.status == 0
     assert "The cat sleeps too" in done.err
@@ -104,7 +104,7 @@ def test_a_yes_at_the_terminal(run, memories, data, chosen):
 
 
 @pytest.mark.slow
-def test_a_yes_at_a_real_terminal(memories, data):
+def test_forget_accepts_yes_on_a_real_terminal(memories, data):
     ours, theirs = os.openpty()
     command = [sys.executable, "-m", "limpet.cli", "forget", memories["cat"]]
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs) as process:
@@ -121,26 +121,26 @@ def test_a_yes_at_a_real_terminal(memories, data):
     assert memories["cat"] not in left(data)
 
 
-def test_an_id_is_asked_about_at_a_terminal(run, memories, data):
+def test_forget_by_id_asks_for_confirmation_on_terminal(run, memories, data):
     assert run("forget", memories["cat"], typed="no\n").status == 1
     assert memories["cat"] in left(data)
     assert run("forget", memories["cat"], typed="yes\n").status == 0
 
 
-def test_a_query_that_matches_nothing(run, memories):
+def test_forget_query_without_match_removes_nothing(run, memories):
     done = run("forget", "--query", "zeppelin", "--user", "ana")
     assert done.status == 0
     assert "nothing was forgotten" in done.out
 
 
 @pytest.mark.parametrize("words", ["", "the", "?!"])
-def test_a_query_without_a_word_forgets_nothing(run, memories, data, words):
+def test_forget_rejects_query_without_search_words(run, memories, data, words):
     assert run("forget", "--query", words, "--user", "ana", "--yes", "--json").error["code"] == "invalid_input"
     assert left(data) == set(memories.values())
 
 
 @pytest.mark.parametrize("chosen", [[], ["x", "--key", "dog"], ["--key", "dog", "--query", "dog"]])
-def test_exactly_one_way_to_choose(run, memories, chosen):
+def test_forget_requires_exactly_one_selector(run, memories, chosen):
     done = run("forget", *chosen, "--user", "ana")
     assert done.status == 2
     assert "exactly one" in done.err

@@ -24,7 +24,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0) ->
     return err if status else out
 
 
-def test_the_graph_is_shown_with_sources(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_graph_shows_relations_with_sources(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(capsys, "remember", "My sister Anna Kowalska lives in Porto.", "--user", "alice")
     out = run(capsys, "graph", "--user", "alice")
     assert "Anna Kowalska  person" in out
@@ -33,13 +33,13 @@ def test_the_graph_is_shown_with_sources(place: Path, capsys: pytest.CaptureFixt
     assert "ALSO" in out.splitlines()[0]
 
 
-def test_nothing_is_said_so(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_graph_explains_empty_result(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "Nobody and nothing is named yet" in run(capsys, "graph", "--user", "alice")
     run(capsys, "remember", "Anna called.", "--user", "alice")
     assert "Nothing is known of Bob" in run(capsys, "graph", "--user", "alice", "--entity", "Bob")
 
 
-def test_json_is_the_whole_graph(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_graph_json_lists_entities_relations_and_mentions(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(capsys, "remember", "Anna lives in Porto.", "--user", "alice")
     found: dict[str, Any] = json.loads(run(capsys, "graph", "--user", "alice", "--json"))
     assert {entity["id"] for entity in found["entities"]} == {"anna", "porto"}
@@ -47,7 +47,7 @@ def test_json_is_the_whole_graph(place: Path, capsys: pytest.CaptureFixture[str]
     assert found["mentions"][0]["record_id"]
 
 
-def test_it_is_written_to_files(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_graph_export_writes_graphml_and_json(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(capsys, "remember", 'Anna <&> "Tom" live in Porto\x0b.', "--user", "alice")
     for name in ("g.graphml", "g.json"):
         out = run(capsys, "graph", "--user", "alice", "--export", str(place / name))
@@ -56,7 +56,7 @@ def test_it_is_written_to_files(place: Path, capsys: pytest.CaptureFixture[str])
     assert json.loads((place / "g.json").read_text())["entities"]
 
 
-def test_wrong_usage_is_refused(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_graph_rejects_wrong_usage(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "--user U, --agent A or --global" in run(capsys, "graph", "--user", "u", "--global", status=2)
     assert ".graphml or .json" in run(capsys, "graph", "--user", "u", "--export", "g.dot", status=2)
     assert "depth" in run(capsys, "graph", "--user", "u", "--depth", "99", status=1)

@@ -25,8 +25,8 @@ def no_graph(monkeypatch):
 @pytest.fixture
 def failed(data: Path) -> list[int]:
     """Three jobs of a kind that always fails, two of which are dead; a tenant's own beside them."""
-    with Limpet.open(data) as hf:
-        store: Any = hf._runtime.store
+    with Limpet.open(data) as memory:
+        store: Any = memory._runtime.store
         now = system_clock()
         for tenant, owner in (("default", "ana"), ("default", "ben"), ("default", "cleo"), ("acme", "dan")):
             space = Partition(tenant, Level.USER, owner)
@@ -36,11 +36,11 @@ def failed(data: Path) -> list[int]:
             job = store.claim_job([("stubborn", "")], now, now - now)
             store.fail_job(job, "the model\nsaid no", now, dead=True)
             dead.append(job.id)
-        [waiting] = [job.id for job in hf.jobs.list(state="waiting")]
+        [waiting] = [job.id for job in memory.jobs.list(state="waiting")]
     return [*dead, waiting]
 
 
-def test_jobs_are_listed(run, failed):
+def test_jobs_list_shows_waiting_and_dead_jobs(run, failed):
     done = run("jobs")
     header, *rows = done.out.splitlines()
     assert header.split() == ["ID", "KIND", "STATE", "RUNS", "NEXT", "OF", "LAST", "ERROR"]
@@ -61,12 +61,12 @@ def test_jobs_are_listed(run, failed):
     assert [job["owner"] for job in run("jobs", "--tenant", "acme", "--json").json] == ["dan"]
 
 
-def test_no_jobs(run, talk):
+def test_jobs_list_reports_empty_queue(run, talk):
     assert run("jobs").out == "No jobs: all background work is done.\n"
     assert run("jobs", "--json").json == []
 
 
-def test_jobs_are_tried_again_and_dropped(run, failed):
+def test_jobs_retry_and_drop_only_dead_jobs(run, failed):
     assert run("jobs", "retry").status == 2
     first, second, third = map(str, failed)
     assert run("jobs", "retry", first, "--all").status == 2
@@ -78,7 +78,7 @@ def test_jobs_are_tried_again_and_dropped(run, failed):
     assert run("jobs", "drop").status == 2
 
 
-def test_jobs_are_run(run, talk, monkeypatch):
+def test_jobs_run_and_worker_run_pending_jobs(run, talk, monkeypatch):
     monkeypatch.setenv("LIMPET_EMBEDDING_MODEL", "hashed")
     assert run("jobs", "run", "--json").json["jobs"] == 1
     assert run("jobs", "run", "--until-idle").out == "0 jobs run.\n"
@@ -86,14 +86,14 @@ def test_jobs_are_run(run, talk, monkeypatch):
     assert run("worker", "--once", "--until-idle").status == 2
 
 
-def test_where_there_is_no_store_there_is_nothing_to_work_at(run):
+def test_worker_and_jobs_run_fail_without_store(run):
     assert run("worker").status == 1
     assert "no store" in run("jobs", "run").err
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_worker_ends_in_peace_when_it_is_told_to(talk, data, number):
+def test_worker_exits_cleanly_on_signal(talk, data, number):
     command = [sys.executable, "-m", "limpet", "worker", "-v"]
     env = {**os.environ, "LIMPET_EMBEDDING_MODEL": "hashed"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, text=True) as process:
@@ -103,5 +103,5 @@ def test_a_worker_ends_in_peace_when_it_is_told_to(talk, data, number):
         process.send_signal(number)
         out, _ = process.communicate(timeout=30)
     assert (process.returncode, out) == (0, "1 job run.\n")
-    with Limpet.open(data) as hf:
-        assert hf.jobs.list() == []
+    with Limpet.open(data) as memory:
+        assert memory.jobs.list() == []

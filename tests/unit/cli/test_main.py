@@ -26,7 +26,7 @@ def limpet(*arguments: str, **more) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, "-m", "limpet.cli", *arguments], **pipes)
 
 
-def test_help_names_every_command(run):
+def test_help_lists_every_command(run):
     done = run("--help")
     assert done.status == 0
     assert [name for name in COMMANDS if f"\n    {name} " not in done.out] == []
@@ -34,17 +34,17 @@ def test_help_names_every_command(run):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_explains_itself(run, name):
+def test_help_exists_for_every_command(run, name):
     done = run(name, "--help")
     assert done.status == 0
     assert f"usage: limpet {name}" in done.out
 
 
-def test_version(run):
+def test_version_option_prints_version(run):
     assert run("--version").out == f"limpet {__version__}\n"
 
 
-def test_help_imports_nothing_heavy():
+def test_help_imports_no_heavy_modules():
     code = (
         "import sys; from limpet.cli.main import main; status = main(['--help']);"
         "print(status, *sys.modules, file=sys.stderr)"
@@ -55,7 +55,7 @@ def test_help_imports_nothing_heavy():
     assert (HEAVY | {"limpet.config", "limpet.model.record", "limpet.api"}) & set(loaded) == set()
 
 
-def test_a_command_imports_neither_plugins_nor_other_commands():
+def test_command_imports_no_plugins_or_other_commands():
     code = (
         "import sys; from limpet.cli.main import main; status = main(['recall', '--help']);"
         "print(status, *sys.modules, file=sys.stderr)"
@@ -108,19 +108,19 @@ def test_recall_takes_every_recipe(run, talk):
         ),
     ],
 )
-def test_a_misspelled_command_gets_a_suggestion(run, typed, said):
+def test_misspelled_command_gets_a_suggestion(run, typed, said):
     done = run(*typed)
     assert (done.status, done.out, done.err) == (2, "", said)
 
 
-def test_bench_without_its_distribution_says_where_it_is(run, monkeypatch):
+def test_bench_without_its_distribution_names_install_command(run, monkeypatch):
     monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: [])
     done = run("bench", "speed")
     assert done.status == 2
     assert "pip install ./bench" in done.err
 
 
-def test_the_measuring_module_is_not_imported_for_help():
+def test_bench_help_does_not_import_benchmark_module():
     code = (
         "import sys; from limpet.cli.main import main; main(['bench', '--help']);"
         "print('limpet_bench.speed' in sys.modules)"
@@ -129,7 +129,7 @@ def test_the_measuring_module_is_not_imported_for_help():
     assert done.stdout.splitlines()[-1] == "False"
 
 
-def test_without_a_command_help_is_shown_and_the_status_is_2(run):
+def test_no_command_prints_help_and_exits_2(run):
     done = run()
     assert done.status == 2
     assert "COMMAND" in done.err
@@ -154,7 +154,7 @@ def test_without_a_command_help_is_shown_and_the_status_is_2(run):
         (["sessions", "burn"], "burn"),
     ],
 )
-def test_wrong_usage_is_one_line_and_status_2(run, arguments, said):
+def test_wrong_usage_prints_one_line_and_exits_2(run, arguments, said):
     done = run(*arguments)
     assert done.status == 2
     assert done.err.count("\n") == 1
@@ -165,7 +165,7 @@ def test_wrong_usage_is_one_line_and_status_2(run, arguments, said):
     assert run(*arguments, "--json").error["code"] == "usage"
 
 
-def test_options_of_every_command_stand_before_or_after_it(run, tmp_path):
+def test_global_options_work_before_and_after_command(run, tmp_path):
     there = str(tmp_path / "there")
     run("remember", "x", "--user", "a", "--data", there)
     before = run("--data", there, "--json", "records", "list")
@@ -175,33 +175,33 @@ def test_options_of_every_command_stand_before_or_after_it(run, tmp_path):
     assert len(before.json) == 1
 
 
-def test_the_later_of_two_wins(run, tmp_path):
+def test_global_option_given_twice_uses_last_value(run, tmp_path):
     run("remember", "x", "--user", "a", "--data", str(tmp_path / "full"))
     done = run("--data", str(tmp_path / "empty"), "records", "--data", str(tmp_path / "full"), "--json")
     assert len(done.json) == 1
 
 
-def test_an_error_is_one_line_and_status_1(run, talk):
+def test_error_prints_one_line_and_exits_1(run, talk):
     done = run("records", "show", "nope")
     assert (done.status, done.out) == (1, "")
     assert done.err == "limpet: record id is not a UUID: 'nope'\n"
 
 
-def test_an_error_as_json_has_its_code(run, talk):
+def test_error_as_json_has_code(run, talk):
     done = run("--json", "sessions", "show", "00000000-0000-7000-8000-000000000000")
     assert done.status == 1
     assert done.out == ""
     assert done.error["code"] == "session_not_found"
 
 
-def test_an_error_cannot_drive_the_terminal(run, talk):
+def test_error_message_escapes_control_characters(run, talk):
     done = run("import", "no\x1b[2Jfile\nlimpet: forged")
     assert done.status == 1
     assert "\x1b" not in done.err
     assert done.err.count("\n") == 1
 
 
-def test_a_setting_nobody_knows_is_refused(run, monkeypatch, tmp_path):
+def test_unknown_setting_is_rejected(run, monkeypatch, tmp_path):
     monkeypatch.setenv("LIMPET_SEARCH_KK", "3")
     assert "LIMPET_SEARCH_K?" in run("sessions").err
     monkeypatch.delenv("LIMPET_SEARCH_KK")
@@ -212,7 +212,7 @@ def test_a_setting_nobody_knows_is_refused(run, monkeypatch, tmp_path):
     assert run("sessions").status == 1
 
 
-def test_settings_come_from_the_file_and_the_environment(run, monkeypatch, tmp_path, talk):
+def test_settings_from_environment_override_file(run, monkeypatch, tmp_path, talk):
     file = tmp_path / "settings.toml"
     file.write_text("[search]\nk = 1\n")
     words = ("recall", "heron frogs year", "--user", "ana", "--json")
@@ -222,12 +222,12 @@ def test_settings_come_from_the_file_and_the_environment(run, monkeypatch, tmp_p
     assert len(run(*words, "--config", str(file)).json) == 2
 
 
-def test_a_settings_file_that_lies_around_is_not_read(run, tmp_path):
+def test_config_file_in_current_folder_is_ignored(run, tmp_path):
     (tmp_path / "limpet.toml").write_text("nonsense")
     assert run("sessions").status == 0
 
 
-def test_log_lines_are_shown_when_asked_for(run, data):
+def test_verbose_shows_info_log_lines(run, data):
     data.mkdir()
     (data / "sessions.json").write_text("[]")
     assert run("sessions").err == ""
@@ -235,7 +235,7 @@ def test_log_lines_are_shown_when_asked_for(run, data):
     assert "limpet: info: imported 0 sessions" in run("sessions", "-v").err
 
 
-def test_a_warning_is_shown_unasked(run, data):
+def test_warning_log_lines_are_shown_by_default(run, data):
     data.mkdir()
     (data / "sessions.json").write_text("{broken")
     done = run("sessions")
@@ -244,7 +244,7 @@ def test_a_warning_is_shown_unasked(run, data):
     assert done.err.count("\n") == 1
 
 
-def test_tenants_share_nothing(run):
+def test_tenant_option_isolates_tenants(run):
     run("remember", "the kettle is blue", "--user", "a", "--tenant", "one")
     assert run("--tenant", "two", "recall", "kettle", "--user", "a", "--json").json == []
     assert len(run("--tenant", "one", "recall", "kettle", "--user", "a", "--json").json) == 1
@@ -252,10 +252,10 @@ def test_tenants_share_nothing(run):
 
 
 @pytest.mark.slow
-def test_a_reader_that_has_seen_enough_ends_it_quietly(data):
-    with Limpet.open(data) as hf:
+def test_closed_output_pipe_exits_cleanly(data):
+    with Limpet.open(data) as memory:
         for number in range(400):
-            hf.remember(f"memory {number} " + "x" * 500, user="a")
+            memory.remember(f"memory {number} " + "x" * 500, user="a")
     process = limpet("records", "--limit", "400", "--json")
     assert process.stdout is not None
     assert process.stderr is not None
@@ -268,7 +268,7 @@ def test_a_reader_that_has_seen_enough_ends_it_quietly(data):
     process.stdin.close()
 
 
-def test_an_interrupt_is_one_line_and_status_130(tmp_path):
+def test_interrupt_prints_one_line_and_exits_130(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     process = limpet("import", "pipe", stdin=subprocess.DEVNULL)
     with open(tmp_path / "pipe", "wb"):  # open as soon as the command reads it, and then silent
@@ -290,7 +290,7 @@ def interrupted(process):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-def test_output_that_cannot_be_written_is_a_failure():
+def test_unwritable_output_exits_1():
     with open("/dev/full", "w") as full:
         process = limpet("demo", stdout=full)
         _, err = process.communicate(timeout=30)
@@ -298,9 +298,9 @@ def test_output_that_cannot_be_written_is_a_failure():
 
 
 @pytest.mark.slow
-def test_any_output_encoding_will_do(data):
-    with Limpet.open(data) as hf:
-        hf.remember("Crème brûlée 🍮", user="a")
+def test_output_works_in_ascii_encoding(data):
+    with Limpet.open(data) as memory:
+        memory.remember("Crème brûlée 🍮", user="a")
     ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
     out, err = limpet("records", env=ascii_only).communicate(timeout=30)
     assert (r"br\xfbl" in out, err) == (True, "")
@@ -308,12 +308,12 @@ def test_any_output_encoding_will_do(data):
     assert (json.loads(out)[0]["content"], err) == ("Crème brûlée 🍮", "")
 
 
-def test_the_installed_entry_point_is_main():
+def test_console_script_points_to_main():
     text = (Path(__file__).parents[3] / "pyproject.toml").read_text()
     assert 'limpet = "limpet.cli.main:main"' in text
 
 
-def test_every_option_has_a_help_line():
+def test_every_option_has_help_text():
     def silent(parser):
         for action in parser._actions:
             if isinstance(action, _SubParsersAction):

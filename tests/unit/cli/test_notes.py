@@ -12,15 +12,15 @@ from limpet import Limpet
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     """A store with notes of a day, and of today; also of tomorrow, should it begin meanwhile."""
-    with Limpet.open(tmp_path / "data") as hf:
-        hf.notes.add_turn("ana", "the heron\x1b[2J", "is back", at=datetime(2026, 3, 10, 9, 30, tzinfo=UTC))
+    with Limpet.open(tmp_path / "data") as memory:
+        memory.notes.add_turn("ana", "the heron\x1b[2J", "is back", at=datetime(2026, 3, 10, 9, 30, tzinfo=UTC))
         for at in (datetime.now(UTC), datetime.now(UTC) + timedelta(days=1)):
-            hf.notes.add_turn("ana", "now", "", at=at)
-        hf.remember("the heron eats frogs", user="ana")
+            memory.notes.add_turn("ana", "now", "", at=at)
+        memory.remember("the heron eats frogs", user="ana")
     return tmp_path / "data"
 
 
-def test_the_notes_of_a_day(run, data):
+def test_notes_show_prints_notes_of_a_day(run, data):
     shown = run("notes", "show", "--user", "ana", "--day", "2026-03-10")
     assert shown.out == "[09:30] User: the heron [2J | Assistant: is back\n"
     assert run("notes", "--user", "ana", "--day", "2026-03-10").out == shown.out
@@ -31,14 +31,14 @@ def test_the_notes_of_a_day(run, data):
     assert found == {"user": "ana", "day": "2026-03-10", "text": "[09:30] User: the heron [2J | Assistant: is back\n"}
 
 
-def test_whose_and_which_day_must_be_said_well(run, data):
+def test_notes_show_requires_user_and_valid_day(run, data):
     assert run("notes", "show", "--day", "2026-03-10", "--json").json["user"] == "me"
     tomorrow = run("notes", "show", "--user", "ana", "--day", "tomorrow")
     assert tomorrow.status == 2
     assert "not a day" in tomorrow.err
 
 
-def test_memory_is_shown_replaced_and_added_to(run, data):
+def test_notes_memory_shows_replaces_and_appends(run, data):
     assert run("notes", "memory", "--user", "ana").out == "MEMORY.md is empty.\n"
     assert run("notes", "memory", "--user", "ana", "--edit", "# Ana").out == "# Ana\n"
     assert run("notes", "memory", "--user", "ana", "--append", "keeps bees").out == "# Ana\nkeeps bees\n"
@@ -57,7 +57,7 @@ def test_memory_is_shown_replaced_and_added_to(run, data):
     assert "not allowed with" in both.err
 
 
-def test_memory_makes_a_store_only_to_write(run, tmp_path):
+def test_notes_create_a_store_only_on_write(run, tmp_path):
     for verb in ("memory", "show", "export", "import"):
         refused = run("notes", verb, "--user", "ana")
         assert refused.status == 1
@@ -67,7 +67,7 @@ def test_memory_makes_a_store_only_to_write(run, tmp_path):
     assert (tmp_path / "data" / "memory" / "users" / "ana" / "MEMORY.md").read_text() == "x\n"
 
 
-def test_items_out_and_in(run, data):
+def test_notes_export_and_import_items(run, data):
     folder = data / "memory" / "users" / "ana" / "items"
     assert run("notes", "export", "--user", "ana").out == f"1 record in {folder}.\n"
     file = folder / "semantic.jsonl"
@@ -79,7 +79,7 @@ def test_items_out_and_in(run, data):
     assert run("recall", "fish", "--user", "ana").out
 
 
-def test_removed_lines_are_asked_about(run, data):
+def test_notes_import_asks_before_deleting_missing_items(run, data):
     run("notes", "export", "--user", "ana")
     (data / "memory" / "users" / "ana" / "items" / "semantic.jsonl").unlink()
     importing = ("notes", "import", "--user", "ana", "--delete-missing")

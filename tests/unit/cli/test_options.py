@@ -17,13 +17,13 @@ from limpet.cli import options
         ("2026-03-10T09:30:15+01:00", datetime(2026, 3, 10, 8, 30, 15, tzinfo=UTC)),
     ],
 )
-def test_a_time_without_a_zone_is_the_reader_s(text, instant):
+def test_parse_time_without_zone_uses_local_zone(text, instant):
     assert options.parse_time(text) == instant
     assert options.parse_time(text).tzinfo is not None
 
 
 @pytest.mark.parametrize("text", ["", "tomorrow", "2026-13-01", "0001-01-01", "2026-03-10T25:00"])
-def test_what_is_no_time_is_refused(text):
+def test_parse_time_rejects_invalid_text(text):
     with pytest.raises(ArgumentTypeError, match="ISO 8601"):
         options.parse_time(text)
 
@@ -40,17 +40,17 @@ def test_what_is_no_time_is_refused(text):
         ("1.5h", timedelta(minutes=90)),
     ],
 )
-def test_spans(text, span):
+def test_parse_duration_accepts_units(text, span):
     assert options.parse_duration(text) == span
 
 
 @pytest.mark.parametrize("text", ["", "30", "d", "-1d", "1 d", "1y", "1d!", "9" * 400 + "d"])
-def test_what_is_no_span_is_refused(text):
+def test_parse_duration_rejects_invalid_text(text):
     with pytest.raises(ArgumentTypeError):
         options.parse_duration(text)
 
 
-def test_pairs():
+def test_parse_pair_splits_at_first_equals_sign():
     assert options.parse_pair("a.b=c=d") == ("a.b", "c=d")
     assert options.parse_pair("empty=") == ("empty", "")
     for text in ("", "novalue", "=x"):

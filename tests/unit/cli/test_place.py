@@ -7,7 +7,7 @@ import pytest
 from limpet.cli.place import user_folder
 
 
-def test_the_data_folder_of_each_platform(monkeypatch):
+def test_user_folder_follows_platform_conventions(monkeypatch):
     monkeypatch.setenv("HOME", "/home/ana")
     assert user_folder({}, "linux") == "/home/ana/.local/share/limpet"
     assert user_folder({"XDG_DATA_HOME": "/srv/data"}, "linux") == "/srv/data/limpet"
@@ -17,14 +17,14 @@ def test_the_data_folder_of_each_platform(monkeypatch):
     assert user_folder({}, "win32") == os.path.join("/home/ana", "AppData", "Local", "limpet")
 
 
-def test_the_platform_s_folder_is_used_when_nothing_is_said(run, monkeypatch, tmp_path):
+def test_data_defaults_to_platform_user_folder(run, monkeypatch, tmp_path):
     monkeypatch.delenv("LIMPET_DATA")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "xdg"))
     assert run("remember", "x", "--user", "a").status == 0
     assert (tmp_path / "xdg" / "limpet" / "limpet.db").exists()
 
 
-def test_an_option_beats_the_environment(run, tmp_path, data):
+def test_data_option_overrides_environment(run, tmp_path, data):
     run("remember", "x", "--user", "a", "--data", str(tmp_path / "other"))
     assert (tmp_path / "other" / "limpet.db").exists()
     assert not data.exists()
@@ -33,7 +33,7 @@ def test_an_option_beats_the_environment(run, tmp_path, data):
 @pytest.mark.parametrize(
     "reading", [["sessions"], ["records"], ["records", "count"], ["recall", "x", "--user", "a"], ["sessions", "--json"]]
 )
-def test_reading_makes_no_store(run, data, reading):
+def test_read_commands_do_not_create_store(run, data, reading):
     done = run(*reading)
     assert done.status == 0
     assert done.err == f"limpet: note: there is no store at {data} yet\n"
@@ -51,51 +51,51 @@ def test_reading_makes_no_store(run, data, reading):
         ["context", "x", "--session", "00000000-0000-7000-8000-000000000000"],
     ],
 )
-def test_what_needs_a_store_says_that_there_is_none(run, data, reading):
+def test_commands_that_need_store_fail_without_one(run, data, reading):
     done = run(*reading)
     assert done.status == 1
     assert done.err == f"limpet: there is no store at {data}; name another with --data\n"
     assert not data.exists()
 
 
-def test_a_snapshot_in_the_folder_is_something_to_open(run, data):
+def test_data_folder_with_snapshot_is_imported_on_open(run, data):
     data.mkdir()
     (data / "sessions.json").write_text('[{"id": "telegram:7", "messages": [{"role": "user", "content": "hi"}]}]')
     assert [session["key"] for session in run("sessions", "--json").json] == ["telegram:7"]
 
 
 @pytest.mark.parametrize("where", ["", " "])
-def test_an_empty_place_is_not_the_current_folder(run, where, tmp_path):
+def test_data_option_rejects_empty_value(run, where, tmp_path):
     done = run("remember", "x", "--user", "a", "--data", where)
     assert done.status == 1
     assert "--data is empty" in done.err
     assert not (tmp_path / "limpet.db").exists()
 
 
-def test_a_place_that_cannot_be_written(run, tmp_path):
+def test_data_in_unwritable_place_fails(run, tmp_path):
     (tmp_path / "file").write_text("")
     done = run("remember", "x", "--user", "a", "--data", str(tmp_path / "file" / "below"), "--json")
     assert (done.status, done.error["code"]) == (1, "store_read_only")
 
 
-def test_a_file_that_is_no_database(run, tmp_path):
+def test_data_file_that_is_not_a_database_is_corrupt(run, tmp_path):
     (tmp_path / "file").write_text("not a database, but long enough to look like one" * 100)
     done = run("remember", "x", "--user", "a", "--data", str(tmp_path / "file"), "--json")
     assert (done.status, done.error["code"]) == (1, "store_corrupt")
 
 
-def test_another_kind_of_address(run):
+def test_data_option_rejects_unsupported_url_scheme(run):
     done = run("sessions", "--data", "mysql://localhost/x")
     assert done.status == 1
     assert "postgresql://" in done.err
 
 
-def test_a_server_that_is_not_there(run):
+def test_data_on_unreachable_postgres_is_unavailable(run):
     done = run("sessions", "--data", "postgresql://limpet@127.0.0.1:1/none", "--json")
     assert (done.status, done.error["code"]) == (1, "store_unavailable")
 
 
-def test_somebody_else_s_database_is_left_alone(run, data):
+def test_data_with_foreign_tables_is_rejected(run, data):
     import sqlite3
 
     data.mkdir()
@@ -106,7 +106,7 @@ def test_somebody_else_s_database_is_left_alone(run, data):
     assert (done.status, done.error["code"]) == (1, "store_corrupt")
 
 
-def test_agents_with_settings_of_their_own_are_no_hindrance(run, tmp_path):
+def test_config_with_agent_sections_is_accepted(run, tmp_path):
     file = tmp_path / "settings.toml"
     file.write_text("[agents.coder.context]\nmax_tokens = 777\n")
     assert run("remember", "x", "--user", "a", "--config", str(file)).status == 0

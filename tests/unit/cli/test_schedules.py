@@ -27,14 +27,14 @@ def made(run: Any) -> dict[str, Any]:
 
 def ran(data: Path, said: str) -> None:
     """All that is due in two days has run by then."""
-    with Limpet.open(data) as hf:
+    with Limpet.open(data) as memory:
         later = system_clock() + timedelta(days=2)
-        runtime = hf._runtime
-        runner = Runner(runtime.store, lambda: later, hf.config.schedules, runtime.new_id)
+        runtime = memory._runtime
+        runner = Runner(runtime.store, lambda: later, memory.config.schedules, runtime.new_id)
         runner.run(RunHandlers(lambda firing: said, None, lambda schedule: None), until_idle=True)
 
 
-def test_empty_states(run):
+def test_schedule_commands_report_empty_results(run):
     assert run("schedule").out == "No schedules yet: limpet schedule create makes one.\n"
     assert run("schedule", "list", "--user", "ana").out == "No such schedules.\n"
     assert run("schedule", "--offset", "3").out.startswith("No entries so far down.")
@@ -42,7 +42,7 @@ def test_empty_states(run):
     assert run("schedule", "list", "--json").json == []
 
 
-def test_a_schedule_is_made_and_shown_in_its_own_zone(run, made):
+def test_schedule_create_and_show_use_schedule_timezone(run, made):
     assert (made["user"], made["timezone"], made["notify"]) == ("ana", "Europe/Lisbon", "conditional")
     listed = run("schedule").out.splitlines()
     assert listed[0].split() == ["ID", "STATE", "USER", "NEXT", "CADENCE", "FAILED", "GOAL"]
@@ -55,7 +55,7 @@ def test_a_schedule_is_made_and_shown_in_its_own_zone(run, made):
     assert run("schedule", "create", "x", "--user", "ana", "--cadence", "every: 1h").out.startswith("Schedule ")
 
 
-def test_verbs_change_it(run, made):
+def test_schedule_pause_resume_edit_and_delete(run, made):
     assert run("schedule", "pause", made["id"]).out == f"Schedule {made['id']}: paused.\n"
     assert run("schedule", "--state", "paused", "--json").json[0]["next_run_at"] is None
     assert "active, runs next at" in run("schedule", "resume", made["id"], "--user", "ana").out
@@ -67,7 +67,7 @@ def test_verbs_change_it(run, made):
     assert run("schedule", "--json").json == []
 
 
-def test_runs_and_what_they_said(run, made, data):
+def test_schedule_runs_and_output_show_results(run, made, data):
     assert run("schedule", "runs", made["id"]).out == "It has not run yet.\n"
     ran(data, "line one\nline two\x1b[2J" + "x" * 9000)
     header, row = run("schedule", "runs", made["id"]).out.splitlines()
@@ -91,31 +91,31 @@ def test_runs_and_what_they_said(run, made, data):
         (("output", UNKNOWN), 1, "no run"),
     ],
 )
-def test_what_is_wrong_is_said_on_one_line(run, made, arguments, status, says):
+def test_schedule_errors_are_one_line(run, made, arguments, status, says):
     done = run("schedule", *arguments)
     assert done.status == status
     assert says in done.err
     assert len(done.err.splitlines()) == 1
 
 
-def test_another_users_schedule_is_not_found(run, made):
+def test_schedule_of_another_user_is_not_found(run, made):
     assert "no schedule" in run("schedule", "show", made["id"], "--user", "ben").err
     assert "no schedule" in run("schedule", "delete", made["id"], "--tenant", "acme").err
 
 
-def test_a_worker_without_a_model_says_that_schedules_wait(run, made):
+def test_worker_without_llm_warns_that_schedules_wait(run, made):
     done = run("worker", "--schedules", "--until-idle")
     assert "schedules wait" in done.err
     assert run("worker", "--until-idle").err == ""
 
 
-def test_a_worker_hands_goals_to_the_model(run, data, monkeypatch):
+def test_worker_runs_due_schedule_with_llm(run, data, monkeypatch):
     made = run(
         "schedule", "create", "Say hello", "--user", "ana", "--cadence", "every: 1h", "--chat", "12", "--json"
     ).json
-    with Limpet.open(data) as hf:  # an hour ago
+    with Limpet.open(data) as memory:  # an hour ago
         past = system_clock() - timedelta(minutes=1)
-        hf._runtime.store.write(
+        memory._runtime.store.write(
             lambda tx: tx.db.execute_sql(
                 "UPDATE schedules SET next_run_at = :at, due_at = :at", {"at": int(past.timestamp() * 1e6)}
             )
@@ -126,11 +126,11 @@ def test_a_worker_hands_goals_to_the_model(run, data, monkeypatch):
     assert done.json["schedules"] == 1
     [told] = done.json["notifications"]
     assert (told["user"], told["chat"], told["text"]) == ("ana", "12", "Hello, Ana!")
-    with Limpet.open(data) as hf:
-        [run_] = hf.schedules.runs(made["id"])
+    with Limpet.open(data) as memory:
+        [run_] = memory.schedules.runs(made["id"])
         assert (run_.status, run_.notified, run_.turns) == ("ok", True, 1)
-        [session] = hf.sessions(user="ana", channel=scheduled.CHANNEL)
-        kept = hf.load_session(session.id).messages()
+        [session] = memory.sessions(user="ana", channel=scheduled.CHANNEL)
+        kept = memory.load_session(session.id).messages()
         assert [message.role.value for message in kept] == ["user", "assistant"]
         assert kept[0].text.endswith("Say hello")
     assert json.loads(run("schedule", "show", made["id"], "--json").out)["run_count"] == 1

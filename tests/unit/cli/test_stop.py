@@ -30,7 +30,7 @@ print("stopped")
 
 
 @pytest.mark.slow
-def test_a_signal_in_the_middle_of_a_wait_that_was_never_answered() -> None:
+def test_stop_event_survives_signal_during_wait() -> None:
     env = {**os.environ, "PYTHONPATH": str(Path(limpet.__file__).parents[1])}
     done = subprocess.run(
         [sys.executable, "-c", WAITS], env=env, capture_output=True, text=True, timeout=60, check=False
@@ -38,7 +38,7 @@ def test_a_signal_in_the_middle_of_a_wait_that_was_never_answered() -> None:
     assert (done.stdout, done.stderr) == ("stopped\n", "")
 
 
-def test_a_wait_ends_when_it_is_set_and_else_in_time() -> None:
+def test_stop_event_wait_returns_on_set_or_timeout() -> None:
     stop = StopEvent()
     assert stop.wait(0.001) is False
     threading.Timer(0.01, stop.set).start()
@@ -48,7 +48,7 @@ def test_a_wait_ends_when_it_is_set_and_else_in_time() -> None:
     assert stop.is_set()
 
 
-def test_the_first_signal_asks_and_the_second_does_what_it_always_did() -> None:
+def test_stop_on_signal_restores_handler_after_first_signal() -> None:
     before = signal.getsignal(signal.SIGTERM)
     with stop_on_signal() as stop:
         os.kill(os.getpid(), signal.SIGTERM)

@@ -57,7 +57,7 @@ def test_every_public_method_is_an_operation(path: str) -> None:
     assert marked == listed - {"session.turn"}
 
 
-def test_a_turn_is_checked_when_it_begins() -> None:
+def test_turn_is_authorized_on_enter() -> None:
     assert Turn.__enter__.operation.name == "session.turn"  # type: ignore[attr-defined]
 
 

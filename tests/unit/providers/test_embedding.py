@@ -18,7 +18,7 @@ from limpet.providers.reranker import check_reranker, rerank_hits
 from limpet.search.analysis import strip_names
 
 
-def test_texts_go_in_batches_and_come_back_in_order() -> None:
+def test_batch_embedder_splits_texts_and_keeps_order() -> None:
     fake, seen = FakeEmbedder(), list[tuple[str, int, int]]()
     texts = [str(number) for number in range(10)]
     found = BatchEmbedder(fake, EmbeddingSettings(batch=4)).embed_texts(texts, lambda *step: seen.append(step))
@@ -59,13 +59,13 @@ class Given:
         5,
     ],
 )
-def test_what_is_no_vector_for_each_text_is_the_providers_error(vectors: Any) -> None:
+def test_batch_embedder_rejects_invalid_vectors(vectors: Any) -> None:
     with pytest.raises(ProviderError):
         BatchEmbedder(Given(vectors), EmbeddingSettings()).embed_texts(["a text"])
     assert BatchEmbedder(Given(vectors), EmbeddingSettings()).embed_question("a text") is None
 
 
-def test_more_dimensions_than_any_backend_keeps_are_refused() -> None:
+def test_batch_embedder_rejects_too_many_dimensions() -> None:
     with pytest.raises(ProviderError, match="16000"):
         BatchEmbedder(Given([[0.1] * 16_001], 16_001), EmbeddingSettings()).embed_texts(["a text"])
     assert (
@@ -74,14 +74,14 @@ def test_more_dimensions_than_any_backend_keeps_are_refused() -> None:
     )
 
 
-def test_any_kind_of_numbers_will_do() -> None:
+def test_batch_embedder_accepts_any_numeric_sequence() -> None:
     import numpy as np
 
     for given in (np.ones((1, 2), dtype=np.float16), [(1, 1)], iter([iter([1, 1])])):
         assert BatchEmbedder(Given(given), EmbeddingSettings()).embed_texts(["a text"])[0].values == (1.0, 1.0)
 
 
-def test_questions_are_remembered_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batch_embedder_caches_question_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(use, "_QUESTIONS", 2)
     fake = FakeEmbedder()
     embedding = BatchEmbedder(fake, EmbeddingSettings())
@@ -90,7 +90,7 @@ def test_questions_are_remembered_up_to_a_number(monkeypatch: pytest.MonkeyPatch
     assert fake.calls == [("a",), ("b",), ("c",), ("b",)]
 
 
-def test_a_question_is_not_asked_again_for_a_while_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batch_embedder_pauses_question_embedding_after_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr(use, "monotonic", lambda: now[0])
     fake = FakeEmbedder()
@@ -106,13 +106,13 @@ def test_a_question_is_not_asked_again_for_a_while_after_a_failure(monkeypatch: 
 
 
 @pytest.mark.parametrize(("when", "expected"), [("now", True), ("later", False)])
-def test_now_and_later_are_the_callers_to_say(when: Any, expected: bool) -> None:
+def test_embedding_when_setting_overrides_speed_detection(when: Any, expected: bool) -> None:
     slow = FakeEmbedder()
     slow.quick = False  # type: ignore[attr-defined]
     assert BatchEmbedder(slow, EmbeddingSettings(when=when)).is_inline is expected
 
 
-def test_the_first_call_may_take_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batch_embedder_ignores_first_call_when_measuring_speed(monkeypatch: pytest.MonkeyPatch) -> None:
     now = iter(range(0, 1000, 50))  # every look at the clock is 50 seconds later
     monkeypatch.setattr(use, "monotonic", lambda: next(now))
     embedding = BatchEmbedder(FakeEmbedder(), EmbeddingSettings())
@@ -136,7 +136,7 @@ class Ranker:
         return self._scores
 
 
-def test_the_rerankers_order_stands_and_equals_stay_as_they_were() -> None:
+def test_rerank_sorts_by_score_and_keeps_order_of_ties() -> None:
     hits = [hit(text) for text in "abcd"]
     found = rerank_hits(Ranker(1, 3, 1, 2.5), "?", hits)
     assert [(one.text, one.score) for one in found] == [("b", 3.0), ("d", 2.5), ("a", 1.0), ("c", 1.0)]
@@ -144,12 +144,12 @@ def test_the_rerankers_order_stands_and_equals_stay_as_they_were() -> None:
 
 
 @pytest.mark.parametrize("scores", [(1,), (1, 2, 3), (1, float("nan")), (1, "x"), (1, None)])
-def test_scores_that_are_none_leave_the_hits_as_they_were(scores: Any) -> None:
+def test_rerank_with_invalid_scores_keeps_hits_unchanged(scores: Any) -> None:
     hits = [hit(text) for text in "ab"]
     assert rerank_hits(Ranker(*scores), "?", hits) == hits
 
 
-def test_what_is_no_reranker_is_refused() -> None:
+def test_check_reranker_rejects_object_without_scores() -> None:
     check_reranker(None)
     check_reranker(Ranker())
     with pytest.raises(InvalidInput, match="scores"):
@@ -170,10 +170,10 @@ def test_what_is_no_reranker_is_refused() -> None:
         ("", ("Ann",), ""),
     ],
 )
-def test_names_are_left_out_of_what_is_embedded(text: str, names: tuple[str, ...], expected: str) -> None:
+def test_strip_names_removes_whole_names_only(text: str, names: tuple[str, ...], expected: str) -> None:
     assert strip_names(text, names) == expected
 
 
-def test_many_names_cost_no_more_than_a_few() -> None:
+def test_strip_names_is_fast_with_many_names() -> None:
     names = tuple(f"Name{number}" for number in range(5000))
     assert strip_names("Name3 and a dog", names) == "and a dog"

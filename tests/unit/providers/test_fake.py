@@ -6,7 +6,7 @@ from limpet.errors import ProviderError
 from limpet.providers.fake import FakeEmbedder
 
 
-def test_it_fails_as_often_as_told_and_remembers_every_call():
+def test_fake_embedder_fails_given_times_and_records_calls():
     fake = FakeEmbedder(failures=2)
     for _ in range(2):
         with pytest.raises(ProviderError):
@@ -15,7 +15,7 @@ def test_it_fails_as_often_as_told_and_remembers_every_call():
     assert fake.calls == [("a",), ("a",), ("a", "b")]
 
 
-def test_it_can_fail_for_ever_and_with_any_error():
+def test_fake_embedder_fails_forever_with_custom_error():
     fake = FakeEmbedder(failures=-1)
     fake.error = RuntimeError("not even one of ours")
     for _ in range(3):
@@ -23,10 +23,10 @@ def test_it_can_fail_for_ever_and_with_any_error():
             fake.embed(["a"])
 
 
-def test_its_name_tells_models_apart():
+def test_fake_embedder_name_includes_dimension():
     assert (FakeEmbedder(3).name, FakeEmbedder(4).name, FakeEmbedder(name="old").name) == ("fake-3", "fake-4", "old")
 
 
 @pytest.mark.parametrize("dimension", [1, 8, 32, 100])
-def test_it_has_any_dimension(dimension):
+def test_fake_embedder_has_any_dimension(dimension):
     assert len(FakeEmbedder(dimension).embed(["a"])[0]) == dimension

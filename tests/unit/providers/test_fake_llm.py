@@ -8,14 +8,14 @@ from limpet.providers.llm import Completion, Finish, LlmRequest, build_prompt
 from tests.unit.providers.llm_server import CITY, QUESTION
 
 
-def test_one_answer_for_ever():
+def test_fake_llm_repeats_single_answer():
     fake = FakeLlm("Yes.")
     assert [fake.complete(QUESTION).text for _ in range(3)] == ["Yes."] * 3
     assert fake.calls == [QUESTION] * 3
     assert (fake.name, fake.model) == ("fake:fake", "fake")
 
 
-def test_answers_in_turn_and_then_none_left():
+def test_fake_llm_returns_answers_in_turn_then_fails():
     fake = FakeLlm(["one", {"a": 1}, Completion("three", finish=Finish.LENGTH), RuntimeError("four")])
     assert [fake.complete(QUESTION).text for _ in range(2)] == ["one", '{"a": 1}']
     assert fake.complete(QUESTION).finish is Finish.LENGTH
@@ -25,12 +25,12 @@ def test_answers_in_turn_and_then_none_left():
         fake.complete(QUESTION)
 
 
-def test_a_function_of_the_request():
+def test_fake_llm_accepts_function_of_request():
     fake = FakeLlm(lambda request: request.messages[-1].text.upper())
     assert fake.complete(LlmRequest(build_prompt("echo"))).text == "ECHO"
 
 
-def test_it_fails_as_often_as_told_and_remembers_every_call():
+def test_fake_llm_fails_given_times_and_records_calls():
     fake = FakeLlm("fine", failures=2)
     for _ in range(2):
         with pytest.raises(ProviderError):
@@ -39,7 +39,7 @@ def test_it_fails_as_often_as_told_and_remembers_every_call():
     assert len(fake.calls) == 3
 
 
-def test_it_can_fail_for_ever_and_with_any_error():
+def test_fake_llm_fails_forever_with_custom_error():
     fake = FakeLlm(failures=-1)
     fake.error = RuntimeError("not even one of ours")
     for _ in range(3):
@@ -48,13 +48,13 @@ def test_it_can_fail_for_ever_and_with_any_error():
 
 
 @pytest.mark.parametrize("text", ["", "word", "two words", " spaces\n all  around \n"])
-def test_a_stream_is_the_same_text_in_pieces(text):
+def test_fake_llm_stream_joins_to_completion_text(text):
     *pieces, whole = FakeLlm(text).stream(QUESTION)
     assert isinstance(whole, Completion)
     assert "".join(map(str, pieces)) == whole.text == text
 
 
-def test_a_schema_is_read_as_of_a_real_model():
+def test_fake_llm_parses_schema_answer_like_real_llm():
     assert FakeLlm({"city": "Lisbon"}).complete(CITY).data == {"city": "Lisbon"}
     corrected = FakeLlm(["nonsense", "```{'city': 'Lisbon'}```"])
     assert corrected.complete(CITY).data == {"city": "Lisbon"}

@@ -31,25 +31,25 @@ def cosine(one, other):
 
 
 @pytest.mark.parametrize("sentence", SENTENCES)
-def test_one_changed_letter_keeps_a_text_near(sentence):
+def test_hash_embedder_one_changed_letter_stays_similar(sentence):
     chance = random.Random(1)
     for place in [index for index, letter in enumerate(sentence) if letter.isalpha()]:
         assert cosine(sentence, sentence[:place] + chance.choice("qzxжö") + sentence[place + 1 :]) > 0.8
 
 
-def test_unrelated_texts_are_far():
+def test_hash_embedder_unrelated_texts_are_dissimilar():
     pairs = [(one, other) for one in SENTENCES for other in SENTENCES if one < other]
     found = [cosine(*pair) for pair in pairs]
     assert max(found) < 0.25
     assert abs(sum(found) / len(found)) < 0.1
 
 
-def test_case_spaces_and_widths_do_not_matter():
+def test_hash_embedder_ignores_case_spacing_and_width():
     assert cosine("Hello  World", "hello\nworld") == pytest.approx(1)
     assert cosine("ｆｕｌｌ width", "full width") == pytest.approx(1)
 
 
-def test_spelling_variants_and_shared_words_are_nearer_than_others():
+def test_hash_embedder_spelling_variants_are_similar():
     assert cosine("the dogs barked", "the dog barks") > 0.4 > cosine("the dogs barked", "an unpaid invoice")
 
 
@@ -62,17 +62,17 @@ def test_spelling_variants_and_shared_words_are_nearer_than_others():
         ("🍕 and beer tonight", "beer and 🍕 again", "another 🚲 tour"),
     ],
 )
-def test_other_scripts_and_emoji_are_compared_too(text, near, far):
+def test_hash_embedder_handles_other_scripts_and_emoji(text, near, far):
     assert cosine(text, near) > cosine(text, far) + 0.15
 
 
-def test_signs_alone_are_told_apart():
+def test_hash_embedder_tells_punctuation_apart():
     assert cosine("?!", "?!") == pytest.approx(1)
     assert cosine("?!", "->") < 0.5
 
 
 @pytest.mark.slow
-def test_every_process_gives_the_same():
+def test_hash_embedder_is_stable_across_processes():
     texts = [*SENTENCES, "猫", ""]
     seen = {
         subprocess.run(
@@ -87,14 +87,14 @@ def test_every_process_gives_the_same():
     assert len(seen) == 1
 
 
-def test_the_vectors_of_this_version_never_change():
+def test_hash_embedder_vectors_are_stable_for_version():
     """Stored vectors are compared with new ones: who changes these numbers changes the name."""
     assert HashEmbedder.name == "hashed-256-1"
     (vector,) = HashEmbedder().embed(["Biscuit 猫"])
     assert [f"{place}:{value:.4f}" for place, value in enumerate(vector) if value] == VECTOR.split()
 
 
-def test_it_is_fast():
+def test_hash_embedder_is_fast():
     started = time.process_time()
     HashEmbedder().embed(["a sentence of the usual length, said in a chat " * 3] * 500)
     assert time.process_time() - started < 2

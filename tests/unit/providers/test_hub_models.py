@@ -42,7 +42,7 @@ def kind(request, monkeypatch):
     return request.param
 
 
-def test_vectors_of_length_one_from_one_model(kind):
+def test_hub_embedder_returns_unit_vectors_from_one_model(kind):
     embedder = kind("some/model")
     assert Model.made == []
     assert embedder.embed(["abc", ""]) == [[0.6, 0.8], [0, 1]]
@@ -52,12 +52,12 @@ def test_vectors_of_length_one_from_one_model(kind):
     assert "some/model" in [*Model.made[0][0], *Model.made[0][1].values()]
 
 
-def test_names_tell_models_apart(kind):
+def test_hub_embedder_name_contains_model(kind):
     assert kind("a").name != kind("b").name
     assert kind("a").name.endswith(":a")
 
 
-def test_a_failure_is_a_provider_error(kind):
+def test_hub_embedder_failure_is_provider_error(kind):
     with pytest.raises(ProviderError, match=r"some/model.*out of memory"):
         kind("some/model").embed(["fail"])
 
@@ -69,7 +69,7 @@ def test_a_failure_is_a_provider_error(kind):
         (sentence_transformers, SentenceTransformersEmbedder, "sentence-transformers"),
     ],
 )
-def test_a_missing_package_says_what_to_install(monkeypatch, module, kind, extra):
+def test_hub_embedder_names_missing_extra(monkeypatch, module, kind, extra):
     monkeypatch.setattr(module, "find_spec", lambda _name: None)
     with pytest.raises(Unsupported, match=rf'pip install "limpet\[{extra}\]"'):
         kind("some/model")

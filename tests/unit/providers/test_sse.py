@@ -18,14 +18,14 @@ lines = st.text(st.characters(exclude_characters="\r\n", exclude_categories=["Cs
 
 
 @given(st.lists(st.lists(lines, min_size=1, max_size=3), max_size=5), st.lists(st.integers(0, 2000)), st.data())
-def test_events_are_the_same_however_the_bytes_are_cut(said, cuts, data):
+def test_parse_events_is_independent_of_chunk_boundaries(said, cuts, data):
     end = data.draw(st.sampled_from(["\n", "\r\n", "\r"]))
     content = "".join("".join(f"data: {line}{end}" for line in event) + end for event in said).encode()
     assert list(parse_events(pieces(content, cuts))) == ["\n".join(event) for event in said]
 
 
 @given(st.lists(st.binary(max_size=50)))
-def test_any_bytes_are_safe_and_cutting_them_changes_nothing(given_pieces):
+def test_parse_events_accepts_any_bytes(given_pieces):
     whole = b"".join(given_pieces)
     assert (
         list(parse_events(given_pieces))
@@ -47,11 +47,11 @@ def test_any_bytes_are_safe_and_cutting_them_changes_nothing(given_pieces):
         (b"", []),
     ],
 )
-def test_what_else_a_stream_holds(content, expected):
+def test_parse_events_ignores_comments_and_other_fields(content, expected):
     assert list(parse_events([content])) == expected
 
 
-def test_an_event_is_given_before_the_next_one_comes():
+def test_parse_events_yields_event_before_next_arrives():
     def arriving():
         yield b"data: a\r\n\r"
         raise AssertionError("asked for more than the first event needs")

@@ -25,13 +25,13 @@ def parsed(given_text):
 
 
 @given(objects, st.sampled_from([None, 2]), st.booleans())
-def test_what_is_json_is_read_as_it_is(value, indent, ascii_only):
+def test_parse_object_reads_valid_json_unchanged(value, indent, ascii_only):
     reading = parse_object(json.dumps(value, indent=indent, ensure_ascii=ascii_only))
     assert reading == (value, False)
 
 
 @given(objects, chatter, chatter)
-def test_chatter_and_fences_around_it_do_not_matter(value, before, after):
+def test_parse_object_ignores_surrounding_text_and_fences(value, before, after):
     assume(value)
     written = json.dumps(value, indent=2)
     assert parsed(f"{before}\n{written}\n{after}") == value
@@ -40,7 +40,7 @@ def test_chatter_and_fences_around_it_do_not_matter(value, before, after):
 
 
 @given(objects)
-def test_trailing_commas_do_not_matter(value):
+def test_parse_object_ignores_trailing_commas(value):
     written = json.dumps(value, indent=1).replace("\n", ",\n")
     for opening in "{[,":
         written = written.replace(f"{opening},\n", f"{opening}\n")
@@ -52,7 +52,7 @@ words = st.text(st.characters(categories=["L", "Nd", "Zs"], include_characters="
 
 
 @given(st.dictionaries(words.filter(lambda name: "'" not in name), words, min_size=1, max_size=4))
-def test_single_quotes_are_read_with_their_apostrophes(value):
+def test_parse_object_accepts_single_quotes_with_apostrophes(value):
     def quoted(word):
         return f"'{word}'"
 
@@ -66,12 +66,12 @@ printed = st.text(st.characters(categories=["L", "Nd", "Po"], exclude_characters
 @given(
     st.dictionaries(printed, scalars.filter(lambda value: not isinstance(value, str)) | printed, min_size=1, max_size=4)
 )
-def test_what_python_prints_is_read(value):
+def test_parse_object_accepts_python_repr(value):
     assert parsed(repr(value)) == value
 
 
 @given(objects, st.integers(0, 10_000))
-def test_of_a_cut_answer_only_what_was_finished_is_kept(value, place):
+def test_parse_object_of_truncated_text_keeps_complete_values_only(value, place):
     """What is read is a part of what was said: no text shortened, no number changed, nothing made up."""
     assume(value)
     written = json.dumps(value)
@@ -94,14 +94,14 @@ def is_part(some, whole):
 
 
 @given(st.lists(text, min_size=2, max_size=5))
-def test_of_a_cut_list_the_whole_items_stay(items):
+def test_read_object_of_truncated_list_keeps_complete_items(items):
     written = json.dumps({"facts": items})
     reading = read_object(written[: -len('"]}')], FACTS)
     assert reading == ({"facts": items[:-1]}, True)
 
 
 @given(st.text(max_size=200) | st.text("{}[]\":,\\'/*ab1-.tn \n", max_size=60))
-def test_any_text_is_safe(anything):
+def test_parse_object_accepts_any_text(anything):
     try:
         reading = parse_object(anything)
     except Unreadable:
@@ -144,7 +144,7 @@ def test_any_text_is_safe(anything):
         ('{"a": "x"', {"a": "x"}),
     ],
 )
-def test_faults_with_one_meaning(given_text, expected):
+def test_parse_object_repairs_unambiguous_faults(given_text, expected):
     if expected is None:
         with pytest.raises(Unreadable, match="cut off"):
             parse_object(given_text)
@@ -184,7 +184,7 @@ def test_faults_with_one_meaning(given_text, expected):
         ('{"a": ' + "[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1) + "}", "levels deep"),
     ],
 )
-def test_what_cannot_be_read_says_why(given_text, reason):
+def test_parse_object_explains_unreadable_text(given_text, reason):
     with pytest.raises(Unreadable, match=reason):
         parse_object(given_text)
 
@@ -193,12 +193,12 @@ def test_what_cannot_be_read_says_why(given_text, reason):
 @pytest.mark.parametrize(
     "hostile", ["{" * 1_000_000, "'" * 1_000_000, '{"a": ' * 100_000, "{'" * 200_000, "/*" * 500_000]
 )
-def test_a_long_hostile_text_costs_little(hostile):
+def test_parse_object_is_fast_on_hostile_text(hostile):
     with pytest.raises(Unreadable):
         parse_object(hostile)
 
 
-def test_the_schema_has_the_last_word_and_says_that_it_was_cut():
+def test_read_object_validates_schema_and_reports_truncation():
     assert read_object('{"facts": ["a"]}', FACTS) == ({"facts": ["a"]}, False)
     with pytest.raises(Unreadable, match="'facts', which is missing"):
         read_object("{}", FACTS)
@@ -208,7 +208,7 @@ def test_the_schema_has_the_last_word_and_says_that_it_was_cut():
         read_object('{"facts": "a"}', FACTS)
 
 
-def test_of_several_objects_the_one_of_that_form_is_the_answer():
+def test_read_object_picks_the_object_that_fits_the_schema():
     schema = '{"type": "object", "properties": {"facts": {}}}'
     assert read_object(f'{{"facts": ["a"]}}\n\nIt is valid against {schema}.', FACTS).data == {"facts": ["a"]}
     with pytest.raises(Unreadable, match="more than one"):
@@ -217,11 +217,11 @@ def test_of_several_objects_the_one_of_that_form_is_the_answer():
         read_object(f"{schema} and {schema} and {{'a': 1}}", FACTS)
 
 
-def test_the_example_given_back_is_no_answer():
+def test_read_object_rejects_echoed_example():
     with pytest.raises(Unreadable, match="nothing filled in"):
         read_object('{"facts": ["…"]}', FACTS)
 
 
-def test_text_is_cleaned_of_what_no_database_keeps():
+def test_clean_text_removes_characters_databases_reject():
     assert clean_text("plain é 🍕") == "plain é 🍕"
     assert clean_text("\ud83c\udf55 \ud800 \x00") == "🍕 \ufffd "

@@ -54,21 +54,21 @@ def trusted(certificate, monkeypatch):
     monkeypatch.setenv("SSL_CERT_FILE", certificate)
 
 
-def test_a_certificate_nobody_vouches_for_is_refused_at_once(llm, waits):
+def test_untrusted_certificate_is_refused_without_retry(llm, waits):
     message = refused(llm)
     assert "cannot be reached" in message
     assert "CERTIFICATE_VERIFY_FAILED" in message
     assert waits == []
 
 
-def test_whole_and_streamed(llm, server, trusted):
+def test_complete_and_stream_work_over_tls(llm, server, trusted):
     assert llm.complete(QUESTION).text == "I am a test."
     server.plan = [streams(OPENAI.events("Grüße"), size=3, chunked=True)]
     assert list(llm.stream(QUESTION))[:-1] == ["Grüße"]
 
 
 @pytest.mark.parametrize("answering", [hangs, trickles])
-def test_the_deadline_holds(llm, server, trusted, answering):
+def test_timeout_holds_over_tls(llm, server, trusted, answering):
     server.plan = [answering]
     started = time.monotonic()
     assert "did not answer within 0.5 seconds" in refused(llm, LlmRequest(build_prompt("?"), timeout=0.5))

@@ -130,7 +130,7 @@ KNOWN = [
 ]
 
 
-def test_the_vocabulary_is_whole():
+def test_vocabulary_is_complete():
     vocabulary = _vocabulary()
     assert len(vocabulary) == 30_522
     assert [vocabulary[mark] for mark in ("[PAD]", "[UNK]", "[CLS]", "[SEP]")] == [0, UNKNOWN, START, END]
@@ -138,35 +138,35 @@ def test_the_vocabulary_is_whole():
 
 
 @pytest.mark.parametrize(("text", "ids"), KNOWN)
-def test_known_texts(text, ids):
+def test_token_ids_match_reference(text, ids):
     assert token_ids(text, 256) == [START, *ids, END]
 
 
-def test_a_word_of_more_than_a_hundred_letters_is_unknown():
+def test_token_ids_word_over_100_characters_is_unknown():
     assert token_ids("a" * 101 + " b", 256) == [START, UNKNOWN, 1038, END]
     assert len(token_ids("a" * 100, 256)) == 52
 
 
 @pytest.mark.parametrize("limit", [2, 3, 4, 6, 256])
-def test_a_limit_counts_the_marks(limit):
+def test_token_ids_limit_includes_special_tokens(limit):
     ids = token_ids("hello world, " * 300, limit)
     assert len(ids) == limit
     assert (ids[0], ids[-1]) == (START, END)
     assert ids[1:-1] == [7592, 2088, 1010][: limit - 2] + ids[4:-1]
 
 
-def test_marks_in_the_text_are_text():
+def test_token_ids_treat_special_token_text_as_text():
     assert token_ids("[SEP]", 256) == [START, 1031, 19802, 1033, END]
 
 
 @pytest.mark.parametrize(
     "text", ["hello world " * 90_000, "a" * 1_000_000, "猫" * 1_000_000, "é" * 1_000_000, " " * 1_000_000]
 )
-def test_a_megabyte_is_read_only_as_far_as_needed(text):
+def test_token_ids_are_fast_on_very_long_text(text):
     started = time.process_time()
     assert len(token_ids(text, 256)) <= 256
     assert time.process_time() - started < 1
 
 
-def test_half_characters_are_dropped():
+def test_token_ids_drop_lone_surrogates():
     assert token_ids("hello \ud800 world", 256) == [START, 7592, 2088, END]

@@ -22,14 +22,14 @@ CONFIG = Config.load(overrides={"embedding.model": "none", "jobs.worker": False}
 
 
 @pytest.fixture
-def hf(tmp_path: Path) -> Iterator[Limpet]:
+def memory(tmp_path: Path) -> Iterator[Limpet]:
     with Limpet.open(tmp_path / "data", config=CONFIG) as opened:
         yield opened
 
 
 @pytest.fixture
-def box(hf: Limpet) -> Toolbox:
-    return Toolbox(hf, "alice")
+def box(memory: Limpet) -> Toolbox:
+    return Toolbox(memory, "alice")
 
 
 def data(box: Toolbox, name: str, **arguments: Any) -> Any:
@@ -46,14 +46,14 @@ def _fault(value: Any, name: str) -> str | None:
     return next((error.message for error in found), None)
 
 
-def test_all_tools_together_cost_less_than_1500_tokens(box: Toolbox) -> None:
+def test_all_tools_together_cost_under_1500_tokens(box: Toolbox) -> None:
     count = pytest.importorskip("rs_bpe").openai.o200k_base()
     for shapes in (box.openai(), box.anthropic()):
         assert sum(len(count.encode(json.dumps(shape))) for shape in shapes) < 1500
 
 
 @pytest.mark.parametrize("name", TOOLS)
-def test_schemas_are_schemas(name: str) -> None:
+def test_tool_schemas_are_valid(name: str) -> None:
     tool = get_tool(name)
     check_schema({**tool.arguments, "properties": _without_defaults(tool.arguments["properties"])})
     Draft202012Validator.check_schema(dict(tool.result))
@@ -67,7 +67,7 @@ def _without_defaults(schemas: Any) -> Any:
     }
 
 
-def test_save_search_update_list_forget(box: Toolbox) -> None:
+def test_memory_tools_save_search_update_list_and_forget(box: Toolbox) -> None:
     saved = data(box, "memory_save", content="Alice lives in Bern", key="home", tags=["place"])
     assert (saved["key"], saved["tags"], saved["type"]) == ("home", ["place"], "fact")
     [hit] = data(box, "memory_search", query="Where does Alice live?")["hits"]
@@ -85,13 +85,13 @@ def test_save_search_update_list_forget(box: Toolbox) -> None:
     assert data(box, "memory_list", tag="place")["memories"] == []
 
 
-def test_what_happened_becomes_lasting(hf: Limpet, box: Toolbox) -> None:
-    episode = hf.remember("We decided to use Go", user="alice", type="decision", layer="episodic")
+def test_memory_promote_makes_episode_semantic(memory: Limpet, box: Toolbox) -> None:
+    episode = memory.remember("We decided to use Go", user="alice", type="decision", layer="episodic")
     promoted = data(box, "memory_promote", id=episode.id)
-    assert hf.records.get(promoted["id"]).layer == "semantic"
+    assert memory.records.get(promoted["id"]).layer == "semantic"
 
 
-def test_notes_are_read_appended_and_replaced(box: Toolbox) -> None:
+def test_memory_notes_reads_appends_and_replaces(box: Toolbox) -> None:
     assert data(box, "memory_notes", action="read")["text"] == ""
     data(box, "memory_notes", action="write", text="# Alice\n")
     added = data(box, "memory_notes", action="append", text="Likes tea")
@@ -109,8 +109,8 @@ def test_notes_are_read_appended_and_replaced(box: Toolbox) -> None:
     assert data(box, "memory_notes", action="write", text="", version=replaced["version"])["text"] == ""
 
 
-def test_another_users_memory_is_out_of_reach(hf: Limpet, box: Toolbox) -> None:
-    bobs = hf.remember("Bob's secret", user="bob", key="secret")
+def test_tools_cannot_reach_memory_of_another_user(memory: Limpet, box: Toolbox) -> None:
+    bobs = memory.remember("Bob's secret", user="bob", key="secret")
     for name, arguments in (
         ("memory_update", {"id": bobs.id, "content": "mine"}),
         ("memory_promote", {"id": bobs.id}),
@@ -120,10 +120,10 @@ def test_another_users_memory_is_out_of_reach(hf: Limpet, box: Toolbox) -> None:
         assert outcome.is_error or not outcome.data or outcome.data["forgotten"] == 0
         assert "secret" not in outcome.text.replace("record_not_found", "")
     assert data(box, "memory_search", query="Bob's secret") == {"hits": []}
-    assert hf.records.get(bobs.id).content == "Bob's secret"
+    assert memory.records.get(bobs.id).content == "Bob's secret"
 
 
-def test_a_model_that_saves_a_secret_saves_it_masked(hf: Limpet, box: Toolbox) -> None:
+def test_tools_redact_secrets_on_save(memory: Limpet, box: Toolbox) -> None:
     token = "ghp_" + "A1b2C3d4E5" * 3 + "F6g7H8"
     saved = data(box, "memory_save", content=f"The token is {token}")
     assert token not in saved["content"]
@@ -155,32 +155,32 @@ ABSENT = "0190a0f2-0000-7000-8000-000000000001"
         ("purge_user", {}, "there is no tool purge_user"),
     ],
 )
-def test_what_is_wrong_is_told_to_the_model(box: Toolbox, name: str, arguments: Any, said: str) -> None:
+def test_tool_errors_explain_the_mistake(box: Toolbox, name: str, arguments: Any, said: str) -> None:
     outcome = box.call(name, arguments)
     assert outcome.is_error
     assert said in outcome.text
 
 
-def test_null_is_as_good_as_left_out(box: Toolbox) -> None:
+def test_tool_arguments_may_be_null(box: Toolbox) -> None:
     assert data(box, "memory_save", content="x y z", key=None, tags=None)["key"] is None
 
 
-def test_a_program_may_offer_only_some(hf: Limpet) -> None:
-    box = Toolbox(hf, "alice", only=["memory_search"])
+def test_toolbox_only_restricts_tools(memory: Limpet) -> None:
+    box = Toolbox(memory, "alice", only=["memory_search"])
     assert [tool["name"] for tool in box.anthropic()] == ["memory_search"]
     assert box.call("memory_save", {"content": "x"}).is_error
     with pytest.raises(InvalidInput, match="there is no tool"):
-        Toolbox(hf, "alice", only=["memory_serch"])
+        Toolbox(memory, "alice", only=["memory_serch"])
 
 
-def test_purge_is_no_tool() -> None:
+def test_purge_is_not_a_tool() -> None:
     assert not [name for name in TOOLS if "purge" in name]
 
 
-def test_a_schedule_is_made_found_changed_and_removed(hf: Limpet, box: Toolbox) -> None:
+def test_schedule_tools_create_search_edit_and_delete(memory: Limpet, box: Toolbox) -> None:
     made = data(box, "schedule_create", goal="Water the plants", cadence="cron: 0 9 * * 1-5", timezone="Asia/Tokyo")
     assert made["next_run_at"].endswith("T09:00:00+09:00"), "in its own zone"
-    assert hf.schedules.get(made["id"]).user == "alice"
+    assert memory.schedules.get(made["id"]).user == "alice"
     assert data(box, "schedule_search", text="water")["total"] == 1
     assert data(box, "schedule_edit", id=made["id"], goal="Water them well", state="paused")["state"] == "paused"
     assert data(box, "schedule_search", state="paused")["schedules"][0]["goal"] == "Water them well"
@@ -190,13 +190,13 @@ def test_a_schedule_is_made_found_changed_and_removed(hf: Limpet, box: Toolbox) 
     assert data(box, "schedule_search")["total"] == 0
 
 
-def test_what_came_of_a_schedule(tmp_path: Path) -> None:
+def test_schedule_runs_tool_pages_output_and_checks_user(tmp_path: Path) -> None:
     now = datetime(2026, 3, 10, 9, 30, tzinfo=UTC)
-    with Limpet.open(tmp_path / "data", config=CONFIG, clock=lambda: now) as hf:
-        box = Toolbox(hf, "alice")
+    with Limpet.open(tmp_path / "data", config=CONFIG, clock=lambda: now) as memory:
+        box = Toolbox(memory, "alice")
         made = data(box, "schedule_create", goal="Count", cadence="every: 1h")
         now += timedelta(hours=1)
-        hf.schedules.run(lambda firing: "one two three " * 1000)
+        memory.schedules.run(lambda firing: "one two three " * 1000)
         [run] = data(box, "schedule_runs", id=made["id"])["runs"]
         assert run["status"] == "ok"
         assert len(run["summary"]) <= 500
@@ -204,27 +204,27 @@ def test_what_came_of_a_schedule(tmp_path: Path) -> None:
         while (offset := pages[-1]["next_offset"]) is not None:
             pages.append(data(box, "schedule_runs", id=made["id"], run=run["id"], offset=offset))
         assert "".join(page["output"] for page in pages).split() == ["one", "two", "three"] * 1000
-        bob = Toolbox(hf, "bob")
+        bob = Toolbox(memory, "bob")
         for name in ("schedule_runs", "schedule_delete", "schedule_edit"):
             refused = bob.call(name, {"id": made["id"], **({"goal": "mine"} if name == "schedule_edit" else {})})
             assert "schedule_not_found" in refused.text
 
 
-def test_a_scheduled_turn_creating_schedules_is_told_that_it_may_not(tmp_path: Path) -> None:
+def test_scheduled_turn_cannot_create_schedules(tmp_path: Path) -> None:
     now = datetime(2026, 3, 10, 9, 30, tzinfo=UTC)
     answers: list[str] = []
-    with Limpet.open(tmp_path / "data", config=CONFIG, clock=lambda: now) as hf:
-        data(Toolbox(hf, "alice"), "schedule_create", goal="Breed", cadence="every: 1h")
+    with Limpet.open(tmp_path / "data", config=CONFIG, clock=lambda: now) as memory:
+        data(Toolbox(memory, "alice"), "schedule_create", goal="Breed", cadence="every: 1h")
         now += timedelta(hours=1)
 
         def breed(firing: Any) -> None:
-            made = Toolbox(firing.hf, "alice").call("schedule_create", {"goal": "Child", "cadence": "every: 1h"})
+            made = Toolbox(firing.memory, "alice").call("schedule_create", {"goal": "Child", "cadence": "every: 1h"})
             answers.append(made.text)
             assert made.is_error
 
-        hf.schedules.run(breed)
+        memory.schedules.run(breed)
         assert len(answers) == 1
-        assert hf.schedules.count(user="alice") == 1
+        assert memory.schedules.count(user="alice") == 1
 
 
 NARROWER = {"query", "limit"}  # a model must say something, and reads smaller pages

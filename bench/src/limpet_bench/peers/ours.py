@@ -17,8 +17,8 @@ _ID = "turn"
 
 
 class Ours:
-    def __init__(self, hf: Limpet) -> None:
-        self._hf = hf
+    def __init__(self, memory: Limpet) -> None:
+        self._memory = memory
         self._sessions: dict[tuple[str, str], Session] = {}
         self._ids: dict[tuple[str, int], str] = {}
 
@@ -36,26 +36,26 @@ class Ours:
                 self._ids[session.id, message.sequence] = turn.id
 
     def search(self, user: str, question: str, k: int, at: datetime | None) -> list[str]:
-        return [self._id(hit) for hit in self._hf.recall(question, user=user, k=k, at=at)]
+        return [self._id(hit) for hit in self._memory.recall(question, user=user, k=k, at=at)]
 
     def _id(self, hit: Hit) -> str:
         """A hit is a part of one message, which another process may have stored."""
         session, sequence = hit.source.session_id or "", hit.source.first_sequence or 0
         if (session, sequence) not in self._ids:
-            (message,) = self._hf.load_session(session).messages(after=sequence - 1, limit=1)
+            (message,) = self._memory.load_session(session).messages(after=sequence - 1, limit=1)
             self._ids[session, sequence] = str(message.metadata[_ID])
         return self._ids[session, sequence]
 
     def ids(self, user: str) -> set[str]:
-        sessions = [self._hf.load_session(found.id) for found in self._hf.sessions(user=user, limit=1000)]
+        sessions = [self._memory.load_session(found.id) for found in self._memory.sessions(user=user, limit=1000)]
         return {str(message.metadata[_ID]) for session in sessions for message in session.messages()}
 
     def close(self) -> None:
-        self._hf.close()
+        self._memory.close()
 
     def _session(self, user: str, name: str) -> Session:
         if (user, name) not in self._sessions:
-            self._sessions[user, name] = self._hf.session("bench", name, user=user)
+            self._sessions[user, name] = self._memory.session("bench", name, user=user)
         return self._sessions[user, name]
 
 

@@ -61,30 +61,30 @@ def run(args: Namespace) -> int:
     screen = JsonScreen(sys.stdout) if args.json else Screen.of(sys.stdout)
     with (
         _quiet_loggers(args),
-        _close_with_notice(open_memory(args, creates=True, config=config, llm=llm), screen) as hf,
+        _close_with_notice(open_memory(args, creates=True, config=config, llm=llm), screen) as memory,
     ):
-        session = hf.session(CHANNEL, args.chat, user=args.user, agent=agent)
+        session = memory.session(CHANNEL, args.chat, user=args.user, agent=agent)
         with Stopper() as stopper:
             chat = ChatLoop(
-                hf, session, llm, (args.max_tokens, args.window), screen, InputReader(sys.stdin, screen), stopper
+                memory, session, llm, (args.max_tokens, args.window), screen, InputReader(sys.stdin, screen), stopper
             )
             chat.run(resolve_location(args))
     return 0
 
 
 @contextmanager
-def _close_with_notice(hf: Limpet, screen: Screen) -> Iterator[Limpet]:
+def _close_with_notice(memory: Limpet, screen: Screen) -> Iterator[Limpet]:
     """Closing waits for the job at hand, which may be asking the model: who waits is told, and may leave."""
     from threading import Timer
 
     try:
-        yield hf
+        yield memory
     finally:
         word = Timer(PATIENCE, screen.note, ["Finishing what is being learned; Ctrl-C leaves it for the next time."])
         word.daemon = True
         word.start()
         try:
-            hf.close()
+            memory.close()
         finally:
             word.cancel()
 

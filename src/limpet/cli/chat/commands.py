@@ -106,7 +106,7 @@ def show_sessions(chat: ChatLoop, _: str) -> None:
 
 
 def _load_sessions(chat: ChatLoop) -> list[SessionInfo]:
-    found = chat.hf.sessions(user=chat.session.user, limit=_PAGE)
+    found = chat.memory.sessions(user=chat.session.user, limit=_PAGE)
     chat.listed = [info.id for info in found]
     return found
 
@@ -140,7 +140,7 @@ def _find_by_key(chat: ChatLoop, key: str) -> SessionInfo:
     """The live one if there is one, else the latest. Nothing is made: a key may be mistyped."""
     page = 0
     ended: SessionInfo | None = None
-    while found := chat.hf.sessions(user=chat.session.user, limit=_PAGE, offset=page * _PAGE):
+    while found := chat.memory.sessions(user=chat.session.user, limit=_PAGE, offset=page * _PAGE):
         for info in found:
             if str(info.key) == key and info.state is not SessionStatus.TERMINATED:
                 return info
@@ -155,10 +155,10 @@ def _find_by_key(chat: ChatLoop, key: str) -> SessionInfo:
 def show_memory(chat: ChatLoop, query: str) -> None:
     user = chat.session.user
     if query:
-        hits = chat.hf.recall(query, user=user)
+        hits = chat.memory.recall(query, user=user)
         chat.screen.say(*(render_memory.explain_hits(hits) if hits else [render_memory.NOTHING_FOUND]))
         return
-    found = chat.hf.records(user=user, limit=_PAGE)
+    found = chat.memory.records(user=user, limit=_PAGE)
     keyed, others = [r for r in found if r.key], [r for r in found if not r.key]
     parts = [
         ("User memories", _format_records(keyed)),
@@ -180,7 +180,7 @@ def _format_records(found: list[Record]) -> list[str]:
 
 def _read_long_term(chat: ChatLoop) -> list[str]:
     try:
-        text = chat.hf.notes.long_term(user=chat.session.user).read()
+        text = chat.memory.notes.long_term(user=chat.session.user).read()
     except Unsupported:  # a store without a folder
         return []
     return text.strip("\n").split("\n") if text.strip() else []
@@ -193,7 +193,7 @@ def remember(chat: ChatLoop, given: str) -> None:
         raise ChatUsageError("/remember needs a text: /remember TEXT, or /remember key=TEXT")
     if not chat.has_memory:
         raise ChatUsageError("the memory of this agent is switched off (memory.enabled); nothing was kept")
-    record = chat.hf.remember(text, user=chat.session.user, key=keyed[1] if keyed else None)
+    record = chat.memory.remember(text, user=chat.session.user, key=keyed[1] if keyed else None)
     under = f" under {record.key}" if record.key else ""
     version = "" if record.version == 1 else f", now version {record.version}"
     chat.screen.say(f"Remembered{under}{version}: {record.id}")
@@ -203,13 +203,13 @@ def forget(chat: ChatLoop, given: str) -> None:
     """An id or a key names one memory. What words match is shown before it goes."""
     if not given:
         raise ChatUsageError("/forget needs an id, a key, or words that the memory holds")
-    hf, user = chat.hf, chat.session.user
+    memory, user = chat.memory, chat.session.user
     if _is_id(given):
-        gone = hf.forget(given, user=user)
+        gone = memory.forget(given, user=user)
         chat.screen.say(render_memory.format_forgotten(gone.total))
         return
     try:
-        gone = hf.forget(key=given, user=user)
+        gone = memory.forget(key=given, user=user)
     except (InvalidKey, NotFound):
         _forget_matches(chat, given)
     else:
@@ -217,8 +217,8 @@ def forget(chat: ChatLoop, given: str) -> None:
 
 
 def _forget_matches(chat: ChatLoop, query: str) -> None:
-    hf, user = chat.hf, chat.session.user
-    found = [hf.records.get(id, user=user) for id in hf.forget(query=query, user=user, dry_run=True).ids]
+    memory, user = chat.memory, chat.session.user
+    found = [memory.records.get(id, user=user) for id in memory.forget(query=query, user=user, dry_run=True).ids]
     if found:
         chat.screen.say(*render_memory.record_table(found))
         if not chat.confirm(f"Forget {show.pluralize(len(found), 'record')} for good?"):
@@ -227,7 +227,7 @@ def _forget_matches(chat: ChatLoop, query: str) -> None:
     gone = 0
     for record in found:
         try:
-            gone += hf.forget(record.id, user=user).total
+            gone += memory.forget(record.id, user=user).total
         except NotFound:  # somebody else was quicker
             continue
     chat.screen.say(render_memory.format_forgotten(gone))
@@ -246,7 +246,7 @@ def purge_session(chat: ChatLoop, _: str) -> None:
     _purge(
         chat,
         f"Purge session {session} with everything that came of it, for good?",
-        lambda hf: hf.privacy.purge_session(session),
+        lambda memory: memory.privacy.purge_session(session),
     )
 
 
@@ -255,7 +255,7 @@ def purge_user(chat: ChatLoop, _: str) -> None:
     _purge(
         chat,
         f"Purge everything of {show.one_line(user)}, every session and memory, for good?",
-        lambda hf: hf.privacy.purge_user(user),
+        lambda memory: memory.privacy.purge_user(user),
     )
 
 
@@ -264,7 +264,7 @@ def purge_older(chat: ChatLoop, given: str) -> None:
     _purge(
         chat,
         f"Purge everything of {show.one_line(user)} older than {show.pluralize(days, 'day')}?",
-        lambda hf: hf.privacy.purge_older(user, days),
+        lambda memory: memory.privacy.purge_older(user, days),
     )
 
 

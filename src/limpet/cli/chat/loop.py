@@ -57,7 +57,7 @@ class Limits:
 class ChatLoop:
     def __init__(
         self,
-        hf: Limpet,
+        memory: Limpet,
         session: Session,
         llm: Llm | None,
         given: tuple[int | None, int | None],
@@ -65,7 +65,7 @@ class ChatLoop:
         lines: InputReader,
         stopper: Stopper,
     ) -> None:
-        self._all = hf
+        self._all = memory
         self.session = session
         self.llm = llm
         self._given = given  # the budget and the window that were named
@@ -77,7 +77,7 @@ class ChatLoop:
         self._stopper = stopper
 
     @property
-    def hf(self) -> Limpet:
+    def memory(self) -> Limpet:
         """Memory as the session's agent has it: that may be apart from all others."""
         return self._all.agent(self.session.agent)
 
@@ -99,11 +99,11 @@ class ChatLoop:
     @property
     def has_memory(self) -> bool:
         """Whether the agent has a memory at all."""
-        return self.hf.config.memory.enabled
+        return self.memory.config.memory.enabled
 
     @property
     def limits(self) -> Limits:
-        return Limits.of(self.hf.config, *self._given)
+        return Limits.of(self.memory.config, *self._given)
 
     def load(self, session_id: str) -> Session:
         """One of the same user's sessions, whichever agent's it is."""
@@ -212,7 +212,7 @@ class ChatLoop:
             self.screen.note(f"memory goes without {entry.what}: {entry.reason}")
 
     def _request_reply(self, llm: Llm, context: Context) -> Completion:
-        timeout, began = self.hf.config.llm.timeout_s, time.monotonic()
+        timeout, began = self.memory.config.llm.timeout_s, time.monotonic()
         request = LlmRequest(build_messages(context), max_tokens=self.limits.reply, timeout=timeout)
         stream = llm.stream(request)
         try:

@@ -44,7 +44,7 @@ def change_session(
     metadata: Annotated[Metadata, "entries to change; null removes one"] | None = None,
 ) -> SessionInfo:
     """Pause, resume or end a session; change its metadata"""
-    session = who.hf.load_session(session_id)
+    session = who.memory.load_session(session_id)
     match state:
         case SessionStatus.ACTIVE:
             session.resume()
@@ -71,7 +71,7 @@ def list_messages(
 
     `next` is what to give as `after`. With `before` alone, the last messages before that number.
     """
-    session = who.hf.load_session(session_id)
+    session = who.memory.load_session(session_id)
     if after is None and before is not None:
         return {"items": _read_last(session, before, limit), "next": None}
     found = session.messages(after=after, before=before, limit=limit + 1)
@@ -119,7 +119,7 @@ def append_message(
         "created_at": created_at,
         "sequence": sequence,
     }
-    stored = who.hf.load_session(session_id).append(**values, idempotency_key=idempotency_key)
+    stored = who.memory.load_session(session_id).append(**values, idempotency_key=idempotency_key)
     if idempotency_key is not None and not stored.is_duplicate_of(Message.new(**values)):
         raise IdempotencyConflict(_ANOTHER)
     return stored
@@ -160,7 +160,7 @@ def change_schedule(
         "metadata": metadata,
     }
     changes = {name: value for name, value in values.items() if value is not None}
-    schedules = who.hf.schedules
+    schedules = who.memory.schedules
     found = schedules.edit(id, user=user, **changes) if changes else schedules.get(id, user=user)
     if state == "paused":
         found = schedules.pause(id, user=user)

@@ -46,7 +46,7 @@ def purge(
     receipt says what would be.
     """
     _check_fields(what, {"session": session, "user": user, "days": days})
-    privacy = who.hf.privacy
+    privacy = who.memory.privacy
     if session is not None:  # an id is the same in capital letters
         done = (confirm or "").lower() == session.lower()
         receipt = privacy.purge_session(session, asked_by=ASKED_BY, dry_run=not done)

@@ -32,14 +32,14 @@ def load_sample(who: Caller, /) -> Sample:
 
 
 def _load(who: Caller) -> Sample:
-    if who.hf.sessions(sample.USER, limit=1):
+    if who.memory.sessions(sample.USER, limit=1):
         raise WrongState(f"{sample.USER} has sessions already: the sample is for a store that does not know her")
     # As if it were recent: retention removes what is old.
     later = system_clock() - timedelta(days=1) - max(chat.at for chat in sample.CHATS)
-    sample.load(who.hf, later=later)
+    sample.load(who.memory, later=later)
     _, planned, moved = sample.CHATS
     for text, chat in ((sample.BEFORE, planned), (sample.AFTER, moved)):
-        who.hf.remember(text, user=sample.USER, key=sample.KEY, valid_from=chat.at + later)
+        who.memory.remember(text, user=sample.USER, key=sample.KEY, valid_from=chat.at + later)
     return {
         "user": sample.USER,
         "sessions": len(sample.CHATS),

@@ -52,7 +52,7 @@ async def get_events(
     if service.streams >= service.most_streams or (who.id and own >= max(1, service.most_streams // 4)):
         raise Problem(503, "too_many_streams", "too many listen already", headers={"Retry-After": "5"})
     begin = events.parse_last_event_id(request.headers.get("last-event-id"))
-    feed = events.Feed(lambda: service.door.identify(request.headers).hf, user, begin or system_clock())
+    feed = events.Feed(lambda: service.door.identify(request.headers).memory, user, begin or system_clock())
     # Asked once before the answer begins: whoever may not look is told so, and a fresh reader starts from now.
     service.open_stream(who.id)
     try:
@@ -92,7 +92,7 @@ async def export(service: Service, request: Request, who: Caller, /, *, user: _W
     # Written whole before the first byte goes out: an export that fails is a problem, not half a file.
     file = TemporaryFile()  # noqa: SIM115 - closed when the last byte was sent
     try:
-        await service.run(lambda: who.hf.transfer.archive(file, user), request.headers.get("authorization"))
+        await service.run(lambda: who.memory.transfer.archive(file, user), request.headers.get("authorization"))
     except BaseException:  # why: whatever it was, the file goes; it goes on as it came
         file.close()
         raise
@@ -135,7 +135,7 @@ async def import_file(
 def _import(who: Caller, path: Path, options: dict[str, Any]) -> bytes:
     check_archive_size(path, _MAX_UNPACKED)
     with path.open("rb") as file:
-        return json_bytes(codec(ImportResult).write(who.hf.transfer.import_file(file, **options)))
+        return json_bytes(codec(ImportResult).write(who.memory.transfer.import_file(file, **options)))
 
 
 async def _receive(service: Service, request: Request) -> AsyncIterator[bytes]:
@@ -167,11 +167,11 @@ class Health(TypedDict):
 @routes.add("GET /health", public=True)
 async def health(service: Service, /) -> Health:
     """Whether the store answers"""
-    await service.run(service.hf.access.keys.any)
+    await service.run(service.memory.access.keys.any)
     return {"status": "ok", "version": __version__}
 
 
 @routes.add("GET /metrics", media=MEDIA.partition(";")[0], stream=True)
 async def metrics(service: Service, _request: Request, who: Caller, /) -> Response:
     """For Prometheus: requests, calls of memory, and what the store holds"""
-    return Response(await service.run(lambda: service.metrics.render(who.hf)), media_type=MEDIA)
+    return Response(await service.run(lambda: service.metrics.render(who.memory)), media_type=MEDIA)

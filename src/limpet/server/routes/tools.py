@@ -29,7 +29,7 @@ def list_tools(
     who: Caller, /, *, form: Annotated[Literal["openai", "anthropic"], "whose format the schemas have"] = "openai"
 ) -> ToolSchemas:
     """The tools, as a model's provider wants them"""
-    box = Toolbox(who.hf, who.user or "nobody")
+    box = Toolbox(who.memory, who.user or "nobody")
     return {"tools": box.openai() if form == "openai" else box.anthropic()}
 
 
@@ -44,7 +44,7 @@ def call_tool(
     session: Annotated[given.SessionId, "the session the model is in"] | None = None,
 ) -> ToolOutcome:
     """Do what a model asked for"""
-    box = Toolbox(who.hf, who.resolve_user(user), session=session, agent=who.agent)
+    box = Toolbox(who.memory, who.resolve_user(user), session=session, agent=who.agent)
     outcome = box.call(tool, arguments)
     data = None if outcome.data is None else dict(outcome.data)
     return {"text": outcome.text, "data": data, "is_error": outcome.is_error}

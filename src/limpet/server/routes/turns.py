@@ -68,7 +68,7 @@ def take_turn(
     key = None if idempotency_key is None else TurnKey(who.id, session_id, idempotency_key)
     turn = None if key is None or reply is None else who.turns.take(key)
     if turn is None:
-        turn = who.hf.load_session(session_id).turn(
+        turn = who.memory.load_session(session_id).turn(
             content,
             max_tokens,
             model_window=model_window,

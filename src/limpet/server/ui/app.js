@@ -120,7 +120,7 @@ $("key").addEventListener("submit", (event) => {
   event.preventDefault();
   const secret = $("secret").value.trim();
   $("secret").value = "";
-  if (!/^[\x21-\x7e]+$/.test(secret)) { complain(new Error("This is no API key: it begins with hf_")); return; }
+  if (!/^[\x21-\x7e]+$/.test(secret)) { complain(new Error("An API key begins with lim_")); return; }
   key.set(secret);
   entered();
 });

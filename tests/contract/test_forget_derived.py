@@ -1,0 +1,262 @@
+"""Forget means forget: every copy, everything derived, found by no search afterwards, and truthful counts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from limpet import Config, Limpet, Message, TextPart
+from limpet.errors import RecordNotFound
+from limpet.model.record import Origin
+from limpet.testing import FakeClock
+from tests.contract.test_learning import QUIET, learned, learning, opening, talk
+
+pytestmark = pytest.mark.every_backend
+
+__all__ = ["learning", "opening"]  # fixtures
+
+
+def everything(memory: Limpet, user: str = "alice") -> str:
+    """All that any verb shows of a user."""
+    records = [memory.records.history(record.id) for record in memory.records(user=user, history=True, limit=1000)]
+    hits = memory.recall("Where do I live? Porto", user=user, k=100)
+    sessions = [memory.load_session(info.id) for info in memory.sessions(user=user, limit=1000)]
+    spoken = [(session.messages(), session.summary(), session.context("Porto").text) for session in sessions]
+    return repr((records, hits, spoken, memory.graph(user=user, fresh=True)))
+
+
+def test_forget_redacts_sentence_in_message_and_deletes_derived_data(learning: Limpet) -> None:
+    session = talk(learning, "Hello there. I live in Porto. I love tea.", "What is the time?")
+    (home,) = [record for record in learned(learning) if record.attribute == "home"]
+    gone = learning.forget(home.id)
+    assert "Porto" not in everything(learning)
+    assert session.messages()[0].text == "Hello there. [forgotten] I love tea."
+    assert gone.counts["messages"] == 1
+    assert gone.counts["records"] == len(gone.ids) == 2, "the fact and the record of its turn"
+    assert gone.left == ()
+    assert {record.value for record in learned(learning)} == {"tea"}
+    assert [hit.text for hit in learning.recall("tea", user="alice") if hit.source.kind == "message"]
+    assert [finding for finding in learning.admin.doctor() if not finding.ok] == []
+
+
+def test_forgotten_fact_is_not_learned_again(learning: Limpet) -> None:
+    """Neither by learning again, nor by jobs that were waiting, nor by repair."""
+    session = talk(learning, "I live in Porto. I love tea.")
+    learning.forget(query="Porto", user="alice")
+    session.learn()
+    learning.jobs.run()
+    learning.admin.doctor(repair=True)
+    assert "Porto" not in everything(learning)
+
+
+def test_forget_rewrites_summary_without_fact(learning: Limpet) -> None:
+    session = talk(learning, "I live in Porto", *(f"Tell me about number {number}" for number in range(12)))
+    session.compact(keep=2)
+    before = session.summary()
+    assert before is not None
+    assert "Porto" in before.text
+    learning.forget(query="Porto", user="alice")
+    after = session.summary()
+    assert after is not None
+    assert "Porto" not in after.text
+    assert after.epoch > before.epoch
+    assert after.upper_sequence == before.upper_sequence
+
+
+def test_forget_superseded_record_keeps_current_one(learning: Limpet, clock: FakeClock) -> None:
+    talk(learning, "I live in Porto")
+    clock.advance(days=1)
+    talk(learning, "I moved to Lisbon")
+    (old,) = [record for record in learned(learning, history=True) if record.value == "Porto"]
+    learning.forget(old.id)
+    assert "Porto" not in everything(learning)
+    assert [record.value for record in learned(learning)] == ["Lisbon"]
+
+
+def test_forget_keeps_messages_of_other_users(learning: Limpet) -> None:
+    talk(learning, "I live in Porto")
+    bob = talk(learning, "I live in Porto", user="bob")
+    learning.forget(query="Porto", user="alice")
+    assert bob.messages()[0].text == "I live in Porto"
+    assert len(learned(learning, "bob")) == 1
+
+
+def test_forget_reports_remaining_copies(learning: Limpet) -> None:
+    """Said outright, said elsewhere without being learned, or in a document: nobody is told that it is gone."""
+    stated = learning.remember("I live in Porto", user="alice", pinned=True)
+    learning.documents.add("note:home", "I live in Porto. So there.", user="alice")
+    session = talk(learning, "I love tea")
+    other = learning.session("test", "2", user="alice")
+    other.append("assistant", "I live in Porto")
+    fact = learning.remember("I live in Porto", user="alice", key="home")
+    gone = learning.forget(fact.id)
+    assert fact.id in gone.ids
+    assert f"record {stated.id}" in gone.left
+    assert "document note:home" in gone.left
+    assert f"message 1 of session {other.id}" in gone.left
+    assert session.count() == 2
+
+
+def test_forget_redacts_message_with_parts_and_masked_secret(learning: Limpet) -> None:
+    secret = "sk-" + "proj-" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9" * 2
+    session = learning.session("test", "1", user="alice")
+    session.extend([Message.new("user", [TextPart(f"I work at Acme with {secret}."), TextPart("And more.")])])
+    session.append("assistant", "ok")
+    session.learn()
+    learning.forget(query="Acme", user="alice")
+    assert secret not in session.messages()[0].text
+    assert "And more." in session.messages()[0].text
+
+
+def test_forget_works_after_session_is_deleted(learning: Limpet) -> None:
+    session = talk(learning, "I live in Porto")
+    session.delete()
+    for record in learned(learning):
+        learning.forget(record.id)
+    assert learned(learning) == []
+
+
+def test_forget_dry_run_changes_nothing(learning: Limpet) -> None:
+    session = talk(learning, "I live in Porto")
+    would = learning.forget(query="Porto", user="alice", dry_run=True)
+    assert len(would.ids) == 2
+    assert session.messages()[0].text == "I live in Porto"
+    assert len(learned(learning)) == 1
+
+
+def test_forget_redacts_line_in_daily_notes(tmp_path: Path, clock: FakeClock) -> None:
+    with Limpet.open(tmp_path, config=Config.load(overrides=QUIET), clock=clock) as memory:
+        talk(memory, "Hello. I live in Porto.", "I love tea")
+        assert "Porto" in memory.notes.day("alice")
+        gone = memory.forget(query="Porto", user="alice")
+        assert "Porto" not in memory.notes.day("alice")
+        assert "I love tea" in memory.notes.day("alice")
+        assert "[forgotten]" in memory.notes.day("alice")
+        assert gone.counts["note lines"] == 1
+    text = "\n".join(path.read_text(errors="ignore") for path in tmp_path.rglob("*.md"))
+    assert "Porto" not in text
+
+
+def test_forget_redacts_paraphrases_in_other_messages(learning: Limpet) -> None:
+    """One record, and its words in several messages, one of them a question's beginning, one a reply."""
+    talk(learning, "I live in Porto, can you suggest a bar?")
+    other = learning.session("test", "2", user="alice")
+    for said, answered in (
+        ("I'm based in Porto.", "Since you live in Porto, try Base."),
+        ("My sister lives in Porto", "ok"),
+    ):
+        with other.turn(said) as turn:
+            turn.reply(answered)
+    learning.jobs.run()
+    (home,) = [record for record in learned(learning) if record.subject == "user"]
+    assert home.said == 2
+    gone = learning.forget(home.id)
+    assert learning.session("test", "1", user="alice").messages()[0].text == "[forgotten], can you suggest a bar?"
+    assert [message.text for message in other.messages()] == [
+        "[forgotten]",
+        "[forgotten]",
+        "My sister lives in Porto",
+        "ok",
+    ]
+    assert gone.counts["messages"] == 3
+    assert gone.left == ()
+    assert [record.subject for record in learned(learning)] == ["user/sister"]
+
+
+def test_forget_keeps_other_fact_of_redacted_sentence(learning: Limpet) -> None:
+    talk(learning, "I live in Porto and my dog is called Rex.")
+    (home,) = [record for record in learned(learning) if record.attribute == "home"]
+    learning.forget(home.id)
+    learning.jobs.run()
+    assert "Porto" not in everything(learning)
+    assert [record.content for record in learned(learning)] == ["The user's dog is called Rex."]
+
+
+def test_forget_by_query_reports_where_words_remain(tmp_path: Path, clock: FakeClock) -> None:
+    with Limpet.open(tmp_path, config=Config.load(overrides=QUIET), clock=clock) as memory:
+        session = memory.session("test", "1", user="alice")
+        with session.turn("I live in Porto") as turn:
+            turn.reply("Porto is lovely.")
+        memory.jobs.run()
+        memory.notes.long_term("alice").write("- tea\n- likes Porto")
+        session.set_working_memory("They are in Porto.")
+        assert memory.forget(query="Porto", user="alice").left == (
+            f"message 2 of session {session.id}",
+            "MEMORY.md",
+            f"working_memory of session {session.id}",
+            "the notes of 2026-03-10",
+        )
+
+
+def test_forget_reports_notes_that_mention_value(tmp_path: Path, clock: FakeClock) -> None:
+    with Limpet.open(tmp_path, config=Config.load(overrides=QUIET), clock=clock) as memory:
+        session = talk(memory, "I live in Porto")
+        session.set_working_memory("home: Porto")
+        session.kv.set("tea", "green")
+        memory.notes.long_term("alice").write("- resident of Porto\n- 44")
+        (home,) = learned(memory)
+        assert memory.forget(home.id).left == ("MEMORY.md", f"working_memory of session {session.id}")
+
+
+# PITFALLS, "Forgetting"
+
+
+def test_forget_deletes_episodic_twin_of_fact(learning: Limpet) -> None:
+    talk(learning, "I live in Porto")
+    (fact,) = learned(learning)
+    gone = learning.forget(fact.id)
+    assert not [record for record in learning.records(user="alice") if record.origin is Origin.TURN]
+    assert gone.total == 2
+    assert learning.recall("Porto", user="alice") == []
+
+
+def test_forget_deletes_vectors_graph_nodes_and_job_payloads(opening: Any) -> None:
+    from limpet.providers.hashed import HashEmbedder
+
+    memory = opening(embedder=HashEmbedder())
+    session = memory.session("test", "1", user="alice")
+    with session.turn("My sister Ludmilla lives in Porto") as turn:
+        turn.reply("ok")
+    memory.jobs.run()
+    assert "Ludmilla" in repr(memory.graph(user="alice", fresh=True))
+    for record in learned(memory):
+        memory.forget(record.id)
+    assert "Ludmilla" not in repr(memory.graph(user="alice", fresh=True))
+    assert "Ludmilla" not in repr(memory.jobs.list())
+    assert [finding for finding in memory.admin.doctor() if not finding.ok] == []
+    memory.jobs.run()
+    assert "Ludmilla" not in repr(memory.recall("Ludmilla", user="alice"))
+
+
+def test_forget_rejects_missing_filter_and_keeps_other_users(learning: Limpet) -> None:
+    from limpet.errors import InvalidInput
+
+    talk(learning, "I live in Porto", user="alice")
+    talk(learning, "I live in Porto", user="bob")
+    missing: list[dict[str, Any]] = [{}, {"query": "", "user": "alice"}]
+    for wrong in missing:
+        with pytest.raises(InvalidInput):
+            learning.forget(**wrong)
+    assert learning.forget(query="Porto").ids == ()  # without a user it is the default user's, and nobody else's
+    assert len(learned(learning, "alice")) == 1
+    learning.forget(query="Porto", user="alice")
+    assert learned(learning, "alice") == []
+    assert len(learned(learning, "bob")) == 1
+
+
+@pytest.mark.parametrize(("pattern", "named"), [("MEMORY.md", "MEMORY.md"), ("20*.md", "the notes of 2026-03-10")])
+def test_forget_reports_unreadable_file_without_failing(
+    pattern: str, named: str, tmp_path: Path, clock: FakeClock
+) -> None:
+    with Limpet.open(tmp_path, clock=clock, config=Config.load(overrides={"jobs.worker": False})) as memory:
+        memory.notes.long_term("alice").write("Her own words\n")
+        talk(memory, "I live in Porto")
+        [home] = [record for record in memory.records(user="alice") if record.attribute == "home"]
+        [file] = tmp_path.rglob(pattern)
+        file.unlink()
+        file.mkdir()
+        assert memory.forget(home.id).left == (f"{named}, which cannot be read",)
+        with pytest.raises(RecordNotFound):
+            memory.records.get(home.id)
