@@ -26,8 +26,8 @@ The API of [`limpet serve`](../how-to/serve.md). Every server describes itself t
 application/json`. A name that nobody knows, in a body or behind the question mark, is refused.
 
 - **Who**: `Authorization: Bearer lim_…`, an [API key](../how-to/api-keys.md). On a store without keys a server that
-  only its own machine reaches asks for none. Where no `user` is given, it is the key's own; a list goes as far as the key
-  may.
+  only its own machine reaches asks for none. Where no `user` is given, it is the key's own; a list goes as far as the
+  key may.
 - **Pages**: a list answers `items` and `next`; give `next` as `cursor` (of messages as `after`) to go on, until it is
   `null`. `limit` is how many at most.
 - **Again**: operations marked *may be repeated* take an `Idempotency-Key` of 1 to 200 printable characters without

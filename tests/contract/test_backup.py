@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from limpet import Limpet, Message
-from limpet.errors import InvalidInput, StorageError
+from limpet.errors import InvalidInput, StorageError, Unsupported
 from limpet.lifecycle.transfer_repository import Imports
 from limpet.model.chunk import Vector
 from limpet.model.scope import Level, Partition, Scope
@@ -191,6 +191,61 @@ def test_backup_is_single_file_without_wal(filled: Limpet, tmp_path: Path) -> No
         assert connection.execute("SELECT count(*) FROM messages").fetchone()[0] == filled.admin.stats()["messages"]
     finally:
         connection.close()
+
+
+# Restore
+
+
+def test_restore_puts_backup_into_new_store(filled: Limpet, store_url: str, tmp_path: Path) -> None:
+    filled.admin.backup(tmp_path / "b.db")
+    expected = filled.recall("walrus", user="user 1", k=100)
+    with Limpet.open(tmp_path / "fresh", embedder=Embedder()) as fresh:
+        fresh.admin.restore(tmp_path / "b.db")
+        assert rows(fresh) == rows(filled)
+        assert faults(fresh) == []
+        assert fresh.recall("walrus", user="user 1", k=100) == expected
+        fresh.session("t", "chat:1", user="user 1").append("user", "goes on")
+        assert [entry.verb for entry in fresh.access.audit(verb="admin.restore")] == ["admin.restore"]
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("b.db")] == ["b.db"]
+
+
+def test_restore_refuses_store_with_rows_unless_told_to_overwrite(filled: Limpet, tmp_path: Path) -> None:
+    if filled.admin.stats()["backend"] == "postgres":
+        pytest.skip("SQLite only")
+    filled.admin.backup(tmp_path / "b.db")
+    before = rows(filled)
+    filled.remember("a walrus that came later", user="user 1")
+    assert any("later" in hit.text for hit in filled.recall("walrus later", user="user 1"))
+    with pytest.raises(InvalidInput, match=r"not empty: it has rows in .*overwrite"):
+        filled.admin.restore(tmp_path / "b.db")
+    assert any("later" in hit.text for hit in filled.recall("walrus later", user="user 1"))
+    filled.admin.restore(tmp_path / "b.db", overwrite=True)
+    assert rows(filled) == before
+    assert not any("later" in hit.text for hit in filled.recall("walrus later", user="user 1"))
+    assert faults(filled) == []
+
+
+def test_restore_refuses_what_is_not_a_backup(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("not a database, and long enough to look at " * 10)
+    sqlite3.connect(tmp_path / "foreign.db").execute("CREATE TABLE cookies (name)").connection.close()
+    with Limpet.open(tmp_path / "data") as memory:
+        memory.remember("stays", user="alice")
+        for name, words in (
+            ("none.db", "not a file"),
+            ("foreign.db", "not a store of Limpet"),
+            ("text", "not a database"),
+        ):
+            with pytest.raises((InvalidInput, StorageError), match=words):
+                memory.admin.restore(tmp_path / name, overwrite=True)
+        assert [record.content for record in memory.records("alice")] == ["stays"]
+
+
+@pytest.mark.postgres
+def test_restore_on_postgres_is_unsupported(postgres_url: str, tmp_path: Path) -> None:
+    with Limpet.open(postgres_url) as memory:
+        memory.admin.backup(tmp_path / "b.db")
+        with pytest.raises(Unsupported, match="use pg_restore"):
+            memory.admin.restore(tmp_path / "b.db")
 
 
 # Copy

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from limpet.api.handle import Handle
-from limpet.api.parameters import OfAgent, OfSession, OfUser, Repair, WritePath
+from limpet.api.parameters import OfAgent, OfSession, OfUser, Overwrite, ReadPath, Repair, WritePath
+from limpet.api.runtime import prepare_store
 from limpet.errors import InvalidInput, Unsupported
 from limpet.model.finding import Finding
 from limpet.model.scope import DEFAULT_TENANT, Level, Partition
@@ -21,6 +22,7 @@ from limpet.security.operation import (
     READ_STORE,
     WRITE_STORE,
     ExtraPermission,
+    Interface,
     On,
     operation,
 )
@@ -28,6 +30,11 @@ from limpet.sessions import usage
 
 if TYPE_CHECKING:
     from limpet.sessions.files.index import FileSessions
+
+_A_FILE: Mapping[Interface, str] = {
+    **NO_TOOL,
+    **dict.fromkeys(("http", "remote"), "a backup is a file beside the store; export streams"),
+}
 
 
 class AdminOperations(Handle):
@@ -87,15 +94,36 @@ class AdminOperations(Handle):
         needs=(READ_STORE,),
         audited=True,
         cli="backup",
-        left_out={
-            **NO_TOOL,
-            **dict.fromkeys(("http", "remote"), "a backup is a file beside the store; export streams"),
-        },
+        left_out=_A_FILE,
     )
     def backup(self, path: WritePath, progress: Progress | None = None) -> None:
         """Copy the live store to a new SQLite file."""
         assert isinstance(path, str)
         self._runtime.store.backup(path, progress)
+
+    @operation(
+        "admin.restore",
+        on=On.WHOLE,
+        needs=(READ_STORE, WRITE_STORE),  # counted in the log: an audit row of its own would go with the others
+        cli="restore",
+        left_out=_A_FILE,
+    )
+    def restore(
+        self, path: ReadPath, *, overwrite: Overwrite = False, progress: Progress | None = None
+    ) -> Mapping[str, int]:
+        """Put a backup in place, which ``backup`` made. The file stays as it is. Answers rows by table.
+
+        A store that has anything in it is left alone, unless ``overwrite`` says so: then all of it is replaced, of
+        every tenant, in one transaction. Other programs that have the store open should be closed first.
+        """
+        from limpet.store.copy import restore_file
+
+        assert isinstance(path, str)
+        runtime = self._runtime
+        store, settings = runtime.store, runtime.config.storage
+        rows = restore_file(store, path, settings, runtime.clock, progress, overwrite=overwrite)
+        prepare_store(store, runtime.embedding, runtime.clock())
+        return rows
 
     @operation(
         "admin.stats",

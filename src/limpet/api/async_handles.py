@@ -161,6 +161,7 @@ class AsyncTransfer(AsyncHandle[TransferOperations]):
 class AsyncAdmin(AsyncHandle[AdminOperations]):
     doctor = run_in_pool(AdminOperations.doctor)
     backup = run_in_pool(AdminOperations.backup)
+    restore = run_in_pool(AdminOperations.restore)
     stats = run_in_pool(AdminOperations.stats)
     owners = run_in_pool(AdminOperations.owners)
     usage = run_in_pool(AdminOperations.usage)

@@ -294,9 +294,8 @@ def create_runtime(
     observers: Observers,
 ) -> Runtime:
     """The runtime on an open store."""
-    if embedding is not None:
-        with suppress(StoreReadOnly):  # a store that is read only is searched with the vectors it has
-            set_embedding_model(store, embedding.model, clock())
+    with suppress(StoreReadOnly):  # a store that is read only is searched with the words and vectors it has
+        prepare_store(store, embedding, clock())
     worker = Worker(store, clock, config.jobs, secrets.SystemRandom().random, observers)
     audit_log = AuditLog(store, config.audit, clock, lambda: secrets.token_bytes(10))
     runner = _create_runner(store, config, clock, observers)
@@ -327,6 +326,13 @@ def create_stateless_runtime(
     return Runtime(
         store, config, clock, None, worker, runner, None, count, llm, keeps_nothing=True, observers=observers
     )
+
+
+def prepare_store(store: Store, embedding: BatchEmbedder | None, now: datetime) -> None:
+    """Note which analyzer and which embedding model the store's words and vectors are made with."""
+    record_analyzer(store)
+    if embedding is not None:
+        set_embedding_model(store, embedding.model, now)
 
 
 def _add_session(tx: Tx, info: SessionInfo) -> None:
@@ -400,28 +406,18 @@ def open_store(location: str, config: Config, clock: Clock, caches: Caches | Non
     if location.startswith(("postgresql://", "postgres://")):
         from limpet.store.postgres.store import PostgresStore  # late: the driver is an extra
 
-        return _record_analyzer(PostgresStore(location, config.storage, clock, kept, keyring)), None
+        return PostgresStore(location, config.storage, clock, kept, keyring), None
     if "://" in location:
         raise InvalidInput(f"{location!r} is neither a folder nor postgresql://…; those are the stores there are")
     from limpet.store.sqlite.store import SqliteStore
 
     if location == ":memory:":
-        return _record_analyzer(SqliteStore(location, config.storage, clock, kept, keyring)), None
+        return SqliteStore(location, config.storage, clock, kept, keyring), None
     try:
         file = database_file(Path(location).expanduser())
     except (OSError, RuntimeError, ValueError) as error:
         raise InvalidInput(f"{location[:80]!r} names no place a store could be: {error}") from error
-    return _record_analyzer(SqliteStore(str(file), config.storage, clock, kept, keyring)), file.parent
-
-
-def _record_analyzer(store: Store) -> Store:
-    """Note the analyzer's version; if that fails, close the store."""
-    try:
-        record_analyzer(store)
-    except BaseException:  # why: whatever stopped the opening, the store must not stay open
-        store.close()
-        raise
-    return store
+    return SqliteStore(str(file), config.storage, clock, kept, keyring), file.parent
 
 
 def database_file(path: Path) -> Path:

@@ -59,6 +59,11 @@ def _not_copied_lines(folders: list[str]) -> list[str]:
     return [show.one_line(f"Notes and other files are not in it: copy {' and '.join(folders)} too.")] if folders else []
 
 
+class Restore(OperationCommand):
+    def format(self, answer: Mapping[str, int], given: Mapping[str, Any], args: Namespace) -> list[str]:
+        return [show.one_line(f"Restored {show.pluralize(sum(answer.values()), 'row')} from {given['path']}.")]
+
+
 class Doctor(OperationCommand):
     """The exit status is 1 while a fault remains."""
 
@@ -91,6 +96,7 @@ class ShowStats(OperationCommand):
 
 SPECIAL: Mapping[str, type[OperationCommand]] = {
     "admin.backup": Backup,
+    "admin.restore": Restore,
     "admin.doctor": Doctor,
     "admin.stats": ShowStats,
 }

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _CREATES = frozenset(
     (
         *("remember", "documents.add", "schedules.create", "session", "session.append", "access.grant"),
-        *("access.keys.create", "transfer.import_"),
+        *("access.keys.create", "transfer.import_", "admin.restore"),
     )
 )
 _USUAL_VERBS = ("list", "show", "status")  # what a noun without a verb does

@@ -41,6 +41,7 @@ DERIVED: dict[str, tuple[str, str]] = {
     "import": ("take in an export, or what another program wrote", "transfer"),
     "export": ("write everything of a user, or of a tenant, into a new folder", "transfer"),
     "backup": ("copy the live store to a new SQLite file", "data"),
+    "restore": ("put a backup in place, into an empty store", "data"),
     "doctor": ("check the store; exit status 1 when a fault remains", "data"),
     "purge": ("remove a session, a user, or what of a user is older, for good", "purge"),
     "retention": ("remove now what the settings no longer keep", "purge"),

@@ -6,10 +6,11 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from limpet.config import StorageSettings
-from limpet.errors import InvalidInput, StorageError
+from limpet.errors import InvalidInput, StorageError, Unsupported
 from limpet.model.scope import STORE_PARTITION
 from limpet.model.telemetry import Progress
 from limpet.model.times import Clock
@@ -30,12 +31,62 @@ def copy_store(source: Store, target: Store, progress: Progress | None = None) -
     return source.read(from_source)
 
 
+def restore_file(
+    target: Store,
+    path: str,
+    config: StorageSettings,
+    clock: Clock,
+    progress: Progress | None = None,
+    *,
+    overwrite: bool,
+) -> dict[str, int]:
+    """Put a backup in place of what the store holds, in one transaction. Answers rows by table.
+
+    The rows are read from a checked copy of the file, which itself is not touched.
+    """
+    from limpet.store.sqlite.store import SqliteStore, copy_file
+
+    if target.backend == "postgres":
+        raise Unsupported(
+            "restore puts back SQLite stores: for a dump of the server use pg_restore;"
+            " `limpet copy FILE postgresql://…` takes a file that `limpet backup` made"
+        )
+
+    def replace_rows(reading: Tx) -> dict[str, int]:
+        return target.write(lambda writing: _replace_all(reading.db, writing.db, progress, overwrite=overwrite))
+
+    with TemporaryDirectory(prefix="limpet-") as folder:
+        copied = Path(folder, "backup.db")
+        copy_file(path, copied)
+        source = SqliteStore(str(copied), config, clock)
+        try:
+            rows = source.read(replace_rows)
+        finally:
+            source.close()
+    for partition_id in target.caches.list_partitions():
+        target.caches.drop_partition(partition_id)
+    return rows
+
+
+def _replace_all(source: Db, target: Db, progress: Progress | None, *, overwrite: bool) -> dict[str, int]:
+    used = [name for name in _list_used(target) if name != "audit"]
+    if used and not overwrite:
+        raise InvalidInput(
+            f"the store is not empty: it has rows in {', '.join(used)}; restore into a new store, or with overwrite"
+        )
+    for table in reversed(TABLES):
+        target.execute_sql(f"DELETE FROM {table.name}")
+    return _copy_all(source, target, progress)
+
+
+def _list_used(target: Db) -> list[str]:
+    """The tables that have rows which a new store does not have."""
+    target.execute_sql("DELETE FROM jobs WHERE tenant = :nobody", {"nobody": STORE_PARTITION.tenant})
+    return [table.name for table in TABLES if table.name != "properties" and _count_rows(target, table)]
+
+
 def _copy_all(source: Db, target: Db, progress: Progress | None) -> dict[str, int]:
-    target.execute_sql(
-        "DELETE FROM jobs WHERE tenant = :nobody", {"nobody": STORE_PARTITION.tenant}
-    )  # those of a new store
-    taken = [table.name for table in TABLES if table.name != "properties" and _count_rows(target, table)]
-    if taken:
+    if taken := _list_used(target):
         raise InvalidInput(f"the target is not empty: it has rows in {', '.join(taken)}; copy into a new store")
     target.execute_sql("DELETE FROM properties")
     copied = {table.name: _copy_table(source, target, table, progress) for table in TABLES}

@@ -17,6 +17,7 @@ from limpet.model.job import Job
 from limpet.model.receipt import ErasureState
 from limpet.model.telemetry import Progress
 from limpet.store import forks, jobs, migrate
+from limpet.store.cache import Caches
 from limpet.store.encryption_state import EncryptionRegistry, EncryptionStateUnknown
 from limpet.store.jobs import JobFilter
 from limpet.store.tx import Tx
@@ -46,6 +47,7 @@ class _Rollback(Exception):
 class Store:
     backend: str  # sqlite, memory or postgres
     location: str  # where it is, without a password
+    caches: Caches
 
     def __init__(
         self, connection: Connection, readers: ReaderPool | None, group_size: int, encryption: EncryptionRegistry

@@ -133,6 +133,21 @@ class SqliteStore(Store):
                 source.close()
 
 
+def copy_file(path: str, target: Path) -> None:
+    """A checked copy of the SQLite file at a path, as it is now. Raises InvalidInput where there is none."""
+    if not os.path.isfile(path):
+        raise InvalidInput(f"{path} is not a file; name one that `limpet backup` made")
+    # Without a log beside it nobody writes it, and then reading it leaves no files there either.
+    options = "mode=ro" if os.path.exists(f"{path}-wal") else "mode=ro&immutable=1"
+    try:
+        with closing(sqlite3.connect(f"{Path(path).absolute().as_uri()}?{options}", uri=True)) as source:
+            if not source.execute("SELECT 1 FROM sqlite_master WHERE name = 'limpet_migrations'").fetchone():
+                raise InvalidInput(f"{path} is not a store of Limpet; name a file that `limpet backup` made")
+            _copy_database(source, target, None)
+    except sqlite3.Error as error:
+        raise translate_error(error, path) from error
+
+
 def _backup(source: SqliteConnection, target: Path, progress: Progress | None) -> None:
     unfinished = target.with_name(target.name + ".unfinished")
     try:
