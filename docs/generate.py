@@ -35,7 +35,7 @@ from limpet.lifecycle import copied_files
 from limpet.lifecycle.export_folder import DATA, MANIFEST, VERSION
 from limpet.lifecycle.lines import KINDS
 from limpet.model import schema, types
-from limpet.model.codec import ListCodec
+from limpet.model.containers import ListCodec
 from limpet.model.schema import fields_of
 from limpet.security.operation import EXEMPT, OPERATIONS, Operation
 from limpet.store.encrypted_columns import ENCRYPTED_COLUMNS, PLAINTEXT_COLUMNS

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from limpet import Config, Limpet, Message
 from limpet.errors import InvalidInput
-from limpet.model.text import check_text
+from limpet.model.values import check_text
 from limpet.providers.hashed import HashEmbedder
 from limpet.search.recipes import RECIPES
 

@@ -66,7 +66,7 @@ IMPURE = {
 MAY_BE_IMPURE = {
     ("limpet.api.remote.turn", "secrets.token_hex"),  # a client has no root: the key that ties a turn's requests
     ("limpet.config", "os.environ"),  # Config.load reads it like Limpet.open
-    ("limpet.model.times", "datetime.datetime.now"),  # system_clock, the default
+    ("limpet.model.values", "datetime.datetime.now"),  # system_clock, the default
 }
 
 MAX_FUNCTION_LINES = 80

@@ -12,20 +12,15 @@ if TYPE_CHECKING:
     from limpet.config import Config
     from limpet.errors import LimpetError, Unauthenticated
     from limpet.lifecycle.item_sync import ItemExportResult, ItemImportResult
-    from limpet.model.access import Grant, GrantInfo
-    from limpet.model.api_key import KeyInfo, NewKey
-    from limpet.model.audit import AuditEntry
+    from limpet.model.access import AuditEntry, Grant, GrantInfo, KeyInfo, NewKey
     from limpet.model.chunk import Hit, Signal, Source
     from limpet.model.context import Context
     from limpet.model.document import Document
-    from limpet.model.finding import Finding
     from limpet.model.graph import Entity, Graph, GraphSource, Mention, Relation
-    from limpet.model.job import JobInfo
+    from limpet.model.job import Finding, JobInfo
     from limpet.model.message import FilePart, ImagePart, Message, TextPart, ToolCall
-    from limpet.model.profile import Profile
-    from limpet.model.receipt import Receipt
-    from limpet.model.record import Forgotten, Record
-    from limpet.model.retention import RetentionResult
+    from limpet.model.privacy import Receipt, RetentionResult
+    from limpet.model.record import Forgotten, Profile, Record
     from limpet.model.schedule import Notification, OutputPage, Run, RunResult, Schedule
     from limpet.model.session import CompactionResult, FileInfo, LearnResult, SessionInfo, Summary, Usage
     from limpet.model.telemetry import ActivityResult
@@ -96,24 +91,19 @@ _HOMES = {
     "api.async_limpet": "AsyncLimpet",
     "api.async_session": "AsyncSession AsyncTurn",
     "config": "Config",
-    "model.access": "Grant GrantInfo",
-    "model.api_key": "KeyInfo NewKey",
-    "model.audit": "AuditEntry",
+    "model.access": "AuditEntry Grant GrantInfo KeyInfo NewKey",
     "model.chunk": "Hit Signal Source",
     "model.context": "Context",
     "model.document": "Document",
     "model.graph": "Entity Graph GraphSource Mention Relation",
-    "model.job": "JobInfo",
+    "model.job": "Finding JobInfo",
     "model.message": "FilePart ImagePart Message TextPart ToolCall",
-    "model.telemetry": "ActivityResult",
-    "model.profile": "Profile",
-    "model.receipt": "Receipt",
-    "model.record": "Forgotten Record",
+    "model.privacy": "Receipt RetentionResult",
+    "model.record": "Forgotten Profile Record",
     "model.schedule": "Notification OutputPage RunResult Run Schedule",
-    "model.retention": "RetentionResult",
     "model.session": "CompactionResult FileInfo LearnResult SessionInfo Summary Usage",
+    "model.telemetry": "ActivityResult",
     "model.transfer": "ExportResult ImportResult",
-    "model.finding": "Finding",
     "lifecycle.item_sync": "ItemExportResult ItemImportResult",
     "sessions.files.index": "FileSessions",
     "api": "Limpet",

@@ -11,7 +11,7 @@ import pytest
 
 from limpet import Limpet, Message
 from limpet.errors import ProviderError, StorageError
-from limpet.model.times import from_micros
+from limpet.model.values import from_micros
 from limpet.providers import embedding as use
 from limpet.testing import FakeClock
 from tests.contract.embedders import Topics, assert_exact, open_with, texts

@@ -13,7 +13,7 @@ from limpet import Config, Firing, Limpet
 from limpet.config import NotesSettings, RetentionSettings
 from limpet.errors import KeyMissing
 from limpet.lifecycle.transfer_repository import Imports
-from limpet.model.receipt import Receipt
+from limpet.model.privacy import Receipt
 from limpet.model.scope import Scope
 from limpet.schedules.repository import ScheduleQueue
 from limpet.store.encryption_keys import key_file

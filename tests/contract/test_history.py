@@ -8,9 +8,8 @@ import pytest
 from limpet import Config, Limpet, Message, Session, ToolCall
 from limpet.config import ContextSettings
 from limpet.errors import BudgetTooSmall, InvalidInput
-from limpet.model.message import Role
+from limpet.model.message import Role, fit_history
 from limpet.model.tokens import estimate_tokens
-from limpet.model.turns import fit_history
 
 pytestmark = pytest.mark.every_backend
 

@@ -13,7 +13,7 @@ from limpet import Config, Limpet
 from limpet.errors import InvalidInput, LeaseLost, ProviderError
 from limpet.model.job import Job, JobQuery
 from limpet.model.scope import Level, Partition, Scope
-from limpet.model.times import from_micros
+from limpet.model.values import from_micros
 from limpet.store.claim import JobLease
 from limpet.store.jobs import Jobs
 from limpet.testing import FakeClock

@@ -11,9 +11,9 @@ from limpet import Config, Limpet, Record
 from limpet.errors import InvalidInput, RecordNotFound
 from limpet.knowledge.decay import DecayCounts
 from limpet.knowledge.repository import Records
-from limpet.model.naming import PROFILE
 from limpet.model.record import Layer, Origin
 from limpet.model.scope import Level, Owner, Partition, Scope
+from limpet.model.values import PROFILE
 from limpet.providers.fake import FakeEmbedder
 from limpet.providers.fake_llm import FakeLlm
 from limpet.testing import FakeClock

@@ -188,7 +188,7 @@ def test_processes_with_private_copies_overwrite_each_others_file(durable_url: s
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
-from limpet.model.ids import uuid7
+from limpet.model.values import uuid7
 from limpet.sessions.files.index import FileSessions
 ids = count(number * 1000)
 clock = lambda: datetime.now(UTC)

@@ -16,7 +16,7 @@ from limpet.lifecycle import purge as purging
 from limpet.lifecycle import purge_rows as purging_rows
 from limpet.lifecycle.purge_repository import ANONYMIZED_TABLES, UNOWNED_TABLES, USER_TABLES
 from limpet.model.job import PURGE
-from limpet.model.receipt import ErasureState, purge_digest
+from limpet.model.privacy import ErasureState, purge_digest
 from limpet.providers.fake import FakeEmbedder
 from limpet.store.tables import TABLES
 from limpet.testing import FakeClock

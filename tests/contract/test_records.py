@@ -7,8 +7,8 @@ import pytest
 
 from limpet import Limpet, Record
 from limpet.errors import InvalidInput, InvalidKey, LimpetError, RecordNotFound, SessionNotFound
-from limpet.model.ids import uuid7
 from limpet.model.record import Layer, RecordType
+from limpet.model.values import uuid7
 from limpet.testing import FakeClock
 from tests.contract.processes import run_together
 from tests.contract.rows import every_row, faults, sql

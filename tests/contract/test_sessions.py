@@ -8,7 +8,7 @@ import pytest
 
 from limpet import Limpet
 from limpet.errors import InvalidInput, InvalidKey, SessionNotFound
-from limpet.model.naming import SessionKey
+from limpet.model.scope import SessionKey
 from limpet.model.session import SessionStatus
 from limpet.testing import FakeClock
 from tests.contract.processes import run_together

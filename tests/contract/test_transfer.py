@@ -25,10 +25,10 @@ from limpet import Config, Limpet, Message, ToolCall
 from limpet.errors import InvalidInput, LimpetError, StorageError
 from limpet.knowledge.remember import RecordChunker, insert
 from limpet.knowledge.repository import Records
-from limpet.model.ids import bucket_of_id
 from limpet.model.record import Origin, Record
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.session import SessionStatus
+from limpet.model.values import bucket_of_id
 from tests.contract.exports import START, contents, deeds, edited, remove_everything, rewritten, scheduled
 from tests.contract.rows import every_row, faults
 from tests.examples import examples

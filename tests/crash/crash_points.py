@@ -19,7 +19,7 @@ from typing import Any
 from limpet import Limpet, Message
 from limpet.api.runtime import open_store
 from limpet.config import Config
-from limpet.model.times import system_clock
+from limpet.model.values import system_clock
 from limpet.search import word_index
 from limpet.store import copy
 from limpet.store.sqlite import store as sqlite_store

@@ -19,7 +19,7 @@ from limpet import Config, Limpet
 from limpet.cli.stop import StopEvent
 from limpet.errors import StorageError, StoreUnavailable
 from limpet.model.scope import Level, Partition
-from limpet.model.times import system_clock
+from limpet.model.values import system_clock
 from limpet.store.claim import JobLease
 from limpet.store.jobs import Jobs
 from tests.crash.fork_server import Nursery

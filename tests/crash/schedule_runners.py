@@ -22,7 +22,7 @@ from typing import Any
 from limpet import Config, Firing, Limpet, Schedule
 from limpet.cli.stop import StopEvent
 from limpet.errors import StorageError, StoreUnavailable
-from limpet.model.times import from_micros
+from limpet.model.values import from_micros
 from limpet.schedules.decide import parse_schedule_cadence
 from tests.crash.fork_server import Nursery
 

@@ -18,7 +18,7 @@ import pytest
 from limpet import Config, Limpet
 from limpet.api.runtime import open_store
 from limpet.model.job import RETENTION
-from limpet.model.times import system_clock
+from limpet.model.values import system_clock
 from limpet.search import word_index
 from limpet.store.db import Row
 from limpet.store.store import Store

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from limpet import Limpet
-from limpet.model.receipt import ErasureState
+from limpet.model.privacy import ErasureState
 from tests.crash import crash_points
 from tests.crash.fork_server import Nursery
 from tests.crash.test_crash import KILLED, Scene, faults

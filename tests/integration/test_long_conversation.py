@@ -14,8 +14,8 @@ from typing import NamedTuple
 import pytest
 
 from limpet import Config, Context, Limpet, Session
-from limpet.model.ids import uuid7
 from limpet.model.tokens import TokenCounter
+from limpet.model.values import uuid7
 from limpet.providers.fake_llm import FakeLlm
 from limpet.providers.llm import Completion, Llm, LlmRequest
 

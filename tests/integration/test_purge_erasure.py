@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from limpet import Config, Limpet, Message, ToolCall
-from limpet.model.receipt import ErasureState
+from limpet.model.privacy import ErasureState
 from limpet.providers.fake import FakeEmbedder
 from limpet.store.atomic_files import folder_name
 from limpet.store.sqlite import scrub

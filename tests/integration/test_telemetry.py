@@ -24,7 +24,7 @@ from limpet import ActivityResult, AsyncLimpet, Config, Limpet
 from limpet.cli.main import main
 from limpet.errors import InvalidInput, LimpetError, PermissionDenied, RecordNotFound, Unsupported
 from limpet.model.scope import Level, Partition
-from limpet.model.times import system_clock
+from limpet.model.values import system_clock
 from limpet.providers.fake import FakeEmbedder
 from limpet.providers.fake_llm import FakeLlm
 from limpet.providers.llm import Completion, TokenUsage

@@ -8,9 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from limpet import Message, Record, SessionInfo, Summary
-from limpet.model.naming import SessionKey
 from limpet.model.record import Layer, RecordType, fingerprint
-from limpet.model.scope import Level, Owner, Scope
+from limpet.model.scope import Level, Owner, Scope, SessionKey
 from limpet.model.session import ModelUsage, SessionStatus
 
 

@@ -36,7 +36,7 @@ from limpet.errors import (
     Unsupported,
 )
 from limpet.model.scope import Level, Partition
-from limpet.model.text import check_name
+from limpet.model.values import check_name
 from limpet.schedules.runner import RunHandlers, Runner
 from limpet.security.operation import OPERATIONS
 from limpet.store.jobs import Jobs

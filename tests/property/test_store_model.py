@@ -17,9 +17,8 @@ from limpet import Config, FilePart, ImagePart, Limpet, Message, Record, Session
 from limpet.config import SessionSettings
 from limpet.errors import InvalidInput, RecordNotFound, SequenceConflict, SessionNotFound
 from limpet.model.message import Part, Role
-from limpet.model.naming import SessionKey
 from limpet.model.record import Layer, RecordType
-from limpet.model.scope import Level, Owner
+from limpet.model.scope import Level, Owner, SessionKey
 from limpet.model.session import SessionStatus
 from limpet.search import word_index as index
 from limpet.store.tables import TABLES

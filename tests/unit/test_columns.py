@@ -4,8 +4,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Annotated
 
-from limpet.model.column_hints import NO_COLUMN, NULL_IF_EMPTY, SET_ONCE, Column, Encrypted, Plain
-from limpet.model.columns import RowCodec, encrypted_names
+from limpet.model.columns import NO_COLUMN, NULL_IF_EMPTY, SET_ONCE, Column, Encrypted, Plain, RowCodec, encrypted_names
 from limpet.model.message import Message
 from limpet.model.record import Layer, Record, RecordSource, RecordType
 from limpet.model.schema import FLATTEN

@@ -18,8 +18,7 @@ from limpet.api.parameters import (
     Since,
     Until,
 )
-from limpet.model.access import GrantInfo
-from limpet.model.audit import AuditEntry, AuditQuery
+from limpet.model.access import AuditEntry, AuditQuery, GrantInfo
 from limpet.model.scope import Scope
 from limpet.security.access_repository import AuditEntries
 from limpet.security.access_repository import Grants as StoredGrants

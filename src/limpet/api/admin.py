@@ -10,7 +10,7 @@ from limpet.api.handle import Handle
 from limpet.api.parameters import OfAgent, OfSession, OfUser, Overwrite, ReadPath, Repair, WritePath
 from limpet.api.runtime import prepare_store
 from limpet.errors import InvalidInput, Unsupported
-from limpet.model.finding import Finding
+from limpet.model.job import Finding
 from limpet.model.scope import DEFAULT_TENANT, Level, Partition
 from limpet.model.session import Usage
 from limpet.model.telemetry import ActivityResult, Progress

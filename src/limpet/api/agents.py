@@ -24,8 +24,8 @@ from limpet.api.runtime import (
 )
 from limpet.config import Config, EmbeddingSettings
 from limpet.errors import ConfigError, StoreUnavailable
-from limpet.model.times import Clock
 from limpet.model.tokens import TokenCounter
+from limpet.model.values import Clock
 from limpet.providers.embedder import Embedder
 from limpet.providers.embedding import BatchEmbedder
 from limpet.providers.llm import Llm

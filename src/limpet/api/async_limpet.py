@@ -28,8 +28,8 @@ from limpet.api.limpet import Limpet
 from limpet.config import AsyncSettings, Config
 from limpet.model.access import Grant
 from limpet.model.scope import DEFAULT_TENANT
-from limpet.model.times import Clock
 from limpet.model.tokens import TokenCounter
+from limpet.model.values import Clock
 from limpet.providers.embedder import Embedder
 from limpet.providers.llm import Llm
 from limpet.schedules.firing import is_in_firing

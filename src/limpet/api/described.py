@@ -7,7 +7,7 @@ from typing import Any
 
 from limpet.errors import InvalidInput
 from limpet.model import constraints as limits
-from limpet.model.codec import REFERENCE, Codec, Definitions, Mode
+from limpet.model.constraints import REFERENCE, Codec, Definitions, Mode
 from limpet.model.types import MAX_URI_BYTES
 
 _MINUTE, _HOUR, _DAY, _MONTH = "[1-5]?[0-9]", "([0-9]|1[0-9]|2[0-3])", "([1-9]|1[0-9]|2[0-8])", "([1-9]|1[0-2])"

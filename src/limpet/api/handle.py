@@ -12,10 +12,9 @@ from limpet.api.runtime import DEFAULT_USER, Runtime
 from limpet.errors import InvalidInput, SessionNotFound
 from limpet.knowledge.remember import RecordChunker
 from limpet.model.access import Grant, Principal
-from limpet.model.paging import PageCursor
 from limpet.model.scope import DEFAULT_TENANT, Level, Owner, Scope, resolve_owner
 from limpet.model.session import SessionInfo
-from limpet.model.text import check_name
+from limpet.model.values import PageCursor, check_name
 from limpet.security.access_repository import Grants
 from limpet.security.authorize import GrantAuthorizer
 from limpet.security.permissions import OPERATOR

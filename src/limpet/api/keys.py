@@ -21,10 +21,18 @@ from limpet.api.parameters import (
 )
 from limpet.api.runtime import Runtime
 from limpet.errors import InvalidInput, InvalidKey, LimpetError, Unauthenticated
-from limpet.model.access import AccessRequest, Reach, Right
-from limpet.model.api_key import KeyInfo, NewKey, audit_name, find_descendant_keys, hash_secret
-from limpet.model.ids import check_id
+from limpet.model.access import (
+    AccessRequest,
+    KeyInfo,
+    NewKey,
+    Reach,
+    Right,
+    audit_name,
+    find_descendant_keys,
+    hash_secret,
+)
 from limpet.model.scope import STORE_PARTITION, Scope
+from limpet.model.values import check_id
 from limpet.security.access_repository import Grants as StoredGrants
 from limpet.security.api_key_repository import ApiKeys
 from limpet.security.operation import (

@@ -56,13 +56,21 @@ from limpet.errors import InvalidInput, RecordNotFound, Unsupported
 from limpet.knowledge import remember as memory
 from limpet.knowledge.remember import enqueue_maintenance
 from limpet.knowledge.repository import Records
-from limpet.model.chunk import ChunkQuery, Hit, Vector, number_hits
+from limpet.model.chunk import ChunkQuery, Hit, Vector
 from limpet.model.context import Context
 from limpet.model.idempotency import IdempotencyKey, ResourceKind
-from limpet.model.ids import with_bucket
-from limpet.model.profile import Profile
-from limpet.model.record import Forgotten, Layer, Record, RecordChanges, RecordFilter, RecordType, editable_fields
+from limpet.model.record import (
+    Forgotten,
+    Layer,
+    Profile,
+    Record,
+    RecordChanges,
+    RecordFilter,
+    RecordType,
+    editable_fields,
+)
 from limpet.model.scope import Owner, Partition
+from limpet.model.values import with_bucket
 from limpet.providers.reranker import Reranker, check_reranker, rerank_hits
 from limpet.search import recipes, search
 from limpet.search.question import Question as ParsedQuestion
@@ -240,7 +248,8 @@ class MemoryOperations(Handle):
             SEARCH_SOURCES,
         )
         hits = self._read(lambda tx: search.search(tx, home.space, wanted))
-        return number_hits(hits if rerank is None or not hits else rerank_hits(rerank, query, hits)[:count])
+        ranked = hits if rerank is None or not hits else rerank_hits(rerank, query, hits)[:count]
+        return [replace(hit, rank=rank) for rank, hit in enumerate(ranked, start=1)]
 
     def _embed_query(self, space: Partition, question: str, recipe: recipes.Recipe) -> Vector | None:
         """The question's vector, made before the transaction that searches with it."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from limpet.api.handle import Handle
 from limpet.api.parameters import AssistantText, CreatedAt, Day, DeleteMissing, NoteText, NoteVersion, User, UserText
 from limpet.model.scope import Scope, resolve_owner
-from limpet.model.text import check_name
+from limpet.model.values import check_name
 from limpet.notes.long_term import LongTerm, WriteResult
 from limpet.notes.user_notes import NoteFiles
 from limpet.security.operation import (

@@ -12,24 +12,19 @@ from typing import Annotated, Any, Literal
 from limpet.api.described import CLEARED, GRANT, URI, WORDS, CadenceCodec, Described, TimeZoneCodec
 from limpet.errors import InvalidInput
 from limpet.model import constraints as limits
-from limpet.model.access import Grant
-from limpet.model.api_key import MAX_NAME
-from limpet.model.audit import AuditOutcome
+from limpet.model.access import MAX_NAME, AuditOutcome, Grant
 from limpet.model.chunk import SourceKind
-from limpet.model.codec import Codec, Definitions, Items, ListCodec, Mode
+from limpet.model.constraints import Codec, Definitions, Mode
+from limpet.model.containers import Items, JsonObject, JsonValue, ListCodec, Opaque, Parsed, StringMap
 from limpet.model.job import JobState
-from limpet.model.json_values import JsonObject, JsonValue, StringMap
 from limpet.model.message import Content as AnyContent
 from limpet.model.message import ContentCodec, Message, Role, ToolCall, ToolCallsCodec
-from limpet.model.paging import PageCursor, check_cursor
 from limpet.model.record import Layer, RecordType
 from limpet.model.schedule import NotifyPolicy, ScheduleState
 from limpet.model.schema import Called, codec, to_json
 from limpet.model.session import ModelUsage, SessionStatus
-from limpet.model.text import short_repr
-from limpet.model.times import check_time, from_micros, to_micros
 from limpet.model.types import MAX_HITS, MAX_NEIGHBOURS, MAX_TAGS, MAX_TITLE_BYTES, MAX_URI_BYTES
-from limpet.model.values import MAX_PAGE
+from limpet.model.values import MAX_PAGE, PageCursor, check_cursor, check_time, from_micros, short_repr, to_micros
 from limpet.search.recipes import RECIPES
 from limpet.sessions.usage import parse_usage
 
@@ -349,16 +344,16 @@ OutputOffset = Annotated[int, limits.Integer(), Called("offset"), "the character
 OutputLimit = Annotated[int, limits.Integer(1, 1_000_000), Called("limit"), "characters at most"]
 
 # Access
-GrantText = Annotated[str | Grant, Described(limits.Parsed(Grant), **GRANT), "such as read:global or write:user:bob"]
+GrantText = Annotated[str | Grant, Described(Parsed(Grant), **GRANT), "such as read:global or write:user:bob"]
 Grants = Annotated[
     Iterable[str | Grant],
-    ListCodec(Described(limits.Parsed(Grant), **GRANT), Items(MAX_GRANTS)),
+    ListCodec(Described(Parsed(Grant), **GRANT), Items(MAX_GRANTS)),
     "what may be done beyond one's own",
 ]
 KeyName = Annotated[str, limits.Printable(MAX_NAME), "its name; different from those of the tenant's other live keys"]
 KeyRef = Annotated[str, limits.Printable(), Called("the key's id or name"), "the key's id or name"]
 IncludeRevoked = Annotated[bool, limits.Boolean(), "also keys that were revoked or have expired"]
-Secret = Annotated[str, limits.Opaque(str), "the key's secret"]
+Secret = Annotated[str, Opaque(str), "the key's secret"]
 OperationName = Annotated[str, limits.Printable(), "only calls of this operation, such as records.update"]
 Outcome = Annotated[str, _choose(AuditOutcome), "only calls that ended like this"]
 PrincipalName = Annotated[str, limits.Printable(), "only calls of this caller"]

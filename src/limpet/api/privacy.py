@@ -12,8 +12,7 @@ from limpet.api.handle import Handle
 from limpet.api.parameters import AskedBy, Days, DryRun, Limit, Offset, OfUser, OneUser, SessionId, Vacuum
 from limpet.errors import SessionNotFound
 from limpet.lifecycle.purge_repository import Purges
-from limpet.model.receipt import ErasureState, PurgeTarget, Receipt
-from limpet.model.retention import RetentionResult
+from limpet.model.privacy import ErasureState, PurgeTarget, Receipt, RetentionResult
 from limpet.model.scope import Level, Partition
 from limpet.security.operation import READ_GLOBAL, WRITE_GLOBAL, WRITE_SESSION, WRITE_USER, Interface, On, operation
 from limpet.sessions.repository import Sessions

@@ -16,14 +16,12 @@ from limpet.config import Config, EncryptionSettings
 from limpet.context.build import ContextBuilder
 from limpet.errors import ConfigError, InvalidInput, StoreReadOnly, Unsupported
 from limpet.knowledge.remember import RecordChunker
-from limpet.model import api_key
-from limpet.model.ids import uuid7
+from limpet.model.access import SECRET_BYTES, encode_secret
 from limpet.model.message import Message
 from limpet.model.scope import Scope, resolve_owner
 from limpet.model.session import SessionInfo
-from limpet.model.text import check_name
-from limpet.model.times import Clock
 from limpet.model.tokens import TokenCounter, estimate_tokens
+from limpet.model.values import Clock, check_name, uuid7
 from limpet.notes.user_notes import UserNotes
 from limpet.providers.choose import create_embedder, create_llm, llm_key_variable, llm_model
 from limpet.providers.embedder import Embedder
@@ -106,7 +104,7 @@ class Runtime:
         return uuid7(self.clock(), secrets.token_bytes(10))
 
     def new_secret(self) -> str:
-        return api_key.encode_secret(secrets.token_bytes(api_key.SECRET_BYTES))
+        return encode_secret(secrets.token_bytes(SECRET_BYTES))
 
     def can_write_files(self, tenant: str) -> bool:
         """Plain files beside an encrypted tenant would show what it hides."""

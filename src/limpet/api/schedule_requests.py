@@ -11,8 +11,7 @@ from limpet.model.idempotency import IdempotencyKey, ResourceKind
 from limpet.model.schedule import Schedule, ScheduleQuery
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.session import SessionInfo
-from limpet.model.text import check_text, short_repr
-from limpet.model.times import check_time, load_timezone
+from limpet.model.values import check_text, check_time, load_timezone, short_repr
 from limpet.schedules.cadence import resolve_local_time
 from limpet.schedules.repository import Schedules
 from limpet.store import idempotency

@@ -50,8 +50,7 @@ from limpet.errors import InvalidInput, ScheduleNotFound, WrongState
 from limpet.model.idempotency import IdempotencyKey
 from limpet.model.schedule import END_STATES, NotifyPolicy, OutputPage, Run, Schedule, ScheduleState
 from limpet.model.scope import Scope
-from limpet.model.text import truncate_text
-from limpet.model.times import load_timezone
+from limpet.model.values import load_timezone, truncate_text
 from limpet.schedules import decide
 from limpet.schedules.cadence import OneTime, parse_cadence
 from limpet.schedules.firing import Callback, Notifier, refuse_in_firing

@@ -27,7 +27,7 @@ from limpet.api.parameters import (
 from limpet.api.runtime import DEFAULT_USER
 from limpet.api.session import Session
 from limpet.errors import SessionNotFound
-from limpet.model.naming import SessionKey, default_user_id
+from limpet.model.scope import SessionKey, default_user_id
 from limpet.model.session import SessionInfo, SessionQuery
 from limpet.security.operation import NO_TOOL, READ, READ_SESSION, READ_USER, WRITE_USER, On, operation
 from limpet.sessions import lifecycle

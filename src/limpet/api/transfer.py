@@ -11,8 +11,8 @@ from limpet.api.parameters import DryRun, Format, LearnFromImport, OfUser, ReadP
 from limpet.errors import InvalidInput
 from limpet.lifecycle import SNAPSHOT
 from limpet.model.telemetry import Progress
-from limpet.model.text import short_repr
 from limpet.model.transfer import ExportResult, ImportResult
+from limpet.model.values import short_repr
 from limpet.security.operation import NO_TOOL, READ, READ_STORE, WRITE, WRITE_STORE, On, operation
 
 log = logging.getLogger("limpet.import")

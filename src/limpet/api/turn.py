@@ -26,7 +26,7 @@ from limpet.model.context import Context, Omission
 from limpet.model.message import Message, Role, ToolCall
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.session import CompactionResult, ModelUsage, SessionInfo
-from limpet.model.text import check_optional_name
+from limpet.model.values import check_optional_name
 from limpet.search.recipes import SKILL_KEY
 from limpet.security.operation import NO_TOOL, READ_USER, WRITE_SESSION, Authorizer, On, operation
 from limpet.sessions import usage as bill

@@ -18,12 +18,21 @@ from limpet.api.described import Described
 from limpet.api.limpet import Limpet
 from limpet.api.parameters import CursorCodec, LocalPath, SessionId, User
 from limpet.api.session import Session
-from limpet.model.codec import REFERENCE, CalledCodec, Codec, Definitions, ListCodec, OptionalCodec
-from limpet.model.constraints import Choice, Function, Integer, Opaque, Text, Uuid
-from limpet.model.json_values import JsonObject, JsonValue
-from limpet.model.paging import PageCursor
+from limpet.model.constraints import (
+    REFERENCE,
+    CalledCodec,
+    Choice,
+    Codec,
+    Definitions,
+    Integer,
+    OptionalCodec,
+    Text,
+    Uuid,
+)
+from limpet.model.containers import Function, JsonObject, JsonValue, ListCodec, Opaque
 from limpet.model.schema import Field, ObjectCodec, codec
 from limpet.model.session import SessionInfo
+from limpet.model.values import PageCursor
 from limpet.security.operation import OPERATIONS, On, Operation
 
 PAGE = 50

@@ -14,8 +14,8 @@ from limpet.cli import options
 from limpet.cli.options import Parser, UsageError
 from limpet.errors import InvalidInput
 from limpet.model import constraints as limits
-from limpet.model.codec import CalledCodec, Codec, ListCodec, OptionalCodec
-from limpet.model.json_values import JsonObject
+from limpet.model.constraints import CalledCodec, Codec, OptionalCodec
+from limpet.model.containers import JsonObject, ListCodec
 from limpet.model.message import ContentCodec
 from limpet.model.schema import Field
 from limpet.security.operation import On, Operation

@@ -16,7 +16,7 @@ from limpet.model.schema import to_json
 
 if TYPE_CHECKING:
     from limpet import Limpet
-    from limpet.model.finding import Finding
+    from limpet.model.job import Finding
 
 
 class FaultsRemain(LimpetError):
@@ -110,7 +110,7 @@ def add(commands: Any) -> None:
 
 def copy(args: Namespace) -> int:
     from limpet.api.runtime import open_store
-    from limpet.model.times import system_clock
+    from limpet.model.values import system_clock
     from limpet.store.copy import copy_store
 
     source, target = place.check_location(args.source, "SRC"), place.check_location(args.target, "DST")

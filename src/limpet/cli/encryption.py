@@ -158,7 +158,7 @@ def _reencrypt(args: Namespace, config: Config) -> int:
 
 def _tenant(args: Namespace) -> str:
     from limpet.model.scope import DEFAULT_TENANT
-    from limpet.model.text import check_name
+    from limpet.model.values import check_name
 
     return DEFAULT_TENANT if args.tenant is None else check_name(args.tenant, "tenant")
 
@@ -177,7 +177,7 @@ def _tenant_key_file(args: Namespace, config: Config) -> Path:
 def _open_store(args: Namespace, config: Config | None = None) -> Store:
     """The rows themselves: an engine would begin its background work on a tenant that is half encrypted."""
     from limpet.api.runtime import open_store
-    from limpet.model.times import system_clock
+    from limpet.model.values import system_clock
 
     where = place.resolve_location(args)
     if not place.has_store(where):

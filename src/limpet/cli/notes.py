@@ -64,7 +64,7 @@ def show_day(args: Namespace) -> int:
 
 
 def _today(args: Namespace) -> date:
-    from limpet.model.times import load_timezone
+    from limpet.model.values import load_timezone
 
     return datetime.now(load_timezone(load_config(args).notes.timezone)).date()
 

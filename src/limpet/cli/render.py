@@ -20,7 +20,7 @@ from limpet.model.schema import to_json
 
 if TYPE_CHECKING:
     from limpet import AuditEntry, Document, GrantInfo, JobInfo, KeyInfo, Profile, Receipt, Run, Schedule, SessionInfo
-    from limpet.model.retention import RetentionResult
+    from limpet.model.privacy import RetentionResult
     from limpet.model.scope import Partition
     from limpet.model.session import CompactionResult, FileInfo, LearnResult, Summary, Usage
     from limpet.sessions.transcript import TranscriptEntry

@@ -43,7 +43,7 @@ from limpet.config.sections import (
 )
 from limpet.config.setting import parse_toml, suggest
 from limpet.errors import ConfigError, InvalidKey
-from limpet.model.text import check_name
+from limpet.model.values import check_name
 
 AGENTS = "agents"  # where settings of single agents stand
 

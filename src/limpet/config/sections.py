@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal
 from limpet.config.setting import Setting
 from limpet.errors import ConfigError, InvalidInput
 from limpet.model.constraints import Choice, Integer, Number, Printable
-from limpet.model.retention import parse_tenant_days
+from limpet.model.privacy import parse_tenant_days
 from limpet.model.schema import fields_of
-from limpet.model.times import load_timezone
+from limpet.model.values import load_timezone
 
 RECIPES = ("default", "words", "vectors", "weighted", "graph", "graph_global")
 

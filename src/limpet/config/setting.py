@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from limpet.errors import ConfigError, InvalidInput, InvalidKey
 from limpet.model.constraints import Choice, Integer, Number
 from limpet.model.schema import Field
-from limpet.model.text import short_repr
+from limpet.model.values import short_repr
 
 _BOOLS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)
 

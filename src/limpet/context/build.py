@@ -22,18 +22,13 @@ from limpet.knowledge.profile import is_accurate, to_profile
 from limpet.knowledge.repository import Records
 from limpet.model.chunk import ChunkQuery, Hit, SourceKind, Vector
 from limpet.model.context import Context, Omission
-from limpet.model.message import Message
-from limpet.model.naming import PROFILE
-from limpet.model.profile import ProfileLine
-from limpet.model.record import Layer, Record
+from limpet.model.message import Cost, Message
+from limpet.model.record import Layer, ProfileLine, Record
 from limpet.model.scope import Level, Owner, Partition, Scope
 from limpet.model.session import CompactionResult, Summary
-from limpet.model.text import check_optional_name
-from limpet.model.times import Clock, check_time
 from limpet.model.tokens import TokenCounter
-from limpet.model.turns import Cost
 from limpet.model.types import MAX_HITS
-from limpet.model.values import check_number
+from limpet.model.values import PROFILE, Clock, check_number, check_optional_name, check_time
 from limpet.notes.user_notes import NO_NOTE_TEXTS, NoteTexts, UserNotes
 from limpet.search import recipes, search
 from limpet.search.embed import ChunkEmbedder

@@ -11,8 +11,7 @@ from typing import NamedTuple
 from limpet.model.chunk import Hit, SourceKind
 from limpet.model.context import Omission
 from limpet.model.message import Message
-from limpet.model.profile import ProfileLine
-from limpet.model.record import Record
+from limpet.model.record import ProfileLine, Record
 from limpet.model.session import Summary
 from limpet.model.tokens import TokenCounter, estimate_tokens, min_tokens
 

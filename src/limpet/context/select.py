@@ -17,8 +17,7 @@ from limpet.context.quote import format_item, format_speaker, quote_document, qu
 from limpet.model.chunk import Hit, SourceKind
 from limpet.model.context import Omission
 from limpet.model.message import Message
-from limpet.model.profile import ProfileLine
-from limpet.model.record import Layer, Origin, Record
+from limpet.model.record import Layer, Origin, ProfileLine, Record
 from limpet.model.scope import Level
 from limpet.model.tokens import TokenCounter
 from limpet.search.analysis import count_shared_terms, extract_terms

@@ -32,13 +32,10 @@ from limpet.model.document import (
     check_uri,
     detect_kind,
 )
-from limpet.model.ids import IdFactory
 from limpet.model.record import Forgotten
 from limpet.model.scope import Partition
 from limpet.model.telemetry import Progress
-from limpet.model.text import check_path, check_text
-from limpet.model.times import Clock
-from limpet.model.values import check_strings
+from limpet.model.values import Clock, IdFactory, check_path, check_strings, check_text
 from limpet.search.chunk_repository import Chunks
 from limpet.search.chunker import chunk_document
 from limpet.search.embed import ChunkEmbedder

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from limpet.model.document import Document
-from limpet.model.paging import PageCursor
 from limpet.model.scope import Partition
+from limpet.model.values import PageCursor
 from limpet.search.chunk_repository import Chunks
 from limpet.search.filters import build_keyset_clause
 from limpet.store.db import Params, Row

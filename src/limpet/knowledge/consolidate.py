@@ -21,12 +21,10 @@ from limpet.knowledge.duplicates import DuplicateMerge, find_near_pairs
 from limpet.knowledge.profile import Profiler
 from limpet.knowledge.promote import Promoter
 from limpet.knowledge.repository import Records
-from limpet.model.ids import IdFactory, with_bucket
 from limpet.model.record import Layer, Origin, Record, RecordSource, RecordType, fingerprint
 from limpet.model.scope import Owner, Partition, Scope
-from limpet.model.shorten import DigestLine, fit_lines
-from limpet.model.times import Clock, load_timezone
-from limpet.model.tokens import TokenCounter
+from limpet.model.tokens import DigestLine, TokenCounter, fit_lines
+from limpet.model.values import Clock, IdFactory, load_timezone, with_bucket
 from limpet.providers.llm import Llm
 from limpet.search.chunk_repository import Chunks
 from limpet.search.embed import ChunkEmbedder

@@ -28,10 +28,9 @@ from limpet.errors import RecordNotFound
 from limpet.knowledge import remember as memory
 from limpet.knowledge.remember import DAY, enqueue_maintenance
 from limpet.knowledge.repository import Records
-from limpet.model.naming import is_internal
 from limpet.model.record import Origin, Record
 from limpet.model.scope import Partition, Scope
-from limpet.model.times import Clock
+from limpet.model.values import Clock, is_internal
 from limpet.notes.user_notes import UserNotes
 from limpet.search.chunk_repository import Chunks
 from limpet.search.embed import ChunkEmbedder

@@ -28,8 +28,8 @@ from limpet.model.message import Message, Part, TextPart
 from limpet.model.record import Forgotten, Origin, Record, RecordQuery
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.session import KvEntry
-from limpet.model.times import Clock
 from limpet.model.tokens import TokenCounter, estimate_tokens
+from limpet.model.values import Clock
 from limpet.notes import edited
 from limpet.notes.user_notes import UserNotes, day_path, list_days, redact_lines
 from limpet.search import recipes

@@ -20,14 +20,12 @@ from limpet.knowledge.reconcile import Reconciler, build_record, user_partition
 from limpet.knowledge.remember import RecordChunker, enqueue_maintenance
 from limpet.knowledge.repository import Records
 from limpet.model.chunk import ChunkQuery, Hit, SourceKind
-from limpet.model.ids import IdFactory, with_bucket
 from limpet.model.job import EXTRACT, GRAPH
-from limpet.model.message import Message, Role
+from limpet.model.message import Message, Role, group_turns
 from limpet.model.record import Layer, Origin, Record, RecordSource, RecordType, fingerprint
 from limpet.model.scope import Level, Owner, Scope
 from limpet.model.session import LearnResult, SessionInfo
-from limpet.model.times import Clock
-from limpet.model.turns import group_turns
+from limpet.model.values import Clock, IdFactory, with_bucket
 from limpet.providers.llm import Llm, TokenUsage
 from limpet.search import recipes
 from limpet.search.chunk_repository import Chunks

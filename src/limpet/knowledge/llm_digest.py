@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from limpet.errors import InvalidInput
 from limpet.knowledge.similarity import compute_signature
-from limpet.model.text import check_text
+from limpet.model.values import check_text
 from limpet.providers.llm import Llm, LlmRequest, build_prompt
 
 _MOST_SENTENCES = 60

@@ -17,14 +17,10 @@ from limpet.errors import ProviderError, StoreReadOnly
 from limpet.knowledge import llm_digest
 from limpet.knowledge import remember as memory
 from limpet.knowledge.repository import Records
-from limpet.model.ids import IdFactory, with_bucket
-from limpet.model.naming import PROFILE, is_internal
-from limpet.model.profile import Profile, ProfileLine
-from limpet.model.record import Layer, Origin, Record, RecordType, fingerprint
+from limpet.model.record import Layer, Origin, Profile, ProfileLine, Record, RecordType, fingerprint
 from limpet.model.scope import Level, Owner, Partition, Scope
-from limpet.model.shorten import shorten_text
-from limpet.model.times import Clock
-from limpet.model.tokens import TokenCounter
+from limpet.model.tokens import TokenCounter, shorten_text
+from limpet.model.values import PROFILE, Clock, IdFactory, is_internal, with_bucket
 from limpet.providers.llm import Llm
 from limpet.search.chunk_repository import Chunks
 from limpet.store.store import Store

@@ -12,10 +12,9 @@ from limpet.errors import RecordNotFound, SessionNotFound, WrongState
 from limpet.knowledge import remember as memory
 from limpet.knowledge.remember import enqueue_maintenance
 from limpet.knowledge.repository import Records
-from limpet.model.ids import IdFactory, with_bucket
 from limpet.model.record import Layer, Origin, Record, RecordType
 from limpet.model.scope import Level, Owner, Partition, Scope
-from limpet.model.times import Clock
+from limpet.model.values import Clock, IdFactory, with_bucket
 from limpet.search.chunk_repository import Chunks
 from limpet.search.embed import ChunkEmbedder
 from limpet.sessions.repository import Sessions

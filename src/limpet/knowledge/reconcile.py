@@ -24,11 +24,11 @@ from limpet.knowledge.similarity import (
     is_same_value,
     tokenize,
 )
-from limpet.model.ids import IdFactory, with_bucket
 from limpet.model.record import Origin, Record, RecordSource, RecordType, fingerprint
 from limpet.model.scope import Level, Owner, Partition, Scope
 from limpet.model.session import LearnResult, SessionInfo
 from limpet.model.types import MAX_TAGS
+from limpet.model.values import IdFactory, with_bucket
 from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.knowledge")

@@ -10,10 +10,10 @@ from datetime import datetime
 from typing import Any
 
 from limpet.errors import InvalidInput
-from limpet.model.ids import with_bucket
 from limpet.model.lines import LineCodec
 from limpet.model.record import Layer, Record, RecordChanges, editable_fields
 from limpet.model.scope import Level, Partition
+from limpet.model.values import with_bucket
 
 TIMES = ("valid_from", "valid_to", "expires_at")
 

@@ -10,13 +10,10 @@ from limpet.config import ChunkSettings, LearningSettings
 from limpet.errors import InvalidInput, RecordNotFound
 from limpet.knowledge.repository import Records
 from limpet.model.chunk import ChunkDraft, ChunkSource, SourceKind, Vector
-from limpet.model.ids import check_id
 from limpet.model.job import CONSOLIDATE, DECAY, GRAPH_RECORD
-from limpet.model.naming import check_record_key, is_internal
 from limpet.model.record import Forgotten, Origin, Record, RecordChanges, RecordQuery
 from limpet.model.scope import Level, Owner, Partition, Scope
-from limpet.model.text import check_text
-from limpet.model.times import from_micros
+from limpet.model.values import check_id, check_record_key, check_text, from_micros, is_internal
 from limpet.search.analysis import analyse, extract_terms
 from limpet.search.chunk_repository import Chunks
 from limpet.search.chunker import chunk_text

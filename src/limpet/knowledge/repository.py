@@ -7,12 +7,10 @@ from datetime import datetime
 from typing import Any
 
 from limpet.errors import ConstraintFailed
-from limpet.model.ids import bucket_of_id
 from limpet.model.job import GRAPH_RECORD
-from limpet.model.paging import PageCursor
 from limpet.model.record import Layer, Record, RecordQuery
 from limpet.model.scope import Level, Owner, Partition, Scope, hash_bucket
-from limpet.model.times import to_micros
+from limpet.model.values import PageCursor, bucket_of_id, to_micros
 from limpet.search.chunk_repository import Chunks
 from limpet.search.filters import build_keyset_clause, build_record_clauses
 from limpet.search.graph_repository import GraphTables

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from limpet.model.finding import Finding
+from limpet.model.job import Finding
 from limpet.store.db import Db, Row
 from limpet.store.doctor import find_cipher, run_check
 from limpet.store.encrypted_columns import RECORD_METADATA, RECORD_TAGS, RECORDS

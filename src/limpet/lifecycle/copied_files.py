@@ -11,10 +11,8 @@ from typing import Any
 
 from limpet.errors import InvalidInput, StorageError
 from limpet.lifecycle.export_folder import hash_file
-from limpet.model.ids import check_id
 from limpet.model.scope import Level, Partition
-from limpet.model.text import check_choice, check_name
-from limpet.model.values import check_number
+from limpet.model.values import check_choice, check_id, check_name, check_number
 from limpet.notes.long_term import MEMORY_FILE
 from limpet.sessions.files.listing import list_folder
 from limpet.store.atomic_files import check_no_symlink, folder_name, is_bookkeeping, owner_folder, translate_errors

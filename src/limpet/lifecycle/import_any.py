@@ -16,8 +16,8 @@ from limpet.lifecycle.import_foreign import ForeignImporter
 from limpet.lifecycle.import_snapshot import SnapshotImporter
 from limpet.model.scope import Scope
 from limpet.model.telemetry import Progress
-from limpet.model.times import Clock
 from limpet.model.transfer import ImportResult
+from limpet.model.values import Clock
 from limpet.notes.user_notes import UserNotes
 from limpet.search.embed import ChunkEmbedder
 from limpet.store.store import Store

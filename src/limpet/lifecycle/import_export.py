@@ -25,9 +25,8 @@ from limpet.lifecycle.lines.kind import ALREADY_PRESENT
 from limpet.lifecycle.transfer_repository import Imports, Transfers
 from limpet.model.scope import Level, Scope
 from limpet.model.telemetry import Progress
-from limpet.model.text import check_name
-from limpet.model.times import Clock
 from limpet.model.transfer import MAX_LISTED_SKIPS, ImportResult, ImportSkip
+from limpet.model.values import Clock, check_name
 from limpet.notes import edited
 from limpet.notes.user_notes import UserNotes
 from limpet.search.embed import ChunkEmbedder

@@ -22,16 +22,14 @@ from limpet.lifecycle.formats.contents import ForeignDocument, ForeignItem, Fore
 from limpet.lifecycle.formats.detect import read
 from limpet.lifecycle.formats.source import ImportSource
 from limpet.model.document import DocumentStatus
-from limpet.model.ids import uuid7
 from limpet.model.message import Message
-from limpet.model.naming import SessionKey
 from limpet.model.record import Layer, Origin, Record, RecordChanges, RecordType, fingerprint
-from limpet.model.scope import Level, Owner, Partition, Scope
+from limpet.model.scope import Level, Owner, Partition, Scope, SessionKey
 from limpet.model.session import SessionInfo, SessionStatus
 from limpet.model.telemetry import Progress
-from limpet.model.times import from_micros
 from limpet.model.transfer import MAX_LISTED_SKIPS, ImportResult, ImportSkip
 from limpet.model.types import MAX_URI_BYTES
+from limpet.model.values import from_micros, uuid7
 from limpet.search.embed import ChunkEmbedder
 from limpet.sessions.messages import MessageWithChunks, prepare_entries, store_entries
 from limpet.sessions.repository import Sessions

@@ -15,12 +15,11 @@ from limpet.errors import InvalidInput, InvalidKey, LimpetError, StorageError
 from limpet.lifecycle import SNAPSHOT
 from limpet.lifecycle.formats.snapshot import SnapshotSession, parse_snapshot
 from limpet.lifecycle.transfer_repository import Imports
-from limpet.model.ids import IdFactory, check_id, with_bucket
 from limpet.model.message import Message
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.session import SessionInfo, SessionQuery, SessionStatus
-from limpet.model.times import Clock
 from limpet.model.transfer import ImportResult, ImportSkip
+from limpet.model.values import Clock, IdFactory, check_id, with_bucket
 from limpet.search.embed import ChunkEmbedder
 from limpet.sessions.messages import MessageWithChunks, prepare_entries, store_entries
 from limpet.sessions.repository import Sessions

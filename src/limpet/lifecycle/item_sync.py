@@ -19,10 +19,9 @@ from limpet.knowledge import record_json
 from limpet.knowledge import remember as memory
 from limpet.knowledge.repository import Records
 from limpet.lifecycle.transfer_repository import Imports
-from limpet.model.ids import IdFactory
 from limpet.model.record import Layer, Record, RecordQuery
 from limpet.model.scope import Scope
-from limpet.model.times import Clock
+from limpet.model.values import Clock, IdFactory
 from limpet.notes import edited
 from limpet.notes.item_lines import EPISODIC, SYNC, ItemFiles, ItemLine, SyncState, dump_line, parse_lines
 from limpet.notes.user_notes import NoteFiles

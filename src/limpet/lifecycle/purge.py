@@ -21,12 +21,11 @@ from limpet.lifecycle.purge_repository import Purges
 from limpet.lifecycle.purge_request import PurgeRequest
 from limpet.lifecycle.purge_rows import PurgeTransaction
 from limpet.model.chunk import ChunkQuery, Source, SourceKind
-from limpet.model.ids import IdFactory
 from limpet.model.job import PURGE, SCRUB
-from limpet.model.receipt import ErasureState, PurgeTarget, Receipt, purge_digest
+from limpet.model.privacy import ErasureState, PurgeTarget, Receipt, purge_digest
 from limpet.model.scope import STORE_PARTITION, Level, Partition, Scope
-from limpet.model.times import Clock
 from limpet.model.tokens import TokenCounter
+from limpet.model.values import Clock, IdFactory
 from limpet.notes.user_notes import UserNotes
 from limpet.search import recipes
 from limpet.search.question import Question

@@ -14,11 +14,10 @@ from limpet.errors import InvalidInput, KeyMissing, LimpetError
 from limpet.lifecycle import SNAPSHOT
 from limpet.lifecycle.item_sync import ItemSync
 from limpet.lifecycle.purge_request import PurgeRequest
-from limpet.model.ids import check_id
 from limpet.model.message import Message, Role
-from limpet.model.receipt import PurgeTarget
+from limpet.model.privacy import PurgeTarget
 from limpet.model.scope import DEFAULT_TENANT, Scope
-from limpet.model.times import Clock
+from limpet.model.values import Clock, check_id
 from limpet.notes import edited
 from limpet.notes.long_term import MEMORY_FILE
 from limpet.notes.user_notes import UserNotes, day_path, format_line

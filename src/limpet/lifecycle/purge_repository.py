@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from limpet.model.job import PURGE
-from limpet.model.receipt import PurgeTarget, Receipt
+from limpet.model.privacy import PurgeTarget, Receipt
 from limpet.model.scope import STORE_PARTITION, Level, Partition, Scope
-from limpet.model.times import to_micros
+from limpet.model.values import to_micros
 from limpet.search.chunk_repository import Chunks
 from limpet.sessions.repository import session_key
 from limpet.store import jobs

@@ -6,9 +6,9 @@ import json
 from dataclasses import dataclass
 from datetime import datetime
 
-from limpet.model.receipt import PurgeTarget
+from limpet.model.privacy import PurgeTarget
 from limpet.model.scope import Partition, Scope
-from limpet.model.times import from_micros, to_micros
+from limpet.model.values import from_micros, to_micros
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from limpet.knowledge import remember
 from limpet.knowledge.repository import Records
 from limpet.lifecycle.purge_repository import Purges
 from limpet.lifecycle.purge_request import PurgeRequest
-from limpet.model.receipt import PurgeTarget
+from limpet.model.privacy import PurgeTarget
 from limpet.model.record import Origin, Record, RecordSource
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.tokens import TokenCounter

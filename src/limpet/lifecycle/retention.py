@@ -24,11 +24,10 @@ from limpet.lifecycle.purge_request import PurgeRequest
 from limpet.lifecycle.purge_rows import PurgeTransaction
 from limpet.lifecycle.retention_repository import ExpiredDocument, ExpiredRows
 from limpet.model.idempotency import KEY_LIFETIME
-from limpet.model.receipt import PurgeTarget
-from limpet.model.retention import RetentionDays, RetentionResult
+from limpet.model.privacy import PurgeTarget, RetentionDays, RetentionResult
 from limpet.model.scope import Level, Partition, Scope
-from limpet.model.times import Clock
 from limpet.model.tokens import TokenCounter
+from limpet.model.values import Clock
 from limpet.notes.user_notes import UserNotes
 from limpet.sessions.files.listing import session_folder
 from limpet.sessions.repository import Sessions, Summaries

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from limpet.model.scope import Level, Partition, Scope
-from limpet.model.times import to_micros
+from limpet.model.values import to_micros
 from limpet.store.tx import Tx
 
 

@@ -12,12 +12,11 @@ from limpet.errors import SessionNotFound
 from limpet.knowledge.repository import Records
 from limpet.knowledge.repository import build_scope_clauses as records_in_scope
 from limpet.model.graph import EntityDraft, EntityKind, GraphDraft, GraphSource, RelationDraft, RelationKind
-from limpet.model.ids import bucket_of_id
 from limpet.model.job import EXTRACT, GRAPH, GRAPH_RECORD
 from limpet.model.record import Record
 from limpet.model.scope import Level, Owner, Partition, Scope, hash_bucket
-from limpet.model.times import from_micros, to_micros
 from limpet.model.transfer import DocumentPiece, DocumentState, RecordState, RecordVersion, SessionState
+from limpet.model.values import bucket_of_id, from_micros, to_micros
 from limpet.sessions.repository import Sessions, Summaries, UsageEntries, session_key
 from limpet.sessions.repository import build_scope_filter as sessions_in_scope
 from limpet.store import jobs

@@ -13,11 +13,11 @@ from limpet.errors import KeyMissing, SessionNotFound, StorageError
 from limpet.knowledge import remember
 from limpet.knowledge.repository import Records
 from limpet.model.chunk import ChunkDraft
-from limpet.model.finding import Finding
+from limpet.model.job import Finding
 from limpet.model.record import Record, RecordQuery
 from limpet.model.scope import Scope
 from limpet.model.session import SessionInfo, SessionQuery
-from limpet.model.times import Clock
+from limpet.model.values import Clock
 from limpet.search.chunk_repository import Chunks, ChunkText
 from limpet.sessions.messages import index_message, prepare_entries
 from limpet.sessions.repository import Messages, Sessions

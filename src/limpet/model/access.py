@@ -1,15 +1,20 @@
-"""Who acts, and what they may: rights on levels, given as grants."""
+"""Who acts, by which key, what they may, and what they did."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import base64
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
 
 from limpet.errors import InvalidInput
-from limpet.model.ids import check_id
-from limpet.model.text import check_name, short_repr
-from limpet.model.types import Moment
+from limpet.model.columns import WHOSE, Column, Plain
+from limpet.model.types import Id, Moment, Name
+from limpet.model.values import check_id, check_name, short_repr
 
 
 class Right(StrEnum):
@@ -94,3 +99,116 @@ class GrantInfo:
     grant: Annotated[Grant, "what, such as read:global"]
     at: Annotated[Moment, "since when"]
     by: Annotated[str, "who granted it"]
+
+
+SECRET_BYTES = 32
+MAX_NAME = 128  # bytes; the audit has it with "key:" before it
+_SECRET = re.compile(r"lim_[A-Za-z0-9_-]{43}")
+
+
+@dataclass(frozen=True, slots=True)
+class KeyInfo:
+    """A key as it is kept: whom it acts for, what it may besides, and until when. Nothing of its secret."""
+
+    id: Annotated[Id, "given by the store"]
+    tenant: Annotated[Name, WHOSE, "the tenant it belongs to"]
+    name: Annotated[str, Plain("what people call it"), "unique among the tenant's live keys"]
+    user: Annotated[Name | None, Column("user_id"), WHOSE, "whom it acts for; null: no user"]
+    agent: Annotated[Name | None, WHOSE, "the agent it acts for; null: no agent"]
+    grants: Annotated[tuple[Grant, ...], Plain("rights, and whose"), "what it may besides, such as read:global"]
+    created_at: Annotated[Moment, "when it was made"]
+    created_by: Annotated[str, Plain("who"), "who made it, as the audit names them"]
+    expires_at: Annotated[Moment | None, "when it ends by itself; null: never"] = None
+    revoked_at: Annotated[Moment | None, "since when it opens nothing; null: it was not revoked"] = None
+    last_used_at: Annotated[Moment | None, "to the minute; null: never"] = None
+
+    def is_live(self, now: datetime) -> bool:
+        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+    def was_live_at(self, moment: datetime) -> bool:
+        return self.created_at <= moment and (self.revoked_at is None or moment <= self.revoked_at)
+
+    @property
+    def principal(self) -> Principal:
+        return Principal(audit_name(self.name), self.tenant, self.user, self.agent, None, self.grants)
+
+
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    """A key that was just made, with its secret, which is nowhere else."""
+
+    # Printed by accident, it would stay in a log.
+    secret: Annotated[str, "what callers send; it is shown only here"] = field(repr=False)
+    info: Annotated[KeyInfo, "the key without its secret"]
+
+
+def find_descendant_keys(maker: KeyInfo, keys: Iterable[KeyInfo]) -> list[KeyInfo]:
+    """Those of the keys that it made, that those made, and so on. While it lives, its name is no other key's."""
+    by: dict[str, list[KeyInfo]] = {}
+    for key in keys:
+        by.setdefault(key.created_by, []).append(key)
+    found, makers = {maker.id: maker}, [maker]
+    while makers:
+        one = makers.pop()
+        made = [key for key in by.get(audit_name(one.name), ()) if one.was_live_at(key.created_at)]
+        makers += [key for key in made if key.id not in found]
+        found |= {key.id: key for key in made}
+    del found[maker.id]
+    return list(found.values())
+
+
+def audit_name(key_name: str) -> str:
+    """What the audit calls whoever acts by a key of this name."""
+    return f"key:{key_name}"
+
+
+def encode_secret(randomness: bytes) -> str:
+    """A secret as people copy it: ``lim_`` and 43 letters."""
+    return f"lim_{base64.urlsafe_b64encode(randomness).rstrip(b'=').decode()}"
+
+
+def hash_secret(secret: object) -> str | None:
+    """What is kept of a secret; None for what cannot be one."""
+    if not isinstance(secret, str) or _SECRET.fullmatch(secret) is None:
+        return None
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+class AuditOutcome(StrEnum):
+    DONE = "done"
+    REFUSED = "refused"  # a grant was missing
+    FAILED = "failed"  # it raised: not found, wrong, or the store refused
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """One call, or ``calls`` equal ones between ``at`` and ``last_at``. ``missing`` is the grant it was refused for."""
+
+    id: Annotated[Id, "given by the store"]
+    at: Annotated[Moment, "of the first call"]
+    last_at: Annotated[Moment, "of the last call"]
+    principal: Annotated[str, Plain("who"), "who called"]
+    tenant: Annotated[str, WHOSE, "the tenant it belongs to"]
+    verb: Annotated[str, Plain("a word of ours"), "what was called"]
+    access: Annotated[str, Plain("a word of ours"), "read, write or read+write"]
+    outcome: Annotated[AuditOutcome, "done, refused or failed"]
+    user: Annotated[str | None, Column("user_id"), WHOSE, "whose memory; null: no user's"] = None
+    agent: Annotated[str | None, WHOSE, "whose memory; null: no agent's"] = None
+    session: Annotated[str | None, Column("session_id"), Plain("an id"), "id of the session; null: none"] = None
+    record: Annotated[str | None, Column("record_id"), Plain("an id"), "id of the record; null: none"] = None
+    missing: Annotated[str | None, Plain("a right, and whose"), "the grant it was refused for; null: it was not"] = None
+    calls: Annotated[int, "how many equal calls"] = 1
+
+
+@dataclass(frozen=True, slots=True)
+class AuditQuery:
+    """Which entries to list; a field left None does not filter."""
+
+    user: str | None = None
+    principal: str | None = None
+    verb: str | None = None
+    outcome: AuditOutcome | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    limit: int = 50
+    offset: int = 0

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, NamedTuple
@@ -90,11 +90,6 @@ class Hit:
     metadata: Annotated[Metadata, "of the message, record or document"] = field(default_factory=dict)
     neighbours: Annotated[tuple[Message, ...], "messages around it, where they were asked for"] = ()
     rank: Annotated[int, "its place; 1 is the best"] = field(default=0, compare=False)
-
-
-def number_hits(hits: Iterable[Hit]) -> list[Hit]:
-    """The hits, each with its place in this list."""
-    return [replace(hit, rank=rank) for rank, hit in enumerate(hits, start=1)]
 
 
 @dataclass(frozen=True, slots=True)

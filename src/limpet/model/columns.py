@@ -8,25 +8,63 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import Enum, auto
 from functools import cached_property, lru_cache
 from types import SimpleNamespace
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
-from limpet.model.codec import Codec, ListCodec, MapCodec, OptionalCodec
-from limpet.model.column_hints import (
-    NO_COLUMN,
-    NULL_IF_EMPTY,
-    SET_ONCE,
-    Column,
-    Encrypted,
-    Encryption,
-    Plain,
-    Stored,
-)
-from limpet.model.constraints import Boolean, EnumChoice, Instant, Integer, Number, Parsed, Uuid
-from limpet.model.json_values import JsonObject
+from limpet.model.constraints import Boolean, Codec, EnumChoice, Instant, Integer, Number, OptionalCodec, Uuid
+from limpet.model.containers import JsonObject, ListCodec, MapCodec, Parsed
 from limpet.model.schema import EXPORT_FLAT, IN_JSON, Field, ObjectCodec, noun_codec
-from limpet.model.times import from_micros, to_micros
+from limpet.model.values import from_micros, to_micros
+
+Encryption = Literal["text", "same", "same_bytes", "key", "source"]
+
+
+class ColumnHint(Enum):
+    NO_COLUMN = auto()  # the store counts it, or keeps it elsewhere
+    SET_ONCE = auto()  # a change of the noun leaves it as it is
+    NULL_IF_EMPTY = auto()
+
+
+NO_COLUMN, SET_ONCE, NULL_IF_EMPTY = ColumnHint.NO_COLUMN, ColumnHint.SET_ONCE, ColumnHint.NULL_IF_EMPTY
+
+
+class Column:
+    """The column of a field, where it has another name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+class Encrypted:
+    """How a column is encrypted, where it is not only read: ``same`` can be compared, for example."""
+
+    def __init__(self, kind: Encryption) -> None:
+        self.kind = kind
+
+
+class Plain:
+    """A text that stays readable in an encrypted tenant, and what it is."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+
+class Stored:
+    """Columns that a type alone does not tell: their names, and how a value becomes theirs and comes back."""
+
+    def __init__(
+        self,
+        names: tuple[str, ...],
+        split: Callable[[Any], tuple[Any, ...]],
+        join: Callable[..., Any],
+        encrypted: Encryption | None = None,
+    ) -> None:
+        self.names, self.split, self.join, self.encrypted = names, split, join, encrypted
+
+
+WHOSE = Plain("whose")
 
 T = TypeVar("T")
 
@@ -224,8 +262,14 @@ class _Writer(_Compiler):
             case JsonObject() | MapCodec():
                 return f"to_text(dict({value})) if {value} else {empty or repr('{}')}"
             case ObjectCodec():
-                return f"to_text([*{self.name(codec.write)}({value}).values()])"
+                return f"to_text([{', '.join(self._member(each, value) for each in codec.shown)}])"
         return value
+
+    def _member(self, field: Field, value: str) -> str:
+        """A field of a noun that is one column. JSON has texts, numbers and their lists as they are."""
+        inner = _bare(field.codec)
+        plain = type(inner.inner if isinstance(inner, ListCodec) else inner).write is Codec.write
+        return f"{value}.{field.name}" if plain else f"{self.name(field.codec.write)}({value}.{field.name})"
 
 
 class _Reader(_Compiler):

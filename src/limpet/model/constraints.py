@@ -1,4 +1,4 @@
-"""The limits of single values: each checks a value, and says in JSON Schema what it checks."""
+"""What every codec can do, and the limits of single values: each checks a value and describes it in JSON Schema."""
 
 from __future__ import annotations
 
@@ -7,30 +7,124 @@ from datetime import date, datetime, timedelta
 from enum import StrEnum
 from math import isfinite
 from os import PathLike
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, Literal
 
 from limpet.errors import InvalidInput
-from limpet.model.codec import Codec, Definitions, Mode
-from limpet.model.ids import check_id
-from limpet.model.naming import MAX_RECORD_KEY, check_record_key, is_internal
-from limpet.model.text import (
-    MAX_CONTENT_BYTES,
-    MAX_NAME_BYTES,
-    check_choice,
-    check_name,
-    check_path,
-    check_text,
-    short_repr,
-)
-from limpet.model.times import check_day, check_time, check_ttl
 from limpet.model.values import (
+    MAX_CONTENT_BYTES,
     MAX_LABEL_BYTES,
+    MAX_NAME_BYTES,
     MAX_PAGE,
+    MAX_RECORD_KEY,
+    check_choice,
+    check_day,
     check_flag,
+    check_id,
     check_label,
+    check_name,
     check_number,
     check_page,
+    check_path,
+    check_record_key,
+    check_text,
+    check_time,
+    check_ttl,
+    is_internal,
+    short_repr,
 )
+
+REFERENCE = "#/components/schemas/{}"
+
+# Of whom a schema speaks: who gives a value over HTTP, a model that calls a tool, or who reads an answer.
+Mode = Literal["input", "tool", "output"]
+Definitions = dict[str, dict[str, Any]]
+
+
+class Codec:
+    """How one kind of value is checked, read, written and described."""
+
+    __slots__ = ()
+
+    def accepts(self, value: object) -> bool:
+        """Whether the value is of the right type; of a union, the first member that accepts it takes it."""
+        raise NotImplementedError
+
+    def check(self, value: Any, name: str) -> Any:
+        """The canonical value of what a Python caller gives, or InvalidInput."""
+        raise NotImplementedError
+
+    def read(self, value: Any, name: str) -> Any:
+        """The value of what stands in JSON, or InvalidInput."""
+        return self.check(value, name)
+
+    def parse(self, text: str, name: str) -> Any:
+        """The value of a text: in a query, on a command line, in an environment variable."""
+        return self.read(text, name)
+
+    def write(self, value: Any) -> Any:
+        """The JSON value."""
+        return value
+
+    def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
+        """JSON Schema 2020-12. Nouns are added to the definitions and referred to; without any they are inlined."""
+        raise NotImplementedError
+
+
+class OptionalCodec(Codec):
+    """A value, or None."""
+
+    __slots__ = ("inner",)
+
+    def __init__(self, inner: Codec) -> None:
+        self.inner = inner
+
+    def accepts(self, value: object) -> bool:
+        return value is None or self.inner.accepts(value)
+
+    def check(self, value: Any, name: str) -> Any:
+        return None if value is None else self.inner.check(value, name)
+
+    def read(self, value: Any, name: str) -> Any:
+        return None if value is None else self.inner.read(value, name)
+
+    def parse(self, text: str, name: str) -> Any:
+        return self.inner.parse(text, name)
+
+    def write(self, value: Any) -> Any:
+        return None if value is None else self.inner.write(value)
+
+    def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
+        inner = self.inner.schema(definitions, mode)
+        # A model leaves out what it does not want to say.
+        return inner if mode == "tool" or not inner else {"anyOf": [inner, {"type": "null"}]}
+
+
+class CalledCodec(Codec):
+    """Another codec, with its own word for the value in error messages."""
+
+    __slots__ = ("inner", "word")
+
+    def __init__(self, inner: Codec, word: str) -> None:
+        self.inner, self.word = inner, word
+
+    def accepts(self, value: object) -> bool:
+        return self.inner.accepts(value)
+
+    def check(self, value: Any, name: str) -> Any:
+        return self.inner.check(value, self.word)
+
+    def read(self, value: Any, name: str) -> Any:
+        return self.inner.read(value, self.word)
+
+    def parse(self, text: str, name: str) -> Any:
+        return self.inner.parse(text, self.word)
+
+    def write(self, value: Any) -> Any:
+        return self.inner.write(value)
+
+    def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
+        return self.inner.schema(definitions, mode)
+
 
 MAX_NUMBER = 2**62 - 1
 MAX_SECONDS = 365_000 * 86_400
@@ -380,62 +474,3 @@ class EnumChoice(Scalar):
 
     def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
         return {"type": "string", "enum": [member.value for member in self.kind]}
-
-
-class Parsed(Scalar):
-    """A class with ``parse``, which is a text in JSON: a grant, a session key."""
-
-    __slots__ = ("kind",)
-
-    def __init__(self, kind: Any) -> None:
-        self.kind = kind
-
-    def accepts(self, value: object) -> bool:
-        return isinstance(value, (str, self.kind))
-
-    def check(self, value: Any, name: str) -> Any:
-        return value if isinstance(value, self.kind) else self.kind.parse(value)
-
-    def write(self, value: Any) -> str:
-        return str(value)
-
-
-class Function(Codec):
-    """Something to call. It has no JSON."""
-
-    __slots__ = ()
-
-    def accepts(self, value: object) -> bool:
-        return callable(value)
-
-    def check(self, value: Any, name: str) -> Any:
-        if not callable(value):
-            raise InvalidInput(f"{name} must be a function, not {type(value).__name__}")
-        return value
-
-    def read(self, value: Any, name: str) -> NoReturn:
-        raise InvalidInput(f"{name} is a function, which JSON cannot hold")
-
-
-class Opaque(Codec):
-    """A value of a type that no codec describes: a provider, a file. It is passed on, and has no JSON."""
-
-    __slots__ = ("kind",)
-
-    def __init__(self, kind: Any) -> None:
-        self.kind = kind
-
-    def accepts(self, value: object) -> bool:
-        return True
-
-    def check(self, value: Any, name: str) -> Any:
-        return value
-
-    def read(self, value: Any, name: str) -> NoReturn:
-        raise InvalidInput(f"{name} cannot be given as JSON")
-
-    def write(self, value: Any) -> NoReturn:
-        raise TypeError(f"{self.kind!r} has no JSON form")
-
-    def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
-        raise TypeError(f"{self.kind!r} has no JSON form")

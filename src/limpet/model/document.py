@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
-from limpet.model.column_hints import NO_COLUMN, SET_ONCE, Encrypted, Stored
+from limpet.model.columns import NO_COLUMN, SET_ONCE, Encrypted, Stored
 from limpet.model.schema import NO_EXPORT, Called
-from limpet.model.text import check_name, check_text
 from limpet.model.types import MAX_TITLE_BYTES, MAX_URI_BYTES, Id, Labels, Moment, Title, Uri
+from limpet.model.values import check_name, check_text
 
 
 class DocumentKind(StrEnum):
@@ -50,9 +50,7 @@ class Document:
     uri: Annotated[Uri, SET_ONCE, Called("the document's uri"), Encrypted("same"), "the name it was given"]
     title: Annotated[Title | None, "as given, or its own heading; null: it has none"]
     metadata: Annotated[Labels, "what the program that made it added, texts by name"]
-    content_hash: Annotated[
-        str, Stored(("content_hash",), _split_hash, _join_hash, "same_bytes"), "of its text: the same for the same text"
-    ]
+    content_hash: Annotated[str, _HASH_COLUMN, "of its text: the same for the same text"]
     created_at: Annotated[Moment, SET_ONCE, "when it was made"]
     updated_at: Annotated[Moment, "when it was last changed"]
     chunks: Annotated[int, NO_EXPORT, NO_COLUMN, "passages it was cut into"] = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 from limpet.model.schema import FLATTEN, to_json
 from limpet.model.types import Id, Moment, Text, Words
+from limpet.model.values import to_iso
 
 SENTENCE_CHARS = 300  # characters of a sentence that are kept with a relation
 USER = "user"  # whoever speaks to the assistant
@@ -200,6 +201,79 @@ class Graph:
 
     def to_graphml(self) -> str:
         """As GraphML, which graph tools such as Gephi, yEd and networkx read."""
-        from limpet.model import graph_export as export
+        return to_graphml(self)
 
-        return export.to_graphml(self)
+
+# What XML 1.0 cannot hold, not even escaped.
+_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NODE_KEYS = {"name": "string", "kind": "string", "aliases": "string", "could_be": "string", "mentions": "int"}
+_EDGE_KEYS = {
+    **dict.fromkeys(("predicate", "relation_kind"), "string"),
+    "holds": "boolean",
+    **dict.fromkeys(("valid_from", "valid_to", "sentence", "sources"), "string"),
+}
+
+
+def to_graphml(graph: Graph) -> str:
+    return "\n".join(_iter_lines(graph)) + "\n"
+
+
+def _iter_lines(graph: Graph) -> Iterator[str]:
+    yield '<?xml version="1.0" encoding="UTF-8"?>'
+    yield '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">'
+    for target, keys in (("node", _NODE_KEYS), ("edge", _EDGE_KEYS)):
+        for key, kind in keys.items():
+            yield f'  <key id="{key}" for="{target}" attr.name="{key}" attr.type="{kind}"/>'
+    yield '  <graph id="memory" edgedefault="directed">'
+    numbers = {entity.id: f"n{at}" for at, entity in enumerate(graph.entities)}
+    for entity in graph.entities:
+        known: dict[str, str] = {
+            "name": entity.name,
+            "kind": entity.kind.value,
+            "aliases": "; ".join(entity.aliases),
+            "could_be": "; ".join(entity.could_be),
+            "mentions": str(entity.mentions),
+        }
+        yield from _element("node", f'id="{numbers[entity.id]}"', known)
+    values: dict[str, str] = {}  # a value is no entity, but an edge needs an end
+    for relation in graph.relations:
+        if relation.object is None and (text := relation.value or "") not in values:
+            values[text] = f"v{len(values)}"
+            yield from _element("node", f'id="{values[text]}"', {"name": text, "kind": "value"})
+    for at, relation in enumerate(graph.relations):
+        end = values[relation.value or ""] if relation.object is None else numbers.get(relation.object)
+        if relation.subject in numbers and end is not None:
+            ends = f'id="e{at}" source="{numbers[relation.subject]}" target="{end}"'
+            yield from _element("edge", ends, _edge(relation))
+    yield "  </graph>"
+    yield "</graphml>"
+
+
+def _edge(relation: Relation) -> dict[str, str]:
+    return {
+        "predicate": relation.predicate,
+        "relation_kind": relation.kind.value,
+        "holds": str(relation.holds).lower(),
+        "valid_from": to_iso(relation.valid_from) or "",
+        "valid_to": to_iso(relation.valid_to) or "",
+        "sentence": relation.sentence,
+        "sources": "; ".join(
+            source.record_id or f"{source.session_id}#{source.sequence}" for source in relation.sources
+        ),
+    }
+
+
+def _element(tag: str, attributes: str, known: dict[str, str]) -> Iterator[str]:
+    yield f"    <{tag} {attributes}>"
+    for key, value in known.items():
+        if value:
+            yield f'      <data key="{key}">{_text(value)}</data>'
+    yield f"    </{tag}>"
+
+
+def _text(value: str) -> str:
+    """Escaped; a character that XML has no way to write becomes the one that stands for such."""
+    plain = _NOT_XML.sub("\ufffd", value)
+    for char, written in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("\r", "&#13;")):
+        plain = plain.replace(char, written)
+    return plain

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from limpet.model.text import check_name
+from limpet.model.values import check_name
 
 KEY_LIFETIME = timedelta(hours=48)  # how long a key is remembered
 

@@ -1,4 +1,4 @@
-"""Work that is due, kept in the store until it is done."""
+"""Work that is due, kept in the store until it is done; and what a check of the store found."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
 
+from limpet.model.schema import IN_JSON
 from limpet.model.scope import Level, Partition
 from limpet.model.types import Moment
 
@@ -70,3 +71,19 @@ class JobQuery:
     kind: str | None = None
     limit: int = 50
     offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing doctor looked at."""
+
+    check: Annotated[str, "what was looked at"]
+    ok: Annotated[bool, "whether it is as it should be"]
+    detail: Annotated[str, "what was found, in words"]
+    repaired: Annotated[bool, "whether it was repaired"] = False
+
+    @property
+    def status(self) -> Annotated[str, IN_JSON, "ok, repaired or FAULT"]:
+        if self.repaired:
+            return "repaired"
+        return "ok" if self.ok else "FAULT"

@@ -12,12 +12,10 @@ from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 from limpet.errors import InvalidInput
-from limpet.model.codec import Codec, ListCodec, MapCodec, OptionalCodec
-from limpet.model.constraints import EnumChoice, Instant, Uuid
-from limpet.model.json_values import JsonObject, JsonValue
+from limpet.model.constraints import Codec, EnumChoice, Instant, OptionalCodec, Uuid
+from limpet.model.containers import JsonObject, JsonValue, ListCodec, MapCodec
 from limpet.model.schema import EXPORT_FLAT, IN_JSON, NO_EXPORT, NO_JSON, OMIT_FALSE, Field, ObjectCodec, noun_codec
-from limpet.model.text import short_repr
-from limpet.model.times import check_time
+from limpet.model.values import check_time, short_repr
 
 T = TypeVar("T")
 MapId = Callable[[str], str]

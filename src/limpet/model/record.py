@@ -10,18 +10,16 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import cache
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from limpet.errors import InvalidInput
 from limpet.model import constraints as limits
-from limpet.model.codec import Codec
-from limpet.model.column_hints import NULL_IF_EMPTY, SET_ONCE, Column, Encrypted
-from limpet.model.paging import PageCursor
+from limpet.model.columns import NULL_IF_EMPTY, SET_ONCE, Column, Encrypted
+from limpet.model.constraints import Codec
 from limpet.model.schema import FLATTEN, IN_JSON, ONLY_EXPORT, Editable, Field, JsonName, codec, fields_of
 from limpet.model.scope import Owner
-from limpet.model.text import short_repr
-from limpet.model.times import check_ttl
 from limpet.model.types import UNIQUE, Id, Key, Label, Labels, Moment, Share, StoredKey, Tags, Text, Title, Words
+from limpet.model.values import PageCursor, check_ttl, short_repr
 
 
 class Layer(StrEnum):
@@ -274,3 +272,18 @@ def fingerprint(type: RecordType, content: str) -> str:
     """Equal for texts that differ only in case, width or spacing."""
     normal = _SPACE.sub(" ", unicodedata.normalize("NFKC", content).casefold()).strip()
     return hashlib.blake2b(f"{type}\n{normal}".encode(), digest_size=16).hexdigest()
+
+
+class ProfileLine(NamedTuple):
+    text: Annotated[str, "one line"]
+    sources: Annotated[tuple[str, ...], "ids of the records it was made from"]
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """``sources`` are the ids of the records the text was made from. Without a text there is nothing to tell yet."""
+
+    text: Annotated[str, "what is known about the user; empty: nothing yet"] = ""
+    sources: Annotated[tuple[str, ...], "ids of the records the text was made from"] = ()
+    updated_at: Annotated[Moment | None, "when it was last written; null: never"] = None
+    lines: Annotated[tuple[ProfileLine, ...], "the text, line by line, with the records of each"] = ()

@@ -7,12 +7,11 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, NamedTuple
 
-from limpet.model.column_hints import NO_COLUMN, SET_ONCE, WHOSE, Column, Plain, Stored
-from limpet.model.paging import PageCursor
+from limpet.model.columns import NO_COLUMN, SET_ONCE, WHOSE, Column, Plain, Stored
 from limpet.model.schema import NO_EXPORT, ONLY_EXPORT, JsonName
 from limpet.model.scope import Scope
-from limpet.model.times import load_timezone
 from limpet.model.types import Cost, Id, Metadata, Moment, Name, Text
+from limpet.model.values import PageCursor, load_timezone
 
 NOTIFY_MARK = "[NOTIFY]"  # what a run begins its answer with to be heard, where only that is
 

@@ -21,20 +21,10 @@ from os import PathLike
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from limpet.errors import InvalidInput
-from limpet.model import constraints, json_values
-from limpet.model.codec import (
-    REFERENCE,
-    CalledCodec,
-    Codec,
-    Definitions,
-    Items,
-    ListCodec,
-    MapCodec,
-    Mode,
-    OptionalCodec,
-    UnionCodec,
-)
-from limpet.model.text import short_repr
+from limpet.model import constraints, containers
+from limpet.model.constraints import REFERENCE, CalledCodec, Codec, Definitions, Mode, OptionalCodec
+from limpet.model.containers import Items, ListCodec, MapCodec, UnionCodec
+from limpet.model.values import short_repr
 
 
 class Hint(Enum):
@@ -123,7 +113,7 @@ def _compile(hint: Any) -> Codec:
         name = origin.__name__ + "".join(f"Of{each.__name__}" for each in args)
         return ObjectCodec(name, lambda: _generic_fields(origin, args), origin, origin)
     if origin is not None and origin not in _GENERIC:
-        return constraints.Opaque(origin)
+        return containers.Opaque(origin)
     return _plain(hint)
 
 
@@ -336,8 +326,8 @@ _SEQUENCES = frozenset({tuple, list, set, frozenset, Sequence, Iterable, Abstrac
 _MAPPINGS = frozenset({dict, Mapping})
 _GENERIC = frozenset({PathLike, Callable})
 _PLAIN: Mapping[Any, Codec] = {
-    Any: json_values.JsonValue(),
-    object: json_values.JsonValue(),
+    Any: containers.JsonValue(),
+    object: containers.JsonValue(),
     str: constraints.Text(),
     bool: constraints.Boolean(),
     int: constraints.Integer(),
@@ -345,7 +335,7 @@ _PLAIN: Mapping[Any, Codec] = {
     datetime: constraints.Instant(),
     date: constraints.Day(),
     timedelta: constraints.Duration(),
-    dict: json_values.JsonObject(),
+    dict: containers.JsonObject(),
 }
 
 
@@ -361,17 +351,17 @@ def _plain(hint: Any) -> Codec:
     if origin is PathLike:
         return constraints.FilePath()
     if origin is Callable:
-        return constraints.Function()
+        return containers.Function()
     if isinstance(hint, type):
         if issubclass(hint, StrEnum):
             return constraints.EnumChoice(hint)
         if hasattr(hint, "parse") and hint.__str__ is not object.__str__:
-            return constraints.Parsed(hint)
+            return containers.Parsed(hint)
         if is_dataclass(hint) or hasattr(hint, "_field_defaults") or is_typeddict(hint):
             return noun_codec(hint)
         if issubclass(hint, PathLike):
             return constraints.FilePath()
-    return constraints.Opaque(hint)
+    return containers.Opaque(hint)
 
 
 def _annotated(base: Any, marks: Sequence[Any]) -> Codec:
@@ -404,9 +394,9 @@ def _union(args: tuple[Any, ...]) -> Codec:
 
 def _mapping(args: tuple[Any, ...]) -> Codec:
     if args[0] is str and args[1] in (Any, object):
-        return json_values.JsonObject()
+        return containers.JsonObject()
     if args == (str, str):
-        return json_values.StringMap()
+        return containers.StringMap()
     return MapCodec(codec(args[0]), codec(args[1]))
 
 

@@ -1,4 +1,4 @@
-"""Whose memory. Every read and every write of the store carries one of these."""
+"""Whose memory, and by which names. Every read and write of the store carries a scope, an owner or a partition."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Annotated, NamedTuple
 
-from limpet.errors import InvalidInput
-from limpet.model.column_hints import WHOSE, Column
+from limpet.errors import InvalidInput, InvalidKey
+from limpet.model.columns import WHOSE, Column, Plain
 from limpet.model.constraints import EMPTY_IS_NULL
-from limpet.model.ids import check_id
 from limpet.model.schema import FLATTEN, NO_EXPORT, JsonName
-from limpet.model.text import check_name
 from limpet.model.types import Id, Name
+from limpet.model.values import check_id, check_name, check_optional_name
 
 DEFAULT_TENANT = "default"
 DEFAULT_AGENT = "assistant"
@@ -113,3 +112,60 @@ def resolve_owner(scope: Scope, *, everyone: bool = False) -> Owner:
     if scope.agent is not None:
         return Owner(Scope(scope.tenant, agent=scope.agent), Level.AGENT)
     raise InvalidInput("say whose memory this is: user=, agent= or session=, or scope='global' for the whole tenant")
+
+
+MAX_SESSION_KEY = 1024  # with tenant, user and agent it must fit one entry of a PostgreSQL index
+API_KEY_PREFIX = 8
+
+
+@dataclass(frozen=True, slots=True)
+class SessionKey:
+    """``channel:chat[:thread]``; it outlives the session id."""
+
+    channel: Annotated[str, Plain("by which sessions are found"), "what carries the chat, such as telegram"]
+    chat: Annotated[str, Plain("the chat's id"), "the chat's name in its channel"]
+    thread: Annotated[str | None, Plain("the thread's id"), "the thread within the chat; null: it has none"] = None
+
+    @classmethod
+    def of(cls, channel: str, chat: str, thread: str | None = None) -> SessionKey:
+        key = cls(check_name(channel, "channel"), check_name(chat, "chat"), check_optional_name(thread, "thread"))
+        check_name(str(key), "the session key", max_bytes=MAX_SESSION_KEY)
+        return key
+
+    @classmethod
+    def parse(cls, text: str) -> SessionKey:
+        parts = [_unescape(part) for part in text.split(":")]
+        if len(parts) not in (2, 3):
+            raise InvalidKey(f"a session key is channel:chat or channel:chat:thread, not {text[:80]!r}")
+        return cls.of(*parts)
+
+    def __str__(self) -> str:
+        parts = [self.channel, self.chat] if self.thread is None else [self.channel, self.chat, self.thread]
+        return ":".join(_escape(part) for part in parts)
+
+
+def _escape(part: str) -> str:
+    return part.replace("%", "%25").replace(":", "%3A")
+
+
+def _unescape(part: str) -> str:
+    return part.replace("%3A", ":").replace("%25", "%")
+
+
+def derive_user_id(
+    channel: str, *, name: str | None = None, api_key: str | None = None, session: str | None = None
+) -> str:
+    """The user id of a channel's visitor: by phone on WhatsApp, by the key's first characters where there is a key."""
+    if channel == "whatsapp" and name is not None:
+        return f"whatsapp:{name.removesuffix('@s.whatsapp.net')}@s.whatsapp.net"
+    if channel == "tui":
+        return f"tui:{name or 'local'}"
+    visitor = api_key[:API_KEY_PREFIX] if api_key else name or session
+    if not visitor:
+        raise InvalidKey(f"a user of the channel {channel!r} needs a name, an API key or a session")
+    return f"{_escape(channel)}:{visitor}"
+
+
+def default_user_id(key: SessionKey) -> str:
+    """The user a chat belongs to, when the caller names none."""
+    return derive_user_id(key.channel, name=key.chat)

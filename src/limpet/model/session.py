@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any
 
-from limpet.model.column_hints import WHOSE, Column
-from limpet.model.json_values import JsonValue
-from limpet.model.naming import SessionKey
-from limpet.model.paging import PageCursor
+from limpet.model.columns import WHOSE, Column
+from limpet.model.containers import JsonValue
 from limpet.model.schema import EXPORT_FLAT, IN_JSON, NO_EXPORT, Called
-from limpet.model.scope import Scope
+from limpet.model.scope import Scope, SessionKey
 from limpet.model.types import Cost, Id, Metadata, Moment, Name, Text
+from limpet.model.values import PageCursor
 
 MAX_VALUE_BYTES = 1024 * 1024
 

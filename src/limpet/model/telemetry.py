@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from limpet.errors import LimpetError, PermissionDenied
-from limpet.model.audit import AuditOutcome
+from limpet.model.access import AuditOutcome
 
 Progress = Callable[[str, int, int], None]  # what is being done, how much of it is done, and of how much
 

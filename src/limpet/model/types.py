@@ -7,8 +7,7 @@ from datetime import date, datetime, timedelta
 from typing import Annotated, Any
 
 from limpet.model import constraints as limits
-from limpet.model.codec import Items
-from limpet.model.json_values import JsonObject, JsonValue, StringMap
+from limpet.model.containers import Items, JsonObject, JsonValue, StringMap
 
 MAX_HITS = 1000
 MAX_NEIGHBOURS = 100

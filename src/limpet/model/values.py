@@ -1,14 +1,171 @@
-"""JSON values and the string maps that hang on sessions, messages and records."""
+"""Single values: text, names, ids, times, and JSON; which of them may be stored, and what may name something.
+
+Content is kept byte for byte, terminal escapes and all. Two things no database keeps faithfully are refused: NUL,
+which PostgreSQL cannot hold, and lone surrogates, which have no UTF-8. Names (ids, keys, channels) also refuse
+control characters, so that a name always prints as it compares. Instants are aware datetimes outside and microseconds
+since 1970 inside.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from enum import StrEnum
 from itertools import islice
-from typing import Any, TypeVar
+from os import PathLike
+from typing import Any, NamedTuple, TypeVar
 
-from limpet.errors import InvalidInput
-from limpet.model.text import check_text, short_repr
+from limpet.errors import InvalidInput, InvalidKey
+
+E = TypeVar("E", bound=StrEnum)
+
+MAX_CONTENT_BYTES = 4 * 1024 * 1024
+MAX_NAME_BYTES = 256
+MAX_PATH_BYTES = 4096
+_SHOWN = 120
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def check_text(value: object, what: str, *, max_bytes: int = MAX_CONTENT_BYTES) -> str:
+    if not isinstance(value, str):
+        raise InvalidInput(f"{what} must be text, not {type(value).__name__}")
+    if "\x00" in value:
+        raise InvalidInput(
+            f"{what} contains a NUL character at position {value.index(chr(0))}; remove it before storing"
+        )
+    # No UTF-8 text is longer than four bytes a character, so most texts need no encoding to be measured.
+    if value.isascii():
+        size = len(value)
+    else:
+        try:
+            size = len(value.encode())
+        except UnicodeEncodeError as error:
+            raise InvalidInput(
+                f"{what} contains a lone surrogate at position {error.start}; decode it with errors='replace' first"
+            ) from None
+    if size > max_bytes:
+        raise InvalidInput(f"{what} is {size:,} bytes long; the limit is {max_bytes:,}")
+    return value
+
+
+def check_name(value: object, what: str, *, max_bytes: int = MAX_NAME_BYTES) -> str:
+    """A name is short printable text with no space at its ends."""
+    if not isinstance(value, str):
+        raise InvalidKey(f"{what} must be text, not {type(value).__name__}")
+    if not value:
+        raise InvalidKey(f"{what} is empty")
+    if found := _CONTROL.search(value):
+        raise InvalidKey(f"{what} contains the control character {found.group()!r}")
+    if value != value.strip():
+        raise InvalidKey(f"{what} begins or ends with white space: {short_repr(value[:80])}")
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:
+        raise InvalidKey(f"{what} contains a lone surrogate") from None
+    if size > max_bytes:
+        raise InvalidKey(f"{what} is {size:,} bytes long; the limit is {max_bytes}")
+    return value
+
+
+def check_optional_name(value: object, what: str) -> str | None:
+    return None if value is None else check_name(value, what)
+
+
+def check_choice(kind: type[E], value: object, what: str) -> E:
+    """The member of a closed list of words."""
+    try:
+        if isinstance(value, str):
+            return kind(value)
+    except ValueError:
+        pass
+    raise InvalidInput(f"{what} must be one of {', '.join(kind)}; not {short_repr(value)}")
+
+
+_HIDDEN: ContextVar[bool] = ContextVar("hidden", default=False)
+
+
+@contextmanager
+def hide_values() -> Iterator[None]:
+    """Error messages of this block name the type of a value instead of the value: others may read them."""
+    token = _HIDDEN.set(True)
+    try:
+        yield
+    finally:
+        _HIDDEN.reset(token)
+
+
+def short_repr(value: object) -> str:
+    """A value in an error message: short, and safe for what cannot be printed, such as a number of 5,000 digits."""
+    if _HIDDEN.get():
+        return f"this {type(value).__name__}"
+    try:
+        text = repr(value)
+    except Exception as error:  # why: whatever its repr does, a value that is refused must be refused in our words
+        return f"a {type(value).__name__} that cannot be shown ({type(error).__name__})"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def check_path(value: object, what: str) -> str:
+    """The name of a file or folder: text or a path, and not empty."""
+    if isinstance(value, PathLike):
+        value = value.__fspath__()
+    text = check_text(value, what, max_bytes=MAX_PATH_BYTES)
+    if not text.strip():
+        raise InvalidInput(f"{what} is empty")
+    return text
+
+
+_JOINER = "\u200d"
+_LONGEST_CLUSTER = 64  # characters that are looked back over for a place to cut
+
+
+def truncate_text(text: str, most: int) -> str:
+    """The beginning of a text, at most so long, that ends where what a reader sees as one character ends."""
+    if len(text) <= most:
+        return text
+    for at in range(most, max(0, most - _LONGEST_CLUSTER), -1):
+        if not _extends_cluster(text, at):
+            return text[:at]
+    return text[:most]
+
+
+def _extends_cluster(text: str, at: int) -> bool:
+    """Whether the sign at a place belongs to the one before it."""
+    before, sign = text[at - 1], text[at]
+    if _JOINER in (before, sign) or (before, sign) == ("\r", "\n"):
+        return True
+    if sign < "\u0300":
+        return False
+    from unicodedata import category  # late: few texts are cut inside anything but plain letters
+
+    return category(sign)[0] == "M" or _is_modifier(sign) or _splits_flag(text, at) or _splits_syllable(before, sign)
+
+
+def _is_modifier(sign: str) -> bool:
+    """Skin tones and the invisible letters of flags."""
+    return "\U0001f3fb" <= sign <= "\U0001f3ff" or "\U000e0020" <= sign <= "\U000e007f"
+
+
+def _splits_flag(text: str, at: int) -> bool:
+    """A flag is two letters of the regional alphabet; they pair up from where a row of them begins."""
+    begin = at
+    while begin and _is_regional(text[begin - 1]):
+        begin -= 1
+    return _is_regional(text[at]) and (at - begin) % 2 == 1
+
+
+def _is_regional(sign: str) -> bool:
+    return "\U0001f1e6" <= sign <= "\U0001f1ff"
+
+
+def _splits_syllable(before: str, sign: str) -> bool:
+    """Vowels and finals of Hangul written in parts."""
+    return "\u1160" <= sign <= "\u11ff" and ("\u1100" <= before <= "\u11ff" or "\uac00" <= before <= "\ud7a3")
+
 
 T = TypeVar("T")
 
@@ -114,3 +271,165 @@ def check_page(value: object) -> int:
     if number > MAX_PAGE:
         raise InvalidInput(f"limit is at most {MAX_PAGE}, not {number}; read further pages with offset")
     return number
+
+
+IdFactory = Callable[[], str]
+
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+
+def uuid7(now: datetime, randomness: bytes) -> str:
+    """48 bits of milliseconds, then 74 of the ten random bytes given."""
+    milliseconds = max(0, to_micros(now) // 1000) & ((1 << 48) - 1)
+    noise = int.from_bytes(randomness, "big")
+    value = milliseconds << 80 | 0x7 << 76 | (noise >> 62 & 0xFFF) << 64 | 0b10 << 62 | noise & ((1 << 62) - 1)
+    digits = f"{value:032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def with_bucket(id: str, bucket: int) -> str:
+    """The id with its partition's bucket in the 12 bits after the version: who has only the id knows the bucket."""
+    return f"{id[:15]}{bucket:03x}{id[18:]}"
+
+
+def bucket_of_id(id: str) -> int:
+    """The bucket an id of ours says. Of an id that somebody else made, any number."""
+    return int(id[15:18], 16)
+
+
+def check_id(value: object, what: str) -> str:
+    if not isinstance(value, str):
+        raise InvalidKey(f"{what} must be text, not {type(value).__name__}")
+    lowered = value.lower()
+    if not _UUID.fullmatch(lowered):
+        raise InvalidKey(f"{what} is not a UUID: {value[:80]!r}")
+    return lowered
+
+
+Clock = Callable[[], datetime]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def system_clock() -> datetime:
+    return datetime.now(UTC)
+
+
+def check_time(value: object, what: str) -> datetime:
+    """The same instant in UTC. A naive time is refused: nobody can tell which instant it means."""
+    if not isinstance(value, datetime):
+        raise InvalidInput(f"{what} must be a datetime, not {type(value).__name__}")
+    if value.tzinfo is None or value.utcoffset() is None:
+        raise InvalidInput(f"{what} has no time zone; use datetime(..., tzinfo=UTC) or .astimezone()")
+    try:
+        return value.astimezone(UTC)
+    except OverflowError:
+        raise InvalidInput(f"{what} is outside the years 1 to 9999 in UTC") from None
+
+
+def check_ttl(value: object) -> timedelta:
+    """A time to live: a positive timedelta, or a number of seconds."""
+    span = value if isinstance(value, timedelta) else None
+    if span is None and isinstance(value, (int, float)) and not isinstance(value, bool):
+        try:
+            span = timedelta(seconds=value)
+        except (OverflowError, ValueError):
+            span = None
+    if span is None or not timedelta(0) < span <= timedelta(days=365_000):
+        raise InvalidInput(f"ttl must be a positive timedelta or number of seconds, not {short_repr(value)}")
+    return span
+
+
+def check_clock(clock: object) -> Clock:
+    """A clock whose time is always an instant. One that is wrong is found out when it is given."""
+    if not callable(clock):
+        raise InvalidInput(f"clock must be a function that gives the time, not {short_repr(clock)}")
+
+    def now() -> datetime:
+        return check_time(clock(), "the clock's time")
+
+    now()
+    return now
+
+
+def to_iso(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat()
+
+
+def to_micros(value: datetime) -> int:
+    return (value - _EPOCH) // _MICROSECOND
+
+
+def from_seconds(value: float) -> datetime:
+    return from_micros(round(value * 1e6))
+
+
+def from_micros(value: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=value)
+
+
+def load_timezone(name: str) -> tzinfo:
+    """The time zone of an IANA name. UTC needs no zone database."""
+    if name == "UTC":
+        return UTC
+    from zoneinfo import ZoneInfo, available_timezones  # late: most stores keep UTC
+
+    try:
+        return ZoneInfo(name)
+    except (LookupError, ValueError, OSError):
+        if not available_timezones():
+            raise InvalidInput(
+                f"{short_repr(name)} cannot be looked up: there is no time zone database here; pip install tzdata"
+            ) from None
+        raise InvalidInput(f"{short_repr(name)} is no IANA time zone such as Europe/Lisbon or UTC") from None
+
+
+def check_day(value: object, what: str) -> date:
+    """A calendar day: a date or its ISO text. A datetime is refused: its day depends on who asks."""
+    if isinstance(value, str):
+        try:
+            value = date.fromisoformat(value)
+        except ValueError:
+            raise InvalidInput(f"{what} must be a day such as 2026-03-10, not {short_repr(value)}") from None
+    if not isinstance(value, date) or isinstance(value, datetime):
+        raise InvalidInput(f"{what} must be a date or text such as 2026-03-10, not {short_repr(value)}")
+    return value
+
+
+class PageCursor(NamedTuple):
+    at: datetime
+    id: str
+
+
+def check_cursor(value: object) -> PageCursor | None:
+    """Time and id of the last entry that was read."""
+    if value is None:
+        return None
+    if not isinstance(value, tuple) or len(value) != 2:
+        raise InvalidInput(f"before takes the time and the id of the last entry you have, not {short_repr(value)}")
+    return PageCursor(check_time(value[0], "the time in before"), check_id(value[1], "the id in before"))
+
+
+MAX_RECORD_KEY = 64
+_RECORD_KEY = re.compile(r"[a-z][a-z0-9_]*")
+_INTERNAL = "internal_"  # what the engine keeps for itself
+_RESERVED = ("system_", _INTERNAL)
+PROFILE = f"{_INTERNAL}profile"
+
+
+def check_record_key(value: object) -> str:
+    if not isinstance(value, str):
+        raise InvalidKey(f"a memory's key must be text, not {type(value).__name__}")
+    if len(value) > MAX_RECORD_KEY:
+        raise InvalidKey(f"the key is {len(value)} characters long; the limit is {MAX_RECORD_KEY}")
+    if not _RECORD_KEY.fullmatch(value):
+        raise InvalidKey(f"a memory's key is lower-case letters, digits and _, beginning with a letter; not {value!r}")
+    if value.startswith(_RESERVED):
+        raise InvalidKey(f"keys beginning with {' or '.join(_RESERVED)} are reserved; not {value!r}")
+    return value
+
+
+def is_internal(key: str | None) -> bool:
+    """Whether a record is the engine's own: neither listed nor recalled."""
+    return key is not None and key.startswith(_INTERNAL)

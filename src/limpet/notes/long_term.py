@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from limpet.errors import InvalidInput, WrongState
-from limpet.model.text import check_text
+from limpet.model.values import check_text
 from limpet.notes import edited
 
 MEMORY_FILE = "MEMORY.md"

@@ -18,8 +18,7 @@ from limpet.config import ContextSettings, NotesSettings
 from limpet.errors import InvalidInput, StoreFull, Unsupported
 from limpet.model.context import Omission
 from limpet.model.scope import Level, Partition
-from limpet.model.text import check_text
-from limpet.model.times import load_timezone
+from limpet.model.values import check_text, load_timezone
 from limpet.notes import edited
 from limpet.notes.item_lines import SYNC, ItemFiles
 from limpet.notes.long_term import LongTerm

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 
 from limpet.errors import InvalidInput
-from limpet.model.text import short_repr
 from limpet.model.tokens import TokenCounter, estimate_tokens
+from limpet.model.values import short_repr
 
 log = logging.getLogger("limpet.providers")
 

@@ -12,7 +12,7 @@ from limpet.config import EmbeddingSettings
 from limpet.errors import ProviderError
 from limpet.model.chunk import Vector
 from limpet.model.telemetry import Activity, ActivityKind, Progress
-from limpet.model.text import check_name
+from limpet.model.values import check_name
 from limpet.providers.embedder import Embedder
 from limpet.providers.watched import split_model_name
 from limpet.security.telemetry import Observers

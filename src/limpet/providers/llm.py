@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from limpet.errors import ConfigError, InvalidInput
 from limpet.model.message import Message, ToolCall
-from limpet.model.text import check_name, short_repr
+from limpet.model.values import check_name, short_repr
 from limpet.providers.schema import Schema, check_schema
 
 # Prices per million tokens: input, output, cached input. None are built in: prices change, and a stale one is worse

@@ -8,7 +8,7 @@ from math import isfinite
 from typing import Any
 
 from limpet.errors import InvalidInput
-from limpet.model.text import short_repr
+from limpet.model.values import short_repr
 
 Schema = Mapping[str, Any]
 

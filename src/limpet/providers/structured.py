@@ -14,7 +14,7 @@ from itertools import islice
 from math import isfinite
 from typing import Any, Final, NamedTuple, NoReturn
 
-from limpet.model.text import short_repr
+from limpet.model.values import short_repr
 from limpet.providers.schema import Schema, drop_unknown_members, find_echo, find_fault
 
 MAX_DEPTH = 64

@@ -13,8 +13,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Protocol
 
 from limpet.errors import InvalidInput
-from limpet.model.text import check_text, short_repr
-from limpet.model.times import check_time, load_timezone
+from limpet.model.values import check_text, check_time, load_timezone, short_repr
 
 if TYPE_CHECKING:
     from cronsim import CronSim

@@ -21,7 +21,7 @@ from limpet.model.schedule import (
     ScheduleQuery,
 )
 from limpet.model.scope import Level, Partition, Scope, hash_bucket
-from limpet.model.times import from_micros, to_micros
+from limpet.model.values import from_micros, to_micros
 from limpet.search.chunk_repository import Chunks
 from limpet.search.filters import build_keyset_clause
 from limpet.store.db import Params, Row

@@ -22,8 +22,7 @@ from limpet.config import ScheduleSettings
 from limpet.errors import InvalidInput, LeaseLost, LimpetError, StorageError, StoreUnavailable
 from limpet.model.schedule import Notification, Run, RunResult, RunStatus, Schedule, ScheduleLease
 from limpet.model.telemetry import Activity, ActivityKind
-from limpet.model.text import MAX_CONTENT_BYTES, short_repr, truncate_text
-from limpet.model.times import Clock
+from limpet.model.values import MAX_CONTENT_BYTES, Clock, short_repr, truncate_text
 from limpet.schedules import decide
 from limpet.schedules.cadence import count_between
 from limpet.schedules.firing import Callback, ConsumerGone, Firing, Notifier, firing_context

@@ -11,7 +11,7 @@ from limpet.errors import StorageError
 from limpet.model.chunk import ChunkDraft, ChunkQuery, ChunkSource, Source, SourceKind, Vector
 from limpet.model.job import EMBED
 from limpet.model.scope import Level, Partition, Scope
-from limpet.model.times import from_micros, to_micros
+from limpet.model.values import from_micros, to_micros
 from limpet.search import word_index
 from limpet.search.catalogue import CATALOGUES, Catalogue, CatalogueRow, make_empty_catalogue
 from limpet.search.filters import build_record_clauses

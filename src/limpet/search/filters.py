@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from limpet.model.paging import PageCursor
 from limpet.model.record import RecordFilter
-from limpet.model.times import to_micros
+from limpet.model.values import PageCursor, to_micros
 from limpet.store.encrypted_columns import RECORD_METADATA, RECORD_TAGS
 from limpet.store.encryption import Cipher
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from limpet.model.graph import EntityKind, GraphDraft, GraphSource, Link, Node, NodeMention, RelationKind, first_word
 from limpet.model.scope import Level, Partition, Scope
-from limpet.model.times import from_micros, to_micros
+from limpet.model.values import from_micros, to_micros
 from limpet.search.chunk_repository import Chunks
 from limpet.search.communities import COMMUNITIES, Communities, MentionPlace, find_communities
 from limpet.store.db import Params, Row

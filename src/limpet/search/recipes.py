@@ -12,7 +12,7 @@ from typing import Literal
 
 from limpet.errors import InvalidInput
 from limpet.model.record import Layer, Record, RecordType
-from limpet.model.text import short_repr
+from limpet.model.values import short_repr
 
 SKILL_KEY = "skill"  # the metadata key of the active skill
 

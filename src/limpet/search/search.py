@@ -13,8 +13,7 @@ from limpet.model.chunk import ChunkQuery, Hit, Signal, SourceKind, Vector
 from limpet.model.message import Message
 from limpet.model.record import Record
 from limpet.model.scope import Partition, Scope
-from limpet.model.text import check_text
-from limpet.model.times import from_seconds
+from limpet.model.values import check_text, from_seconds
 from limpet.search.analysis import analyse
 from limpet.search.chunk_repository import Chunks, StoredChunk
 from limpet.search.graph_walk import GraphScores, score_graph

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from limpet.model.chunk import SourceKind
-from limpet.model.finding import Finding
-from limpet.model.job import EMBED
-from limpet.model.times import from_micros
+from limpet.model.job import EMBED, Finding
+from limpet.model.values import from_micros
 from limpet.search import word_index
 from limpet.search.analysis import ANALYZER_VERSION, analyse, format_index_text
 from limpet.search.word_index import PartitionRow

@@ -7,10 +7,9 @@ from datetime import datetime
 from typing import Any
 
 from limpet.errors import InvalidInput
-from limpet.model.access import Grant, GrantInfo, Reach, Right
-from limpet.model.audit import AuditEntry, AuditQuery
+from limpet.model.access import AuditEntry, AuditQuery, Grant, GrantInfo, Reach, Right
 from limpet.model.scope import Level, Scope, hash_bucket
-from limpet.model.times import from_micros, to_micros
+from limpet.model.values import from_micros, to_micros
 from limpet.store.rows import AUDIT_ROWS
 from limpet.store.tx import Tx
 

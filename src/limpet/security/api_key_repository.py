@@ -6,10 +6,9 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from limpet.errors import InvalidInput
-from limpet.model.access import Grant, Reach
-from limpet.model.api_key import KeyInfo, audit_name
+from limpet.model.access import Grant, KeyInfo, Reach, audit_name
 from limpet.model.scope import STORE_PARTITION, Partition, Scope
-from limpet.model.times import to_micros
+from limpet.model.values import to_micros
 from limpet.store.rows import KEY_ROWS, to_json
 from limpet.store.tx import Tx
 

@@ -17,10 +17,9 @@ from typing import NamedTuple
 
 from limpet.config import AuditSettings
 from limpet.errors import StorageError, StoreReadOnly
-from limpet.model.audit import AuditEntry, AuditOutcome
-from limpet.model.ids import uuid7
+from limpet.model.access import AuditEntry, AuditOutcome
 from limpet.model.scope import Scope
-from limpet.model.times import Clock
+from limpet.model.values import Clock, uuid7
 from limpet.security.access_repository import AuditEntries
 from limpet.store.store import Store
 from limpet.store.tx import Tx

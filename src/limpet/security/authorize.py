@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from limpet.errors import LimpetError, PermissionDenied
-from limpet.model.access import AccessRequest, Grant, Principal, Reach, Right
-from limpet.model.audit import AuditEntry, AuditOutcome
+from limpet.model.access import AccessRequest, AuditEntry, AuditOutcome, Grant, Principal, Reach, Right
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.telemetry import Activity, ActivityKind
 from limpet.security.audit import AuditLine, AuditLog, log_line

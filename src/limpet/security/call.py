@@ -6,10 +6,9 @@ from typing import Any
 
 from limpet.errors import LimpetError
 from limpet.model.access import AccessRequest, Reach, Right
-from limpet.model.ids import check_id
 from limpet.model.record import Record
 from limpet.model.scope import Scope
-from limpet.model.text import check_name
+from limpet.model.values import check_id, check_name
 from limpet.security.operation import ANY_VALUE, ExtraPermission, On, Operation
 
 AuditTarget = tuple[str | None, str | None, str | None, str | None]  # user, agent, session, record

@@ -18,7 +18,7 @@ from limpet.model.access import Reach, Right
 from limpet.model.scope import Partition
 
 if TYPE_CHECKING:
-    from limpet.model.codec import Codec
+    from limpet.model.constraints import Codec
     from limpet.model.schema import Field
 
 P = ParamSpec("P")

@@ -12,7 +12,7 @@ from time import monotonic
 
 from limpet import Limpet
 from limpet.errors import InvalidInput, Unauthenticated
-from limpet.model.text import check_name
+from limpet.model.values import check_name
 from limpet.server.open_turns import OpenTurns
 from limpet.server.problems import Problem
 from limpet.tools import ToolContext

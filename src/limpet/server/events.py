@@ -18,10 +18,9 @@ from typing import Any, NamedTuple
 
 from limpet import Limpet, Record
 from limpet.errors import InvalidInput, LimpetError
-from limpet.model.paging import PageCursor
 from limpet.model.schema import to_json
 from limpet.model.session import SessionInfo
-from limpet.model.times import from_micros, to_micros
+from limpet.model.values import PageCursor, from_micros, to_micros
 from limpet.server.payload import json_bytes
 from limpet.server.problems import Problem
 

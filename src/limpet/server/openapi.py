@@ -7,7 +7,7 @@ from typing import Any
 
 from limpet import __version__
 from limpet.api.wire import IDEMPOTENCY_KEY, Argument, Place
-from limpet.model.codec import REFERENCE, Definitions
+from limpet.model.constraints import REFERENCE, Definitions
 from limpet.server.problems import MEDIA
 from limpet.server.route import JSON, Route
 

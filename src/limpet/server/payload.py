@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from limpet.api.wire import Argument, Form, Place
 from limpet.errors import InvalidInput
-from limpet.model.text import hide_values
+from limpet.model.values import hide_values
 from limpet.server.problems import MEDIA, Fault, Problem
 
 _MAX_FAULTS = 10

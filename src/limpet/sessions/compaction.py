@@ -15,12 +15,11 @@ from typing import NamedTuple
 from limpet.config import CompactionSettings
 from limpet.errors import SessionNotFound, StorageError
 from limpet.model.job import COMPACT
-from limpet.model.message import Message
+from limpet.model.message import Cost, Message, find_cuts, group_steps, is_turn_start
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.session import CompactionResult, SessionInfo, Summary
-from limpet.model.times import Clock
 from limpet.model.tokens import TokenCounter
-from limpet.model.turns import Cost, find_cuts, group_steps, is_turn_start
+from limpet.model.values import Clock
 from limpet.providers.llm import Llm
 from limpet.sessions import usage
 from limpet.sessions.repository import Messages, Sessions, Summaries

@@ -8,8 +8,7 @@ from typing import Any
 
 from limpet.model.scope import Scope
 from limpet.model.session import MAX_VALUE_BYTES
-from limpet.model.text import check_name
-from limpet.model.values import check_json
+from limpet.model.values import check_json, check_name
 from limpet.sessions.repository import KeyValueEntries, Sessions
 from limpet.store.tx import Tx
 

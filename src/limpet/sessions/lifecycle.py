@@ -8,12 +8,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from limpet.errors import InvalidInput, StorageError
-from limpet.model.ids import IdFactory, with_bucket
-from limpet.model.naming import SessionKey
-from limpet.model.scope import Level, Partition, Scope
+from limpet.model.scope import Level, Partition, Scope, SessionKey
 from limpet.model.session import SessionInfo, SessionStatus
-from limpet.model.text import short_repr
-from limpet.model.values import check_metadata
+from limpet.model.values import IdFactory, check_metadata, short_repr, with_bucket
 from limpet.sessions.repository import Sessions
 from limpet.store.tx import Tx
 

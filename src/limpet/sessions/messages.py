@@ -11,12 +11,10 @@ from typing import NamedTuple
 from limpet.config import ChunkSettings
 from limpet.errors import BudgetTooSmall, IdempotencyConflict, SequenceConflict
 from limpet.model.chunk import ChunkDraft, ChunkSource, SourceKind
-from limpet.model.message import Message, Role
+from limpet.model.message import Cost, HistoryBudget, Message, Role, fit_history, group_steps, message_tokens
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.telemetry import Progress
-from limpet.model.text import check_name
-from limpet.model.times import Clock
-from limpet.model.turns import Cost, HistoryBudget, fit_history, group_steps, message_tokens
+from limpet.model.values import Clock, check_name
 from limpet.search.chunk_repository import Chunks
 from limpet.search.chunker import chunk_message
 from limpet.search.embed import ChunkEmbedder

@@ -9,12 +9,11 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from limpet.errors import SessionNotFound
-from limpet.model.ids import bucket_of_id
 from limpet.model.job import COMPACT, EXTRACT, GRAPH
 from limpet.model.message import Message
 from limpet.model.scope import Level, Partition, Scope, hash_bucket
 from limpet.model.session import KvEntry, ModelUsage, SessionInfo, SessionQuery, SessionStatus, Summary
-from limpet.model.times import from_micros, to_micros
+from limpet.model.values import bucket_of_id, from_micros, to_micros
 from limpet.search.chunk_repository import Chunks
 from limpet.search.filters import build_keyset_clause
 from limpet.search.graph_repository import GraphTables

@@ -15,9 +15,8 @@ from limpet.errors import InvalidInput, ProviderError
 from limpet.model.message import Message, Role
 from limpet.model.scope import Scope
 from limpet.model.session import Summary
-from limpet.model.shorten import DigestLine, fit_lines
-from limpet.model.text import check_text
-from limpet.model.tokens import TokenCounter
+from limpet.model.tokens import DigestLine, TokenCounter, fit_lines
+from limpet.model.values import check_text
 from limpet.providers.llm import Completion, Finish, Llm, LlmRequest, TokenUsage, build_prompt
 from limpet.sessions.repository import Messages, Sessions, Summaries
 from limpet.store.tx import Tx

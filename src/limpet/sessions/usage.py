@@ -9,8 +9,7 @@ from dataclasses import replace
 from limpet.errors import InvalidInput
 from limpet.model.scope import Scope
 from limpet.model.session import ModelUsage, Usage
-from limpet.model.text import check_name, short_repr
-from limpet.model.values import check_number
+from limpet.model.values import check_name, check_number, short_repr
 from limpet.providers.llm import TokenUsage
 from limpet.sessions.repository import Sessions, UsageEntries
 from limpet.store.tx import Tx

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from limpet.model.finding import Finding
+from limpet.model.job import Finding
 from limpet.store.db import Db
 from limpet.store.doctor import run_check
 from limpet.store.store import Store

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from limpet.errors import LeaseLost
 from limpet.model.job import Job
-from limpet.model.times import Clock
+from limpet.model.values import Clock
 from limpet.store.jobs import Jobs
 from limpet.store.store import Store
 from limpet.store.tx import Tx

@@ -13,7 +13,7 @@ from limpet.config import StorageSettings
 from limpet.errors import InvalidInput, StorageError, Unsupported
 from limpet.model.scope import STORE_PARTITION
 from limpet.model.telemetry import Progress
-from limpet.model.times import Clock
+from limpet.model.values import Clock
 from limpet.store.db import Db, Row
 from limpet.store.store import Store
 from limpet.store.tables import TABLES, Table

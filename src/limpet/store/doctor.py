@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from limpet.errors import KeyMissing, StorageError
-from limpet.model.finding import Finding
+from limpet.model.job import Finding
 from limpet.store.encryption import Cipher
 from limpet.store.store import Store
 from limpet.store.tx import Tx

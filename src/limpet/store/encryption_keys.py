@@ -15,7 +15,7 @@ from pathlib import Path
 
 from limpet.config import EncryptionSettings
 from limpet.errors import ConfigError
-from limpet.model.text import short_repr
+from limpet.model.values import short_repr
 from limpet.store.atomic_files import folder_name
 from limpet.store.encryption import KEY_BYTES
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 from limpet.errors import IdempotencyConflict
 from limpet.model.idempotency import KEY_LIFETIME, IdempotencyEntry, IdempotencyKey
 from limpet.model.scope import Partition, Scope
-from limpet.model.times import from_micros, to_micros
+from limpet.model.values import from_micros, to_micros
 from limpet.store.encrypted_columns import IDEMPOTENCY_KEYS
 from limpet.store.encryption import RowLayout
 from limpet.store.partitions import partition_params

@@ -15,7 +15,7 @@ from typing import Any
 from limpet.errors import InvalidInput, LeaseLost
 from limpet.model.job import Job, JobInfo, JobQuery, JobState
 from limpet.model.scope import STORE_PARTITION, Level, Partition, Scope
-from limpet.model.times import from_micros, to_micros
+from limpet.model.values import from_micros, to_micros
 from limpet.store.db import Db, Params, Row
 from limpet.store.encrypted_columns import JOBS
 from limpet.store.encryption import RowLayout

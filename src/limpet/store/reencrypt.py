@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from limpet.errors import DecryptionFailed, KeyMissing, StorageError
-from limpet.model.finding import Finding
+from limpet.model.job import Finding
 from limpet.model.telemetry import Progress
 from limpet.store.db import Db, Row
 from limpet.store.encrypted_columns import AAD_COLUMNS, ENCRYPTED_COLUMNS

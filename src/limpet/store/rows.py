@@ -6,16 +6,15 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from limpet.model.api_key import KeyInfo
-from limpet.model.audit import AuditEntry
+from limpet.model.access import AuditEntry, KeyInfo
 from limpet.model.columns import RowCodec, to_text
 from limpet.model.document import Document
 from limpet.model.message import Message
-from limpet.model.receipt import Receipt
+from limpet.model.privacy import Receipt
 from limpet.model.record import Record
 from limpet.model.schedule import Run, Schedule
 from limpet.model.session import SessionInfo
-from limpet.model.times import from_micros, to_micros
+from limpet.model.values import from_micros, to_micros
 
 SESSION_ROWS = RowCodec(SessionInfo)
 MESSAGE_ROWS = RowCodec(Message)

@@ -12,9 +12,8 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from limpet.errors import StorageError, StoreUnavailable
-from limpet.model.finding import Finding
-from limpet.model.job import Job
-from limpet.model.receipt import ErasureState
+from limpet.model.job import Finding, Job
+from limpet.model.privacy import ErasureState
 from limpet.model.telemetry import Progress
 from limpet.store import forks, jobs, migrate
 from limpet.store.cache import Caches

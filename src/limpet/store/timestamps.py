@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from limpet.model.times import check_time
+from limpet.model.values import check_time
 
 
 def format_timestamp(value: datetime) -> str:

@@ -17,7 +17,7 @@ from limpet.config import JobSettings
 from limpet.errors import LeaseLost, LimpetError, StorageError, StoreUnavailable
 from limpet.model.job import Job
 from limpet.model.telemetry import Activity, ActivityKind, Progress
-from limpet.model.times import Clock, check_time
+from limpet.model.values import Clock, check_time
 from limpet.security.telemetry import Measurement, Observers
 from limpet.store.claim import JobHandler, JobLease
 from limpet.store.jobs import JobFilter

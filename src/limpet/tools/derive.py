@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from limpet.api.wire import Answer, get_arguments, invoke, make_answer
-from limpet.model.codec import Codec, Definitions, Mode
+from limpet.model.constraints import Codec, Definitions, Mode
 from limpet.model.schema import ObjectCodec
 from limpet.security.operation import OPERATIONS, Operation
 from limpet.tools.tool import AnyTool, ToolContext, ToolDefinition

@@ -9,8 +9,8 @@ from limpet import Hit, Record
 from limpet.api.runtime import make_redactor
 from limpet.errors import InvalidInput
 from limpet.model.record import RecordType
-from limpet.model.times import to_iso
 from limpet.model.types import Count, HitCount, Id, Key, Label, PageLimit, Tags, Text, Words
+from limpet.model.values import to_iso
 from limpet.notes.long_term import compute_version
 from limpet.tools.tool import AnyTool, ToolContext, ToolDefinition
 

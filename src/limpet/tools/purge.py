@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal
 from limpet import Receipt
 from limpet.errors import InvalidInput
 from limpet.model.constraints import Number
-from limpet.model.times import to_iso
 from limpet.model.types import Id, Text
+from limpet.model.values import to_iso
 from limpet.tools.tool import ToolContext
 
 NAME = "memory_purge"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from limpet import Limpet
-from limpet.model.codec import Codec
+from limpet.model.constraints import Codec
 from limpet.model.schema import codec
 from limpet.providers.schema import Schema
 

@@ -12,7 +12,7 @@ import pytest
 
 from limpet import Limpet
 from limpet.model.scope import Level, Partition
-from limpet.model.times import system_clock
+from limpet.model.values import system_clock
 from limpet.store.jobs import Jobs
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from limpet import Limpet
 from limpet.cli import scheduled
-from limpet.model.times import system_clock
+from limpet.model.values import system_clock
 from limpet.providers.fake_llm import FakeLlm
 from limpet.schedules.runner import RunHandlers, Runner
 

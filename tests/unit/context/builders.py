@@ -12,11 +12,10 @@ from limpet.context.compose import assemble
 from limpet.context.inputs import ContextInputs
 from limpet.model.chunk import Hit, Signal, Source, SourceKind
 from limpet.model.context import Context
-from limpet.model.message import Message
+from limpet.model.message import Message, message_tokens
 from limpet.model.record import Layer, Record, RecordType
 from limpet.model.scope import Level, Owner, Scope
 from limpet.model.tokens import TokenCounter, estimate_tokens
-from limpet.model.turns import message_tokens
 
 NOW = datetime(2026, 3, 10, 12, 0, tzinfo=UTC)
 HERE, ELSEWHERE = "here", "elsewhere"

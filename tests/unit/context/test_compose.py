@@ -13,12 +13,11 @@ from limpet.config import ContextSettings
 from limpet.context.compose import Composer, assemble
 from limpet.context.inputs import ContextInputs
 from limpet.model.context import Context
-from limpet.model.message import Message, ToolCall
+from limpet.model.message import Message, ToolCall, message_tokens
 from limpet.model.record import Layer, Origin
 from limpet.model.scope import Level
 from limpet.model.session import Summary
 from limpet.model.tokens import estimate_tokens
-from limpet.model.turns import message_tokens
 from tests.unit.context.builders import ELSEWHERE, HERE, NOW, built, headings, hit, items, record, record_hit, said
 
 

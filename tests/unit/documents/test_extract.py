@@ -17,7 +17,7 @@ from limpet.documents.html_text import extract_html_text
 from limpet.documents.pdf_text import extract_pdf_text
 from limpet.errors import InvalidInput, LimpetError, Unsupported
 from limpet.model.document import DocumentKind, detect_kind
-from limpet.model.text import check_text
+from limpet.model.values import check_text
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from limpet.knowledge import record_json
-from limpet.model.ids import with_bucket
 from limpet.model.record import Layer, Origin, Record, RecordSource, RecordType, editable_fields, fingerprint
 from limpet.model.scope import Level, Owner, Scope
+from limpet.model.values import with_bucket
 
 NOW = datetime(2026, 3, 10, tzinfo=UTC)
 ID = "01890000-0000-7000-8000-000000000001"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from limpet.errors import InvalidInput
 from limpet.lifecycle.formats.snapshot import Snapshot, SnapshotSession, parse_snapshot
 from limpet.model.message import ImagePart, Message, Role, TextPart, ToolCall
-from limpet.model.naming import SessionKey
+from limpet.model.scope import SessionKey
 from limpet.model.session import SessionStatus
 from limpet.sessions.files.index import FileSessions
 
@@ -139,7 +139,8 @@ def test_snapshot_reads_tagged_messages_of_rust_bots() -> None:
 
 
 def test_snapshot_reads_file_session_index(tmp_path: Path) -> None:
-    made = FileSessions(tmp_path, clock=lambda: CREATED, new_id=lambda: "s1").create_session(agent="chat")
+    new_id = "0189aaaa-0000-7000-8000-000000000001"
+    made = FileSessions(tmp_path, clock=lambda: CREATED, new_id=lambda: new_id).create_session(agent="chat")
     [session] = parse_snapshot((tmp_path / "sessions.json").read_bytes(), now=NOW).sessions
     assert session.key == SessionKey("file", made.id)
     assert (session.agent, session.created_at, session.messages) == ("chat", made.created_at, ())

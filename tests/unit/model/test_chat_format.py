@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limpet.model.chat_format import NO_RESULT, OPENING_TEXT, as_anthropic, as_openai
+from limpet.model.context import NO_RESULT, OPENING_TEXT, as_anthropic, as_openai
 from limpet.model.message import FilePart, ImagePart, Message, TextPart, ToolCall
 from tests.unit.context.builders import built, hit, said
 

@@ -13,8 +13,8 @@ import pytest
 from limpet.errors import InvalidInput, InvalidKey
 from limpet.model import types
 from limpet.model.access import Grant, Reach, Right
-from limpet.model.codec import Items
 from limpet.model.constraints import Integer, Number, Text
+from limpet.model.containers import Items
 from limpet.model.schema import (
     FLATTEN,
     IN_JSON,

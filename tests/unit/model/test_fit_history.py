@@ -8,8 +8,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limpet.model.message import Message, Role, ToolCall
-from limpet.model.turns import fit_history
+from limpet.model.message import Message, Role, ToolCall, fit_history
 
 
 def message(role: Role, tokens: int, calls: Sequence[str] = (), answers: str | None = None) -> Message:

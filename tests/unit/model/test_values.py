@@ -12,15 +12,34 @@ from hypothesis import strategies as st
 
 from limpet import FilePart, ImagePart, Message, TextPart, ToolCall
 from limpet.errors import InvalidInput, InvalidKey, LimpetError
-from limpet.model.ids import check_id, uuid7
 from limpet.model.message import part_from_json, part_to_json
-from limpet.model.naming import SessionKey, check_record_key, default_user_id, derive_user_id
 from limpet.model.record import RecordType, fingerprint
-from limpet.model.scope import Level, Owner, Partition, Scope, resolve_owner
-from limpet.model.text import check_name, check_text, short_repr
-from limpet.model.times import check_time, from_micros, to_micros
+from limpet.model.scope import (
+    Level,
+    Owner,
+    Partition,
+    Scope,
+    SessionKey,
+    default_user_id,
+    derive_user_id,
+    resolve_owner,
+)
 from limpet.model.tokens import estimate_tokens
-from limpet.model.values import check_json, check_metadata, check_number, check_strings
+from limpet.model.values import (
+    check_id,
+    check_json,
+    check_metadata,
+    check_name,
+    check_number,
+    check_record_key,
+    check_strings,
+    check_text,
+    check_time,
+    from_micros,
+    short_repr,
+    to_micros,
+    uuid7,
+)
 
 anything = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"))
 names = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min_size=1, max_size=40).filter(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from limpet import Config, Limpet
 from limpet.errors import ConfigError, InvalidInput, StorageError, StoreFull, Unsupported
-from limpet.model.times import load_timezone
+from limpet.model.values import load_timezone
 from limpet.notes.user_notes import append_line, format_line, iter_days_before
 from limpet.testing import FakeClock
 from tests.contract.processes import run_together

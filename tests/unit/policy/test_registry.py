@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import limpet.api  # noqa: F401 - fills the table
-from limpet.model.codec import OptionalCodec
-from limpet.model.constraints import Function, Opaque
+from limpet.model.constraints import OptionalCodec
+from limpet.model.containers import Function, Opaque
 from limpet.security.operation import INTERFACES, OPERATIONS, Operation
 from limpet.tools.toolbox import TOOLS
 

@@ -7,7 +7,7 @@ from math import hypot, isfinite
 
 import pytest
 
-from limpet.model.text import check_name
+from limpet.model.values import check_name
 from limpet.providers.embedder import Embedder
 from limpet.providers.fake import FakeEmbedder
 from limpet.providers.hashed import HashEmbedder

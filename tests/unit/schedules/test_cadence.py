@@ -9,7 +9,7 @@ import pytest
 
 from limpet.config import ScheduleSettings
 from limpet.errors import InvalidInput
-from limpet.model.times import load_timezone
+from limpet.model.values import load_timezone
 from limpet.schedules.cadence import Interval, parse_cadence, smallest_gap
 from limpet.schedules.decide import check_min_gap
 

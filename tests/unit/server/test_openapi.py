@@ -8,16 +8,13 @@ from typing import Annotated, Any, TypedDict
 import pytest
 
 from limpet.model import types
-from limpet.model.access import GrantInfo
-from limpet.model.api_key import KeyInfo
-from limpet.model.audit import AuditEntry
+from limpet.model.access import AuditEntry, GrantInfo, KeyInfo
 from limpet.model.chunk import Signal
-from limpet.model.codec import Definitions
-from limpet.model.finding import Finding
+from limpet.model.constraints import Definitions
 from limpet.model.graph import Graph
-from limpet.model.job import JobInfo
-from limpet.model.profile import Profile
-from limpet.model.retention import RetentionResult
+from limpet.model.job import Finding, JobInfo
+from limpet.model.privacy import RetentionResult
+from limpet.model.record import Profile
 from limpet.model.schema import codec
 from limpet.model.transfer import ExportResult, ImportResult
 from limpet.server.openapi import build_openapi

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from limpet.config import CompactionSettings
 from limpet.errors import ConfigError
-from limpet.model.message import Message, ToolCall
+from limpet.model.message import Message, ToolCall, group_steps, message_tokens
 from limpet.model.tokens import estimate_tokens
-from limpet.model.turns import group_steps, message_tokens
 from limpet.sessions.compaction import Load, Plan, Reason, fit_window, plan_due, plan_left_out, plan_manual
 
 LIMITS = CompactionSettings()

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from limpet import Message, ToolCall
-from limpet.model.shorten import shorten_text
-from limpet.model.tokens import estimate_tokens
+from limpet.model.tokens import estimate_tokens, shorten_text
 from limpet.sessions.summary import summarize_by_rules
 
 

@@ -13,7 +13,7 @@ from limpet.config import JobSettings
 from limpet.errors import ProviderError, StoreUnavailable
 from limpet.model.job import Job
 from limpet.model.scope import Level, Partition
-from limpet.model.times import Clock
+from limpet.model.values import Clock
 from limpet.store import claim as claim_module
 from limpet.store import worker as worker_module
 from limpet.store.claim import JobLease

@@ -33,8 +33,7 @@ from limpet.model.access import Principal
 from limpet.model.message import Message
 from limpet.model.scope import DEFAULT_TENANT, Scope
 from limpet.model.session import SessionInfo
-from limpet.model.text import check_name, check_optional_name, short_repr
-from limpet.model.times import check_time
+from limpet.model.values import check_name, check_optional_name, check_time, short_repr
 
 _MAX_TIMEOUT = 86_400.0
 

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 from limpet.api.remote.http import Request
 from limpet.api.wire import IDEMPOTENCY_KEY, Argument, Form, Place
 from limpet.errors import InvalidInput, StorageError, Unsupported
-from limpet.model.codec import Codec
+from limpet.model.constraints import Codec
 from limpet.model.schema import ignore_unknown_fields
 
 _HEADER_KEY = re.compile(r"[!-~]{1,200}")

@@ -22,7 +22,7 @@ from limpet.model.context import Context, Omission
 from limpet.model.message import Message, Role, ToolCall
 from limpet.model.schema import codec, to_json
 from limpet.model.session import CompactionResult, SessionInfo
-from limpet.model.times import system_clock
+from limpet.model.values import system_clock
 
 if TYPE_CHECKING:
     from limpet.api.remote.authorizer import RemoteAuthorizer

@@ -11,8 +11,8 @@ from limpet.cli import render_memory, show
 from limpet.cli.chat.status import status_lines
 from limpet.cli.purge import receipt_lines
 from limpet.errors import InvalidInput, InvalidKey, LimpetError, NotFound, Unsupported
-from limpet.model.ids import check_id
 from limpet.model.session import CompactionResult, SessionInfo, SessionStatus
+from limpet.model.values import check_id
 
 if TYPE_CHECKING:
     from limpet import Limpet, Receipt, Record

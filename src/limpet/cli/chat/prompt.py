@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from limpet.context.quote import quote_document, quote_inline
-from limpet.model.chat_format import OPENING_TEXT
-from limpet.model.context import Context
+from limpet.model.context import OPENING_TEXT, Context
 from limpet.model.message import Message, Role
 
 SYSTEM = (

@@ -21,7 +21,7 @@ from limpet.model.graph import Graph
 from limpet.model.job import GRAPH, GRAPH_RECORD
 from limpet.model.message import Message
 from limpet.model.scope import Partition, Scope
-from limpet.model.times import Clock
+from limpet.model.values import Clock
 from limpet.providers.llm import Llm
 from limpet.search.graph_repository import GraphTables
 from limpet.sessions import usage

@@ -13,7 +13,7 @@ from limpet.lifecycle.formats import chat_api, chatgpt, claude, markdown, mcp_me
 from limpet.lifecycle.formats.contents import ForeignItem
 from limpet.lifecycle.formats.source import ImportSource, iter_values
 from limpet.model.document import DocumentKind, detect_kind
-from limpet.model.text import short_repr
+from limpet.model.values import short_repr
 
 SNAPSHOT = "sessions.json"
 AUTO = "auto"

@@ -18,10 +18,9 @@ from limpet.errors import InvalidInput
 from limpet.lifecycle.formats.snapshot_fields import Fields, error_location, json_type_name
 from limpet.lifecycle.formats.snapshot_messages import SESSION_MESSAGES, fill_missing_times, read_messages
 from limpet.model.message import Message
-from limpet.model.naming import SessionKey, default_user_id
+from limpet.model.scope import SessionKey, default_user_id
 from limpet.model.session import SessionStatus
-from limpet.model.text import check_text
-from limpet.model.times import check_time
+from limpet.model.values import check_text, check_time
 from limpet.store import strict_json
 
 FILE_CHANNEL = "file"

@@ -9,9 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from limpet.errors import InvalidInput
-from limpet.model.text import check_name
-from limpet.model.times import from_micros
-from limpet.model.values import check_metadata
+from limpet.model.values import check_metadata, check_name, from_micros
 from limpet.store.timestamps import parse_timestamp
 
 # Seconds stay below this for three thousand years; milliseconds passed it in 1973.

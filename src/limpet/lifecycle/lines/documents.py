@@ -21,8 +21,8 @@ from limpet.lifecycle.transfer_repository import Transfers
 from limpet.model.chunk import ChunkDraft, ChunkSource, SourceKind
 from limpet.model.lines import LineCodec
 from limpet.model.scope import Level, Partition, Scope
-from limpet.model.text import check_name
 from limpet.model.transfer import DocumentPiece, DocumentState, PieceState
+from limpet.model.values import check_name
 from limpet.search.chunk_repository import Chunks
 from limpet.search.chunker import make_document_draft
 from limpet.store.tx import Tx

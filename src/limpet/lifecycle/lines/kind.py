@@ -9,11 +9,10 @@ from typing import Any, NamedTuple
 from limpet.config import Config
 from limpet.errors import InvalidInput
 from limpet.lifecycle.transfer_repository import Transfers
-from limpet.model.ids import with_bucket
 from limpet.model.lines import LineCodec
 from limpet.model.scope import Partition, Scope
-from limpet.model.text import check_name
 from limpet.model.transfer import derive_id
+from limpet.model.values import check_name, with_bucket
 from limpet.store.tx import Tx
 
 PAGE = 200  # rows read at once

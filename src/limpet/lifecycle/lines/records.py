@@ -22,8 +22,8 @@ from limpet.model.job import GRAPH_RECORD
 from limpet.model.lines import LineCodec
 from limpet.model.record import Record, fingerprint
 from limpet.model.scope import Level, Owner, Scope
-from limpet.model.text import check_name
 from limpet.model.transfer import RecordState
+from limpet.model.values import check_name
 from limpet.sessions.repository import Sessions
 from limpet.store.tx import Tx
 

@@ -21,9 +21,8 @@ from limpet.lifecycle.transfer_repository import Transfers
 from limpet.model.lines import LineCodec
 from limpet.model.schedule import Schedule
 from limpet.model.scope import Level, Partition, Scope
-from limpet.model.text import MAX_CONTENT_BYTES
-from limpet.model.times import load_timezone
 from limpet.model.transfer import RunState
+from limpet.model.values import MAX_CONTENT_BYTES, load_timezone
 from limpet.schedules.cadence import parse_cadence
 from limpet.schedules.repository import Schedules
 from limpet.search.chunk_repository import Chunks

@@ -16,8 +16,7 @@ from limpet.lifecycle.lines.kind import (
 from limpet.lifecycle.transfer_repository import Transfers
 from limpet.model.job import EXTRACT, GRAPH
 from limpet.model.lines import LineCodec
-from limpet.model.naming import SessionKey
-from limpet.model.scope import Level, Partition, Scope
+from limpet.model.scope import Level, Partition, Scope, SessionKey
 from limpet.model.session import SessionStatus
 from limpet.model.transfer import SessionState
 from limpet.sessions.repository import Sessions

@@ -8,7 +8,7 @@ from limpet.api import parameters as given
 from limpet.api.wire import describe_choice
 from limpet.errors import InvalidInput
 from limpet.model.constraints import Number
-from limpet.model.receipt import Receipt
+from limpet.model.privacy import Receipt
 from limpet.model.types import Text
 from limpet.server.auth import Caller
 from limpet.server.route import ASKED_BY, Routes

@@ -8,7 +8,7 @@ from typing import Annotated, TypedDict
 
 from limpet.api import sample
 from limpet.errors import WrongState
-from limpet.model.times import system_clock
+from limpet.model.values import system_clock
 from limpet.server.auth import Caller
 from limpet.server.route import Routes
 

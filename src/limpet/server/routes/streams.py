@@ -17,9 +17,9 @@ from limpet import __version__
 from limpet.api import parameters as given
 from limpet.lifecycle.archive import check_archive_size
 from limpet.model.schema import codec
-from limpet.model.times import system_clock
 from limpet.model.transfer import ImportResult
 from limpet.model.types import Name
+from limpet.model.values import system_clock
 from limpet.server import events
 from limpet.server.auth import Caller
 from limpet.server.metrics import MEDIA

@@ -13,7 +13,7 @@ from typing import Annotated, TypedDict
 from limpet import Turn
 from limpet.api import parameters as given
 from limpet.errors import IdempotencyConflict, StorageError
-from limpet.model.codec import Items
+from limpet.model.containers import Items
 from limpet.model.context import Context, Omission
 from limpet.model.message import Message
 from limpet.model.session import CompactionResult, ModelUsage

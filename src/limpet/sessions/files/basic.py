@@ -15,9 +15,7 @@ from typing import Any, ClassVar
 
 from limpet.errors import InvalidInput, StoreCorrupt
 from limpet.model.session import FileInfo, KvEntry
-from limpet.model.text import check_name, check_text
-from limpet.model.times import Clock, check_time
-from limpet.model.values import check_json
+from limpet.model.values import Clock, check_json, check_name, check_text, check_time
 from limpet.sessions.files.listing import list_folder
 from limpet.sessions.files.store_types import KV_CAP, TRANSCRIPT_CAP, SessionStore
 from limpet.sessions.transcript import TranscriptEntry, checked_role, parse, render_entry, split

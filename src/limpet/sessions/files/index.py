@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from limpet.errors import ConstraintFailed, InvalidInput, SessionNotFound, StoreCorrupt, Unsupported
-from limpet.model.ids import IdFactory, check_id
 from limpet.model.scope import DEFAULT_AGENT
 from limpet.model.session import FileInfo, KvEntry
-from limpet.model.text import check_name
-from limpet.model.times import Clock, check_time
+from limpet.model.values import Clock, IdFactory, check_id, check_name, check_time
 from limpet.sessions.files.listing import list_folder
 from limpet.sessions.files.store_types import KV_CAP, TRANSCRIPT_CAP, SessionStore, get_factory, open_store
 from limpet.sessions.transcript import TranscriptEntry

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from limpet.errors import StorageError
 from limpet.model.session import FileInfo
-from limpet.model.times import from_micros
+from limpet.model.values import from_micros
 from limpet.store.atomic_files import is_bookkeeping
 
 

@@ -10,8 +10,7 @@ from typing import Any, ClassVar, NoReturn, Protocol
 
 from limpet.errors import InvalidInput, Unsupported
 from limpet.model.session import FileInfo, KvEntry
-from limpet.model.text import check_name, check_text
-from limpet.model.times import Clock
+from limpet.model.values import Clock, check_name, check_text
 from limpet.sessions.transcript import TranscriptEntry
 
 KV_CAP = 200

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from limpet.errors import MigrationError, StorageError
-from limpet.model.times import Clock, to_micros
+from limpet.model.values import Clock, to_micros
 from limpet.store.migrate import Migration, split_statements
 from limpet.store.postgres.connection import PostgresConnection
 

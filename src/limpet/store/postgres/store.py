@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from limpet.config import StorageSettings
-from limpet.model.receipt import ErasureState
+from limpet.model.privacy import ErasureState
 from limpet.model.telemetry import Progress
-from limpet.model.times import Clock
+from limpet.model.values import Clock
 from limpet.store import forks
 from limpet.store.cache import Caches
 from limpet.store.encryption import KeyProvider

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Mapping
 
 from limpet.errors import MigrationError
-from limpet.model.times import Clock, to_micros
+from limpet.model.values import Clock, to_micros
 from limpet.store.migrate import Migration, split_statements
 from limpet.store.sqlite.connection import APPLICATION_ID, SqliteConnection, translate_error
 

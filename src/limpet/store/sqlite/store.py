@@ -11,10 +11,10 @@ from pathlib import Path
 
 from limpet.config import StorageSettings
 from limpet.errors import InvalidInput, StorageError
-from limpet.model.finding import Finding
-from limpet.model.receipt import ErasureState
+from limpet.model.job import Finding
+from limpet.model.privacy import ErasureState
 from limpet.model.telemetry import Progress
-from limpet.model.times import Clock
+from limpet.model.values import Clock
 from limpet.store import forks
 from limpet.store.cache import Caches
 from limpet.store.encryption import KeyProvider

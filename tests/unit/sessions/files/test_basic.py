@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from limpet.errors import InvalidInput, InvalidKey, StoreCorrupt, StoreFull
 from limpet.model.message import Role
-from limpet.model.times import Clock
+from limpet.model.values import Clock
 from limpet.sessions.files import basic
 from limpet.sessions.files.basic import BasicSession
 from limpet.sessions.transcript import TranscriptEntry

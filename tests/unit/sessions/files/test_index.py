@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from limpet.errors import ConstraintFailed, InvalidInput, InvalidKey, SessionNotFound, StoreCorrupt, Unsupported
-from limpet.model.ids import uuid7
 from limpet.model.message import Role
-from limpet.model.times import Clock
+from limpet.model.values import Clock, uuid7
 from limpet.sessions.files import store_types
 from limpet.sessions.files.index import FileSessions
 from limpet.sessions.files.store_types import SessionStore, register_store_type

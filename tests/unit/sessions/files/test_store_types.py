@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from limpet.errors import InvalidInput, InvalidKey, Unsupported
-from limpet.model.times import Clock
+from limpet.model.values import Clock
 from limpet.sessions.files import store_types as families
 from limpet.sessions.files.basic import BasicSession
 from limpet.sessions.files.store_types import SessionStore, open_store, register_store_type, store_types

@@ -1,79 +1,23 @@
-"""What every codec can do with its kind of value, and the codecs that are made of others."""
+"""Codecs that are made of others, of classes, and of JSON as it is: lists, maps, metadata, arguments of tools."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, NoReturn
 
 from limpet.errors import InvalidInput
-from limpet.model.text import short_repr
-from limpet.model.values import take_at_most
+from limpet.model.constraints import REFERENCE, Codec, Definitions, Mode, Scalar, Tag
+from limpet.model.values import (
+    MAX_KEYS,
+    MAX_MAP_BYTES,
+    check_json,
+    check_metadata,
+    check_strings,
+    short_repr,
+    take_at_most,
+)
 
 MAX_ITEMS = 10_000
-REFERENCE = "#/components/schemas/{}"
-
-# Of whom a schema speaks: who gives a value over HTTP, a model that calls a tool, or who reads an answer.
-Mode = Literal["input", "tool", "output"]
-Definitions = dict[str, dict[str, Any]]
-
-
-class Codec:
-    """How one kind of value is checked, read, written and described."""
-
-    __slots__ = ()
-
-    def accepts(self, value: object) -> bool:
-        """Whether the value is of the right type; of a union, the first member that accepts it takes it."""
-        raise NotImplementedError
-
-    def check(self, value: Any, name: str) -> Any:
-        """The canonical value of what a Python caller gives, or InvalidInput."""
-        raise NotImplementedError
-
-    def read(self, value: Any, name: str) -> Any:
-        """The value of what stands in JSON, or InvalidInput."""
-        return self.check(value, name)
-
-    def parse(self, text: str, name: str) -> Any:
-        """The value of a text: in a query, on a command line, in an environment variable."""
-        return self.read(text, name)
-
-    def write(self, value: Any) -> Any:
-        """The JSON value."""
-        return value
-
-    def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
-        """JSON Schema 2020-12. Nouns are added to the definitions and referred to; without any they are inlined."""
-        raise NotImplementedError
-
-
-class OptionalCodec(Codec):
-    """A value, or None."""
-
-    __slots__ = ("inner",)
-
-    def __init__(self, inner: Codec) -> None:
-        self.inner = inner
-
-    def accepts(self, value: object) -> bool:
-        return value is None or self.inner.accepts(value)
-
-    def check(self, value: Any, name: str) -> Any:
-        return None if value is None else self.inner.check(value, name)
-
-    def read(self, value: Any, name: str) -> Any:
-        return None if value is None else self.inner.read(value, name)
-
-    def parse(self, text: str, name: str) -> Any:
-        return self.inner.parse(text, name)
-
-    def write(self, value: Any) -> Any:
-        return None if value is None else self.inner.write(value)
-
-    def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
-        inner = self.inner.schema(definitions, mode)
-        # A model leaves out what it does not want to say.
-        return inner if mode == "tool" or not inner else {"anyOf": [inner, {"type": "null"}]}
 
 
 class UnionCodec(Codec):
@@ -192,28 +136,141 @@ class MapCodec(Codec):
         }
 
 
-class CalledCodec(Codec):
-    """Another codec, with its own word for the value in error messages."""
+class Parsed(Scalar):
+    """A class with ``parse``, which is a text in JSON: a grant, a session key."""
 
-    __slots__ = ("inner", "word")
+    __slots__ = ("kind",)
 
-    def __init__(self, inner: Codec, word: str) -> None:
-        self.inner, self.word = inner, word
+    def __init__(self, kind: Any) -> None:
+        self.kind = kind
 
     def accepts(self, value: object) -> bool:
-        return self.inner.accepts(value)
+        return isinstance(value, (str, self.kind))
 
     def check(self, value: Any, name: str) -> Any:
-        return self.inner.check(value, self.word)
+        return value if isinstance(value, self.kind) else self.kind.parse(value)
 
-    def read(self, value: Any, name: str) -> Any:
-        return self.inner.read(value, self.word)
+    def write(self, value: Any) -> str:
+        return str(value)
 
-    def parse(self, text: str, name: str) -> Any:
-        return self.inner.parse(text, self.word)
 
-    def write(self, value: Any) -> Any:
-        return self.inner.write(value)
+class Function(Codec):
+    """Something to call. It has no JSON."""
+
+    __slots__ = ()
+
+    def accepts(self, value: object) -> bool:
+        return callable(value)
+
+    def check(self, value: Any, name: str) -> Any:
+        if not callable(value):
+            raise InvalidInput(f"{name} must be a function, not {type(value).__name__}")
+        return value
+
+    def read(self, value: Any, name: str) -> NoReturn:
+        raise InvalidInput(f"{name} is a function, which JSON cannot hold")
+
+
+class Opaque(Codec):
+    """A value of a type that no codec describes: a provider, a file. It is passed on, and has no JSON."""
+
+    __slots__ = ("kind",)
+
+    def __init__(self, kind: Any) -> None:
+        self.kind = kind
+
+    def accepts(self, value: object) -> bool:
+        return True
+
+    def check(self, value: Any, name: str) -> Any:
+        return value
+
+    def read(self, value: Any, name: str) -> NoReturn:
+        raise InvalidInput(f"{name} cannot be given as JSON")
+
+    def write(self, value: Any) -> NoReturn:
+        raise TypeError(f"{self.kind!r} has no JSON form")
 
     def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
-        return self.inner.schema(definitions, mode)
+        raise TypeError(f"{self.kind!r} has no JSON form")
+
+
+_NO_NUL = r"^[^\x00]*$"
+
+
+class JsonValue(Codec):
+    """Any JSON value: a copy, as it will be read back."""
+
+    __slots__ = ("max_bytes",)
+
+    def __init__(self, max_bytes: int = MAX_MAP_BYTES) -> None:
+        self.max_bytes = max_bytes
+
+    def accepts(self, value: object) -> bool:
+        return True
+
+    def check(self, value: Any, name: str) -> Any:
+        from json import loads
+
+        return loads(check_json(value, name, max_bytes=self.max_bytes))
+
+    def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
+        return _describe_any(definitions, mode)
+
+
+class JsonObject(Scalar):
+    """Any JSON object."""
+
+    __slots__ = ("max_bytes",)
+    json_type, python_types = "object", (Mapping,)
+
+    def __init__(self, max_bytes: int = MAX_MAP_BYTES) -> None:
+        self.max_bytes = max_bytes
+
+    def check(self, value: Any, name: str) -> dict[str, Any]:
+        return check_metadata(value, name, max_bytes=self.max_bytes)
+
+    def write(self, value: Mapping[str, Any]) -> dict[str, Any]:
+        return dict(value)
+
+    def limits(self) -> dict[str, Any]:
+        return {"maxProperties": MAX_KEYS}
+
+    def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
+        names = {"propertyNames": {"pattern": _NO_NUL}} if mode == "input" else {}
+        return (
+            Scalar.schema(self, definitions, mode) | names | {"additionalProperties": _describe_any(definitions, mode)}
+        )
+
+
+class StringMap(JsonObject):
+    """Texts by name, which every backend can search by equality."""
+
+    __slots__ = ()
+
+    def check(self, value: Any, name: str) -> dict[str, str]:
+        return check_strings(value, name)
+
+    def limits(self) -> dict[str, Any]:
+        return {"maxProperties": MAX_KEYS, "propertyNames": Tag().schema()}
+
+    def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
+        text = {"type": "string", "pattern": _NO_NUL} if mode == "input" else {"type": "string"}
+        return Scalar.schema(self, definitions, mode) | {"additionalProperties": text}
+
+
+def _describe_any(definitions: Definitions | None, mode: Mode) -> dict[str, Any]:
+    """Where callers give it: any JSON without NUL in its texts, which no database stores."""
+    if definitions is None or mode != "input":
+        return {}
+    itself = {"$ref": REFERENCE.format("Json")}
+    definitions["Json"] = {
+        "description": "Any JSON without NUL in its texts.",
+        "anyOf": [
+            {"type": "string", "pattern": _NO_NUL},
+            {"type": ["number", "boolean", "null"]},
+            {"type": "array", "items": itself},
+            {"type": "object", "propertyNames": {"pattern": _NO_NUL}, "additionalProperties": itself},
+        ],
+    }
+    return itself
