@@ -21,22 +21,22 @@ from limpet.server.routes import list_routes
 Schema = Mapping[str, Any]
 
 ABOUT = """\
-The API of [`limpet serve`](../how-to/serve.md). Every server describes itself to programs at `/openapi.json` (OpenAPI
-3.1); this page says the same to people. Bodies and answers are JSON in UTF-8, and a body is sent with `Content-Type:
-application/json`. A name that nobody knows, in a body or behind the question mark, is refused.
+The API of [`limpet serve`](../how-to/serve.md). A server describes itself to programs at `/openapi.json` (OpenAPI 3.1);
+this page says the same to people. Bodies and answers are JSON in UTF-8; send a body with `Content-Type:
+application/json`. An unknown name in a body or a query is refused.
 
-- **Who**: `Authorization: Bearer lim_…`, an [API key](../how-to/api-keys.md). On a store without keys a server that
-  only its own machine reaches asks for none. Where no `user` is given, it is the key's own; a list goes as far as the
-  key may.
-- **Pages**: a list answers `items` and `next`; give `next` as `cursor` (of messages as `after`) to go on, until it is
-  `null`. `limit` is how many at most.
-- **Again**: operations marked *may be repeated* take an `Idempotency-Key` of 1 to 200 printable characters without
-  spaces. The same request under the same key makes nothing twice. Another one under it is refused with 409, but for
-  messages: there the key alone counts, and what was kept first is answered.
-- **Every answer** has an `X-Request-ID`: yours, where you sent one, or a number of the server's.
+- **Who**: `Authorization: Bearer lim_…` with an [API key](../how-to/api-keys.md). A store without keys needs none, as
+  long as only its own machine can reach the server. Without `user`, a call is about the key's own user, and a list
+  reaches as far as the key may read.
+- **Pages**: a list answers `items` and `next`. Pass `next` as `cursor` (for messages as `after`) to get the next page,
+  until it is `null`. `limit` is the most a page holds.
+- **Retries**: operations marked *may be repeated* take an `Idempotency-Key` of 1 to 200 printable characters without
+  spaces. The same request with the same key changes nothing twice. Another request with that key is refused with 409,
+  except for messages: there the key alone decides, and the stored message is returned.
+- **Every answer** has an `X-Request-ID`: yours, if you sent one, or one made by the server.
 
-How a [context](../how-to/context.md) is made, when history is [condensed](../how-to/compaction.md) and how hits are
-[ranked](../how-to/embeddings.md) has pages of its own. A setting is called by [its name](configuration.md)."""
+See also how a [context](../how-to/context.md) is made, when history is [compacted](../how-to/compaction.md) and how
+hits are [ranked](../how-to/embeddings.md). A setting is called by [its name](configuration.md)."""
 
 KINDS = {
     "name": "1 to 256 bytes of UTF-8, printable, no white space at either end",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from typing import Any, Self, TypeVar
 
@@ -12,6 +12,7 @@ from limpet.api.runtime import DEFAULT_USER, Runtime
 from limpet.errors import InvalidInput, SessionNotFound
 from limpet.knowledge.remember import RecordChunker
 from limpet.model.access import Grant, Principal
+from limpet.model.dataclass import dataclass
 from limpet.model.scope import DEFAULT_TENANT, Level, Owner, Scope, resolve_owner
 from limpet.model.session import SessionInfo
 from limpet.model.values import PageCursor, check_name

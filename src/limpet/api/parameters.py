@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from datetime import date, datetime, timedelta
 from enum import Enum, auto
 from os import PathLike
@@ -16,6 +16,7 @@ from limpet.model.access import MAX_NAME, AuditOutcome, Grant
 from limpet.model.chunk import SourceKind
 from limpet.model.constraints import Codec, Definitions, Mode
 from limpet.model.containers import Items, JsonObject, JsonValue, ListCodec, Opaque, Parsed, StringMap
+from limpet.model.dataclass import dataclass
 from limpet.model.job import JobState
 from limpet.model.message import Content as AnyContent
 from limpet.model.message import ContentCodec, Message, Role, ToolCall, ToolCallsCodec

@@ -6,7 +6,7 @@ import os
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +17,7 @@ from limpet.context.build import ContextBuilder
 from limpet.errors import ConfigError, InvalidInput, StoreReadOnly, Unsupported
 from limpet.knowledge.remember import RecordChunker
 from limpet.model.access import SECRET_BYTES, encode_secret
+from limpet.model.dataclass import dataclass
 from limpet.model.message import Message
 from limpet.model.scope import Scope, resolve_owner
 from limpet.model.session import SessionInfo

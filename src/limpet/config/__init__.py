@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from os import PathLike
 from typing import Any
 
@@ -43,6 +43,7 @@ from limpet.config.sections import (
 )
 from limpet.config.setting import parse_toml, suggest
 from limpet.errors import ConfigError, InvalidKey
+from limpet.model.dataclass import dataclass
 from limpet.model.values import check_name
 
 AGENTS = "agents"  # where settings of single agents stand

@@ -1,11 +1,11 @@
 """The sections of the settings, a field each: its default, what it may be, and what it means."""
 
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from limpet.config.setting import Setting
 from limpet.errors import ConfigError, InvalidInput
 from limpet.model.constraints import Choice, Integer, Number, Printable
+from limpet.model.dataclass import dataclass
 from limpet.model.privacy import parse_tenant_days
 from limpet.model.schema import fields_of
 from limpet.model.values import load_timezone

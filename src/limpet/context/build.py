@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from functools import cache, partial
 from types import MappingProxyType
@@ -22,6 +22,7 @@ from limpet.knowledge.profile import is_accurate, to_profile
 from limpet.knowledge.repository import Records
 from limpet.model.chunk import ChunkQuery, Hit, SourceKind, Vector
 from limpet.model.context import Context, Omission
+from limpet.model.dataclass import dataclass
 from limpet.model.message import Cost, Message
 from limpet.model.record import Layer, ProfileLine, Record
 from limpet.model.scope import Level, Owner, Partition, Scope

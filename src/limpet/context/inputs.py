@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
 from limpet.model.chunk import Hit, SourceKind
 from limpet.model.context import Omission
+from limpet.model.dataclass import dataclass
 from limpet.model.message import Message
 from limpet.model.record import ProfileLine, Record
 from limpet.model.session import Summary

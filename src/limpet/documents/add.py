@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from hashlib import blake2b
@@ -23,6 +23,7 @@ from limpet.documents.files import BinaryFile, list_files, path_to_uri, printabl
 from limpet.documents.repository import Documents
 from limpet.errors import DocumentNotFound, InvalidInput, Unsupported
 from limpet.model.chunk import ChunkDraft, ChunkSource, SourceKind
+from limpet.model.dataclass import dataclass
 from limpet.model.document import (
     Document,
     DocumentDraft,

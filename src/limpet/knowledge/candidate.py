@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from datetime import datetime
 
 from limpet.knowledge.similarity import compute_signature, fold_text, is_near_duplicate, tokenize, tokenize_folded
+from limpet.model.dataclass import dataclass
 from limpet.model.message import Message, Role, ToolCall
 from limpet.model.record import Layer, RecordType
 from limpet.search.english import split_sentences

@@ -13,7 +13,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import date, datetime, timedelta
 from functools import partial
 
@@ -23,6 +23,7 @@ from limpet.knowledge import english, remember
 from limpet.knowledge.remember import RecordChunker, RecordSelector
 from limpet.knowledge.repository import Records
 from limpet.model.chunk import ChunkQuery, Hit, Source, SourceKind
+from limpet.model.dataclass import dataclass
 from limpet.model.job import GRAPH, GRAPH_RECORD
 from limpet.model.message import Message, Part, TextPart
 from limpet.model.record import Forgotten, Origin, Record, RecordQuery

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 
 from limpet.config import ChunkSettings, LearningSettings
 from limpet.errors import InvalidInput, RecordNotFound
 from limpet.knowledge.repository import Records
 from limpet.model.chunk import ChunkDraft, ChunkSource, SourceKind, Vector
+from limpet.model.dataclass import dataclass
 from limpet.model.job import CONSOLIDATE, DECAY, GRAPH_RECORD
 from limpet.model.record import Forgotten, Origin, Record, RecordChanges, RecordQuery
 from limpet.model.scope import Level, Owner, Partition, Scope

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from limpet.errors import InvalidInput, StorageError
 from limpet.lifecycle.export_folder import hash_file
+from limpet.model.dataclass import dataclass
 from limpet.model.scope import Level, Partition
 from limpet.model.values import check_choice, check_id, check_name, check_number
 from limpet.notes.long_term import MEMORY_FILE

@@ -11,12 +11,13 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, NamedTuple, Self
 
 from limpet.errors import InvalidInput, StorageError
+from limpet.model.dataclass import dataclass
 from limpet.model.values import check_number
 from limpet.store import strict_json
 from limpet.store.atomic_files import make_folder, sync_folder, translate_errors

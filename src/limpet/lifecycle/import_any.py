@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from limpet.config import Config
@@ -14,6 +13,7 @@ from limpet.lifecycle.formats.source import ImportSource
 from limpet.lifecycle.import_export import ExportImporter, read_target
 from limpet.lifecycle.import_foreign import ForeignImporter
 from limpet.lifecycle.import_snapshot import SnapshotImporter
+from limpet.model.dataclass import dataclass
 from limpet.model.scope import Scope
 from limpet.model.telemetry import Progress
 from limpet.model.transfer import ImportResult

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from limpet.lifecycle.formats.snapshot_fields import error_location
 from limpet.lifecycle.lines import IMPORT_STEPS, KINDS, ImportTarget, LineKind, LineOutcome
 from limpet.lifecycle.lines.kind import ALREADY_PRESENT
 from limpet.lifecycle.transfer_repository import Imports, Transfers
+from limpet.model.dataclass import dataclass
 from limpet.model.scope import Level, Scope
 from limpet.model.telemetry import Progress
 from limpet.model.transfer import MAX_LISTED_SKIPS, ImportResult, ImportSkip

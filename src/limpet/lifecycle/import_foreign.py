@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from functools import partial
 
@@ -21,6 +21,7 @@ from limpet.lifecycle.formats import mem0
 from limpet.lifecycle.formats.contents import ForeignDocument, ForeignItem, ForeignRecord, ForeignSession
 from limpet.lifecycle.formats.detect import read
 from limpet.lifecycle.formats.source import ImportSource
+from limpet.model.dataclass import dataclass
 from limpet.model.document import DocumentStatus
 from limpet.model.message import Message
 from limpet.model.record import Layer, Origin, Record, RecordChanges, RecordType, fingerprint

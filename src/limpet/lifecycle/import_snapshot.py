@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from os import PathLike
 from pathlib import Path
@@ -15,6 +15,7 @@ from limpet.errors import InvalidInput, InvalidKey, LimpetError, StorageError
 from limpet.lifecycle import SNAPSHOT
 from limpet.lifecycle.formats.snapshot import SnapshotSession, parse_snapshot
 from limpet.lifecycle.transfer_repository import Imports
+from limpet.model.dataclass import dataclass
 from limpet.model.message import Message
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.session import SessionInfo, SessionQuery, SessionStatus

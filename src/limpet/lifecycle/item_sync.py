@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import Enum, auto
 from itertools import chain
@@ -19,6 +19,7 @@ from limpet.knowledge import record_json
 from limpet.knowledge import remember as memory
 from limpet.knowledge.repository import Records
 from limpet.lifecycle.transfer_repository import Imports
+from limpet.model.dataclass import dataclass
 from limpet.model.record import Layer, Record, RecordQuery
 from limpet.model.scope import Scope
 from limpet.model.values import Clock, IdFactory

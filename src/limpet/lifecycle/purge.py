@@ -10,7 +10,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -21,6 +21,7 @@ from limpet.lifecycle.purge_repository import Purges
 from limpet.lifecycle.purge_request import PurgeRequest
 from limpet.lifecycle.purge_rows import PurgeTransaction
 from limpet.model.chunk import ChunkQuery, Source, SourceKind
+from limpet.model.dataclass import dataclass
 from limpet.model.job import PURGE, SCRUB
 from limpet.model.privacy import ErasureState, PurgeTarget, Receipt, purge_digest
 from limpet.model.scope import STORE_PARTITION, Level, Partition, Scope

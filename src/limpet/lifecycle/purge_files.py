@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -14,6 +13,7 @@ from limpet.errors import InvalidInput, KeyMissing, LimpetError
 from limpet.lifecycle import SNAPSHOT
 from limpet.lifecycle.item_sync import ItemSync
 from limpet.lifecycle.purge_request import PurgeRequest
+from limpet.model.dataclass import dataclass
 from limpet.model.message import Message, Role
 from limpet.model.privacy import PurgeTarget
 from limpet.model.scope import DEFAULT_TENANT, Scope

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from datetime import datetime
 
+from limpet.model.dataclass import dataclass
 from limpet.model.privacy import PurgeTarget
 from limpet.model.scope import Partition, Scope
 from limpet.model.values import from_micros, to_micros

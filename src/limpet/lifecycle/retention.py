@@ -10,7 +10,6 @@ import logging
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -23,6 +22,7 @@ from limpet.lifecycle.purge_repository import Purges
 from limpet.lifecycle.purge_request import PurgeRequest
 from limpet.lifecycle.purge_rows import PurgeTransaction
 from limpet.lifecycle.retention_repository import ExpiredDocument, ExpiredRows
+from limpet.model.dataclass import dataclass
 from limpet.model.idempotency import KEY_LIFETIME
 from limpet.model.privacy import PurgeTarget, RetentionDays, RetentionResult
 from limpet.model.scope import Level, Partition, Scope

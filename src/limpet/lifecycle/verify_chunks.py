@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from itertools import count
@@ -13,6 +12,7 @@ from limpet.errors import KeyMissing, SessionNotFound, StorageError
 from limpet.knowledge import remember
 from limpet.knowledge.repository import Records
 from limpet.model.chunk import ChunkDraft
+from limpet.model.dataclass import dataclass
 from limpet.model.job import Finding
 from limpet.model.record import Record, RecordQuery
 from limpet.model.scope import Scope

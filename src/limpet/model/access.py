@@ -6,13 +6,14 @@ import base64
 import hashlib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
 
 from limpet.errors import InvalidInput
 from limpet.model.columns import WHOSE, Column, Plain
+from limpet.model.dataclass import dataclass
 from limpet.model.types import Id, Moment, Name
 from limpet.model.values import check_id, check_name, short_repr
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, NamedTuple
 
+from limpet.model.dataclass import dataclass
 from limpet.model.message import Message
 from limpet.model.record import RecordFilter
 from limpet.model.types import Metadata, Moment, Text

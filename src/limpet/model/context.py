@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Annotated, Any, NamedTuple
 
 from limpet.model.chunk import Hit
+from limpet.model.dataclass import dataclass
 from limpet.model.message import FilePart, ImagePart, Message, Part, Role, TextPart, ToolCall, group_steps, part_text
 
 

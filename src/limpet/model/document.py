@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
 from limpet.model.columns import NO_COLUMN, SET_ONCE, Encrypted, Stored
+from limpet.model.dataclass import dataclass
 from limpet.model.schema import NO_EXPORT, Called
 from limpet.model.types import MAX_TITLE_BYTES, MAX_URI_BYTES, Id, Labels, Moment, Title, Uri
 from limpet.model.values import check_name, check_text

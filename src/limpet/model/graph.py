@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any
 
+from limpet.model.dataclass import dataclass
 from limpet.model.schema import FLATTEN, to_json
 from limpet.model.types import Id, Moment, Text, Words
 from limpet.model.values import to_iso

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from limpet.model.dataclass import dataclass
 from limpet.model.values import check_name
 
 KEY_LIFETIME = timedelta(hours=48)  # how long a key is remembered

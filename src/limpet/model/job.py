@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
 
+from limpet.model.dataclass import dataclass
 from limpet.model.schema import IN_JSON
 from limpet.model.scope import Level, Partition
 from limpet.model.types import Moment

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Union
@@ -14,6 +14,7 @@ from limpet.model import constraints as limits
 from limpet.model.columns import NULL_IF_EMPTY, Encrypted, Stored
 from limpet.model.constraints import REFERENCE, Codec, Definitions, Mode
 from limpet.model.containers import JsonObject
+from limpet.model.dataclass import dataclass
 from limpet.model.schema import OMIT_FALSE, JsonName, codec, to_json
 from limpet.model.tokens import estimate_tokens
 from limpet.model.types import Metadata, Moment, Name

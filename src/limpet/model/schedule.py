@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, NamedTuple
 
 from limpet.model.columns import NO_COLUMN, SET_ONCE, WHOSE, Column, Plain, Stored
+from limpet.model.dataclass import dataclass
 from limpet.model.schema import NO_EXPORT, ONLY_EXPORT, JsonName
 from limpet.model.scope import Scope
 from limpet.model.types import Cost, Id, Metadata, Moment, Name, Text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from hashlib import blake2b
@@ -11,6 +10,7 @@ from typing import Annotated, NamedTuple
 from limpet.errors import InvalidInput, InvalidKey
 from limpet.model.columns import WHOSE, Column, Plain
 from limpet.model.constraints import EMPTY_IS_NULL
+from limpet.model.dataclass import dataclass
 from limpet.model.schema import FLATTEN, NO_EXPORT, JsonName
 from limpet.model.types import Id, Name
 from limpet.model.values import check_id, check_name, check_optional_name

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any
 
 from limpet.model.columns import WHOSE, Column
 from limpet.model.containers import JsonValue
+from limpet.model.dataclass import dataclass
 from limpet.model.schema import EXPORT_FLAT, IN_JSON, NO_EXPORT, Called
 from limpet.model.scope import Scope, SessionKey
 from limpet.model.types import Cost, Id, Metadata, Moment, Name, Text

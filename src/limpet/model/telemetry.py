@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 
 from limpet.errors import LimpetError, PermissionDenied
 from limpet.model.access import AuditOutcome
+from limpet.model.dataclass import dataclass
 
 Progress = Callable[[str, int, int], None]  # what is being done, how much of it is done, and of how much
 

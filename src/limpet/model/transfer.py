@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
+from limpet.model.dataclass import dataclass
 from limpet.model.document import Document
 from limpet.model.message import Message
 from limpet.model.record import Record

@@ -11,12 +11,13 @@ import logging
 import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from limpet.errors import StorageError
+from limpet.model.dataclass import dataclass
 from limpet.notes import edited
 from limpet.store import strict_json
 from limpet.store.atomic_files import check_no_symlink, make_folder, write_atomic

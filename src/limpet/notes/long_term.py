@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
 from limpet.errors import InvalidInput, WrongState
+from limpet.model.dataclass import dataclass
 from limpet.model.values import check_text
 from limpet.notes import edited
 

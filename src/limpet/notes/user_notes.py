@@ -9,7 +9,6 @@ import logging
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +16,7 @@ from typing import NamedTuple
 from limpet.config import ContextSettings, NotesSettings
 from limpet.errors import InvalidInput, StoreFull, Unsupported
 from limpet.model.context import Omission
+from limpet.model.dataclass import dataclass
 from limpet.model.scope import Level, Partition
 from limpet.model.values import check_text, load_timezone
 from limpet.notes import edited

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from math import isfinite
 from typing import Any, Protocol
 
 from limpet.errors import ConfigError, InvalidInput
+from limpet.model.dataclass import dataclass
 from limpet.model.message import Message, ToolCall
 from limpet.model.values import check_name, short_repr
 from limpet.providers.schema import Schema, check_schema

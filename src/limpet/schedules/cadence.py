@@ -8,11 +8,11 @@ both repeated hours. Intervals always follow elapsed time.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Protocol
 
 from limpet.errors import InvalidInput
+from limpet.model.dataclass import dataclass
 from limpet.model.values import check_text, check_time, load_timezone, short_repr
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from limpet.errors import PermissionDenied
+from limpet.model.dataclass import dataclass
 from limpet.model.schedule import Notification, RunResult, Schedule
 
 # Inherited by tasks and by the threads behind AsyncLimpet. The memory of a firing does not need it.

@@ -7,10 +7,11 @@ chunks are then found by comparing ordinals.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from limpet.model.chunk import SourceKind
+from limpet.model.dataclass import dataclass
 from limpet.search.english import TextFlag
 from limpet.store.cache import CacheKind
 from limpet.store.db import Array

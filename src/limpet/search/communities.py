@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import NamedTuple
 
+from limpet.model.dataclass import dataclass
 from limpet.store.cache import CacheKind
 
 _ROUNDS = 10

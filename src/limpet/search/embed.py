@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from limpet.errors import ProviderError
 from limpet.model.chunk import ChunkDraft, Vector
+from limpet.model.dataclass import dataclass
 from limpet.model.job import EMBED
 from limpet.model.scope import Partition
 from limpet.model.telemetry import Progress

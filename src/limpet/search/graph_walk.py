@@ -6,10 +6,11 @@ import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from limpet.model.dataclass import dataclass
 from limpet.model.graph import USER, EntityKind, Link, Node, RelationKind
 from limpet.model.scope import Partition
 from limpet.search.communities import MentionPlace

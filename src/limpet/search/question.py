@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 
+from limpet.model.dataclass import dataclass
 from limpet.search import english
 from limpet.search.analysis import extract_terms
 

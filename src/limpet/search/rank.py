@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from limpet.model.dataclass import dataclass
 from limpet.search.catalogue import NO_MESSAGE, RECORD_SPEAKER, Catalogue
 from limpet.search.english import Span
 from limpet.search.question import Question

@@ -6,11 +6,12 @@ Tuned on public conversations.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
 from limpet.errors import InvalidInput
+from limpet.model.dataclass import dataclass
 from limpet.model.record import Layer, Record, RecordType
 from limpet.model.values import short_repr
 

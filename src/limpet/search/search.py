@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from limpet.config import SearchSettings
 from limpet.model.chunk import ChunkQuery, Hit, Signal, SourceKind, Vector
+from limpet.model.dataclass import dataclass
 from limpet.model.message import Message
 from limpet.model.record import Record
 from limpet.model.scope import Partition, Scope

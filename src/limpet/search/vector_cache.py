@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from limpet.model.dataclass import dataclass
 from limpet.store.cache import CacheKind
 from limpet.store.db import Array
 

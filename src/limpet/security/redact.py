@@ -10,8 +10,9 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from limpet.model.dataclass import dataclass
 
 
 class Redaction(NamedTuple):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from threading import Lock
 from time import monotonic
 
 from limpet import Limpet
 from limpet.errors import InvalidInput, Unauthenticated
+from limpet.model.dataclass import dataclass
 from limpet.model.values import check_name
 from limpet.server.open_turns import OpenTurns
 from limpet.server.problems import Problem

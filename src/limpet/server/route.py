@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass
+from dataclasses import MISSING
 from typing import Any, TypeVar, get_type_hints
 
 from limpet.api.wire import (
@@ -20,6 +20,7 @@ from limpet.api.wire import (
     place_arguments,
 )
 from limpet.errors import InvalidInput, Unauthenticated
+from limpet.model.dataclass import dataclass
 from limpet.security.call import OperationCall
 from limpet.security.operation import OPERATIONS, On, Operation
 from limpet.server.auth import Caller

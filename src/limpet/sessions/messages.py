@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import NamedTuple
@@ -11,6 +11,7 @@ from typing import NamedTuple
 from limpet.config import ChunkSettings
 from limpet.errors import BudgetTooSmall, IdempotencyConflict, SequenceConflict
 from limpet.model.chunk import ChunkDraft, ChunkSource, SourceKind
+from limpet.model.dataclass import dataclass
 from limpet.model.message import Cost, HistoryBudget, Message, Role, fit_history, group_steps, message_tokens
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.telemetry import Progress

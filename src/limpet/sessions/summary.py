@@ -6,12 +6,13 @@ import json
 import logging
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from enum import StrEnum
 
 from limpet.config import CompactionSettings
 from limpet.errors import InvalidInput, ProviderError
+from limpet.model.dataclass import dataclass
 from limpet.model.message import Message, Role
 from limpet.model.scope import Scope
 from limpet.model.session import Summary

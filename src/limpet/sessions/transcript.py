@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
 from limpet.errors import InvalidInput
+from limpet.model.dataclass import dataclass
 from limpet.model.message import Role
 from limpet.store.timestamps import format_timestamp, parse_timestamp
 

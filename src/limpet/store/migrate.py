@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from typing import Protocol
 
 from limpet.errors import MigrationError
+from limpet.model.dataclass import dataclass
 
 _FILE = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
 

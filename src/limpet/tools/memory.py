@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from limpet import Hit, Record
 from limpet.api.runtime import make_redactor
 from limpet.errors import InvalidInput
+from limpet.model.dataclass import dataclass
 from limpet.model.record import RecordType
 from limpet.model.types import Count, HitCount, Id, Key, Label, PageLimit, Tags, Text, Words
 from limpet.model.values import to_iso

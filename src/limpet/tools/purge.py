@@ -6,12 +6,12 @@ Whoever offers it calls ``would_go``, shows that to the user, and calls ``purge`
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from limpet import Receipt
 from limpet.errors import InvalidInput
 from limpet.model.constraints import Number
+from limpet.model.dataclass import dataclass
 from limpet.model.types import Id, Text
 from limpet.model.values import to_iso
 from limpet.tools.tool import ToolContext

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from limpet import Limpet
 from limpet.model.constraints import Codec
+from limpet.model.dataclass import dataclass
 from limpet.model.schema import codec
 from limpet.providers.schema import Schema
 

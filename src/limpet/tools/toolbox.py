@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from limpet import Limpet
 from limpet.errors import InvalidInput, LimpetError
+from limpet.model.dataclass import dataclass
 from limpet.security.operation import OPERATIONS
 from limpet.tools import memory, schedules
 from limpet.tools.derive import derive_tool

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from limpet.api.session import Session
@@ -19,6 +18,7 @@ from limpet.cli.render_memory import dropped_lines
 from limpet.context.compose import compute_budget
 from limpet.errors import LimpetError, ProviderError, SessionNotFound
 from limpet.model.context import Context, Omission
+from limpet.model.dataclass import dataclass
 from limpet.model.schema import to_json
 from limpet.model.session import SessionStatus
 from limpet.model.tokens import estimate_tokens

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from limpet.model.dataclass import dataclass
 from limpet.search.english import Sentence, split_sentences
 
 _NOT = r"(?:do not|don't|don’t|dont|never)"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 from limpet.knowledge.english.lexicon import FEMALE, GIVEN_NAMES, MALE, NO_NAMES, PET_NAMES, PETS, RELATIONS, any_of
+from limpet.model.dataclass import dataclass
 
 MAX_CLAUSE = 300
 _KIN = any_of(frozenset(RELATIONS) | PETS)

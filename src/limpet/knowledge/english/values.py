@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from limpet.knowledge.english.lexicon import GIVEN_NAMES, LANGUAGES, OCCUPATIONS, PLACES, PRODUCTS, SHORT_PLACES
+from limpet.model.dataclass import dataclass
 from limpet.model.record import Layer, RecordType
 
 _EVER = (

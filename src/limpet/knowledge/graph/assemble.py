@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from limpet.knowledge import english
+from limpet.model.dataclass import dataclass
 from limpet.model.graph import (
     Entity,
     EntityKind,

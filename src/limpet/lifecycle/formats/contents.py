@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any
 
 from limpet.errors import InvalidInput
 from limpet.lifecycle.formats.snapshot_fields import read_time
+from limpet.model.dataclass import dataclass
 from limpet.model.message import Message
 from limpet.model.transfer import ImportSkip
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from limpet.errors import InvalidInput
 from limpet.lifecycle.formats.snapshot_fields import Fields, error_location, json_type_name
 from limpet.lifecycle.formats.snapshot_messages import SESSION_MESSAGES, fill_missing_times, read_messages
+from limpet.model.dataclass import dataclass
 from limpet.model.message import Message
 from limpet.model.scope import SessionKey, default_user_id
 from limpet.model.session import SessionStatus

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from limpet.errors import InvalidInput
+from limpet.model.dataclass import dataclass
 from limpet.model.values import check_metadata, check_name, from_micros
 from limpet.store.timestamps import parse_timestamp
 

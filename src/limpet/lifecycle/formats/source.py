@@ -8,12 +8,12 @@ import os
 import zipfile
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, NoReturn
 
 from limpet.documents.files import printable_path
 from limpet.errors import InvalidInput
+from limpet.model.dataclass import dataclass
 
 MAX_VALUE = 268_435_456  # characters of one conversation or memory
 _PIECE = 262_144

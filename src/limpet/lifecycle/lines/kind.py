@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 from limpet.config import Config
 from limpet.errors import InvalidInput
 from limpet.lifecycle.transfer_repository import Transfers
+from limpet.model.dataclass import dataclass
 from limpet.model.lines import LineCodec
 from limpet.model.scope import Partition, Scope
 from limpet.model.transfer import derive_id

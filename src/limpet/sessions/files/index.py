@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from limpet.errors import ConstraintFailed, InvalidInput, SessionNotFound, StoreCorrupt, Unsupported
+from limpet.model.dataclass import dataclass
 from limpet.model.scope import DEFAULT_AGENT
 from limpet.model.session import FileInfo, KvEntry
 from limpet.model.values import Clock, IdFactory, check_id, check_name, check_time
