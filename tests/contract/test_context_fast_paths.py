@@ -17,7 +17,7 @@ from limpet.model.chunk import ChunkQuery, SourceKind
 from limpet.model.record import Layer
 from limpet.model.scope import Level, Partition
 from limpet.search import recipes, search
-from limpet.search.question import Question
+from limpet.search.analysis import Question
 from limpet.testing import FakeClock
 from tests.contract.embedders import Topics, open_with
 
@@ -143,7 +143,7 @@ def test_search_with_signal_cache_returns_same_hits(memory: Limpet) -> None:
     for at in range(30):
         session.append("user", f"the puppy sat by the sea w{at}")
         memory.remember(f"the doctor saw the hound w{at}", user="alice")
-    meaning = memory._runtime.embedder.embed_question(ALICE, "dog doctor w7")
+    meaning = search.embed_question(memory._runtime.embedder, [ALICE], "dog doctor w7").get(ALICE)
 
     def both(tx: Any) -> tuple[list[Any], list[Any]]:
         known: search.SignalCache = {}

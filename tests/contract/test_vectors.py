@@ -15,10 +15,9 @@ import pytest
 from limpet import Limpet, Message, Session
 from limpet.errors import InvalidInput, Unsupported
 from limpet.model.scope import Level, Partition
-from limpet.search import recipes
-from limpet.search import vector_cache as remembered
+from limpet.search import recipes, vectors
 from limpet.search.chunk_repository import Chunks
-from limpet.search.vector_cache import VECTORS
+from limpet.search.vectors import VECTORS
 from limpet.testing import FakeClock
 from tests.contract.embedders import Topics, assert_exact, near, nearest, open_with, stored_vectors, texts
 from tests.contract.processes import run_together
@@ -86,7 +85,7 @@ def test_vector_search_in_large_partition_is_exact(
 ) -> None:
     tell(memory, "dog dog dog")
     assert_exact(memory, topics, "dog")  # the first look is at a single vector
-    monkeypatch.setattr(remembered, "FULL_SCAN_LIMIT", 50)
+    monkeypatch.setattr(vectors, "FULL_SCAN_LIMIT", 50)
     monkeypatch.setitem(recipes.RECIPES, "vectors", replace(recipes.VECTORS, candidates=50))
     tell(memory, *sentences(1500))
     for question in ("dog", "sea lamp", "violin w17 ladder", "puppy waves w1234", "bread"):

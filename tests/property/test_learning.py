@@ -16,7 +16,7 @@ from limpet.knowledge.english.extract import extract_candidates as extract
 from limpet.knowledge.reconcile import End, ExistingRecord, Merge, Supersede, reconcile
 from limpet.model.message import Role, ToolCall
 from limpet.model.record import Layer, Origin, RecordType
-from limpet.search.english import split_sentences
+from limpet.search.analysis import split_sentences
 from tests.examples import examples
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from limpet import Limpet, Message
 from limpet.model.chunk import Vector
 from limpet.model.scope import Level, Partition
-from limpet.search import vector_cache as remembered
+from limpet.search import vectors
 from limpet.search.catalogue import _TYPES, Catalogue
 from limpet.search.chunk_repository import Chunks
 from limpet.search.recipes import RECIPES
@@ -144,7 +144,7 @@ def _same_catalogue(mine: Catalogue, theirs: Catalogue) -> None:
 def test_search_cache_matches_fresh_read(
     backend: str, request: pytest.FixtureRequest, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remembered, "_BLOCK", 16)  # so that a small space moves its middle as well
+    monkeypatch.setattr(vectors, "_BLOCK", 16)  # so that a small space moves its middle as well
     made: list[str] = []
     server = _required_server(request.config) if backend == "postgres" else None
 

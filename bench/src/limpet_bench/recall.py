@@ -22,7 +22,7 @@ from limpet import Config, Limpet, Message
 from limpet.model.chunk import Hit, SourceKind
 from limpet.providers.choose import create_embedder
 from limpet.providers.embedder import Embedder
-from limpet.search import recipes
+from limpet.search import recipes, search
 from limpet_bench.baseline import PlainBm25
 from limpet_bench.datasets import SETS, Conversation, Question, Turn, load
 from limpet_bench.remembered import RememberingEmbedder
@@ -92,7 +92,7 @@ class Stored:
         self.order = {turn.id: (turn.at, place) for place, turn in enumerate(conversation.turns)}
         for session_id in self.session_names if learn else ():
             self.memory.load_session(session_id).learn()
-        wanted = recipes.find_recipe(recipe) if recipe else recipes.DEFAULT
+        wanted = search.find_recipe(recipe) if recipe else recipes.DEFAULT
         if wanted.entity or wanted.community:
             self.memory.graph(user=conversation.id, fresh=True)  # extract the graph
 

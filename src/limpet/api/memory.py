@@ -73,7 +73,7 @@ from limpet.model.scope import Owner, Partition
 from limpet.model.values import with_bucket
 from limpet.providers.reranker import Reranker, check_reranker, rerank_hits
 from limpet.search import recipes, search
-from limpet.search.question import Question as ParsedQuestion
+from limpet.search.analysis import Question as ParsedQuestion
 from limpet.security.operation import (
     ANY_VALUE,
     NO_TOOL,
@@ -224,7 +224,7 @@ class MemoryOperations(Handle):
             check_reranker(rerank)
         settings, now = self._runtime.config.search, self._now()
         count = settings.k if k is None else k
-        chosen = recipes.find_recipe(settings.recipe if recipe is None else recipe)
+        chosen = search.find_recipe(settings.recipe if recipe is None else recipe)
         chosen = chosen if floor else replace(chosen, floor=False)
         home = self._resolve_owner(user, agent, session, scope)
         kinds_wanted: Any = tuple(kinds or ())
@@ -259,7 +259,7 @@ class MemoryOperations(Handle):
             raise Unsupported(
                 f"the recipe {recipe.name!r} needs an embedder: set embedding.model, or install limpet[minilm]"
             )
-        return self._runtime.embedder.embed_question(space, question)
+        return search.embed_question(self._runtime.embedder, [space], question).get(space)
 
     @operation(
         "forget",

@@ -32,8 +32,8 @@ from limpet.model.types import MAX_HITS
 from limpet.model.values import PROFILE, Clock, check_number, check_optional_name, check_time
 from limpet.notes.user_notes import NO_NOTE_TEXTS, NoteTexts, UserNotes
 from limpet.search import recipes, search
+from limpet.search.analysis import Question
 from limpet.search.embed import ChunkEmbedder
-from limpet.search.question import Question
 from limpet.sessions import kv
 from limpet.sessions.compaction import Compactor
 from limpet.sessions.messages import read_newest
@@ -192,8 +192,8 @@ class ContextBuilder:
         return self.notes.read_texts(Partition(scope.tenant, Level.USER, scope.user), self.config.context, request.now)
 
     def _prepare_recall(self, request: ContextRequest, partitions: Sequence[Partition]) -> _Recaller:
-        recipe = recipes.find_recipe(self.config.search.recipe)
-        vectors = self.embedder.embed_question_for(partitions, request.query) if recipe.dense else {}
+        recipe = search.find_recipe(self.config.search.recipe)
+        vectors = search.embed_question(self.embedder, partitions, request.query) if recipe.dense else {}
         return _Recaller(Question.parse(request.query, request.at), recipe, self.config.search, request.now, vectors)
 
     def _read_conversation(self, tx: Tx, scope: Scope, request: ContextRequest) -> Conversation:

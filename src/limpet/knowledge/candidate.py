@@ -10,7 +10,7 @@ from limpet.knowledge.similarity import compute_signature, fold_text, is_near_du
 from limpet.model.dataclass import dataclass
 from limpet.model.message import Message, Role, ToolCall
 from limpet.model.record import Layer, RecordType
-from limpet.search.english import split_sentences
+from limpet.search.analysis import split_sentences
 
 QUOTED_KEY = "quoted"  # of a reply's metadata: the ranges of its text that repeat what memory had put before the model
 _SHORTEST = 3  # words: "I agree" stands in many texts by chance

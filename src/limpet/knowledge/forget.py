@@ -34,11 +34,9 @@ from limpet.model.values import Clock
 from limpet.notes import edited
 from limpet.notes.user_notes import UserNotes, day_path, list_days, redact_lines
 from limpet.search import recipes
-from limpet.search.analysis import analyse, extract_terms
+from limpet.search.analysis import Question, analyse, extract_terms, split_sentences
 from limpet.search.chunk_repository import Chunks
-from limpet.search.english import split_sentences
 from limpet.search.graph_repository import GraphTables
-from limpet.search.question import Question
 from limpet.search.search import SearchRequest, search
 from limpet.sessions.messages import index_message, partition_of, prepare_entries
 from limpet.sessions.repository import Cursors, KeyValueEntries, Messages, Sessions, Summaries

@@ -29,11 +29,11 @@ from limpet.model.session import LearnResult, SessionInfo
 from limpet.model.values import Clock, IdFactory, with_bucket
 from limpet.providers.llm import Llm, TokenUsage
 from limpet.search import recipes
+from limpet.search.analysis import Question
 from limpet.search.chunk_repository import Chunks
 from limpet.search.embed import ChunkEmbedder
-from limpet.search.question import Question
 from limpet.search.recipes import SKILL_KEY
-from limpet.search.search import SearchRequest, search
+from limpet.search.search import SearchRequest, embed_question, search
 from limpet.sessions import usage
 from limpet.sessions.repository import Cursors, Messages, Sessions
 from limpet.store.claim import JobLease
@@ -238,7 +238,7 @@ class Learner:
     def _search_records(self, info: SessionInfo, text: str, k: int) -> list[Hit]:
         space, now = user_partition(info), self.clock()
         recipe = recipes.WORDS if self.embedder.model is None else recipes.WEIGHTED
-        vector = self.embedder.embed_question(space, text)
+        vector = embed_question(self.embedder, [space], text).get(space)
         wanted = SearchRequest(Question.parse(text, now), _RECORDS, recipe, k, self.config.search, now, vector)
         return self.store.read(lambda tx: search(tx, space, wanted))
 

@@ -17,7 +17,7 @@ from limpet.model.message import Role
 from limpet.model.record import Layer, RecordType
 from limpet.providers.llm import Llm, LlmRequest, TokenUsage, build_prompt
 from limpet.providers.structured import Unreadable, parse_object
-from limpet.search.english import split_sentences
+from limpet.search.analysis import split_sentences
 
 MAX_FACTS = 30
 MAX_TOKENS = 1500

@@ -12,7 +12,7 @@ from limpet.knowledge.candidate import Candidate, TurnMessage
 from limpet.knowledge.similarity import compute_signature, is_near_duplicate, is_same_value
 from limpet.model.message import Message, Role
 from limpet.model.record import Record
-from limpet.search.english import split_sentences
+from limpet.search.analysis import split_sentences
 
 _LEAST = 2  # words that carry meaning: less stands in many texts by chance
 # What an assistant says to the user, as the user would say it.

@@ -29,7 +29,7 @@ from limpet.model.tokens import TokenCounter
 from limpet.model.values import Clock, IdFactory
 from limpet.notes.user_notes import UserNotes
 from limpet.search import recipes
-from limpet.search.question import Question
+from limpet.search.analysis import Question
 from limpet.search.search import SearchRequest, search
 from limpet.security.access_repository import AuditEntries, Grants
 from limpet.security.api_key_repository import ApiKeys

@@ -1,7 +1,8 @@
-"""Text to index terms, with one analysis for stored texts and questions.
+"""Text as search reads it: terms, flags, sentences, and what a question asks.
 
-Words are case-folded and stemmed (Snowball English). Chinese, Japanese and Korean runs become overlapping pairs, since
-they have no spaces. An emoji is a word. A term is stored as a 64-bit hash, so that index rows contain no readable text.
+There is one analysis for stored texts and questions. Words are case-folded and stemmed (Snowball English). Chinese,
+Japanese and Korean runs become overlapping pairs, since they have no spaces. An emoji is a word. A term is stored as a
+64-bit hash, so that index rows contain no readable text.
 """
 
 from __future__ import annotations
@@ -9,23 +10,22 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from enum import IntFlag
 from functools import cache, lru_cache
 from hashlib import blake2b
 from itertools import pairwise
+from typing import NamedTuple
 
 from limpet.model.chunk import Terms
+from limpet.model.dataclass import dataclass
+from limpet.search import english
 
 # Stored in every database: an index built with another analysis is rebuilt, never mixed.
 ANALYZER_VERSION = "snowball-english-3/pairs/dated"
 
-_STOP_WORDS = frozenset(
-    """a an and are as at be been but by did do does for from had has have he her him his how i if in into is it
-    its me my of on or our she so than that the their them then there these they this those to us was we were
-    what when where which who whom whose why will with would you your am being could should can't don't i'm it's
-    you're""".split()
-)
 _CJK = (
     "\u1100-\u11ff\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff"
     "\uf900-\ufaff\U00020000-\U0003134f"
@@ -34,23 +34,32 @@ _EMOJI = "\u2600-\u27bf\U0001f300-\U0001faff"
 _ASCII_WORD = re.compile(r"[a-z0-9]+(?:'[a-z0-9]+)*")
 # For ASCII: lowercase letters, and a space for every character outside words.
 _ASCII_TRANSLATION = "".join(char.lower() if char.isalnum() else " " for char in map(chr, range(128)))
+_PLAIN_WORD = re.compile(r"[a-z]+|\d+")
 _MAX_WORD = 64
 _MAX_NAMES = 200
-_MONTHS = (
-    *("January", "February", "March", "April", "May", "June"),
-    *("July", "August", "September", "October", "November", "December"),
-)
+
+# Terms
 
 
 def analyse(text: str) -> Terms:
-    terms = _extract_terms(text)
+    terms = _list_terms(text)
     return Terms(Counter(terms), len(terms))
+
+
+def extract_terms(text: str) -> list[int]:
+    """Return the distinct terms, in order of first occurrence."""
+    return list(dict.fromkeys(_list_terms(text)))
+
+
+def count_shared_terms(question: frozenset[int], text: str) -> int:
+    """Return how many of a question's terms the text contains."""
+    return len(question.intersection(map(_hash_word, _tokenize(text))))
 
 
 def format_index_text(text: str, name: str | None, at: datetime) -> str:
     """Return the text to index for a message's chunk: a question may name the speaker or the date."""
     spoken = f"{name}: {text}" if name else text
-    return f"[{at.day} {_MONTHS[at.month - 1]} {at.year}] {spoken}"
+    return f"[{at.day} {english.MONTHS[at.month - 1]} {at.year}] {spoken}"
 
 
 def strip_names(text: str, names: tuple[str, ...]) -> str:
@@ -67,17 +76,7 @@ def _name_pattern(names: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(rf"\b(?:{'|'.join(map(re.escape, longest_first))})(?:['\u2019]s)?\b", re.IGNORECASE)
 
 
-def extract_terms(text: str) -> list[int]:
-    """Return the distinct terms of a question, in order of first occurrence."""
-    return list(dict.fromkeys(_extract_terms(text)))
-
-
-def count_shared_terms(question: frozenset[int], text: str) -> int:
-    """Return how many of a question's terms the text contains."""
-    return len(question.intersection(map(_hash_word, _tokenize(text))))
-
-
-def _extract_terms(text: str) -> list[int]:
+def _list_terms(text: str) -> list[int]:
     return [term for word in _tokenize(text) if (term := _hash_word(word)) is not None]
 
 
@@ -92,7 +91,9 @@ def _tokenize_unicode(text: str) -> Iterator[str]:
     folded = unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'")
     for run, word in _word_pattern().findall(folded):
         if run:
-            yield from _bigrams(run)
+            # Each character and each pair: a one-character question matches, a longer one ranks by pairs.
+            yield from run
+            yield from map("".join, pairwise(run))
         else:
             yield word
 
@@ -104,15 +105,9 @@ def _word_pattern() -> re.Pattern[str]:
     return re.compile(f"([{_CJK}]+)|({letter}+(?:'{letter}+)*|[{_EMOJI}])")
 
 
-def _bigrams(run: str) -> Iterator[str]:
-    """Return each character and each pair: a one-character question matches, a longer one ranks by pairs."""
-    yield from run
-    yield from map("".join, pairwise(run))
-
-
 @lru_cache(maxsize=1 << 16)
 def _hash_word(word: str) -> int | None:
-    if word in _STOP_WORDS:
+    if word in english.STOP_WORDS:
         return None
     # A long base64 run is identified by its start.
     stem = _load_stemmer()(word[:_MAX_WORD]) if word.isascii() else word[:_MAX_WORD]
@@ -124,6 +119,211 @@ def _load_stemmer() -> Callable[[str], str]:
     from Stemmer import Stemmer  # late: most commands analyse no text
 
     stemmer = Stemmer("english")
-    stemmer.maxCacheSize = 0  # _term has its own cache
+    stemmer.maxCacheSize = 0  # _hash_word has its own cache
     stem: Callable[[str], str] = stemmer.stemWord
     return stem
+
+
+# Flags of a text, computed when it is stored, so that ranking never reads texts
+
+
+class TextFlag(IntFlag):
+    ENDS_ASKING = 1  # the message ends in a question mark
+    ONLY_ASKS = 2  # every sentence of the message is a question
+    TIME_WORD = 4  # the chunk says when
+    STANDING_WISH = 8  # the chunk states a permanent preference
+
+
+def flag_message(text: str) -> TextFlag:
+    flags = TextFlag(0)
+    if "?" in text:
+        if text.rstrip().endswith("?"):
+            flags |= TextFlag.ENDS_ASKING
+        ends = english.QUESTION_END.findall(text)
+        rest = english.QUESTION_END.split(text)[-1]
+        if ends and all("?" in end for end in ends) and not any(map(str.isalnum, rest)):
+            flags |= TextFlag.ONLY_ASKS
+    return flags
+
+
+def flag_chunk(text: str) -> TextFlag:
+    lowered = text.lower()
+    words = set(_PLAIN_WORD.findall(lowered))
+    flags = TextFlag(0) if words.isdisjoint(english.DATING_WORDS) else TextFlag.TIME_WORD
+    if not words.isdisjoint(english.WISH_WORDS) and english.STANDING_WISH.search(lowered):
+        return flags | TextFlag.STANDING_WISH
+    return flags
+
+
+# Sentences
+
+
+class Sentence(NamedTuple):
+    """``start`` is the position of its first character; a bullet mark is not part of it."""
+
+    start: int
+    text: str
+    bullet: bool = False
+
+
+def split_sentences(text: str) -> Iterator[Sentence]:
+    """Return the sentences in order, stripped. Runs in linear time."""
+    start = 0
+    for mark in english.SENTENCE_END.finditer(text):
+        end = mark.end()
+        if mark.group() == "." and _is_mid_sentence(text, start, end):
+            continue
+        if sentence := _make_sentence(text, start, end):
+            yield sentence
+        start = end
+    if sentence := _make_sentence(text, start, len(text)):
+        yield sentence
+
+
+def _is_mid_sentence(text: str, start: int, end: int) -> bool:
+    """Return whether this follows an abbreviation, an initial (but not the word I), or a list number."""
+    before = text[max(start, end - 10) : end]
+    if english.NUMBERED.match(text[start:end] if end - start < 8 else ""):
+        return True
+    match = english.ABBREVIATION.search(before)
+    return match is not None and match.group().strip(" (\n\t").casefold() not in {"i.", "no."}
+
+
+def _make_sentence(text: str, start: int, end: int) -> Sentence | None:
+    bullet = english.BULLET.match(text, start, min(end, start + 200))
+    whole = text[bullet.end() if bullet else start : end]
+    stripped = whole.strip()
+    if not any(map(str.isalnum, stripped[:1000])):
+        return None
+    return Sentence(end - len(whole.lstrip()), stripped, bullet is not None)
+
+
+# Questions: what one says besides its words: who, when, and what kind of question it is
+
+
+class Span(NamedTuple):
+    start: datetime
+    end: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    text: str
+    terms: tuple[int, ...]
+    asks_when: bool
+    asks_back: bool  # asks for the past, not the present
+    about_assistant: bool
+    requests: bool
+    at: datetime | None
+
+    @classmethod
+    def parse(cls, text: str, at: datetime | None) -> Question:
+        about_assistant = bool(english.ABOUT_ASSISTANT.search(text))
+        return cls(
+            text,
+            tuple(extract_terms(text)),
+            bool(english.ASKS_WHEN.search(text)),
+            bool(english.ASKS_BACK.search(text)),
+            about_assistant,
+            not about_assistant and bool(english.REQUEST.search(text)),
+            at,
+        )
+
+    def weigh_terms(self, asking: float) -> dict[int, float]:
+        """Return the terms with their weights; filler words weigh less if there are others."""
+        fillers = _terms_of(english.FILLER_WORDS)
+        if asking == 1.0 or fillers.issuperset(self.terms):
+            return dict.fromkeys(self.terms, 1.0)
+        return {term: asking if term in fillers else 1.0 for term in self.terms}
+
+    def find_optional_terms(self, names: Sequence[str]) -> frozenset[int]:
+        """Return terms that a relevant text may lack: names and times."""
+        return _terms_of(english.TIME_WORDS).union(extract_terms(" ".join(names)))
+
+    def find_names(self, names: Sequence[str]) -> list[int]:
+        """Return the numbers of the names in the question."""
+        text = self.text.casefold()  # fast check: most names do not occur
+        return [
+            number
+            for number, name in enumerate(names)
+            if name.casefold() in text and re.search(rf"\b{re.escape(name)}\b", self.text, re.IGNORECASE)
+        ]
+
+    def find_spans(self, first: datetime, last: datetime) -> list[Span]:
+        """Return the times the question names, within the range of what is stored."""
+        return parse_spans(self.text, self.at, range(first.year, last.year + 1))
+
+
+@cache
+def _terms_of(words: str) -> frozenset[int]:
+    return frozenset(extract_terms(words))
+
+
+def parse_spans(question: str, now: datetime | None, years: Iterable[int]) -> list[Span]:
+    """Parse times. A date without a year may be in any of ``years``; relative times need ``now``."""
+    text = question.lower()
+    spans = list(_find_absolute(text, list(years)))
+    if now is not None:
+        spans += _find_relative(text, now.replace(hour=0, minute=0, second=0, microsecond=0))
+    return spans
+
+
+def _find_absolute(text: str, years: list[int]) -> Iterator[Span]:
+    used: list[range] = []
+    for pattern, day_first in ((english.DAY_MONTH, True), (english.MONTH_DAY, False)):
+        for match in pattern.finditer(text):
+            day, month = (match[1], match[2]) if day_first else (match[2], match[1])
+            used.append(range(*match.span()))
+            for year in [int(match[3])] if match[3] else years:
+                with suppress(ValueError, OverflowError):  # there is no such day
+                    start = datetime(year, _month_number(month), int(day), tzinfo=UTC)
+                    yield Span(start, start + timedelta(1))
+    for match in english.MONTH_ALONE.finditer(text):
+        if any(match.start(2) in taken for taken in used):
+            continue
+        if match[2] in english.AMBIGUOUS_MONTHS and not match[1] and not match[3]:
+            continue
+        used.append(range(*match.span()))
+        number = _month_number(match[2])
+        for year in [int(match[3])] if match[3] else years:
+            with suppress(ValueError):
+                start = datetime(year, number, 1, tzinfo=UTC)
+                yield Span(start, datetime(year + number // 12, number % 12 + 1, 1, tzinfo=UTC))
+    for match in english.YEAR.finditer(text):
+        if not any(match.start(1) in taken for taken in used):
+            year = int(match[1])
+            yield Span(datetime(year, 1, 1, tzinfo=UTC), datetime(year + 1, 1, 1, tzinfo=UTC))
+
+
+def _month_number(text: str) -> int:
+    return next(number for number, month in enumerate(english.MONTHS, 1) if month.lower().startswith(text[:3]))
+
+
+def _find_relative(text: str, today: datetime) -> Iterator[Span]:
+    for start, end in _find_offsets(text, today.weekday()):
+        with suppress(OverflowError):  # before the year 1
+            yield Span(today + timedelta(start), today + timedelta(end))
+
+
+def _find_offsets(text: str, weekday: int) -> Iterator[tuple[float, float]]:
+    """Return the days from today to the start and the end of each relative time."""
+    for match in english.AGO.finditer(text):
+        days, slack = _parse_amount(match[1]) * english.UNIT_DAYS[match[2]], english.UNIT_SLACK[match[2]]
+        yield -days - slack, 1 - days + slack
+    for word, days in (("yesterday", 1), ("today", 0)):
+        if re.search(rf"\b{word}\b", text):
+            yield -days, 1 - days
+    for match in english.LAST_ONE.finditer(text):
+        if match[1] in english.WEEKDAYS:
+            days = (weekday - english.WEEKDAYS.index(match[1]) - 1) % 7 + 1
+            yield -days, 1 - days
+        elif match[1] == "weekend":
+            yield -weekday - 2, -weekday
+        else:
+            yield -2 * english.UNIT_DAYS[match[1]], 1
+    for match in english.LAST_MANY.finditer(text):
+        yield -1.15 * _parse_amount(match[1]) * english.UNIT_DAYS[match[2]], 1
+
+
+def _parse_amount(text: str) -> int:
+    return int(text) if text.isdigit() else english.AMOUNTS[text]

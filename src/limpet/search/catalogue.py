@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from limpet.model.chunk import SourceKind
 from limpet.model.dataclass import dataclass
-from limpet.search.english import TextFlag
+from limpet.search.analysis import TextFlag
 from limpet.store.cache import CacheKind
 from limpet.store.db import Array
 

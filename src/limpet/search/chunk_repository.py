@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from limpet.errors import StorageError
 from limpet.model.chunk import ChunkDraft, ChunkQuery, ChunkSource, Source, SourceKind, Vector
@@ -15,19 +15,14 @@ from limpet.model.values import from_micros, to_micros
 from limpet.search import word_index
 from limpet.search.catalogue import CATALOGUES, Catalogue, CatalogueRow, make_empty_catalogue
 from limpet.search.filters import build_record_clauses
-from limpet.search.vector_repository import SqlVectors, Unembedded
+from limpet.search.vectors import Unembedded, Vectors, VectorScores
 from limpet.search.word_index import PartitionRow, WordScores
 from limpet.store import jobs
-from limpet.store.db import Row
+from limpet.store.db import Array, Row
 from limpet.store.encrypted_columns import CHUNKS, DOCUMENTS, RECORDS
 from limpet.store.encryption import Cipher, RowLayout
 from limpet.store.partitions import partition_params
 from limpet.store.tx import Tx
-
-if TYPE_CHECKING:
-    from limpet.search.vector_cache import VectorScores
-    from limpet.store.db import Array
-
 
 _MESSAGE = SourceKind.MESSAGE.value
 _CUT = RowLayout(CHUNKS, "hash first_sequence last_sequence text ordinal")
@@ -59,12 +54,14 @@ class Chunks:
     """Chunks, their words and their vectors, always written together."""
 
     def __init__(self, tx: Tx) -> None:
-        self._db = tx.db
-        self._caches = tx.caches
-        self._catalogues = tx.caches.get(CATALOGUES)
-        self._encryption = tx.encryption
-        self._vectors = SqlVectors(tx.db, tx.caches)
         self._tx = tx
+        self._db = tx.db
+
+    def _cipher(self, partition: Partition) -> Cipher:
+        return self._tx.encryption.cipher_for(partition.tenant)
+
+    def _vectors(self, partition: Partition, row: PartitionRow) -> Vectors:
+        return Vectors(self._tx, row, self._cipher(partition))
 
     def ensure_partition(self, partition: Partition) -> PartitionRow:
         found = self._find_partition(partition, self._db.for_update)
@@ -85,7 +82,7 @@ class Chunks:
             found, purges = seen[partition]
         else:
             found, purges = seen[partition] = self._load_partition(partition, order)
-        if found is not None and purges != self._caches.purges:
+        if found is not None and purges != self._tx.caches.purges:
             self._evict_purged(purges)
         return found
 
@@ -104,17 +101,17 @@ class Chunks:
 
     def _evict_purged(self, purges: str | None) -> None:
         """After a purge, maybe by another process, evict the purged partitions from the caches."""
-        known = self._caches.list_partitions()
+        known = self._tx.caches.list_partitions()
         params = {"ids": self._db.to_int_array(known)}
         for (partition_id,) in self._db.all("partitions.find_purged", params) if known else ():
-            self._caches.drop_partition(partition_id)
-        self._caches.purges = purges
+            self._tx.caches.drop_partition(partition_id)
+        self._tx.caches.purges = purges
 
     def evict_partition(self, partition: Partition) -> None:
         """Evict a purged partition from the caches."""
         partition_id = self._tx.partition_ids.pop(partition, None)
         if partition_id is not None:
-            self._caches.drop_partition(partition_id)
+            self._tx.caches.drop_partition(partition_id)
 
     def lock(self, partition: Partition) -> None:
         """Lock the partition: no other transaction writes records or chunks into it until this one ends."""
@@ -144,9 +141,9 @@ class Chunks:
             "created_at": to_micros(source.created_at),
             "worded_at": to_micros(source.worded_at or source.created_at),
         }
-        before, once = row.next_ordinal, source.kind is SourceKind.MESSAGE
-        cipher = self._encryption.cipher_for(partition.tenant)
-        complete = [self._insert(row, cipher, shared, draft, once=once) for draft in drafts]
+        before, cipher = row.next_ordinal, self._cipher(partition)
+        vectors = Vectors(self._tx, row, cipher)
+        complete = [self._insert(row, cipher, vectors, shared, draft) for draft in drafts]
         if row.model is not None and not all(complete):
             # Also after another process changed the model. Always due, whatever the clock says.
             jobs.enqueue(self._db, partition, EMBED, row.model, from_micros(0))
@@ -156,7 +153,7 @@ class Chunks:
         return row.next_ordinal - before
 
     def _insert(
-        self, row: PartitionRow, cipher: Cipher, shared: dict[str, Any], draft: ChunkDraft, *, once: bool
+        self, row: PartitionRow, cipher: Cipher, vectors: Vectors, shared: dict[str, Any], draft: ChunkDraft
     ) -> bool:
         """Return whether the chunk now has a vector of the store's model, or already existed."""
         ordinal = row.next_ordinal
@@ -170,7 +167,7 @@ class Chunks:
             "text": draft.text,
         }
         params = cipher.encrypt_params(CHUNKS, (row.id, ordinal), plain)
-        if once:
+        if shared["kind"] == _MESSAGE:
             stored = self._db.one("chunks.insert_once", params)
             if stored is not None and stored[0] != ordinal:
                 return True  # the session already has this chunk; its range is extended
@@ -179,7 +176,7 @@ class Chunks:
             end = None if start is None else start + len(draft.text)
             self._db.run("chunks.insert", {**params, "offset": start, "end_offset": end})
         row.next_ordinal += 1
-        if draft.vector is None or not self._vectors.put(cipher, row, ordinal, draft.vector):
+        if draft.vector is None or not vectors.put(ordinal, draft.vector):
             return False
         return draft.vector.model == row.model
 
@@ -195,7 +192,7 @@ class Chunks:
         row = self._find_partition(partition)
         if row is None:
             return []
-        cipher = self._encryption.cipher_for(partition.tenant)
+        cipher = self._cipher(partition)
         stored = self._db.all(query, {**row.key, **params})
         found = [cipher.decrypt_row(_CUT, (row.id, each[4]), each) for each in stored]
         return [ChunkText(bytes(hash_), first, last, text) for hash_, first, last, text, _ in found]
@@ -203,9 +200,8 @@ class Chunks:
     def drop_session(self, scope: Scope) -> int:
         """Remove the chunks of a session's messages."""
         assert scope.user is not None
-        return self._drop(
-            Partition(scope.tenant, Level.USER, scope.user), "chunks.of_session", {"session": scope.session}
-        )
+        partition = Partition(scope.tenant, Level.USER, scope.user)
+        return self._drop(partition, "chunks.of_session", {"session": scope.session})
 
     def drop_record(self, partition: Partition, record_id: str) -> int:
         return self._drop(partition, "chunks.of_record", {"record": record_id})
@@ -215,8 +211,7 @@ class Chunks:
 
     def _drop(self, partition: Partition, query: str, params: dict[str, Any]) -> int:
         row = self._find_partition(partition, self._db.for_update)
-        gone = [] if row is None else self._db.all(query, {**row.key, **params})
-        return 0 if row is None else self._drop_rows(row, gone)
+        return 0 if row is None else self._drop_rows(row, self._db.all(query, {**row.key, **params}))
 
     def _drop_rows(self, row: PartitionRow, gone: Sequence[Row]) -> int:
         """Remove chunks, given as (ordinal, word count, packed terms), with their words and vectors."""
@@ -241,7 +236,7 @@ class Chunks:
             return 0, {}
         gone, found = set(sequences), self._db.all("purge.chunks", {**row.key, "session": scope.session})
         dropped = [each for each in found if each[4] in gone or each[5] in gone]
-        cipher = self._encryption.cipher_for(scope.tenant)
+        cipher = self._tx.encryption.cipher_for(scope.tenant)
         wide = (cipher.decrypt_row(_DROPPED, (row.id, each[0]), each) for each in dropped if each[5] > each[4])
         ranges = {bytes(hash_): (one, two) for _, _, _, hash_, one, two in wide}
         return self._drop_rows(row, [each[:3] for each in dropped]), ranges
@@ -254,21 +249,20 @@ class Chunks:
         return None if row is None else self._load_catalogue(partition, row)
 
     def _load_catalogue(self, partition: Partition, row: PartitionRow) -> Catalogue:
-        cipher = self._encryption.cipher_for(
-            partition.tenant
-        )  # also where all is remembered: nobody searches without the key
-        remembered = self._catalogues.get(row.id)
+        cipher = self._cipher(partition)  # also if all is cached: a search needs the key
+        cache = self._tx.caches.get(CATALOGUES)
+        cached = cache.get(row.id)
         # A snapshot from before a removal must load its own catalogue, which is not cached.
-        outdated = remembered is not None and remembered.removals > row.removals
-        known = make_empty_catalogue(row.removals) if remembered is None or outdated else remembered
+        outdated = cached is not None and cached.removals > row.removals
+        known = make_empty_catalogue(row.removals) if cached is None or outdated else cached
         if known.removals < row.removals:
             known = known.filter_ordinals(self._load_ordinals(row), row.removals)
         if known.last_ordinal + 1 < row.next_ordinal:
             stored = self._db.all("chunks.catalogue", row.tail_params(known.last_ordinal + 1))
             found = (cipher.decrypt_row(_CATALOGUE_ROW, (row.id, each[0]), each) for each in stored)
             known = known.append_rows([CatalogueRow(*each) for each in found])
-        if known is not remembered and not outdated:
-            self._catalogues.put(row.id, known)
+        if known is not cached and not outdated:
+            cache.put(row.id, known)
         # A later snapshot may have added what this one does not see.
         return known if known.last_ordinal < row.next_ordinal else known.truncate(row.next_ordinal)
 
@@ -283,22 +277,18 @@ class Chunks:
         return () if catalogue is None else catalogue.names
 
     def score_words(
-        self, partition: Partition, weights: Mapping[int, float], beside: frozenset[int], k1: float, b: float
+        self, partition: Partition, weights: Mapping[int, float], optional: frozenset[int], k1: float, b: float
     ) -> WordScores | None:
-        """Terms ``beside`` the point count for scores, but not for how much of the question is covered."""
+        """``optional`` terms count for scores, but not for how much of the question is covered."""
         row = self._find_partition(partition)
-        return (
-            None
-            if row is None
-            else word_index.score_bm25(
-                self._db, row, weights, beside, k1, b, self._encryption.cipher_for(partition.tenant)
-            )
-        )
+        if row is None:
+            return None
+        return word_index.score_bm25(self._db, row, weights, optional, k1, b, self._cipher(partition))
 
     def match_query(self, partition: Partition, query: ChunkQuery) -> list[int] | None:
         """Return the ordinals that match the filters, or None if all match."""
         row = self._find_partition(partition)
-        where, params = _build_filters(query, self._encryption.cipher_for(partition.tenant))
+        where, params = _build_filters(query, self._cipher(partition))
         if row is None or not where:
             return None
         return [ordinal for (ordinal,) in self._db.all("chunks.allowed", {**row.key, **params}, where=where)]
@@ -318,7 +308,7 @@ class Chunks:
         if row is None:
             return {}
         params, moment = {**row.key, "ordinals": self._db.to_int_array(ordinals)}, to_micros(now)
-        cipher = self._encryption.cipher_for(partition.tenant)
+        cipher = self._cipher(partition)
         return {
             chunk[0]: _parse_chunk(_decrypt_chunk(cipher, row.id, chunk))
             for chunk in self._db.all("chunks.fetch", params)
@@ -330,38 +320,24 @@ class Chunks:
     def score_vectors(self, partition: Partition, question: Vector) -> VectorScores | None:
         """Return fast cosines for every chunk of the catalogue; None if none has a vector of the question's model."""
         row = self._find_partition(partition)
-        return (
-            None
-            if row is None
-            else self._vectors.score_vectors(
-                self._encryption.cipher_for(partition.tenant), row, self._load_catalogue(partition, row), question
-            )
-        )
+        if row is None:
+            return None
+        return self._vectors(partition, row).score(self._load_catalogue(partition, row).ordinals, question)
 
     def compute_cosines(self, partition: Partition, question: Vector, ordinals: Sequence[int]) -> dict[int, float]:
         """Return exact cosines for some chunks."""
         row = self._find_partition(partition)
-        return (
-            {}
-            if row is None
-            else self._vectors.compute_cosines(self._encryption.cipher_for(partition.tenant), row, question, ordinals)
-        )
+        return {} if row is None else self._vectors(partition, row).compute_cosines(question, ordinals)
 
     def find_without_vector(self, partition: Partition, model: str, after: int, limit: int) -> list[Unembedded]:
         """Return chunks after an ordinal that have no vector of this model."""
         row = self._find_partition(partition)
-        return (
-            []
-            if row is None
-            else self._vectors.find_without_vector(
-                self._encryption.cipher_for(partition.tenant), row, model, after, limit
-            )
-        )
+        return [] if row is None else self._vectors(partition, row).find_missing(model, after, limit)
 
     def put_vectors(self, partition: Partition, vectors: Mapping[int, Vector]) -> bool:
         """Store vectors for existing chunks, by ordinal. Return False if the model has another dimension."""
         row = self._find_partition(partition, self._db.for_update)
-        return row is None or self._vectors.put_late(self._encryption.cipher_for(partition.tenant), row, vectors)
+        return row is None or self._vectors(partition, row).put_late(vectors)
 
 
 def _build_filters(query: ChunkQuery, cipher: Cipher) -> tuple[str, dict[str, Any]]:

@@ -11,8 +11,7 @@ from typing import NamedTuple
 from limpet.model.chunk import ChunkDraft
 from limpet.model.document import DocumentKind
 from limpet.model.message import Message
-from limpet.search import english
-from limpet.search.analysis import analyse, format_index_text
+from limpet.search.analysis import analyse, flag_chunk, flag_message, format_index_text
 
 
 class Layout(NamedTuple):
@@ -93,14 +92,14 @@ def split_sections(text: str) -> Iterator[tuple[int, int]]:
 
 def chunk_message(message: Message, created_at: datetime, max_chars: int, overlap: int) -> tuple[ChunkDraft, ...]:
     """Return a message's chunks. The speaker is part of a chunk's identity: two speakers of one text stay two."""
-    whole = english.flag_message(message.text)
+    whole = flag_message(message.text)
     speaker = f"{message.role} {message.name or ''}"
     return tuple(
         ChunkDraft(
             piece,
             _hash(speaker, piece),
             analyse(format_index_text(piece, message.name, created_at)),
-            int(whole | english.flag_chunk(piece)),
+            int(whole | flag_chunk(piece)),
         )
         for _, piece in split_pieces(message.searchable, max_chars, overlap)
     )
@@ -128,7 +127,7 @@ def make_document_draft(piece: str, offset: int) -> ChunkDraft:
 
 
 def _make_draft(piece: str, offset: int | None = None) -> ChunkDraft:
-    return ChunkDraft(piece, _hash("", piece), analyse(piece), int(english.flag_chunk(piece)), offset=offset)
+    return ChunkDraft(piece, _hash("", piece), analyse(piece), int(flag_chunk(piece)), offset=offset)
 
 
 def _hash(speaker: str, piece: str) -> bytes:

@@ -15,7 +15,7 @@ from limpet.model.telemetry import Progress
 from limpet.providers.embedding import BatchEmbedder
 from limpet.search.analysis import strip_names
 from limpet.search.chunk_repository import Chunks
-from limpet.search.vector_repository import Unembedded
+from limpet.search.vectors import Unembedded
 from limpet.store import jobs
 from limpet.store.store import Store
 from limpet.store.tx import Tx
@@ -29,31 +29,11 @@ MAX_REFUSALS = 3  # consecutive rejected texts after which the embedder counts a
 
 @dataclass(frozen=True, slots=True)
 class ChunkEmbedder:
-    """Embeds questions and new chunks. Without a model, search uses words only."""
+    """Embeds new chunks. Without a model, search uses words only."""
 
     store: Store
     model: BatchEmbedder | None
     wake_worker: Callable[[], None]  # starts the job that embeds chunks without a vector
-
-    def embed_question(self, partition: Partition, question: str) -> Vector | None:
-        """Return the question's vector, computed before the search transaction."""
-        return self.embed_question_for([partition], question).get(partition)
-
-    def embed_question_for(self, partitions: Sequence[Partition], question: str) -> dict[Partition, Vector]:
-        """The same for several partitions; empty ones are left out.
-
-        The names of a partition's speakers are removed from the question. Equal texts are embedded once.
-        """
-        if self.model is None or not question.strip():
-            return {}
-        catalogues = self.store.read(lambda tx: [Chunks(tx).load_catalogue(partition) for partition in partitions])
-        texts = {
-            partition: strip_names(question, catalogue.names)
-            for partition, catalogue in zip(partitions, catalogues, strict=True)
-            if catalogue is not None and catalogue.chunks
-        }
-        vectors = {text: self.model.embed_question(text) for text in dict.fromkeys(texts.values())}
-        return {partition: vector for partition, text in texts.items() if (vector := vectors[text]) is not None}
 
     def embed_drafts(
         self,

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from limpet.model.dataclass import dataclass
+from limpet.search.analysis import Question, Span
 from limpet.search.catalogue import NO_MESSAGE, RECORD_SPEAKER, Catalogue
-from limpet.search.english import Span
-from limpet.search.question import Question
 from limpet.search.recipes import Recipe
 
 if TYPE_CHECKING:
-    from limpet.search.vector_cache import VectorScores
+    from limpet.search.vectors import VectorScores
     from limpet.store.db import Array
 
 # Below these sums of shared weight, nothing stored is relevant.

@@ -10,10 +10,8 @@ from dataclasses import field, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
-from limpet.errors import InvalidInput
 from limpet.model.dataclass import dataclass
 from limpet.model.record import Layer, Record, RecordType
-from limpet.model.values import short_repr
 
 SKILL_KEY = "skill"  # the metadata key of the active skill
 
@@ -99,12 +97,6 @@ GRAPH = replace(DEFAULT, name="graph", entity=0.3, hop=0.3, linked=20)
 # And from the question to its communities.
 GRAPH_GLOBAL = replace(GRAPH, name="graph_global", community=0.3)
 RECIPES = {recipe.name: recipe for recipe in (DEFAULT, WORDS, VECTORS, WEIGHTED, RECORDS, GRAPH, GRAPH_GLOBAL)}
-
-
-def find_recipe(name: object) -> Recipe:
-    if not isinstance(name, str) or name not in RECIPES:
-        raise InvalidInput(f"{short_repr(name)} is not a recipe; use one of {', '.join(RECIPES)}")
-    return RECIPES[name]
 
 
 def score_components(

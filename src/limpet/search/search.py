@@ -9,21 +9,22 @@ from itertools import islice, pairwise
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from limpet.config import SearchSettings
+from limpet.errors import InvalidInput
 from limpet.model.chunk import ChunkQuery, Hit, Signal, SourceKind, Vector
 from limpet.model.dataclass import dataclass
 from limpet.model.message import Message
 from limpet.model.record import Record
 from limpet.model.scope import Partition, Scope
-from limpet.model.values import check_text, from_seconds
-from limpet.search.analysis import analyse
+from limpet.model.values import check_text, from_seconds, short_repr
+from limpet.search.analysis import Question, analyse, strip_names
 from limpet.search.chunk_repository import Chunks, StoredChunk
 from limpet.search.graph_walk import GraphScores, score_graph
-from limpet.search.question import Question
-from limpet.search.recipes import Recipe, RecordRecipe, is_in_lookback, score_components
+from limpet.search.recipes import RECIPES, Recipe, RecordRecipe, is_in_lookback, score_components
 from limpet.store.tx import Tx
 
 if TYPE_CHECKING:
     from limpet.search.catalogue import Catalogue
+    from limpet.search.embed import ChunkEmbedder
     from limpet.search.rank import RankResult, Signals
     from limpet.store.db import Array
 
@@ -67,6 +68,34 @@ class PartitionSignals:
 
 
 SignalCache = dict[Partition, PartitionSignals | None]
+
+
+def validate_question(value: object) -> str:
+    return check_text(value, "the question")
+
+
+def find_recipe(name: object) -> Recipe:
+    if not isinstance(name, str) or name not in RECIPES:
+        raise InvalidInput(f"{short_repr(name)} is not a recipe; use one of {', '.join(RECIPES)}")
+    return RECIPES[name]
+
+
+def embed_question(embedder: ChunkEmbedder, partitions: Sequence[Partition], question: str) -> dict[Partition, Vector]:
+    """Return the question's vector for each partition that is not empty. Call it before the search transaction.
+
+    The names of a partition's speakers are removed from the question. Equal texts are embedded once.
+    """
+    model = embedder.model
+    if model is None or not question.strip():
+        return {}
+    catalogues = embedder.store.read(lambda tx: [Chunks(tx).load_catalogue(partition) for partition in partitions])
+    texts = {
+        partition: strip_names(question, catalogue.names)
+        for partition, catalogue in zip(partitions, catalogues, strict=True)
+        if catalogue is not None and catalogue.chunks
+    }
+    vectors = {text: model.embed_question(text) for text in dict.fromkeys(texts.values())}
+    return {partition: vector for partition, text in texts.items() if (vector := vectors[text]) is not None}
 
 
 def search(tx: Tx, partition: Partition, wanted: SearchRequest, known: SignalCache | None = None) -> list[Hit]:
@@ -138,16 +167,15 @@ def _compute_signals(tx: Tx, partition: Partition, catalogue: Catalogue, wanted:
 
     from limpet.search.rank import Signals
 
-    beside = wanted.question.find_optional_terms(catalogue.names)
-    weights = wanted.question.weigh_terms(wanted.recipe.asking_words)
-    config = wanted.config
-    found = Chunks(tx).score_words(partition, weights, beside, config.bm25_k1, config.bm25_b)
+    chunks, config, recipe, meaning = Chunks(tx), wanted.config, wanted.recipe, wanted.meaning
+    optional = wanted.question.find_optional_terms(catalogue.names)
+    weights = wanted.question.weigh_terms(recipe.asking_words)
+    found = chunks.score_words(partition, weights, optional, config.bm25_k1, config.bm25_b)
     nothing = np.zeros(0)
     words = _align_scores(catalogue, nothing if found is None else found.scores)
     covered = _align_scores(catalogue, nothing if found is None else found.covered)
     known = 0.0 if found is None else found.known
-    meaning = wanted.meaning
-    recipe, linked = wanted.recipe, GraphScores()
+    linked = GraphScores()
     if recipe.entity or recipe.community:
         linked = score_graph(tx, partition, catalogue, wanted.question, recipe)
     if meaning is None:
@@ -155,10 +183,10 @@ def _compute_signals(tx: Tx, partition: Partition, catalogue: Catalogue, wanted:
 
     def compute_exact(places: Array) -> Array:
         ordinals = catalogue.ordinals[places].tolist()
-        cosines = Chunks(tx).compute_cosines(partition, meaning, ordinals)
+        cosines = chunks.compute_cosines(partition, meaning, ordinals)
         return np.array([cosines.get(ordinal, np.nan) for ordinal in ordinals])
 
-    nearness = Chunks(tx).score_vectors(partition, meaning)
+    nearness = chunks.score_vectors(partition, meaning)
     return Signals(words, covered, known, nearness, compute_exact, linked.entity, linked.community)
 
 
@@ -173,22 +201,21 @@ def _align_scores(catalogue: Catalogue, by_ordinal: Array) -> Array:
 
 
 def _build_mask(tx: Tx, partition: Partition, catalogue: Catalogue, query: ChunkQuery, now: datetime) -> Array | None:
+    """Return which chunks of the catalogue match the query; None if all do."""
     import numpy as np
 
+    def mark(ordinals: Sequence[int]) -> Array:
+        return np.isin(catalogue.ordinals, np.asarray(ordinals, dtype=np.int64))
+
+    mask: Array | None = None
     if query.kinds and query == ChunkQuery(kinds=query.kinds):
-        # The catalogue has this: no need to read every row of the partition.
-        of_kind = catalogue.mark_kinds(query.kinds)
-        true = _build_mask(tx, partition, catalogue, ChunkQuery(), now)
-        return of_kind if true is None else of_kind & true
-    ordinals = Chunks(tx).match_query(partition, query)
-    if query.as_of is not None:
-        return None if ordinals is None else np.isin(catalogue.ordinals, np.asarray(ordinals, dtype=np.int64))
-    # Invalid records must not displace valid ones.
-    untrue = Chunks(tx).find_invalid(partition, now)
-    if ordinals is None and not untrue:
-        return None
-    true = np.isin(catalogue.ordinals, np.asarray(untrue, dtype=np.int64), invert=True)
-    return true if ordinals is None else true & np.isin(catalogue.ordinals, np.asarray(ordinals, dtype=np.int64))
+        mask = catalogue.mark_kinds(query.kinds)  # no need to read every row of the partition
+    elif (ordinals := Chunks(tx).match_query(partition, query)) is not None:
+        mask = mark(ordinals)
+    if query.as_of is None and (invalid := Chunks(tx).find_invalid(partition, now)):
+        # Invalid records must not displace valid ones.
+        mask = ~mark(invalid) if mask is None else mask & ~mark(invalid)
+    return mask
 
 
 def _read_current(
@@ -300,12 +327,9 @@ def _analyse_hit(hit: Hit, question: Collection[int]) -> _UserStatement:
 
 
 def _can_replace(later: _UserStatement, older: _UserStatement, asked: int, alike: float) -> bool:
-    both_told = all(
-        told.hit.source.kind is SourceKind.MESSAGE and told.hit.source.role == "user" and told.hit.source.name is None
-        for told in (later, older)
-    )
     return (
-        both_told
+        _is_by_user(later.hit)
+        and _is_by_user(older.hit)
         and later.when > older.when
         and len(later.asked) >= _MIN_QUESTION_SHARE * asked
         and len(later.asked & older.asked) >= _MIN_OLDER_SHARE * len(older.asked)
@@ -313,10 +337,11 @@ def _can_replace(later: _UserStatement, older: _UserStatement, asked: int, alike
     )
 
 
+def _is_by_user(hit: Hit) -> bool:
+    source = hit.source
+    return source.kind is SourceKind.MESSAGE and source.role == "user" and source.name is None
+
+
 def _move_hit(hit: Hit, score: float, *, overtakes: bool) -> Hit:
     signals = {**hit.signals, "newer": Signal(1, 1.0)} if overtakes else hit.signals
     return replace(hit, score=score, signals=signals)
-
-
-def validate_question(value: object) -> str:
-    return check_text(value, "the question")

@@ -11,10 +11,10 @@ import math
 import struct
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from limpet.model.chunk import Terms
+from limpet.model.dataclass import dataclass
 from limpet.store.db import Array, Db, Params, Row
 from limpet.store.encryption import Cipher
 from limpet.store.partitions import partition_key
@@ -158,7 +158,7 @@ def score_bm25(
     db: Db,
     partition: PartitionRow,
     weights: Mapping[int, float],
-    beside: frozenset[int],
+    optional: frozenset[int],
     k1: float,
     b: float,
     cipher: Cipher,
@@ -178,7 +178,7 @@ def score_bm25(
         entries = found.get(stored[term])
         matching = 0 if entries is None else len(entries)
         # A young store knows few words: a missing word says less than in an old one.
-        share = 0.0 if term in beside else weights[term]
+        share = 0.0 if term in optional else weights[term]
         mass = share * math.log1p((max(chunk_count, _MIN_CHUNK_COUNT) - matching + 0.5) / (matching + 0.5))
         total += mass
         if entries is None:

@@ -12,11 +12,11 @@ import pytest
 from limpet import Config, Limpet
 from limpet.model.chunk import SourceKind
 from limpet.model.scope import Level, Partition
-from limpet.search import vector_cache as remembered
+from limpet.search import vectors
+from limpet.search.analysis import TextFlag
 from limpet.search.catalogue import _TYPES, NO_MESSAGE, RECORD_SPEAKER, Catalogue, CatalogueRow, make_empty_catalogue
 from limpet.search.chunk_repository import Chunks
-from limpet.search.english import TextFlag
-from limpet.search.vector_cache import PartitionVectors, VectorPage, VectorScores, VectorsVersion
+from limpet.search.vectors import PartitionVectors, VectorPage, VectorScores, VectorsVersion
 from limpet.store.cache import Cache
 from limpet.store.sqlite.connection import SqliteDb
 from limpet.store.tx import Tx
@@ -277,7 +277,7 @@ def test_vector_cache_reports_its_memory_use() -> None:
 @pytest.mark.parametrize("one_by_one", [False, True])
 def test_vector_cache_approximate_scan_keeps_best_matches(one_by_one: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also in a space that was small when it was first looked at."""
-    monkeypatch.setattr(remembered, "FULL_SCAN_LIMIT", 1000)
+    monkeypatch.setattr(vectors, "FULL_SCAN_LIMIT", 1000)
     table, space = Table(256), PartitionVectors(256)
     if one_by_one:
         for _ in range(3):

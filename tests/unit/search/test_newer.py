@@ -33,7 +33,7 @@ def test_recall_ranks_newer_of_two_similar_messages_first() -> None:
     ["What was my first marathon record over five kilometres?", "When was my marathon record over five kilometres?"],
 )
 def test_question_about_the_past_is_not_reordered(question: str) -> None:
-    from limpet.search.question import Question
+    from limpet.search.analysis import Question
 
     read = Question.parse(question, None)
     assert read.asks_back or read.asks_when

@@ -11,7 +11,7 @@ from limpet.search.catalogue import CatalogueRow, make_empty_catalogue
 from limpet.search.rank import Signals, refine_cosines
 from limpet.search.recipes import DEFAULT, VECTORS
 from limpet.search.search import _rank_values
-from limpet.search.vector_cache import VectorScores
+from limpet.search.vectors import VectorScores
 
 
 def test_refine_cosines_ranks_only_exact_scores() -> None:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from limpet.model.dataclass import dataclass
-from limpet.search.english import Sentence, split_sentences
+from limpet.search.analysis import Sentence, split_sentences
 
 _NOT = r"(?:do not|don't|don’t|dont|never)"
 # "Don't save it" may refer to a file: only "this", alone, refers to the message.

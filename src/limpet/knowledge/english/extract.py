@@ -17,7 +17,7 @@ from limpet.knowledge.english.values import Rule, RuleMatch
 from limpet.knowledge.similarity import fold_text, is_near_duplicate, is_same_value
 from limpet.model.message import Role
 from limpet.model.record import Record, RecordType
-from limpet.search.english import Sentence
+from limpet.search.analysis import Sentence
 
 __all__ = ["Candidate", "TurnMessage", "extract_candidates"]
 

@@ -31,7 +31,7 @@ from limpet.model.graph import (
 )
 from limpet.model.message import Message, Role
 from limpet.model.record import Record
-from limpet.search.english import Sentence
+from limpet.search.analysis import Sentence
 
 IDENTITY = "is"
 # People have one or two of these, so "my sister" is a particular person. Friends and colleagues are many.

@@ -12,7 +12,7 @@ from limpet.knowledge.candidate import find_references
 from limpet.knowledge.english.assertions import mask_quotations
 from limpet.knowledge.english.lexicon import ENDINGS, GIVEN_NAMES, LOCATED, NAMELESS, ORGANISED, PLACES, TOOLS
 from limpet.model.graph import MAX_NAME, EntityDraft, EntityKind, normalize_name
-from limpet.search.english import Sentence, split_sentences
+from limpet.search.analysis import Sentence, split_sentences
 
 MAX_TEXT = 20_000  # characters of a message that are read; longer text was pasted
 

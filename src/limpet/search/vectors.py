@@ -1,20 +1,31 @@
-"""The vectors of a partition in compact form: eight bits per number, and one bit for a first pass.
+"""Vectors: stored with their chunks or later, cached in compact form, compared exactly.
 
-A small partition is searched completely at eight bits. In a large one, the first pass compares bits, at a hundredth of
-the cost of reading the vectors, and the best are compared at eight bits. Ranked results are compared with the stored
-vectors.
+The cache holds the vectors of a partition at eight bits per number, and at one bit for a first pass. A small partition
+is searched completely at eight bits. In a large one, the first pass compares bits, at a hundredth of the cost, and the
+best are compared at eight bits. Ranked results are compared with the stored vectors.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
+from limpet.model.chunk import Vector
 from limpet.model.dataclass import dataclass
+from limpet.search.word_index import PartitionRow
 from limpet.store.cache import CacheKind
-from limpet.store.db import Array
+from limpet.store.db import Array, Row, compute_cosines
+from limpet.store.encrypted_columns import CHUNKS
+from limpet.store.encryption import Cipher, RowLayout, pack_floats
+from limpet.store.tx import Tx
 
+log = logging.getLogger("limpet.store")
+
+_PAGE = 4096
+_MAX_ORDINAL = (1 << 63) - 1
+_UNEMBEDDED = RowLayout(CHUNKS, "ordinal text")
 # Up to this size, one pass over every vector is faster than two passes.
 FULL_SCAN_LIMIT = 16_384
 _BLOCK = 1024  # vectors converted at a time: they fit the processor cache
@@ -26,6 +37,9 @@ class VectorPage(NamedTuple):
 
     ordinals: Array
     vectors: Array
+
+
+_Load = Callable[[int], Iterable[VectorPage]]
 
 
 class VectorsVersion(NamedTuple):
@@ -87,12 +101,7 @@ class PartitionVectors:
         return self._codes.nbytes + self._scales.nbytes + self._bits.nbytes + self._ordinals.nbytes
 
     def score(
-        self,
-        ordinals: Array,
-        stamp: VectorsVersion,
-        load: Callable[[int], Iterable[VectorPage]],
-        late: Callable[[int], Iterable[VectorPage]],
-        question: Array,
+        self, ordinals: Array, stamp: VectorsVersion, load: _Load, late: _Load, question: Array
     ) -> VectorScores | None:
         """``load`` returns the vectors from an ordinal on, ``late`` those stored after the given number."""
         with self._lock:
@@ -101,13 +110,7 @@ class PartitionVectors:
             return PartitionVectors(self._dimension).score(ordinals, stamp, load, late, question)
         return _score_codes(seen, question)
 
-    def _refresh(
-        self,
-        ordinals: Array,
-        stamp: VectorsVersion,
-        load: Callable[[int], Iterable[VectorPage]],
-        late: Callable[[int], Iterable[VectorPage]],
-    ) -> VectorCodes | None:
+    def _refresh(self, ordinals: Array, stamp: VectorsVersion, load: _Load, late: _Load) -> VectorCodes | None:
         if self._stamp is not None and stamp.removals < self._stamp.removals:
             return None
         try:
@@ -118,13 +121,7 @@ class PartitionVectors:
         count = len(ordinals)
         return VectorCodes(self._codes[:count], self._scales[:count], self._bits[:, :count], self._mean)
 
-    def _update(
-        self,
-        ordinals: Array,
-        stamp: VectorsVersion,
-        load: Callable[[int], Iterable[VectorPage]],
-        late: Callable[[int], Iterable[VectorPage]],
-    ) -> None:
+    def _update(self, ordinals: Array, stamp: VectorsVersion, load: _Load, late: _Load) -> None:
         known = self._stamp
         if known is not None and stamp.removals > known.removals:
             self._retain(ordinals)
@@ -239,3 +236,145 @@ def _scale_products(products: Array, scales: Array) -> Array:
 
     cosines: Array = np.where(scales > 0, products * scales, np.nan)
     return cosines
+
+
+class Unembedded(NamedTuple):
+    """A chunk that has no vector of a model."""
+
+    ordinal: int
+    text: str
+
+
+class Vectors:
+    """The stored vectors of a partition."""
+
+    def __init__(self, tx: Tx, row: PartitionRow, cipher: Cipher) -> None:
+        self._db = tx.db
+        self._caches = tx.caches
+        self._row = row
+        self._cipher = cipher
+
+    def put(self, ordinal: int, vector: Vector) -> bool:
+        """Store a new chunk's vector in the chunk's transaction. Return False if its dimension does not match."""
+        model_id = self._ensure_model(vector)
+        if model_id is None:
+            return False
+        self._db.run("vectors.put", self._params(ordinal, model_id, vector))
+        return True
+
+    def _params(self, ordinal: int, model_id: int, vector: Vector) -> dict[str, Any]:
+        params = {**self._row.key, "ordinal": ordinal, "model_id": model_id}
+        if not self._cipher.is_encrypted:
+            return {**params, "vector": self._db.pack_vector(vector.values), "encrypted": None}
+        encrypted = self._cipher.encrypt_vector((self._row.id, ordinal, model_id), pack_floats(vector.values))
+        return {**params, "vector": self._db.no_vector, "encrypted": encrypted}
+
+    def put_late(self, vectors: Mapping[int, Vector]) -> bool:
+        """Store vectors by ordinal. Removed chunks are skipped. Return False if a dimension does not match."""
+        puts = [
+            self._params(ordinal, model_id, vector)
+            for ordinal, vector in sorted(vectors.items())
+            if (model_id := self._ensure_model(vector)) is not None
+        ]
+        if puts:
+            self._db.run_many("vectors.put_late", puts)
+            low, high = puts[0]["ordinal"], puts[-1]["ordinal"] + 1
+            self._db.run("vectors.add_late", {**self._row.key, "low": low, "high": high})
+        return len(puts) == len(vectors)
+
+    def _ensure_model(self, vector: Vector) -> int | None:
+        """Return the model's number; None if the dimension differs, and the text is stored without a vector."""
+        row = self._db.one("models.get", {"name": vector.model})
+        if row is None:
+            self._db.run("models.add", {"name": vector.model, "dimension": len(vector.values)})
+            row = self._db.one("models.get", {"name": vector.model})
+        if row is None or row[1] != len(vector.values):
+            log.warning(
+                "the model %r returned %d dimensions instead of %s: use another name for a changed model",
+                vector.model,
+                len(vector.values),
+                row and row[1],
+            )
+            return None
+        return int(row[0])
+
+    def _find_model(self, vector: Vector) -> int | None:
+        """Return the number of the model whose vectors the question can be compared with."""
+        row = self._db.one("models.get", {"name": vector.model})
+        return int(row[0]) if row is not None and row[1] == len(vector.values) else None
+
+    def find_missing(self, model: str, after: int, limit: int) -> list[Unembedded]:
+        """Return chunks after an ordinal that have no vector of this model."""
+        stored = self._db.one("models.get", {"name": model})
+        model_id = -1 if stored is None else stored[0]
+        params = {**self._row.tail_params(after + 1), "model_id": model_id, "limit": limit}
+        rows = self._db.all("chunks.unembedded", params)
+        return [Unembedded(*self._cipher.decrypt_row(_UNEMBEDDED, (self._row.id, row[0]), row)) for row in rows]
+
+    def score(self, ordinals: Array, question: Vector) -> VectorScores | None:
+        """Return fast cosines for these ordinals; None if none has a vector of the question's model."""
+        import numpy as np  # late: most commands never search
+
+        model_id = self._find_model(question)
+        if model_id is None:
+            return None
+        late = self._db.one("vectors.last_late", self._row.key)
+        key = (self._row.id, model_id)
+        cache = self._caches.get(VECTORS)
+        vectors = cache.get(key) or cache.setdefault(key, PartitionVectors(len(question.values)))
+        cosines = vectors.score(
+            ordinals,
+            VectorsVersion(self._row.removals, late[0] if late else 0),
+            lambda first: self._read_pages(model_id, first, _MAX_ORDINAL),
+            lambda number: self._read_late_pages(model_id, number),
+            _normalize(np.asarray(question.values, dtype=np.float32)),
+        )
+        cache.put(key, vectors)  # it may have grown: evict others to make room
+        return cosines
+
+    def _read_late_pages(self, model_id: int, number: int) -> Iterator[VectorPage]:
+        for low, high in self._db.all("vectors.late_ranges", {**self._row.key, "number": number}):
+            yield from self._read_pages(model_id, low, high)
+
+    def _read_pages(self, model_id: int, low: int, high: int) -> Iterator[VectorPage]:
+        import numpy as np
+
+        query = "vectors.encrypted_page" if self._cipher.is_encrypted else "vectors.page"
+        params = {**self._row.key, "model_id": model_id, "high": high, "limit": _PAGE}
+        while found := self._db.all(query, {**params, "low": low}):
+            ordinals = np.array([ordinal for ordinal, _ in found], dtype=np.int64)
+            matrix = (
+                self._decrypt_matrix(model_id, found)
+                if self._cipher.is_encrypted
+                else self._db.unpack_matrix([each for _, each in found])
+            )
+            yield VectorPage(ordinals, _normalize(matrix))
+            low = found[-1][0] + 1
+
+    def compute_cosines(self, question: Vector, ordinals: Sequence[int]) -> dict[int, float]:
+        """Return exact cosines from the stored vectors, by ordinal."""
+        model_id = self._find_model(question)
+        if model_id is None or not ordinals:
+            return {}
+        if not self._cipher.is_encrypted:
+            return self._db.compute_cosines(self._row.key, model_id, ordinals, question.values)
+        params = {**self._row.key, "model_id": model_id, "ordinals": self._db.to_int_array(ordinals)}
+        stored = self._db.all("vectors.encrypted_some", params)
+        matrix = self._decrypt_matrix(model_id, stored)
+        return compute_cosines([ordinal for ordinal, _ in stored], matrix, question.values)
+
+    def _decrypt_matrix(self, model_id: int, rows: Sequence[Row]) -> Array:
+        """Decode vectors stored as bytes, to compare them here as the database would."""
+        import numpy as np
+
+        opened = [self._cipher.decrypt_vector((self._row.id, at, model_id), bytes(stored)) for at, stored in rows]
+        return np.frombuffer(b"".join(opened), dtype="<f4").reshape(len(rows), -1) if rows else np.zeros((0, 0), "<f4")
+
+
+def _normalize(vectors: Array) -> Array:
+    """Scale rows to length one; zero rows stay zero."""
+    import numpy as np
+
+    length = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    scaled: Array = vectors / np.where(length > 0, length, 1)
+    return scaled
