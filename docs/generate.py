@@ -433,30 +433,30 @@ def _fields(fields: Mapping[str, str]) -> str:
     return "\n".join(["| field | means |", "|---|---|", *(f"| `{name}` | {means} |" for name, means in fields.items())])
 
 
-SEALED_AS = {
-    EncryptionMode.TEXT: "sealed",
-    EncryptionMode.SOURCE: "sealed, but for the session's id",
-    EncryptionMode.SAME: "sealed, equal values alike",
-    EncryptionMode.SAME_BYTES: "sealed, equal values alike",
-    EncryptionMode.KEY: "sealed, equal values alike; keys of the engine's own begin with `internal_`",
+ENCRYPTED_AS = {
+    EncryptionMode.TEXT: "encrypted",
+    EncryptionMode.SOURCE: "encrypted, but for the session's id",
+    EncryptionMode.SAME: "encrypted, equal values alike",
+    EncryptionMode.SAME_BYTES: "encrypted, equal values alike",
+    EncryptionMode.KEY: "encrypted, equal values alike; keys of the engine's own begin with `internal_`",
     EncryptionMode.TERMS: "keyed numbers of the word index",
-    EncryptionMode.VECTOR: "sealed, or empty where the sealed one stands beside it",
+    EncryptionMode.VECTOR: "encrypted, or empty where the encrypted one stands beside it",
 }
 
 
-def sealed() -> Iterator[str]:
-    yield "# Sealed columns"
+def encrypted_columns() -> Iterator[str]:
+    yield "# Encrypted columns"
     yield (
-        "What becomes of each column of text or bytes in a tenant that is [sealed](../how-to/encryption.md). Numbers"
-        " and times are not sealed. The terms in `postings` are keyed numbers too."
+        "What becomes of each column of text or bytes in a tenant that is [encrypted](../how-to/encryption.md). Numbers"
+        " and times are not encrypted. The terms in `postings` are keyed numbers too."
     )
     rows = [
-        f"| `{table.name}.{name}` | {SEALED_AS[columns[name].kind]} |"
+        f"| `{table.name}.{name}` | {ENCRYPTED_AS[columns[name].kind]} |"
         for table in TABLES
         for name in table.columns
         if name in (columns := ENCRYPTED_COLUMNS.get(table.name, {}))
     ]
-    yield "\n".join(["| sealed | how |", "|---|---|", *rows])
+    yield "\n".join(["| encrypted | how |", "|---|---|", *rows])
     rows = [
         f"| `{table.name}.{name}` | {PLAINTEXT_COLUMNS[table.name][name]} |"
         for table in TABLES
@@ -473,7 +473,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "http.md": http,
     "operations.md": operations,
     "export-format.md": export_format,
-    "sealed.md": sealed,
+    "encrypted-columns.md": encrypted_columns,
 }
 
 

@@ -43,9 +43,9 @@ if "TMPDIR" not in os.environ and os.access(MEMORY_DISK, os.W_OK):
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, lambda *_: None)
 
-# By hand, all tests with every tenant sealed: what is kept sealed must behave like what is not.
-SEALED = os.environ.get("LIMPET_TEST_SEALED", "0") != "0"
-if SEALED:
+# By hand, all tests with every tenant encrypted: what is kept encrypted must behave like what is not.
+ENCRYPTED = os.environ.get("LIMPET_TEST_ENCRYPTED", "0") != "0"
+if ENCRYPTED:
     os.environ.setdefault("LIMPET_ENCRYPTION_KEY_ENV", "LIMPET_KEY")
     os.environ.setdefault("LIMPET_ENCRYPTION_PLAIN_FILES", "true")
     os.environ.setdefault("LIMPET_KEY", "c2VhbGVkIGZvciB0ZXN0cywgYW5kIGZvciBub3RoaW4=")
@@ -67,20 +67,20 @@ def no_model_by_accident() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def sealed_by_hand() -> Iterator[None]:
+def encrypted_by_hand() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        if SEALED:
-            seal_everything(patch)
+        if ENCRYPTED:
+            encrypt_everything(patch)
         yield
 
 
 @pytest.fixture
-def sealed(monkeypatch: pytest.MonkeyPatch) -> None:
+def encrypted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every store opened from now on has a key for every tenant, whatever its settings are. Files stay plain."""
-    seal_everything(monkeypatch)
+    encrypt_everything(monkeypatch)
 
 
-def seal_everything(patch: pytest.MonkeyPatch) -> None:
+def encrypt_everything(patch: pytest.MonkeyPatch) -> None:
     from limpet.api import runtime
     from limpet.config import Config, EncryptionSettings
     from limpet.store.encryption_keys import EncryptionKeys
@@ -192,8 +192,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         server.close()
 
 
-# Run by hand with everything sealed, these would look for plain text in the tables, where there is none then, count the
-# row that says a tenant is sealed, or start a program that has no key.
+# Run by hand with everything encrypted, these would look for plain text in the tables, where there is none then, count
+# the row that says a tenant is encrypted, or start a program that has no key.
 LOOK_INTO_TABLES = {
     "test_doctor_finds_and_repairs_damage",
     "test_doctor_finds_and_repairs_damage_on_postgres",
@@ -214,7 +214,7 @@ LOOK_INTO_TABLES = {
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    if SEALED and getattr(item, "originalname", "") in LOOK_INTO_TABLES:
+    if ENCRYPTED and getattr(item, "originalname", "") in LOOK_INTO_TABLES:
         pytest.skip("looks into the tables, or starts a program without a key")
     if item.get_closest_marker("postgres"):
         _required_server(item.config)

@@ -93,9 +93,9 @@ def stored_vectors(
     )
     box = store.read(lambda tx: tx.encryption.cipher_for(tenant))
     found = []
-    for partition_id, ordinal, model_id, text, vector, sealed in rows:
-        opened = box.decrypt_vector((partition_id, ordinal, model_id), sealed) if sealed else b""
-        values = np.frombuffer(opened, "<f4") if sealed else store._connection.db.unpack_vector(vector)
+    for partition_id, ordinal, model_id, text, vector, encrypted in rows:
+        opened = box.decrypt_vector((partition_id, ordinal, model_id), encrypted) if encrypted else b""
+        values = np.frombuffer(opened, "<f4") if encrypted else store._connection.db.unpack_vector(vector)
         [said] = box.decrypt_row(RowLayout(CHUNKS, "text"), (partition_id, ordinal), (text,))
         found.append((said, np.asarray(values, dtype=np.float64)))
     return found

@@ -50,7 +50,7 @@ def _key(width: int, row: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _plain(tx: Any, column: str, value: Any) -> Any:
     if column == "vector":  # a driver may show a 32-bit number in fewer digits than another
-        values = tx.db.unpack_vector(value) if value else ()  # empty where it is sealed
+        values = tx.db.unpack_vector(value) if value else ()  # empty where it is encrypted
         return struct.pack(f"<{len(values)}f", *values)
     return bytes(value) if isinstance(value, (memoryview, bytearray)) else value
 

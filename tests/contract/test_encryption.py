@@ -1,4 +1,4 @@
-"""Tenants whose text is sealed: what the database holds, what is found, and what becomes of it without the key."""
+"""Tenants whose text is encrypted: what the database holds, what is found, and what becomes of it without the key."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from limpet.store.copy import copy_store
 from limpet.store.encrypted_columns import AAD_COLUMNS, ENCRYPTED_COLUMNS, PLAINTEXT_COLUMNS
 from limpet.store.encryption import EncryptionMode
 from limpet.store.encryption_keys import key_file, read_keys, write_keys
-from limpet.store.jobs import Jobs
+from limpet.store.jobs import JobQueue, Jobs
 from limpet.store.reencrypt import reencrypt_tenant
 from limpet.store.tables import TABLES
 from limpet.store.tx import Tx
 from limpet.testing import FakeClock
-from tests.conftest import SEALED as BY_HAND
+from tests.conftest import ENCRYPTED as BY_HAND
 from tests.contract.processes import run_together
 from tests.contract.rows import every_row, faults, sql
 
 pytestmark = [
     pytest.mark.every_backend,
-    pytest.mark.skipif(BY_HAND, reason="these say themselves what is sealed"),
+    pytest.mark.skipif(BY_HAND, reason="these say themselves what is encrypted"),
 ]
 
 MARK = "zanzibar"
-# Without the notes of the day, which a sealed tenant has not.
+# Without the notes of the day, which an encrypted tenant has not.
 PLAIN = Config(
     embedding=EmbeddingSettings(model="hashed"), jobs=JobSettings(worker=False), notes=NotesSettings(write_daily=False)
 )
@@ -95,9 +95,9 @@ def write_everywhere(memory: Limpet, mark: str = MARK) -> None:
     now = memory._runtime.clock()
     store.write(lambda tx: Imports(tx).record_import(scope, mark, mark, 1, 1, now))
     store.write(lambda tx: Jobs(tx).enqueue(space, "for nobody here", "", now))
-    job = store.claim_job([("for nobody here", "")], now, timedelta(minutes=1))
+    job = JobQueue(store).claim([("for nobody here", "")], now, timedelta(minutes=1))
     assert job is not None
-    store.fail_job(job, f"it failed at {mark}", now, dead=True)
+    JobQueue(store).fail(job, f"it failed at {mark}", now, dead=True)
     store.write(lambda tx: Imports(tx).save_progress(scope, mark, mark, f'{{"{mark}": 1}}', now))
     schedule(memory, session.id, mark)
 
@@ -171,11 +171,11 @@ def scheduled(memory: Limpet, made: Schedule) -> list[object]:
 
 def test_encrypted_tenant_returns_same_results_as_plain_one(memory: Limpet):
     """Hits with their scores: to the last digit, but for the rounding of who compares the vectors."""
-    open_, sealed = memory.tenant("third"), memory.tenant("other")
-    write_everywhere(open_)
-    write_everywhere(sealed)
-    expected = contents(open_)
-    assert contents(sealed) == expected
+    plain, encrypted = memory.tenant("third"), memory.tenant("other")
+    write_everywhere(plain)
+    write_everywhere(encrypted)
+    expected = contents(plain)
+    assert contents(encrypted) == expected
     assert expected["hits"]
     assert expected["graph"]
     assert expected["labelled"]
@@ -204,9 +204,9 @@ def test_encrypted_tenant_stores_no_plaintext_in_tables(memory: Limpet):
 
 
 def test_encrypted_tenant_stores_no_plaintext_on_disk(durable_url: str, config: Config):
-    sealed, plain = (f"{word}{os.urandom(4).hex()}" for word in (MARK, "oslofjord"))  # the log has all tests' writes
+    encrypted, plain = (f"{word}{os.urandom(4).hex()}" for word in (MARK, "oslofjord"))  # the log has all tests' writes
     with Limpet.open(durable_url, config=config) as memory:
-        write_everywhere(memory, sealed)
+        write_everywhere(memory, encrypted)
         write_everywhere(memory.tenant("third"), plain)
         if durable_url.startswith("postgres"):
             [(folder, oid)] = sql(
@@ -218,7 +218,7 @@ def test_encrypted_tenant_stores_no_plaintext_on_disk(durable_url: str, config: 
         else:
             found = on_disk(Path(durable_url))
     assert plain.encode() in found, "the search must be able to find something"
-    assert sealed.encode() not in found
+    assert encrypted.encode() not in found
 
 
 def checkpoint(url: str) -> None:
@@ -233,7 +233,7 @@ def on_disk(folder: Path) -> bytes:
 
 
 def test_every_text_column_is_listed_as_encrypted_or_plaintext(memory: Limpet):
-    """A new column must say which: see storage/sql/sealed.py."""
+    """A new column must say which: see store/encrypted_columns.py."""
     if memory._runtime.store.backend == "postgres":
         found = sql(
             memory,
@@ -256,7 +256,7 @@ def test_every_text_column_is_listed_as_encrypted_or_plaintext(memory: Limpet):
         for name in names
     }
     texts = {(table, column) for table, column in found if (table, column) in ours}
-    assert texts - listed == set(), "neither sealed nor readable"
+    assert texts - listed == set(), "neither encrypted nor readable"
     assert listed - texts == set(), "no such column of text"
     assert not {(t, c) for t, names in ENCRYPTED_COLUMNS.items() for c in names} & {
         (t, c) for t, n in PLAINTEXT_COLUMNS.items() for c in n
@@ -277,7 +277,7 @@ def test_missing_encryption_key_blocks_only_its_tenant(durable_url: str, config:
     key_file(keys, "default").unlink()
     with Limpet.open(durable_url, config=config) as memory:
         for attempt in attempts(memory, tmp_path):
-            with pytest.raises(KeyMissing, match="tenant 'default' is sealed and its key is not there"):
+            with pytest.raises(KeyMissing, match="tenant 'default' is encrypted and its key is not there"):
                 attempt()
         assert every_row(memory) == before
         assert contents(memory.tenant("other")) == contents(memory.tenant("third"))
@@ -321,7 +321,7 @@ def test_wrong_or_missing_encryption_key_raises_key_missing(
 
 
 def test_process_without_keys_is_stopped_after_tenant_is_encrypted(durable_url: str, config: Config):
-    """Both are open when the tenant is sealed: whoever remembers it as open must notice."""
+    """Both are open when the tenant is encrypted: whoever remembers it as open must notice."""
     with Limpet.open(durable_url, config=PLAIN) as keyless:
         keyless.remember("before", user="u")
         with Limpet.open(durable_url, config=config) as keyed:
@@ -369,7 +369,7 @@ answer(number)
 def test_doctor_names_tampered_encrypted_column(memory: Limpet, table: str, change: str):
     write_everywhere(memory)
     sql(memory, change)
-    found = [finding for finding in faults(memory) if finding.startswith("sealed: ")]
+    found = [finding for finding in faults(memory) if finding.startswith("encryption: ")]
     assert len(found) == 1
     assert f"{table} of row " in found[0]
     with pytest.raises(DecryptionFailed, match=table):
@@ -378,7 +378,7 @@ def test_doctor_names_tampered_encrypted_column(memory: Limpet, table: str, chan
         memory.recall(f"{MARK} island ferry", user="u", k=20)
 
 
-# Sealing what is there already, and sealing anew
+# Encrypting what is there already, and encrypting it again
 
 
 def test_tenant_with_plaintext_stays_plain_until_encrypted(
@@ -388,7 +388,7 @@ def test_tenant_with_plaintext_stays_plain_until_encrypted(
         write_everywhere(memory)
     with Limpet.open(durable_url, config=config, clock=clock) as memory:
         expected = contents(memory)
-        assert "stays open" in caplog.text
+        assert "stays plain text" in caplog.text
         before = every_row(memory)
         assert reencrypt_tenant(memory._runtime.store, "default", rebuild_index)
         assert not reencrypt_tenant(memory._runtime.store, "default", rebuild_index)
@@ -424,8 +424,8 @@ def test_encryption_of_tenant_resumes_after_interruption(
                 break
             except Stopped:
                 stops += 1
-                halves = sql(memory, "SELECT count(*) FROM tenant_encryption WHERE state = 'sealing'")[0][0]
-                with pytest.raises(KeyMissing, match="being sealed") if halves else nullcontext():
+                halves = sql(memory, "SELECT count(*) FROM tenant_encryption WHERE state = 'encrypting'")[0][0]
+                with pytest.raises(KeyMissing, match="being encrypted") if halves else nullcontext():
                     memory.recall(MARK, user="u")
         assert stops > 5
         assert contents(memory) == expected
@@ -490,9 +490,9 @@ def test_encryption_required_rejects_plaintext_writes(durable_url: str, config: 
     strict = replace(config, encryption=replace(config.encryption, required=True))
     with Limpet.open(durable_url, config=strict) as memory:
         for tenant in ("default", "third"):
-            with pytest.raises(KeyMissing, match="not sealed"):
+            with pytest.raises(KeyMissing, match="not encrypted"):
                 memory.tenant(tenant).remember("plain", user="u")
-        memory.tenant("other").remember("sealed", user="u")
+        memory.tenant("other").remember("encrypted", user="u")
         assert [record.content for record in memory.records(user="u")] == ["before"]
         assert reencrypt_tenant(memory._runtime.store, "default", rebuild_index)
         memory.remember("after", user="u")

@@ -1,13 +1,13 @@
-"""A few tests of every noun once more, with every tenant sealed.
+"""A few tests of every noun once more, with every tenant encrypted.
 
-All of them run so by hand: ``LIMPET_TEST_SEALED=1 pytest tests/contract``.
+All of them run so by hand: ``LIMPET_TEST_ENCRYPTED=1 pytest tests/contract``.
 """
 
 from __future__ import annotations
 
 import pytest
 
-from tests.conftest import SEALED
+from tests.conftest import ENCRYPTED
 from tests.contract.test_context import (  # noqa: F401 - collected here once more
     test_context_groups_records_into_sections,
     test_context_hits_do_not_repeat_its_messages,
@@ -49,6 +49,6 @@ from tests.contract.test_summary import test_swap_summary_expects_epoch_zero_for
 
 pytestmark = [
     pytest.mark.every_backend,
-    pytest.mark.usefixtures("sealed"),
-    pytest.mark.skipif(SEALED, reason="all tests are run so already"),
+    pytest.mark.usefixtures("encrypted"),
+    pytest.mark.skipif(ENCRYPTED, reason="all tests are run so already"),
 ]

@@ -1,4 +1,4 @@
-"""What goes and what comes back where a tenant is sealed: purges, retention, exports, and schedules that are due."""
+"""What goes and what comes back where a tenant is encrypted: purges, retention, exports, and schedules that are due."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from limpet.model.scope import Scope
 from limpet.schedules.repository import ScheduleQueue
 from limpet.store.encryption_keys import key_file
 from limpet.testing import FakeClock
-from tests.conftest import SEALED as BY_HAND
+from tests.conftest import ENCRYPTED as BY_HAND
 from tests.contract.exports import contents as files_of
 from tests.contract.rows import every_row, faults, sql
 from tests.contract.test_encryption import (  # noqa: F401 - fixtures
@@ -32,10 +32,10 @@ from tests.contract.test_encryption import (  # noqa: F401 - fixtures
 
 pytestmark = [
     pytest.mark.every_backend,
-    pytest.mark.skipif(BY_HAND, reason="these say themselves what is sealed"),
+    pytest.mark.skipif(BY_HAND, reason="these say themselves what is encrypted"),
 ]
 
-SEALED, OPEN = "other", "third"
+ENCRYPTED, OPEN = "other", "third"
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def memory(store_url: str, config: Config, clock: FakeClock) -> Iterator[Limpet]
 
 
 def both(memory: Limpet) -> tuple[Limpet, Limpet]:
-    return memory.tenant(SEALED), memory.tenant(OPEN)
+    return memory.tenant(ENCRYPTED), memory.tenant(OPEN)
 
 
 def told(receipt: Receipt) -> tuple[object, ...]:
@@ -104,7 +104,7 @@ def test_purge_user_in_encrypted_tenant_matches_plain_one(memory: Limpet) -> Non
     assert receipts[0].counts["schedule_runs"] == 2
     left = {table for table, rows in every_row(memory).items() if rows}
     assert left <= {"partitions", "models", "properties", "imports", "receipts", "tenant_encryption", "jobs"}
-    write_everywhere(memory.tenant(SEALED), "oslofjord")
+    write_everywhere(memory.tenant(ENCRYPTED), "oslofjord")
     assert faults(memory) == []
 
 
@@ -121,10 +121,10 @@ def test_purge_session_in_encrypted_tenant_matches_plain_one(memory: Limpet) -> 
         receipts.append(tenant.privacy.purge_session(one))
     assert told(receipts[0]) == told(receipts[1])
     assert receipts[0].verified
-    sealed, open_ = both(memory)
-    assert said(sealed) == said(open_)
-    assert "porto" not in str(said(sealed)).lower()
-    assert "lisbon" in str(said(sealed)).lower()
+    encrypted, plain = both(memory)
+    assert said(encrypted) == said(plain)
+    assert "porto" not in str(said(encrypted)).lower()
+    assert "lisbon" in str(said(encrypted)).lower()
     assert faults(memory) == []
 
 
@@ -155,13 +155,13 @@ def test_purge_older_in_encrypted_tenant_matches_plain_one(memory: Limpet, clock
         tenant.jobs.run()
         receipts.append(tenant.privacy.purge_older("u", days=1))
     assert told(receipts[0]) == told(receipts[1])
-    sealed, open_ = both(memory)
-    assert said(sealed) == said(open_)
-    assert "An old one" not in str(said(sealed))
-    assert [hit.source.first_sequence for hit in sealed.recall("portosoup", user="u", kinds=["message"])] == [
-        hit.source.first_sequence for hit in open_.recall("portosoup", user="u", kinds=["message"])
+    encrypted, plain = both(memory)
+    assert said(encrypted) == said(plain)
+    assert "An old one" not in str(said(encrypted))
+    assert [hit.source.first_sequence for hit in encrypted.recall("portosoup", user="u", kinds=["message"])] == [
+        hit.source.first_sequence for hit in plain.recall("portosoup", user="u", kinds=["message"])
     ]
-    assert sealed.recall("portosoup", user="u", kinds=["message"]), "said again later: it stays and is found"
+    assert encrypted.recall("portosoup", user="u", kinds=["message"]), "said again later: it stays and is found"
     assert faults(memory) == []
 
 
@@ -179,56 +179,56 @@ def test_retention_in_encrypted_tenant_matches_plain_one(memory: Limpet, clock: 
         counts = [[dict(each.counts) for each in tenant.privacy.retention()] for tenant in both(memory)]
         assert counts[0] == counts[1]
         assert any(counts[0])
-        sealed, open_ = both(memory)
-        assert said(sealed) == said(open_)
+        encrypted, plain = both(memory)
+        assert said(encrypted) == said(plain)
     assert faults(memory) == []
 
 
 def test_export_and_import_restore_user_of_encrypted_tenant(memory: Limpet, tmp_path: Path) -> None:
-    sealed = memory.tenant(SEALED)
-    write_everywhere(sealed)
+    encrypted = memory.tenant(ENCRYPTED)
+    write_everywhere(encrypted)
     store: Any = memory._runtime.store
-    store.write(lambda tx: Imports(tx).finish(Scope(SEALED), MARK))
-    talk(sealed, "2", "porto")
-    expected = contents(sealed)
-    sealed.transfer.export(tmp_path / "one", "u")
+    store.write(lambda tx: Imports(tx).finish(Scope(ENCRYPTED), MARK))
+    talk(encrypted, "2", "porto")
+    expected = contents(encrypted)
+    encrypted.transfer.export(tmp_path / "one", "u")
     assert MARK.encode() in b"".join(files_of(tmp_path / "one").values()), "an export is plain on purpose"
-    assert sealed.privacy.purge_user("u").verified
-    assert sealed.transfer.import_(tmp_path / "one").left_out == 0
-    sealed.transfer.export(tmp_path / "two", "u")
+    assert encrypted.privacy.purge_user("u").verified
+    assert encrypted.transfer.import_(tmp_path / "one").left_out == 0
+    encrypted.transfer.export(tmp_path / "two", "u")
     assert files_of(tmp_path / "two") == files_of(tmp_path / "one")
     assert not is_told(memory, MARK, "porto")
-    sealed.jobs.run()
+    encrypted.jobs.run()
     for same in ("messages", "records", "history", "tagged", "documents", "kv", "summary", "schedules", "goals"):
-        assert contents(sealed)[same] == expected[same], same
+        assert contents(encrypted)[same] == expected[same], same
     assert faults(memory) == []
 
 
 def test_import_into_encrypted_tenant_encrypts_its_progress(
     memory: Limpet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From an open tenant into one that is sealed with its first row: how far it has come is sealed too."""
+    """From an open tenant into one that is encrypted with its first row: how far it has come is encrypted too."""
     with Limpet.open(":memory:", config=PLAIN, clock=memory._runtime.clock) as source:
         talk(source, "1", "porto")
         source.schedules.create("u", "Ask about portotea", "every: 1h")
         source.transfer.export(tmp_path / "one", "u")
     monkeypatch.setattr("limpet.lifecycle.import_export._LINES", 2)
-    sealed = memory.tenant(SEALED)
+    encrypted = memory.tenant(ENCRYPTED)
 
     def stop(*_: object) -> None:
         if sql(memory, "SELECT count(*) FROM transfers") == [(1,)]:
             raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        sealed.transfer.import_(tmp_path / "one", progress=stop)
+        encrypted.transfer.import_(tmp_path / "one", progress=stop)
     [(state, name)] = sql(memory, "SELECT state, name FROM transfers")
     assert "sessions" not in state
     assert "one" not in name
-    assert sealed.transfer.import_(tmp_path / "one").left_out == 0
+    assert encrypted.transfer.import_(tmp_path / "one").left_out == 0
     assert sql(memory, "SELECT count(*) FROM transfers") == [(0,)]
-    assert sealed.recall("portosoup", user="u")
+    assert encrypted.recall("portosoup", user="u")
     assert not is_told(memory, "porto")
-    sealed.transfer.export(tmp_path / "two", "u")
+    encrypted.transfer.export(tmp_path / "two", "u")
     assert files_of(tmp_path / "two") == files_of(tmp_path / "one")
 
 
@@ -238,15 +238,15 @@ def test_import_into_encrypted_tenant_skips_files_unless_allowed(tmp_path: Path,
         source.notes.long_term("u").write("# Me\n")
         source.transfer.export(tmp_path / "export", "u")
     encryption = replace(config.encryption, plain_files=allowed)
-    with Limpet.open(tmp_path / "sealed", config=replace(config, encryption=encryption)) as memory:
+    with Limpet.open(tmp_path / "encrypted", config=replace(config, encryption=encryption)) as memory:
         done = memory.transfer.import_(tmp_path / "export")
         assert done.files == int(allowed)
         assert [("plain_files" in note.reason) for note in done.skipped] == ([] if allowed else [True])
-    assert bool(list((tmp_path / "sealed").rglob("MEMORY.md"))) is allowed
+    assert bool(list((tmp_path / "encrypted").rglob("MEMORY.md"))) is allowed
 
 
 def due_everywhere(memory: Limpet, clock: FakeClock) -> None:
-    for tenant in ("default", SEALED, OPEN):
+    for tenant in ("default", ENCRYPTED, OPEN):
         memory.tenant(tenant).schedules.create("u", f"Ask about {MARK} in {tenant}", "every: 1h")
     clock.advance(hours=1)
 
@@ -273,7 +273,7 @@ def test_schedules_without_encryption_key_do_not_block_others(
     key = key_file(keys, "default").read_bytes()
     key_file(keys, "default").unlink()
     with Limpet.open(durable_url, config=config, clock=clock) as memory:
-        assert goals_run(memory) == [SEALED, OPEN]
+        assert goals_run(memory) == [ENCRYPTED, OPEN]
         soon = memory._runtime.store.read(lambda tx: ScheduleQueue(tx).find_next_due())
         assert soon is not None
         assert soon > clock.now, "what cannot be run here is nothing to wait for"
@@ -282,7 +282,7 @@ def test_schedules_without_encryption_key_do_not_block_others(
     key_file(keys, "default").write_bytes(key)
     with Limpet.open(durable_url, config=config, clock=clock) as memory:
         assert goals_run(memory) == ["default"]
-        assert not is_told(memory.tenant(SEALED), "ask about zanzibar in default", "ask about zanzibar in other")
+        assert not is_told(memory.tenant(ENCRYPTED), "ask about zanzibar in default", "ask about zanzibar in other")
 
 
 def test_schedules_of_plain_tenant_wait_when_encryption_is_required(
@@ -294,9 +294,9 @@ def test_schedules_of_plain_tenant_wait_when_encryption_is_required(
         memory.tenant(OPEN).schedules.create("u", f"Ask in {OPEN}", "every: 1h")
     strict = replace(config, encryption=replace(config.encryption, required=True))
     with Limpet.open(durable_url, config=strict, clock=clock) as memory:
-        memory.tenant(SEALED).schedules.create("u", f"Ask in {SEALED}", "every: 1h")
+        memory.tenant(ENCRYPTED).schedules.create("u", f"Ask in {ENCRYPTED}", "every: 1h")
         clock.advance(hours=1)
-        assert goals_run(memory) == [SEALED]
+        assert goals_run(memory) == [ENCRYPTED]
 
 
 def test_retention_skips_tenant_without_encryption_key(
@@ -307,7 +307,7 @@ def test_retention_skips_tenant_without_encryption_key(
 ) -> None:
     settings = replace(config, retention=RetentionSettings(messages_days=10))
     with Limpet.open(durable_url, config=settings, clock=clock) as memory:
-        for tenant in ("default", SEALED, OPEN):
+        for tenant in ("default", ENCRYPTED, OPEN):
             talk(memory.tenant(tenant), "1", "porto")
     key_file(keys, "default").unlink()
     clock.advance(days=11)
@@ -333,7 +333,7 @@ def test_prepended_write_runs_once_when_tenant_is_first_encrypted(memory: Limpet
         tx.db.run("purge.count", {})
 
     def note(tx: Any) -> None:
-        Imports(tx).record_import(Scope(SEALED), "digest", "name", 0, 0, memory._runtime.clock())
+        Imports(tx).record_import(Scope(ENCRYPTED), "digest", "name", 0, 0, memory._runtime.clock())
 
     with store.prepend_to_next_write(beside) as is_done:
         assert not is_done()
@@ -342,4 +342,4 @@ def test_prepended_write_runs_once_when_tenant_is_first_encrypted(memory: Limpet
         store.write(lambda tx: None)
     assert len(tries) == 2, "it was begun anew"
     assert sql(memory, "SELECT value FROM properties WHERE name = 'purges'") == [("1",)]
-    assert sql(memory, "SELECT state FROM tenant_encryption") == [("sealed",)]
+    assert sql(memory, "SELECT state FROM tenant_encryption") == [("encrypted",)]

@@ -183,7 +183,7 @@ def test_idempotency_key_requires_read_grant(memory: Limpet) -> None:
         writer.schedules.create("bob", "x", "every: 1h", idempotency_key=KEY)
 
 
-def test_idempotency_keys_are_encrypted_in_encrypted_tenant(sealed: None, store_url: str) -> None:
+def test_idempotency_keys_are_encrypted_in_encrypted_tenant(encrypted: None, store_url: str) -> None:
     with Limpet.open(store_url) as memory:
         first = memory.remember("Tea at four", user="alice", idempotency_key=KEY)
         assert memory.remember("Tea at four", user="alice", idempotency_key=KEY) == first

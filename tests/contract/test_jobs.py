@@ -14,8 +14,7 @@ from limpet.errors import InvalidInput, LeaseLost, ProviderError
 from limpet.model.job import Job, JobQuery
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.values import from_micros
-from limpet.store.claim import JobLease
-from limpet.store.jobs import Jobs
+from limpet.store.jobs import JobLease, JobQueue, Jobs
 from limpet.testing import FakeClock
 from tests.contract.rows import sql
 from tests.contract.threads import at_once
@@ -43,7 +42,7 @@ class Bench:
 
     def take(self, *kinds: str) -> Job | None:
         wanted = [(kind, "") for kind in kinds] or WANTED
-        taken: Job | None = self.store.claim_job(wanted, self.clock.now, LEASE)
+        taken: Job | None = JobQueue(self.store).claim(wanted, self.clock.now, LEASE)
         return taken
 
     def taken(self) -> Job:
@@ -132,7 +131,7 @@ def test_enqueue_can_only_bring_run_time_forward(bench: Bench) -> None:
 def test_enqueue_does_not_shorten_backoff_of_failed_job(bench: Bench) -> None:
     bench.ask()
     job = bench.taken()
-    bench.store.fail_job(job, "no", bench.clock.now + HOUR, dead=False)
+    JobQueue(bench.store).fail(job, "no", bench.clock.now + HOUR, dead=False)
     bench.ask()
     assert bench.take() is None
     bench.clock.advance(hours=1)
@@ -149,7 +148,7 @@ def test_job_enqueued_with_delay_while_running_runs_at_that_time(bench: Bench, d
     bench.ask(after=20 * HOUR)
     assert bench.take() is None
     bench.clock.advance(seconds=1)
-    assert bench.store.finish_job(job)
+    assert JobQueue(bench.store).finish(job)
     while (again := bench.take()) is None:
         bench.clock.advance(minutes=1)
     assert (bench.clock.now - began) // timedelta(minutes=1) == due
@@ -179,15 +178,15 @@ def test_job_handler_reschedule_does_not_delay_earlier_enqueue(bench: Bench) -> 
     bench.ask()
     job = bench.taken()
     bench.ask(after=timedelta(minutes=1))
-    assert bench.store.finish_job(job, again=bench.clock.now + HOUR)
+    assert JobQueue(bench.store).finish(job, again=bench.clock.now + HOUR)
     assert bench.memory.jobs.list()[0].run_at == bench.clock.now + timedelta(minutes=1)
 
 
 def test_job_success_resets_attempts_and_error(bench: Bench) -> None:
     bench.ask()
-    bench.store.fail_job(bench.taken(), "no", bench.clock.now, dead=False)
+    JobQueue(bench.store).fail(bench.taken(), "no", bench.clock.now, dead=False)
     assert bench.memory.jobs.list()[0].error == "no"
-    bench.store.finish_job(bench.taken(), again=bench.clock.now)
+    JobQueue(bench.store).finish(bench.taken(), again=bench.clock.now)
     [waiting] = bench.memory.jobs.list()
     assert (waiting.attempts, waiting.error) == (0, None)
 
@@ -201,14 +200,14 @@ def test_job_with_lost_lease_cannot_finish_fail_or_renew(bench: Bench) -> None:
     bench.clock.advance(seconds=LEASE.total_seconds())
     other = bench.taken()
     before = sql(bench.memory, "SELECT * FROM jobs")
-    assert bench.store.finish_job(hung) is False
-    assert bench.store.finish_job(hung, again=bench.clock.now) is False
-    assert bench.store.fail_job(hung, "late", bench.clock.now, dead=True) is False
-    assert bench.store.renew_job(hung, bench.clock.now + HOUR) is None
+    assert JobQueue(bench.store).finish(hung) is False
+    assert JobQueue(bench.store).finish(hung, again=bench.clock.now) is False
+    assert JobQueue(bench.store).fail(hung, "late", bench.clock.now, dead=True) is False
+    assert JobQueue(bench.store).renew(hung, bench.clock.now + HOUR) is None
     assert sql(bench.memory, "SELECT * FROM jobs") == before
-    assert bench.store.finish_job(other) is True
+    assert JobQueue(bench.store).finish(other) is True
     assert bench.memory.jobs.list() == []
-    assert bench.store.fail_job(hung, "later", bench.clock.now, dead=True) is False
+    assert JobQueue(bench.store).fail(hung, "later", bench.clock.now, dead=True) is False
     assert bench.memory.jobs.list() == []
 
 
@@ -216,18 +215,19 @@ def test_job_with_expired_lease_can_finish_until_claimed_again(bench: Bench) -> 
     bench.ask()
     slow = bench.taken()
     bench.clock.advance(hours=1)
-    assert bench.store.finish_job(slow) is True
+    assert JobQueue(bench.store).finish(slow) is True
 
 
 def test_job_lease_renewal_keeps_job(bench: Bench) -> None:
     bench.ask()
     job = bench.taken()
     bench.clock.advance(minutes=4)
-    renewed = bench.store.renew_job(job, bench.clock.now + LEASE)
-    assert bench.store.finish_job(job) is False  # that lease is no more
+    renewed = JobQueue(bench.store).renew(job, bench.clock.now + LEASE)
+    assert JobQueue(bench.store).finish(job) is False  # that lease is no more
     bench.clock.advance(minutes=4)
     assert bench.take() is None
-    assert bench.store.finish_job(renewed) is True
+    assert renewed is not None
+    assert JobQueue(bench.store).finish(renewed) is True
 
 
 def test_job_effect_and_finish_share_one_transaction(bench: Bench) -> None:
@@ -383,7 +383,7 @@ def test_job_enqueued_during_last_attempt_is_not_dead(bench: Bench) -> None:
     bench.ask()
     job = bench.taken()
     bench.ask()
-    assert bench.store.fail_job(job, "no", bench.clock.now, dead=True)
+    assert JobQueue(bench.store).fail(job, "no", bench.clock.now, dead=True)
     [waiting] = bench.memory.jobs.list()
     assert (waiting.state, waiting.attempts) == ("waiting", 0)
 
@@ -402,7 +402,7 @@ def test_job_lease_from_clock_far_ahead_is_released(bench: Bench) -> None:
     bench.worker.register(KIND, lambda claim: done.append(claim.job.kind))
     assert bench.memory.jobs.run() == 1  # a worker looks for such when it begins, and every few minutes
     assert done == [KIND]
-    assert bench.store.finish_job(lost) is False
+    assert JobQueue(bench.store).finish(lost) is False
 
 
 def test_job_lease_slightly_ahead_of_clock_is_kept(bench: Bench) -> None:
@@ -411,21 +411,21 @@ def test_job_lease_slightly_ahead_of_clock_is_kept(bench: Bench) -> None:
     bench.clock.advance(minutes=40)
     held = bench.taken()
     bench.clock.now = now
-    assert bench.store.release_stuck_jobs(now, HOUR) == 0
-    assert bench.store.finish_job(held) is True
+    assert JobQueue(bench.store).release_stuck(now, HOUR) == 0
+    assert JobQueue(bench.store).finish(held) is True
 
 
 def test_release_stuck_jobs_resets_run_time_from_clock_far_ahead(bench: Bench) -> None:
     now = bench.clock.now
     bench.ask("failed")
     bench.clock.advance(days=9)
-    bench.store.fail_job(bench.taken(), "no", bench.clock.now + HOUR, dead=False)
+    JobQueue(bench.store).fail(bench.taken(), "no", bench.clock.now + HOUR, dead=False)
     bench.ask("asked")
     bench.ask("in an hour", after=HOUR)
     bench.clock.now = now
     bench.ask("next month", after=timedelta(days=30))
-    assert bench.store.release_stuck_jobs(now, HOUR) == 3
-    assert bench.store.release_stuck_jobs(now, HOUR) == 0
+    assert JobQueue(bench.store).release_stuck(now, HOUR) == 3
+    assert JobQueue(bench.store).release_stuck(now, HOUR) == 0
     assert {job.detail: job.run_at for job in bench.memory.jobs.list()} == {
         "failed": now,
         "asked": now,
@@ -458,7 +458,7 @@ def test_worker_leaves_unknown_job_kinds_to_others(bench: Bench) -> None:
     assert [(job.kind, job.attempts, job.state) for job in bench.memory.jobs.list()] == [
         ("of a later release", 0, "waiting")
     ]
-    assert bench.store.next_job_time(bench.worker.job_kinds) is None
+    assert JobQueue(bench.store).next_time(bench.worker.job_kinds) is None
 
 
 def test_worker_alternates_between_job_kinds(bench: Bench) -> None:
@@ -484,7 +484,7 @@ def test_claim_query_uses_index_without_sort(bench: Bench) -> None:
         pytest.skip("which plan is chosen there depends on the statistics")
     query = (
         "EXPLAIN QUERY PLAN SELECT id FROM jobs WHERE dead = 0 AND run_at <= 5 AND leased_until <= 5 AND (kind = 'x')"
-        " ORDER BY run_at, id LIMIT 1"
+        " ORDER BY run_at, created_at, id LIMIT 1"
     )
     plan = " ".join(str(row) for row in sql(bench.memory, query))
     assert "jobs_due" in plan
@@ -496,10 +496,10 @@ def test_claim_query_uses_index_without_sort(bench: Bench) -> None:
 
 def test_jobs_are_listed_with_state_attempts_and_error(bench: Bench) -> None:
     now = bench.clock.now
-    for owner in ("dead", "running", "waiting"):
-        bench.ask("session 1", owner=owner)
+    for at, owner in enumerate(("dead", "running", "waiting")):
+        bench.ask("session 1", timedelta(seconds=at - 3), owner=owner)
     bench.ask("x", HOUR, kind="other")
-    bench.store.fail_job(bench.taken(), "the model said no", now, dead=True)
+    JobQueue(bench.store).fail(bench.taken(), "the model said no", now, dead=True)
     running = bench.taken()
     found = {(job.owner if job.kind == KIND else job.kind): job for job in bench.memory.jobs.list()}
     assert {name: (job.state, job.attempts, job.error) for name, job in found.items()} == {
@@ -527,7 +527,7 @@ def test_jobs_are_listed_with_state_attempts_and_error(bench: Bench) -> None:
 def test_dead_jobs_can_be_retried_or_dropped(bench: Bench) -> None:
     for detail in "abcd":
         bench.ask(detail)
-        bench.store.fail_job(bench.taken(), "no", bench.clock.now, dead=True)
+        JobQueue(bench.store).fail(bench.taken(), "no", bench.clock.now, dead=True)
     bench.ask("waiting", HOUR)
     a, b, c, d, waiting = (job.id for job in sorted(bench.memory.jobs.list(), key=lambda job: job.id))
     assert bench.memory.jobs.retry([a, waiting]) == 1
@@ -550,7 +550,7 @@ def test_dead_jobs_can_be_retried_or_dropped(bench: Bench) -> None:
 def test_jobs_are_isolated_by_tenant(bench: Bench) -> None:
     space = Partition("acme", Level.GLOBAL, "")
     bench.store.write(lambda tx: Jobs(tx).enqueue(space, KIND, "", bench.clock.now))
-    bench.store.fail_job(bench.taken(), "no", bench.clock.now, dead=True)
+    JobQueue(bench.store).fail(bench.taken(), "no", bench.clock.now, dead=True)
     [job] = bench.memory.tenant("acme").jobs.list()
     assert bench.memory.jobs.list() == []
     assert (bench.memory.jobs.retry([job.id]), bench.memory.jobs.retry(), bench.memory.jobs.drop([job.id])) == (0, 0, 0)

@@ -13,6 +13,7 @@ from limpet import Config, Limpet
 from limpet.api.job_handlers import ensure_retention_job
 from limpet.config import RetentionSettings
 from limpet.errors import ConfigError, SessionNotFound
+from limpet.store.jobs import JobQueue
 from limpet.testing import FakeClock
 from tests.contract.rows import every_row, faults
 
@@ -205,7 +206,7 @@ def test_retention_job_is_enqueued_when_non_empty_store_is_opened(tmp_path: Path
     config = Config.load(overrides={"jobs.worker": False})
     for expected in (0, 1, 1):
         with Limpet.open(tmp_path, config=config, clock=clock) as memory:
-            assert memory._runtime.store.count_jobs([("retention", "")]) == expected
+            assert JobQueue(memory._runtime.store).count([("retention", "")]) == expected
             say(memory, clock, 100)
     clock.advance(hours=2)
     with Limpet.open(tmp_path, config=config, clock=clock) as memory:

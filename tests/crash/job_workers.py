@@ -20,8 +20,7 @@ from limpet.cli.stop import StopEvent
 from limpet.errors import StorageError, StoreUnavailable
 from limpet.model.scope import Level, Partition
 from limpet.model.values import system_clock
-from limpet.store.claim import JobLease
-from limpet.store.jobs import Jobs
+from limpet.store.jobs import JobLease, JobQueue, Jobs
 from tests.crash.fork_server import Nursery
 
 KIND = "labour"
@@ -170,7 +169,7 @@ def _left(memory: Limpet) -> int:
     store: Any = memory._runtime.store
     while True:
         try:
-            return int(store.count_jobs([(KIND, "")]))
+            return int(JobQueue(store).count([(KIND, "")]))
         except StorageError:
             time.sleep(0.02)
 

@@ -20,9 +20,9 @@ from limpet.api.runtime import open_store
 from limpet.model.job import RETENTION
 from limpet.model.values import system_clock
 from limpet.search import word_index
-from limpet.store.db import Row
 from limpet.store.store import Store
 from limpet.store.tables import TABLES
+from limpet.store.tx import Row
 from tests.crash import crash_points
 from tests.crash.check import Findings, check, check_file
 from tests.crash.fork_server import Nursery

@@ -19,6 +19,7 @@ from limpet import Config, Limpet, Message, ToolCall
 from limpet.model.privacy import ErasureState
 from limpet.providers.fake import FakeEmbedder
 from limpet.store.atomic_files import folder_name
+from limpet.store.jobs import JobQueue
 from limpet.store.sqlite import scrub
 from limpet.store.sqlite import store as sqlite_store
 from limpet.testing import FakeClock
@@ -158,10 +159,10 @@ def test_purge_of_large_file_is_scrubbed_by_job(
     users = [f"marker{number}z" for number in range(4)]
     churn(memory, users, 150, random.Random(5))
     assert memory.privacy.purge_user(users[0]).bytes is ErasureState.WAITING
-    assert memory._runtime.store.count_jobs([("scrub", "")]) == 1
+    assert JobQueue(memory._runtime.store).count([("scrub", "")]) == 1
     memory.jobs.run()
     assert memory.privacy.receipts()[0].bytes is ErasureState.GONE
-    assert memory._runtime.store.count_jobs([("scrub", "")]) == 0
+    assert JobQueue(memory._runtime.store).count([("scrub", "")]) == 0
     assert traces(tmp_path, (users[0],)) == []
     assert [finding for finding in memory.admin.doctor() if not finding.ok] == []
 

@@ -23,7 +23,7 @@ import pytest
 
 from limpet import Config, Limpet, Message
 from limpet.errors import LimpetError, StorageError, StoreBusy, StoreCorrupt, StoreFull, StoreReadOnly, StoreUnavailable
-from limpet.store import forks
+from limpet.store import writer as writer_module
 from tests.contract.processes import start
 from tests.contract.rows import every_row, faults
 
@@ -596,7 +596,7 @@ def test_forked_child_closing_store_does_not_affect_postgres(postgres_url: str) 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_fork_inside_transaction_succeeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forks, "_MAX_WAIT_S", 0.1)
+    monkeypatch.setattr(writer_module, "_MAX_WAIT_S", 0.1)
     with Limpet.open(tmp_path) as memory:
         assert memory._runtime.store.write(lambda tx: in_a_child(lambda: "from inside")) == "'from inside'"
         assert memory._runtime.store.read(lambda tx: in_a_child(lambda: "from inside")) == "'from inside'"

@@ -18,8 +18,7 @@ from limpet.search import vectors
 from limpet.search.catalogue import _TYPES, Catalogue
 from limpet.search.chunk_repository import Chunks
 from limpet.search.recipes import RECIPES
-from limpet.store.cache import Caches
-from limpet.store.tx import Tx
+from limpet.store.tx import Caches, Tx
 from limpet.testing import FakeClock
 from tests.conftest import _required_server
 from tests.contract.embedders import Topics, open_with

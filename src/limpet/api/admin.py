@@ -50,7 +50,7 @@ class AdminOperations(Handle):
         if self._tenant != DEFAULT_TENANT:
             raise Unsupported("plain files have no tenants; open a folder for each tenant that wants them")
         if not self._runtime.can_write_files(self._tenant):
-            raise Unsupported("the default tenant is sealed, and plain files are not; see encryption.plain_files")
+            raise Unsupported("the default tenant is encrypted, and plain files are not; see encryption.plain_files")
         caps = self._runtime.config.session
         return FileSessions(
             self._runtime.folder / "memory",

@@ -19,8 +19,7 @@ from limpet.model.scope import STORE_PARTITION, Scope
 from limpet.model.session import SessionInfo
 from limpet.search.embed import MAX_REFUSALS, embed_missing
 from limpet.sessions.repository import Sessions
-from limpet.store.claim import JobLease
-from limpet.store.jobs import Jobs
+from limpet.store.jobs import JobLease, JobQueue, Jobs
 
 _FIRST_RETENTION = timedelta(hours=1)
 _SLICE = 512  # chunks embedded by one run of a job, so that other partitions get their turn
@@ -105,7 +104,7 @@ def register_handlers(runtime: Runtime) -> None:
 
 def ensure_retention_job(runtime: Runtime, *, stays: bool = False) -> None:
     """Once, when a store with something in it is opened or a worker stays; from then on the job enqueues itself."""
-    if not runtime.config.retention.enabled or runtime.store.count_jobs([(RETENTION, "")]):
+    if not runtime.config.retention.enabled or JobQueue(runtime.store).count([(RETENTION, "")]):
         return
     if not stays and not runtime.store.list_tenants():
         return

@@ -37,9 +37,9 @@ from limpet.sessions.compaction import Compactor
 from limpet.sessions.files.listing import session_folder
 from limpet.sessions.messages import MessageAppender
 from limpet.sessions.repository import Sessions
-from limpet.store.cache import Caches
+from limpet.store.jobs import JobQueue
 from limpet.store.store import Store
-from limpet.store.tx import Tx
+from limpet.store.tx import Caches, Tx
 from limpet.store.worker import Worker
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ class Runtime:
             self.mask,
             self.clock,
             self.wake_worker,
-            lambda: Worker(self.store, self.clock, self.config.jobs, lambda: 1.0, self.observers),
+            lambda: Worker(JobQueue(self.store), self.clock, self.config.jobs, lambda: 1.0, self.observers),
         )
 
     @cached_property
@@ -295,7 +295,7 @@ def create_runtime(
     """The runtime on an open store."""
     with suppress(StoreReadOnly):  # a store that is read only is searched with the words and vectors it has
         prepare_store(store, embedding, clock())
-    worker = Worker(store, clock, config.jobs, secrets.SystemRandom().random, observers)
+    worker = Worker(JobQueue(store), clock, config.jobs, secrets.SystemRandom().random, observers)
     audit_log = AuditLog(store, config.audit, clock, lambda: secrets.token_bytes(10))
     runner = _create_runner(store, config, clock, observers)
     return Runtime(
@@ -318,9 +318,9 @@ def create_stateless_runtime(
     config: Config, clock: Clock, count: TokenCounter, llm: Llm | None, observers: Observers
 ) -> Runtime:
     """For memory that is switched off: calls work as usual, and what they write is rolled back."""
-    nothing_sealed = replace(config, encryption=EncryptionSettings())
-    store = open_store(":memory:", nothing_sealed, clock, Caches(0))[0].with_rollback()
-    worker = Worker(store, clock, config.jobs, secrets.SystemRandom().random, observers)
+    without_keys = replace(config, encryption=EncryptionSettings())
+    store = open_store(":memory:", without_keys, clock, Caches(0))[0].with_rollback()
+    worker = Worker(JobQueue(store), clock, config.jobs, secrets.SystemRandom().random, observers)
     runner = _create_runner(store, config, clock, observers)
     return Runtime(
         store, config, clock, None, worker, runner, None, count, llm, keeps_nothing=True, observers=observers

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from limpet.config import Config
-    from limpet.store.encryption_state import EncryptionState
+    from limpet.store.encryption import EncryptionState
     from limpet.store.store import Store
 
 
@@ -52,11 +52,13 @@ def add(commands: Any) -> None:
 
 
 def status(args: Namespace) -> int:
+    from limpet.store.encryption import list_states
+
     store = _open_store(args)
     try:
         tenants = store.list_tenants()
-        seals = store.read(lambda tx: tx.encryption.all())
-        found = [_state(store, tenant, seals) for tenant in sorted({*tenants, *seals})]
+        states = store.read(lambda tx: list_states(tx.db))
+        found = [_state(store, tenant, states) for tenant in sorted({*tenants, *states})]
     finally:
         store.close()
     lines = [show.one_line(f"{each['tenant']}: {_format_state(each)}") for each in found] or ["No tenants yet."]
@@ -64,12 +66,13 @@ def status(args: Namespace) -> int:
     return 0
 
 
-def _state(store: Store, tenant: str, seals: Mapping[str, EncryptionState]) -> dict[str, Any]:
+def _state(store: Store, tenant: str, states: Mapping[str, EncryptionState]) -> dict[str, Any]:
     from limpet.errors import KeyMissing
+    from limpet.store.encryption import STATE_PLAINTEXT
 
-    found = seals.get(tenant)
-    if found is None or found.state == "open":
-        return {"tenant": tenant, "state": "open", "key": None, "version": 0}
+    found = states.get(tenant)
+    if found is None or found.state == STATE_PLAINTEXT:
+        return {"tenant": tenant, "state": STATE_PLAINTEXT, "key": None, "version": 0}
     try:
         store.encryption.make_cipher(tenant, found)
         here = True
@@ -79,8 +82,8 @@ def _state(store: Store, tenant: str, seals: Mapping[str, EncryptionState]) -> d
 
 
 def _format_state(found: Mapping[str, Any]) -> str:
-    if found["state"] == "open":
-        return "open"
+    if found["key"] is None:
+        return "not encrypted"
     return f"{found['state']}, key {found['version']} is {'here' if found['key'] else 'not here'}"
 
 
@@ -111,14 +114,14 @@ def encrypt(args: Namespace) -> int:
 
 def rotate(args: Namespace) -> int:
     """With a key folder a fresh key is put first in the tenant's file; else the first of the keys that are given."""
-    from limpet.store.encryption_state import STATE_ENCRYPTED
+    from limpet.store.encryption import STATE_ENCRYPTED, STATE_PLAINTEXT, get_state
 
     config, tenant, store = place.load_config(args), _tenant(args), _open_store(args)
     try:
-        known = store.read(lambda tx: tx.encryption.get(tenant))
-        if known is None or known.state == "open":
+        known = store.read(lambda tx: get_state(tx.db, tenant))
+        if known is None or known.state == STATE_PLAINTEXT:
             raise InvalidInput(f"tenant {tenant!r} is not encrypted; limpet encryption encrypt does that")
-        keys = () if store.encryption.keyring is None else store.encryption.keyring.get_keys(tenant)
+        keys = store.encryption.get_keys(tenant)
         if known.state == STATE_ENCRYPTED:
             store.encryption.make_cipher(tenant, known)  # says what is missing before anything is made
         folder = getattr(store.encryption.keyring, "folder", None)

@@ -412,8 +412,8 @@ class EncryptionSettings(_SettingsBase):
     key_file: Annotated[
         str, Printable(), "a file with a master key, a folder with a key file for each tenant, or none"
     ] = "none"
-    required: Annotated[bool, "a tenant that is not sealed is not written to"] = False
-    plain_files: Annotated[bool, "a sealed tenant's notes and items may be written as plain files"] = False
+    required: Annotated[bool, "a tenant that is not encrypted is not written to"] = False
+    plain_files: Annotated[bool, "a encrypted tenant's notes and items may be written as plain files"] = False
 
     def __post_init__(self) -> None:
         _SettingsBase.__post_init__(self)

@@ -9,12 +9,10 @@ from limpet.model.scope import Partition
 from limpet.model.values import PageCursor
 from limpet.search.chunk_repository import Chunks
 from limpet.search.filters import build_keyset_clause
-from limpet.store.db import Params, Row
 from limpet.store.encrypted_columns import DOCUMENTS
 from limpet.store.encryption import RowLayout
-from limpet.store.partitions import partition_params
 from limpet.store.rows import DOCUMENT_ROWS
-from limpet.store.tx import Tx
+from limpet.store.tx import Params, Row, Tx, partition_params
 
 _DOCUMENT = RowLayout(DOCUMENTS, " ".join(DOCUMENT_ROWS.names))
 

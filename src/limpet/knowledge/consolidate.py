@@ -30,7 +30,7 @@ from limpet.providers.llm import Llm
 from limpet.search.chunk_repository import Chunks
 from limpet.search.embed import ChunkEmbedder
 from limpet.sessions.repository import Sessions
-from limpet.store.claim import JobLease
+from limpet.store.jobs import JobLease
 from limpet.store.store import Store
 from limpet.store.tx import Tx
 

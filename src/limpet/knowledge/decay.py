@@ -35,7 +35,7 @@ from limpet.model.values import Clock, is_internal
 from limpet.notes.user_notes import UserNotes
 from limpet.search.chunk_repository import Chunks
 from limpet.search.embed import ChunkEmbedder
-from limpet.store.claim import JobLease
+from limpet.store.jobs import JobLease
 from limpet.store.store import Store
 from limpet.store.tx import Tx
 

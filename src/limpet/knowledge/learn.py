@@ -36,8 +36,7 @@ from limpet.search.recipes import SKILL_KEY
 from limpet.search.search import SearchRequest, embed_question, search
 from limpet.sessions import usage
 from limpet.sessions.repository import Cursors, Messages, Sessions
-from limpet.store.claim import JobLease
-from limpet.store.jobs import Jobs
+from limpet.store.jobs import JobLease, Jobs
 from limpet.store.store import Store
 from limpet.store.tx import Tx
 

@@ -131,7 +131,8 @@ def _graph_fields(record: Record) -> tuple[object, ...]:
 def _enqueue_graph(tx: Tx, record: Record, cut: RecordChunker) -> None:
     """Due since ever, whatever clock looks."""
     if cut.for_graph and searchable_text(record):
-        Jobs(tx).enqueue(record.home.space, GRAPH_RECORD, record.id, from_micros(0))
+        due = from_micros(0)
+        Jobs(tx).enqueue(record.home.space, GRAPH_RECORD, record.id, record.updated_at or due, due)
 
 
 def index(tx: Tx, record: Record, cut: RecordChunker) -> None:

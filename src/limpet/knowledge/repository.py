@@ -14,13 +14,11 @@ from limpet.model.values import PageCursor, bucket_of_id, to_micros
 from limpet.search.chunk_repository import Chunks
 from limpet.search.filters import build_keyset_clause, build_record_clauses
 from limpet.search.graph_repository import GraphTables
-from limpet.store import jobs
-from limpet.store.db import Row
 from limpet.store.encrypted_columns import RECORD_METADATA, RECORD_TAGS, RECORD_VERSIONS, RECORDS
 from limpet.store.encryption import Cipher, RowLayout
-from limpet.store.partitions import partition_key, partition_params
+from limpet.store.jobs import Jobs
 from limpet.store.rows import RECORD_ROWS, micros
-from limpet.store.tx import Tx
+from limpet.store.tx import Row, Tx, partition_key, partition_params
 
 _RECORD = RowLayout(RECORDS, " ".join(RECORD_ROWS.names))
 _VERSION = RowLayout(RECORD_VERSIONS, "version body")
@@ -76,6 +74,7 @@ def build_current_clauses(now: datetime) -> tuple[list[str], dict[str, Any]]:
 
 class Records:
     def __init__(self, tx: Tx) -> None:
+        self._tx = tx
         self._db = tx.db
         self._chunks = Chunks(tx)
         self._graph = GraphTables(tx)
@@ -339,7 +338,7 @@ class Records:
         counts = {"chunks": self._chunks.drop_record(space, record_id)}
         if mentions := self._graph.drop_record(space, record_id):
             counts["mentions"] = mentions
-        jobs.cancel_job(self._db, space, GRAPH_RECORD, record_id)
+        Jobs(self._tx).cancel(space, GRAPH_RECORD, record_id)
         self._drop_labels(key, record_id)
         counts["versions"] = self._db.run("records.delete_versions", {**key, "id": record_id})
         counts["records"] = self._db.run("records.delete", {**key, "id": record_id})

@@ -7,12 +7,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from limpet.model.job import Finding
-from limpet.store.db import Db, Row
 from limpet.store.doctor import find_cipher, run_check
 from limpet.store.encrypted_columns import RECORD_METADATA, RECORD_TAGS, RECORDS
 from limpet.store.encryption import RowLayout
 from limpet.store.store import Store
-from limpet.store.tx import Tx
+from limpet.store.tx import Db, Row, Tx
 
 _LABELLED = RowLayout(RECORDS, "id tags metadata inputs")
 _KEY = ("bucket", "partition_id", "id")

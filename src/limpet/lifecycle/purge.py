@@ -34,8 +34,7 @@ from limpet.search.search import SearchRequest, search
 from limpet.security.access_repository import AuditEntries, Grants
 from limpet.security.api_key_repository import ApiKeys
 from limpet.sessions.repository import Sessions
-from limpet.store.claim import JobLease
-from limpet.store.jobs import Jobs
+from limpet.store.jobs import JobLease, Jobs
 from limpet.store.store import Store
 from limpet.store.tx import Tx
 

@@ -12,13 +12,12 @@ from limpet.model.scope import STORE_PARTITION, Level, Partition, Scope
 from limpet.model.values import to_micros
 from limpet.search.chunk_repository import Chunks
 from limpet.sessions.repository import session_key
-from limpet.store import jobs
 from limpet.store.encrypted_columns import CHUNKS, RECORD_VERSIONS
 from limpet.store.encryption import RowLayout
-from limpet.store.partitions import Partitions, partition_key, partition_params
+from limpet.store.jobs import Jobs
 from limpet.store.rows import RECEIPT_ROWS, micros
 from limpet.store.tables import TABLES
-from limpet.store.tx import Tx
+from limpet.store.tx import Partitions, Tx, partition_key, partition_params
 
 _TEXT = RowLayout(CHUNKS, "ordinal text")
 _BODY = RowLayout(RECORD_VERSIONS, "record_id version body")
@@ -282,4 +281,4 @@ class Purges:
         return self._db.run("receipts.mark_erased", {"moment": to_micros(moment)})
 
     def withdraw(self, space: Partition, kind: str, detail: str) -> None:
-        jobs.cancel_job(self._db, space, kind, detail)
+        Jobs(self._tx).cancel(space, kind, detail)

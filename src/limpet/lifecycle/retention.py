@@ -31,8 +31,8 @@ from limpet.model.values import Clock
 from limpet.notes.user_notes import UserNotes
 from limpet.sessions.files.listing import session_folder
 from limpet.sessions.repository import Sessions, Summaries
-from limpet.store.claim import JobLease
 from limpet.store.idempotency import IdempotencyKeys
+from limpet.store.jobs import JobLease
 from limpet.store.store import Store
 from limpet.store.tx import Tx
 

@@ -19,13 +19,11 @@ from limpet.model.transfer import DocumentPiece, DocumentState, RecordState, Rec
 from limpet.model.values import bucket_of_id, from_micros, to_micros
 from limpet.sessions.repository import Sessions, Summaries, UsageEntries, session_key
 from limpet.sessions.repository import build_scope_filter as sessions_in_scope
-from limpet.store import jobs
-from limpet.store.db import Row
 from limpet.store.encrypted_columns import CHUNKS, ENTITIES, IMPORTS, RECORD_VERSIONS, RELATIONS, TRANSFERS
 from limpet.store.encryption import RowLayout
-from limpet.store.partitions import Partitions
+from limpet.store.jobs import Jobs
 from limpet.store.rows import RECORD_ROWS, micros
-from limpet.store.tx import Tx
+from limpet.store.tx import Partitions, Row, Tx
 
 _OF_SESSIONS = (EXTRACT, GRAPH)
 _PIECE = RowLayout(CHUNKS, "ordinal text")
@@ -123,9 +121,7 @@ class Transfers:
         )
 
     def _find_pending_jobs(self, space: Partition, detail: str, kinds: Sequence[str]) -> tuple[str, ...]:
-        return tuple(
-            kind for kind in kinds if self._db.one("jobs.is_waiting", jobs.job_params(space, kind, detail)) is not None
-        )
+        return tuple(kind for kind in kinds if Jobs(self._tx).is_waiting(space, kind, detail))
 
     def put_session(self, scope: Scope, state: SessionState, external_id: str | None = None) -> bool:
         """Without messages, and without what is said of them. False when its id or its key is taken."""
@@ -151,7 +147,7 @@ class Transfers:
         rows = [{**at, "name": name, "sequence": sequence} for name, sequence in cursors]
         self._db.run_many("transfers.add_cursor", rows)
         for kind in state.waiting:
-            jobs.enqueue(self._db, Partition(info.tenant, Level.USER, info.user), kind, info.id, from_micros(0))
+            Jobs(self._tx).enqueue(Partition(info.tenant, Level.USER, info.user), kind, info.id, from_micros(0))
 
     def has_message(self, scope: Scope, sequence: int) -> bool:
         params = {**session_key(self._tx, scope), "sequence": sequence}
@@ -211,10 +207,10 @@ class Transfers:
             }
             for version in state.versions
         ]
-        sealed = [cipher.encrypt_params(RECORD_VERSIONS, (record.id, row["version"]), row) for row in rows]
-        self._db.run_many("records.add_version", sealed)
+        encrypted = [cipher.encrypt_params(RECORD_VERSIONS, (record.id, row["version"]), row) for row in rows]
+        self._db.run_many("records.add_version", encrypted)
         for kind in state.waiting:
-            jobs.enqueue(self._db, home.space, kind, record.id, from_micros(0))
+            Jobs(self._tx).enqueue(home.space, kind, record.id, from_micros(0))
 
     # Documents
 

@@ -24,12 +24,10 @@ from limpet.model.scope import Level, Partition, Scope, hash_bucket
 from limpet.model.values import from_micros, to_micros
 from limpet.search.chunk_repository import Chunks
 from limpet.search.filters import build_keyset_clause
-from limpet.store.db import Params, Row
 from limpet.store.encrypted_columns import SCHEDULE_RUNS, SCHEDULES
 from limpet.store.encryption import RowLayout
-from limpet.store.encryption_state import TxEncryption
 from limpet.store.rows import RUN_ROWS, SCHEDULE_ROWS
-from limpet.store.tx import Tx
+from limpet.store.tx import Encryption, Params, Row, Tx
 
 _NANO = 1_000_000_000
 # Tolerated clock difference. Times further ahead were written by a wrong clock.
@@ -360,7 +358,7 @@ def _params(schedule: Schedule) -> dict[str, Any]:
     }
 
 
-def _decrypt_schedule(encryption: TxEncryption, row: Row) -> Schedule:
+def _decrypt_schedule(encryption: Encryption, row: Row) -> Schedule:
     return _parse_schedule(encryption.cipher_for(row[1]).decrypt_row(_SCHEDULE, row[0], row))
 
 

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 from limpet.model.chunk import SourceKind
 from limpet.model.dataclass import dataclass
 from limpet.search.analysis import TextFlag
-from limpet.store.cache import CacheKind
-from limpet.store.db import Array
+from limpet.store.tx import Array, CacheKind
 
 # The speaker of a record: matches every question about a speaker.
 RECORD_SPEAKER = -2

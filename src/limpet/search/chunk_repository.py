@@ -17,12 +17,10 @@ from limpet.search.catalogue import CATALOGUES, Catalogue, CatalogueRow, make_em
 from limpet.search.filters import build_record_clauses
 from limpet.search.vectors import Unembedded, Vectors, VectorScores
 from limpet.search.word_index import PartitionRow, WordScores
-from limpet.store import jobs
-from limpet.store.db import Array, Row
 from limpet.store.encrypted_columns import CHUNKS, DOCUMENTS, RECORDS
 from limpet.store.encryption import Cipher, RowLayout
-from limpet.store.partitions import partition_params
-from limpet.store.tx import Tx
+from limpet.store.jobs import Jobs
+from limpet.store.tx import Array, Row, Tx, partition_params
 
 _MESSAGE = SourceKind.MESSAGE.value
 _CUT = RowLayout(CHUNKS, "hash first_sequence last_sequence text ordinal")
@@ -146,7 +144,7 @@ class Chunks:
         complete = [self._insert(row, cipher, vectors, shared, draft) for draft in drafts]
         if row.model is not None and not all(complete):
             # Also after another process changed the model. Always due, whatever the clock says.
-            jobs.enqueue(self._db, partition, EMBED, row.model, from_micros(0))
+            Jobs(self._tx).enqueue(partition, EMBED, row.model, source.created_at, from_micros(0))
         if row.next_ordinal - row.merged_ordinal >= word_index.MAX_TAIL:
             word_index.merge_tail(self._db, row)
             self._save_counters(row)

@@ -11,7 +11,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from limpet.model.dataclass import dataclass
-from limpet.store.cache import CacheKind
+from limpet.store.tx import CacheKind
 
 _ROUNDS = 10
 _CROWD = 12  # from this many names in one place on, they are together by chance, as in a list

@@ -11,12 +11,10 @@ from limpet.model.scope import Level, Partition, Scope
 from limpet.model.values import from_micros, to_micros
 from limpet.search.chunk_repository import Chunks
 from limpet.search.communities import COMMUNITIES, Communities, MentionPlace, find_communities
-from limpet.store.db import Params, Row
 from limpet.store.encrypted_columns import ENTITIES, RELATIONS
 from limpet.store.encryption import Cipher, RowLayout
-from limpet.store.partitions import partition_key
 from limpet.store.rows import moment
-from limpet.store.tx import Tx
+from limpet.store.tx import Params, Row, Tx, partition_key
 
 _NAMES_AT_ONCE = 500
 _NODE = RowLayout(ENTITIES, "id normal name")

@@ -21,7 +21,7 @@ from limpet.store.tx import Tx
 
 if TYPE_CHECKING:
     from limpet.search.catalogue import Catalogue
-    from limpet.store.db import Array
+    from limpet.store.tx import Array
 
 _WORD = re.compile(r"[^\s\"“”‘()\[\]{}<>,;:!?*_]+")
 _EDGE = ".'’"

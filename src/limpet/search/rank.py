@@ -15,7 +15,7 @@ from limpet.search.recipes import Recipe
 
 if TYPE_CHECKING:
     from limpet.search.vectors import VectorScores
-    from limpet.store.db import Array
+    from limpet.store.tx import Array
 
 # Below these sums of shared weight, nothing stored is relevant.
 FLOOR_DENSE, FLOOR_COVER, FLOOR_DENSE_NAMED = 0.50, 0.5, 0.10

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from limpet.search.catalogue import Catalogue
     from limpet.search.embed import ChunkEmbedder
     from limpet.search.rank import RankResult, Signals
-    from limpet.store.db import Array
+    from limpet.store.tx import Array
 
 _PAGE = 64
 _DEPTH = 3

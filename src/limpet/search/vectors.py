@@ -15,11 +15,9 @@ from typing import Any, NamedTuple
 from limpet.model.chunk import Vector
 from limpet.model.dataclass import dataclass
 from limpet.search.word_index import PartitionRow
-from limpet.store.cache import CacheKind
-from limpet.store.db import Array, Row, compute_cosines
 from limpet.store.encrypted_columns import CHUNKS
 from limpet.store.encryption import Cipher, RowLayout, pack_floats
-from limpet.store.tx import Tx
+from limpet.store.tx import Array, CacheKind, Row, Tx, compute_cosines
 
 log = logging.getLogger("limpet.store")
 

@@ -13,13 +13,11 @@ from limpet.search import word_index
 from limpet.search.analysis import ANALYZER_VERSION, analyse, format_index_text
 from limpet.search.word_index import PartitionRow
 from limpet.store import jobs
-from limpet.store.db import Db, Row
 from limpet.store.doctor import find_cipher, run_check
 from limpet.store.encrypted_columns import CHUNKS
 from limpet.store.encryption import Cipher, RowLayout
-from limpet.store.partitions import partition_key
 from limpet.store.store import Store
-from limpet.store.tx import Tx
+from limpet.store.tx import Db, Row, Tx, partition_key
 
 log = logging.getLogger("limpet.search")
 
@@ -142,7 +140,7 @@ def _check_vectors(db: Db, *, repair: bool) -> Finding:
     faults += [f"{count} vectors of {name} are no longer used" for name, (_, count) in old.items()]
     if repair and here < chunks:
         jobs.enqueue_for_all_partitions(db, EMBED, current, from_micros(0))
-        jobs.make_due_now(db, EMBED)
+        jobs.make_due(db, EMBED)
     elif repair:
         for model_id, _ in old.values():
             db.run("vectors.delete_model", {"model_id": model_id})

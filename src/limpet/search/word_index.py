@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from limpet.model.chunk import Terms
 from limpet.model.dataclass import dataclass
-from limpet.store.db import Array, Db, Params, Row
 from limpet.store.encryption import Cipher
-from limpet.store.partitions import partition_key
+from limpet.store.tx import Array, Db, Params, Row, partition_key
 
 if TYPE_CHECKING:
     import numpy as np

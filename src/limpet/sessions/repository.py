@@ -17,13 +17,11 @@ from limpet.model.values import bucket_of_id, from_micros, to_micros
 from limpet.search.chunk_repository import Chunks
 from limpet.search.filters import build_keyset_clause
 from limpet.search.graph_repository import GraphTables
-from limpet.store import jobs
-from limpet.store.db import Params, Row
 from limpet.store.encrypted_columns import KV, MESSAGES, SESSIONS, SUMMARIES
 from limpet.store.encryption import RowLayout
-from limpet.store.partitions import partition_key
+from limpet.store.jobs import Jobs
 from limpet.store.rows import MESSAGE_ROWS, SESSION_ROWS, micros, to_json
-from limpet.store.tx import Tx
+from limpet.store.tx import Params, Row, Tx, partition_key
 
 _NANO = 1_000_000_000
 _USER = Level.USER.value
@@ -216,7 +214,7 @@ class Sessions:
         assert scope.user is not None
         assert scope.session is not None
         for kind in (COMPACT, EXTRACT, GRAPH):
-            jobs.cancel_job(self._db, Partition(scope.tenant, Level.USER, scope.user), kind, scope.session)
+            Jobs(self._tx).cancel(Partition(scope.tenant, Level.USER, scope.user), kind, scope.session)
         self._db.run("sessions.delete_cursors", key)
         counts["sessions"] = self._db.run("sessions.delete", key)
         return counts

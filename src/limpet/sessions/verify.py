@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from limpet.model.job import Finding
-from limpet.store.db import Db
 from limpet.store.doctor import run_check
 from limpet.store.store import Store
+from limpet.store.tx import Db
 
 
 def check_sessions(store: Store, *, repair: bool) -> Iterator[Finding]:

@@ -14,10 +14,9 @@ from limpet.errors import InvalidInput, StorageError, Unsupported
 from limpet.model.scope import STORE_PARTITION
 from limpet.model.telemetry import Progress
 from limpet.model.values import Clock
-from limpet.store.db import Db, Row
 from limpet.store.store import Store
 from limpet.store.tables import TABLES, Table
-from limpet.store.tx import Tx
+from limpet.store.tx import Db, Row, Tx
 
 _BATCH = 1000
 

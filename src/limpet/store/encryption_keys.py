@@ -57,7 +57,7 @@ def _read_environment(env: Mapping[str, str], name: str) -> tuple[bytes, ...]:
     if not env.get(name, "").strip():
         raise ConfigError(
             f"encryption.key_env names {name}, and the environment has nothing there;"
-            f" limpet encryption new prints a key, or leave the setting out to open tenants that are not sealed"
+            f" limpet encryption new prints a key, or leave the setting out to open tenants that are not encrypted"
         )
     return parse_keys(env[name], name)
 

@@ -12,8 +12,7 @@ from limpet.model.scope import Partition, Scope
 from limpet.model.values import from_micros, to_micros
 from limpet.store.encrypted_columns import IDEMPOTENCY_KEYS
 from limpet.store.encryption import RowLayout
-from limpet.store.partitions import partition_params
-from limpet.store.tx import Tx
+from limpet.store.tx import Tx, partition_params
 
 _ENTRY = RowLayout(IDEMPOTENCY_KEYS, "resource_id digest created_at")
 

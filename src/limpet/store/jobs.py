@@ -7,7 +7,7 @@ settles it: the end of the lease, or sooner if it is asked for meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -15,13 +15,11 @@ from typing import Any
 from limpet.errors import InvalidInput, LeaseLost
 from limpet.model.job import Job, JobInfo, JobQuery, JobState
 from limpet.model.scope import STORE_PARTITION, Level, Partition, Scope
-from limpet.model.values import from_micros, to_micros
-from limpet.store.db import Db, Params, Row
+from limpet.model.values import Clock, from_micros, to_micros
 from limpet.store.encrypted_columns import JOBS
 from limpet.store.encryption import RowLayout
-from limpet.store.encryption_state import TxEncryption
-from limpet.store.partitions import partition_params
-from limpet.store.tx import Tx
+from limpet.store.store import Store
+from limpet.store.tx import NO_ENCRYPTION, Db, Params, Row, Tx, partition_params
 
 JobFilter = tuple[str, str]  # a kind of job, and its detail where only jobs with that one are meant
 
@@ -42,16 +40,25 @@ class Jobs:
         self._db = tx.db
         self._encryption = tx.encryption
 
-    def enqueue(self, space: Partition, kind: str, detail: str, now: datetime, run_at: datetime | None = None) -> None:
+    def enqueue(
+        self, partition: Partition, kind: str, detail: str, now: datetime, run_at: datetime | None = None
+    ) -> None:
         """Enter work to be done once this transaction is committed, at once or not before ``run_at``.
 
         Asked for twice it is done once, or once more if it is being done; at the earliest of the times asked for.
         """
-        enqueue(self._db, space, kind, detail, now, run_at)
+        self._db.run("jobs.enqueue", _enqueue_params(partition, kind, detail, now, run_at))
+
+    def cancel(self, partition: Partition, kind: str, detail: str) -> None:
+        """What it was about is gone, and nobody has to do it."""
+        self._db.run("jobs.cancel", _job_params(partition, kind, detail))
+
+    def is_waiting(self, partition: Partition, kind: str, detail: str) -> bool:
+        return self._db.one("jobs.is_waiting", _job_params(partition, kind, detail)) is not None
 
     def finish(self, job: Job, again: datetime | None = None) -> None:
         """The job's effect is in this transaction: with it the job is done, or comes again. Raises LeaseLost."""
-        if not finish_job(self._db, job, again):
+        if not _finish(self._db, job, again):
             raise LeaseLost(f"the lease of the job {job.id} ({job.kind}) ran out and somebody else has taken it")
 
     def find(self, scope: Scope, query: JobQuery, now: datetime) -> list[JobInfo]:
@@ -81,6 +88,58 @@ class Jobs:
         return self._db.run("jobs.drop", {"tenant": _require_tenant_scope(scope), "ids": self._db.to_int_array(ids)})
 
 
+class JobQueue:
+    """The jobs of a store for a worker: each call is a transaction of its own."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def claim(self, wanted: Sequence[JobFilter], now: datetime, lease: timedelta) -> Job | None:
+        """Of the first of these kinds that has any due, the job that has waited longest; nobody else gets it meanwhile.
+
+        Another may get it when the lease has ended. What the first one does to the job then has no effect.
+        """
+        return self._store.write(lambda tx: _claim(tx.db, wanted, now, now + lease))
+
+    def renew(self, job: Job, until: datetime) -> Job | None:
+        """The job under a longer lease; None when it was lost."""
+        params = {**_lease_params(job), "until": to_micros(until)}
+        renewed = self._store.write(lambda tx: tx.db.run("jobs.renew", params))
+        return replace(job, leased_until=until) if renewed else None
+
+    def finish(self, job: Job, again: datetime | None = None) -> bool:
+        """Done, or to come again. False when the lease was lost."""
+        return self._store.write(lambda tx: _finish(tx.db, job, again))
+
+    def fail(self, job: Job, error: str, run_at: datetime, *, dead: bool) -> bool:
+        """Put it off, or give it up. False when the lease was lost."""
+        return self._store.write(lambda tx: _fail(tx, job, error, run_at, dead=dead))
+
+    def release_stuck(self, now: datetime, longest_wait: timedelta) -> int:
+        """Free what a clock that was ahead has put off further than anything is put off. Answers how many."""
+        bounds = {
+            "now": to_micros(now),
+            "ahead": to_micros(now + _CLOCK_TOLERANCE),
+            "latest": to_micros(now + longest_wait + _CLOCK_TOLERANCE),
+        }
+        if self._store.read(lambda tx: tx.db.one("jobs.find_misdated", bounds)) is None:
+            return 0
+        return self._store.write(
+            lambda tx: tx.db.run("jobs.release_misdated", bounds) + tx.db.run("jobs.redate", bounds)
+        )
+
+    def next_time(self, wanted: Sequence[JobFilter]) -> datetime | None:
+        """When there will be something to claim: exactly unless many are leased that were asked for again."""
+        chosen = [_kind_filter([each]) for each in wanted]
+        found = self._store.read(
+            lambda tx: [row for where, each in chosen for row in tx.db.all("jobs.next", each, where=where)]
+        )
+        return from_micros(min(found)[0]) if found else None
+
+    def count(self, wanted: Sequence[JobFilter]) -> int:
+        return self._store.read(lambda tx: count_jobs(tx.db, wanted))
+
+
 def _require_tenant_scope(scope: Scope) -> str:
     """A row has no column for a user: narrowing must not be left out in silence."""
     if scope != Scope(scope.tenant):
@@ -88,36 +147,36 @@ def _require_tenant_scope(scope: Scope) -> str:
     return scope.tenant
 
 
-def enqueue(db: Db, space: Partition, kind: str, detail: str, now: datetime, run_at: datetime | None = None) -> None:
-    db.run("jobs.enqueue", _enqueue_params(space, kind, detail, now, run_at))
+# Of every tenant
 
 
 def enqueue_for_all_partitions(db: Db, kind: str, detail: str, now: datetime) -> None:
-    """The same of every partition there is."""
-    spaces = [Partition(tenant, Level(level), owner) for tenant, level, owner in db.all("partitions.list", {})]
-    db.run_many("jobs.enqueue", [_enqueue_params(space, kind, detail, now, None) for space in spaces])
+    partitions = [Partition(tenant, Level(level), owner) for tenant, level, owner in db.all("partitions.list", {})]
+    db.run_many("jobs.enqueue", [_enqueue_params(each, kind, detail, now, None) for each in partitions])
 
 
-def cancel_job(db: Db, space: Partition, kind: str, detail: str) -> None:
-    """What it was about is gone, and nobody has to do it."""
-    db.run("jobs.cancel", job_params(space, kind, detail))
-
-
-def make_due_now(db: Db, kind: str) -> None:
+def make_due(db: Db, kind: str) -> None:
     """Let those that are put off or dead be tried again now."""
     db.run("jobs.make_due", {"kind": kind})
 
 
-def job_params(space: Partition, kind: str, detail: str) -> dict[str, Any]:
-    return {**partition_params(space), "kind": kind, "detail": detail}
+def count_jobs(db: Db, wanted: Sequence[JobFilter]) -> int:
+    """Those that are not dead."""
+    where, params = _kind_filter(wanted)
+    found = db.one("jobs.count", params, where=where)
+    return 0 if found is None else int(found[0])
 
 
-def _enqueue_params(space: Partition, kind: str, detail: str, now: datetime, run_at: datetime | None) -> Params:
+def _job_params(partition: Partition, kind: str, detail: str) -> dict[str, Any]:
+    return {**partition_params(partition), "kind": kind, "detail": detail}
+
+
+def _enqueue_params(partition: Partition, kind: str, detail: str, now: datetime, run_at: datetime | None) -> Params:
     times = {"run_at": to_micros(now if run_at is None else run_at), "now": to_micros(now)}
-    return {**job_params(space, kind, detail), **times}
+    return {**_job_params(partition, kind, detail), **times}
 
 
-def claim_job(db: Db, wanted: Sequence[JobFilter], now: datetime, leased_until: datetime) -> Job | None:
+def _claim(db: Db, wanted: Sequence[JobFilter], now: datetime, leased_until: datetime) -> Job | None:
     """Of the first of these kinds and details that has a job due, the one that has waited longest."""
     for kind, detail in wanted:
         where, params = _kind_filter([(kind, detail)])
@@ -129,26 +188,7 @@ def claim_job(db: Db, wanted: Sequence[JobFilter], now: datetime, leased_until: 
     return None
 
 
-def renew_job(db: Db, job: Job, until: datetime) -> Job | None:
-    if not db.run("jobs.renew", {**_lease_params(job), "until": to_micros(until)}):
-        return None
-    return replace(job, leased_until=until)
-
-
-def next_job_time(db: Db, wanted: Sequence[JobFilter]) -> datetime | None:
-    """About when: exactly unless many are leased that were asked for again."""
-    chosen = [_kind_filter([each]) for each in wanted]
-    found = [at for where, params in chosen for (at,) in db.all("jobs.next", params, where=where)]
-    return from_micros(min(found)) if found else None
-
-
-def count_jobs(db: Db, wanted: Sequence[JobFilter]) -> int:
-    where, params = _kind_filter(wanted)
-    found = db.one("jobs.count", params, where=where)
-    return 0 if found is None else int(found[0])
-
-
-def finish_job(db: Db, job: Job, again: datetime | None) -> bool:
+def _finish(db: Db, job: Job, again: datetime | None) -> bool:
     """Done, unless it was asked for again meanwhile or is to come again. False when the lease was lost."""
     held = {**_lease_params(job), "requests": job.asked}
     if again is not None:
@@ -156,38 +196,20 @@ def finish_job(db: Db, job: Job, again: datetime | None) -> bool:
     return bool(db.run("jobs.finish", held) or db.run("jobs.release", _lease_params(job)))
 
 
-def fail_job(db: Db, encryption: TxEncryption, job: Job, error: str, run_at: datetime, *, dead: bool) -> bool:
+def _fail(tx: Tx, job: Job, error: str, run_at: datetime, *, dead: bool) -> bool:
     params = {"requests": job.asked, "error": error[:_MAX_ERROR], "run_at": to_micros(run_at), "dead": int(dead)}
     stored: Params = {**_lease_params(job), **params}
     # What went wrong may quote anything. Work on the whole store has no key of its own.
-    if (job.space == STORE_PARTITION and not encryption.all_open) or not encryption.can_use(job.space.tenant):
+    tenant, encryption = job.space.tenant, tx.encryption
+    if (job.space == STORE_PARTITION and encryption is not NO_ENCRYPTION) or not encryption.can_use(tenant):
         stored = {**stored, "error": None}
     else:
-        stored = encryption.cipher_for(job.space.tenant).encrypt_params(JOBS, job.id, stored)
-    return bool(db.run("jobs.fail", stored))
-
-
-def has_misdated_jobs(db: Db, now: datetime, longest_wait: timedelta) -> bool:
-    """Whether a clock that was ahead of ours has put anything off for too long."""
-    found = db.one("jobs.find_misdated", _clock_bounds(now, longest_wait))
-    return found is not None
-
-
-def release_stuck_jobs(db: Db, now: datetime, longest_wait: timedelta) -> int:
-    params = _clock_bounds(now, longest_wait)
-    return db.run("jobs.release_misdated", params) + db.run("jobs.redate", params)
-
-
-def _clock_bounds(now: datetime, longest_wait: timedelta) -> Params:
-    return {
-        "now": to_micros(now),
-        "ahead": to_micros(now + _CLOCK_TOLERANCE),
-        "latest": to_micros(now + longest_wait + _CLOCK_TOLERANCE),
-    }
+        stored = encryption.cipher_for(tenant).encrypt_params(JOBS, job.id, stored)
+    return bool(tx.db.run("jobs.fail", stored))
 
 
 def _lease_params(job: Job) -> dict[str, Any]:
-    params = job_params(job.space, job.kind, job.detail)
+    params = _job_params(job.space, job.kind, job.detail)
     return {**params, "id": job.id, "leased_until": to_micros(job.leased_until)}
 
 
@@ -230,3 +252,40 @@ def _parse_job_info(row: Row, now: datetime) -> JobInfo:
 
 def _optional_time(micros: int) -> datetime | None:
     return from_micros(micros) if micros else None
+
+
+# Done, or when there is more of it to do: now, or at a later time.
+JobHandler = Callable[["JobLease"], datetime | None]
+
+
+class JobLease:
+    """A handler that takes long renews the lease between its steps, and looks whether it is to stop.
+
+    Where its effect is a write to the store, it finishes the job in the same transaction: then a job is never done
+    twice, whoever is killed or held up, and whenever.
+    """
+
+    def __init__(
+        self, job: Job, queue: JobQueue, clock: Clock, lease: timedelta, stopping: Callable[[], bool] = lambda: False
+    ) -> None:
+        self.job = job
+        self.finished = False
+        self.stopping = stopping
+        self.now = clock
+        self._queue = queue
+        self._lease = lease
+
+    def renew(self) -> None:
+        """Keep the job for as long again. Cheap: the store is asked when a third of the lease is gone."""
+        now = self.now()
+        if self.job.leased_until - now > self._lease * 2 / 3:
+            return
+        renewed = self._queue.renew(self.job, now + self._lease)
+        if renewed is None:
+            raise LeaseLost(f"the lease of the job {self.job.id} ({self.job.kind}) ran out and somebody else has it")
+        self.job = renewed
+
+    def finish(self, tx: Tx, again: datetime | None = None) -> None:
+        """The effect is in this transaction. When the lease was lost it raises, and nothing of the effect stays."""
+        Jobs(tx).finish(self.job, again)
+        self.finished = True

@@ -9,7 +9,7 @@ the noun that the table holds, ``@values(records)`` for its parameters, ``@set(r
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.resources import files
 
 from limpet.store.rows import ROWS
@@ -59,3 +59,18 @@ def to_postgres(sql: str) -> str:
     """``:name`` parameters as psycopg writes them."""
     listed = _LIST.sub(r"= ANY (:\1)", sql.replace("%", "%%"))
     return _PARAMETER.sub(r"%(\1)s", listed)
+
+
+class Statements(dict[tuple[str, str, str], str]):
+    """Each query as its driver takes it, by its name and clauses: ``statements[name, where, order]``. Made once."""
+
+    def __init__(self, dialect: str, finish: Callable[[str], str]) -> None:
+        super().__init__()
+        self._queries = load_queries(dialect)
+        self._finish = finish
+
+    def __missing__(self, key: tuple[str, str, str]) -> str:
+        name, where, order = key
+        text = self._queries[name].replace("{where}", where or "TRUE").replace("{order}", order)
+        made = self[key] = self._finish(text)
+        return made

@@ -15,20 +15,26 @@ from typing import Any, NamedTuple, Protocol
 from limpet.errors import DecryptionFailed, KeyMissing, StorageError
 from limpet.model.job import Finding
 from limpet.model.telemetry import Progress
-from limpet.store.db import Db, Row
 from limpet.store.encrypted_columns import AAD_COLUMNS, ENCRYPTED_COLUMNS
-from limpet.store.encryption import PLAINTEXT, Cipher, EncryptionMode, RowLayout, check_value, pack_floats
-from limpet.store.encryption_state import (
+from limpet.store.encryption import (
     STATE_ENCRYPTED,
     STATE_ENCRYPTING,
     STATE_PLAINTEXT,
     STATE_ROTATING,
+    Cipher,
+    EncryptionMode,
     EncryptionRegistry,
     EncryptionState,
+    RowLayout,
+    check_value,
+    get_state,
+    list_states,
+    pack_floats,
+    put_state,
 )
 from limpet.store.store import Store
 from limpet.store.tables import TABLES, Table
-from limpet.store.tx import Tx
+from limpet.store.tx import PLAINTEXT, Db, Row, Tx
 
 _BATCH = 500
 _WORDS = "words"
@@ -70,24 +76,24 @@ def reencrypt_tenant(store: Store, tenant: str, rebuild_index: RebuildIndex, pro
 
 
 def _begin(tx: Tx, registry: EncryptionRegistry, tenant: str) -> bool:
-    keys = () if registry.keyring is None else registry.keyring.get_keys(tenant)
+    keys = registry.get_keys(tenant)
     if not keys:
         raise KeyMissing(f"there is no key for tenant {tenant!r}; set encryption.key_env or encryption.key_file")
-    current, wanted = tx.encryption.get(tenant), check_value(keys[0], tenant)
+    current, wanted = get_state(tx.db, tenant), check_value(keys[0], tenant)
     if current is None or current.state == STATE_PLAINTEXT:
-        tx.encryption.put(tenant, EncryptionState(STATE_ENCRYPTING, 1, wanted, b"", ""))
+        put_state(tx.db, tenant, EncryptionState(STATE_ENCRYPTING, 1, wanted, b"", ""))
     elif current.state == STATE_ENCRYPTED:
         if current.check == wanted:
             return False
         registry.make_cipher(tenant, current)  # without the old key there is nothing to begin
-        tx.encryption.put(tenant, EncryptionState(STATE_ROTATING, current.version + 1, wanted, current.check, ""))
+        put_state(tx.db, tenant, EncryptionState(STATE_ROTATING, current.version + 1, wanted, current.check, ""))
     return True
 
 
 def _run_batch(
     tx: Tx, registry: EncryptionRegistry, tenant: str, rebuild_index: RebuildIndex
 ) -> tuple[str, int] | None:
-    current = tx.encryption.get(tenant)
+    current = get_state(tx.db, tenant)
     if current is None or current.state not in (STATE_ENCRYPTING, STATE_ROTATING):
         return None
     new: Cipher = registry.make_cipher(tenant, current)
@@ -104,7 +110,7 @@ def _run_batch(
     if after is None:
         following = _STEPS.index(reached.step) + 1
         if following == len(_STEPS):
-            tx.encryption.put(tenant, current._replace(state=STATE_ENCRYPTED, old_check=b"", progress=""))
+            put_state(tx.db, tenant, current._replace(state=STATE_ENCRYPTED, old_check=b"", progress=""))
             return reached.step, rows
         reached = _Checkpoint(_STEPS[following], None)
     else:
@@ -207,24 +213,24 @@ def _reencrypt_vectors(db: Db, rows: list[Row], old: Cipher, new: Cipher) -> Non
 def check_encryption(store: Store) -> Iterator[Finding]:
     """Whether every encrypted value can be decrypted where it stands."""
     try:
-        states = store.read(lambda tx: tx.encryption.all())
+        states = store.read(lambda tx: list_states(tx.db))
     except StorageError as error:
-        yield Finding("sealed", ok=False, detail=str(error))
+        yield Finding("encryption", ok=False, detail=str(error))
         return
     for tenant, current in states.items():
         if current.state == STATE_PLAINTEXT:
             continue
         if current.state != STATE_ENCRYPTED:
             detail = f"tenant {tenant!r} is half encrypted: limpet --tenant {tenant} encryption encrypt goes on with it"
-            yield Finding("sealed", ok=False, detail=detail)
+            yield Finding("encryption", ok=False, detail=detail)
             continue
         try:
             yield store.read(partial(_check_tenant, tenant=tenant))
         except KeyMissing as error:
             # Gone on purpose, perhaps: not a fault of the store.
-            yield Finding("sealed", ok=True, detail=f"not looked at: {error}")
+            yield Finding("encryption", ok=True, detail=f"not looked at: {error}")
         except StorageError as error:  # a damaged table is a finding; the rest is looked at still
-            yield Finding("sealed", ok=False, detail=str(error))
+            yield Finding("encryption", ok=False, detail=str(error))
 
 
 def _check_tenant(tx: Tx, tenant: str) -> Finding:
@@ -242,8 +248,8 @@ def _check_tenant(tx: Tx, tenant: str) -> Finding:
                 except DecryptionFailed as error:
                     faults.append(str(error))
     if not faults:
-        return Finding("sealed", ok=True, detail=f"tenant {tenant!r}: {looked_at} rows open with their key")
-    return Finding("sealed", ok=False, detail=f"{len(faults)} values do not open; {'; '.join(faults[:3])}")
+        return Finding("encryption", ok=True, detail=f"tenant {tenant!r}: {looked_at} rows open with their key")
+    return Finding("encryption", ok=False, detail=f"{len(faults)} values do not open; {'; '.join(faults[:3])}")
 
 
 def _check_row(cipher: Cipher, table: Table, shape: RowLayout, row: Row) -> None:

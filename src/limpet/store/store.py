@@ -5,22 +5,19 @@ from __future__ import annotations
 import copy
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from limpet.errors import StorageError, StoreUnavailable
-from limpet.model.job import Finding, Job
+from limpet.model.job import Finding
 from limpet.model.privacy import ErasureState
 from limpet.model.telemetry import Progress
-from limpet.store import forks, jobs, migrate
-from limpet.store.cache import Caches
-from limpet.store.encryption_state import EncryptionRegistry, EncryptionStateUnknown
-from limpet.store.jobs import JobFilter
-from limpet.store.tx import Tx
-from limpet.store.writer import TransactionConnection, Writer
+from limpet.store import migrate
+from limpet.store.encryption import EncryptionRegistry, EncryptionStateUnknown
+from limpet.store.tx import Caches, Tx
+from limpet.store.writer import TransactionConnection, Writer, block_forks
 
 T = TypeVar("T")
 Work = Callable[[Tx], T]
@@ -102,13 +99,16 @@ class Store:
     def _write_with_known_state(self, work: Work[T]) -> T:
         """The work, and again from its beginning once it is noted whether the tenant it met is encrypted."""
         self._refuse_fork()
-        with forks.block_forks():
+        with block_forks():
             while True:
                 try:
                     return self._writer.write(work)
                 except EncryptionStateUnknown as found:
                     tenant = str(found)
-                self._writer.write(partial(_record_initial_state, tenant=tenant))
+                self._writer.write(partial(self._record_initial_state, tenant))
+
+    def _record_initial_state(self, tenant: str, tx: Tx) -> None:
+        self.encryption.record_initial_state(tx.db, tenant)
 
     @contextmanager
     def prepend_to_next_write(self, work: Work[None]) -> Iterator[Callable[[], bool]]:
@@ -129,41 +129,10 @@ class Store:
             return self.write(work)
         self._refuse_fork()
         self._writer.refuse_nesting()
-        with forks.block_forks():
+        with block_forks():
             if self._readers is None:
                 return self._writer.run_exclusive(lambda: self._connection.snapshot(work))
             return self._readers.read(work)
-
-    def claim_job(self, wanted: Sequence[JobFilter], now: datetime, lease: timedelta) -> Job | None:
-        """Of the first of these kinds that has any due, the job that has waited longest; nobody else gets it meanwhile.
-
-        Another may get it when the lease has ended. What the first one does to the job then has no effect.
-        """
-        return self.write(lambda tx: jobs.claim_job(tx.db, wanted, now, now + lease))
-
-    def renew_job(self, job: Job, until: datetime) -> Job | None:
-        """The job under a longer lease; None when it was lost."""
-        return self.write(lambda tx: jobs.renew_job(tx.db, job, until))
-
-    def finish_job(self, job: Job, again: datetime | None = None) -> bool:
-        """Done, or to come again. False when the lease was lost."""
-        return self.write(lambda tx: jobs.finish_job(tx.db, job, again))
-
-    def fail_job(self, job: Job, error: str, run_at: datetime, *, dead: bool) -> bool:
-        return self.write(lambda tx: jobs.fail_job(tx.db, tx.encryption, job, error, run_at, dead=dead))
-
-    def release_stuck_jobs(self, now: datetime, longest_wait: timedelta) -> int:
-        """Free what a clock that was ahead has put off further than anything is put off. Answers how many."""
-        if not self.read(lambda tx: jobs.has_misdated_jobs(tx.db, now, longest_wait)):
-            return 0
-        return self.write(lambda tx: jobs.release_stuck_jobs(tx.db, now, longest_wait))
-
-    def next_job_time(self, wanted: Sequence[JobFilter]) -> datetime | None:
-        """When there will be something to claim."""
-        return self.read(lambda tx: jobs.next_job_time(tx.db, wanted))
-
-    def count_jobs(self, wanted: Sequence[JobFilter]) -> int:
-        return self.read(lambda tx: jobs.count_jobs(tx.db, wanted))
 
     def count_rows(self) -> Mapping[str, int]:
         row = self.read(lambda tx: tx.db.one("store.count_rows", {}))
@@ -175,7 +144,7 @@ class Store:
 
     def is_encrypted(self, tenant: str) -> bool:
         """Whether this program keeps the tenant's text encrypted."""
-        return self.encryption.keyring is not None and self.read(lambda tx: tx.encryption.is_encrypted(tenant))
+        return self.encryption.keyring is not None and self.read(lambda tx: self.encryption.is_encrypted(tx.db, tenant))
 
     def erase(self, *, whole: bool, vacuum: bool = False) -> ErasureState:
         """After something was purged: remove what the database still holds of it in unused places of its files.
@@ -195,7 +164,7 @@ class Store:
     def close(self) -> None:
         if os.getpid() != self._pid:
             return  # a forked child must not touch its parent's connections
-        with forks.block_forks():
+        with block_forks():
             self._writer.close()
             if self._readers is not None:
                 self._readers.close()
@@ -208,10 +177,6 @@ class Store:
     def _refuse_fork(self) -> None:
         if os.getpid() != self._pid:
             raise StorageError("this store was opened before the process forked; open it again in the child")
-
-
-def _record_initial_state(tx: Tx, tenant: str) -> None:
-    tx.encryption.record_initial_state(tenant)
 
 
 class ReaderPool:

@@ -25,8 +25,8 @@ SELECT DISTINCT tenant FROM partitions ORDER BY tenant
 -- One that is put off after a failure stays so: who enqueues it during an outage must not make it hurry. A dead one is
 -- revived. Any other runs at the earliest time that somebody asked for.
 INSERT INTO jobs (bucket, tenant, level, owner, kind, detail, id, run_at, created_at)
-SELECT :bucket, :tenant, :level, :owner, :kind, :detail, (coalesce(max(id), 0) / 4096 + 1) * 4096 + :bucket, :run_at, :now
-FROM jobs WHERE TRUE
+SELECT :bucket, :tenant, :level, :owner, :kind, :detail, coalesce(max(id), :bucket) + 4096, :run_at, :now
+FROM jobs WHERE bucket = :bucket
 ON CONFLICT (bucket, tenant, level, owner, kind, detail) DO UPDATE SET requests = jobs.requests + 1,
     attempts = CASE WHEN jobs.dead = 1 THEN 0 ELSE jobs.attempts END, dead = 0,
     run_at = CASE WHEN jobs.dead = 1 THEN excluded.run_at
@@ -40,7 +40,7 @@ UPDATE jobs SET attempts = 0, dead = 0, run_at = 0 WHERE kind = :kind
 -- name: jobs.due
 SELECT id, tenant, level, owner, kind, detail, requests, attempts FROM jobs
 WHERE dead = 0 AND run_at <= :now AND leased_until <= :now AND {where}
-ORDER BY run_at, id LIMIT 1 {order}
+ORDER BY run_at, created_at, id LIMIT 1 {order}
 
 -- name: jobs.lease
 UPDATE jobs SET leased_until = :leased_until, run_at = :leased_until, attempts = attempts + 1
@@ -79,7 +79,7 @@ WHERE bucket = :bucket AND tenant = :tenant AND level = :level AND owner = :owne
 -- name: jobs.next
 -- A few: the first ones may be leased, and enqueued again meanwhile.
 SELECT CASE WHEN run_at < leased_until THEN leased_until ELSE run_at END FROM jobs WHERE dead = 0 AND {where}
-ORDER BY run_at, id LIMIT 16
+ORDER BY run_at LIMIT 16
 
 -- name: jobs.count
 SELECT count(*) FROM jobs WHERE dead = 0 AND {where}
@@ -111,7 +111,7 @@ WHERE bucket = :bucket AND tenant = :tenant AND level = :level AND owner = :owne
 -- name: jobs.find
 SELECT id, tenant, level, owner, kind, detail, run_at, attempts, leased_until, error, dead, created_at FROM jobs
 WHERE tenant = :tenant AND {where}
-ORDER BY dead, run_at, id LIMIT :limit OFFSET :offset
+ORDER BY dead, run_at, created_at, id LIMIT :limit OFFSET :offset
 
 -- name: jobs.retry
 UPDATE jobs SET dead = 0, attempts = 0, leased_until = 0, run_at = :now
@@ -169,7 +169,7 @@ UNION ALL SELECT 1 FROM transfers WHERE tenant = :tenant LIMIT 1
 
 -- name: encryption.put
 INSERT INTO tenant_encryption (tenant, state, version, check_value, old_check, progress)
-VALUES (:tenant, :state, :version, :check_value, :old_check, :progress)
+VALUES (:tenant, :state, :version, :check, :old_check, :progress)
 ON CONFLICT (tenant) DO UPDATE SET state = excluded.state, version = excluded.version,
     check_value = excluded.check_value, old_check = excluded.old_check, progress = excluded.progress
 

@@ -5,25 +5,281 @@ Repositories are made from it where they are used: ``Records(tx).get(…)``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from limpet.store.cache import Caches
-from limpet.store.db import Db
-from limpet.store.encryption_state import EncryptionRegistry, TxEncryption
+from limpet.model.chunk import Terms
+from limpet.model.scope import BUCKETS, Partition
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from limpet.store.encryption import (
+        Cipher,
+        EncryptedColumn,
+        EncryptedColumns,
+        EncryptionRegistry,
+        RowLayout,
+    )
+
+    Array = np.ndarray[Any, np.dtype[Any]]
+else:
+    Array = Any  # annotations can be read without numpy
 
 T = TypeVar("T")
+Params = Mapping[str, Any]
+Row = tuple[Any, ...]
+
+
+class Db(Protocol):
+    """One connection inside a transaction. Driver errors leave it as errors of ours."""
+
+    # Appended to a select whose rows must not change before the transaction ends; empty where one writer is the rule.
+    for_update: str
+    # The same, passing over rows that somebody else holds.
+    skip_locked: str
+
+    def one(self, name: str, params: Params, *, where: str = "", order: str = "") -> Row | None: ...
+    def all(self, name: str, params: Params, *, where: str = "", order: str = "") -> list[Row]: ...
+    def run(self, name: str, params: Params) -> int:
+        """The number of rows changed."""
+
+    def run_many(self, name: str, rows: Sequence[Params]) -> None: ...
+    def execute_sql(self, sql: str, params: Params | None = None) -> list[Row]:
+        """A statement made by code from table and column names, for what treats all tables alike."""
+
+    def execute_sql_many(self, sql: str, rows: Sequence[Params]) -> None: ...
+    def to_int_array(self, values: Sequence[int]) -> Any:
+        """A list of whole numbers as this driver passes it for ``:name[]``."""
+
+    def to_text_array(self, values: Sequence[str]) -> Any:
+        """The same of texts."""
+
+    # What stands in a vector's column where it is encrypted, in a column of its own.
+    no_vector: Any
+
+    def pack_vector(self, values: Sequence[float]) -> Any: ...
+    def unpack_vector(self, stored: Any) -> tuple[float, ...]: ...
+    def unpack_matrix(self, stored: Sequence[Any]) -> Array:
+        """The vectors of ``vectors.page``, a row each."""
+
+    def compute_cosines(
+        self, key: Params, model_id: int, ordinals: Sequence[int], question: Sequence[float]
+    ) -> dict[int, float]:
+        """Of the chunks of a partition with these ordinals that have a vector of the model."""
+
+
+def compute_cosines(ordinals: Sequence[int], vectors: Array, question: Sequence[float]) -> dict[int, float]:
+    """Of the vectors of these chunks, a row each, with the question."""
+    import numpy as np  # late: most commands never search
+
+    if not len(ordinals):
+        return {}
+    asked = np.asarray(question, dtype=np.float32)
+    lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(asked)
+    found = np.divide(vectors @ asked, lengths, out=np.zeros(len(ordinals), dtype=np.float32), where=lengths > 0)
+    return dict(zip(ordinals, found.tolist(), strict=True))
+
+
+class PlaintextCipher:
+    """A tenant that is not encrypted."""
+
+    is_encrypted = False
+
+    def encrypt_params(self, encrypted: EncryptedColumns, row: object, values: Params) -> Params:
+        return values
+
+    def decrypt_row(self, shape: RowLayout, row: object, values: Row) -> Row:
+        return values
+
+    def encrypt_deterministic(self, column: EncryptedColumn, text: str) -> str:
+        return text
+
+    def encrypt_all_deterministic(self, column: EncryptedColumn, texts: Iterable[str]) -> list[str]:
+        return list(texts)
+
+    def hash_terms(self, terms: Terms) -> Terms:
+        return terms
+
+    def hash_term(self, term: int) -> int:
+        return term
+
+    def encrypt_vector(self, row: object, values: bytes) -> bytes:
+        return values
+
+    def decrypt_vector(self, row: object, stored: bytes) -> bytes:
+        return stored
+
+
+PLAINTEXT = PlaintextCipher()
+
+
+_MEGABYTE = 1 << 20
+
+
+class CacheValue(Protocol):
+    @property
+    def nbytes(self) -> int: ...
+
+
+V = TypeVar("V", bound=CacheValue)
+
+
+class Cache(Generic[V]):
+    """The longest unused go first when all together are too large; the latest stays whatever its size.
+
+    One without any room remembers nothing at all.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[Hashable, V] = OrderedDict()
+        self._sizes: dict[Hashable, int] = {}
+        self._total = 0
+
+    def get(self, key: Hashable) -> V | None:
+        with self._lock:
+            found = self._kept.get(key)
+            if found is not None:
+                self._kept.move_to_end(key)
+            return found
+
+    def put(self, key: Hashable, value: V) -> None:
+        """Also for one that has grown since."""
+        if not self._max_bytes:
+            return
+        with self._lock:
+            self._kept[key] = value
+            self._kept.move_to_end(key)
+            self._count(key, value.nbytes)
+            while len(self._kept) > 1 and self._total > self._max_bytes:
+                gone, _ = self._kept.popitem(last=False)
+                self._count(gone, 0)
+                del self._sizes[gone]
+
+    def setdefault(self, key: Hashable, fresh: V) -> V:
+        """What is kept under the key, or else the fresh one, which is kept from now on: the same for every caller."""
+        if not self._max_bytes:
+            return fresh
+        with self._lock:
+            kept = self._kept.setdefault(key, fresh)
+            self._count(key, kept.nbytes)
+            return kept
+
+    def list_keys(self) -> list[Hashable]:
+        with self._lock:
+            return list(self._kept)
+
+    def drop(self, key: Hashable) -> None:
+        with self._lock:
+            if self._kept.pop(key, None) is not None:
+                self._count(key, 0)
+                del self._sizes[key]
+
+    def _count(self, key: Hashable, size: int) -> None:
+        self._total += size - self._sizes.get(key, 0)
+        self._sizes[key] = size
+
+    @property
+    def nbytes(self) -> int:
+        with self._lock:
+            return self._total
+
+
+class CacheKind(Generic[V]):
+    """A kind of cached value, and its share of the memory for caches."""
+
+    def __init__(self, name: str, share: float) -> None:
+        self.name = name
+        self.share = share
+
+
+class Caches:
+    """One cache of each kind. The key of a value is its partition's id, or a tuple that begins with it."""
+
+    def __init__(self, megabytes: int = 256) -> None:
+        self._max_bytes = megabytes * _MEGABYTE
+        self._lock = threading.Lock()
+        self._caches: dict[str, Cache[Any]] = {}
+        self.purges: str | None = None  # the store's count of purges when these were last compared with it
+
+    def get(self, kind: CacheKind[V]) -> Cache[V]:
+        found = self._caches.get(kind.name)
+        if found is None:
+            with self._lock:
+                found = self._caches.setdefault(kind.name, Cache(int(self._max_bytes * kind.share)))
+        return found
+
+    @property
+    def nbytes(self) -> int:
+        return sum(cache.nbytes for cache in self._all_caches())
+
+    def list_partitions(self) -> list[int]:
+        """The ids of the partitions that anything is cached of."""
+        return sorted({_partition_id(key) for cache in self._all_caches() for key in cache.list_keys()})
+
+    def drop_partition(self, partition_id: int) -> None:
+        """Drop whatever is cached of a partition that was purged."""
+        for cache in self._all_caches():
+            for key in cache.list_keys():
+                if _partition_id(key) == partition_id:
+                    cache.drop(key)
+
+    def _all_caches(self) -> tuple[Cache[Any], ...]:
+        with self._lock:
+            return tuple(self._caches.values())
+
+
+def _partition_id(key: Hashable) -> int:
+    found = key[0] if isinstance(key, tuple) else key
+    assert isinstance(found, int)
+    return found
+
+
+class Encryption(Protocol):
+    """Which tenants of a store are encrypted, in one transaction."""
+
+    def cipher_for(self, tenant: str) -> Cipher:
+        """What the tenant's values go through. Raises KeyMissing."""
+
+    def can_use(self, tenant: str) -> bool:
+        """For code that reads many tenants' rows: whether this program may read and write the tenant."""
+
+
+class NoEncryption:
+    """Of a store in which no tenant was ever encrypted, opened without keys."""
+
+    def cipher_for(self, tenant: str) -> PlaintextCipher:
+        return PLAINTEXT
+
+    def can_use(self, tenant: str) -> bool:
+        return True
+
+
+NO_ENCRYPTION = NoEncryption()
 
 
 class Tx:
-    def __init__(self, db: Db, caches: Caches | None = None, encryption: EncryptionRegistry | None = None) -> None:
+    def __init__(self, db: Db, caches: Caches | None = None, registry: EncryptionRegistry | None = None) -> None:
         self.db = db
         self.caches = caches or Caches()
-        self.encryption = TxEncryption(db, encryption)
+        self._registry = registry
+        self.encryption: Encryption = NO_ENCRYPTION
         self.seen: dict[Any, Any] | None = None  # rows looked up already; None while anything may change
         # Ids found by the work at hand, by partition and by session. An id is never used again.
         self.partition_ids: dict[Any, int] = {}
+
+    def load_encryption(self, changes: int, *, writing: bool) -> None:
+        """At the beginning of a transaction: ``changes`` is how often any tenant's encryption was changed."""
+        registry = self._registry
+        if registry is None or (changes == 0 and registry.keyring is None):
+            self.encryption = NO_ENCRYPTION
+        else:
+            self.encryption = registry.begin(self.db, changes, writing=writing)
 
     def run(self, work: Callable[[Tx], T]) -> T:
         """Run work that knows nothing of the work before it, which may have been rolled back."""
@@ -38,3 +294,36 @@ class Tx:
             yield
         finally:
             self.seen = None
+
+
+def partition_params(partition: Partition) -> dict[str, str | int]:
+    """The partition by its name."""
+    return {
+        "bucket": partition.bucket,
+        "tenant": partition.tenant,
+        "level": partition.level.value,
+        "owner": partition.owner,
+    }
+
+
+def partition_key(partition_id: int) -> dict[str, int]:
+    """The first columns of every key in the partition. An id ends with its bucket."""
+    return {"bucket": partition_id % BUCKETS, "partition_id": partition_id}
+
+
+class Partitions:
+    def __init__(self, tx: Tx) -> None:
+        self._tx = tx
+
+    def find_id(self, partition: Partition) -> int | None:
+        known = self._tx.partition_ids.get(partition)
+        if known is None:
+            row = self._tx.db.one("partitions.find_id", partition_params(partition))
+            if row is None:
+                return None
+            known = self._tx.partition_ids[partition] = int(row[0])
+        return known
+
+    def find_key(self, partition: Partition) -> dict[str, int]:
+        """Of a partition that is not there, a key that nothing has."""
+        return partition_key(self.find_id(partition) or -1)

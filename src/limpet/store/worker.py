@@ -19,9 +19,7 @@ from limpet.model.job import Job
 from limpet.model.telemetry import Activity, ActivityKind, Progress
 from limpet.model.values import Clock, check_time
 from limpet.security.telemetry import Measurement, Observers
-from limpet.store.claim import JobHandler, JobLease
-from limpet.store.jobs import JobFilter
-from limpet.store.store import Store
+from limpet.store.jobs import JobFilter, JobHandler, JobLease, JobQueue
 
 log = logging.getLogger("limpet.jobs")
 
@@ -37,13 +35,13 @@ class Worker:
 
     def __init__(
         self,
-        store: Store,
+        queue: JobQueue,
         clock: Clock,
         config: JobSettings,
         chance: Callable[[], float],
         observers: Observers | None = None,
     ) -> None:
-        self._store = store
+        self._queue = queue
         self._clock = clock
         self._config = config
         self._chance = chance
@@ -59,7 +57,7 @@ class Worker:
         self._stays = False
         self._busy: Callable[[], bool] | None = None
         self._thread: threading.Thread | None = None
-        self._mend_at = 0.0
+        self._release_stuck_at = 0.0
 
     def register(self, kind: str, handler: JobHandler, detail: str = "", *, patient: bool = False) -> None:
         """Do jobs of this kind, or only those with this detail. Kinds nobody registers are left to other processes.
@@ -77,10 +75,10 @@ class Worker:
 
     def has_work(self, kinds: Sequence[JobFilter]) -> bool:
         """Whether there is work of these kinds that a thread should be begun for."""
-        due = self._store.next_job_time([kind for kind in kinds if kind in self._patient])
+        due = self._queue.next_time([kind for kind in kinds if kind in self._patient])
         if due is not None and due <= self._clock():
             return True
-        return self._store.next_job_time([kind for kind in kinds if kind not in self._patient]) is not None
+        return self._queue.next_time([kind for kind in kinds if kind not in self._patient]) is not None
 
     def run(self, *, until_idle: bool, progress: Progress | None = None) -> int:
         """Do what is due now: one job, or all of them. Answers how many were begun."""
@@ -92,7 +90,7 @@ class Worker:
             begun += 1
             if progress is not None:
                 if monotonic() >= count_at or begun >= total:
-                    total, count_at = begun + self._store.count_jobs(self.job_kinds), monotonic() + _COUNT_S
+                    total, count_at = begun + self._queue.count(self.job_kinds), monotonic() + _COUNT_S
                 progress("jobs", begun, total)
             if not until_idle:
                 break
@@ -158,7 +156,7 @@ class Worker:
         """Seconds until there may be something to do; None when nothing is left and nobody wants it to stay."""
         if self._stays:
             return _POLL_S
-        due = self._store.next_job_time([kind for kind in self.job_kinds if kind not in self._patient])
+        due = self._queue.next_time([kind for kind in self.job_kinds if kind not in self._patient])
         return None if due is None else min(_POLL_S, max(0.05, (due - self._clock()).total_seconds()))
 
     def _try_exit(self) -> bool:
@@ -181,7 +179,7 @@ class Worker:
 
     def _claim_next(self) -> Job | None:
         self._release_stuck()
-        job = self._store.claim_job(self._order, self._clock(), self._lease)
+        job = self._queue.claim(self._order, self._clock(), self._lease)
         if job is not None:
             done = self._handler_key(job)
             self._order.remove(done)
@@ -189,10 +187,10 @@ class Worker:
         return job
 
     def _release_stuck(self) -> None:
-        if monotonic() < self._mend_at:
+        if monotonic() < self._release_stuck_at:
             return
-        self._mend_at = monotonic() + _RELEASE_STUCK_S
-        freed = self._store.release_stuck_jobs(self._clock(), timedelta(seconds=self._config.longest_wait_s))
+        self._release_stuck_at = monotonic() + _RELEASE_STUCK_S
+        freed = self._queue.release_stuck(self._clock(), timedelta(seconds=self._config.longest_wait_s))
         if freed:
             log.warning("%d jobs were put off by a clock that was ahead of this one; they are due now", freed)
 
@@ -205,7 +203,7 @@ class Worker:
             seen.error = LimpetError(f"its worker ended before the job did, {job.attempts - 1} times")
             self._record_failure(job, seen.error)
             return
-        claim, began = JobLease(job, self._store, self._clock, self._lease, self._stop.is_set), monotonic()
+        claim, began = JobLease(job, self._queue, self._clock, self._lease, self._stop.is_set), monotonic()
         try:
             again = self._handlers[self._handler_key(job)](claim)
             if again is not None:
@@ -217,7 +215,7 @@ class Worker:
             seen.error = error
             self._record_failure(claim.job, error)
         else:
-            if not claim.finished and not self._store.finish_job(claim.job, again):
+            if not claim.finished and not self._queue.finish(claim.job, again):
                 log.warning("the job %d (%s) took longer than its lease and is somebody else's now", job.id, job.kind)
             seconds = monotonic() - began
             told = {"job": job.id, "kind": job.kind, "outcome": "done", "seconds": round(seconds, 6)}
@@ -238,7 +236,7 @@ class Worker:
             exc_info=None if isinstance(error, LimpetError) else error,
             extra={"event": "job", "fields": {"job": job.id, "kind": job.kind, "outcome": "failed", "reason": error}},
         )
-        self._store.fail_job(job, _format_error(error), self._clock() + wait, dead=dead)
+        self._queue.fail(job, _format_error(error), self._clock() + wait, dead=dead)
 
 
 def _format_error(error: Exception) -> str:

@@ -40,7 +40,7 @@ def test_encrypting_rotating_and_losing_a_key(run: Run, keys: Path, data: Path):
     place = ("--data", str(data))
     assert run(*place, "remember", "The heron is back", "--user", "ana").status == 0
     [found] = run(*place, "encryption", "--json").json
-    assert found == {"tenant": "default", "state": "open", "key": None, "version": 0}
+    assert found == {"tenant": "default", "state": "plaintext", "key": None, "version": 0}
     assert run(*place, "encryption", "encrypt", "--json").error["code"] == "key_missing"
     assert run("encryption", "new", "--for-tenant").status == 0
     assert run(*place, "encryption", "rotate", "--json").error["code"] == "invalid_input"
@@ -48,13 +48,13 @@ def test_encrypting_rotating_and_losing_a_key(run: Run, keys: Path, data: Path):
     assert run(*place, "encryption", "encrypt", "--json").json == {"tenant": "default", "changed": False}
     assert "The heron is back" in run(*place, "recall", "heron", "--user", "ana").out
     assert run(*place, "encryption", "rotate").status == 0
-    assert run(*place, "encryption").out == "default: sealed, key 2 is here\n"
+    assert run(*place, "encryption").out == "default: encrypted, key 2 is here\n"
     assert len((keys / "default.key").read_text().split()) == 2
     assert "The heron is back" in run(*place, "recall", "heron", "--user", "ana").out
     assert run(*place, "doctor").status == 0
     (keys / "default.key").unlink()
     assert run(*place, "recall", "heron", "--user", "ana", "--json").error["code"] == "key_missing"
-    assert run(*place, "encryption").out == "default: sealed, key 2 is not here\n"
+    assert run(*place, "encryption").out == "default: encrypted, key 2 is not here\n"
     assert run(*place, "encryption", "rotate", "--json").error["code"] == "key_missing"
     assert run(*place, "doctor").status == 0
 

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from limpet import Limpet
 from limpet.model.scope import Level, Partition
 from limpet.model.values import system_clock
-from limpet.store.jobs import Jobs
+from limpet.store.jobs import JobQueue, Jobs
 
 
 @pytest.fixture(autouse=True)
@@ -28,13 +29,15 @@ def failed(data: Path) -> list[int]:
     with Limpet.open(data) as memory:
         store: Any = memory._runtime.store
         now = system_clock()
-        for tenant, owner in (("default", "ana"), ("default", "ben"), ("default", "cleo"), ("acme", "dan")):
-            space = Partition(tenant, Level.USER, owner)
-            store.write(lambda tx, space=space: Jobs(tx).enqueue(space, "stubborn", "x", now))
+        owners = (("default", "ana"), ("default", "ben"), ("default", "cleo"), ("acme", "dan"))
+        for at, (tenant, owner) in enumerate(owners):
+            space, when = Partition(tenant, Level.USER, owner), now - timedelta(seconds=len(owners) - at)
+            store.write(lambda tx, space=space, when=when: Jobs(tx).enqueue(space, "stubborn", "x", when))
         dead = []
         for _ in range(2):
-            job = store.claim_job([("stubborn", "")], now, now - now)
-            store.fail_job(job, "the model\nsaid no", now, dead=True)
+            job = JobQueue(store).claim([("stubborn", "")], now, now - now)
+            assert job is not None
+            JobQueue(store).fail(job, "the model\nsaid no", now, dead=True)
             dead.append(job.id)
         [waiting] = [job.id for job in memory.jobs.list(state="waiting")]
     return [*dead, waiting]

@@ -17,9 +17,8 @@ from limpet.search.analysis import TextFlag
 from limpet.search.catalogue import _TYPES, NO_MESSAGE, RECORD_SPEAKER, Catalogue, CatalogueRow, make_empty_catalogue
 from limpet.search.chunk_repository import Chunks
 from limpet.search.vectors import PartitionVectors, VectorPage, VectorScores, VectorsVersion
-from limpet.store.cache import Cache
 from limpet.store.sqlite.connection import SqliteDb
-from limpet.store.tx import Tx
+from limpet.store.tx import Cache, Tx
 
 NAMES = (None, "Ann", "Ben")
 

@@ -1,4 +1,4 @@
-"""The box a sealed tenant's values go through, and where its keys come from."""
+"""The cipher that an encrypted tenant's values go through, and where its keys come from."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from limpet.config import EncryptionSettings
 from limpet.errors import ConfigError, DecryptionFailed, Unsupported
 from limpet.model.chunk import Terms
 from limpet.store import encryption
-from limpet.store.encryption import PLAINTEXT, RowLayout, TenantCipher, check_value, declare_columns
+from limpet.store.encryption import RowLayout, TenantCipher, check_value, declare_columns
 from limpet.store.encryption_keys import EncryptionKeys, encode_key, key_file, parse_keys, read_keys, write_keys
+from limpet.store.tx import PLAINTEXT
 
 KEY, OTHER = bytes(range(32)), bytes(32)
 NOTES = declare_columns("notes", text="body", same="name", same_bytes="hash", key="key", source="source", terms="terms")
@@ -30,37 +31,37 @@ def row(**values: Any) -> dict[str, Any]:
     return {"id": 1, "body": None, "name": None, "hash": None, "key": None, "source": None, "terms": None} | values
 
 
-def opened(sealed: Any, stored: dict[str, Any], at: object = 1, by: TenantCipher | None = None) -> dict[str, Any]:
-    return dict(zip(stored, (by or sealed).decrypt_row(SHAPE, at, tuple(stored.values())), strict=True))
+def opened(encrypted: Any, stored: dict[str, Any], at: object = 1, by: TenantCipher | None = None) -> dict[str, Any]:
+    return dict(zip(stored, (by or encrypted).decrypt_row(SHAPE, at, tuple(stored.values())), strict=True))
 
 
 def test_encrypted_row_decrypts_to_original():
-    sealed = box()
+    encrypted = box()
     plain = row(
         body="zebra 日本語 \x00", name="zebra", hash=b"\0" * 16, key="zebra", source='["s1",[2],"user","a zebra"]'
     )
-    stored = dict(sealed.encrypt_params(NOTES, 1, plain))
+    stored = dict(encrypted.encrypt_params(NOTES, 1, plain))
     assert all("zebra" not in str(value) for value in stored.values())
     assert stored["id"] == 1
-    assert opened(sealed, stored) == plain
+    assert opened(encrypted, stored) == plain
 
 
 def test_encryption_is_random_unless_column_is_compared():
-    sealed = box()
-    one, two = (sealed.encrypt_params(NOTES, 1, row(body="zebra", name="zebra", hash=b"zebra")) for _ in range(2))
+    encrypted = box()
+    one, two = (encrypted.encrypt_params(NOTES, 1, row(body="zebra", name="zebra", hash=b"zebra")) for _ in range(2))
     assert one["body"] != two["body"]
     assert (one["name"], one["hash"]) == (two["name"], two["hash"])
-    assert sealed.encrypt_deterministic(NOTES["name"], "zebra") == one["name"]
-    assert sealed.encrypt_deterministic(NOTES["key"], "zebra") != one["name"], (
+    assert encrypted.encrypt_deterministic(NOTES["name"], "zebra") == one["name"]
+    assert encrypted.encrypt_deterministic(NOTES["key"], "zebra") != one["name"], (
         "the same text in two columns must not look alike"
     )
 
 
 def test_encryption_leaves_empty_values_empty():
-    sealed = box()
+    encrypted = box()
     plain = row(body="", name="", source="[null,[],null,null]")
-    assert dict(sealed.encrypt_params(NOTES, 1, plain)) == plain
-    assert opened(sealed, plain) == plain
+    assert dict(encrypted.encrypt_params(NOTES, 1, plain)) == plain
+    assert opened(encrypted, plain) == plain
 
 
 def test_encryption_keeps_internal_prefix_and_session_id_visible():
@@ -81,14 +82,14 @@ def test_decrypt_fails_with_wrong_key_tenant_or_version(by: TenantCipher, column
 
 
 def test_decrypt_rejects_value_moved_to_other_row_or_column():
-    sealed = box()
-    stored = dict(sealed.encrypt_params(NOTES, 1, row(body="zebra", name="zebra")))
+    encrypted = box()
+    stored = dict(encrypted.encrypt_params(NOTES, 1, row(body="zebra", name="zebra")))
     with pytest.raises(DecryptionFailed, match="row 2"):
-        opened(sealed, stored, at=2)
+        opened(encrypted, stored, at=2)
     with pytest.raises(DecryptionFailed):
-        opened(sealed, row(name=stored["body"]))
+        opened(encrypted, row(name=stored["body"]))
     with pytest.raises(DecryptionFailed):
-        opened(sealed, row(key=stored["name"]))
+        opened(encrypted, row(key=stored["name"]))
 
 
 @pytest.mark.parametrize("at", [0, 1, 20, -1])
@@ -96,11 +97,11 @@ def test_decrypt_rejects_value_moved_to_other_row_or_column():
 def test_decrypt_rejects_modified_value(column: str, at: int):
     import base64
 
-    sealed = box()
-    value = bytearray(base64.b64decode(sealed.encrypt_params(NOTES, 1, row(**{column: "zebra"}))[column]))
+    encrypted = box()
+    value = bytearray(base64.b64decode(encrypted.encrypt_params(NOTES, 1, row(**{column: "zebra"}))[column]))
     value[at] ^= 1
     with pytest.raises(DecryptionFailed):
-        opened(sealed, row(**{column: base64.b64encode(value).decode()}))
+        opened(encrypted, row(**{column: base64.b64encode(value).decode()}))
 
 
 @pytest.mark.parametrize("text", ["zebra", "AQ==", "!", "Zebra zebra zebra zebra zebra"])

@@ -1,4 +1,4 @@
-"""The worker with a store that only keeps jobs."""
+"""The worker with a queue that is a list."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from limpet.errors import ProviderError, StoreUnavailable
 from limpet.model.job import Job
 from limpet.model.scope import Level, Partition
 from limpet.model.values import Clock
-from limpet.store import claim as claim_module
+from limpet.store import jobs as jobs_module
 from limpet.store import worker as worker_module
-from limpet.store.claim import JobLease
+from limpet.store.jobs import JobLease
 from limpet.store.worker import Worker
 from limpet.testing import FakeClock
 
@@ -29,7 +29,7 @@ def job(number: int = 0, detail: str = "a", attempts: int = 1, kind: str = "coun
 
 
 class Jobs:
-    """What a worker needs of a store."""
+    """What a worker needs of a queue."""
 
     def __init__(self, *details: str) -> None:
         self.waiting = [job(at, detail) for at, detail in enumerate(details)]
@@ -40,7 +40,7 @@ class Jobs:
         self.mended = 0
         self.counted = 0
 
-    def claim_job(self, wanted: Any, now: datetime, lease: timedelta) -> Job | None:
+    def claim(self, wanted: Any, now: datetime, lease: timedelta) -> Job | None:
         self.leases.append(lease)
         for kind, detail in wanted:
             for at, found in enumerate(self.waiting):
@@ -48,28 +48,28 @@ class Jobs:
                     return self.waiting.pop(at)
         return None
 
-    def finish_job(self, job: Job, again: datetime | None = None) -> bool:
+    def finish(self, job: Job, again: datetime | None = None) -> bool:
         self.finished.append((job.detail, again))
         if again is not None:
             self.waiting.append(job)
         return not self.taken
 
-    def renew_job(self, job: Job, until: datetime) -> Job | None:
+    def renew(self, job: Job, until: datetime) -> Job | None:
         return None if self.taken else replace(job, leased_until=until)
 
-    def fail_job(self, job: Job, error: str, run_at: datetime, *, dead: bool) -> bool:
+    def fail(self, job: Job, error: str, run_at: datetime, *, dead: bool) -> bool:
         self.failed.append((job.detail, error, run_at, dead))
         return True
 
-    def release_stuck_jobs(self, now: datetime, longest_wait: timedelta) -> int:
+    def release_stuck(self, now: datetime, longest_wait: timedelta) -> int:
         self.mended += 1
         return 0
 
-    def count_jobs(self, wanted: Any) -> int:
+    def count(self, wanted: Any) -> int:
         self.counted += 1
         return len(self.waiting)
 
-    def next_job_time(self, wanted: Any) -> datetime | None:
+    def next_time(self, wanted: Any) -> datetime | None:
         return FakeClock().now if self.waiting else None
 
 
@@ -249,7 +249,7 @@ def test_job_finished_in_its_own_transaction_is_not_finished_twice(
         def finish(self, job: Job, again: datetime | None) -> None:
             finished.append(job)
 
-    monkeypatch.setattr(claim_module, "Jobs", FinishOnly)
+    monkeypatch.setattr(jobs_module, "Jobs", FinishOnly)
     worker(jobs, lambda claim: claim.finish(object())).run(until_idle=True)
     assert [one.detail for one in finished] == ["a"]
     assert jobs.finished == []
@@ -352,7 +352,7 @@ class Dated(Jobs):
         super().__init__()
         self.due = due
 
-    def next_job_time(self, wanted: Any) -> datetime | None:
+    def next_time(self, wanted: Any) -> datetime | None:
         return min((self.due[kind] for kind, _ in wanted if kind in self.due), default=None)
 
 

@@ -27,8 +27,7 @@ from limpet.providers.llm import Llm
 from limpet.search.graph_repository import GraphTables
 from limpet.sessions import usage
 from limpet.sessions.repository import Cursors, Messages, Sessions
-from limpet.store.claim import JobLease
-from limpet.store.jobs import Jobs
+from limpet.store.jobs import JobLease, Jobs
 from limpet.store.store import Store
 from limpet.store.tx import Tx
 from limpet.store.worker import Worker

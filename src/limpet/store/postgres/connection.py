@@ -19,16 +19,14 @@ from limpet.errors import (
     StoreUnavailable,
     Unsupported,
 )
-from limpet.store import queries as named
-from limpet.store.cache import Caches
-from limpet.store.db import Params, QueryTemplates, Row
-from limpet.store.encryption_state import EncryptionRegistry
-from limpet.store.tx import Tx
+from limpet.store.encryption import EncryptionRegistry
+from limpet.store.queries import Statements, to_postgres
+from limpet.store.tx import Caches, Params, Row, Tx
 
 if TYPE_CHECKING:
     import psycopg
 
-    from limpet.store.db import Array
+    from limpet.store.tx import Array
 
 T = TypeVar("T")
 
@@ -77,8 +75,8 @@ def translate_error(error: psycopg.Error) -> StorageError:
 
 
 @cache
-def load_statements() -> QueryTemplates:
-    return QueryTemplates(named.load_queries("postgres"), named.to_postgres)
+def load_statements() -> Statements:
+    return Statements("postgres", to_postgres)
 
 
 class PostgresDb:
@@ -112,22 +110,22 @@ class PostgresDb:
             raise translate_error(error) from error
 
     def _execute(self, name: str, params: Params, where: str, order: str) -> psycopg.Cursor[Row]:
-        return self.raw.execute(self._sql(name, where, order), params)
+        return self.raw.execute(self._sql[name, where, order], params)
 
     def run_many(self, name: str, rows: Sequence[Params]) -> None:
         if not rows:
             return
         try:
-            self.raw.cursor().executemany(self._sql(name), rows)
+            self.raw.cursor().executemany(self._sql[name, "", ""], rows)
         except self._error as error:
             raise translate_error(error) from error
 
     def execute_sql(self, sql: str, params: Params | None = None) -> list[Row]:
-        return self.execute(named.to_postgres(sql), params or {})
+        return self.execute(to_postgres(sql), params or {})
 
     def execute_sql_many(self, sql: str, rows: Sequence[Params]) -> None:
         try:
-            self.raw.cursor().executemany(named.to_postgres(sql), rows)
+            self.raw.cursor().executemany(to_postgres(sql), rows)
         except self._error as error:
             raise translate_error(error) from error
 
@@ -263,9 +261,9 @@ class PostgresConnection:
             self.db.execute(begin)
             return
         # In the same message, and after the lock.
-        both = f"{begin}; {load_statements()('encryption.generation')}"
+        both = f"{begin}; {load_statements()['encryption.generation', '', '']}"
         generation = self.db.fetch_raw_value(both) if self._reader else self.db.fetch_last_value(both)
-        self.tx.encryption.begin(int(generation or 0), writing=not self._reader)
+        self.tx.load_encryption(int(generation or 0), writing=not self._reader)
 
     def commit(self) -> None:
         """When the answer to COMMIT is lost, the server is asked what became of the transaction."""

@@ -8,14 +8,13 @@ from limpet.config import StorageSettings
 from limpet.model.privacy import ErasureState
 from limpet.model.telemetry import Progress
 from limpet.model.values import Clock
-from limpet.store import forks
-from limpet.store.cache import Caches
-from limpet.store.encryption import KeyProvider
-from limpet.store.encryption_state import EncryptionRegistry
+from limpet.store.encryption import EncryptionRegistry, KeyProvider
 from limpet.store.postgres.connection import PostgresConnection
 from limpet.store.postgres.schema import PostgresSchema
 from limpet.store.store import ReaderPool, Store, migrate_or_close
 from limpet.store.tables import TABLES
+from limpet.store.tx import Caches
+from limpet.store.writer import block_forks, yield_to_fork
 
 _PASSWORD = re.compile(r"(//[^:/@]*):[^@/]*@")
 
@@ -37,7 +36,7 @@ class PostgresStore(Store):
         self._clock = clock
         self.caches = caches or Caches()
         self._encryption = EncryptionRegistry(keyring)
-        with forks.block_forks():
+        with block_forks():
             connection = PostgresConnection(url, config, self.caches, self._encryption)
             migrate_or_close(connection, self._encryption, PostgresSchema(connection, clock), "limpet.store.postgres")
             try:
@@ -60,12 +59,12 @@ class PostgresStore(Store):
         if not vacuum:
             return ErasureState.VACUUM
         self._refuse_fork()
-        with forks.block_forks():
+        with block_forks():
             connection = PostgresConnection(self._url, self._config, self.caches)
             try:
                 for table in TABLES:
                     connection.db.execute(f"VACUUM FULL {table.name}")
-                    forks.yield_to_fork()
+                    yield_to_fork()
             finally:
                 connection.close()
         return ErasureState.GONE

@@ -22,14 +22,12 @@ from limpet.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
-from limpet.store import queries as named
-from limpet.store.cache import Caches
-from limpet.store.db import Params, QueryTemplates, Row, compute_cosines
-from limpet.store.encryption_state import EncryptionRegistry
-from limpet.store.tx import Tx
+from limpet.store.encryption import EncryptionRegistry
+from limpet.store.queries import Statements, to_sqlite
+from limpet.store.tx import Caches, Params, Row, Tx, compute_cosines
 
 if TYPE_CHECKING:
-    from limpet.store.db import Array
+    from limpet.store.tx import Array
 
 T = TypeVar("T")
 
@@ -64,8 +62,8 @@ def translate_error(error: sqlite3.Error, path: str) -> StorageError:
 
 
 @cache
-def load_statements() -> QueryTemplates:
-    return QueryTemplates(named.load_queries("sqlite"), named.to_sqlite)
+def load_statements() -> Statements:
+    return Statements("sqlite", to_sqlite)
 
 
 class SqliteDb:
@@ -82,26 +80,26 @@ class SqliteDb:
 
     def one(self, name: str, params: Params, *, where: str = "", order: str = "") -> Row | None:
         try:
-            rows = self.raw.execute(self._sql(name, where, order), params).fetchall()
+            rows = self.raw.execute(self._sql[name, where, order], params).fetchall()
         except sqlite3.Error as error:
             raise translate_error(error, self.path) from error
         return rows[0] if rows else None
 
     def all(self, name: str, params: Params, *, where: str = "", order: str = "") -> list[Row]:
         try:
-            return self.raw.execute(self._sql(name, where, order), params).fetchall()
+            return self.raw.execute(self._sql[name, where, order], params).fetchall()
         except sqlite3.Error as error:
             raise translate_error(error, self.path) from error
 
     def run(self, name: str, params: Params) -> int:
         try:
-            return self.raw.execute(self._sql(name), params).rowcount
+            return self.raw.execute(self._sql[name, "", ""], params).rowcount
         except sqlite3.Error as error:
             raise translate_error(error, self.path) from error
 
     def run_many(self, name: str, rows: Sequence[Params]) -> None:
         try:
-            self.raw.executemany(self._sql(name), rows)
+            self.raw.executemany(self._sql[name, "", ""], rows)
         except sqlite3.Error as error:
             raise translate_error(error, self.path) from error
 
@@ -175,7 +173,7 @@ class SqliteConnection:
     def _load_encryption_state(self, *, writing: bool) -> None:
         if self._encryption.is_ready:
             found = self.db.one("encryption.generation", {})
-            self.tx.encryption.begin(found[0] if found else 0, writing=writing)
+            self.tx.load_encryption(found[0] if found else 0, writing=writing)
 
     def commit(self) -> None:
         self.db.execute("COMMIT")

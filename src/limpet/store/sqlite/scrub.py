@@ -23,7 +23,7 @@ from contextlib import closing, suppress
 from typing import NamedTuple
 
 from limpet.errors import StoreBusy
-from limpet.store import forks
+from limpet.store.writer import yield_to_fork
 
 _TREE_PAGES = {2: 12, 5: 12, 10: 8, 13: 8}  # the first byte of a page of a tree, and how long its header is
 # From so many pages on, the first byte of an overflow page may be taken for that of a tree.
@@ -111,7 +111,7 @@ def scrub(path: str, key: tuple[int, int], busy_timeout_s: float) -> int | None:
             if last >= shape.pages:
                 return done
             page = last + 1
-            forks.yield_to_fork()
+            yield_to_fork()
 
 
 def truncate_wal(raw: sqlite3.Connection, patience_s: float = _MAX_WAIT_S) -> bool:
@@ -124,7 +124,7 @@ def truncate_wal(raw: sqlite3.Connection, patience_s: float = _MAX_WAIT_S) -> bo
         if not busy or time.monotonic() > deadline:
             return not busy
         time.sleep(0.02)
-        forks.yield_to_fork()
+        yield_to_fork()
 
 
 def connect(path: str, timeout_s: float = 0.1) -> sqlite3.Connection:

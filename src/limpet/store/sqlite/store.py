@@ -15,14 +15,13 @@ from limpet.model.job import Finding
 from limpet.model.privacy import ErasureState
 from limpet.model.telemetry import Progress
 from limpet.model.values import Clock
-from limpet.store import forks
-from limpet.store.cache import Caches
-from limpet.store.encryption import KeyProvider
-from limpet.store.encryption_state import EncryptionRegistry
+from limpet.store.encryption import EncryptionRegistry, KeyProvider
 from limpet.store.sqlite import scrub as scrubbing
 from limpet.store.sqlite.connection import MEMORY, SqliteConnection, prepare_folder, translate_error
 from limpet.store.sqlite.schema import SqliteSchema
 from limpet.store.store import ReaderPool, Store, migrate_or_close
+from limpet.store.tx import Caches
+from limpet.store.writer import block_forks, yield_to_fork
 
 log = logging.getLogger("limpet.store")
 
@@ -46,7 +45,7 @@ class SqliteStore(Store):
             prepare_folder(path)
         self.caches = caches or Caches()
         self._encryption = EncryptionRegistry(keyring)
-        with forks.block_forks():
+        with block_forks():
             self._sqlite = SqliteConnection(path, config, self.caches, self._encryption)
             migrate_or_close(self._sqlite, self._encryption, SqliteSchema(self._sqlite, clock), "limpet.store.sqlite")
             # A database in memory belongs to its one connection: reads take turns with the writer.
@@ -58,7 +57,7 @@ class SqliteStore(Store):
         return SqliteConnection(self.path, self._config, self.caches, self._encryption, reader=True)
 
     def close(self) -> None:
-        with forks.block_forks():
+        with block_forks():
             super().close()
             if self._file is not None and os.getpid() == self._pid:
                 scrubbing.FILES.release(self._file)
@@ -69,7 +68,7 @@ class SqliteStore(Store):
         self._refuse_fork()
         if self._file is None:
             return ErasureState.GONE
-        with forks.block_forks():
+        with block_forks():
             return self._erase(whole=whole, vacuum=vacuum)
 
     def _erase(self, *, whole: bool, vacuum: bool) -> ErasureState:
@@ -98,7 +97,7 @@ class SqliteStore(Store):
     def check_files(self) -> Iterator[Finding]:
         self._refuse_fork()
         for look in (self._check_integrity, self._check_foreign_keys):
-            with forks.block_forks():
+            with block_forks():
                 found = self._writer.run_exclusive(look)
             yield found
 
@@ -122,7 +121,7 @@ class SqliteStore(Store):
         target = Path(path)
         if os.path.exists(target):  # not Path.exists, which raises for a name that is too long
             raise InvalidInput(f"{target} exists already; name a new file for the backup")
-        with forks.block_forks():
+        with block_forks():
             if self._readers is None:
                 self._writer.run_exclusive(lambda: _backup(self._sqlite, target, progress))
                 return
@@ -169,7 +168,7 @@ def _copy_database(source: sqlite3.Connection, path: Path, progress: Progress | 
     try:
 
         def report(_: int, remaining: int, total: int) -> None:
-            forks.yield_to_fork()
+            yield_to_fork()
             if progress is not None:
                 progress("pages", total - remaining, total)
 

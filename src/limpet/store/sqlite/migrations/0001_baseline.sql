@@ -414,7 +414,7 @@ CREATE TABLE jobs (
     kind TEXT NOT NULL,
     -- Which session, record or model.
     detail TEXT NOT NULL,
-    -- What people call it, and the order among those that are due at the same time. Ends with the bucket.
+    -- What people call it. The next in the bucket, 4096 above the last.
     id BIGINT NOT NULL,
     requests BIGINT NOT NULL DEFAULT 1,
     run_at BIGINT NOT NULL,
@@ -426,10 +426,10 @@ CREATE TABLE jobs (
     created_at BIGINT NOT NULL,
     PRIMARY KEY (bucket, tenant, level, owner, kind, detail)
 );
-CREATE INDEX jobs_by_id ON jobs (id);
+CREATE INDEX jobs_by_id ON jobs (bucket, id);
 -- By kind: many jobs of one kind do not hold up another.
-CREATE INDEX jobs_due ON jobs (kind, dead, run_at, id);
-CREATE INDEX jobs_by_tenant ON jobs (tenant, dead, run_at, id);
+CREATE INDEX jobs_due ON jobs (kind, dead, run_at, created_at, id);
+CREATE INDEX jobs_by_tenant ON jobs (tenant, dead, run_at, created_at, id);
 
 -- What was made under an idempotency key, for as long as somebody may ask again. The key itself is not here, and without
 -- it the digest of the request confirms nobody's guess.
@@ -629,7 +629,7 @@ CREATE TABLE properties (
 -- removed. A reference table.
 CREATE TABLE tenant_encryption (
     tenant TEXT PRIMARY KEY,
-    state TEXT NOT NULL CHECK (state IN ('open', 'sealed', 'sealing', 'rotating')),
+    state TEXT NOT NULL CHECK (state IN ('plaintext', 'encrypted', 'encrypting', 'rotating')),
     -- Of the key; every encrypted value begins with it.
     version BIGINT NOT NULL,
     check_value BLOB NOT NULL,
