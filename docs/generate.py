@@ -38,7 +38,7 @@ from limpet.model import schema, types
 from limpet.model.containers import ListCodec
 from limpet.model.schema import fields_of
 from limpet.security.operation import EXEMPT, OPERATIONS, Operation
-from limpet.store.encrypted_columns import ENCRYPTED_COLUMNS, PLAINTEXT_COLUMNS
+from limpet.store.encrypted_columns import ENCRYPTED_COLUMNS, list_plaintext_columns
 from limpet.store.encryption import EncryptionMode
 from limpet.store.tables import TABLES
 
@@ -457,11 +457,12 @@ def encrypted_columns() -> Iterator[str]:
         if name in (columns := ENCRYPTED_COLUMNS.get(table.name, {}))
     ]
     yield "\n".join(["| encrypted | how |", "|---|---|", *rows])
+    plain = list_plaintext_columns()
     rows = [
-        f"| `{table.name}.{name}` | {PLAINTEXT_COLUMNS[table.name][name]} |"
+        f"| `{table.name}.{name}` | {plain[table.name][name]} |"
         for table in TABLES
         for name in table.columns
-        if name in PLAINTEXT_COLUMNS.get(table.name, {})
+        if name in plain.get(table.name, {})
     ]
     yield "\n".join(["| readable | what it is |", "|---|---|", *rows])
 

@@ -14,7 +14,7 @@ from limpet.store.encryption import RowLayout
 from limpet.store.rows import DOCUMENT_ROWS
 from limpet.store.tx import Params, Row, Tx, partition_params
 
-_DOCUMENT = RowLayout(DOCUMENTS, " ".join(DOCUMENT_ROWS.names))
+_DOCUMENT = RowLayout(DOCUMENTS, DOCUMENT_ROWS)
 
 
 class Documents:

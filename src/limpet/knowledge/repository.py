@@ -20,7 +20,7 @@ from limpet.store.jobs import Jobs
 from limpet.store.rows import RECORD_ROWS, micros
 from limpet.store.tx import Row, Tx, partition_key, partition_params
 
-_RECORD = RowLayout(RECORDS, " ".join(RECORD_ROWS.names))
+_RECORD = RowLayout(RECORDS, RECORD_ROWS)
 _VERSION = RowLayout(RECORD_VERSIONS, "version body")
 
 _IN_PARTITION = "r.bucket = :bucket AND r.partition_id = :partition_id"

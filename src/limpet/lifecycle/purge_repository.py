@@ -16,7 +16,6 @@ from limpet.store.encrypted_columns import CHUNKS, RECORD_VERSIONS
 from limpet.store.encryption import RowLayout
 from limpet.store.jobs import Jobs
 from limpet.store.rows import RECEIPT_ROWS, micros
-from limpet.store.tables import TABLES
 from limpet.store.tx import Partitions, Tx, partition_key, partition_params
 
 _TEXT = RowLayout(CHUNKS, "ordinal text")
@@ -67,7 +66,6 @@ USER_TABLES = (
     # The purge's own job is what finishes it.
     PurgeTable("jobs", f"{_OF_OWNER} AND kind <> '{PURGE}'"),
 )
-_KEYS = {table.name: ", ".join(table.key) for table in TABLES}
 # What is nobody's: names of models, facts about the store, files that were imported, receipts without a name, which
 # tenants are encrypted. A partition's own row loses its name when all of these are gone.
 UNOWNED_TABLES = ("partitions", "models", "properties", "imports", "receipts", "tenant_encryption")
@@ -119,7 +117,9 @@ class Purges:
         return counts, True
 
     def _delete(self, rows: PurgeTable, at: Mapping[str, Any], limit: int) -> int:
-        key = _KEYS[rows.table]
+        from limpet.store.tables import TABLES  # late: it reads every noun
+
+        key = next(", ".join(table.key) for table in TABLES if table.name == rows.table)
         chosen = f"SELECT {key} FROM {rows.table} WHERE {rows.where} LIMIT :limit"
         done = self._db.execute_sql(
             f"DELETE FROM {rows.table} WHERE ({key}) IN ({chosen}) RETURNING 1", {**at, "limit": limit}

@@ -206,7 +206,7 @@ class Graph:
 
 
 # What XML 1.0 cannot hold, not even escaped.
-_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NOT_XML = "[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"  # compiled when used: that takes long
 _NODE_KEYS = {"name": "string", "kind": "string", "aliases": "string", "could_be": "string", "mentions": "int"}
 _EDGE_KEYS = {
     **dict.fromkeys(("predicate", "relation_kind"), "string"),
@@ -274,7 +274,7 @@ def _element(tag: str, attributes: str, known: dict[str, str]) -> Iterator[str]:
 
 def _text(value: str) -> str:
     """Escaped; a character that XML has no way to write becomes the one that stands for such."""
-    plain = _NOT_XML.sub("\ufffd", value)
+    plain = re.sub(_NOT_XML, "\ufffd", value)
     for char, written in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("\r", "&#13;")):
         plain = plain.replace(char, written)
     return plain

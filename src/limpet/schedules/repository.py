@@ -36,8 +36,8 @@ _LEASE, _TOKEN = -2, -1  # the columns of schedules.select that only leases are 
 _DUE = "s.state = 'active' AND s.next_run_at <= :now AND s.leased_until <= :now"
 _DUE_ORDER = "ORDER BY s.next_run_at, s.id"
 _PAGE = 200
-_SCHEDULE = RowLayout(SCHEDULES, " ".join(SCHEDULE_ROWS.names))
-_RUN = RowLayout(SCHEDULE_RUNS, " ".join(RUN_ROWS.names))
+_SCHEDULE = RowLayout(SCHEDULES, SCHEDULE_ROWS)
+_RUN = RowLayout(SCHEDULE_RUNS, RUN_ROWS)
 _OUTPUT = RowLayout(SCHEDULE_RUNS, "id output")
 _NOTICE = RowLayout(SCHEDULE_RUNS, "id - - - output")
 

@@ -30,9 +30,8 @@ _OF_PARTITION = (
     " AND p.level = 'user' AND p.owner = :user)"
 )
 _BY_EXTERNAL_ID = "s.external_id = :session AND s.tenant = :tenant"
-_SESSION = RowLayout(SESSIONS, " ".join(SESSION_ROWS.names))
-_MESSAGE = RowLayout(MESSAGES, " ".join(MESSAGE_ROWS.names))
-_SEQUENCE = MESSAGE_ROWS.names.index("sequence")
+_SESSION = RowLayout(SESSIONS, SESSION_ROWS)
+_MESSAGE = RowLayout(MESSAGES, MESSAGE_ROWS)
 _SUMMARY = RowLayout(SUMMARIES, "text epoch upper_sequence message_count updated_at")
 _KV = RowLayout(KV, "key value updated_at")
 
@@ -242,7 +241,8 @@ class Messages:
 
     def _decrypt_rows(self, scope: Scope, rows: Iterable[Row]) -> list[Message]:
         cipher = self._encryption.cipher_for(scope.tenant)
-        return [MESSAGE_ROWS.read(cipher.decrypt_row(_MESSAGE, (scope.session, row[_SEQUENCE]), row)) for row in rows]
+        at = MESSAGE_ROWS.names.index("sequence")
+        return [MESSAGE_ROWS.read(cipher.decrypt_row(_MESSAGE, (scope.session, row[at]), row)) for row in rows]
 
     def find_by_idempotency_key(self, scope: Scope, key: str) -> Message | None:
         where, params = build_scope_filter(scope)

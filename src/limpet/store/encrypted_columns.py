@@ -7,11 +7,12 @@ way out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 from limpet.model.columns import RowCodec, encrypted_names
-from limpet.store.encryption import EncryptedColumns, declare_columns
+from limpet.store.encryption import EncryptedColumn, EncryptedColumns, declare_columns
 from limpet.store.rows import (
     AUDIT_ROWS,
     DOCUMENT_ROWS,
@@ -49,9 +50,25 @@ AAD_COLUMNS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def _declare(table: str, rows: RowCodec[Any], text: str = "") -> EncryptedColumns:
-    """Those of a noun, and columns of text that the store adds."""
-    return {**declare_columns(table, **encrypted_names(rows)), **declare_columns(table, text=text)}
+class _NounColumns(Mapping[str, EncryptedColumn]):
+    """Those of a noun, and columns of text that the store adds. They are read from the noun when they are needed."""
+
+    def __init__(self, table: str, rows: RowCodec[Any], text: str = "") -> None:
+        self._table, self._rows, self._text = table, rows, text
+
+    @cached_property
+    def _columns(self) -> EncryptedColumns:
+        of_noun = declare_columns(self._table, **encrypted_names(self._rows))
+        return {**of_noun, **declare_columns(self._table, text=self._text)}
+
+    def __getitem__(self, name: str) -> EncryptedColumn:
+        return self._columns[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
 
 
 def _plain(rows: RowCodec[Any], **more: str) -> dict[str, str]:
@@ -59,15 +76,15 @@ def _plain(rows: RowCodec[Any], **more: str) -> dict[str, str]:
     return {column.name: column.plain for column in rows.columns if column.plain} | more
 
 
-SESSIONS = _declare("sessions", SESSION_ROWS)
-MESSAGES = _declare("messages", MESSAGE_ROWS)
+SESSIONS = _NounColumns("sessions", SESSION_ROWS)
+MESSAGES = _NounColumns("messages", MESSAGE_ROWS)
 SUMMARIES = declare_columns("summaries", text="text")
 KV = declare_columns("kv", text="value", same="key")
-RECORDS = _declare("records", RECORD_ROWS)
+RECORDS = _NounColumns("records", RECORD_ROWS)
 RECORD_VERSIONS = declare_columns("record_versions", text="body")
 RECORD_TAGS = declare_columns("record_tags", same="tag")
 RECORD_METADATA = declare_columns("record_metadata", same="key value")
-DOCUMENTS = _declare("documents", DOCUMENT_ROWS)
+DOCUMENTS = _NounColumns("documents", DOCUMENT_ROWS)
 CHUNKS = declare_columns("chunks", text="text name", same_bytes="hash", terms="terms")
 VECTORS = declare_columns("vectors", vector="vector encrypted")
 JOBS = declare_columns("jobs", text="error")
@@ -75,8 +92,8 @@ ENTITIES = declare_columns("entities", text="name", same="normal first_word")
 RELATIONS = declare_columns("relations", text="predicate value sentence")
 IMPORTS = declare_columns("imports", text="name", same="digest")
 TRANSFERS = declare_columns("transfers", text="name state", same="digest")
-SCHEDULES = _declare("schedules", SCHEDULE_ROWS, text="goal_folded")
-SCHEDULE_RUNS = _declare("schedule_runs", RUN_ROWS, text="output")
+SCHEDULES = _NounColumns("schedules", SCHEDULE_ROWS, text="goal_folded")
+SCHEDULE_RUNS = _NounColumns("schedule_runs", RUN_ROWS, text="output")
 # Hashes, too: who guesses a short key, and what was asked for under it, must not find it confirmed here.
 IDEMPOTENCY_KEYS = declare_columns("idempotency_keys", same="key_hash digest")
 
@@ -102,60 +119,62 @@ ENCRYPTED_COLUMNS: Mapping[str, EncryptedColumns] = {
     "idempotency_keys": IDEMPOTENCY_KEYS,
 }
 
-# Text and bytes that stay readable, table by table, and what they are.
-PLAINTEXT_COLUMNS: Mapping[str, Mapping[str, str]] = {
-    "partitions": {"tenant": "whose", "level": "whose", "owner": "a user's or agent's id"},
-    "sessions": _plain(SESSION_ROWS, external_id="an id", key="channel, chat and thread, by which sessions are found"),
-    "messages": _plain(MESSAGE_ROWS, session_id="an id"),
-    "summaries": {"session_id": "an id"},
-    "kv": {"session_id": "an id"},
-    "usage": {"session_id": "an id", "model": "a model's name"},
-    "records": _plain(RECORD_ROWS, external_id="an id", owner="whose"),
-    "record_versions": {"record_id": "an id"},
-    "record_tags": {"record_id": "an id"},
-    "record_metadata": {"record_id": "an id"},
-    "record_inputs": {"record_id": "an id", "input_id": "an id"},
-    "cursors": {"session_id": "an id", "name": "a word of ours"},
-    "documents": _plain(DOCUMENT_ROWS),
-    "chunks": {
-        "kind": "a word of ours",
-        "session_id": "an id",
-        "record_id": "an id",
-        "document_id": "an id",
-        "role": "a word of ours",
-    },
-    "postings": {"data": "which chunks hold a term, how often, and how long they are"},
-    "models": {"name": "a model's name"},
-    "jobs": {
-        "tenant": "whose",
-        "level": "whose",
-        "owner": "whose",
-        "kind": "a word of ours",
-        "detail": "which session, record or model",
-    },
-    "mentions": {"kind": "a word of ours", "session_id": "an id", "record_id": "an id"},
-    "relations": {"kind": "a word of ours", "session_id": "an id", "record_id": "an id"},
-    "imports": {"tenant": "whose"},
-    "transfers": {"tenant": "whose", "user_id": "whose"},
-    "schedules": _plain(SCHEDULE_ROWS),
-    "schedule_runs": _plain(RUN_ROWS),
-    "grants": {"tenant": "whose", "user_id": "whose", "name": "a right, and whose", "granted_by": "whose"},
-    "audit": _plain(AUDIT_ROWS),
-    "api_keys": _plain(KEY_ROWS) | {"secret_hash": "tells whether a secret is this key's; it cannot be guessed"},
-    "idempotency_keys": {
-        "tenant": "whose",
-        "level": "whose",
-        "owner": "whose",
-        "kind": "a word of ours",
-        "resource_id": "an id",
-    },
-    "receipts": _plain(RECEIPT_ROWS),
-    "properties": {"name": "a word of ours", "value": "about the store itself"},
-    "tenant_encryption": {
-        "tenant": "whose",
-        "state": "a word of ours",
-        "check_value": "tells keys apart, and nothing else about them",
-        "old_check": "the same, of the key before",
-        "progress": "table names and ids",
-    },
-}
+
+def list_plaintext_columns() -> Mapping[str, Mapping[str, str]]:
+    """Text and bytes that stay readable, table by table, and what they are."""
+    return {
+        "partitions": {"tenant": "whose", "level": "whose", "owner": "a user's or agent's id"},
+        "sessions": _plain(SESSION_ROWS, external_id="an id", key="channel, chat and thread: sessions are found by it"),
+        "messages": _plain(MESSAGE_ROWS, session_id="an id"),
+        "summaries": {"session_id": "an id"},
+        "kv": {"session_id": "an id"},
+        "usage": {"session_id": "an id", "model": "a model's name"},
+        "records": _plain(RECORD_ROWS, external_id="an id", owner="whose"),
+        "record_versions": {"record_id": "an id"},
+        "record_tags": {"record_id": "an id"},
+        "record_metadata": {"record_id": "an id"},
+        "record_inputs": {"record_id": "an id", "input_id": "an id"},
+        "cursors": {"session_id": "an id", "name": "a word of ours"},
+        "documents": _plain(DOCUMENT_ROWS),
+        "chunks": {
+            "kind": "a word of ours",
+            "session_id": "an id",
+            "record_id": "an id",
+            "document_id": "an id",
+            "role": "a word of ours",
+        },
+        "postings": {"data": "which chunks hold a term, how often, and how long they are"},
+        "models": {"name": "a model's name"},
+        "jobs": {
+            "tenant": "whose",
+            "level": "whose",
+            "owner": "whose",
+            "kind": "a word of ours",
+            "detail": "which session, record or model",
+        },
+        "mentions": {"kind": "a word of ours", "session_id": "an id", "record_id": "an id"},
+        "relations": {"kind": "a word of ours", "session_id": "an id", "record_id": "an id"},
+        "imports": {"tenant": "whose"},
+        "transfers": {"tenant": "whose", "user_id": "whose"},
+        "schedules": _plain(SCHEDULE_ROWS),
+        "schedule_runs": _plain(RUN_ROWS),
+        "grants": {"tenant": "whose", "user_id": "whose", "name": "a right, and whose", "granted_by": "whose"},
+        "audit": _plain(AUDIT_ROWS),
+        "api_keys": _plain(KEY_ROWS) | {"secret_hash": "tells whether a secret is this key's; it cannot be guessed"},
+        "idempotency_keys": {
+            "tenant": "whose",
+            "level": "whose",
+            "owner": "whose",
+            "kind": "a word of ours",
+            "resource_id": "an id",
+        },
+        "receipts": _plain(RECEIPT_ROWS),
+        "properties": {"name": "a word of ours", "value": "about the store itself"},
+        "tenant_encryption": {
+            "tenant": "whose",
+            "state": "a word of ours",
+            "check_value": "tells keys apart, and nothing else about them",
+            "old_check": "the same, of the key before",
+            "progress": "table names and ids",
+        },
+    }

