@@ -256,6 +256,7 @@ CALLS: dict[str, Call] = {
     "AsyncKeys.acting": lambda memory, s, place: memory.access.keys.acting(_secret(memory)),
     "AsyncKeys.revoke": lambda memory, s, place: memory.access.keys.revoke("ci"),
     "AsyncAdmin.backup": lambda memory, s, place: memory.admin.backup(place / "backup.db"),
+    "AsyncAdmin.restore": lambda memory, s, place: memory.admin.restore(place / "backup.db", overwrite=True),
     "AsyncPrivacy.purge_session": lambda memory, s, place: memory.privacy.purge_session(s.id, dry_run=True),
     "AsyncPrivacy.purge_user": lambda memory, s, place: memory.privacy.purge_user("u", dry_run=True),
     "AsyncPrivacy.purge_older": lambda memory, s, place: memory.privacy.purge_older("u", 30, dry_run=True),

@@ -67,6 +67,7 @@ def settings(**overrides: Any) -> Config:
         "embedding.model": "none",
         "embedding.background": False,
         "graph.enabled": False,
+        "learn.enabled": False,
         "retention.enabled": False,
     }
     return Config.load(overrides=quiet | given)

@@ -219,6 +219,53 @@ def test_learn_reads_appended_messages_once(learning: Limpet) -> None:
 
 
 @pytest.mark.slow
+def test_appended_user_message_is_learned_after_a_minute_without_reply(learning: Limpet, clock: FakeClock) -> None:
+    session = learning.session("test", "1", user="alice")
+    session.append("user", "I live in Porto.")
+    learning.jobs.run()
+    assert facts(learning) == set()
+    clock.advance(minutes=1)
+    learning.jobs.run()
+    assert facts(learning) == {("user", "home", "Porto")}
+
+
+def test_appended_message_shortly_before_job_is_learned_by_next_run(learning: Limpet, clock: FakeClock) -> None:
+    session = learning.session("test", "1", user="alice")
+    session.append("user", "I live in Porto.")
+    clock.advance(seconds=50)
+    session.append("user", "My sister is called Kate.")
+    clock.advance(seconds=15)
+    learning.jobs.run()
+    assert facts(learning) == {("user", "home", "Porto")}
+    clock.advance(minutes=1)
+    learning.jobs.run()
+    assert len(facts(learning)) == 2
+
+
+def test_append_with_learn_true_is_learned_at_once_with_its_reply(learning: Limpet) -> None:
+    session = learning.session("test", "1", user="alice")
+    session.append("user", "I live in Porto.", learn=False)
+    session.append("user", "I am allergic to peanuts.")
+    session.append("assistant", "Noted.", learn=True)
+    learning.jobs.run()
+    assert [record.source.sentence for record in learned(learning)] == ["I am allergic to peanuts."]
+
+
+def test_append_with_learn_false_teaches_nothing_ever(learning: Limpet, clock: FakeClock) -> None:
+    session = learning.session("test", "1", user="alice")
+    message = session.append("user", "I live in Porto.", learn=False)
+    assert message.text == "I live in Porto."
+    assert learning.jobs.list() == []
+    session.learn()
+    assert facts(learning) == set()
+
+
+def test_append_asks_for_no_job_where_learning_is_disabled(opening: Callable[..., Limpet]) -> None:
+    memory = opening(learn__enabled=False)
+    memory.session("test", "1", user="alice").append("user", "I live in Porto.", learn=True)
+    assert memory.jobs.list() == []
+
+
 def test_learn_reads_more_messages_than_one_batch(learning: Limpet) -> None:
     session = learning.session("test", "1", user="alice")
     names = [f"{first}{second}" for first in "BCDFGHKLMN" for second in ("abor", "elin", "irov", "odan", "umis")]

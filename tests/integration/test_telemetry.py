@@ -422,7 +422,7 @@ def test_log_formatters_hide_exception_text_unless_enabled():
     record = record_of("it failed", error=caught.value)
     told = json.loads(JsonFormatter().format(record))
     assert told["error"] == "RuntimeError"
-    assert "test_observe.py" in told["where"][-1]
+    assert "test_telemetry.py" in told["where"][-1]
     assert "what somebody said" not in JsonFormatter().format(record) + TextFormatter().format(record)
     assert "what somebody said" in JsonFormatter(words=True).format(record)
     assert "what somebody said" in TextFormatter(words=True).format(record)

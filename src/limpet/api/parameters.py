@@ -238,6 +238,9 @@ ToolCallId = Annotated[str, limits.Printable(), "of a tool's result: the call it
 IsError = Annotated[bool, limits.Boolean(), "whether a tool's result is an error"]
 CreatedAt = Annotated[datetime, limits.Instant(), "when it was said; left out: now"]
 Sequence = Annotated[int, limits.Integer(1), "its number in the session; left out: the next"]
+Learn = Annotated[
+    bool, limits.Boolean(), "learn from it in the background; left out: as `learn.enabled` says, from a user's message"
+]
 IdempotencyName = Annotated[
     str, limits.Printable(), "repeating a request under the same key returns the first result instead of a second"
 ]

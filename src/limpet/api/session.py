@@ -20,6 +20,7 @@ from limpet.api.parameters import (
     IdempotencyName,
     IsError,
     Keep,
+    Learn,
     Lifetime,
     MessageCount,
     MessageLimit,
@@ -44,9 +45,10 @@ from limpet.api.runtime import Runtime
 from limpet.api.turn import Turn
 from limpet.context.build import visible_partitions
 from limpet.errors import SessionNotFound, WrongState
-from limpet.knowledge.remember import delete_session
+from limpet.knowledge.candidate import mark_unlearned
+from limpet.knowledge.remember import REPLY_TIME, delete_session, enqueue_learning
 from limpet.model.context import Context
-from limpet.model.message import Message
+from limpet.model.message import Message, Role
 from limpet.model.session import (
     CompactionResult,
     FileInfo,
@@ -91,6 +93,7 @@ class Session:
         self._info = info
         self._scope = info.scope
         self.kv = KeyValues(self._runtime, authorizer, info.scope)
+        self._learns_at: datetime | None = None  # when the job begins that this handle asked for
 
     def __repr__(self) -> str:
         return f"<Session {self.key} {self.id} of {self.user}, {self.state}>"
@@ -173,12 +176,39 @@ class Session:
         created_at: CreatedAt | None = None,
         sequence: Sequence | None = None,
         idempotency_key: IdempotencyName | None = None,
+        learn: Learn | None = None,
     ) -> Message:
-        """Store a message and return it with its number. Repeating an idempotency key returns the first result."""
+        """Store a message and return it with its number. Repeating an idempotency key returns the first result.
+
+        What a user says is learned from in the background a minute later, if the settings say so. ``learn=True`` asks
+        for it at once, for any message; with ``learn=False`` nothing is learned from it.
+        """
         message = Message.from_checked(
             role, content, name, tool_calls, tool_call_id, is_error, metadata, created_at, sequence, idempotency_key
         )
-        return self._runtime.appender.append(self._scope, [message])[0]
+        if learn is False:
+            message = mark_unlearned(message)
+        wants = message.role is Role.USER if learn is None else learn
+        if not wants or not self._runtime.config.learn.enabled:
+            return self._runtime.appender.append(self._scope, [message])[0]
+        return self._append_and_learn(message, at_once=bool(learn))
+
+    def _append_and_learn(self, message: Message, *, at_once: bool) -> Message:
+        """With a job for later, once in a while: it finds all that was appended before it begins."""
+        now, due = self._runtime.clock(), self._learns_at
+        run_at = now if at_once else now + REPLY_TIME
+        if due is not None and now < due <= run_at:
+            return self._runtime.appender.append(self._scope, [message])[0]
+
+        def enqueue(tx: Tx, new: list[Message]) -> None:
+            if new:
+                enqueue_learning(tx, self._info, self._runtime.config, now, run_at)
+
+        stored = self._runtime.appender.append(self._scope, [message], within=enqueue)[0]
+        self._learns_at = run_at
+        if at_once or due is not None:  # the first job alone starts no thread: it is not due yet
+            self._runtime.wake_worker()
+        return stored
 
     @session_operation("session.extend", WRITE_SESSION, "POST /messages/batch", status=201)
     def extend(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from datetime import datetime
 
 from limpet.knowledge.similarity import compute_signature, fold_text, is_near_duplicate, tokenize, tokenize_folded
@@ -64,6 +65,11 @@ class TurnMessage:
     def contains(self, sentence: str) -> bool:
         """Whether the words stand in the message: in its text, or in what a tool was called with."""
         return sentence in self.text or any(sentence in text for call in self.tool_calls for text in iter_texts(call))
+
+
+def mark_unlearned(message: Message) -> Message:
+    """The message with all of its text marked as nothing to learn from."""
+    return replace(message, metadata={**message.metadata, QUOTED_KEY: [[0, len(message.text)]]})
 
 
 def iter_texts(call: ToolCall) -> Iterator[str]:

@@ -17,11 +17,10 @@ from limpet.errors import ProviderError, SessionNotFound
 from limpet.knowledge import english, remember
 from limpet.knowledge.candidate import Candidate, TurnMessage, find_references
 from limpet.knowledge.reconcile import Reconciler, build_record, user_partition
-from limpet.knowledge.remember import RecordChunker, enqueue_maintenance
+from limpet.knowledge.remember import REPLY_TIME, RecordChunker, enqueue_learning, enqueue_maintenance
 from limpet.knowledge.repository import Records
 from limpet.model.chunk import ChunkQuery, Hit, SourceKind
 from limpet.model.dataclass import dataclass
-from limpet.model.job import EXTRACT, GRAPH
 from limpet.model.message import Message, Role, group_turns
 from limpet.model.record import Layer, Origin, Record, RecordSource, RecordType, fingerprint
 from limpet.model.scope import Level, Owner, Scope
@@ -36,7 +35,7 @@ from limpet.search.recipes import SKILL_KEY
 from limpet.search.search import SearchRequest, embed_question, search
 from limpet.sessions import usage
 from limpet.sessions.repository import Cursors, Messages, Sessions
-from limpet.store.jobs import JobLease, Jobs
+from limpet.store.jobs import JobLease
 from limpet.store.store import Store
 from limpet.store.tx import Tx
 
@@ -103,20 +102,18 @@ class Learner:
             )
             if event is not None:
                 remember.insert(tx, event, RecordChunker(self.config.chunks))
-        if settings.extractor != "none":
-            Jobs(tx).enqueue(space, EXTRACT, info.id, now)
-        if self.config.graph.enabled:
-            Jobs(tx).enqueue(space, GRAPH, info.id, now)
+        enqueue_learning(tx, info, self.config, now, now)
         enqueue_maintenance(tx, space, settings, now)
 
     def run_job(self, claim: JobLease, info: SessionInfo) -> datetime | None:
-        """Learn from a session, a batch of messages a run."""
+        """Learn from a session, a batch of messages a run. A question without a reply is given time to get one."""
         patient = claim.job.attempts <= self.config.learn.llm_attempts
-        batch = self._prepare(info, patient=patient, everything=False)
+        open_until = self._find_open_end(info, claim.now())
+        batch = self._prepare(info, patient=patient, everything=open_until is None)
         if batch is None:
-            return None
+            return open_until
         claim.renew()
-        more = claim.now() if batch.more else None
+        more = claim.now() if batch.more else open_until
         self._commit(batch, lambda tx: claim.finish(tx, more))
         return more
 
@@ -128,6 +125,14 @@ class Learner:
             if not batch.more:
                 break
         return total
+
+    def _find_open_end(self, info: SessionInfo, now: datetime) -> datetime | None:
+        """Until when the reply to the last message is waited for; None where nobody waits for one any more."""
+        last = self.store.read(lambda tx: Messages(tx).recent(info.scope, 1))
+        if not last or _is_reply(last[0]):
+            return None
+        end = min(last[0].created_at or now, now) + REPLY_TIME
+        return end if now < end else None
 
     def _prepare(self, info: SessionInfo, *, patient: bool, everything: bool) -> LearnBatch | None:
         """Everything slow: reading, finding, embedding. None when there is nothing to learn from."""
@@ -253,9 +258,11 @@ def _split_turns(messages: Sequence[Message], *, everything: bool) -> list[list[
     turns = [sorted(turn, key=lambda message: message.sequence) for turn in turns if turn]
     if everything or not turns:
         return turns
-    last = turns[-1]
-    done = last[-1].role is Role.ASSISTANT and not last[-1].tool_calls
-    return turns if done else turns[:-1]
+    return turns if _is_reply(turns[-1][-1]) else turns[:-1]
+
+
+def _is_reply(message: Message) -> bool:
+    return message.role is Role.ASSISTANT and not message.tool_calls
 
 
 def _mask_candidate(candidate: Candidate, mask: Callable[[str], str]) -> Candidate:

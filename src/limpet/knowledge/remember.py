@@ -6,14 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import datetime, timedelta
 
-from limpet.config import ChunkSettings, LearningSettings
+from limpet.config import ChunkSettings, Config, LearningSettings
 from limpet.errors import InvalidInput, RecordNotFound
 from limpet.knowledge.repository import Records
 from limpet.model.chunk import ChunkDraft, ChunkSource, SourceKind, Vector
 from limpet.model.dataclass import dataclass
-from limpet.model.job import CONSOLIDATE, DECAY, GRAPH_RECORD
+from limpet.model.job import CONSOLIDATE, DECAY, EXTRACT, GRAPH, GRAPH_RECORD
 from limpet.model.record import Forgotten, Origin, Record, RecordChanges, RecordQuery
 from limpet.model.scope import Level, Owner, Partition, Scope
+from limpet.model.session import SessionInfo
 from limpet.model.values import check_id, check_record_key, check_text, from_micros, is_internal
 from limpet.search.analysis import analyse, extract_terms
 from limpet.search.chunk_repository import Chunks
@@ -24,6 +25,7 @@ from limpet.store.jobs import Jobs
 from limpet.store.tx import Tx
 
 DAY = timedelta(days=1)
+REPLY_TIME = timedelta(minutes=1)  # then a message is learned from without a reply
 # They repeat messages, which search finds already.
 _DERIVED_ORIGINS = (Origin.TURN, Origin.CONDENSED)
 
@@ -246,6 +248,15 @@ def select_by_words(home: Owner, words: str, now: datetime) -> RecordSelector:
         return [record.id for record in own if wanted <= analyse(full_text(record)).counts.keys()]
 
     return choose
+
+
+def enqueue_learning(tx: Tx, info: SessionInfo, config: Config, now: datetime, run_at: datetime) -> None:
+    """Jobs to learn from what the session has by then, and to read it for the graph."""
+    partition = Partition(info.tenant, Level.USER, info.user)
+    if config.learn.extractor != "none":
+        Jobs(tx).enqueue(partition, EXTRACT, info.id, now, run_at)
+    if config.graph.enabled:
+        Jobs(tx).enqueue(partition, GRAPH, info.id, now, run_at)
 
 
 def enqueue_maintenance(tx: Tx, space: Partition, limits: LearningSettings, now: datetime) -> None:

@@ -19,8 +19,10 @@ from limpet.api.wire import (
     make_field,
     place_arguments,
 )
-from limpet.errors import InvalidInput, Unauthenticated
+from limpet.errors import IdempotencyConflict, InvalidInput, Unauthenticated
+from limpet.knowledge.candidate import mark_unlearned
 from limpet.model.dataclass import dataclass
+from limpet.model.message import Message
 from limpet.security.call import OperationCall
 from limpet.security.operation import OPERATIONS, On, Operation
 from limpet.server.auth import Caller
@@ -28,6 +30,7 @@ from limpet.server.auth import Caller
 F = TypeVar("F", bound=Callable[..., Any])
 
 JSON = "application/json"
+OTHER_MESSAGE = "this Idempotency-Key stands for another message of this session; choose a new one"
 ASKED_BY = "http"  # a key may be called after its user, and a receipt names nobody
 
 
@@ -121,6 +124,8 @@ class _Call:
         if self._operation.name in CONFIRMED:
             _check_confirmed(arguments)
         found = call_operation(self._operation, who, arguments)
+        if self._operation.name == "session.append" and who.idempotency_key is not None:
+            _check_same_message(found, arguments)
         return self._form.answer.write(found, arguments)
 
 
@@ -143,6 +148,14 @@ def _check_confirmed(arguments: dict[str, Any]) -> None:
         raise InvalidInput(
             "body.confirm: repeat the user's name or the session's id to purge it, or ask for a dry_run first"
         )
+
+
+def _check_same_message(stored: Message, arguments: dict[str, Any]) -> None:
+    """Who sends a request again sends the same: under its key there must be no other message."""
+    given = {name: value for name, value in arguments.items() if name not in ("session_id", "learn")}
+    sent = Message.new(**given)
+    if not stored.is_duplicate_of(mark_unlearned(sent) if arguments.get("learn") is False else sent):
+        raise IdempotencyConflict(OTHER_MESSAGE)
 
 
 def _choose_owner(arguments: dict[str, Any]) -> None:

@@ -96,5 +96,6 @@ def talk(data: Path) -> str:
             Message.new(role, text, name=name, created_at=datetime(2026, 3, 10, 12, minute, tzinfo=UTC))
             for minute, (role, text, name) in enumerate(said)
         )
-        session.append("user", "Let us count the frogs", created_at=datetime(2026, 3, 10, 12, 5, tzinfo=UTC))
+        last = datetime(2026, 3, 10, 12, 5, tzinfo=UTC)
+        session.extend([Message.new("user", "Let us count the frogs", created_at=last)])  # no job, unlike append
         return session.id

@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal, TypedDict
 
 from limpet import Session
 from limpet.api import parameters as given
-from limpet.errors import IdempotencyConflict
 from limpet.model.constraints import Integer
 from limpet.model.message import Message
 from limpet.model.schedule import Schedule
@@ -19,7 +18,6 @@ from limpet.server.route import Routes, call_operation
 
 routes = Routes()
 
-_ANOTHER = "this Idempotency-Key stands for another message of this session; choose a new one"
 _Number = Annotated[int, Integer(0, 2**53)]
 _PageLimit = Annotated[int, Integer(1, 1000), "messages of a page at most"]
 
@@ -88,41 +86,6 @@ def _read_last(session: Session, before: int, limit: int) -> list[Message]:
         if len(found) >= limit or begin == 0:
             return list(found[-limit:])
         span *= 4
-
-
-@routes.add("POST /v1/sessions/{session_id}/messages", status=201)
-def append_message(
-    who: Caller,
-    /,
-    session_id: given.SessionId,
-    *,
-    role: given.RoleName,
-    content: given.Content,
-    name: given.Speaker | None = None,
-    tool_calls: given.ToolCalls = (),
-    tool_call_id: given.ToolCallId | None = None,
-    is_error: given.IsError = False,
-    metadata: given.Metadata | None = None,
-    created_at: given.CreatedAt | None = None,
-    sequence: given.Sequence | None = None,
-    idempotency_key: given.IdempotencyName | None = None,
-) -> Message:
-    """Store a message; it is on the disk when this answers"""
-    values: dict[str, Any] = {
-        "role": role,
-        "content": content,
-        "name": name,
-        "tool_calls": tool_calls,
-        "tool_call_id": tool_call_id,
-        "is_error": is_error,
-        "metadata": metadata,
-        "created_at": created_at,
-        "sequence": sequence,
-    }
-    stored = who.memory.load_session(session_id).append(**values, idempotency_key=idempotency_key)
-    if idempotency_key is not None and not stored.is_duplicate_of(Message.new(**values)):
-        raise IdempotencyConflict(_ANOTHER)
-    return stored
 
 
 @routes.add("PATCH /v1/schedules/{id}")

@@ -19,11 +19,9 @@ from limpet.model.message import Message
 from limpet.model.session import CompactionResult, ModelUsage
 from limpet.server.auth import Caller
 from limpet.server.open_turns import TurnKey
-from limpet.server.route import Routes
+from limpet.server.route import OTHER_MESSAGE, Routes
 
 routes = Routes()
-
-_ANOTHER = "this Idempotency-Key stands for another message of this session; choose a new one"
 
 
 class TurnResult(TypedDict):
@@ -127,4 +125,4 @@ def _add_steps(turn: Turn, steps: tuple[Message, ...]) -> None:
 def _check_same(key: str | None, stored: Message, sent: Message) -> None:
     """A message that was stored before under this key must say the same: else it stands for another request."""
     if key is not None and not stored.has_same_content(sent):
-        raise IdempotencyConflict(_ANOTHER)
+        raise IdempotencyConflict(OTHER_MESSAGE)
