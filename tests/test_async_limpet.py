@@ -249,7 +249,7 @@ CALLS: dict[str, Call] = {
     "AsyncAccess.grant": lambda memory, s, place: memory.access.grant("u", "read:global"),
     "AsyncAccess.grants": lambda memory, s, place: memory.access.grants(),
     "AsyncAccess.revoke": lambda memory, s, place: memory.access.revoke("u", "read:global"),
-    "AsyncAccess.audit": lambda memory, s, place: memory.access.audit(verb="access.grant"),
+    "AsyncAccess.audit": lambda memory, s, place: memory.access.audit(operation="access.grant"),
     "AsyncKeys.create": lambda memory, s, place: memory.access.keys.create("ci", user="u", expires_in=60),
     "AsyncKeys.__call__": lambda memory, s, place: memory.access.keys(user="u"),
     "AsyncKeys.any": lambda memory, s, place: memory.access.keys.any(),

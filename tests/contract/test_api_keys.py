@@ -32,7 +32,7 @@ def test_api_key_acts_for_its_user_and_appears_in_audit(memory: Limpet, key: New
     assert (fact.user, [record.id for record in theirs.records()]) == ("alice", [fact.id])
     with pytest.raises(PermissionDenied, match="read:user:bob"):
         theirs.recall("secret", user="bob")
-    assert {entry.principal for entry in memory.access.audit(verb="recall")} == {"key:laptop"}
+    assert {entry.principal for entry in memory.access.audit(operation="recall")} == {"key:laptop"}
     with theirs:
         pass
     assert memory.records(user="alice"), "closing it closes nothing"

@@ -27,7 +27,9 @@ def told(memory: Limpet, **filters: Any) -> list[tuple[str, str, str, int]]:
     """Who, what, how it ended, how often; the oldest first."""
     found = reversed(memory.access.audit(**filters, limit=1000))
     return [
-        (each.principal, each.verb, each.outcome.value, each.calls) for each in found if each.verb != "access.audit"
+        (each.principal, each.operation, each.outcome.value, each.calls)
+        for each in found
+        if each.operation != "access.audit"
     ]
 
 
@@ -38,7 +40,7 @@ def test_audit_groups_equal_calls_within_a_minute(timed: Limpet, clock: FakeCloc
         chat.append("user", "hello")
         clock.advance(10)
     timed.recall("hello", user="alice")
-    [entry] = timed.access.audit(verb="session.append")
+    [entry] = timed.access.audit(operation="session.append")
     assert (entry.calls, entry.at, entry.last_at) == (5, begun, begun + timedelta(seconds=40))
     assert (entry.user, entry.agent, entry.session) == ("alice", "assistant", chat.id)
     assert (entry.principal, entry.tenant, entry.access) == ("operator", "default", "write")
@@ -61,7 +63,7 @@ def test_audit_counts_are_flushed_with_next_write(timed: Limpet, clock: FakeCloc
     assert rows() == 0
     chat.append("user", "three")  # takes the counts along
     assert rows() == 2
-    assert told(timed, verb="session.append") == [
+    assert told(timed, operation="session.append") == [
         ("operator", "session.append", "done", 2),
         ("operator", "session.append", "done", 1),
     ]
@@ -74,7 +76,10 @@ def test_audit_counts_are_flushed_by_read_when_no_write_follows(timed: Limpet, c
         clock.advance(seconds=50)
     assert sql(timed, "SELECT count(*) FROM audit") == [(0,)]
     chat.recent()
-    assert sql(timed, "SELECT verb, calls FROM audit ORDER BY at, verb DESC") == [("session.recent", 4), ("session", 1)]
+    assert sql(timed, "SELECT operation, calls FROM audit ORDER BY at, operation DESC") == [
+        ("session.recent", 4),
+        ("session", 1),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -116,7 +121,7 @@ def test_audited_operation_and_its_audit_row_share_one_transaction(
         watched.setattr(store, "write", counted)
         deeds[deed]()
     verb = f"session.{deed}" if deed in ("clear", "delete") else deed
-    assert told(memory, verb=verb)[-1] == ("operator", verb, "done", 1)
+    assert told(memory, operation=verb)[-1] == ("operator", verb, "done", 1)
     assert len(commits) == 1
 
 
@@ -163,7 +168,7 @@ def test_audit_records_denied_call_with_missing_grant(memory: Limpet) -> None:
     with pytest.raises(PermissionDenied):
         alice.admin.backup("/nowhere/copy.db")
     found = memory.access.audit(outcome="refused")
-    assert [(each.verb, each.user, each.missing, each.calls) for each in found] == [
+    assert [(each.operation, each.user, each.missing, each.calls) for each in found] == [
         ("admin.backup", None, "read:store", 1),
         ("recall", "bob", "read:user:bob", 3),
     ]
@@ -178,7 +183,7 @@ def test_audit_groups_denied_calls_within_a_minute(timed: Limpet, clock: FakeClo
             with pytest.raises(PermissionDenied):
                 getattr(who, verb)(query="secret", user="bob")
         clock.advance(10)
-    found = timed.access.audit(outcome="refused", principal="alice", verb="forget")
+    found = timed.access.audit(outcome="refused", principal="alice", operation="forget")
     assert [(each.calls, each.at - began, each.last_at - began) for each in found] == [
         (1, timedelta(seconds=60), timedelta(seconds=60)),
         (6, timedelta(0), timedelta(seconds=50)),
@@ -189,7 +194,7 @@ def test_audit_groups_denied_calls_within_a_minute(timed: Limpet, clock: FakeClo
 
 def test_audit_limits_rows_for_denied_calls_on_many_users(timed: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first are named; of all others the number is known."""
-    monkeypatch.setattr("limpet.security.audit._TARGETS", 3)
+    monkeypatch.setattr("limpet.security.authorize._TARGETS", 3)
     alice = timed.acting("alice")
     for number in range(20):
         with pytest.raises(PermissionDenied):
@@ -226,7 +231,7 @@ def test_audit_records_failed_calls(memory: Limpet) -> None:
         ("operator", "forget", "failed", 1),
         ("operator", "recall", "failed", 1),
     ]
-    assert memory.access.audit(verb="forget")[0].record == unknown
+    assert memory.access.audit(operation="forget")[0].record == unknown
 
 
 def test_audit_and_log_never_contain_content(memory: Limpet, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
@@ -277,8 +282,8 @@ def test_audit_log_has_one_line_per_call(memory: Limpet, caplog: pytest.LogCaptu
         alice.admin.stats()
     whose = f"user=alice agent=assistant session={chat.id}"
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
-        ("INFO", f"principal='a key' tenant=default verb={verb} access={access} outcome={outcome}{more}")
-        for verb, access, outcome, more in (
+        ("INFO", f"principal='a key' tenant=default operation={operation} access={access} outcome={outcome}{more}")
+        for operation, access, outcome, more in (
             ("session", "write", "done", f" {whose}"),
             ("session.append", "write", "done", f" {whose}"),
             ("session.append", "write", "done", f" {whose}"),
@@ -308,7 +313,7 @@ def test_audit_settings_disable_each_part(
             memory.acting("alice").remember("x", scope="global")
         assert len(caplog.records) == lines
         found = memory.access.audit(outcome="done")
-        assert {entry.verb for entry in found} - {"access.audit"} == verbs
+        assert {entry.operation for entry in found} - {"access.audit"} == verbs
         assert {entry.principal for entry in found} <= {overrides.get("audit.operator", "operator")}
 
 
@@ -320,7 +325,7 @@ def test_audit_filters_by_user_principal_time_and_outcome(timed: Limpet, clock: 
     timed.tenant("there").remember("a fact", user="alice")
 
     def users(**filters: Any) -> list[str | None]:
-        return [entry.user for entry in timed.access.audit(verb="remember", **filters)]
+        return [entry.user for entry in timed.access.audit(operation="remember", **filters)]
 
     assert users() == ["carol", "bob", "alice"]
     assert users(user="bob") == users(principal="bob") == ["bob"]
@@ -331,7 +336,7 @@ def test_audit_filters_by_user_principal_time_and_outcome(timed: Limpet, clock: 
     with pytest.raises(InvalidInput, match="outcome must be one of"):
         timed.access.audit(outcome="maybe")
     timed.access.grant("alice", "read:global")
-    assert timed.acting("alice").access.audit(verb="remember")
+    assert timed.acting("alice").access.audit(operation="remember")
 
 
 def test_audit_deletes_entries_older_than_keep_days(store_url: str, clock: FakeClock) -> None:
@@ -341,11 +346,11 @@ def test_audit_deletes_entries_older_than_keep_days(store_url: str, clock: FakeC
         memory.tenant("there").forget(query="x", user="alice")
         clock.advance(days=29)
         memory.forget(query="y", user="alice")
-        assert len(memory.access.audit(verb="forget")) == 2
+        assert len(memory.access.audit(operation="forget")) == 2
         clock.advance(days=2)
         memory.forget(query="z", user="alice")
-        assert len(memory.access.audit(verb="forget")) == 2
-        assert len(memory.tenant("there").access.audit(verb="forget")) == 1  # until somebody there does something
+        assert len(memory.access.audit(operation="forget")) == 2
+        assert len(memory.tenant("there").access.audit(operation="forget")) == 1  # until somebody there does something
         trimmed = memory._runtime.store.write(lambda tx: AuditEntries(tx).trim(Scope("there"), clock()))
         assert trimmed == 1
 
@@ -361,11 +366,16 @@ def test_audit_anonymizes_purged_user(memory: Limpet) -> None:
             call()
     with pytest.raises(PermissionDenied):
         memory.acting("alice", session=record.id).load_session(chat.id)  # names bob's session
-    ledger, store = memory._runtime.audit_log, memory._runtime.store
-    assert ledger is not None
-    ledger.flush()
+    audit_log, store = memory._runtime.audit_log, memory._runtime.store
+    assert audit_log is not None
+    audit_log.flush()
     deed = AuditEntry(
-        **{**_fields(memory.access.audit(verb="forget")[0]), "id": "deed", "verb": "privacy.purge_user", "user": "bob"}
+        **{
+            **_fields(memory.access.audit(operation="forget")[0]),
+            "id": "deed",
+            "operation": "privacy.purge_user",
+            "user": "bob",
+        }
     )
     with store.prepend_to_next_write(lambda tx: AuditEntries(tx).add(Scope("default"), [deed])) as written:
         store.write(lambda tx: AuditEntries(tx).erase(Scope("default", user="bob"), "somebody"))
@@ -373,8 +383,8 @@ def test_audit_anonymizes_purged_user(memory: Limpet) -> None:
     shown = repr([_fields(entry) for entry in memory.access.audit(limit=1000)])
     assert "bob" not in shown
     assert chat.id not in shown
-    assert {entry.user for entry in memory.access.audit(verb="privacy.purge_user")} == {"somebody"}
-    assert {entry.principal for entry in memory.access.audit(verb="remember")} == {"somebody"}
+    assert {entry.user for entry in memory.access.audit(operation="privacy.purge_user")} == {"somebody"}
+    assert {entry.principal for entry in memory.access.audit(operation="remember")} == {"somebody"}
 
 
 def _fields(entry: AuditEntry) -> dict[str, Any]:
@@ -425,7 +435,7 @@ def test_backup_includes_grants_and_audit(memory: Limpet, tmp_path: Path) -> Non
     memory.admin.backup(tmp_path / "copy.db")
     with Limpet.open(tmp_path / "copy.db") as copy:
         assert copy.access.grants() == memory.access.grants()
-        assert copy.access.audit(verb="forget") == memory.access.audit(verb="forget")
+        assert copy.access.audit(operation="forget") == memory.access.audit(operation="forget")
 
 
 def test_audit_records_backup_when_reads_are_disabled(tmp_path: Path) -> None:

@@ -205,7 +205,7 @@ def test_restore_puts_backup_into_new_store(filled: Limpet, store_url: str, tmp_
         assert faults(fresh) == []
         assert fresh.recall("walrus", user="user 1", k=100) == expected
         fresh.session("t", "chat:1", user="user 1").append("user", "goes on")
-        assert [entry.verb for entry in fresh.access.audit(verb="admin.restore")] == ["admin.restore"]
+        assert [entry.operation for entry in fresh.access.audit(operation="admin.restore")] == ["admin.restore"]
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("b.db")] == ["b.db"]
 
 

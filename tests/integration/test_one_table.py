@@ -31,7 +31,7 @@ def make_handle() -> type[Handle]:
     class Greetings(Handle):
         @operation(
             NAME,
-            on=On.OWNER,
+            on=On.USER,
             needs=(READ_USER,),
             http="POST /v1/greetings/{name}",
             answer="text",
@@ -70,10 +70,10 @@ def memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[Limpet]:
 def test_operation_is_authorized(memory: Limpet) -> None:
     handle: Any = memory.acting("bob")
     assert handle.greetings.greet("Ann") == "bob: Hello Ann! "
-    assert [entry.verb for entry in memory.access.audit(outcome="refused")] == []
+    assert [entry.operation for entry in memory.access.audit(outcome="refused")] == []
     with pytest.raises(Exception, match=r"read:user:carol"):
         handle.greetings.greet("Ann", user="carol")
-    assert [entry.verb for entry in memory.access.audit(outcome="refused")] == [NAME]
+    assert [entry.operation for entry in memory.access.audit(outcome="refused")] == [NAME]
 
 
 def test_operation_is_on_http_with_its_limits(memory: Limpet) -> None:
@@ -117,8 +117,9 @@ def test_operation_is_in_the_reference(memory: Limpet) -> None:
 
 
 def test_every_operation_is_on_http_or_says_why_not() -> None:
+    keys = {route.key for route in list_routes()}
     offered = {route.form.name for route in list_routes()} | {
-        name for name, each in OPERATIONS.items() if any(route.key == (each.path, each.verb) for route in list_routes())
+        name for name, each in OPERATIONS.items() if (each.path, each.http_method) in keys
     }
     missing = {name: each.left_out.get("http", "") for name, each in OPERATIONS.items() if name not in offered}
     assert [name for name, reason in missing.items() if len(reason) < 10] == []

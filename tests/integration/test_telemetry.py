@@ -135,8 +135,8 @@ def test_telemetry_spans_follow_semantic_conventions(collected):
         memory.recall("dog", user="ana")
         memory.records.update(record.id, user="ana", title="dogs")
         memory.forget(record.id, user="ana")
-    verbs = [span for span in collected.spans if "limpet.verb" in attributes(span)]
-    assert [(span.name, attributes(span)["limpet.verb"]) for span in verbs] == [
+    verbs = [span for span in collected.spans if "limpet.operation" in attributes(span)]
+    assert [(span.name, attributes(span)["limpet.operation"]) for span in verbs] == [
         ("limpet.session", "session"),
         ("create_memory", "session.append"),
         ("upsert_memory", "remember"),
@@ -149,14 +149,14 @@ def test_telemetry_spans_follow_semantic_conventions(collected):
         "gen_ai.provider.name": "limpet",
         "gen_ai.memory.store.id": "default",
         "gen_ai.memory.record.count": 2,
-        "limpet.verb": "recall",
+        "limpet.operation": "recall",
         "limpet.outcome": "done",
     }
     told = {point["gen_ai.operation.name"] for point, _ in collected.points("gen_ai.client.operation.duration")}
     calls = {"create_memory", "upsert_memory", "search_memory", "update_memory", "delete_memory"}
     assert told == calls | {"embeddings"}
-    every = collected.points("limpet.verb.duration")
-    assert {point["limpet.verb"]: data.count for point, data in every}["session.append"] == 1
+    every = collected.points("limpet.operation.duration")
+    assert {point["limpet.operation"]: data.count for point, data in every}["session.append"] == 1
 
 
 def test_telemetry_spans_are_nested_in_their_operation(collected):

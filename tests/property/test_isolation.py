@@ -553,12 +553,12 @@ def _chats(world: World, me: Owner) -> list[Owner]:
 
 def _audit(world: World, me: Owner) -> Seen:
     memory, ours = world.on(me), {owner.number for owner in world.owners if owner.tenant == me.tenant}
-    yield memory.access.audit(verb="remember", outcome="done", limit=1000), ours
+    yield memory.access.audit(operation="remember", outcome="done", limit=1000), ours
     yield (
-        memory.access.audit(verb="remember", outcome="done", user=me.user, limit=1000),
+        memory.access.audit(operation="remember", outcome="done", user=me.user, limit=1000),
         world.of_user(me.tenant, me.user),
     )
-    yield memory.access.audit(verb="session.append", user=f"{me.user}?"[-200:]), set()
+    yield memory.access.audit(operation="session.append", user=f"{me.user}?"[-200:]), set()
 
 
 def _schedule_search(world: World, me: Owner) -> Seen:

@@ -83,7 +83,7 @@ class AccessOperations(Handle):
     def audit(
         self,
         user: OfUser | None = None,
-        verb: OperationName | None = None,
+        operation: OperationName | None = None,
         since: Since | None = None,
         until: Until | None = None,
         outcome: Outcome | None = None,
@@ -97,7 +97,7 @@ class AccessOperations(Handle):
         query = AuditQuery(
             user=user,
             principal=principal,
-            verb=verb,
+            operation=operation,
             outcome=ended,
             since=since,
             until=until,

@@ -38,7 +38,7 @@ class DocumentOperations(Handle):
 
     @operation(
         "documents.add",
-        on=On.HOME,
+        on=On.OWNER,
         needs=(WRITE,),
         # Without a text it reads a file of the machine, which is not the user's.
         when=(ExtraPermission("text", None, READ_STORE),),
@@ -69,7 +69,7 @@ class DocumentOperations(Handle):
 
     @operation(
         "documents.list",
-        on=On.HOME,
+        on=On.OWNER,
         needs=(READ,),
         http="GET /v1/documents",
         page="updated_at",
@@ -95,7 +95,7 @@ class DocumentOperations(Handle):
 
     @operation(
         "documents.text",
-        on=On.HOME,
+        on=On.OWNER,
         needs=(READ,),
         http="GET /v1/documents/text",
         answer="text",
@@ -116,7 +116,7 @@ class DocumentOperations(Handle):
 
     @operation(
         "documents.remove",
-        on=On.HOME,
+        on=On.OWNER,
         needs=(WRITE,),
         audited=True,
         http="DELETE /v1/documents",

@@ -11,7 +11,7 @@ from limpet.security.operation import NO_TOOL, READ, On, operation
 class GraphOperations(Handle):
     """The knowledge graph: calling ``memory.graph`` reads it."""
 
-    @operation("graph.get", on=On.HOME, needs=(READ,), http="GET /v1/graph", cli="graph", left_out=NO_TOOL)
+    @operation("graph.get", on=On.OWNER, needs=(READ,), http="GET /v1/graph", cli="graph", left_out=NO_TOOL)
     def __call__(
         self,
         user: User | None = None,

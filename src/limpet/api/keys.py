@@ -67,7 +67,7 @@ class KeyOperations(Handle):
 
     @operation(
         "access.keys.create",
-        on=On.OWNER,
+        on=On.USER,
         # A key reads and writes all of its user's memory. What else it is given is checked one by one.
         needs=(READ_USER, WRITE_USER),
         audited=True,

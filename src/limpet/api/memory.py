@@ -93,7 +93,7 @@ class MemoryOperations(Handle):
 
     @operation(
         "remember",
-        on=On.HOME,
+        on=On.OWNER,
         needs=(WRITE,),
         # The same key again returns the record as it is by then, whoever changed it.
         when=(ExtraPermission("idempotency_key", ANY_VALUE, READ),),
@@ -183,7 +183,7 @@ class MemoryOperations(Handle):
 
     @operation(
         "recall",
-        on=On.HOME,
+        on=On.OWNER,
         needs=(READ,),
         http="POST /v1/recall",
         answer="hits",
@@ -263,7 +263,7 @@ class MemoryOperations(Handle):
 
     @operation(
         "forget",
-        on=On.ID_OR_HOME,
+        on=On.ID_OR_OWNER,
         needs=(READ, WRITE),
         audited=True,
         http="POST /v1/forget",
@@ -309,7 +309,7 @@ class MemoryOperations(Handle):
 
     @operation(
         "context",
-        on=On.OWNER,
+        on=On.USER,
         needs=(READ_USER,),
         http="POST /v1/context",
         cli="context",
@@ -339,7 +339,7 @@ class MemoryOperations(Handle):
 
     @operation(
         "profile",
-        on=On.OWNER,
+        on=On.USER,
         needs=(READ_USER,),
         http="GET /v1/profile",
         cli="profile",

@@ -97,7 +97,7 @@ class NoteOperations(Handle):
 
     @operation(
         "notes.day",
-        on=On.OWNER,
+        on=On.USER,
         needs=(READ_USER,),
         http="GET /v1/notes/day",
         answer="text",
@@ -113,7 +113,7 @@ class NoteOperations(Handle):
 
     @operation(
         "notes.add_turn",
-        on=On.OWNER,
+        on=On.USER,
         needs=(WRITE_USER,),
         http="POST /v1/notes/day",
         answer="line",
@@ -127,7 +127,7 @@ class NoteOperations(Handle):
 
     @operation(
         "notes.export_items",
-        on=On.OWNER,
+        on=On.USER,
         needs=(READ_USER,),
         audited=True,
         http="POST /v1/notes/items/export",
@@ -141,7 +141,7 @@ class NoteOperations(Handle):
 
     @operation(
         "notes.import_items",
-        on=On.OWNER,
+        on=On.USER,
         needs=(WRITE_USER,),
         audited=True,
         http="POST /v1/notes/items/import",

@@ -60,7 +60,7 @@ class PrivacyOperations(Handle):
 
     @operation(
         "privacy.purge_user",
-        on=On.OWNER,
+        on=On.USER,
         needs=(WRITE_USER,),
         audited=True,
         anonymizes=True,
@@ -81,7 +81,7 @@ class PrivacyOperations(Handle):
 
     @operation(
         "privacy.purge_older",
-        on=On.OWNER,
+        on=On.USER,
         needs=(WRITE_USER,),
         audited=True,
         requires_user=True,

@@ -31,7 +31,7 @@ from limpet.providers.llm import Llm, parse_price
 from limpet.schedules.runner import Runner
 from limpet.search.embed import ChunkEmbedder, set_embedding_model
 from limpet.search.verify import record_analyzer
-from limpet.security.audit import AuditLog
+from limpet.security.authorize import AuditLog
 from limpet.security.telemetry import Observers
 from limpet.sessions.compaction import Compactor
 from limpet.sessions.files.listing import session_folder

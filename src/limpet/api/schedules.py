@@ -82,7 +82,7 @@ class ScheduleOperations(Handle):
 
     @operation(
         "schedules.create",
-        on=On.OWNER,
+        on=On.USER,
         needs=(WRITE_USER,),
         when=(ExtraPermission("idempotency_key", ANY_VALUE, READ_USER),),
         http="POST /v1/schedules",

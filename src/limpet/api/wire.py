@@ -265,7 +265,7 @@ def _build_form(operation: Operation, http: str, fields: Iterable[Field], requir
     in_body = method in _BODY_METHODS or operation.name in _IN_BODY
     arguments = place_arguments(path, wanted, operation.names, in_body=in_body)
     answer = make_answer(operation.returns, operation.answer, operation.page)
-    rules = _describe_owners(arguments) if operation.on in (On.HOME, On.ID_OR_HOME) and in_body else {}
+    rules = _describe_owners(arguments) if operation.on in (On.OWNER, On.ID_OR_OWNER) and in_body else {}
     if not required and operation.name in _ONE_OF:
         rules |= {"oneOf": [describe_choice(name, _ONE_OF[operation.name]) for name in _ONE_OF[operation.name]]}
     return Form(method, path, operation.name, operation.doc, arguments, answer, operation.status, rules)

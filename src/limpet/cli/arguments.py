@@ -202,7 +202,7 @@ def read_arguments(args: Namespace, operation: Operation) -> dict[str, Any]:
 
 def check_owner(operation: Operation, given: Mapping[str, Any]) -> None:
     """A memory has one owner; a session may be named beside its user."""
-    if operation.on not in (On.HOME, On.ID_OR_HOME):
+    if operation.on not in (On.OWNER, On.ID_OR_OWNER):
         return
     named = ["agent" in given, "scope" in given, "user" in given or "session" in given]
     if named.count(True) > 1:

@@ -28,7 +28,7 @@ _CREATES = frozenset(
     )
 )
 _USUAL_VERBS = ("list", "show", "status")  # what a noun without a verb does
-_READS_EMPTY = (On.HOME, On.REACH, On.FILTER, On.OWNER, On.CHAT, On.WHOLE)
+_READS_EMPTY = (On.OWNER, On.REACH, On.FILTER, On.USER, On.CHAT, On.WHOLE)
 
 
 class OperationCommand:
@@ -73,7 +73,7 @@ class OperationCommand:
     def read(self, args: Namespace) -> dict[str, Any]:
         """What was typed, as the method takes it. Raises UsageError."""
         given = read_arguments(args, self.operation)
-        if self.operation.verb == "PATCH" and not given.keys() - {"id", "user", "agent"}:
+        if self.operation.http_method == "PATCH" and not given.keys() - {"id", "user", "agent"}:
             raise UsageError(f"say what to change (see limpet {self.words} --help)")
         return given
 

@@ -327,7 +327,7 @@ def _audit_table(found: Sequence[AuditEntry]) -> list[str]:
         (
             show.format_time(each.at),
             each.principal,
-            each.verb,
+            each.operation,
             str(each.calls),
             each.outcome.value,
             _format_target(each),

@@ -190,7 +190,7 @@ class AuditEntry:
     last_at: Annotated[Moment, "of the last call"]
     principal: Annotated[str, Plain("who"), "who called"]
     tenant: Annotated[str, WHOSE, "the tenant it belongs to"]
-    verb: Annotated[str, Plain("a word of ours"), "what was called"]
+    operation: Annotated[str, Plain("a word of ours"), "what was called"]
     access: Annotated[str, Plain("a word of ours"), "read, write or read+write"]
     outcome: Annotated[AuditOutcome, "done, refused or failed"]
     user: Annotated[str | None, Column("user_id"), WHOSE, "whose memory; null: no user's"] = None
@@ -207,7 +207,7 @@ class AuditQuery:
 
     user: str | None = None
     principal: str | None = None
-    verb: str | None = None
+    operation: str | None = None
     outcome: AuditOutcome | None = None
     since: datetime | None = None
     until: datetime | None = None

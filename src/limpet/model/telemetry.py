@@ -13,7 +13,7 @@ Progress = Callable[[str, int, int], None]  # what is being done, how much of it
 
 
 class ActivityKind(StrEnum):
-    VERB = "verb"  # a call through a public method
+    OPERATION = "operation"  # a call through a public method
     JOB = "job"  # a run of background work
     SCHEDULE = "schedule"  # a schedule's turn
     CHAT = "chat"  # a request to the language model
@@ -22,7 +22,7 @@ class ActivityKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activity:
-    """Something that begins. ``name`` is the verb, the kind of job or the model.
+    """Something that begins. ``name`` is the operation, the kind of job or the model.
 
     Who did it, and to whose memory, is None unless the setting ``observe.names`` wants it told.
     """

@@ -16,7 +16,7 @@ from limpet.store.tx import Tx
 _FILTERS = {
     "user": "user_id = :user",
     "principal": "principal = :principal",
-    "verb": "verb = :verb",
+    "operation": "operation = :operation",
     "outcome": "outcome = :outcome",
     "since": "last_at >= :since",
     "until": "at < :until",
@@ -67,7 +67,7 @@ class AuditEntries:
         given: dict[str, Any] = {
             "user": query.user,
             "principal": query.principal,
-            "verb": query.verb,
+            "operation": query.operation,
             "outcome": query.outcome and str(query.outcome),
             "since": None if query.since is None else to_micros(query.since),
             "until": None if query.until is None else to_micros(query.until),

@@ -61,7 +61,7 @@ class Telemetry:
                 f"limpet.{kind}.duration", unit="s", description=told, explicit_bucket_boundaries_advisory=_QUICK_S
             )
             for kind, told in (
-                (ActivityKind.VERB, "How long a call of a public method took."),
+                (ActivityKind.OPERATION, "How long a call of a public method took."),
                 (ActivityKind.JOB, "How long a run of background work took."),
                 (ActivityKind.SCHEDULE, "How long a schedule's turn took."),
             )
@@ -101,7 +101,7 @@ class Telemetry:
 def _span_name(work: Activity) -> str:
     if work.kind in _MODELS:
         return f"{work.kind} {work.name}"
-    if work.kind is ActivityKind.VERB:
+    if work.kind is ActivityKind.OPERATION:
         return OPERATIONS.get(work.name, f"{_SERVICE}.{work.name}")
     return f"{_SERVICE}.{work.kind}"
 
@@ -114,14 +114,14 @@ def _metric_attributes(work: Activity) -> _Attributes:
             "gen_ai.provider.name": work.provider or _SERVICE,
             "gen_ai.request.model": work.name,
         }
-    operation = OPERATIONS.get(work.name) if work.kind is ActivityKind.VERB else None
+    operation = OPERATIONS.get(work.name) if work.kind is ActivityKind.OPERATION else None
     return {} if operation is None else {"gen_ai.operation.name": operation, "gen_ai.provider.name": _SERVICE}
 
 
 def _name_attributes(work: Activity) -> _Attributes:
     match work.kind:
-        case ActivityKind.VERB:
-            return {"limpet.verb": work.name}
+        case ActivityKind.OPERATION:
+            return {"limpet.operation": work.name}
         case ActivityKind.JOB:
             return {"limpet.job.kind": work.name}
         case _:

@@ -23,8 +23,7 @@ from limpet.errors import IdempotencyConflict, InvalidInput, Unauthenticated
 from limpet.knowledge.candidate import mark_unlearned
 from limpet.model.dataclass import dataclass
 from limpet.model.message import Message
-from limpet.security.call import OperationCall
-from limpet.security.operation import OPERATIONS, On, Operation
+from limpet.security.operation import OPERATIONS, On, Operation, OperationCall
 from limpet.server.auth import Caller
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -119,7 +118,7 @@ class _Call:
         self._form = form
 
     def __call__(self, who: Caller, arguments: dict[str, Any]) -> Any:
-        if self._form.method == "GET" and self._operation.on is On.HOME:
+        if self._form.method == "GET" and self._operation.on is On.OWNER:
             _choose_owner(arguments)
         if self._operation.name in CONFIRMED:
             _check_confirmed(arguments)
@@ -172,12 +171,12 @@ def _fill_owner(operation: Operation, who: Caller, arguments: dict[str, Any]) ->
         arguments["user"] = who.resolve_user(arguments.get("user"))
     if "asked_by" in operation.arguments:
         arguments.setdefault("asked_by", ASKED_BY)
-    if operation.on in (On.OWNER, On.CHAT) and "agent" in operation.arguments and who.agent is not None:
+    if operation.on in (On.USER, On.CHAT) and "agent" in operation.arguments and who.agent is not None:
         arguments.setdefault("agent", who.agent)
     if operation.on is On.CHAT:
         if who.user is not None:
             arguments.setdefault("user", who.user)
     elif OperationCall(operation, None, (), arguments).needs_default_user and (
-        who.user is not None or who.agent is None or operation.on is On.OWNER
+        who.user is not None or who.agent is None or operation.on is On.USER
     ):
         arguments["user"] = who.resolve_user(None)

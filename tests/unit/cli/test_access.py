@@ -30,7 +30,7 @@ def test_audit_lists_and_filters_entries(run, talk):
     run("recall", "dog", "--user", "alice")
     run("forget", "--query", "nothing like it", "--user", "alice", "--yes")
     run("grants", "add", "bob", "read:global")
-    [entry] = run("audit", "--verb", "access.grant", "--json").json
+    [entry] = run("audit", "--operation", "access.grant", "--json").json
     assert (entry["principal"], entry["access"], entry["outcome"], entry["user"], entry["calls"]) == (
         "operator",
         "write",
@@ -38,7 +38,7 @@ def test_audit_lists_and_filters_entries(run, talk):
         "bob",
         1,
     )
-    lines = run("audit", "--user", "alice", "--verb", "recall").out.splitlines()
+    lines = run("audit", "--user", "alice", "--operation", "recall").out.splitlines()
     assert lines[0].split() == ["WHEN", "WHO", "DID", "CALLS", "OUTCOME", "WHOSE"]
     assert lines[1].endswith("user alice")
     assert "--offset 1 shows the next" in run("audit", "--limit", "1").out

@@ -71,12 +71,12 @@ def test_what_is_exempt_exists_and_is_not_in_the_table() -> None:
 def test_an_operation_takes_the_arguments_its_line_speaks_of() -> None:
     """A renamed argument must not make authorization blind."""
     wanted = {
-        On.HOME: {"user", "agent", "scope"},
+        On.OWNER: {"user", "agent", "scope"},
         On.REACH: {"user"},
         On.ID: {"user"},
-        On.ID_OR_HOME: {"user", "agent", "session", "scope", "id"},
+        On.ID_OR_OWNER: {"user", "agent", "session", "scope", "id"},
         On.FILTER: {"user", "agent"},
-        On.OWNER: {"user"},
+        On.USER: {"user"},
         On.CHAT: {"user", "channel", "chat"},
     }
     known = {"user", "agent", "session", "session_id", "scope", "id"}

@@ -34,7 +34,7 @@ def test_its_path_names_its_own_arguments(operation: Operation) -> None:
     assert named <= operation.arguments
     assert set(operation.names) <= {field.name for field in operation.parameters}
     if operation.http:
-        assert operation.verb in {"GET", "POST", "PUT", "PATCH", "DELETE"}
+        assert operation.http_method in {"GET", "POST", "PUT", "PATCH", "DELETE"}
         assert operation.path.startswith("/v1/")
 
 

@@ -14,8 +14,7 @@ from limpet.api.wire import MAX_PAGE, Form, get_form
 from limpet.errors import InvalidInput, Unsupported
 from limpet.model.scope import Partition
 from limpet.model.session import SessionInfo
-from limpet.security.call import OperationCall
-from limpet.security.operation import OPERATIONS, On, Operation
+from limpet.security.operation import OPERATIONS, On, Operation, OperationCall
 
 if TYPE_CHECKING:
     from limpet.api.remote.memory import RemoteView
@@ -119,7 +118,7 @@ def bind_arguments(call: OperationCall) -> Arguments:
 
 def _check_owner(operation: Operation, given: Arguments) -> None:
     """Before it is sent: of a query, HTTP takes the widest of several owners."""
-    if operation.on not in (On.HOME, On.ID_OR_HOME):
+    if operation.on not in (On.OWNER, On.ID_OR_OWNER):
         return
     if (several := [name for name in ("user", "agent", "scope") if given.get(name) is not None])[1:]:
         raise InvalidInput(f"a memory is a user's, an agent's or everybody's: give one of {'=, '.join(several)}=")

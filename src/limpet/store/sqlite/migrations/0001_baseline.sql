@@ -551,7 +551,7 @@ CREATE TABLE audit (
     at BIGINT NOT NULL,
     last_at BIGINT NOT NULL,
     principal TEXT NOT NULL,
-    verb TEXT NOT NULL,
+    operation TEXT NOT NULL,
     access TEXT NOT NULL,
     outcome TEXT NOT NULL,
     user_id TEXT,
