@@ -268,7 +268,7 @@ def test_every_operation_works_remotely_or_says_why() -> None:
     left_out = {name for name, each in OPERATIONS.items() if "remote" in each.left_out}
     assert left_out == {
         *("acting", "tenant", "access.keys.acting", "jobs.start_worker", "schedules.run"),
-        *("admin.file_sessions", "admin.observe", "admin.backup", "transfer.import_file"),
+        *("admin.file_sessions", "admin.observe", "admin.backup", "admin.restore", "transfer.import_file"),
     }
     assert [name for name, each in OPERATIONS.items() if not each.http and name not in left_out] == []
     assert BY_HAND.keys() <= OPERATIONS.keys() - left_out

@@ -14,6 +14,8 @@ import pytest
 pytest.importorskip("starlette")
 
 from limpet import Config, Limpet
+from limpet.api.parameters import LocalPath
+from limpet.server.routes import list_routes
 from limpet.testing import FakeClock
 from tests.http_client import Asked, asked
 
@@ -104,6 +106,57 @@ def two(ask: Asked, memory: Limpet) -> Two:
     bob.post("/v1/documents", 201, uri="walrus", text="All about walruses")
     alice.post("/v1/records", 201, content="Alice has a cat")
     return alice, bob, {"sessions": session, "records": record, "schedules": schedule}
+
+
+WHOLE_STORE = (
+    ("GET", "/v1/stats"),
+    ("GET", "/v1/audit"),
+    ("GET", "/v1/jobs"),
+    ("GET", "/v1/export"),
+    ("GET", "/metrics"),
+    ("POST", "/v1/jobs/run"),
+    ("POST", "/v1/retention"),
+    ("POST", "/v1/doctor"),
+)
+
+
+@pytest.mark.parametrize(("method", "path"), WHOLE_STORE)
+def test_whole_store_without_key_is_for_programs_on_this_machine(
+    data: Path, method: str, path: str, clock: FakeClock
+) -> None:
+    config = Config.load(overrides={**PLAIN, "server.hosts": "memory.lan"})
+    with Limpet.open(data, config=config, clock=clock) as memory, asked(memory) as ask:
+        for host in ("127.0.0.1:8420", "localhost", "[::1]:8420", "[::1]"):
+            assert ask(method, path, headers={"host": host}).status_code == 200, host
+        page = {"host": "127.0.0.1:8420", "origin": "http://127.0.0.1:8420"}
+        for headers in (page, {"host": "memory.lan"}, {"sec-fetch-site": "same-origin"}):
+            assert ask(method, path, headers=headers).json()["code"] == "unauthenticated", headers
+            assert ask("GET", "/v1/records", headers=headers).status_code == 200
+        secret = memory.access.keys.create("admin", grants=ADMIN).secret
+        assert ask.keyed(secret)(method, path, headers=page).status_code == 200
+
+
+def test_import_without_key_is_refused_from_a_page(ask: Asked) -> None:
+    file = {"content-type": "application/octet-stream", "origin": "http://127.0.0.1"}
+    answer = ask("POST", "/v1/import?name=x.json&user=alice", content=b"{}", headers=file | {"host": "127.0.0.1"})
+    assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")
+
+
+def test_no_request_names_a_file_of_the_server(ask: Asked, tmp_path: Path) -> None:
+    found = {
+        (route.form.name, each.name)
+        for route in list_routes()
+        for each in route.form.arguments
+        if each.field.hints & set(LocalPath)
+    }
+    assert found == {("documents.add", "uri_or_path")}
+    secret = tmp_path / "secret.txt"
+    secret.write_text("the server's own walrus")
+    for uri in (str(secret), secret.as_uri()):
+        ask.post("/v1/documents", 422, uri=uri, user="alice")
+        ask.post("/v1/documents", 201, uri=uri, user="alice", text="sent")
+        assert ask.get("/v1/documents/text", uri=uri, user="alice") == {"text": "sent"}
+    assert ask.get("/v1/recall", query="walrus", user="alice")["hits"] == []
 
 
 def test_api_key_cannot_access_other_users_data(two: Two) -> None:

@@ -14,6 +14,7 @@ from limpet import Limpet
 from limpet.errors import InvalidInput, Unauthenticated
 from limpet.model.dataclass import dataclass
 from limpet.model.values import check_name
+from limpet.security.operation import On, Operation
 from limpet.server.open_turns import OpenTurns
 from limpet.server.problems import Problem
 from limpet.tools import ToolContext
@@ -37,10 +38,26 @@ class Caller:
     agent: str | None = None
     idempotency_key: str | None = None
     id: str = ""  # of the key, the same for nobody else; empty: no key was needed
+    is_direct: bool = False  # a program on this machine: no page in a browser, and no other name of this server
 
     @property
     def is_anonymous(self) -> bool:
         return not self.id
+
+    def check_may(self, operation: Operation) -> None:
+        """Without a key only a program on this machine may change or read the whole store, and none makes keys.
+
+        What a key may is checked in the call itself. Raises Unauthenticated.
+        """
+        if not self.is_anonymous:
+            return
+        if operation.handle.startswith("access") and operation.writes:
+            raise Unauthenticated("keys and grants are changed with a key only: use one, or the command line")
+        if not self.is_direct and (operation.on is On.WHOLE or operation.handle == "transfer"):
+            raise Unauthenticated(
+                f"{operation.name} is about the whole store: from a web page, or under another host name, it needs an"
+                " API key; without one, use the command line, or 127.0.0.1"
+            )
 
     def resolve_user(self, user: str | None) -> str:
         """The user that was named, or their own."""
@@ -87,7 +104,7 @@ class Authenticator:
         if given is None:
             if self.needs_key or any(map(_FORWARDED.match, headers)):
                 raise Unauthenticated(_KEY_REQUIRED)
-            return replace(self._open, idempotency_key=key) if key else self._open
+            return replace(self._open, idempotency_key=key, is_direct=_is_direct(headers))
         scheme, _, secret = given.partition(" ")
         if scheme.lower() != "bearer" or not secret.strip():
             raise Unauthenticated("send an API key as: Authorization: Bearer lim_…")
@@ -123,6 +140,11 @@ class RateLimiter:
             self._buckets[name] = (left - 1, now)
             if len(self._buckets) > 10_000:
                 self._buckets = {key: found for key, found in self._buckets.items() if now - found[1] < _IDLE}
+
+
+def _is_direct(headers: Mapping[str, str]) -> bool:
+    host = re.sub(r":\d+$", "", headers.get("host", ""))
+    return "origin" not in headers and headers.get("sec-fetch-site", "none") == "none" and is_local(host)
 
 
 def is_local(host: str) -> bool:

@@ -19,7 +19,7 @@ from limpet.api.wire import (
     make_field,
     place_arguments,
 )
-from limpet.errors import IdempotencyConflict, InvalidInput, Unauthenticated
+from limpet.errors import IdempotencyConflict, InvalidInput
 from limpet.knowledge.candidate import mark_unlearned
 from limpet.model.dataclass import dataclass
 from limpet.model.message import Message
@@ -130,8 +130,7 @@ class _Call:
 
 def call_operation(operation: Operation, who: Caller, arguments: dict[str, Any]) -> Any:
     """Call it for the caller, on the handle that the arguments name. Authorization happens in the call itself."""
-    if who.is_anonymous and operation.handle.startswith("access") and operation.writes:
-        raise Unauthenticated("keys and grants are changed with a key only: use one, or the command line")
+    who.check_may(operation)
     _fill_owner(operation, who, arguments)
     if operation.page:
         arguments["limit"] = arguments.get("limit", PAGE) + 1

@@ -20,6 +20,7 @@ from limpet.model.schema import codec
 from limpet.model.transfer import ImportResult
 from limpet.model.types import Name
 from limpet.model.values import system_clock
+from limpet.security.operation import OPERATIONS
 from limpet.server import events
 from limpet.server.auth import Caller
 from limpet.server.metrics import MEDIA
@@ -89,6 +90,7 @@ class _Live(StreamingResponse):
 @routes.add("GET /v1/export", media="application/zip", stream=True)
 async def export(service: Service, request: Request, who: Caller, /, *, user: _Whose | None = None) -> Response:
     """Everything of a user, or of the whole tenant, as a zip that `limpet import` takes in again"""
+    who.check_may(OPERATIONS["transfer.archive"])
     # Written whole before the first byte goes out: an export that fails is a problem, not half a file.
     file = TemporaryFile()  # noqa: SIM115 - closed when the last byte was sent
     try:
@@ -120,6 +122,7 @@ async def import_file(
 
     The body is the file itself. What is here already is not taken in twice.
     """
+    who.check_may(OPERATIONS["transfer.import_file"])
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _FILE:
         raise Problem(415, "wrong_media_type", f"send the file as Content-Type: {_FILE}")
     with TemporaryDirectory(prefix="limpet-") as folder:
@@ -174,4 +177,5 @@ async def health(service: Service, /) -> Health:
 @routes.add("GET /metrics", media=MEDIA.partition(";")[0], stream=True)
 async def metrics(service: Service, _request: Request, who: Caller, /) -> Response:
     """For Prometheus: requests, calls of memory, and what the store holds"""
+    who.check_may(OPERATIONS["admin.stats"])
     return Response(await service.run(lambda: service.metrics.render(who.memory)), media_type=MEDIA)
