@@ -30,6 +30,7 @@ from limpet.api.async_pool import AsyncHandle
 from limpet.api.async_session import AsyncKeyValues
 from limpet.config import AsyncSettings
 from limpet.errors import SequenceConflict, StoreUnavailable
+from limpet.model.scope import Scope
 from limpet.schedules.runner import RunHandlers, Runner
 
 TASKS = 200
@@ -210,10 +211,14 @@ CALLS: dict[str, Call] = {
     "AsyncNotes.export_items": lambda memory, s, place: memory.notes.export_items(user="u"),
     "AsyncNotes.import_items": lambda memory, s, place: memory.notes.import_items(user="u"),
     "AsyncLimpet.forget": lambda memory, s, place: memory.forget(key="dog", user="u"),
-    "AsyncSchedules.create": lambda memory, s, place: memory.schedules.create("u", "water the plants", "every: 1h"),
+    "AsyncSchedules.create": lambda memory, s, place: memory.schedules.create(
+        "u", goal="water the plants", cadence="every: 1h"
+    ),
     "AsyncSchedules.search": lambda memory, s, place: memory.schedules.search(user="u"),
     "AsyncSchedules.count": lambda memory, s, place: memory.schedules.count(user="u"),
     "AsyncSchedules.due": lambda memory, s, place: memory.schedules.due(),
+    "AsyncSchedules.claim": lambda memory, s, place: memory.schedules.claim(),
+    "AsyncSchedules.finish": lambda memory, s, place: memory.schedules.finish(_made(memory), _claimed(memory)),
     "AsyncSchedules.get": lambda memory, s, place: memory.schedules.get(_made(memory)),
     "AsyncSchedules.edit": lambda memory, s, place: memory.schedules.edit(_made(memory), goal="water the roses"),
     "AsyncSchedules.pause": lambda memory, s, place: memory.schedules.pause(_made(memory)),
@@ -282,13 +287,21 @@ def _made(memory: Any) -> str:
 
 def _ran(memory: Any) -> str:
     """A run of it."""
+    _runner(memory, hours=4).run(RunHandlers(lambda firing: "done", None, lambda schedule: None), until_idle=True)
+    return _blocking(memory).schedules.runs(_made(memory))[0].id
+
+
+def _claimed(memory: Any) -> int:
+    """The token of a claim of it."""
+    [lease] = _runner(memory, hours=2).claim(Scope("default", user="u"), 1, None)
+    return lease.token
+
+
+def _runner(memory: Any, hours: int) -> Runner:
+    """One for which it is later."""
     face = _blocking(memory)
-    made = _made(memory)
-    later = face._now() + timedelta(hours=2)
-    Runner(face._runtime.store, lambda: later, face.config.schedules, face._runtime.new_id).run(
-        RunHandlers(lambda firing: "done", None, lambda schedule: None), until_idle=True
-    )
-    return face.schedules.runs(made)[0].id
+    later = face._now() + timedelta(hours=hours)
+    return Runner(face._runtime.store, lambda: later, face.config.schedules, face._runtime.new_id)
 
 
 def _secret(memory: Any) -> str:

@@ -51,6 +51,7 @@ def test_public_names_match_list() -> None:
         "Run",
         "RunResult",
         "Schedule",
+        "ScheduleLease",
         "Session",
         "SessionInfo",
         "Signal",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from limpet.model.message import FilePart, ImagePart, Message, TextPart, ToolCall
     from limpet.model.privacy import Receipt, RetentionResult
     from limpet.model.record import Forgotten, Profile, Record
-    from limpet.model.schedule import Notification, OutputPage, Run, RunResult, Schedule
+    from limpet.model.schedule import Notification, OutputPage, Run, RunResult, Schedule, ScheduleLease
     from limpet.model.session import CompactionResult, FileInfo, LearnResult, SessionInfo, Summary, Usage
     from limpet.model.telemetry import ActivityResult
     from limpet.model.transfer import ExportResult, ImportResult
@@ -75,6 +75,7 @@ __all__ = [
     "Run",
     "RunResult",
     "Schedule",
+    "ScheduleLease",
     "Session",
     "SessionInfo",
     "Signal",
@@ -100,7 +101,7 @@ _HOMES = {
     "model.message": "FilePart ImagePart Message TextPart ToolCall",
     "model.privacy": "Receipt RetentionResult",
     "model.record": "Forgotten Profile Record",
-    "model.schedule": "Notification OutputPage RunResult Run Schedule",
+    "model.schedule": "Notification OutputPage RunResult Run Schedule ScheduleLease",
     "model.session": "CompactionResult FileInfo LearnResult SessionInfo Summary Usage",
     "model.telemetry": "ActivityResult",
     "model.transfer": "ExportResult ImportResult",

@@ -12,7 +12,7 @@ LimpetError
 │   ├── DocumentNotFound
 │   └── ScheduleNotFound        a schedule, or a run of one
 ├── SequenceConflict        a message number at or below the last one
-├── LeaseLost               a job took longer than its lease, and another worker has claimed it
+├── LeaseLost               a job or a run took longer than its lease, and somebody else has claimed it
 ├── PermissionDenied        a grant is missing
 ├── Unauthenticated         an API key that is unknown, revoked or expired
 ├── Unsupported             this store or build does not support this

@@ -208,7 +208,7 @@ class BackendContract:
     def test_a_schedule_is_due_when_its_time_has_come(self, store_url: str) -> None:
         clock = FakeClock()
         with self.open(store_url, clock=clock) as memory:
-            memory.schedules.create("alice", "water the plants", "every: 1h")
+            memory.schedules.create("alice", goal="water the plants", cadence="every: 1h")
             assert memory.schedules.due() == []
             clock.advance(hours=2)
             assert [each.goal for each in memory.schedules.due()] == ["water the plants"]

@@ -128,7 +128,7 @@ def scheduled(memory: Limpet, session: Session, goal: str, said: str, moment: da
     """A schedule that has been through something, and three runs of it."""
     many = len(said)
     where: Any = {"session": session.id, "metadata": {"v": value}}
-    made = memory.schedules.create(session.user, goal, "every: 90m", "Europe/Lisbon", **where)
+    made = memory.schedules.create(session.user, goal=goal, cadence="every: 90m", timezone="Europe/Lisbon", **where)
     state, firing = list(ScheduleState)[many % 5], moment if many % 2 else None
     status = RunStatus.FAILED if many % 3 else RunStatus.OK
     times: dict[str, Any] = dict.fromkeys(("next_run_at", "due_at", "skipped_from", "ends_at"), firing)

@@ -51,7 +51,9 @@ def fill(memory: Limpet, chats: int = 3, messages: int = 20) -> None:
         view.remember("My sister Anna lives in Porto", user="user 1", idempotency_key="once")
         memory.jobs.run()  # what is left over would be done by whoever opens a copy
         _fill_background(memory, Partition(tenant, Level.USER, "user 1"))
-        view.schedules.create("user 1", "water the walrus é", "every: 1h", "Europe/Lisbon", metadata={"a": [1]})
+        view.schedules.create(
+            "user 1", goal="water the walrus é", cadence="every: 1h", timezone="Europe/Lisbon", metadata={"a": [1]}
+        )
         view.access.keys.create("laptop", user="user 1", grants=["read:global"], expires_in=1000)
     _run_schedules(memory)
 

@@ -105,7 +105,7 @@ def write_everywhere(memory: Limpet, mark: str = MARK) -> None:
 def schedule(memory: Limpet, session: str, mark: str) -> Schedule:
     """One whose first run said something, and whose second failed."""
     where: Any = {"session": session, "metadata": {mark: mark}}
-    made = memory.schedules.create("u", f"Ask about {mark.upper()}", "every: 1h", **where)
+    made = memory.schedules.create("u", goal=f"Ask about {mark.upper()}", cadence="every: 1h", **where)
     for status in RunStatus:
         at = memory._runtime.clock()
         told: Any = {"error": f"no {mark} today" if status is RunStatus.FAILED else None, "to_notify": True}
@@ -297,7 +297,7 @@ def attempts(memory: Limpet, folder: Path) -> list[Callable[[], object]]:
         lambda: memory.documents.list(user="u"),
         lambda: memory.graph(user="u"),
         lambda: memory.schedules.search(user="u"),
-        lambda: memory.schedules.create("u", "plain", "every: 1h"),
+        lambda: memory.schedules.create("u", goal="plain", cadence="every: 1h"),
         lambda: memory.privacy.purge_user("u"),
         lambda: memory.privacy.purge_older("u", days=0),
         lambda: memory.transfer.export(folder / "export"),

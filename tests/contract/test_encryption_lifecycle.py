@@ -210,7 +210,7 @@ def test_import_into_encrypted_tenant_encrypts_its_progress(
     """From an open tenant into one that is encrypted with its first row: how far it has come is encrypted too."""
     with Limpet.open(":memory:", config=PLAIN, clock=memory._runtime.clock) as source:
         talk(source, "1", "porto")
-        source.schedules.create("u", "Ask about portotea", "every: 1h")
+        source.schedules.create("u", goal="Ask about portotea", cadence="every: 1h")
         source.transfer.export(tmp_path / "one", "u")
     monkeypatch.setattr("limpet.lifecycle.import_export._LINES", 2)
     encrypted = memory.tenant(ENCRYPTED)
@@ -247,7 +247,7 @@ def test_import_into_encrypted_tenant_skips_files_unless_allowed(tmp_path: Path,
 
 def due_everywhere(memory: Limpet, clock: FakeClock) -> None:
     for tenant in ("default", ENCRYPTED, OPEN):
-        memory.tenant(tenant).schedules.create("u", f"Ask about {MARK} in {tenant}", "every: 1h")
+        memory.tenant(tenant).schedules.create("u", goal=f"Ask about {MARK} in {tenant}", cadence="every: 1h")
     clock.advance(hours=1)
 
 
@@ -291,10 +291,10 @@ def test_schedules_of_plain_tenant_wait_when_encryption_is_required(
     clock: FakeClock,
 ) -> None:
     with Limpet.open(durable_url, config=PLAIN, clock=clock) as memory:
-        memory.tenant(OPEN).schedules.create("u", f"Ask in {OPEN}", "every: 1h")
+        memory.tenant(OPEN).schedules.create("u", goal=f"Ask in {OPEN}", cadence="every: 1h")
     strict = replace(config, encryption=replace(config.encryption, required=True))
     with Limpet.open(durable_url, config=strict, clock=clock) as memory:
-        memory.tenant(ENCRYPTED).schedules.create("u", f"Ask in {ENCRYPTED}", "every: 1h")
+        memory.tenant(ENCRYPTED).schedules.create("u", goal=f"Ask in {ENCRYPTED}", cadence="every: 1h")
         clock.advance(hours=1)
         assert goals_run(memory) == [ENCRYPTED]
 

@@ -43,23 +43,28 @@ def test_idempotency_key_repeated_returns_current_state_of_first_result(memory: 
     memory.records.update(first.id, content="Tea at five")
     assert ask().content == "Tea at five"
     assert memory.records.count(user="alice") == 1
-    plan = memory.schedules.create("alice", "water the plants", "every: 1h", idempotency_key=KEY)
+    plan = memory.schedules.create("alice", goal="water the plants", cadence="every: 1h", idempotency_key=KEY)
     memory.schedules.pause(plan.id)
-    assert memory.schedules.create("alice", "water the plants", "every: 60m", idempotency_key=KEY).state == "paused"
+    assert (
+        memory.schedules.create("alice", goal="water the plants", cadence="every: 60m", idempotency_key=KEY).state
+        == "paused"
+    )
     assert memory.schedules.count() == 1
 
 
 def test_idempotency_key_rejects_different_request(memory: Limpet) -> None:
     memory.remember("Tea at four", user="alice", key="tea", idempotency_key=KEY)
-    memory.schedules.create("alice", "water the plants", "every: 1h", idempotency_key=KEY)
+    memory.schedules.create("alice", goal="water the plants", cadence="every: 1h", idempotency_key=KEY)
     session = memory.session("a", "b", user="alice").id
     others: list[Callable[[], object]] = [
         lambda: memory.remember("Tea at five", user="alice", key="tea", idempotency_key=KEY),
         lambda: memory.remember("Tea at four", user="alice", idempotency_key=KEY),
         lambda: memory.remember("Tea at four", user="alice", key="tea", ttl=60, idempotency_key=KEY),
         lambda: memory.remember("Tea at four", session=session, key="tea", idempotency_key=KEY),
-        lambda: memory.schedules.create("alice", "water the plants", "every: 2h", idempotency_key=KEY),
-        lambda: memory.schedules.create("alice", "water the plants", "every: 1h", max_runs=2, idempotency_key=KEY),
+        lambda: memory.schedules.create("alice", goal="water the plants", cadence="every: 2h", idempotency_key=KEY),
+        lambda: memory.schedules.create(
+            "alice", goal="water the plants", cadence="every: 1h", max_runs=2, idempotency_key=KEY
+        ),
     ]
     for other in others:
         with pytest.raises(IdempotencyConflict, match="used for another") as caught:
@@ -77,7 +82,7 @@ def test_idempotency_keys_are_scoped_to_owner(memory: Limpet) -> None:
     views = (memory, memory.tenant("there"))
     made = [view.remember("the same", **owner, idempotency_key=KEY).id for view in views for owner in owners]
     assert len(set(made)) == len(made)
-    assert memory.schedules.create("bob", "x", "every: 1h", idempotency_key=KEY).user == "bob"
+    assert memory.schedules.create("bob", goal="x", cadence="every: 1h", idempotency_key=KEY).user == "bob"
 
 
 def test_idempotency_key_covers_record_replaced_by_key(memory: Limpet) -> None:
@@ -90,13 +95,13 @@ def test_idempotency_key_covers_record_replaced_by_key(memory: Limpet) -> None:
 
 def test_idempotency_key_of_deleted_object_raises_not_found(memory: Limpet) -> None:
     record = memory.remember("Tea at four", user="alice", idempotency_key=KEY)
-    plan = memory.schedules.create("alice", "water", "every: 1h", idempotency_key=KEY)
+    plan = memory.schedules.create("alice", goal="water", cadence="every: 1h", idempotency_key=KEY)
     memory.forget(record.id)
     memory.schedules.delete(plan.id)
     with pytest.raises(RecordNotFound, match="gone since"):
         memory.remember("Tea at four", user="alice", idempotency_key=KEY)
     with pytest.raises(ScheduleNotFound, match="gone since"):
-        memory.schedules.create("alice", "water", "every: 1h", idempotency_key=KEY)
+        memory.schedules.create("alice", goal="water", cadence="every: 1h", idempotency_key=KEY)
 
 
 def test_idempotency_key_is_not_stored_when_request_fails(memory: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +115,9 @@ def test_idempotency_key_is_not_stored_when_request_fails(memory: Limpet, monkey
 
 def test_idempotency_key_from_many_threads_creates_one(memory: Limpet) -> None:
     made = at_once(lambda _: memory.remember("Tea at four", user="alice", idempotency_key=KEY).id, 6)
-    plans = at_once(lambda _: memory.schedules.create("alice", "water", "every: 1h", idempotency_key=KEY).id, 6)
+    plans = at_once(
+        lambda _: memory.schedules.create("alice", goal="water", cadence="every: 1h", idempotency_key=KEY).id, 6
+    )
     assert len({*made}) == len({*plans}) == 1
     assert (memory.records.count(), memory.schedules.count()) == (1, 1)
 
@@ -129,11 +136,11 @@ with Limpet.open(given) as memory:
 
 def test_idempotency_key_returns_schedule_whose_time_has_passed(timed: Limpet, clock: FakeClock) -> None:
     when = (clock.now + timedelta(hours=1)).isoformat()
-    made = timed.schedules.create("alice", "call", f"once: {when}", idempotency_key=KEY)
+    made = timed.schedules.create("alice", goal="call", cadence=f"once: {when}", idempotency_key=KEY)
     clock.advance(hours=2)
-    assert timed.schedules.create("alice", "call", f"once: {when}", idempotency_key=KEY) == made
+    assert timed.schedules.create("alice", goal="call", cadence=f"once: {when}", idempotency_key=KEY) == made
     with pytest.raises(InvalidInput, match="no firing left"):
-        timed.schedules.create("alice", "call", f"once: {when}")
+        timed.schedules.create("alice", goal="call", cadence=f"once: {when}")
 
 
 def test_idempotency_key_expires_after_two_days(timed: Limpet, clock: FakeClock) -> None:
@@ -164,7 +171,7 @@ def test_purge_deletes_idempotency_keys_of_user(memory: Limpet) -> None:
     for user in ("alice", "bob"):
         memory.remember("Tea at four", user=user, idempotency_key=KEY)
         memory.remember("Tea at four", session=memory.session("a", "b", user=user).id, idempotency_key="in a chat")
-        memory.schedules.create(user, "water", "every: 1h", idempotency_key=KEY)
+        memory.schedules.create(user, goal="water", cadence="every: 1h", idempotency_key=KEY)
     receipt = memory.privacy.purge_user("alice")
     assert receipt.verified
     assert {owner for (owner,) in sql(memory, "SELECT owner FROM idempotency_keys")} == {"bob"}
@@ -180,7 +187,7 @@ def test_idempotency_key_requires_read_grant(memory: Limpet) -> None:
     with pytest.raises(PermissionDenied, match="read:user:bob"):
         writer.remember("one", user="bob", idempotency_key=KEY)
     with pytest.raises(PermissionDenied, match="read:user:bob"):
-        writer.schedules.create("bob", "x", "every: 1h", idempotency_key=KEY)
+        writer.schedules.create("bob", goal="x", cadence="every: 1h", idempotency_key=KEY)
 
 
 def test_idempotency_keys_are_encrypted_in_encrypted_tenant(encrypted: None, store_url: str) -> None:

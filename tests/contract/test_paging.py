@@ -24,13 +24,13 @@ def test_sessions_documents_and_schedules_paging_is_stable(memory: Limpet) -> No
     sessions = [memory.session("test", f"chat{number}", user="alice") for number in range(3)]
     for number in range(3):
         memory.documents.add(f"note:{number}", "text", user="alice")
-    schedules = [memory.schedules.create("alice", f"goal {number}", "every: 1h") for number in range(3)]
+    schedules = [memory.schedules.create("alice", goal=f"goal {number}", cadence="every: 1h") for number in range(3)]
     a = memory.sessions(user="alice", limit=2)
     b = memory.documents.list(user="alice", limit=2)
     c = memory.schedules.search(user="alice", limit=2)
     memory.session("test", "late", user="alice")
     memory.documents.add("note:late", "text", user="alice")
-    memory.schedules.create("alice", "late", "every: 1h")
+    memory.schedules.create("alice", goal="late", cadence="every: 1h")
     a += memory.sessions(user="alice", limit=2, before=(a[-1].last_active_at, a[-1].id))
     b += memory.documents.list(user="alice", limit=2, before=(b[-1].updated_at, b[-1].id))
     c += memory.schedules.search(user="alice", limit=2, before=(c[-1].created_at, c[-1].id))

@@ -344,7 +344,7 @@ def test_schedule_claim_increments_lease_token(bench: Bench) -> None:
     assert second.schedule.attempts == 2
     assert bench.store.write(lambda tx: ScheduleQueue(tx).renew_lease(first, bench.clock.now + HOUR)) is False
     with pytest.raises(LeaseLost):
-        bench.store.write(lambda tx: Schedules(tx).lock_leased(first.schedule.scope, first))
+        bench.store.write(lambda tx: Schedules(tx).lock_leased(first.schedule.scope, first.schedule.id, first.token))
     assert bench.store.write(lambda tx: ScheduleQueue(tx).renew_lease(second, bench.clock.now + HOUR)) is True
     bench.clock.advance(minutes=30)
     assert bench.take() is None

@@ -52,7 +52,7 @@ def test_export_covers_every_schedule_field() -> None:
 def test_import_restores_schedules_and_runs_of_purged_user(memory: Limpet, tmp_path: Path) -> None:
     made = scheduled(memory, chat(memory, "alice", 1), "Water the plants", SAID, START, [1, None])
     runs = memory.schedules.runs(made.id)
-    other = memory.schedules.create("bob", "Feed the cat", "cron: 0 9 * * *")
+    other = memory.schedules.create("bob", goal="Feed the cat", cadence="cron: 0 9 * * *")
     memory.transfer.export(tmp_path / "one", "alice")
     assert memory.privacy.purge_user("alice").verified
     assert memory.schedules.search() == [other]
@@ -111,7 +111,7 @@ def test_import_drops_lease_of_running_schedule(bench: Bench, tmp_path: Path) ->
     bench.memory.transfer.import_(tmp_path / "one")
     assert bench.now(made).running_until is None
     with pytest.raises(LeaseLost):
-        bench.store.write(lambda tx: Schedules(tx).lock_leased(made.scope, held))
+        bench.store.write(lambda tx: Schedules(tx).lock_leased(made.scope, made.id, held.token))
     assert bench.run() == 1
     [run] = bench.schedules.runs(made.id)
     assert (run.status, run.due_at) == (RunStatus.OK, held.schedule.due_at)
@@ -138,7 +138,7 @@ def test_import_delivers_pending_run_output_once(bench: Bench, tmp_path: Path) -
 
 def test_import_ignores_schedule_limits(memory: Limpet, tmp_path: Path) -> None:
     for number in range(3):
-        memory.schedules.create("alice", f"goal {number} " + "long " * 20, "every: 1h")
+        memory.schedules.create("alice", goal=f"goal {number} " + "long " * 20, cadence="every: 1h")
     memory.transfer.export(tmp_path / "one", "alice")
     strict = Config(schedules=ScheduleSettings(per_user=1, goal_bytes=20, smallest_gap_s=7200))
     with Limpet.open(":memory:", config=strict) as small:
@@ -147,7 +147,7 @@ def test_import_ignores_schedule_limits(memory: Limpet, tmp_path: Path) -> None:
 
 
 def test_import_keeps_unknown_timezone(memory: Limpet, tmp_path: Path) -> None:
-    made = memory.schedules.create("alice", "goal", "cron: 0 9 * * *", "Europe/Lisbon")
+    made = memory.schedules.create("alice", goal="goal", cadence="cron: 0 9 * * *", timezone="Europe/Lisbon")
     memory.transfer.export(tmp_path / "one", "alice")
     edited(tmp_path / "one", "schedules", 0, timezone="Mars/Olympus")
     memory.privacy.purge_user("alice")
@@ -164,7 +164,7 @@ def test_export_and_import_of_run_outputs_use_constant_memory(tmp_path: Path) ->
     peaks = []
     for count in (12, 36):  # a batch is about four
         with Limpet.open(tmp_path / f"from {count}") as source, Limpet.open(tmp_path / f"to {count}") as to:
-            made = source.schedules.create("alice", "goal", "every: 1h")
+            made = source.schedules.create("alice", goal="goal", cadence="every: 1h")
             for _ in range(count):
                 run = Run(source._runtime.new_id(), made.id, START, START, START, RunStatus.OK)
                 source._runtime.store.write(partial(add_run, schedule=made, run=run))

@@ -171,10 +171,14 @@ class Crew:
 def fill(store: str, chance: Random, *, short: bool) -> None:
     with open_patiently(store, lambda: START) as memory:
         for number, (cadence, zone) in enumerate(FEW if short else CADENCES):
-            memory.schedules.create(f"user {number % 3}", "what comes back", cadence, zone, notify="never")
+            memory.schedules.create(
+                f"user {number % 3}", goal="what comes back", cadence=cadence, timezone=zone, notify="never"
+            )
         for _ in range(ONCE):
             at = START + timedelta(seconds=chance.randrange(60, int(WEEK.total_seconds())))
-            memory.schedules.create("user once", "what comes once", f"once: {at.isoformat()}", notify="never")
+            memory.schedules.create(
+                "user once", goal="what comes once", cadence=f"once: {at.isoformat()}", notify="never"
+            )
 
 
 def live(crew: Crew, memory: Limpet, strike: Callable[[Any], None] = Crew.kill_one) -> None:

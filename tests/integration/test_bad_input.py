@@ -240,6 +240,8 @@ CALLS: dict[str, dict[str, Any]] = {
     "schedules.search": {},
     "schedules.count": {},
     "schedules.due": {},
+    "schedules.claim": {},
+    "schedules.finish": {"id": "SCHEDULE", "token": 1},
     "schedules.runs": {"id": "SCHEDULE"},
     "schedules.run_output": {"run_id": UNKNOWN},
     "access.keys.create": {"name": "ci", "user": "alice"},
@@ -296,7 +298,7 @@ class Target:
         kept = self.memory.session("t", "kept", user="alice")
         kept.append("user", "a walrus")
         self.session = kept
-        self.schedule = self.memory.schedules.create("alice", "kept", "every: 1h")
+        self.schedule = self.memory.schedules.create("alice", goal="kept", cadence="every: 1h")
         self.record = self.memory.remember("a walrus record", user="alice", key="kept", metadata={"k": "v"})
 
     def filled(self, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -225,7 +225,7 @@ def test_telemetry_covers_jobs_and_schedules(collected):
         memory._runtime.worker.register("stubborn", fails)
         ask_for(memory, "stubborn")
         memory.jobs.run()
-        memory.schedules.create("ana", "water the plants", "every: 1h")
+        memory.schedules.create("ana", goal="water the plants", cadence="every: 1h")
         clock[0] = clock[0].replace(year=clock[0].year + 1)
         assert memory.schedules.run(lambda firing: firing.memory.remember("watered", user="ana").id) == 1
     job = collected.named("limpet.job")

@@ -180,7 +180,7 @@ REFUSED: dict[str, Callable[[Attack], list[Attempt]]] = {
     "access.audit": lambda a: [a.mine.access.audit, lambda: a.mine.access.audit(user=a.me.user)],
     "acting": lambda a: [lambda: a.mine.acting(a.user), lambda: a.mine.acting(name="x", grants=["read:store"])],
     "tenant": _whole(lambda a: a.mine.tenant("elsewhere")),
-    "schedules.create": _whole(lambda a: a.mine.schedules.create(a.user, "mine now", "every: 1h")),
+    "schedules.create": _whole(lambda a: a.mine.schedules.create(a.user, goal="mine now", cadence="every: 1h")),
     "schedules.get": _scheduled(lambda s, one, user: s.get(one, user=user)),
     "schedules.edit": _scheduled(lambda s, one, user: s.edit(one, user=user, goal="mine now")),
     "schedules.pause": _scheduled(lambda s, one, user: s.pause(one, user=user)),
@@ -191,6 +191,8 @@ REFUSED: dict[str, Callable[[Attack], list[Attempt]]] = {
     "schedules.search": _whole(lambda a: a.mine.schedules.search(user=a.user)),
     "schedules.count": _whole(lambda a: a.mine.schedules.count(user=a.user)),
     "schedules.due": _whole(lambda a: a.mine.schedules.due(user=a.user)),
+    "schedules.claim": _whole(lambda a: a.mine.schedules.claim(user=a.user)),
+    "schedules.finish": _scheduled(lambda s, one, user: s.finish(one, 1, user=user)),
     "access.keys.create": lambda a: [
         lambda: a.mine.access.keys.create("stolen", user=a.user),
         lambda: a.mine.access.keys.create("stolen", user=a.me.user, grants=["read:global"]),
@@ -285,6 +287,8 @@ HIDDEN: dict[str, Callable[[Attack], list[Attempt]]] = {
     "schedules.runs": _whole(lambda a: a.mine.schedules.runs(a.schedule)),
     "schedules.search": _whole(lambda a: a.mine.schedules.search(text="secret")),
     "schedules.due": _whole(lambda a: a.mine.schedules.due()),
+    "schedules.claim": _whole(lambda a: a.mine.schedules.claim()),
+    "schedules.finish": _whole(lambda a: a.mine.schedules.finish(a.schedule, 1)),
 }
 
 

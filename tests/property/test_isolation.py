@@ -24,7 +24,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from limpet import Document, Limpet, Message, Receipt, Session, SessionInfo
+from limpet import Document, Limpet, Message, Receipt, Schedule, Session, SessionInfo
 from limpet.api.schedules import ScheduleOperations
 from limpet.errors import (
     DocumentNotFound,
@@ -35,12 +35,14 @@ from limpet.errors import (
     SessionNotFound,
     Unsupported,
 )
-from limpet.model.scope import Level, Partition
+from limpet.model.scope import Level, Partition, Scope
 from limpet.model.values import check_name
+from limpet.schedules.repository import ScheduleQueue
 from limpet.schedules.runner import RunHandlers, Runner
 from limpet.security.operation import OPERATIONS
 from limpet.store.jobs import Jobs
 from limpet.store.tables import TABLES
+from limpet.store.tx import Tx
 from tests.examples import examples
 
 HOSTILE = (
@@ -162,7 +164,7 @@ class World:
         found = schedules.search(user=owner.user, agent=owner.agent)
         if not found:
             made = schedules.create(
-                str(owner.user), f"secret {owner.mark}", "every: 1h", agent=owner.agent, chat="same"
+                str(owner.user), goal=f"secret {owner.mark}", cadence="every: 1h", agent=owner.agent, chat="same"
             )
             self.ids[made.id] = owner.number
             runtime = self.memory._runtime
@@ -902,8 +904,30 @@ def _change_schedule(change: Callable[[ScheduleOperations], Callable[..., object
     return attempt
 
 
+def _claim_schedule(world: World, me: Owner) -> None:
+    """Of all that is due, one's own alone."""
+    for owner in world.talkers():
+        world.plan(owner)
+    runtime = world.memory._runtime
+    later, scope = runtime.clock() + timedelta(days=1), Scope(me.tenant, user=me.user)
+    seen: list[Schedule] = []
+
+    def claim(tx: Tx) -> None:
+        while (lease := ScheduleQueue(tx).claim(later, later + timedelta(hours=1), scope)) is not None:
+            seen.append(lease.schedule)
+        raise NothingIsKept
+
+    with pytest.raises(NothingIsKept):
+        runtime.store.write(claim)
+    assert {(schedule.tenant, schedule.user) for schedule in seen} == {(me.tenant, me.user)}
+
+
 def _apply_retention(world: World, me: Owner) -> None:
     assert all(not each.counts for each in world.on(me).privacy.retention())
+
+
+class NothingIsKept(Exception):
+    """Rolls a transaction back."""
 
 
 def _create_schedule(world: World, me: Owner) -> None:
@@ -911,7 +935,7 @@ def _create_schedule(world: World, me: Owner) -> None:
     for other in world.strangers(me):
         if other.tenant != me.tenant or other.user != me.user:
             create = world.on(me).schedules.create
-            refused(SessionNotFound, create, me.user, "mine now", "every: 1h", session=other.session)
+            refused(SessionNotFound, create, me.user, goal="mine now", cadence="every: 1h", session=other.session)
 
 
 def _change_keys(world: World, me: Owner) -> None:
@@ -939,6 +963,8 @@ WRITES: dict[str, Callable[[World, Owner], None]] = {
     "schedules.create": _create_schedule,
     "schedules.edit": _change_schedule(lambda schedules: partial(schedules.edit, goal="mine now")),
     "schedules.delete": _change_schedule(lambda schedules: schedules.delete),
+    "schedules.claim": _claim_schedule,
+    "schedules.finish": _change_schedule(lambda schedules: partial(schedules.finish, token=1)),
     "schedules.pause": _change_schedule(lambda schedules: schedules.pause),
     "schedules.resume": _change_schedule(lambda schedules: schedules.resume),
     "jobs.retry": _change_jobs(lambda memory, ids: memory.jobs.retry(ids)),

@@ -76,7 +76,7 @@ def test_schedule_fires_each_time_at_most_once_with_any_clock(cadence: str, row:
     clock = FakeClock(START)
     config = Config(embedding=EmbeddingSettings(model="none"), schedules=RULES)
     with Limpet.open(":memory:", clock=clock, config=config) as memory:
-        made = memory.schedules.create("alice", "x", cadence, "Europe/Lisbon")
+        made = memory.schedules.create("alice", goal="x", cadence=cadence, timezone="Europe/Lisbon")
         for look in row:
             World(memory, clock).look(look)
         runs = memory.schedules.runs(made.id, limit=1000)

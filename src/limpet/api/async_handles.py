@@ -83,6 +83,8 @@ class AsyncSchedules(AsyncHandle[ScheduleOperations]):
     search = run_in_pool(ScheduleOperations.search)
     count = run_in_pool(ScheduleOperations.count)
     due = run_in_pool(ScheduleOperations.due)
+    claim = run_in_pool(ScheduleOperations.claim)
+    finish = run_in_pool(ScheduleOperations.finish)
     runs = run_in_pool(ScheduleOperations.runs)
     run_output = run_in_pool(ScheduleOperations.run_output)
 

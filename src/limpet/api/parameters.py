@@ -24,7 +24,7 @@ from limpet.model.record import Layer, RecordType
 from limpet.model.schedule import NotifyPolicy, ScheduleState
 from limpet.model.schema import Called, codec, to_json
 from limpet.model.session import ModelUsage, SessionStatus
-from limpet.model.types import MAX_HITS, MAX_NEIGHBOURS, MAX_TAGS, MAX_TITLE_BYTES, MAX_URI_BYTES
+from limpet.model.types import MAX_COST, MAX_HITS, MAX_NEIGHBOURS, MAX_TAGS, MAX_TITLE_BYTES, MAX_URI_BYTES
 from limpet.model.values import MAX_PAGE, PageCursor, check_cursor, check_time, from_micros, short_repr, to_micros
 from limpet.search.recipes import RECIPES
 from limpet.sessions.usage import parse_usage
@@ -332,6 +332,7 @@ NoteText = Annotated[str, limits.Text(), "Markdown"]
 NoteVersion = Annotated[str, limits.Text(), "the version that was read; WrongState if it is another by now"]
 
 # Schedules
+ScheduleName = Annotated[str, limits.Text(max_bytes=MAX_TITLE_BYTES), "what people call it; need not be unique"]
 Goal = Annotated[str, Described(limits.Text(), **WORDS, maxLength=500), "what is to be done each time"]
 Cadence = Annotated[str, CadenceCodec(), "`cron: 0 9 * * 1-5`, `once: 2030-12-01T09:00` or `every: 15m`"]
 TimeZone = Annotated[str, TimeZoneCodec(), "the zone of its clock times; left out: `schedules.timezone`"]
@@ -340,7 +341,17 @@ MaxRuns = Annotated[int, Described(limits.Integer(), maximum=1_000_000), "firing
 EndsAt = Annotated[datetime | str, EndCodec(), "when it ends; never: no end"]
 ScheduleId = Annotated[str, limits.Uuid(), Called("schedule id"), "the schedule's id"]
 ScheduleStateName = Annotated[str, _choose(ScheduleState), "only schedules in this state"]
-GoalText = Annotated[str, limits.Text(max_bytes=1024), "words of the goal"]
+GoalText = Annotated[str, limits.Text(max_bytes=1024), "words of the name or the goal"]
+ClaimCount = Annotated[int, limits.Integer(1, 100), "how many at most"]
+LeaseSeconds = Annotated[
+    float, limits.Number(1, 86_400), "how long nobody else may claim them; left out: `schedules.lease_s`"
+]
+LeaseToken = Annotated[int, limits.Integer(1), "the token of the claim"]
+RunText = Annotated[str, limits.Text(), "what it said; `[NOTIFY]` at the beginning asks for a notification"]
+RunError = Annotated[str, limits.Text(max_bytes=MAX_TITLE_BYTES, blank=False), "what went wrong; left out: nothing"]
+RunTurns = Annotated[int, limits.Integer(0, 1_000_000), "turns it took"]
+RunCost = Annotated[float, limits.Number(0, MAX_COST), "what it cost, in any one currency"]
+RunNotify = Annotated[bool, limits.Boolean(), "whether somebody is to be told; left out: as the schedule says"]
 DueBefore = Annotated[datetime, limits.Instant(), "only schedules that run next before this"]
 RunId = Annotated[str, limits.Uuid(), Called("run id"), "the run's id"]
 

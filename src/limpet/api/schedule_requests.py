@@ -59,7 +59,7 @@ def apply_session_defaults(session: SessionInfo, draft: Schedule) -> Schedule:
 
 
 _REQUEST_FIELDS = (
-    "user agent goal cadence timezone notify channel chat thread session max_runs ends_at metadata".split()
+    "user agent name goal cadence timezone notify channel chat thread session max_runs ends_at metadata".split()
 )
 
 
@@ -84,7 +84,3 @@ def find_previous(tx: Tx, scope: Scope, asked: IdempotencyKey | None, now: datet
 def user_partition(scope: Scope) -> Partition:
     assert scope.user is not None
     return Partition(scope.tenant, Level.USER, scope.user)
-
-
-def not_found(schedule_id: str) -> ScheduleNotFound:
-    return ScheduleNotFound(f"no schedule {schedule_id} here; search() lists those there are")

@@ -12,11 +12,14 @@ from limpet.api.parameters import (
     Cadence,
     Channel,
     Chat,
+    ClaimCount,
     DueBefore,
     EndsAt,
     Goal,
     GoalText,
     IdempotencyName,
+    LeaseSeconds,
+    LeaseToken,
     Limit,
     MaxRuns,
     Metadata,
@@ -26,8 +29,14 @@ from limpet.api.parameters import (
     OfUser,
     OutputLimit,
     OutputOffset,
+    RunCost,
+    RunError,
     RunId,
+    RunNotify,
+    RunText,
+    RunTurns,
     ScheduleId,
+    ScheduleName,
     ScheduleStateName,
     SessionId,
     Thread,
@@ -42,19 +51,27 @@ from limpet.api.schedule_requests import (
     build_request,
     check_goal,
     find_previous,
-    not_found,
     parse_end,
     user_partition,
 )
 from limpet.errors import InvalidInput, ScheduleNotFound, WrongState
 from limpet.model.idempotency import IdempotencyKey
-from limpet.model.schedule import END_STATES, NotifyPolicy, OutputPage, Run, Schedule, ScheduleState
+from limpet.model.schedule import (
+    END_STATES,
+    NotifyPolicy,
+    OutputPage,
+    Run,
+    RunResult,
+    Schedule,
+    ScheduleLease,
+    ScheduleState,
+)
 from limpet.model.scope import Scope
 from limpet.model.values import load_timezone, truncate_text
 from limpet.schedules import decide
 from limpet.schedules.cadence import OneTime, parse_cadence
 from limpet.schedules.firing import Callback, Notifier, refuse_in_firing
-from limpet.schedules.repository import Schedules
+from limpet.schedules.repository import Schedules, not_found
 from limpet.schedules.runner import RunHandlers
 from limpet.security.operation import (
     ANY_VALUE,
@@ -93,11 +110,12 @@ class ScheduleOperations(Handle):
     def create(
         self,
         user: User | None = None,
-        goal: Goal = "",
-        cadence: Cadence = "",
+        *,
+        goal: Goal,
+        cadence: Cadence,
+        name: ScheduleName | None = None,
         timezone: TimeZone | None = None,
         notify: Notify = "always",
-        *,
         agent: ThroughAgent | None = None,
         channel: Channel | None = None,
         chat: Chat | None = None,
@@ -127,6 +145,7 @@ class ScheduleOperations(Handle):
             tenant=scope.tenant,
             user=user,
             agent=scope.agent,
+            name=name or None,
             goal=check_goal(goal, rules.goal_bytes),
             cadence=parse_cadence(cadence, zone, now).text,
             timezone=zone,
@@ -194,6 +213,7 @@ class ScheduleOperations(Handle):
         id: ScheduleId,
         *,
         user: OfUser | None = None,
+        name: ScheduleName | None = None,
         goal: Goal | None = None,
         cadence: Cadence | None = None,
         timezone: TimeZone | None = None,
@@ -215,6 +235,7 @@ class ScheduleOperations(Handle):
         if agent is not None:
             self._scope(agent=agent)  # refused when it is kept apart
         changes: dict[str, Any] = {
+            "name": name,
             "goal": None if goal is None else check_goal(goal, self._rules.goal_bytes),
             "notify": notify,
             "agent": agent,
@@ -333,7 +354,7 @@ class ScheduleOperations(Handle):
         *,
         before: Before | None = None,
     ) -> list[Schedule]:
-        """The newest first. ``text`` is looked for in the goals; ``due_before`` is when they run next.
+        """The newest first. ``text`` is looked for in names and goals; ``due_before`` is when they run next.
 
         ``before`` goes on where another page ended: its last schedule's ``created_at`` and ``id``.
         """
@@ -375,6 +396,52 @@ class ScheduleOperations(Handle):
         """Those that wait for a runner now, the longest first."""
         scope, now = self._scope(user=user), self._runtime.clock()
         return self._runtime.store.read(lambda tx: Schedules(tx).find_due(scope, now, limit))
+
+    @operation(
+        "schedules.claim",
+        on=On.REACH,
+        needs=(READ, WRITE),
+        http="POST /v1/schedules/claim",
+        cli="schedule claim",
+        left_out=NO_TOOL,
+    )
+    def claim(
+        self, user: OfUser | None = None, limit: ClaimCount = 1, *, lease_s: LeaseSeconds | None = None
+    ) -> list[ScheduleLease]:
+        """Take what is due, the longest first, so that no other runner takes it until the lease ends.
+
+        For a runner of your own, in any process: run each goal, then call ``finish`` with its id and its token. What is
+        not finished when its lease ends goes to the next runner, as one more attempt.
+        """
+        return self._runtime.runner.claim(self._scope(user=user), limit, lease_s)
+
+    @operation(
+        "schedules.finish",
+        on=On.ID,
+        needs=(READ, WRITE),
+        http="POST /v1/schedules/{id}/finish",
+        cli="schedule finish",
+        left_out=NO_TOOL,
+    )
+    def finish(
+        self,
+        id: ScheduleId,
+        token: LeaseToken,
+        *,
+        user: OfUser | None = None,
+        text: RunText = "",
+        error: RunError | None = None,
+        turns: RunTurns = 1,
+        cost: RunCost = 0.0,
+        notify: RunNotify | None = None,
+    ) -> Run:
+        """Store what came of a claim, and work out when the schedule runs next. With an ``error`` it has failed.
+
+        Raises LeaseLost if the claim was too old and another runner has taken it: nothing is stored then. The run's
+        ``to_notify`` says whether somebody is to be told of it.
+        """
+        outcome = RunResult(text, turns, cost, notify)
+        return self._runtime.runner.finish(self._scope(user=user), id, token, outcome, error)
 
     @operation(
         "schedules.runs",

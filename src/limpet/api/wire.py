@@ -233,7 +233,7 @@ ALIASES = (
     Alias("forget", "POST /v1/forget/words", ("query", *_OWNERS, "dry_run"), ("query",)),
 )
 # What Python may leave out and a request may not. Without a text the server would read a file of its own machine.
-_REQUIRED = {"documents.add": ("text",), "schedules.create": ("goal", "cadence")}
+_REQUIRED = {"documents.add": ("text",)}
 # A path that is only a name there.
 _URIS = ("documents.add",)
 # Exactly one of them says what is meant.

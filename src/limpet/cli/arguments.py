@@ -27,12 +27,11 @@ POSITIONAL: Mapping[str, tuple[str, ...]] = {
     "context": ("query",),
     "forget": ("id",),
     "jobs.retry": ("ids",),
-    "schedules.create": ("goal",),
     "session.append": ("content",),
 }
-REQUIRED: Mapping[str, tuple[str, ...]] = {"context": ("query",), "schedules.create": ("goal", "cadence")}
+REQUIRED: Mapping[str, tuple[str, ...]] = {"context": ("query",)}
 # Positional in Python, clearer under its name here.
-NAMED: Mapping[str, tuple[str, ...]] = {"privacy.purge_older": ("days",)}
+NAMED: Mapping[str, tuple[str, ...]] = {"privacy.purge_older": ("days",), "schedules.create": ("cadence",)}
 # Required in Python, with a usual value here.
 DEFAULTS: Mapping[str, Mapping[str, str]] = {"session.append": {"role": "user"}}
 # Texts that ``-`` reads from the input.

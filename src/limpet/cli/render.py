@@ -185,7 +185,7 @@ def document_table(found: Sequence[Document]) -> list[str]:
 
 
 def schedule_table(found: Sequence[Schedule]) -> list[str]:
-    titles = ("ID", "STATE", "?USER", "NEXT", "CADENCE", ">FAILED", "GOAL")
+    titles = ("ID", "STATE", "?USER", "NEXT", "CADENCE", ">FAILED", "?NAME", "GOAL")
     rows = [
         (
             one.id,
@@ -194,6 +194,7 @@ def schedule_table(found: Sequence[Schedule]) -> list[str]:
             format_due(one, one.next_run_at),
             one.cadence,
             str(one.failures),
+            one.name or "-",
             one.goal,
         )
         for one in found
@@ -224,6 +225,7 @@ def _format_schedule(one: Schedule) -> list[str]:
             ("id", one.id),
             ("user", one.user),
             ("agent", one.agent),
+            ("name", one.name or ""),
             ("goal", one.goal),
             ("cadence", one.cadence),
             ("zone", one.timezone),

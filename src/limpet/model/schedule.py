@@ -11,7 +11,7 @@ from limpet.model.columns import NO_COLUMN, SET_ONCE, WHOSE, Column, Plain, Stor
 from limpet.model.dataclass import dataclass
 from limpet.model.schema import NO_EXPORT, ONLY_EXPORT, JsonName
 from limpet.model.scope import Scope
-from limpet.model.types import Cost, Id, Metadata, Moment, Name, Text
+from limpet.model.types import Cost, Id, Metadata, Moment, Name, Text, Title
 from limpet.model.values import PageCursor, load_timezone
 
 NOTIFY_MARK = "[NOTIFY]"  # what a run begins its answer with to be heard, where only that is
@@ -62,6 +62,7 @@ class Schedule:
     created_at: Annotated[Moment, SET_ONCE, "when it was made"]
     updated_at: Annotated[Moment, "when it was last changed"]
     anchor_at: Annotated[Moment, ONLY_EXPORT, "what intervals are counted from"]
+    name: Annotated[Title | None, "what people call it; null: it has no name"] = None
     state: Annotated[
         ScheduleState, "completed and failed: nothing is left to fire; disabled: failed too often in a row"
     ] = ScheduleState.ACTIVE
@@ -111,11 +112,14 @@ class Schedule:
 
 
 class ScheduleLease(NamedTuple):
-    """A schedule in the hands of the runner that took it. ``token`` tells this holder from every other, ever."""
+    """A schedule that a runner has claimed: nobody else runs its firing until the lease ends.
 
-    schedule: Schedule
-    token: int
-    until: datetime
+    ``schedule.due_at`` is the firing; with the schedule's id it is the same each time the firing is tried.
+    """
+
+    schedule: Annotated[Schedule, "what to run: its goal, for the firing at its due_at"]
+    token: Annotated[int, "tells this holder from every other, ever; finish takes it"]
+    until: Annotated[Moment, "when the lease ends, and another runner may claim the firing"]
 
 
 def _split_cost(cost: float) -> tuple[int]:

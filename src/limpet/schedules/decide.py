@@ -161,7 +161,7 @@ def retry_delay(attempts: int, rules: ScheduleSettings) -> timedelta:
 
 
 _TIMING_FIELDS = ("state", "cadence", "timezone", "due_at", "max_runs", "ends_at")
-_EDITABLE_FIELDS = ("goal", "notify", "agent", "metadata", "channel", "chat", "thread")
+_EDITABLE_FIELDS = ("name", "goal", "notify", "agent", "metadata", "channel", "chat", "thread")
 
 
 def merge_concurrent_edit(was: Schedule, now: Schedule, settled: Schedule) -> Schedule:

@@ -12,13 +12,14 @@ from datetime import datetime, timedelta
 from itertools import count, islice
 from typing import Any, NamedTuple
 
-from limpet.errors import LeaseLost
+from limpet.errors import LeaseLost, ScheduleNotFound
 from limpet.model.schedule import (
     LIVE_STATES,
     Run,
     Schedule,
     ScheduleLease,
     ScheduleQuery,
+    ScheduleState,
 )
 from limpet.model.scope import Level, Partition, Scope, hash_bucket
 from limpet.model.values import from_micros, to_micros
@@ -40,6 +41,13 @@ _SCHEDULE = RowLayout(SCHEDULES, SCHEDULE_ROWS)
 _RUN = RowLayout(SCHEDULE_RUNS, RUN_ROWS)
 _OUTPUT = RowLayout(SCHEDULE_RUNS, "id output")
 _NOTICE = RowLayout(SCHEDULE_RUNS, "id - - - output")
+
+
+class ScheduleClaim(NamedTuple):
+    """A lease, and when it was taken."""
+
+    lease: ScheduleLease
+    claimed_at: datetime
 
 
 class RunNotice(NamedTuple):
@@ -98,15 +106,15 @@ class Schedules:
         return self._select_page(scope, query)
 
     def _has_to_decrypt(self, scope: Scope, query: ScheduleQuery) -> bool:
-        """The database cannot search the goals of an encrypted tenant."""
+        """The database cannot search the names and goals of an encrypted tenant."""
         return query.text is not None and self._encryption.cipher_for(scope.tenant).is_encrypted
 
     def _iter_matches(self, scope: Scope, query: ScheduleQuery) -> Iterator[Schedule]:
-        """Decrypt and compare each goal here, a page at a time."""
+        """Decrypt and compare each name and goal here, a page at a time."""
         needle = (query.text or "").casefold()
         for offset in count(step=_PAGE):
             page = self._select_page(scope, replace(query, text=None, limit=_PAGE, offset=offset))
-            yield from (schedule for schedule in page if needle in schedule.goal.casefold())
+            yield from (schedule for schedule in page if needle in _fold_text(schedule))
             if len(page) < _PAGE:
                 return
 
@@ -143,19 +151,30 @@ class Schedules:
         runs = self._db.run("schedules.delete_runs", params)
         return {"schedules": self._db.run("schedules.delete", params), "runs": runs}
 
-    def lock_leased(self, scope: Scope, lease: ScheduleLease) -> Schedule:
+    def lock_leased(self, scope: Scope, schedule_id: str, token: int) -> Schedule:
         """Return it, locked until the transaction ends. Raises LeaseLost if another runner has it or it was deleted."""
+        where, params = _build_scope_filter(scope)
         row = self._db.one(
             "schedules.select",
-            {"id": lease.schedule.id, "tenant": scope.tenant},
-            where="s.id = :id AND s.tenant = :tenant",
+            {**params, "id": schedule_id},
+            where=f"{where} AND s.id = :id",
             order=self._db.for_update,
         )
-        if row is None or row[_TOKEN] != lease.token or not row[_LEASE]:
-            raise LeaseLost(
-                f"the firing of {lease.schedule.id} now belongs to another runner, or the schedule was deleted"
-            )
+        if row is None or row[_TOKEN] != token or not row[_LEASE]:
+            raise LeaseLost(f"the firing of {schedule_id} now belongs to another runner, or the schedule was deleted")
         return _decrypt_schedule(self._encryption, row)
+
+    def load_claim(self, scope: Scope, schedule_id: str, token: int) -> ScheduleClaim:
+        """Return what a runner claimed, locked. Raises ScheduleNotFound, or LeaseLost as ``lock_leased`` does."""
+        if self.get(scope, schedule_id) is None:
+            raise not_found(schedule_id)
+        now = self.lock_leased(scope, schedule_id, token)
+        row = self._db.one("schedules.claimed", _schedule_key(now))
+        assert row is not None
+        claimed_at, due_at = map(from_micros, row)
+        # It may have been paused or changed since: the run is of the firing that was claimed.
+        was = replace(now, state=ScheduleState.ACTIVE, due_at=due_at, attempts=max(1, now.attempts))
+        return ScheduleClaim(ScheduleLease(was, token, now.running_until or claimed_at), claimed_at)
 
     def finish(
         self, scope: Scope, lease: ScheduleLease, schedule: Schedule, run: Run, output: str, keep: tuple[int, int]
@@ -249,19 +268,21 @@ class ScheduleQueue:
         self._encryption = tx.encryption
         self._schedules = Schedules(tx)
 
-    def claim(self, now: datetime, until: datetime) -> ScheduleLease | None:
-        """Claim the schedule that has been due longest, until the lease ends."""
+    def claim(self, now: datetime, until: datetime, scope: Scope | None = None) -> ScheduleLease | None:
+        """Claim the schedule that has been due longest, of a scope or of all, until the lease ends."""
+        within, owner = ("TRUE", {}) if scope is None else _build_scope_filter(scope)
 
         def find_due(where: str, params: dict[str, Any]) -> list[Row]:
             order = f"{_DUE_ORDER} LIMIT 1 {self._db.skip_locked}"
-            due = {**params, "now": to_micros(now)}
-            return self._db.all("schedules.select", due, where=f"{_DUE} AND {where}", order=order)
+            due = {**owner, **params, "now": to_micros(now)}
+            return self._db.all("schedules.select", due, where=f"{_DUE} AND {within} AND {where}", order=order)
 
         row = next(iter(self._find_usable(find_due, lambda row: str(row[1]))), None)
         if row is None:
             return None
         schedule = _decrypt_schedule(self._encryption, row)
-        self._db.run("schedules.lease", {**_schedule_key(schedule), "until": to_micros(until)})
+        times = {"now": to_micros(now), "until": to_micros(until)}
+        self._db.run("schedules.lease", {**_schedule_key(schedule), **times})
         return ScheduleLease(
             replace(schedule, attempts=schedule.attempts + 1, running_until=until), row[_TOKEN] + 1, until
         )
@@ -314,6 +335,10 @@ class ScheduleQueue:
         return find("NOT s.tenant IN :closed[]", {"closed": self._db.to_text_array(closed)})
 
 
+def not_found(schedule_id: str) -> ScheduleNotFound:
+    return ScheduleNotFound(f"no schedule {schedule_id} here; search() lists those there are")
+
+
 def _build_scope_filter(scope: Scope) -> tuple[str, dict[str, Any]]:
     """Schedules belong to users, and runs to their schedules."""
     bucket = None if scope.user is None else hash_bucket(scope.tenant, Level.USER.value, scope.user)
@@ -330,7 +355,7 @@ def _build_query_filter(scope: Scope, query: ScheduleQuery) -> tuple[str, dict[s
     if query.state is not None:
         where, params["state"] = f"{where} AND s.state = :state", query.state.value
     if query.text is not None:
-        where += " AND s.goal_folded LIKE :text ESCAPE '!'"
+        where += " AND s.text_folded LIKE :text ESCAPE '!'"
         params["text"] = f"%{_escape_like(query.text.casefold())}%"
     if query.due_before is not None:
         where += " AND s.state = 'active' AND s.next_run_at < :due_before"
@@ -354,8 +379,13 @@ def _params(schedule: Schedule) -> dict[str, Any]:
     return {
         **SCHEDULE_ROWS.params(schedule),
         **_schedule_key(schedule),
-        "goal_folded": schedule.goal.casefold(),
+        "text_folded": _fold_text(schedule),
     }
+
+
+def _fold_text(schedule: Schedule) -> str:
+    """What a search looks at: the name and the goal."""
+    return f"{schedule.name or ''}\n{schedule.goal}".casefold()
 
 
 def _decrypt_schedule(encryption: Encryption, row: Row) -> Schedule:

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from limpet.config import ScheduleSettings
 from limpet.errors import InvalidInput, LeaseLost, LimpetError, StorageError, StoreUnavailable
 from limpet.model.schedule import Notification, Run, RunResult, RunStatus, Schedule, ScheduleLease
+from limpet.model.scope import Scope
 from limpet.model.telemetry import Activity, ActivityKind
 from limpet.model.values import MAX_CONTENT_BYTES, Clock, short_repr, truncate_text
 from limpet.schedules import decide
@@ -127,16 +128,10 @@ class Runner:
     def _run_next(self, hands: RunHandlers) -> bool:
         if self._stop.is_set():
             return False
-        self._repair_misdated()
-        now = self._clock()
-        lease = self._store.write(lambda tx: ScheduleQueue(tx).claim(now, now + self._lease))
+        lease = self._claim(self._lease)
         if lease is None:
             return False
-        try:
-            decide.parse_schedule_cadence(lease.schedule)
-        except LimpetError as error:  # such as a missing zone database: another machine may have one
-            log.warning("the schedule %s cannot be run here: %s", lease.schedule.id, error)
-            self._release(lease, self._clock() + self._lease)
+        if not self._is_runnable(lease):
             return True
         try:
             self._run_firing(lease, hands)
@@ -146,22 +141,65 @@ class Runner:
             return False
         return True
 
+    def claim(self, scope: Scope, limit: int, lease_s: float | None) -> list[ScheduleLease]:
+        """Claim due firings for a runner outside this process, which calls ``finish`` for each."""
+        span = self._lease if lease_s is None else timedelta(seconds=lease_s)
+        found: list[ScheduleLease] = []
+        while len(found) < limit and (lease := self._claim(span, scope)) is not None:
+            if not self._is_runnable(lease):
+                continue
+            if (ended := self._find_exhaustion(lease)) is None:
+                found.append(lease)
+                continue
+            started = self._clock()
+            self._store.write(partial(self._finish, lease=lease, ended=ended, started=started, now=started))
+        return found
+
+    def finish(self, scope: Scope, schedule_id: str, token: int, outcome: RunResult, error: str | None) -> Run:
+        """Store the result of a firing that was claimed. Raises LeaseLost if another runner has it now."""
+        status = RunStatus.OK if error is None else RunStatus.FAILED
+        ended, now = _RunResult(status, outcome, error), self._clock()
+
+        def work(tx: Tx) -> Run:
+            lease, started = Schedules(tx).load_claim(scope, schedule_id, token)
+            return self._finish(tx, lease, ended, started, max(now, started))
+
+        return self._store.write(work)
+
+    def _claim(self, span: timedelta, scope: Scope | None = None) -> ScheduleLease | None:
+        self._repair_misdated()
+        now = self._clock()
+        return self._store.write(lambda tx: ScheduleQueue(tx).claim(now, now + span, scope))
+
+    def _is_runnable(self, lease: ScheduleLease) -> bool:
+        try:
+            decide.parse_schedule_cadence(lease.schedule)
+        except LimpetError as error:  # such as a missing zone database: another machine may have one
+            log.warning("the schedule %s cannot be run here: %s", lease.schedule.id, error)
+            self._release(lease, self._clock() + self._lease)
+            return False
+        return True
+
+    def _find_exhaustion(self, lease: ScheduleLease) -> _RunResult | None:
+        """Return a failure if each run of this firing ended without a result, as often as it may be tried."""
+        if lease.schedule.attempts <= self._rules.attempts:
+            return None
+        tries = lease.schedule.attempts - 1
+        return _RunResult(RunStatus.FAILED, RunResult(turns=0), f"its runner ended before it did, {tries} times")
+
     def _release(self, lease: ScheduleLease, until: datetime) -> None:
         self._store.write(lambda tx: ScheduleQueue(tx).release(lease, until))
 
     def _run_firing(self, lease: ScheduleLease, hands: RunHandlers) -> None:
         started, began = self._clock(), monotonic()
-        if lease.schedule.attempts > self._rules.attempts:  # each run ended without a result
-            tries = lease.schedule.attempts - 1
-            ended = _RunResult(RunStatus.FAILED, RunResult(turns=0), f"its runner ended before it did, {tries} times")
-        else:
+        ended = self._find_exhaustion(lease)
+        if ended is None:
             work = Activity(kind=ActivityKind.SCHEDULE, name="schedule", tenant=lease.schedule.scope.tenant)
             with self._observers.measure(work) as measurement:
                 ended = self._call_handler(lease, hands, started, measurement)
         now = max(self._clock(), started)
-        settled = decide.apply_run(lease.schedule, ended.status, started, now, self._rules)
         try:
-            self._store.write(lambda tx: self._finish(tx, lease, ended, settled))
+            self._store.write(partial(self._finish, lease=lease, ended=ended, started=started, now=now))
         except LeaseLost as error:
             log.warning("%s", error)
             return
@@ -220,11 +258,13 @@ class Runner:
             done.set()
             thread.join()
 
-    def _finish(self, tx: Tx, lease: ScheduleLease, ended: _RunResult, settled: decide.ScheduleUpdate) -> None:
+    def _finish(self, tx: Tx, lease: ScheduleLease, ended: _RunResult, started: datetime, now: datetime) -> Run:
         """Store the run, its history and the updated schedule."""
         was, rules = lease.schedule, self._rules
         assert was.due_at is not None
-        after = decide.merge_concurrent_edit(was, Schedules(tx).lock_leased(was.scope, lease), settled.schedule)
+        settled = decide.apply_run(was, ended.status, started, now, rules)
+        current = Schedules(tx).lock_leased(was.scope, was.id, lease.token)
+        after = decide.merge_concurrent_edit(was, current, settled.schedule)
         output = decide.parse_output(ended.outcome.text)
         run = Run(
             id=self._new_id(),
@@ -242,6 +282,7 @@ class Runner:
             to_notify=decide.is_to_notify(after, ended.status, output, ended.outcome.notify, rules),
         )
         Schedules(tx).finish(was.scope, lease, after, run, output.text, (rules.history, rules.keep_ended))
+        return run
 
     def _deliver_notifications(self, hands: RunHandlers) -> None:
         """Deliver notifications. Each is stored until it is delivered, so another process can take over."""
@@ -304,10 +345,10 @@ def checked_outcome(value: object) -> RunResult:
     if value is None or isinstance(value, str):
         value = RunResult(value or "")
     if not isinstance(value, RunResult):
-        raise InvalidInput(f"a schedule's callback must return text, an Outcome or None, not {short_repr(value)}")
+        raise InvalidInput(f"a schedule's callback must return text, a RunResult or None, not {short_repr(value)}")
     fields: tuple[object, ...] = (value.text, value.turns, value.cost)
     if not isinstance(fields[0], str) or not all(map(_is_number, fields[1:])):
-        raise InvalidInput(f"an Outcome needs a text, a number of turns and a cost, not {short_repr(value)}")
+        raise InvalidInput(f"a RunResult needs a text, a number of turns and a cost, not {short_repr(value)}")
     return replace(value, text=_sanitize_text(value.text), turns=int(value.turns), cost=float(value.cost))
 
 

@@ -5,11 +5,11 @@ SELECT @columns(s schedules), s.leased_until, s.token FROM schedules s WHERE {wh
 SELECT count(*) FROM schedules s WHERE {where}
 
 -- name: schedules.insert
-INSERT INTO schedules (bucket, partition_id, goal_folded, @columns(schedules))
-VALUES (:bucket, :partition_id, :goal_folded, @values(schedules))
+INSERT INTO schedules (bucket, partition_id, text_folded, @columns(schedules))
+VALUES (:bucket, :partition_id, :text_folded, @values(schedules))
 
 -- name: schedules.update
-UPDATE schedules SET goal_folded = :goal_folded, @set(schedules)
+UPDATE schedules SET text_folded = :text_folded, @set(schedules)
 WHERE bucket = :bucket AND tenant = :tenant AND user_id = :user_id AND id = :id
 
 -- name: schedules.delete
@@ -27,7 +27,11 @@ SELECT id FROM schedules WHERE bucket = :bucket AND tenant = :tenant AND user_id
 ORDER BY updated_at DESC, id DESC LIMIT 1000 OFFSET :keep
 
 -- name: schedules.lease
-UPDATE schedules SET leased_until = :until, token = token + 1, attempts = attempts + 1 WHERE bucket = :bucket AND id = :id
+UPDATE schedules SET leased_until = :until, token = token + 1, attempts = attempts + 1, claimed_at = :now,
+    claimed_due_at = due_at WHERE bucket = :bucket AND id = :id
+
+-- name: schedules.claimed
+SELECT claimed_at, claimed_due_at FROM schedules WHERE bucket = :bucket AND id = :id
 
 -- name: schedules.renew
 UPDATE schedules SET leased_until = :until WHERE bucket = :bucket AND id = :id AND token = :token AND leased_until > 0

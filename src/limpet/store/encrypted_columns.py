@@ -92,7 +92,7 @@ ENTITIES = declare_columns("entities", text="name", same="normal first_word")
 RELATIONS = declare_columns("relations", text="predicate value sentence")
 IMPORTS = declare_columns("imports", text="name", same="digest")
 TRANSFERS = declare_columns("transfers", text="name state", same="digest")
-SCHEDULES = _NounColumns("schedules", SCHEDULE_ROWS, text="goal_folded")
+SCHEDULES = _NounColumns("schedules", SCHEDULE_ROWS, text="text_folded")
 SCHEDULE_RUNS = _NounColumns("schedule_runs", RUN_ROWS, text="output")
 # Hashes, too: who guesses a short key, and what was asked for under it, must not find it confirmed here.
 IDEMPOTENCY_KEYS = declare_columns("idempotency_keys", same="key_hash digest")

@@ -63,7 +63,7 @@ TABLES = (
         "id requests run_at attempts leased_until error dead created_at",
     ),
     _table("idempotency_keys", "bucket tenant level owner kind key_hash", "digest resource_id created_at"),
-    _table("schedules", "bucket partition_id id", "goal_folded leased_until token"),
+    _table("schedules", "bucket partition_id id", "text_folded leased_until token claimed_at claimed_due_at"),
     _table("schedule_runs", "bucket partition_id id", "output characters notice notice_until"),
     _table("imports", "tenant digest", "name sessions messages imported_at"),
     _table("transfers", "tenant digest", "user_id name state updated_at"),

@@ -22,6 +22,7 @@ class ScheduleSummary:
     """A schedule, its times as clocks in its own zone show them."""
 
     id: str
+    name: str | None
     goal: str
     cadence: str
     timezone: str
@@ -43,10 +44,10 @@ class ScheduleCreate:
 def create(whose: ToolContext, asked: ScheduleCreate) -> ScheduleSummary:
     made = whose.memory.schedules.create(
         whose.user,
-        asked.goal,
-        asked.cadence,
-        asked.timezone,
-        asked.notify,
+        goal=asked.goal,
+        cadence=asked.cadence,
+        timezone=asked.timezone,
+        notify=asked.notify,
         agent=whose.agent,
         session=whose.session,
     )
@@ -201,6 +202,7 @@ TOOLS: tuple[AnyTool, ...] = (
 def _to_summary(schedule: Schedule) -> ScheduleSummary:
     return ScheduleSummary(
         schedule.id,
+        schedule.name,
         schedule.goal,
         schedule.cadence,
         schedule.timezone,

@@ -96,6 +96,7 @@ def change_schedule(
     *,
     state: Annotated[Literal["active", "paused"], "pause it, or let it go on"] | None = None,
     user: given.OfUser | None = None,
+    name: given.ScheduleName | None = None,
     goal: given.Goal | None = None,
     cadence: given.Cadence | None = None,
     timezone: given.TimeZone | None = None,
@@ -110,6 +111,7 @@ def change_schedule(
 ) -> Schedule:
     """Change what is given; pause, or let it go on"""
     values: dict[str, Any] = {
+        "name": name,
         "goal": goal,
         "cadence": cadence,
         "timezone": timezone,
