@@ -153,6 +153,15 @@ def test_recall_matches_inflected_words(memory: Limpet) -> None:
     assert said(memory.recall("connected", user="alice")) == ["the connection is broken"]
 
 
+def test_recall_ignores_accents_in_question_and_text(memory: Limpet) -> None:
+    store(memory, "We met at the Café Núñez", "We ate at a cafe in Lodz", "The dentist called")
+    accented, plain = "We met at the Café Núñez", "We ate at a cafe in Lodz"
+    assert said(memory.recall("nunez", user="alice")) == said(memory.recall("NÚÑEZ", user="alice")) == [accented]
+    assert said(memory.recall("Łódź", user="alice")) == [plain]
+    assert set(said(memory.recall("cafe", user="alice"))) == set(said(memory.recall("cafés", user="alice")))
+    assert set(said(memory.recall("cafe", user="alice"))) == {accented, plain}
+
+
 def test_recall_joins_words_by_or_and_ranks_rarest_first(memory: Limpet) -> None:
     store(memory, "apples and pears", "apples", "pears and plums and quinces", "bread")
     assert set(said(memory.recall("apples quinces", user="alice"))) == {

@@ -1,8 +1,8 @@
 """Text as search reads it: terms, flags, sentences, and what a question asks.
 
-There is one analysis for stored texts and questions. Words are case-folded and stemmed (Snowball English). Chinese,
-Japanese and Korean runs become overlapping pairs, since they have no spaces. An emoji is a word. A term is stored as a
-64-bit hash, so that index rows contain no readable text.
+There is one analysis for stored texts and questions. Words are case-folded, lose their accents, and are stemmed
+(Snowball English). Chinese, Japanese and Korean runs become overlapping pairs, since they have no spaces. An emoji is a
+word. A term is stored as a 64-bit hash, so that index rows contain no readable text.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from limpet.model.dataclass import dataclass
 from limpet.search import english
 
 # Stored in every database: an index built with another analysis is rebuilt, never mixed.
-ANALYZER_VERSION = "snowball-english-3/pairs/dated"
+ANALYZER_VERSION = "snowball-english-3/pairs/dated/unaccented"
 
 _CJK = (
     "\u1100-\u11ff\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff"
@@ -34,6 +34,10 @@ _EMOJI = "\u2600-\u27bf\U0001f300-\U0001faff"
 _ASCII_WORD = re.compile(r"[a-z0-9]+(?:'[a-z0-9]+)*")
 # For ASCII: lowercase letters, and a space for every character outside words.
 _ASCII_TRANSLATION = "".join(char.lower() if char.isalnum() else " " for char in map(chr, range(128)))
+_ACCENTS = re.compile("[\u0300-\u036f]+")  # combining marks; those of other scripts, as in Hindi, are letters
+_PLAIN_LETTERS = str.maketrans(
+    {"\u2019": "'", "æ": "ae", "œ": "oe", "ø": "o", "đ": "d", "ð": "d", "þ": "th", "ł": "l", "ħ": "h", "ı": "i"}
+)
 _PLAIN_WORD = re.compile(r"[a-z]+|\d+")
 _MAX_WORD = 64
 _MAX_NAMES = 200
@@ -88,14 +92,19 @@ def _tokenize(text: str) -> Iterable[str]:
 
 
 def _tokenize_unicode(text: str) -> Iterator[str]:
-    folded = unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'")
-    for run, word in _word_pattern().findall(folded):
+    for run, word in _word_pattern().findall(_fold(text)):
         if run:
             # Each character and each pair: a one-character question matches, a longer one ranks by pairs.
             yield from run
             yield from map("".join, pairwise(run))
         else:
             yield word
+
+
+def _fold(text: str) -> str:
+    """Return the text in lower case and without accents: a question may leave them out."""
+    lowered = unicodedata.normalize("NFKC", text).casefold().translate(_PLAIN_LETTERS)
+    return unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFD", lowered)))
 
 
 @cache

@@ -31,6 +31,12 @@ def same(one: str, two: str) -> bool:
         ("ｶﾀｶﾅ", "カタカナ"),
         ("don’t-know", "don't know"),
         ("e\u0301te\u0301", "été"),
+        ("café", "cafes"),
+        ("été", "ete"),
+        ("Ærøskøbing", "aeroskobing"),
+        ("Łódź", "lodz"),
+        ("Đặng", "dang"),
+        ("Χαλκιδική", "χαλκιδικη"),
         ("①", "1"),
         ("snake_case", "snake case"),
         ("a1b2", "A1B2"),
@@ -40,7 +46,7 @@ def test_word_forms_share_one_term(one: str, two: str) -> None:
     assert same(one, two)
 
 
-@pytest.mark.parametrize(("one", "two"), [("cat", "car"), ("été", "ete"), ("über", "uber"), ("1", "10"), ("👍", "👎")])
+@pytest.mark.parametrize(("one", "two"), [("cat", "car"), ("が", "か"), ("नमस्ते", "नमसत"), ("1", "10"), ("👍", "👎")])
 def test_different_words_have_different_terms(one: str, two: str) -> None:
     assert extract_terms(one) != extract_terms(two)
 
@@ -70,10 +76,10 @@ def test_analyse_counts_terms_and_length() -> None:
 
 def test_term_hashes_never_change() -> None:
     """They are stored in every database. If this fails, ANALYSIS must be another name, and stores must be repaired."""
-    assert ANALYZER_VERSION == "snowball-english-3/pairs/dated"
+    assert ANALYZER_VERSION == "snowball-english-3/pairs/dated/unaccented"
     assert extract_terms("running dogs") == [-339162738548374635, 4144657192359730335]
     assert extract_terms("Biscuit") == [-3611544259289642497]
-    assert extract_terms("café") == [6302685136992524259]
+    assert extract_terms("café") == [6355573225834878276]
     assert extract_terms("👍") == [4426778189261467833]
     assert extract_terms("日本語") == [
         -6130655013944843317,
