@@ -7,8 +7,10 @@ from typing import Any
 from limpet.api.parameters import Value, ValueKey
 from limpet.api.runtime import Runtime
 from limpet.model.scope import Scope
+from limpet.model.session import MAX_VALUE_BYTES
+from limpet.model.values import check_json
 from limpet.security.operation import READ_SESSION, WRITE_SESSION, Authorizer, session_operation
-from limpet.sessions import kv
+from limpet.sessions.repository import KeyValueEntries
 
 
 class KeyValues:
@@ -23,10 +25,7 @@ class KeyValues:
     @session_operation("session.kv.get", READ_SESSION, "GET /kv/{key}", answer="value")
     def get(self, key: ValueKey) -> Any:
         """The value, or None."""
-        return self._get(key)
-
-    def _get(self, key: str) -> Any:
-        return self._runtime.store.read(lambda tx: kv.get(tx, self._scope, key, self._cap))
+        return self._runtime.store.read(lambda tx: KeyValueEntries(tx).get(self._scope, key, self._cap))
 
     @session_operation("session.kv.set", WRITE_SESSION, "PUT /kv/{key}")
     def set(self, key: ValueKey, value: Value) -> None:
@@ -34,15 +33,16 @@ class KeyValues:
         self._set(key, value)
 
     def _set(self, key: str, value: Any) -> None:
-        text, now = kv.checked_value(value), self._runtime.clock()
-        self._runtime.store.write(lambda tx: kv.put(tx, self._scope, key, text, now, self._cap))
+        text, now = check_json(value, "a value", max_bytes=MAX_VALUE_BYTES), self._runtime.clock()
+        self._runtime.store.write(lambda tx: KeyValueEntries(tx).set(self._scope, key, text, now, self._cap))
 
     @session_operation("session.kv.delete", WRITE_SESSION, "DELETE /kv/{key}", answer="deleted")
     def delete(self, key: ValueKey) -> bool:
         """False when there was no such key."""
-        return self._runtime.store.write(lambda tx: kv.remove(tx, self._scope, key, self._cap))
+        return self._runtime.store.write(lambda tx: KeyValueEntries(tx).delete(self._scope, key, self._cap))
 
     @session_operation("session.kv.items", READ_SESSION, "GET /kv", answer="entries")
     def items(self) -> dict[str, Any]:
         """All entries, the oldest first."""
-        return self._runtime.store.read(lambda tx: kv.items(tx, self._scope, self._cap))
+        entries = self._runtime.store.read(lambda tx: KeyValueEntries(tx).items(self._scope, self._cap))
+        return {entry.key: entry.value for entry in entries}

@@ -72,11 +72,11 @@ from limpet.security.operation import (
     operation,
     session_operation,
 )
-from limpet.sessions import kv, lifecycle, usage
+from limpet.sessions import lifecycle, usage
 from limpet.sessions.files.listing import list_folder
 from limpet.sessions.messages import restore
+from limpet.sessions.repository import WORKING_MEMORY, KeyValueEntries, Sessions, Summaries
 from limpet.sessions.repository import Messages as MessageRows
-from limpet.sessions.repository import Sessions, Summaries
 from limpet.sessions.summary import swap_summary
 from limpet.sessions.transcript import TranscriptEntry, render
 from limpet.store.tx import Tx
@@ -408,12 +408,13 @@ class Session:
     @session_operation("session.working_memory", READ_SESSION, "GET /working-memory", answer="text")
     def working_memory(self) -> str:
         """What the agent is working on; "" when nothing was set."""
-        return kv.as_text(self.kv._get(kv.WORKING_MEMORY))  # noqa: SLF001 - one call, authorized once
+        cap = self._runtime.config.session.kv_cap
+        return self._runtime.store.read(lambda tx: KeyValueEntries(tx).get_text(self._scope, WORKING_MEMORY, cap))
 
     @session_operation("session.set_working_memory", WRITE_SESSION, "PUT /working-memory")
     def set_working_memory(self, text: WorkingMemory) -> None:
         """Replace the working memory."""
-        self.kv._set(kv.WORKING_MEMORY, text)  # noqa: SLF001
+        self.kv._set(WORKING_MEMORY, text)  # noqa: SLF001 - one call, authorized once
 
     @session_operation("session.transcript", READ_SESSION, "GET /transcript", cli="sessions transcript")
     def transcript(self, last: MessageCount | None = None) -> list[TranscriptEntry]:

@@ -34,10 +34,9 @@ from limpet.notes.user_notes import NO_NOTE_TEXTS, NoteTexts, UserNotes
 from limpet.search import recipes, search
 from limpet.search.analysis import Question
 from limpet.search.embed import ChunkEmbedder
-from limpet.sessions import kv
 from limpet.sessions.compaction import Compactor
 from limpet.sessions.messages import read_newest
-from limpet.sessions.repository import Messages, Sessions, Summaries
+from limpet.sessions.repository import WORKING_MEMORY, KeyValueEntries, Messages, Sessions, Summaries
 from limpet.store.store import Store
 from limpet.store.tx import Tx
 
@@ -328,7 +327,7 @@ class _Collector:
         return to_profile(profile).lines
 
     def _read_working_memory(self) -> str:
-        return kv.as_text(kv.get(self.tx, self.scope, kv.WORKING_MEMORY, self.config.session.kv_cap))
+        return KeyValueEntries(self.tx).get_text(self.scope, WORKING_MEMORY, self.config.session.kv_cap)
 
 
 def _read_records(tx: Tx, partition: Partition, ids: Sequence[str]) -> Sequence[Record]:

@@ -18,11 +18,12 @@ from limpet.search.chunk_repository import Chunks
 from limpet.search.filters import build_keyset_clause
 from limpet.search.graph_repository import GraphTables
 from limpet.store.encrypted_columns import KV, MESSAGES, SESSIONS, SUMMARIES
-from limpet.store.encryption import RowLayout
+from limpet.store.encryption import Cipher, RowLayout
 from limpet.store.jobs import Jobs
 from limpet.store.rows import MESSAGE_ROWS, SESSION_ROWS, micros, to_json
 from limpet.store.tx import Params, Row, Tx, partition_key
 
+WORKING_MEMORY = "working_memory"  # the key of the working memory
 _NANO = 1_000_000_000
 _USER = Level.USER.value
 _OF_PARTITION = (
@@ -77,21 +78,28 @@ class Head(NamedTuple):
     last_active_at: datetime
 
 
-class Sessions:
+class _SessionRows:
+    """Rows that belong to a session."""
+
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
         self._db = tx.db
-        self._chunks = Chunks(tx)
-        self._graph = GraphTables(tx)
-        self._encryption = tx.encryption
 
+    def _cipher(self, scope: Scope) -> Cipher:
+        return self._tx.encryption.cipher_for(scope.tenant)
+
+    def _key(self, scope: Scope) -> dict[str, Any]:
+        return session_key(self._tx, scope)
+
+
+class Sessions(_SessionRows):
     def add(self, scope: Scope, info: SessionInfo, *, external_id: str | None = None, cleared_through: int = 0) -> bool:
         """Return False if another session has the id or the key.
 
         An id that does not contain the bucket is stored as external id and found by it.
         """
         partition = Partition(scope.tenant, Level.USER, info.user)
-        row = self._chunks.ensure_partition(partition)
+        row = Chunks(self._tx).ensure_partition(partition)
         bucket = bucket_of_id(info.id)
         if bucket != partition.bucket:
             if self._db.one("sessions.is_taken", {"bucket": bucket, "id": info.id}) is not None:
@@ -107,12 +115,7 @@ class Sessions:
             "last_sequence": 0,
             "message_count": 0,
         }
-        return (
-            self._db.run(
-                "sessions.add", self._encryption.cipher_for(scope.tenant).encrypt_params(SESSIONS, info.id, params)
-            )
-            == 1
-        )
+        return self._db.run("sessions.add", self._cipher(scope).encrypt_params(SESSIONS, info.id, params)) == 1
 
     def get(self, scope: Scope) -> SessionInfo | None:
         """Find by id or by external id."""
@@ -131,7 +134,7 @@ class Sessions:
         return row
 
     def _decrypt(self, scope: Scope, row: Row) -> SessionInfo:
-        *values, partition_id = self._encryption.cipher_for(scope.tenant).decrypt_row(_SESSION, row[0], row)
+        *values, partition_id = self._cipher(scope).decrypt_row(_SESSION, row[0], row)
         self._tx.partition_ids[row[1], row[0]] = partition_id
         return SESSION_ROWS.read(values)
 
@@ -170,17 +173,14 @@ class Sessions:
         return [self._decrypt(scope, row) for row in self._db.all("sessions.select", params, where=where, order=order)]
 
     def set_state(self, scope: Scope, state: SessionStatus) -> None:
-        self._db.run("sessions.set_state", {**session_key(self._tx, scope), "state": state.value})
+        self._db.run("sessions.set_state", {**self._key(scope), "state": state.value})
 
     def set_metadata(self, scope: Scope, metadata: Mapping[str, Any]) -> None:
-        params = {**session_key(self._tx, scope), "metadata": to_json(dict(metadata))}
-        self._db.run(
-            "sessions.set_metadata",
-            self._encryption.cipher_for(scope.tenant).encrypt_params(SESSIONS, scope.session, params),
-        )
+        params = {**self._key(scope), "metadata": to_json(dict(metadata))}
+        self._db.run("sessions.set_metadata", self._cipher(scope).encrypt_params(SESSIONS, scope.session, params))
 
     def set_expiry(self, scope: Scope, expires_at: datetime | None) -> None:
-        self._db.run("sessions.set_expiry", {**session_key(self._tx, scope), "expires_at": micros(expires_at)})
+        self._db.run("sessions.set_expiry", {**self._key(scope), "expires_at": micros(expires_at)})
 
     def advance(
         self, scope: Scope, last_sequence: int, message_count: int, active_at: datetime, oldest_at: datetime
@@ -192,22 +192,22 @@ class Sessions:
             "active_at": to_micros(active_at),
             "oldest_at": to_micros(oldest_at),
         }
-        self._db.run("sessions.advance", {**session_key(self._tx, scope), **params})
+        self._db.run("sessions.advance", {**self._key(scope), **params})
 
     def clear(self, scope: Scope) -> dict[str, int]:
-        key = session_key(self._tx, scope)
+        key = self._key(scope)
         counts = {
-            "chunks": self._chunks.drop_session(scope),
+            "chunks": Chunks(self._tx).drop_session(scope),
             "messages": self._db.run("sessions.delete_messages", key),
             "summaries": self._db.run("sessions.delete_summary", key),
         }
-        if mentions := self._graph.drop_session(scope):
+        if mentions := GraphTables(self._tx).drop_session(scope):
             counts["mentions"] = mentions
         self._db.run("sessions.clear", key)
         return counts
 
     def delete(self, scope: Scope) -> dict[str, int]:
-        counts, key = self.clear(scope), session_key(self._tx, scope)
+        counts, key = self.clear(scope), self._key(scope)
         counts["kv"] = self._db.run("sessions.delete_kv", key)
         counts["usage"] = self._db.run("sessions.delete_usage", key)
         assert scope.user is not None
@@ -219,12 +219,7 @@ class Sessions:
         return counts
 
 
-class Messages:
-    def __init__(self, tx: Tx) -> None:
-        self._tx = tx
-        self._db = tx.db
-        self._encryption = tx.encryption
-
+class Messages(_SessionRows):
     def insert(self, scope: Scope, message: Message) -> None:
         self._db.run("messages.insert", self._params(scope, message))
 
@@ -234,20 +229,18 @@ class Messages:
 
     def _params(self, scope: Scope, message: Message) -> Params:
         assert scope.session is not None
-        params = {**session_key(self._tx, scope), **MESSAGE_ROWS.params(message)}
-        return self._encryption.cipher_for(scope.tenant).encrypt_params(
-            MESSAGES, (scope.session, message.sequence), params
-        )
+        params = {**self._key(scope), **MESSAGE_ROWS.params(message)}
+        return self._cipher(scope).encrypt_params(MESSAGES, (scope.session, message.sequence), params)
 
     def _decrypt_rows(self, scope: Scope, rows: Iterable[Row]) -> list[Message]:
-        cipher = self._encryption.cipher_for(scope.tenant)
+        cipher = self._cipher(scope)
         at = MESSAGE_ROWS.names.index("sequence")
         return [MESSAGE_ROWS.read(cipher.decrypt_row(_MESSAGE, (scope.session, row[at]), row)) for row in rows]
 
     def find_by_idempotency_key(self, scope: Scope, key: str) -> Message | None:
         where, params = build_scope_filter(scope)
         where += " AND m.idempotency_key = :key"
-        stored = self._encryption.cipher_for(scope.tenant).encrypt_deterministic(MESSAGES["idempotency_key"], key)
+        stored = self._cipher(scope).encrypt_deterministic(MESSAGES["idempotency_key"], key)
         row = self._db.one("messages.select", {**params, "key": stored}, where=where)
         return None if row is None else self._decrypt_rows(scope, [row])[0]
 
@@ -282,24 +275,17 @@ class Messages:
         return where, params
 
 
-class Summaries:
-    def __init__(self, tx: Tx) -> None:
-        self._tx = tx
-        self._db = tx.db
-        self._encryption = tx.encryption
-
+class Summaries(_SessionRows):
     def get(self, scope: Scope) -> Summary | None:
         where, params = build_scope_filter(scope)
         row = self._db.one("summaries.get", params, where=where)
         if row is None:
             return None
-        text, epoch, upper, count, at = self._encryption.cipher_for(scope.tenant).decrypt_row(
-            _SUMMARY, scope.session, row
-        )
+        text, epoch, upper, count, at = self._cipher(scope).decrypt_row(_SUMMARY, scope.session, row)
         return Summary(text, epoch, upper, count, from_micros(at))
 
     def put(self, scope: Scope, summary: Summary) -> None:
-        key = session_key(self._tx, scope)
+        key = self._key(scope)
         params = {
             **key,
             "text": summary.text,
@@ -308,80 +294,73 @@ class Summaries:
             "message_count": summary.message_count,
             "updated_at": to_micros(summary.updated_at),
         }
-        self._db.run(
-            "summaries.put", self._encryption.cipher_for(scope.tenant).encrypt_params(SUMMARIES, scope.session, params)
-        )
+        self._db.run("summaries.put", self._cipher(scope).encrypt_params(SUMMARIES, scope.session, params))
         self._db.run("summaries.set_epoch", {**key, "epoch": summary.epoch})
 
     def get_watermarks(self, scope: Scope) -> tuple[int, int]:
         """Return the last cleared sequence and the last epoch used."""
-        row = self._db.one("summaries.watermarks", session_key(self._tx, scope))
+        row = self._db.one("summaries.watermarks", self._key(scope))
         return (row[0], row[1]) if row else (0, 0)
 
 
-class KeyValueEntries:
+class KeyValueEntries(_SessionRows):
     """Entries beyond the cap are not visible to reads; the next write deletes them."""
 
-    def __init__(self, tx: Tx) -> None:
-        self._tx = tx
-        self._db = tx.db
-        self._encryption = tx.encryption
+    def get(self, scope: Scope, key: str, cap: int) -> Any:
+        """Return the value; None if there is no such key."""
+        return next((json.loads(value) for name, value, _ in self._rows(scope, cap) if name == key), None)
 
-    def get(self, scope: Scope, key: str, cap: int) -> KvEntry | None:
-        return next((_parse_entry(row) for row in self._rows(scope, cap) if row[0] == key), None)
+    def get_text(self, scope: Scope, key: str, cap: int) -> str:
+        """Return the value as text: None is empty, other types are JSON."""
+        value = self.get(scope, key, cap)
+        if value is None:
+            return ""
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
     def set(self, scope: Scope, key: str, value: str, now: datetime, cap: int) -> None:
-        cipher = self._encryption.cipher_for(scope.tenant)
-        at = session_key(self._tx, scope)
+        """Set a value, given as JSON. Raises SessionNotFound."""
+        Sessions(self._tx).lock(scope)
+        cipher, at = self._cipher(scope), self._key(scope)
         params = {**at, "key": key, "value": value, "updated_at": to_micros(now)}
-        self._db.run(
-            "kv.set", cipher.encrypt_params(KV, (scope.session, cipher.encrypt_deterministic(KV["key"], key)), params)
-        )
+        stored_key = cipher.encrypt_deterministic(KV["key"], key)
+        self._db.run("kv.set", cipher.encrypt_params(KV, (scope.session, stored_key), params))
         self._db.run("kv.trim", {**at, "cap": cap})
 
     def delete(self, scope: Scope, key: str, cap: int) -> bool:
-        at = session_key(self._tx, scope)
+        """Return False if there was no such key. Raises SessionNotFound."""
+        Sessions(self._tx).lock(scope)
+        at = self._key(scope)
         self._db.run("kv.trim", {**at, "cap": cap})  # otherwise hidden entries would reappear
-        stored = self._encryption.cipher_for(scope.tenant).encrypt_deterministic(KV["key"], key)
-        return self._db.run("kv.delete", {**at, "key": stored}) > 0
+        stored_key = self._cipher(scope).encrypt_deterministic(KV["key"], key)
+        return self._db.run("kv.delete", {**at, "key": stored_key}) > 0
 
     def items(self, scope: Scope, cap: int) -> list[KvEntry]:
-        return [_parse_entry(row) for row in reversed(self._rows(scope, cap))]
+        """Return the newest ``cap`` entries, the oldest first."""
+        rows = reversed(self._rows(scope, cap))
+        return [KvEntry(key, json.loads(value), from_micros(at)) for key, value, at in rows]
 
     def _rows(self, scope: Scope, cap: int) -> list[Row]:
         where, params = build_scope_filter(scope)
-        cipher = self._encryption.cipher_for(scope.tenant)
+        cipher = self._cipher(scope)
         rows = self._db.all("kv.select", {**params, "cap": cap}, where=where)
         return [cipher.decrypt_row(_KV, (scope.session, row[0]), row) for row in rows]
 
 
-def _parse_entry(row: Row) -> KvEntry:
-    return KvEntry(row[0], json.loads(row[1]), from_micros(row[2]))
-
-
-class Cursors:
+class Cursors(_SessionRows):
     """The progress of a kind of work through a session's messages: the last sequence done, 0 at first."""
 
-    def __init__(self, tx: Tx) -> None:
-        self._tx = tx
-        self._db = tx.db
-
     def get(self, scope: Scope, name: str) -> int:
-        row = self._db.one("cursors.get", {**session_key(self._tx, scope), "name": name})
+        row = self._db.one("cursors.get", {**self._key(scope), "name": name})
         return 0 if row is None else int(row[0])
 
     def set(self, scope: Scope, name: str, sequence: int) -> None:
-        self._db.run("cursors.set", {**session_key(self._tx, scope), "name": name, "sequence": sequence})
+        self._db.run("cursors.set", {**self._key(scope), "name": name, "sequence": sequence})
 
 
-class UsageEntries:
-    def __init__(self, tx: Tx) -> None:
-        self._tx = tx
-        self._db = tx.db
-
+class UsageEntries(_SessionRows):
     def add(self, scope: Scope, entry: ModelUsage) -> None:
         params = {
-            **session_key(self._tx, scope),
+            **self._key(scope),
             "model": entry.model,
             "calls": entry.calls,
             "input_tokens": entry.input_tokens,

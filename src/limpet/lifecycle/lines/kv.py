@@ -16,8 +16,9 @@ from limpet.lifecycle.lines.kind import (
 )
 from limpet.model.lines import LineCodec
 from limpet.model.scope import Scope
+from limpet.model.session import MAX_VALUE_BYTES
 from limpet.model.transfer import KvState
-from limpet.sessions import kv
+from limpet.model.values import check_json
 from limpet.sessions.repository import KeyValueEntries, Sessions
 from limpet.store.tx import Tx
 
@@ -33,7 +34,9 @@ def _iter_lines(tx: Tx, scope: Scope) -> Iterator[dict[str, Any]]:
 
 def _read(value: dict[str, Any], into: ImportTarget) -> KvState:
     state = _LINE.read(value, {}, into.map_id)
-    return replace(state, entry=replace(state.entry, value=kv.checked_value(state.entry.value)))
+    return replace(
+        state, entry=replace(state.entry, value=check_json(state.entry.value, "a value", max_bytes=MAX_VALUE_BYTES))
+    )
 
 
 def _put(tx: Tx, items: Sequence[KvState], into: ImportTarget) -> list[LineOutcome]:
