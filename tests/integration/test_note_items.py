@@ -14,7 +14,7 @@ import pytest
 from limpet import Config, Limpet, Record
 from limpet.errors import StorageError, Unsupported
 from limpet.lifecycle.item_sync import LineStatus, decide_line_status
-from limpet.notes import edited
+from limpet.notes import user_notes
 from limpet.store import atomic_files
 from limpet.testing import FakeClock
 from tests.contract.processes import run_together
@@ -490,11 +490,11 @@ def test_items_require_a_data_folder() -> None:
 def test_export_items_is_busy_if_file_keeps_changing(memory: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
     def changed(path: Path, before: bytes) -> Any:
         def look() -> None:
-            raise edited.EditConflict
+            raise user_notes.EditConflict
 
         return look
 
     memory.remember("a dog", user="alice")
-    monkeypatch.setattr(edited, "make_unchanged_check", changed)
+    monkeypatch.setattr(user_notes, "make_unchanged_check", changed)
     with pytest.raises(StorageError, match="again and again"):
         memory.notes.export_items(user="alice")

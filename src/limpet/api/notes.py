@@ -10,8 +10,7 @@ from limpet.api.handle import Handle
 from limpet.api.parameters import AssistantText, CreatedAt, Day, DeleteMissing, NoteText, NoteVersion, User, UserText
 from limpet.model.scope import Scope, resolve_owner
 from limpet.model.values import check_name
-from limpet.notes.long_term import LongTerm, WriteResult
-from limpet.notes.user_notes import NoteFiles
+from limpet.notes.user_notes import LongTerm, NoteFiles, WriteResult
 from limpet.security.operation import (
     NO_TOOL,
     READ_USER,

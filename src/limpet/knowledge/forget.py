@@ -31,8 +31,16 @@ from limpet.model.scope import Level, Partition, Scope
 from limpet.model.session import KvEntry
 from limpet.model.tokens import TokenCounter, estimate_tokens
 from limpet.model.values import Clock
-from limpet.notes import edited
-from limpet.notes.user_notes import UserNotes, day_path, list_days, redact_lines
+from limpet.notes.user_notes import (
+    UserNotes,
+    day_path,
+    decode_text,
+    list_days,
+    lock_notes_file,
+    read_file,
+    redact_lines,
+    rewrite,
+)
 from limpet.search import recipes
 from limpet.search.analysis import Question, analyse, extract_terms, split_sentences
 from limpet.search.chunk_repository import Chunks
@@ -207,11 +215,11 @@ class Forgetter:
             path = day_path(notes.folder, day)
             if not path.exists():
                 continue
-            with _report_unreadable(left, f"the notes of {day}"), edited.lock_notes_file(notes.root, path):
-                before = edited.read_file(notes.root, path, self.config.notes.max_day_bytes)
-                after, lines = redact_lines(edited.decode_text(path, before), said, FORGOTTEN_MARK)
+            with _report_unreadable(left, f"the notes of {day}"), lock_notes_file(notes.root, path):
+                before = read_file(notes.root, path, self.config.notes.max_day_bytes)
+                after, lines = redact_lines(decode_text(path, before), said, FORGOTTEN_MARK)
                 if lines:
-                    edited.rewrite(path, partial(_encode_text, after))
+                    rewrite(path, partial(_encode_text, after))
                     cleaned += lines
         return cleaned
 

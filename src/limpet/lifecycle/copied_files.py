@@ -13,7 +13,7 @@ from limpet.lifecycle.export_folder import hash_file
 from limpet.model.dataclass import dataclass
 from limpet.model.scope import Level, Partition
 from limpet.model.values import check_choice, check_id, check_name, check_number
-from limpet.notes.long_term import MEMORY_FILE
+from limpet.notes.user_notes import MEMORY_FILE
 from limpet.sessions.files.listing import list_folder
 from limpet.store.atomic_files import check_no_symlink, folder_name, is_bookkeeping, owner_folder, translate_errors
 

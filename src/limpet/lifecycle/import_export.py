@@ -28,8 +28,7 @@ from limpet.model.scope import Level, Scope
 from limpet.model.telemetry import Progress
 from limpet.model.transfer import MAX_LISTED_SKIPS, ImportResult, ImportSkip
 from limpet.model.values import Clock, check_name
-from limpet.notes import edited
-from limpet.notes.user_notes import UserNotes
+from limpet.notes.user_notes import UserNotes, lock_notes_file, save_conflict_copy
 from limpet.search.embed import ChunkEmbedder
 from limpet.sessions.repository import Sessions
 from limpet.store.atomic_files import owner_folder, read_bytes, write_atomic
@@ -220,16 +219,14 @@ class ExportImporter:
             owner = into.user if file.space.level is Level.USER and into.user else file.space.owner
             target = owner_folder(root, file.space._replace(owner=owner)) / file.name
         data = source.read_bytes()
-        with edited.lock_notes_file(root, target):
+        with lock_notes_file(root, target):
             there = read_bytes(target)
             if there is None:
                 write_atomic(target, data)
                 return ""
             if there == data:
                 return ALREADY_PRESENT
-            return (
-                f"another {file.name} is here; this one is beside it as {edited.save_conflict_copy(target, data).name}"
-            )
+            return f"another {file.name} is here; this one is beside it as {save_conflict_copy(target, data).name}"
 
 
 def read_target(folder: Path, config: Config, tenant: str, user: str | None) -> tuple[Manifest, ImportTarget, str]:

@@ -23,9 +23,8 @@ from limpet.model.dataclass import dataclass
 from limpet.model.record import Layer, Record, RecordQuery
 from limpet.model.scope import Scope
 from limpet.model.values import Clock, IdFactory
-from limpet.notes import edited
 from limpet.notes.item_lines import EPISODIC, SYNC, ItemFiles, ItemLine, SyncState, dump_line, parse_lines
-from limpet.notes.user_notes import NoteFiles
+from limpet.notes.user_notes import EditConflict, NoteFiles, lock_notes_file
 from limpet.search.embed import ChunkEmbedder
 from limpet.sessions.repository import Sessions
 from limpet.store.store import Store
@@ -116,13 +115,13 @@ class ItemSync:
         return ItemFiles(self.notes.root, self.notes.folder / "items")
 
     def export(self) -> ItemExportResult:
-        with edited.lock_notes_file(self.files.root, self.files.folder / SYNC):
+        with lock_notes_file(self.files.root, self.files.folder / SYNC):
             return self._export()
 
     def import_(self, *, delete_missing: bool) -> ItemImportResult:
         """All lines that can be taken in, in one transaction; then the files as the records are."""
         now = self.clock()
-        with edited.lock_notes_file(self.files.root, self.files.folder / SYNC):
+        with lock_notes_file(self.files.root, self.files.folder / SYNC):
             sync, lines = self.files.read_sync(), parse_lines(self.files.read())
             imported = self.store.write(
                 lambda tx: self._import_lines(tx, lines, sync, now, delete_missing=delete_missing)
@@ -141,7 +140,7 @@ class ItemSync:
         for _ in range(_TRIES):
             try:
                 return self._export_once()
-            except edited.EditConflict:
+            except EditConflict:
                 log.debug("%s was saved by somebody else; reading it again", self.files.folder)
         raise StoreBusy(f"{self.files.folder} is changed again and again by another program; try again later")
 

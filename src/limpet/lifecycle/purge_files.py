@@ -18,9 +18,7 @@ from limpet.model.message import Message, Role
 from limpet.model.privacy import PurgeTarget
 from limpet.model.scope import DEFAULT_TENANT, Scope
 from limpet.model.values import Clock, check_id
-from limpet.notes import edited
-from limpet.notes.long_term import MEMORY_FILE
-from limpet.notes.user_notes import UserNotes, day_path, format_line
+from limpet.notes.user_notes import MEMORY_FILE, UserNotes, day_path, decode_text, format_line, lock_notes_file, rewrite
 from limpet.sessions.repository import Messages, Sessions
 from limpet.store.atomic_files import check_no_symlink, owner_folder
 from limpet.store.store import Store
@@ -132,13 +130,13 @@ class PurgeFiles:
 
         def change(there: bytes) -> bytes:
             nonlocal removed
-            lines = edited.decode_text(path, there).splitlines(keepends=True)
+            lines = decode_text(path, there).splitlines(keepends=True)
             kept = [line for line in lines if not goes(line.rstrip("\r\n"))]
             removed = len(lines) - len(kept)
             return "".join(kept).encode() if removed else there
 
-        with edited.lock_notes_file(self.root, path):
-            left = edited.rewrite(path, change)
+        with lock_notes_file(self.root, path):
+            left = rewrite(path, change)
         if removed and not left.strip():
             for each in _file_and_lock(path):
                 _remove(self.root, each)

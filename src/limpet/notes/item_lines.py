@@ -1,7 +1,7 @@
 """Records as lines of JSON, to be read, compared and moved with plain tools.
 
 ``items/semantic.jsonl``, ``items/procedural.jsonl`` and ``items/episodic/YYYY-MM-DD.jsonl`` in an owner's folder. What
-both sides last agreed on is in ``items/.sync.json``, by the digest of each record: whoever differs from it has changed.
+both sides last agreed on is in ``items/.sync.json``, by the digest of each record: a side that differs has changed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 from limpet.errors import StorageError
 from limpet.model.dataclass import dataclass
-from limpet.notes import edited
+from limpet.notes import user_notes
 from limpet.store import strict_json
 from limpet.store.atomic_files import check_no_symlink, make_folder, write_atomic
 
@@ -33,7 +33,7 @@ _DAY = re.compile(r"\d{4}-\d{2}-\d{2}\.jsonl")
 
 @dataclass(frozen=True, slots=True)
 class ItemLine:
-    """A line as it stands; ``value`` is its object, or ``problem`` says why there is none."""
+    """A line of a file; ``value`` is its object, or ``problem`` says why there is none."""
 
     file: str
     number: int
@@ -44,7 +44,7 @@ class ItemLine:
 
 @dataclass(frozen=True, slots=True)
 class SyncState:
-    """Which store the files agree with, and each record's digest when they last did."""
+    """The store that the files agree with, and each record's digest when they last did."""
 
     store: str = ""
     digests: Mapping[str, str] = field(default_factory=dict)
@@ -56,8 +56,10 @@ class ItemFiles:
     folder: Path
 
     def read(self) -> dict[str, bytes]:
-        """Every file of items there is, by its name below the folder."""
-        found = {name: edited.read_file(self.root, self.folder / name, MAX_FILE_BYTES) for name in self._list_names()}
+        """Return every file of items, by its name in the folder."""
+        found = {
+            name: user_notes.read_file(self.root, self.folder / name, MAX_FILE_BYTES) for name in self._list_names()
+        }
         return {name: data for name, data in found.items() if data}
 
     def _list_names(self) -> list[str]:
@@ -71,41 +73,41 @@ class ItemFiles:
         return [*_FIXED_FILES, *(f"{EPISODIC}/{day}" for day in sorted(days))]
 
     def write(self, contents: Mapping[str, bytes], before: Mapping[str, bytes]) -> None:
-        """Replace what differs from ``before``. A file that was saved since it was read stops this: FileChanged."""
+        """Replace what differs from ``before``. Raises EditConflict if a file was saved since it was read."""
         for name in sorted({*contents, *before}):
             data = contents.get(name, b"")
             if data == before.get(name, b""):
                 continue
             path = check_no_symlink(self.root, self.folder / name)
             make_folder(path.parent)
-            write_atomic(path, data, edited.make_unchanged_check(path, before.get(name, b"")))
+            write_atomic(path, data, user_notes.make_unchanged_check(path, before.get(name, b"")))
             if not data:
                 with suppress(OSError):  # an empty file says the same
                     path.unlink()
 
     def add_conflicts(self, lines: Sequence[ItemLine]) -> None:
-        """Keep lines that lost beside the file they stood in, each once."""
+        """Write lines that lost a conflict beside their file, each once."""
         for line in lines:
             path = check_no_symlink(self.root, self.folder / f"{line.file}.conflict")
-            there = edited.read_file(self.root, path, MAX_FILE_BYTES)
+            there = user_notes.read_file(self.root, path, MAX_FILE_BYTES)
             if line.raw not in there.split(b"\n"):
                 write_atomic(path, there + line.raw + b"\n")
 
     def delete_records(self, ids: Collection[str]) -> None:
-        """Remove the lines of these records, those that were kept as conflicts too."""
+        """Remove the lines of these records, also from the conflict copies."""
         for name in chain.from_iterable((name, f"{name}.conflict") for name in self._list_names()):
             path = check_no_symlink(self.root, self.folder / name)
 
             def remove_lines(data: bytes, name: str = name) -> bytes:
                 gone = {line.raw for line in parse_lines({name: data}) if line.value and line.value.get("id") in ids}
-                kept = [raw for raw in data.split(b"\n") if raw.removesuffix(b"\r") not in gone]
-                return b"\n".join(kept) if gone else data
+                left = [raw for raw in data.split(b"\n") if raw.removesuffix(b"\r") not in gone]
+                return b"\n".join(left) if gone else data
 
-            edited.rewrite(path, remove_lines)
+            user_notes.rewrite(path, remove_lines)
 
     def read_sync(self) -> SyncState:
         path = self.folder / SYNC
-        data = edited.read_file(self.root, path, MAX_FILE_BYTES)
+        data = user_notes.read_file(self.root, path, MAX_FILE_BYTES)
         if not data:
             return SyncState()
         try:
@@ -135,7 +137,7 @@ def _parse_line(name: str, number: int, raw: bytes) -> ItemLine:
     except ValueError as error:
         return ItemLine(name, number, raw, problem=f"it is not JSON: {error}")
     if not isinstance(value, dict):
-        return ItemLine(name, number, raw, problem="it is no JSON object")
+        return ItemLine(name, number, raw, problem="it is not a JSON object")
     return ItemLine(name, number, raw, value)
 
 

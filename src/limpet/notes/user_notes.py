@@ -1,6 +1,7 @@
-"""A user's own files: MEMORY.md and daily notes, found, written, and read for a context.
+"""A user's own files: MEMORY.md and daily notes, written by programs and people in any order. No edit is lost.
 
-A day's notes are ``YYYY-MM-DD.md``: one line a turn, in the order the turns came.
+A day's notes are ``YYYY-MM-DD.md``: one line a turn, in the order of the turns. Programs take turns by a lock; editors
+take none. So a write is computed from what the file holds, and the file is compared once more before it is replaced.
 """
 
 from __future__ import annotations
@@ -8,34 +9,46 @@ from __future__ import annotations
 import logging
 import os
 import re
+import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import date, datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
 from limpet.config import ContextSettings, NotesSettings
-from limpet.errors import InvalidInput, StoreFull, Unsupported
+from limpet.errors import InvalidInput, StorageError, StoreBusy, StoreFull, Unsupported, WrongState
 from limpet.model.context import Omission
 from limpet.model.dataclass import dataclass
 from limpet.model.scope import Level, Partition
 from limpet.model.values import check_text, load_timezone
-from limpet.notes import edited
-from limpet.notes.item_lines import SYNC, ItemFiles
-from limpet.notes.long_term import LongTerm
-from limpet.store.atomic_files import is_behind_link, owner_folder
+from limpet.store.atomic_files import (
+    check_no_symlink,
+    is_behind_link,
+    lock_file,
+    make_folder,
+    owner_folder,
+    read_bytes,
+    write_atomic,
+)
 
 log = logging.getLogger("limpet.notes")
 
+MEMORY_FILE = "MEMORY.md"
+ANY_VERSION = "*"
 USER_CHARS, ASSISTANT_CHARS = 200, 300
-_CUT_AT_LEAST = 12  # characters of a sentence that a cut line shows, to be known by them
+_MAX_TRIES = 20
+_MAX_COPIES = 1000
+_MIN_CUT_CHARS = 12  # characters of a sentence that a cut line shows, to recognise it by
 _SHOWN_CHARS = 65_536  # of a day, in a context: its end
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
-# White space, controls, and what reverses the direction of text: none of it may end or turn a line.
+# White partition, controls, and what reverses the direction of text: none of it may end or turn a line.
 _SPACE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]+")
 
 
 class NoteTexts(NamedTuple):
-    """The user's own files, as Markdown."""
+    """A user's own files, as Markdown."""
 
     long_term: str = ""  # MEMORY.md
     today: str = ""
@@ -48,23 +61,23 @@ NO_NOTE_TEXTS = NoteTexts()
 
 @dataclass(frozen=True, slots=True)
 class UserNotes:
-    """The files of all users of a store, as far as the store has a folder for them."""
+    """The files of all users of a store, if the store has a folder for them."""
 
     folder: Path | None
     settings: NotesSettings
     is_allowed: Callable[[str], bool]  # whether plain files of this tenant may be written: not beside encrypted rows
     mask: Callable[[str], str]
 
-    def open(self, space: Partition) -> NoteFiles:
+    def open(self, partition: Partition) -> NoteFiles:
         if self.folder is None:
             raise Unsupported("this store has no folder to keep notes in; open a folder")
-        return NoteFiles(self.settings, self.folder, owner_folder(self.folder, space), space)
+        return NoteFiles(self.settings, self.folder, owner_folder(self.folder, partition), partition)
 
-    def open_for_writing(self, space: Partition) -> NoteFiles:
-        found = self.open(space)
-        if not self.is_allowed(space.tenant):
+    def open_for_writing(self, partition: Partition) -> NoteFiles:
+        found = self.open(partition)
+        if not self.is_allowed(partition.tenant):
             raise Unsupported(
-                f"tenant {space.tenant!r} is encrypted, and these files would not be;"
+                f"tenant {partition.tenant!r} is encrypted, and these files would not be;"
                 " set encryption.plain_files = true to allow them"
             )
         return found
@@ -72,37 +85,39 @@ class UserNotes:
     def local_day(self, moment: datetime) -> date:
         return moment.astimezone(load_timezone(self.settings.timezone)).date()
 
-    def write_turn(self, space: Partition, user: str, assistant: str, moment: datetime) -> None:
-        """The turn's line in the notes of its day, where the settings and the store allow it."""
+    def write_turn(self, partition: Partition, user: str, assistant: str, moment: datetime) -> None:
+        """Add the turn's line to the notes of its day, if the settings and the store allow it."""
         wanted = self.settings.enabled and self.settings.write_daily
-        if self.folder is not None and wanted and self.is_allowed(space.tenant):
-            self.open(space).add_turn(self.mask(user), self.mask(assistant), moment)
+        if self.folder is not None and wanted and self.is_allowed(partition.tenant):
+            self.open(partition).add_turn(self.mask(user), self.mask(assistant), moment)
 
     def delete_item_lines(self, tenant: str, user: str, ids: Collection[str]) -> None:
-        """After records were removed: no file may hold what was forgotten."""
+        """Call after records were removed: no file may contain what was forgotten."""
         if self.folder is None or not ids:
             return
+        from limpet.notes.item_lines import SYNC, ItemFiles  # late: it builds on this module
+
         notes = self.open(Partition(tenant, Level.USER, user))
         files = ItemFiles(notes.root, notes.folder / "items")
         if files.folder.is_dir():
-            with edited.lock_notes_file(files.root, files.folder / SYNC):
+            with lock_notes_file(files.root, files.folder / SYNC):
                 files.delete_records(ids)
 
-    def read_texts(self, space: Partition, shown: ContextSettings, now: datetime) -> NoteTexts:
-        """What a context shows of the files. One that cannot be read is left out, and listed as failed."""
+    def read_texts(self, partition: Partition, shown: ContextSettings, now: datetime) -> NoteTexts:
+        """Return what a context shows of the files. One that cannot be read is left out, and listed as failed."""
         settings = self.settings
         if self.folder is None or not settings.enabled:
             return NO_NOTE_TEXTS
-        notes = self.open(space)
+        notes = self.open(partition)
         if not notes.folder.exists():
             return NO_NOTE_TEXTS
         reader = _NoteReader(notes, [], has_link=is_behind_link(notes.root, notes.folder))
         today = notes.to_local(now).date()
         before = iter_days_before(today, shown.recent_days) if settings.daily and shown.show_recent else ()
-        recent = [prefix_day(day, reader.read_day(day)) for day in before]
+        recent = [_prefix_day(day, reader.read_day(day)) for day in before]
         shows_long_term = settings.long_term and shown.show_long_term
         return NoteTexts(
-            reader.read_part("MEMORY.md", notes.long_term().read) if shows_long_term else "",
+            reader.read_part(MEMORY_FILE, notes.long_term().read) if shows_long_term else "",
             reader.read_day(today) if settings.daily and shown.show_today else "",
             "\n".join(filter(None, recent)),
             tuple(reader.failed),
@@ -124,9 +139,9 @@ class _NoteReader:
             return ""
 
     def read_day(self, day: date) -> str:
-        if not self.has_link and not has_day(self.notes.folder, day):  # most days have none: cheaper than reading
+        if not self.has_link and not _has_day(self.notes.folder, day):  # most days have none: cheaper than reading
             return ""
-        return self.read_part(f"the notes of {day}", lambda: trim_to_tail(self.notes.read_notes(day)))
+        return self.read_part(f"the notes of {day}", lambda: _trim_to_tail(self.notes.read_notes(day)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +163,11 @@ class NoteFiles:
             raise InvalidInput(f"{moment} is outside the years 1 to 9999 in that time zone") from None
 
     def read_notes(self, day: date) -> str:
-        return read_day(self.root, self.folder, day, self.settings.max_day_bytes)
+        path = day_path(self.folder, day)
+        return decode_text(path, read_file(self.root, path, self.settings.max_day_bytes))
 
     def add_turn(self, user: str, assistant: str, moment: datetime) -> str:
-        """Note a turn in the day it happened in. Returns the line, "" when there was nothing to say."""
+        """Add a turn to the notes of its day. Return the line, "" if both sides were silent."""
         at = self.to_local(moment)
         line = format_line(at, check_text(user, "user_text"), check_text(assistant, "assistant_text"))
         if line:
@@ -163,7 +179,7 @@ class NoteFiles:
 
 
 def format_line(moment: datetime, user: str, assistant: str) -> str:
-    """``[HH:mm] User: … | Assistant: …`` at a local time; a silent side is left out, and "" if both were silent."""
+    """Return ``[HH:mm] User: … | Assistant: …``, without a silent side; "" if both were silent."""
     said = (("User", _clip(user, USER_CHARS)), ("Assistant", _clip(assistant, ASSISTANT_CHARS)))
     parts = [f"{who}: {text}" for who, text in said if text]
     return f"[{moment:%H:%M}] {' | '.join(parts)}" if parts else ""
@@ -173,18 +189,17 @@ def append_line(root: Path, folder: Path, day: date, line: str, most: int) -> No
     path = day_path(folder, day)
 
     def change(there: bytes) -> bytes:
-        ended = there if not there or there.endswith(b"\n") else there + b"\n"
-        after = ended + line.encode() + b"\n"
+        after = _end_line(there) + line.encode() + b"\n"
         if len(after) > most:
             raise StoreFull(f"{path} has reached its limit of {most:,} bytes (notes.max_day_bytes)")
         return after
 
-    with edited.lock_notes_file(root, path):
-        edited.rewrite(path, change)
+    with lock_notes_file(root, path):
+        rewrite(path, change)
 
 
 def redact_lines(text: str, gone: Iterable[str], mark: str) -> tuple[str, int]:
-    """The notes with a mark in the place of these sentences, also where a line ends in their middle; and how many."""
+    """Return the notes with a mark in place of these sentences, even if cut off by the end of a line; and how many."""
     wanted = [_flatten(sentence) for sentence in gone]
     before = text.splitlines(keepends=True)
     after = [_redact_line(line, wanted, mark) for line in before]
@@ -196,7 +211,7 @@ def _redact_line(line: str, gone: Iterable[str], mark: str) -> str:
         if sentence in line:
             line = line.replace(sentence, mark)
             continue
-        for length in range(len(sentence) - 1, _CUT_AT_LEAST - 1, -1):
+        for length in range(len(sentence) - 1, _MIN_CUT_CHARS - 1, -1):
             if f"{sentence[:length]}…" in line:
                 line = line.replace(f"{sentence[:length]}…", mark)
                 break
@@ -204,40 +219,27 @@ def _redact_line(line: str, gone: Iterable[str], mark: str) -> str:
 
 
 def list_days(folder: Path) -> list[date]:
-    """The days that have a file, the oldest first."""
+    """Return the days that have a file, the oldest first."""
     names = [path.stem for path in folder.glob("[0-9]*-[0-9]*-[0-9]*.md")]
-    return sorted(date.fromisoformat(name) for name in names if _DAY.fullmatch(name) and _is_date(name))
+    days = []
+    for name in filter(_DAY.fullmatch, names):
+        with suppress(ValueError):  # 2026-02-31
+            days.append(date.fromisoformat(name))
+    return sorted(days)
 
 
-def _is_date(name: str) -> bool:
-    try:
-        date.fromisoformat(name)
-    except ValueError:
-        return False
-    return True
-
-
-def has_day(folder: Path, day: date) -> bool:
-    """Whether there is anything under the day's name; reading it reports what is wrong with it."""
+def _has_day(folder: Path, day: date) -> bool:
+    """Return whether anything has the day's name; reading it reports what is wrong with it."""
     try:
         os.lstat(day_path(folder, day))
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True
+    except OSError as error:
+        return not isinstance(error, FileNotFoundError)
     return True
 
 
-def read_day(root: Path, folder: Path, day: date, most: int) -> str:
-    path = day_path(folder, day)
-    return edited.decode_text(path, edited.read_file(root, path, most))
-
-
-def trim_to_tail(text: str) -> str:
-    """As much of a day's end as a context can need, from the beginning of a line."""
-    if len(text) <= _SHOWN_CHARS:
-        return text
-    return text[-_SHOWN_CHARS:].partition("\n")[2]
+def _trim_to_tail(text: str) -> str:
+    """Return as much of a day's end as a context can need, from the start of a line."""
+    return text if len(text) <= _SHOWN_CHARS else text[-_SHOWN_CHARS:].partition("\n")[2]
 
 
 def iter_days_before(today: date, count: int) -> Iterator[date]:
@@ -246,8 +248,8 @@ def iter_days_before(today: date, count: int) -> Iterator[date]:
     return (date.fromordinal(ordinal) for ordinal in range(first, today.toordinal()))
 
 
-def prefix_day(day: date, text: str) -> str:
-    """Every line with its day before it: a line that alone finds room still says when."""
+def _prefix_day(day: date, text: str) -> str:
+    """Put the day before every line: a line that alone finds room still says when."""
     name = day.isoformat()
     return "\n".join(f"{name} {line}" for line in text.splitlines() if line.strip())
 
@@ -262,5 +264,221 @@ def _clip(text: str, most: int) -> str:
 
 
 def _flatten(text: str) -> str:
-    # The bar is what parts the two speakers; neither of them may write one.
+    # The bar separates the two speakers; neither of them may write one.
     return _SPACE.sub(" ", text).replace("|", "¦").strip()
+
+
+# MEMORY.md
+
+
+@dataclass(frozen=True, slots=True)
+class WriteResult:
+    """The file's text now, and the copy of the text that could not be merged with it."""
+
+    text: str
+    conflict: Path | None = None
+
+
+class LongTerm:
+    """A user's MEMORY.md. A handle remembers what it last read: a write is an edit of that. Thread-safe."""
+
+    def __init__(self, root: Path, folder: Path, max_bytes: int) -> None:
+        self._root = root
+        self._file = folder / MEMORY_FILE
+        self._most = max_bytes
+        self._seen = b""
+        self._turn = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"<LongTerm {self._file}>"
+
+    @property
+    def path(self) -> Path:
+        return self._file
+
+    def read(self) -> str:
+        """Return the current text, "" if there is none."""
+        with self._turn:
+            self._seen = read_file(self._root, self._file, self._most)
+            return decode_text(self._file, self._seen)
+
+    def write(self, text: str, *, version: str | None = None) -> WriteResult:
+        """Replace what was last read through this handle.
+
+        If the file has changed since, both sides are kept: lines that one side appended are added to the other;
+        otherwise the file stays as it is and the text goes to ``MEMORY.md.conflict``. A caller without a handle passes
+        the ``version`` it read: ``compute_version(text)``, or ``"*"`` for any. If the file has another version, the
+        call raises WrongState and writes nothing.
+        """
+        new = check_text(text, MEMORY_FILE, max_bytes=self._most).encode()
+        if version is not None:
+            check_text(version, "version")
+        with self._turn, lock_notes_file(self._root, self._file):
+            if version is not None:
+                self._seen = self._read_version(version)
+            return self._replace(new)
+
+    def append(self, text: str) -> WriteResult:
+        """Add a paragraph or a line at the end."""
+        added = check_text(text, MEMORY_FILE, max_bytes=self._most).encode()
+
+        def change(there: bytes) -> bytes:
+            after = _end_line(there) + _end_line(added)
+            if len(after) > self._most:
+                raise InvalidInput(f"{MEMORY_FILE} would be {len(after):,} bytes long; the limit is {self._most:,}")
+            return after
+
+        with self._turn, lock_notes_file(self._root, self._file):
+            return WriteResult(decode_text(self._file, rewrite(self._file, change)))
+
+    def _read_version(self, version: str) -> bytes:
+        there = read_file(self._root, self._file, self._most)
+        if version not in (ANY_VERSION, compute_version(decode_text(self._file, there))):
+            raise WrongState(
+                f"{MEMORY_FILE} has changed since that version was read; read it again, nothing was written"
+            )
+        return there
+
+    def _replace(self, new: bytes) -> WriteResult:
+        conflict: Path | None = None
+
+        def change(there: bytes) -> bytes:
+            nonlocal conflict
+            after, lost = there, None
+            joined = merge_edits(self._seen, there, new)
+            if joined is None or len(joined) > self._most:
+                lost = new
+            else:
+                after = joined
+                if not is_text(there) and there not in joined:
+                    lost = there  # not all of it could be read
+            # The copy comes first: each text is in a file at every moment.
+            conflict = None if lost is None else save_conflict_copy(self._file, lost)
+            return after
+
+        after = rewrite(self._file, change)
+        if conflict is None:
+            # What others added in the meantime was not read here: the next write must keep it too.
+            self._seen = new
+        else:
+            log.warning("%s was changed by another program; the other text is in %s", self._file, conflict)
+        return WriteResult(decode_text(self._file, after), conflict)
+
+
+def compute_version(text: str) -> str:
+    """Return a short hash of the text."""
+    return sha256(text.encode()).hexdigest()[:12]
+
+
+def merge_edits(base: bytes, there: bytes, new: bytes) -> bytes | None:
+    """Return the text with both edits of the base; None if both do more than append."""
+    if there in (base, new):
+        return new
+    if not base:
+        return None
+    if (added := _find_appended(base, new)) is not None:
+        return _end_line(there) + added
+    if (added := _find_appended(base, there)) is not None:
+        return _end_line(new) + added
+    return None
+
+
+def _find_appended(base: bytes, text: bytes) -> bytes | None:
+    """Return the lines that a text appends to its base; None if it differs in another way."""
+    rest = text.removeprefix(base)
+    if not text.startswith(base) or not (base.endswith(b"\n") or rest.startswith((b"\n", b"\r\n"))):
+        return None
+    return rest.lstrip(b"\r\n")
+
+
+def _end_line(data: bytes) -> bytes:
+    """Return the text with its last line ended."""
+    return data if not data or data.endswith(b"\n") else data + b"\n"
+
+
+# Files that people edit while a program writes them
+
+
+class EditConflict(Exception):
+    """The file was saved by another program in the meantime."""
+
+
+def read_file(root: Path, path: Path, most: int) -> bytes:
+    """Return the file's bytes, none if it does not exist. Raises StorageError for more than ``most``."""
+    check_no_symlink(root, path)
+    try:
+        size = path.stat().st_size
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise StorageError(f"cannot read {path}: {error.strerror}; check the path and its permissions") from error
+    if size > most:
+        raise StorageError(f"{path} is {size:,} bytes long; the limit is {most:,}: shorten it, or raise the setting")
+    return read_bytes(path) or b""
+
+
+def decode_text(path: Path, data: bytes) -> str:
+    """Return the text. Bytes that are not UTF-8 become U+FFFD and are logged."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        log.warning("%s is not UTF-8 at byte %d; what cannot be read is shown as \ufffd", path, error.start)
+        text = data.decode("utf-8-sig", errors="replace")
+    return text.replace("\x00", "\ufffd")
+
+
+def is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return b"\x00" not in data
+
+
+@contextmanager
+def lock_notes_file(root: Path, path: Path) -> Iterator[None]:
+    """Lock the file among programs, and create its folder."""
+    for place in (path, path.with_name(f"{path.name}.lock")):
+        check_no_symlink(root, place)
+    make_folder(path.parent)
+    with lock_file(path):
+        yield
+
+
+def rewrite(path: Path, change: Callable[[bytes], bytes]) -> bytes:
+    """Replace the locked file by what ``change`` returns for it; try again if it was saved in the meantime."""
+    for _ in range(_MAX_TRIES):
+        before = read_bytes(path) or b""
+        after = change(before)
+        if after == before:
+            return after
+        try:
+            write_atomic(path, after, make_unchanged_check(path, before))
+        except EditConflict:
+            continue
+        return after
+    raise StoreBusy(f"{path} is saved again and again by another program; try again later")
+
+
+def save_conflict_copy(path: Path, data: bytes) -> Path:
+    """Write the bytes beside the file as ``<name>.conflict``, ``.conflict.2`` and so on, without overwriting one."""
+    for number in range(1, _MAX_COPIES):
+        copy = path.with_name(f"{path.name}.conflict" + (f".{number}" if number > 1 else ""))
+        if copy.is_symlink():
+            continue
+        there = read_bytes(copy)
+        if there is None:
+            write_atomic(copy, data)
+        if there is None or there == data:
+            return copy
+    raise StorageError(f"there are {_MAX_COPIES:,} conflict copies beside {path}; look through them and remove some")
+
+
+def make_unchanged_check(path: Path, before: bytes) -> Callable[[], None]:
+    """Return a check for just before the write. It raises EditConflict if the file is not what was read."""
+
+    def check() -> None:
+        if (read_bytes(path) or b"") != before:
+            raise EditConflict
+
+    return check

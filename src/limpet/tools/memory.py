@@ -11,7 +11,7 @@ from limpet.model.dataclass import dataclass
 from limpet.model.record import RecordType
 from limpet.model.types import Count, HitCount, Id, Key, Label, PageLimit, Tags, Text, Words
 from limpet.model.values import to_iso
-from limpet.notes.long_term import compute_version
+from limpet.notes.user_notes import compute_version
 from limpet.tools.tool import AnyTool, ToolContext, ToolDefinition
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from limpet.errors import InvalidInput, StorageError, StoreBusy, StoreReadOnly, WrongState
-from limpet.notes.long_term import ANY_VERSION, LongTerm, compute_version, merge_edits
+from limpet.notes.user_notes import ANY_VERSION, LongTerm, compute_version, merge_edits
 from limpet.store import atomic_files
 from tests.contract.processes import run_together, start
 
@@ -270,7 +270,7 @@ def test_long_term_failed_write_keeps_old_text(file: Path, monkeypatch: pytest.M
 
 WRITER = """
 from pathlib import Path
-from limpet.notes.long_term import LongTerm
+from limpet.notes.user_notes import LongTerm
 root = Path(given)
 memory = LongTerm(root, root / "memory" / "users" / "alice", 1_000_000)
 """

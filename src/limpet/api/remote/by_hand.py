@@ -12,7 +12,7 @@ from limpet.api.wire import MAX_PAGE, get_form
 from limpet.errors import WrongState
 from limpet.model.message import Message
 from limpet.model.session import SessionInfo
-from limpet.notes.long_term import WriteResult, compute_version, merge_edits
+from limpet.notes.user_notes import WriteResult, compute_version, merge_edits
 
 if TYPE_CHECKING:
     from limpet.api.remote.authorizer import RemoteAuthorizer

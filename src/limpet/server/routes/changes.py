@@ -11,7 +11,7 @@ from limpet.model.message import Message
 from limpet.model.schedule import Schedule
 from limpet.model.session import SessionInfo, SessionStatus
 from limpet.model.types import Metadata
-from limpet.notes.long_term import compute_version
+from limpet.notes.user_notes import compute_version
 from limpet.security.operation import OPERATIONS
 from limpet.server.auth import Caller
 from limpet.server.route import Routes, call_operation
