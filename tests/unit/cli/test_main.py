@@ -96,6 +96,14 @@ def test_recall_takes_every_recipe(run, talk):
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
+        (
+            ["recall", "tea", "--usr", "ada"],
+            "limpet: --usr is not an option; did you mean --user? (see limpet recall --help)\n",
+        ),
+        (
+            ["records", "--typ", "fact"],
+            "limpet: --typ is not an option; did you mean --type? (see limpet records --help)\n",
+        ),
         (["recal", "tea"], "limpet: 'recal' is not a command; did you mean recall? (see limpet --help)\n"),
         (
             ["--data", "x", "sesions"],
