@@ -19,10 +19,9 @@ from limpet.cli.render_memory import (
 from limpet.model.schema import to_json
 
 if TYPE_CHECKING:
-    from limpet import AuditEntry, Document, GrantInfo, JobInfo, KeyInfo, Profile, Receipt, Run, Schedule, SessionInfo
+    from limpet import AuditEntry, Document, JobInfo, KeyInfo, Profile, Receipt, Run, Schedule
     from limpet.model.privacy import RetentionResult
-    from limpet.model.scope import Partition
-    from limpet.model.session import CompactionResult, FileInfo, LearnResult, Summary, Usage
+    from limpet.model.session import CompactionResult, LearnResult, Summary, Usage
     from limpet.sessions.transcript import TranscriptEntry
 
 Given = Mapping[str, Any]
@@ -35,8 +34,8 @@ def to_plain(text: str) -> str:
 
 
 def format_list(found: Sequence[Any]) -> list[str]:
-    table: Renderer = _TABLES.get(type(found[0]).__name__, _plain_table)
-    return table(found)
+    table: show.Columns | Renderer = _TABLES.get(type(found[0]).__name__, _plain_table)
+    return show.format_nouns(table, found) if isinstance(table, tuple) else table(found)
 
 
 def _plain_table(found: Sequence[Any]) -> list[str]:
@@ -68,8 +67,8 @@ def format_noun(found: Any) -> list[str]:
         return show.escape(str(found)).rstrip("\n").split("\n")
     if isinstance(found, Mapping):
         return show.format_fields((name, format_number(value)) for name, value in found.items())
-    fields: Renderer = _NOUNS.get(type(found).__name__, _plain_fields)
-    return fields(found)
+    fields: show.Columns | Renderer = _NOUNS.get(type(found).__name__, _plain_fields)
+    return show.format_noun(fields, found) if isinstance(fields, tuple) else fields(found)
 
 
 def format_number(value: object) -> str:
@@ -81,40 +80,6 @@ def format_counts(counts: Mapping[str, int]) -> str:
 
 
 # Sessions
-
-
-def session_table(found: Sequence[SessionInfo]) -> list[str]:
-    rows = [
-        (
-            info.id,
-            str(info.key),
-            info.user,
-            info.agent,
-            info.state.value,
-            f"{info.message_count:,}",
-            show.format_time(info.last_active_at),
-        )
-        for info in found
-    ]
-    return show.format_table(("ID", "?KEY", "?USER", "?AGENT", "?STATE", "?>MESSAGES", "LAST ACTIVE"), rows)
-
-
-def format_session(info: SessionInfo, summary: str = "") -> list[str]:
-    return show.format_fields(
-        [
-            ("session", info.id),
-            ("key", str(info.key)),
-            ("user", info.user),
-            ("agent", info.agent),
-            ("state", info.state.value),
-            ("created", show.format_time(info.created_at)),
-            ("last active", show.format_time(info.last_active_at)),
-            ("expires", show.format_time(info.expires_at) if info.expires_at else ""),
-            ("metadata", show.to_json(dict(info.metadata), indent=None) if info.metadata else ""),
-            ("messages", f"{info.message_count:,}"),
-            ("summary", summary),
-        ]
-    )
 
 
 def _format_summary(summary: Summary) -> list[str]:
@@ -138,24 +103,7 @@ def format_learned(done: LearnResult) -> list[str]:
 def _format_usage(usage: Usage) -> list[str]:
     if not usage.models:
         return ["No model has reported anything yet."]
-    titles = ("MODEL", ">CALLS", ">INPUT", ">OUTPUT", "?>CACHED", ">COST")
-    rows = [
-        (
-            each.model,
-            f"{each.calls:,}",
-            f"{each.input_tokens:,}",
-            f"{each.output_tokens:,}",
-            f"{each.cached_tokens:,}",
-            f"{each.cost:.4f}",
-        )
-        for each in usage.models
-    ]
-    return show.format_table(titles, rows)
-
-
-def _file_table(found: Sequence[FileInfo]) -> list[str]:
-    rows = [(show.format_time(each.modified_at), show.format_size(each.size), each.name) for each in found]
-    return show.format_table(("CHANGED", ">SIZE", "NAME"), rows)
+    return show.format_nouns(_MODEL_USAGE, usage.models)
 
 
 def _transcript_lines(found: Sequence[TranscriptEntry]) -> list[str]:
@@ -173,33 +121,11 @@ def _format_profile(profile: Profile) -> list[str]:
 
 
 def document_table(found: Sequence[Document]) -> list[str]:
-    rows = [
-        (show.format_time(document.updated_at), f"{document.chunks:,}", document.title or "-") for document in found
-    ]
-    # A uri that was cut to the screen could not be copied.
-    below = [show.indent_lines(document.uri) for document in found]
-    return show.format_table(("CHANGED", ">CHUNKS", "TITLE"), rows, below)
+    below = [show.indent_lines(document.uri) for document in found]  # cut to the screen it could not be copied
+    return show.format_nouns((("CHANGED", "updated_at"), (">CHUNKS", "chunks"), ("TITLE", "title")), found, below)
 
 
 # Schedules
-
-
-def schedule_table(found: Sequence[Schedule]) -> list[str]:
-    titles = ("ID", "STATE", "?USER", "NEXT", "CADENCE", ">FAILED", "?NAME", "GOAL")
-    rows = [
-        (
-            one.id,
-            _format_state(one),
-            one.user,
-            format_due(one, one.next_run_at),
-            one.cadence,
-            str(one.failures),
-            one.name or "-",
-            one.goal,
-        )
-        for one in found
-    ]
-    return show.format_table(titles, rows)
 
 
 def _format_state(one: Schedule) -> str:
@@ -218,47 +144,22 @@ def format_due(one: Schedule, moment: datetime | None) -> str:
         return show.format_time(moment)
 
 
-def _format_schedule(one: Schedule) -> list[str]:
-    origin = " ".join(filter(None, (one.channel, one.chat, one.thread)))
-    return show.format_fields(
-        (
-            ("id", one.id),
-            ("user", one.user),
-            ("agent", one.agent),
-            ("name", one.name or ""),
-            ("goal", one.goal),
-            ("cadence", one.cadence),
-            ("zone", one.timezone),
-            ("state", _format_state(one)),
-            ("next", format_due(one, one.next_run_at)),
-            ("again for", format_due(one, one.due_at) if one.due_at != one.next_run_at else ""),
-            ("last run", f"{format_due(one, one.last_run_at)} {one.last_status or ''}".strip()),
-            ("runs", f"{one.run_count}{'' if one.max_runs is None else f' of {one.max_runs}'}"),
-            ("failures", str(one.failures) if one.failures else ""),
-            ("ends", "" if one.ends_at is None else format_due(one, one.ends_at)),
-            ("notify", one.notify.value),
-            ("reports to", origin),
-            ("created", format_due(one, one.created_at)),
-        )
-    )
+def _format_runs(one: Schedule) -> str:
+    return f"{one.run_count}{'' if one.max_runs is None else f' of {one.max_runs}'}"
 
 
 def run_table(found: Sequence[Run], schedule: Schedule) -> list[str]:
-    titles = ("RUN", "STATUS", "DUE", "?STARTED", "?>MISSED", "?>COST", "?NOTIFIED", "SUMMARY")
-    rows = [
-        (
-            one.id,
-            one.status.value,
-            format_due(schedule, one.due_at),
-            format_due(schedule, one.started_at),
-            str(one.missed),
-            f"{one.cost:.4f}",
-            "yes" if one.notified else "waiting" if one.to_notify else "no",
-            one.error or one.summary or "-",
-        )
-        for one in found
-    ]
-    return show.format_table(titles, rows)
+    columns: show.Columns = (
+        ("RUN", "id"),
+        ("STATUS", "status"),
+        ("DUE", lambda one: format_due(schedule, one.due_at)),
+        ("?STARTED", lambda one: format_due(schedule, one.started_at)),
+        ("?>MISSED", "missed"),
+        ("?>COST", lambda one: f"{one.cost:.4f}"),
+        ("?NOTIFIED", lambda one: "yes" if one.notified else "waiting" if one.to_notify else "no"),
+        ("SUMMARY", lambda one: one.error or one.summary),
+    )
+    return show.format_nouns(columns, found)
 
 
 def _describe_change(one: Schedule) -> str:
@@ -269,47 +170,10 @@ def _describe_change(one: Schedule) -> str:
 # The store and who may use it
 
 
-def _job_table(found: Sequence[JobInfo]) -> list[str]:
-    titles = ("ID", "KIND", "STATE", ">RUNS", "?NEXT", "?OF", "LAST ERROR")
-    rows = [
-        (
-            str(job.id),
-            job.kind,
-            job.state.value,
-            str(job.attempts),
-            _format_next_run(job),
-            f"{job.level.value} {job.owner}".rstrip(),
-            job.error or "-",
-        )
-        for job in found
-    ]
-    return show.format_table(titles, rows)
-
-
 def _format_next_run(job: JobInfo) -> str:
     if job.state.value == "dead":
         return "-"
     return "now" if job.run_at is None else show.format_time(job.run_at)
-
-
-def _grant_table(found: Sequence[GrantInfo]) -> list[str]:
-    rows = [(each.user, str(each.grant), show.format_time(each.at), each.by) for each in found]
-    return show.format_table(("USER", "GRANT", "?SINCE", "?BY"), rows)
-
-
-def _key_table(found: Sequence[KeyInfo]) -> list[str]:
-    rows = [
-        (
-            each.name,
-            _format_subject(each),
-            _format_expiry(each),
-            show.format_time(each.last_used_at),
-            each.created_by,
-            each.id,
-        )
-        for each in found
-    ]
-    return show.format_table(("NAME", "ACTS FOR", "UNTIL", "?LAST USED", "?BY", "ID"), rows)
 
 
 def _format_subject(key: KeyInfo) -> str:
@@ -324,49 +188,13 @@ def _format_expiry(key: KeyInfo) -> str:
     return "-" if key.expires_at is None else show.format_time(key.expires_at)
 
 
-def _audit_table(found: Sequence[AuditEntry]) -> list[str]:
-    rows = [
-        (
-            show.format_time(each.at),
-            each.principal,
-            each.operation,
-            str(each.calls),
-            each.outcome.value,
-            _format_target(each),
-        )
-        for each in found
-    ]
-    return show.format_table(("WHEN", "WHO", "DID", ">CALLS", "OUTCOME", "WHOSE"), rows)
-
-
 def _format_target(entry: AuditEntry) -> str:
-    named = {
-        "user": entry.user,
-        "agent": entry.agent,
-        "session": entry.session,
-        "record": entry.record,
-        "needs": entry.missing,
-    }
-    return ", ".join(f"{name} {value}" for name, value in named.items() if value is not None) or "-"
+    named = {name: getattr(entry, name) for name in ("user", "agent", "session", "record")} | {"needs": entry.missing}
+    return ", ".join(f"{name} {value}" for name, value in named.items() if value is not None)
 
 
-def _owner_table(found: Sequence[Partition]) -> list[str]:
-    return show.format_table(("LEVEL", "NAME"), [(each.level.value, each.owner or "-") for each in found])
-
-
-def _receipt_table(found: Sequence[Receipt]) -> list[str]:
-    rows = [
-        (
-            show.format_time(receipt.asked_at),
-            receipt.what.value,
-            receipt.digest[:12],
-            "not done yet" if receipt.done_at is None else "verified" if receipt.verified else "something is left",
-            receipt.bytes.value,
-            format_counts(receipt.counts),
-        )
-        for receipt in found
-    ]
-    return show.format_table(("ASKED", "WHAT", "DIGEST", "STATE", "?BYTES", "REMOVED"), rows)
+def _format_receipt_state(receipt: Receipt) -> str:
+    return "not done yet" if receipt.done_at is None else "verified" if receipt.verified else "something is left"
 
 
 def retention_lines(found: Sequence[RetentionResult], *, dry_run: bool) -> list[str]:
@@ -379,31 +207,108 @@ def _format_part(each: RetentionResult) -> str:
     return "Records and documents" if each.agent is None else f"Sessions of {show.one_line(each.agent)}"
 
 
-_TABLES: Mapping[str, Renderer] = {
-    "AuditEntry": _audit_table,
+# Columns of many, fields of one; a function where lines are more than that. A leading ? or > is explained in show.
+_MODEL_USAGE: show.Columns = (
+    ("MODEL", "model"),
+    (">CALLS", "calls"),
+    (">INPUT", "input_tokens"),
+    (">OUTPUT", "output_tokens"),
+    ("?>CACHED", "cached_tokens"),
+    (">COST", lambda one: f"{one.cost:.4f}"),
+)
+SESSION_FIELDS: show.Columns = (
+    ("session", "id"),
+    *((name, name) for name in ("key", "user", "agent", "state")),
+    ("created", "created_at"),
+    ("last active", "last_active_at"),
+    ("expires", "expires_at"),
+    ("metadata", "metadata"),
+    ("messages", "message_count"),
+)
+_TABLES: Mapping[str, show.Columns | Renderer] = {
+    "AuditEntry": (
+        ("WHEN", "at"),
+        ("WHO", "principal"),
+        ("DID", "operation"),
+        (">CALLS", "calls"),
+        ("OUTCOME", "outcome"),
+        ("WHOSE", _format_target),
+    ),
     "Document": document_table,
-    "FileInfo": _file_table,
-    "GrantInfo": _grant_table,
+    "FileInfo": (("CHANGED", "modified_at"), (">SIZE", lambda one: show.format_size(one.size)), ("NAME", "name")),
+    "GrantInfo": (("USER", "user"), ("GRANT", "grant"), ("?SINCE", "at"), ("?BY", "by")),
     "Hit": format_hits,
-    "JobInfo": _job_table,
-    "KeyInfo": _key_table,
+    "JobInfo": (
+        ("ID", lambda one: str(one.id)),
+        ("KIND", "kind"),
+        ("STATE", "state"),
+        (">RUNS", "attempts"),
+        ("?NEXT", _format_next_run),
+        ("?OF", lambda one: f"{one.level} {one.owner}".rstrip()),
+        ("LAST ERROR", "error"),
+    ),
+    "KeyInfo": (
+        ("NAME", "name"),
+        ("ACTS FOR", _format_subject),
+        ("UNTIL", _format_expiry),
+        ("?LAST USED", "last_used_at"),
+        ("?BY", "created_by"),
+        ("ID", "id"),
+    ),
     "Message": message_lines,
-    "Partition": _owner_table,
-    "Receipt": _receipt_table,
+    "Partition": (("LEVEL", "level"), ("NAME", "owner")),
+    "Receipt": (
+        ("ASKED", "asked_at"),
+        ("WHAT", "what"),
+        ("DIGEST", lambda one: one.digest[:12]),
+        ("STATE", _format_receipt_state),
+        ("?BYTES", "bytes"),
+        ("REMOVED", lambda one: format_counts(one.counts)),
+    ),
     "Record": record_table,
-    "Schedule": schedule_table,
-    "SessionInfo": session_table,
+    "Schedule": (
+        ("ID", "id"),
+        ("STATE", _format_state),
+        ("?USER", "user"),
+        ("NEXT", lambda one: format_due(one, one.next_run_at)),
+        ("CADENCE", "cadence"),
+        (">FAILED", "failures"),
+        ("?NAME", "name"),
+        ("GOAL", "goal"),
+    ),
+    "SessionInfo": (
+        ("ID", "id"),
+        ("?KEY", "key"),
+        ("?USER", "user"),
+        ("?AGENT", "agent"),
+        ("?STATE", "state"),
+        ("?>MESSAGES", "message_count"),
+        ("LAST ACTIVE", "last_active_at"),
+    ),
     "TranscriptEntry": _transcript_lines,
 }
-_NOUNS: Mapping[str, Renderer] = {
+_NOUNS: Mapping[str, show.Columns | Renderer] = {
     "CompactionResult": _format_compaction,
     "Context": context_lines,
     "Graph": format_graph,
     "LearnResult": format_learned,
     "Profile": _format_profile,
     "Record": format_record,
-    "Schedule": _format_schedule,
-    "SessionInfo": format_session,
+    "Schedule": (
+        *((name, name) for name in ("id", "user", "agent", "name", "goal", "cadence")),
+        ("zone", "timezone"),
+        ("state", _format_state),
+        ("next", lambda one: format_due(one, one.next_run_at)),
+        ("again for", lambda one: format_due(one, one.due_at) if one.due_at != one.next_run_at else ""),
+        ("last run", lambda one: f"{format_due(one, one.last_run_at)} {one.last_status or ''}".strip()),
+        ("runs", _format_runs),
+        ("failures", lambda one: one.failures or ""),
+        ("ends", lambda one: "" if one.ends_at is None else format_due(one, one.ends_at)),
+        ("notify", "notify"),
+        ("reports to", lambda one: " ".join(filter(None, (one.channel, one.chat, one.thread)))),
+        ("created", lambda one: format_due(one, one.created_at)),
+    ),
+    "SessionInfo": SESSION_FIELDS,
     "Summary": _format_summary,
     "Usage": _format_usage,
 }

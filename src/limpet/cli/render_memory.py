@@ -116,18 +116,15 @@ def message_lines(messages: Sequence[Message]) -> list[str]:
 
 
 def record_table(found: Sequence[Record]) -> list[str]:
-    rows = [
-        (
-            record.id,
-            format_owner(record),
-            record.type.value,
-            record.key or "-",
-            show.format_time(record.updated_at),
-            record.content,
-        )
-        for record in found
-    ]
-    return show.format_table(("ID", "?OWNER", "?TYPE", "KEY", "?CHANGED", "TEXT"), rows)
+    columns: show.Columns = (
+        ("ID", "id"),
+        ("?OWNER", format_owner),
+        ("?TYPE", "type"),
+        ("KEY", "key"),
+        ("?CHANGED", "updated_at"),
+        ("TEXT", "content"),
+    )
+    return show.format_nouns(columns, found)
 
 
 def format_owner(record: Record) -> str:
@@ -136,30 +133,27 @@ def format_owner(record: Record) -> str:
 
 
 def format_record(record: Record) -> list[str]:
-    about = [
-        ("record", record.id),
-        ("owner", format_owner(record)),
-        ("key", record.key or ""),
-        ("title", record.title or ""),
-        ("type", f"{record.type}, {record.layer}"),
-        ("tags", ", ".join(record.tags)),
-        ("metadata", show.to_json(dict(record.metadata), indent=None) if record.metadata else ""),
-        ("confidence", f"{record.confidence:g}"),
-        ("salience", f"{record.salience:g}"),
-        ("pinned", "yes" if record.pinned else ""),
-        ("created", show.format_time(record.created_at)),
-        ("changed", f"{show.format_time(record.updated_at)}, version {record.version}"),
-        ("true from", show.format_time(record.valid_from)),
-        ("true until", show.format_time(record.valid_to) if record.valid_to else ""),
-        ("expires", show.format_time(record.expires_at) if record.expires_at else ""),
-        ("archived", show.format_time(record.archived_at) if record.archived_at else ""),
-    ]
-    return [*show.format_fields(about), "", *show.escape(record.content).split("\n")]
+    fields: show.Columns = (
+        ("record", "id"),
+        ("owner", format_owner),
+        ("key", "key"),
+        ("title", "title"),
+        ("type", lambda one: f"{one.type}, {one.layer}"),
+        ("tags", lambda one: ", ".join(one.tags)),
+        *((name, name) for name in ("metadata", "confidence", "salience")),
+        ("pinned", lambda one: "yes" if one.pinned else ""),
+        ("created", "created_at"),
+        ("changed", lambda one: f"{show.format_time(one.updated_at)}, version {one.version}"),
+        ("true from", "valid_from"),
+        ("true until", "valid_to"),
+        ("expires", "expires_at"),
+        ("archived", "archived_at"),
+    )
+    return [*show.format_noun(fields, record), "", *show.escape(record.content).split("\n")]
 
 
 def history_lines(versions: Sequence[Record]) -> list[str]:
-    rows = [(str(version.version), show.format_time(version.updated_at), version.content) for version in versions]
-    return show.format_table((">VERSION", "SINCE", "TEXT"), rows)
+    return show.format_nouns(((">VERSION", "version"), ("SINCE", "updated_at"), ("TEXT", "content")), versions)
 
 
 def remaining_lines(gone: Forgotten) -> list[str]:

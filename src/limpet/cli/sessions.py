@@ -12,7 +12,7 @@ from limpet.cli import options, show
 from limpet.cli.ask import confirm
 from limpet.cli.derive import OperationCommand
 from limpet.cli.options import Parser
-from limpet.cli.render import format_session
+from limpet.cli.render import SESSION_FIELDS
 from limpet.cli.render_memory import message_lines
 from limpet.model.schema import to_json
 
@@ -40,7 +40,8 @@ class ShowSession(OperationCommand):
     def format(self, answer: Any, given: Mapping[str, Any], args: Namespace) -> list[str]:
         session, messages, summary, _ = answer
         info = session.info
-        lines = [*format_session(info, "" if summary is None else summary.text), ""]
+        fields = (*SESSION_FIELDS, ("summary", lambda _: summary and summary.text))
+        lines = [*show.format_noun(fields, info), ""]
         if not info.message_count:
             return [*lines, "No messages yet."]
         older = info.message_count - len(messages)

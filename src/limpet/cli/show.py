@@ -6,9 +6,12 @@ import re
 import sys
 import unicodedata
 from argparse import Namespace
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
+
+# The titles of a noun's columns, or the names of its fields, and where each value comes from.
+Columns = tuple[tuple[str, str | Callable[[Any], object]], ...]
 
 WIDTH = 120  # where there is no terminal to ask
 WIDEST = 48  # of any column but the last
@@ -88,6 +91,29 @@ def format_fields(pairs: Iterable[tuple[str, str]]) -> list[str]:
     kept = [(name, value) for name, value in pairs if value]
     longest = max((len(name) for name, _ in kept), default=0)
     return [f"{name.ljust(longest)}  {escape(value)}" for name, value in kept]
+
+
+def format_cell(noun: object, source: str | Callable[[Any], object]) -> str:
+    """What people read of an attribute, or of what a function returns: "" for nothing."""
+    value: Any = getattr(noun, source) if isinstance(source, str) else source(noun)
+    if isinstance(value, datetime):
+        return format_time(value)
+    if isinstance(value, Mapping):
+        return to_json(dict(value), indent=None) if value else ""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def format_nouns(columns: Columns, found: Iterable[Any], under: Sequence[Sequence[str]] | None = None) -> list[str]:
+    """A table with a row for each."""
+    rows = [[format_cell(noun, source) or "-" for _, source in columns] for noun in found]
+    return format_table([title for title, _ in columns], rows, under)
+
+
+def format_noun(fields: Columns, noun: Any) -> list[str]:
+    """A line for each field."""
+    return format_fields((name, format_cell(noun, source)) for name, source in fields)
 
 
 def indent_lines(text: str, by: int = 4) -> list[str]:
