@@ -19,7 +19,6 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import pytest
@@ -239,7 +238,7 @@ CALLS: dict[str, Call] = {
     "AsyncDocuments.remove": lambda memory, s, place: memory.documents.remove("note:1", user="u"),
     "AsyncTransfer.import_": lambda memory, s, place: memory.transfer.import_(place / "told.json"),
     "AsyncTransfer.import_file": lambda memory, s, place: memory.transfer.import_file(
-        SimpleNamespace(name=str(place / "told.json"), read=bytes)
+        BytesIO((place / "told.json").read_bytes())
     ),
     "AsyncLongTerm.write": lambda memory, s, place: memory.notes.long_term(user="u").write("# Me"),
     "AsyncLongTerm.append": lambda memory, s, place: memory.notes.long_term(user="u").append("a dog"),

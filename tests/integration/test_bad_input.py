@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta, timezone
 from io import BytesIO
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -223,7 +222,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "notes.import_items": {"user": "alice"},
     "transfer.export": {"path": "EXPORT", "user": "alice"},
     "transfer.archive": {"file": "FILE", "user": "alice"},
-    "transfer.import_file": {"file": "NAMED_FILE", "user": "alice"},
+    "transfer.import_file": {"file": "SOURCE", "user": "alice"},
     "admin.usage": {"user": "alice"},
     "privacy.purge_session": {"id": UNKNOWN},
     "privacy.purge_user": {"user": "nobody"},
@@ -314,8 +313,8 @@ class Target:
                 made[name] = self.folder / f"export{next(self.numbers)}"
             elif type(value) is str and value == "FILE":
                 made[name] = BytesIO()
-            elif type(value) is str and value == "NAMED_FILE":
-                made[name] = SimpleNamespace(name=str(self.folder / "missing.json"), read=bytes)
+            elif type(value) is str and value == "SOURCE":
+                made[name] = BytesIO(b"[]")
             else:
                 made[name] = value
         return made

@@ -11,8 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -151,11 +150,7 @@ REFUSED: dict[str, Callable[[Attack], list[Attempt]]] = {
         lambda: a.mine.transfer.export(a.folder / "stolen"),
     ],
     "transfer.archive": _whole(lambda a: a.mine.transfer.archive(BytesIO(), user=a.user)),
-    "transfer.import_file": _whole(
-        lambda a: a.mine.transfer.import_file(
-            cast("Any", SimpleNamespace(name=str(a.folder / "theirs.txt"), read=bytes)), a.user
-        )
-    ),
+    "transfer.import_file": _whole(lambda a: a.mine.transfer.import_file(BytesIO(b"theirs"), a.user)),
     "transfer.import_": lambda a: [
         lambda: a.mine.transfer.import_(a.folder / "theirs.txt", user=a.user),
         lambda: a.mine.transfer.import_(a.folder / "theirs.txt"),

@@ -104,11 +104,16 @@ class TransferOperations(Handle):
         learn: LearnFromImport = True,
         dry_run: DryRun = False,
     ) -> ImportResult:
-        """What ``import_`` takes in, from a file that you opened. It needs no right on the machine's files."""
-        place = getattr(file, "name", None)
-        if not isinstance(place, str) or not callable(getattr(file, "read", None)):
-            raise InvalidInput(f"file must be a file that you opened for reading, not {short_repr(file)}")
-        return self._import(place, user, format, None, dry_run=dry_run)
+        """What ``import_`` takes in, from a binary file that you opened. It needs no right on the machine's files.
+
+        It is read to its end, at most ``server.max_import_bytes``; its name may tell the format, and is never opened.
+        """
+        from limpet.lifecycle.archive import copy_to_disk
+
+        if not callable(getattr(file, "read", None)):
+            raise InvalidInput(f"file must be a binary file opened for reading, not {short_repr(file)}")
+        with copy_to_disk(file, self._runtime.config.server.max_import_bytes) as copy:
+            return self._import(str(copy), user, format, None, dry_run=dry_run)
 
     def _import(
         self, path: str, user: str | None, format: str, progress: Progress | None, *, dry_run: bool

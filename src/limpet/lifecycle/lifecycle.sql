@@ -27,6 +27,13 @@ WHERE bucket = :bucket AND partition_id = :partition_id AND id = :session
 -- name: transfers.cursors
 SELECT name, sequence FROM cursors WHERE bucket = :bucket AND partition_id = :partition_id AND session_id = :session
 
+-- name: transfers.session_external_id
+SELECT external_id FROM sessions WHERE bucket = :bucket AND partition_id = :partition_id AND id = :session
+    AND external_id <> id
+
+-- name: transfers.record_external_ids
+SELECT r.id, r.external_id FROM records r WHERE {where} AND r.external_id <> r.id
+
 -- name: transfers.add_cursor
 INSERT INTO cursors (bucket, partition_id, session_id, name, sequence)
 VALUES (:bucket, :partition_id, :session, :name, :sequence)

@@ -13,7 +13,6 @@ from limpet.knowledge.repository import Records
 from limpet.knowledge.repository import build_scope_clauses as records_in_scope
 from limpet.model.graph import EntityDraft, EntityKind, GraphDraft, GraphSource, RelationDraft, RelationKind
 from limpet.model.job import EXTRACT, GRAPH, GRAPH_RECORD
-from limpet.model.record import Record
 from limpet.model.scope import Level, Owner, Partition, Scope, hash_bucket
 from limpet.model.transfer import DocumentPiece, DocumentState, RecordState, RecordVersion, SessionState
 from limpet.model.values import bucket_of_id, from_micros, to_micros
@@ -110,6 +109,7 @@ class Transfers:
         scope = info.scope
         cleared_through, epoch = Summaries(self._tx).get_watermarks(scope)
         space = Partition(info.tenant, Level.USER, info.user)
+        external = self._db.one("transfers.session_external_id", session_key(self._tx, scope))
         return SessionState(
             info=info,
             cleared_through=cleared_through,
@@ -118,15 +118,16 @@ class Transfers:
             usage=tuple(sorted(UsageEntries(self._tx).find(scope), key=lambda entry: entry.model)),
             cursors=dict(sorted(self._db.all("transfers.cursors", session_key(self._tx, scope)))),
             waiting=self._find_pending_jobs(space, info.id, _OF_SESSIONS),
+            external_id=None if external is None else external[0],
         )
 
     def _find_pending_jobs(self, space: Partition, detail: str, kinds: Sequence[str]) -> tuple[str, ...]:
         return tuple(kind for kind in kinds if Jobs(self._tx).is_waiting(space, kind, detail))
 
-    def put_session(self, scope: Scope, state: SessionState, external_id: str | None = None) -> bool:
+    def put_session(self, scope: Scope, state: SessionState) -> bool:
         """Without messages, and without what is said of them. False when its id or its key is taken."""
         added = Sessions(self._tx).add(
-            scope, state.info, external_id=external_id, cleared_through=state.cleared_through
+            scope, state.info, external_id=state.external_id, cleared_through=state.cleared_through
         )
         if not added:
             return False
@@ -146,8 +147,10 @@ class Transfers:
         cursors = sorted(state.cursors.items())
         rows = [{**at, "name": name, "sequence": sequence} for name, sequence in cursors]
         self._db.run_many("transfers.add_cursor", rows)
+        space = Partition(info.tenant, Level.USER, info.user)
         for kind in state.waiting:
-            Jobs(self._tx).enqueue(Partition(info.tenant, Level.USER, info.user), kind, info.id, from_micros(0))
+            if not Jobs(self._tx).is_waiting(space, kind, info.id):
+                Jobs(self._tx).enqueue(space, kind, info.id, from_micros(0))
 
     def has_message(self, scope: Scope, sequence: int) -> bool:
         params = {**session_key(self._tx, scope), "sequence": sequence}
@@ -165,13 +168,23 @@ class Transfers:
     def records(self, scope: Scope, ids: Sequence[str]) -> list[RecordState]:
         rows: list[Row] = []
         versions: dict[str, list[RecordVersion]] = {}
+        external: dict[str, str] = {}
         for where, params in self._group_ids(scope, ids):
             rows += self._db.all("records.select", params, where=where)
+            external |= dict(self._db.all("transfers.record_external_ids", params, where=where))
             for id_, number, body, replaced_at in self._db.all("transfers.versions", params, where=where):
                 past = Records(self._tx).decrypt_version(scope.tenant, id_, (number, body))
                 versions.setdefault(id_, []).append(RecordVersion(past, from_micros(replaced_at)))
         found = sorted(Records(self._tx).decrypt_records(scope.tenant, rows), key=lambda record: record.id)
-        return [self._record_state(record, versions) for record in found]
+        return [
+            RecordState(
+                record,
+                tuple(versions.get(record.id, ())),
+                self._find_pending_jobs(record.home.space, record.id, (GRAPH_RECORD,)),
+                external.get(record.id),
+            )
+            for record in found
+        ]
 
     def _group_ids(self, scope: Scope, ids: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
         """The clauses that find records with these ids, bucket by bucket; and those whose id does not say theirs."""
@@ -188,13 +201,9 @@ class Transfers:
         where = " AND ".join([*clauses, "r.external_id IN :ids[] AND r.id = r.external_id"])
         yield where, {**params, "ids": self._db.to_text_array(ids)}
 
-    def _record_state(self, record: Record, versions: dict[str, list[RecordVersion]]) -> RecordState:
-        waiting = self._find_pending_jobs(record.home.space, record.id, (GRAPH_RECORD,))
-        return RecordState(record, tuple(versions.get(record.id, ())), waiting)
-
-    def put_record(self, home: Owner, state: RecordState, external_id: str | None = None) -> None:
+    def put_record(self, home: Owner, state: RecordState) -> None:
         record, cipher = state.record, self._tx.encryption.cipher_for(home.scope.tenant)
-        Records(self._tx).insert(home, record, external_id)
+        Records(self._tx).insert(home, record, state.external_id)
         key = Partitions(self._tx).find_key(home.space)
         rows = [
             {

@@ -38,6 +38,9 @@ class SessionState:
         Mapping[Name, int], "how far each kind of work has come: the last sequence number that is done, by name"
     ] = field(default_factory=dict)
     waiting: Annotated[tuple[str, ...], "work that is asked for and not done: `extract`, `graph`"] = ()
+    external_id: Annotated[
+        Name | None, "the id it had before an import under another owner gave it this one; it is found by both"
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,9 @@ class RecordState:
         "what it said before: a list of the same fields but whose it is, and `replaced_at` each",
     ] = ()
     waiting: Annotated[tuple[str, ...], "work that is asked for and not done: `graph-record`"] = ()
+    external_id: Annotated[
+        Name | None, "the id it had before an import under another owner gave it this one; it is found by both"
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)

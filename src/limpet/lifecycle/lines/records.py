@@ -59,6 +59,7 @@ def _read(value: dict[str, Any], into: ImportTarget) -> RecordState:
         _complete(state.record, home),
         tuple(replace(version, record=_complete(version.record, home)) for version in state.versions),
         (GRAPH_RECORD,) if GRAPH_RECORD in state.waiting else (),
+        into.external_id(state.record.id, state.external_id),
     )
 
 
@@ -84,10 +85,10 @@ def _map_owner(home: Owner, into: ImportTarget) -> Owner:
 
 def _put(tx: Tx, states: Sequence[RecordState], into: ImportTarget) -> list[LineOutcome]:
     cut = remember.RecordChunker(into.config.chunks)
-    return [_put_one(tx, state, cut, into.old_ids.get(state.record.id)) for state in states]
+    return [_put_one(tx, state, cut) for state in states]
 
 
-def _put_one(tx: Tx, state: RecordState, cut: remember.RecordChunker, old_id: str | None) -> LineOutcome:
+def _put_one(tx: Tx, state: RecordState, cut: remember.RecordChunker) -> LineOutcome:
     record = state.record
     home, tenant = record.home, record.home.scope.tenant
     if Records(tx).get(Scope(tenant), record.id) is not None:
@@ -98,7 +99,10 @@ def _put_one(tx: Tx, state: RecordState, cut: remember.RecordChunker, old_id: st
             return LineOutcome(False, "its session is not here")
     if record.key is not None and (holder := Records(tx).find_by_key(home, record.key)) is not None:
         return LineOutcome(False, f"its key {record.key!r} belongs to record {holder.id} here")
-    Transfers(tx).put_record(home, state, old_id)
+    external = state.external_id
+    if external is not None and Records(tx).get(home.scope, external) is not None:
+        state = replace(state, external_id=None)  # another one of theirs is found by it
+    Transfers(tx).put_record(home, state)
     remember.index(tx, record, cut)
     return LineOutcome(True)
 

@@ -41,14 +41,19 @@ def _read(value: dict[str, Any], into: ImportTarget) -> SessionState:
     state = _LINE.read(value, {"tenant": into.tenant}, into.map_id)
     key = state.info.key
     info = replace(state.info, user=user, key=SessionKey.of(key.channel, key.chat, key.thread))
-    return replace(state, info=info, waiting=tuple(kind for kind in _JOBS if kind in state.waiting))
+    return replace(
+        state,
+        info=info,
+        waiting=tuple(kind for kind in _JOBS if kind in state.waiting),
+        external_id=into.external_id(info.id, state.external_id),
+    )
 
 
-def _put(tx: Tx, states: Sequence[SessionState], into: ImportTarget) -> list[LineOutcome]:
-    return [_put_one(tx, state, into.old_ids.get(state.info.id)) for state in states]
+def _put(tx: Tx, states: Sequence[SessionState], _: ImportTarget) -> list[LineOutcome]:
+    return [_put_one(tx, state) for state in states]
 
 
-def _put_one(tx: Tx, state: SessionState, old_id: str | None) -> LineOutcome:
+def _put_one(tx: Tx, state: SessionState) -> LineOutcome:
     info = state.info
     scope, owner = info.scope, Scope(info.tenant, info.user, info.agent)
     if Sessions(tx).get(scope) is not None:
@@ -56,7 +61,9 @@ def _put_one(tx: Tx, state: SessionState, old_id: str | None) -> LineOutcome:
     taken = info.state is not SessionStatus.TERMINATED and Sessions(tx).find_live(owner, str(info.key)) is not None
     if taken:
         state = replace(state, info=replace(info, state=SessionStatus.TERMINATED))
-    if not Transfers(tx).put_session(scope, state, old_id):
+    if state.external_id is not None and Sessions(tx).get(replace(scope, session=state.external_id)) is not None:
+        state = replace(state, external_id=None)  # another one of theirs is found by it
+    if not Transfers(tx).put_session(scope, state):
         return LineOutcome(False, "its id belongs to somebody else's session here")
     return LineOutcome(True, _ENDED if taken else "")
 

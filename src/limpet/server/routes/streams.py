@@ -15,7 +15,6 @@ from starlette.types import Receive, Scope, Send
 
 from limpet import __version__
 from limpet.api import parameters as given
-from limpet.lifecycle.archive import check_archive_size
 from limpet.model.schema import codec
 from limpet.model.transfer import ImportResult
 from limpet.model.types import Name
@@ -32,7 +31,6 @@ from limpet.server.service import Service
 routes = Routes()
 
 _PIECE = 1 << 18
-_MAX_UNPACKED = 16 << 30  # of an archive that somebody sent
 _EVENTS = "text/event-stream"
 _FILE = "application/octet-stream"
 _UNSAFE = re.compile(r"[^\w.-]+|^\.+")
@@ -136,7 +134,6 @@ async def import_file(
 
 
 def _import(who: Caller, path: Path, options: dict[str, Any]) -> bytes:
-    check_archive_size(path, _MAX_UNPACKED)
     with path.open("rb") as file:
         return json_bytes(codec(ImportResult).write(who.memory.transfer.import_file(file, **options)))
 
