@@ -135,18 +135,15 @@ def exported(ask: Asked, memory: Limpet, tmp_path: Path, session: str) -> None:
 
 def purged(ask: Asked, session: str) -> None:
     for confirm in (None, "someone else"):
-        counted = ask.post("/v1/purge", what="user", user="ann", confirm=confirm)
-        assert not counted["done"]
-        assert counted["receipt"]["counts"]["messages"] == 33
-    counted = ask.post("/v1/purge", what="session", session=session, confirm=session[:-1])
-    assert not counted["done"]
+        assert "confirm" in ask.post("/v1/purge/user", 422, user="ann", confirm=confirm)["detail"]
+    ask.post("/v1/purge/session", 422, id=session, confirm=session[:-1])
+    assert ask.post("/v1/purge/user", user="ann", dry_run=True)["counts"]["messages"] == 33
     assert ask.get("/v1/purge")["items"] == []
-    done = ask.post("/v1/purge", what="user", user="ann", confirm="ann")
-    assert done["done"]
-    assert done["receipt"]["verified"]
+    done = ask.post("/v1/purge/user", user="ann", confirm="ann")
+    assert done["verified"]
     ask.get(f"/v1/sessions/{session}", 404)
     (receipt,) = ask.get("/v1/purge")["items"]
-    assert receipt["counts"] == done["receipt"]["counts"]
+    assert receipt["counts"] == done["counts"]
     assert "ann" not in str(receipt)
 
 
@@ -161,15 +158,15 @@ def test_http_api_records_documents_graph_and_notes(ask: Asked, durable_url: str
     kept = ask.get(f"/v1/records/{changed['id']}")
     assert [each["id"] for each in ask.get("/v1/records", user="ann", tag="pets")["items"]] == [kept["id"]]
     ask.post("/v1/records", 201, content="Ann lives in Ghent", key="home")
-    assert ask.post("/v1/forget/key", key="home")["forgotten"] == 1
+    assert ask.post("/v1/forget", key="home")["forgotten"] == 1
     shared = ask.post(f"/v1/records/{changed['id']}/promote", scope="global")
     assert shared["user"] is None
     assert ask("DELETE", f"/v1/records/{shared['id']}").json()["forgotten"] >= 1
 
     for text in ("The red bicycle is broken", "The red car is fine", "The blue boat"):
         ask.post("/v1/records", 201, content=text)
-    assert ask.post("/v1/forget/words", query="red bicycle", dry_run=True)["forgotten"] == 1
-    assert ask.post("/v1/forget/words", query="red bicycle")["forgotten"] == 1
+    assert ask.post("/v1/forget", query="red bicycle", dry_run=True)["forgotten"] == 1
+    assert ask.post("/v1/forget", query="red bicycle")["forgotten"] == 1
     (car,) = [each for each in ask.get("/v1/records")["items"] if "car" in each["content"]]
     assert ask("DELETE", f"/v1/records/{car['id']}").json()["forgotten"] == 1
     assert ask("DELETE", f"/v1/records/{car['id']}").status_code == 404
@@ -208,8 +205,9 @@ def test_http_api_schedules_and_runs(ask: Asked, memory: Limpet, clock: FakeCloc
     first = ask.get(f"/v1/runs/{run['id']}/output", limit=1000)
     assert (len(first["text"]), first["next_offset"]) == (1000, 1000)
     assert ask.get(f"/v1/runs/{run['id']}/output", offset=first["characters"] - 8)["text"] in ("watered ", "watered")
-    assert ask("PATCH", place, {"state": "paused"}).json()["state"] == "paused"
-    assert ask("PATCH", place, {"state": "active", "goal": "feed the cat"}).json()["goal"] == "feed the cat"
+    assert ask.post(f"{place}/pause")["state"] == "paused"
+    assert ask.post(f"{place}/resume")["state"] == "active"
+    assert ask("PATCH", place, {"goal": "feed the cat"}).json()["goal"] == "feed the cat"
     assert [each["id"] for each in ask.get("/v1/schedules", user="ann", text="cat")["items"]] == [made["id"]]
     assert ask("DELETE", place).json() == {"deleted": True}
     ask.get(place, 404)

@@ -136,6 +136,6 @@ def test_messages_before_skips_sequence_gaps(ask: Asked, session: str) -> None:
 
 def test_purge_confirmation_accepts_uppercase_id(ask: Asked, session: str) -> None:
     large = session.upper()
-    assert not ask.post("/v1/purge", what="session", session=large, confirm="me")["done"]
-    assert ask.post("/v1/purge", what="session", session=large, confirm=large)["done"]
+    ask.post("/v1/purge/session", 422, id=large, confirm="me")
+    assert ask.post("/v1/purge/session", id=large, confirm=large)["verified"]
     ask.get(f"/v1/sessions/{session}", 404)

@@ -223,14 +223,11 @@ class Alias(NamedTuple):
     required: tuple[str, ...] = ()
 
 
-_OWNERS = ("user", "agent", "session", "scope")
 # A question that goes into a log with the address of its request goes into the body of a POST; a short one may not.
 ALIASES = (
     Alias("recall", "GET /v1/recall"),
     Alias("session.context", "GET /v1/sessions/{session_id}/context"),
     Alias("forget", "DELETE /v1/records/{id}", ("id", "user", "agent", "session"), ("id",)),
-    Alias("forget", "POST /v1/forget/key", ("key", *_OWNERS, "dry_run"), ("key",)),
-    Alias("forget", "POST /v1/forget/words", ("query", *_OWNERS, "dry_run"), ("query",)),
 )
 # What Python may leave out and a request may not. Without a text the server would read a file of its own machine.
 _REQUIRED = {"documents.add": ("text",)}
@@ -267,7 +264,7 @@ def _build_form(operation: Operation, http: str, fields: Iterable[Field], requir
     answer = make_answer(operation.returns, operation.answer, operation.page)
     rules = _describe_owners(arguments) if operation.on in (On.OWNER, On.ID_OR_OWNER) and in_body else {}
     if not required and operation.name in _ONE_OF:
-        rules |= {"oneOf": [describe_choice(name, _ONE_OF[operation.name]) for name in _ONE_OF[operation.name]]}
+        rules |= {"oneOf": [_describe_choice(name, _ONE_OF[operation.name]) for name in _ONE_OF[operation.name]]}
     return Form(method, path, operation.name, operation.doc, arguments, answer, operation.status, rules)
 
 
@@ -384,11 +381,10 @@ def _describe_owners(arguments: Iterable[Argument]) -> dict[str, Any]:
 _APART = (("user", "agent"), ("user", "scope"), ("agent", "scope"), ("session", "agent"), ("session", "scope"))
 
 
-def describe_choice(chosen: str | tuple[str, ...], names: Iterable[str]) -> dict[str, Any]:
-    """In the words of JSON Schema: these of the names are given, and no others."""
-    needed = (chosen,) if isinstance(chosen, str) else chosen
-    kinds = {name: {"not": {"type": "null"}} if name in needed else {"type": "null"} for name in names}
-    return {"properties": kinds, "required": list(needed)}
+def _describe_choice(chosen: str, names: Iterable[str]) -> dict[str, Any]:
+    """In the words of JSON Schema: this one of the names is given, and none of the others."""
+    kinds = {name: {"not": {"type": "null"}} if name == chosen else {"type": "null"} for name in names}
+    return {"properties": kinds, "required": [chosen]}
 
 
 def _describe_page(entry: dict[str, Any]) -> dict[str, Any]:

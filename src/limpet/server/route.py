@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import MISSING
 from typing import Any, TypeVar, get_type_hints
 
@@ -30,7 +30,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 JSON = "application/json"
 OTHER_MESSAGE = "this Idempotency-Key stands for another message of this session; choose a new one"
-ASKED_BY = "http"  # a key may be called after its user, and a receipt names nobody
+_ASKED_BY = "http"  # a key may be called after its user, and a receipt names nobody
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,6 @@ class Routes(list[Route]):
         takes: str = JSON,
         stream: bool = False,
         public: bool = False,
-        rules: Mapping[str, Any] | None = None,
         answers: Any = None,
     ) -> Callable[[F], F]:
         """``answers`` is the type of a JSON answer that the function makes itself."""
@@ -87,7 +86,7 @@ class Routes(list[Route]):
             arguments = place_arguments(path, fields, {}, in_body=in_body)
             answer = make_answer(answers or hints["return"])
             doc = inspect.cleandoc(function.__doc__ or "")
-            form = Form(method, path, function.__name__, doc, arguments, answer, status, rules or {})
+            form = Form(method, path, function.__name__, doc, arguments, answer, status)
 
             def run(who: Any, arguments: dict[str, Any]) -> Any:
                 if form.is_keyed:
@@ -169,7 +168,7 @@ def _fill_owner(operation: Operation, who: Caller, arguments: dict[str, Any]) ->
     if operation.handle == "notes.long_term":
         arguments["user"] = who.resolve_user(arguments.get("user"))
     if "asked_by" in operation.arguments:
-        arguments.setdefault("asked_by", ASKED_BY)
+        arguments.setdefault("asked_by", _ASKED_BY)
     if operation.on in (On.USER, On.CHAT) and "agent" in operation.arguments and who.agent is not None:
         arguments.setdefault("agent", who.agent)
     if operation.on is On.CHAT:

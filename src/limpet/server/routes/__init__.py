@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from limpet.server.route import Route, derive_routes
-from limpet.server.routes import changes, purge, sample, streams, tools, turns
+from limpet.server.routes import pages, sample, streams, tools, turns
 
 _BY_HAND = (
-    *changes.routes,  # a request that changes several things at once, or answers more than the operation returns
+    *pages.routes,  # they answer more than the operation returns
     *turns.routes,  # a block in Python, two requests over HTTP
-    *purge.routes,  # it wants a confirmation
     *sample.routes,  # for the page
     *tools.routes,
     *streams.routes,  # not JSON

@@ -1,16 +1,13 @@
-"""What one operation alone does not do: several changes in one request, and answers that say more."""
+"""Answers that say more than the operation returns: pages of messages from either end, and versions of notes."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, TypedDict
 
 from limpet import Session
 from limpet.api import parameters as given
 from limpet.model.constraints import Integer
 from limpet.model.message import Message
-from limpet.model.schedule import Schedule
-from limpet.model.session import SessionInfo, SessionStatus
-from limpet.model.types import Metadata
 from limpet.notes.user_notes import compute_version
 from limpet.security.operation import OPERATIONS
 from limpet.server.auth import Caller
@@ -30,29 +27,6 @@ class MessagePage(TypedDict):
 class NotesText(TypedDict):
     text: Annotated[str, "Markdown; empty: there is nothing yet"]
     version: Annotated[str, "of this text, for writing it"]
-
-
-@routes.add("PATCH /v1/sessions/{session_id}")
-def change_session(
-    who: Caller,
-    /,
-    session_id: given.SessionId,
-    *,
-    state: Annotated[SessionStatus, "TERMINATED is final"] | None = None,
-    metadata: Annotated[Metadata, "entries to change; null removes one"] | None = None,
-) -> SessionInfo:
-    """Pause, resume or end a session; change its metadata"""
-    session = who.memory.load_session(session_id)
-    match state:
-        case SessionStatus.ACTIVE:
-            session.resume()
-        case SessionStatus.PAUSED:
-            session.pause()
-        case SessionStatus.TERMINATED:
-            session.terminate()
-    if metadata is not None:
-        session.update_metadata(metadata)
-    return session.refresh()
 
 
 @routes.add("GET /v1/sessions/{session_id}/messages")
@@ -86,52 +60,6 @@ def _read_last(session: Session, before: int, limit: int) -> list[Message]:
         if len(found) >= limit or begin == 0:
             return list(found[-limit:])
         span *= 4
-
-
-@routes.add("PATCH /v1/schedules/{id}")
-def change_schedule(
-    who: Caller,
-    /,
-    id: given.ScheduleId,
-    *,
-    state: Annotated[Literal["active", "paused"], "pause it, or let it go on"] | None = None,
-    user: given.OfUser | None = None,
-    name: given.ScheduleName | None = None,
-    goal: given.Goal | None = None,
-    cadence: given.Cadence | None = None,
-    timezone: given.TimeZone | None = None,
-    notify: given.Notify | None = None,
-    agent: given.ThroughAgent | None = None,
-    channel: given.Channel | None = None,
-    chat: given.Chat | None = None,
-    thread: given.Thread | None = None,
-    max_runs: given.MaxRuns | None = None,
-    ends_at: given.EndsAt | None = None,
-    metadata: given.Metadata | None = None,
-) -> Schedule:
-    """Change what is given; pause, or let it go on"""
-    values: dict[str, Any] = {
-        "name": name,
-        "goal": goal,
-        "cadence": cadence,
-        "timezone": timezone,
-        "notify": notify,
-        "agent": agent,
-        "channel": channel,
-        "chat": chat,
-        "thread": thread,
-        "max_runs": max_runs,
-        "ends_at": ends_at,
-        "metadata": metadata,
-    }
-    changes = {name: value for name, value in values.items() if value is not None}
-    schedules = who.memory.schedules
-    found = schedules.edit(id, user=user, **changes) if changes else schedules.get(id, user=user)
-    if state == "paused":
-        found = schedules.pause(id, user=user)
-    elif state == "active":
-        found = schedules.resume(id, user=user)
-    return found
 
 
 @routes.add("GET /v1/notes")
