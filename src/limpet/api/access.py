@@ -22,7 +22,7 @@ from limpet.model.access import AuditEntry, AuditQuery, GrantInfo
 from limpet.model.scope import Scope
 from limpet.security.access_repository import AuditEntries
 from limpet.security.access_repository import Grants as StoredGrants
-from limpet.security.operation import NO_TOOL, READ, READ_GLOBAL, WRITE_GLOBAL, On, operation
+from limpet.security.operation import READ, READ_GLOBAL, WRITE_GLOBAL, On, operation
 
 
 class AccessOperations(Handle):
@@ -41,7 +41,6 @@ class AccessOperations(Handle):
         http="POST /v1/grants",
         answer="granted",
         cli="grants add",
-        left_out=NO_TOOL,
     )
     def grant(self, user: OneUser, grant: GrantText) -> bool:
         """Let a user do more than is their own: ``read:global``, ``write:user:bob``. False when they may already."""
@@ -58,7 +57,6 @@ class AccessOperations(Handle):
         http="DELETE /v1/grants",
         answer="revoked",
         cli="grants remove",
-        left_out=NO_TOOL,
     )
     def revoke(self, user: OneUser, grant: GrantText) -> bool:
         """Take a grant away, in every process at once. False when the user did not have it."""
@@ -66,20 +64,12 @@ class AccessOperations(Handle):
         self._authorizer.check_can_grant(parsed)
         return self._view.shared_store.write(lambda tx: StoredGrants(tx).remove(self._scope(user=user), parsed))
 
-    @operation("access.grants", on=On.REACH, needs=(READ,), http="GET /v1/grants", cli="grants list", left_out=NO_TOOL)
+    @operation("access.grants", on=On.REACH, needs=(READ,), http="GET /v1/grants", cli="grants list")
     def grants(self, user: OfUser | None = None) -> list[GrantInfo]:
         """What users may do beyond their own: one user, or all of the tenant."""
         return self._view.shared_store.read(lambda tx: StoredGrants(tx).find(self._scope(user=user)))
 
-    @operation(
-        "access.audit",
-        on=On.WHOLE,
-        needs=(READ_GLOBAL,),
-        http="GET /v1/audit",
-        page="offset",
-        cli="audit",
-        left_out=NO_TOOL,
-    )
+    @operation("access.audit", on=On.WHOLE, needs=(READ_GLOBAL,), http="GET /v1/audit", page="offset", cli="audit")
     def audit(
         self,
         user: OfUser | None = None,

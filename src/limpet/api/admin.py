@@ -16,7 +16,6 @@ from limpet.model.session import Usage
 from limpet.model.telemetry import ActivityResult, Progress
 from limpet.security.operation import (
     IN_PROCESS,
-    NO_TOOL,
     READ,
     READ_GLOBAL,
     READ_STORE,
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from limpet.sessions.files.index import FileSessions
 
 _A_FILE: Mapping[Interface, str] = {
-    **NO_TOOL,
     **dict.fromkeys(("http", "remote"), "a backup is a file beside the store; export streams"),
 }
 
@@ -69,7 +67,6 @@ class AdminOperations(Handle):
         when=(ExtraPermission("repair", True, WRITE_STORE),),
         http="POST /v1/doctor",
         cli="doctor",
-        left_out=NO_TOOL,
     )
     def doctor(self, *, repair: Repair = False) -> list[Finding]:
         """Look for anything that does not hold; with ``repair``, set right what can be derived again."""
@@ -88,14 +85,7 @@ class AdminOperations(Handle):
             chunks,
         ]
 
-    @operation(
-        "admin.backup",
-        on=On.WHOLE,
-        needs=(READ_STORE,),
-        audited=True,
-        cli="backup",
-        left_out=_A_FILE,
-    )
+    @operation("admin.backup", on=On.WHOLE, needs=(READ_STORE,), audited=True, cli="backup", left_out=_A_FILE)
     def backup(self, path: WritePath, progress: Progress | None = None) -> None:
         """Copy the live store to a new SQLite file."""
         assert isinstance(path, str)
@@ -125,27 +115,13 @@ class AdminOperations(Handle):
         prepare_store(store, runtime.embedding, runtime.clock())
         return rows
 
-    @operation(
-        "admin.stats",
-        on=On.WHOLE,
-        needs=(READ_STORE,),
-        http="GET /v1/stats",
-        cli="stats",
-        left_out=NO_TOOL,
-    )
+    @operation("admin.stats", on=On.WHOLE, needs=(READ_STORE,), http="GET /v1/stats", cli="stats")
     def stats(self) -> Mapping[str, Any]:
         """How much there is, over all tenants."""
         store = self._runtime.store
         return {"backend": store.backend, "location": store.location, **store.count_rows()}
 
-    @operation(
-        "admin.owners",
-        on=On.WHOLE,
-        needs=(READ_GLOBAL,),
-        http="GET /v1/owners",
-        cli="users",
-        left_out=NO_TOOL,
-    )
+    @operation("admin.owners", on=On.WHOLE, needs=(READ_GLOBAL,), http="GET /v1/owners", cli="users")
     def owners(self) -> list[Partition]:
         """Who has memory in this tenant: its users and agents, and the tenant itself where it shares some."""
         found = self._read(lambda tx: tx.db.all("partitions.list", {}))
@@ -163,14 +139,7 @@ class AdminOperations(Handle):
             raise InvalidInput(f"observe needs a plain function of one argument, not {type(callback).__name__}")
         return self._view.agents.observers.add_end(callback)
 
-    @operation(
-        "admin.usage",
-        on=On.FILTER,
-        needs=(READ,),
-        http="GET /v1/usage",
-        cli="usage",
-        left_out=NO_TOOL,
-    )
+    @operation("admin.usage", on=On.FILTER, needs=(READ,), http="GET /v1/usage", cli="usage")
     def usage(
         self, user: OfUser | None = None, agent: OfAgent | None = None, session: OfSession | None = None
     ) -> Usage:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from limpet.api.access import AccessOperations
 from limpet.api.admin import AdminOperations
-from limpet.api.async_pool import AsyncHandle, Attribute, Pool, run_in_pool, wait_for_result
+from limpet.api.async_pool import AsyncHandle, Attribute, Child, Pool, run_in_pool, wait_for_result
 from limpet.api.documents import DocumentOperations
 from limpet.api.graph import GraphOperations
 from limpet.api.jobs import JobOperations
@@ -139,10 +139,7 @@ class AsyncAccess(AsyncHandle[AccessOperations]):
     grants = run_in_pool(AccessOperations.grants)
     audit = run_in_pool(AccessOperations.audit)
 
-    @property
-    def keys(self) -> AsyncKeys:
-        """API keys: ``await memory.access.keys.create("ci", user=…)``; calling the handle lists them."""
-        return AsyncKeys(self._sync.keys, self._pool)
+    keys = Child(AsyncKeys)
 
 
 class AsyncPrivacy(AsyncHandle[PrivacyOperations]):

@@ -22,7 +22,7 @@ from limpet.api.async_handles import (
     AsyncSchedules,
     AsyncTransfer,
 )
-from limpet.api.async_pool import AsyncHandle, Attribute, Pool, consume_exception, run_in_pool
+from limpet.api.async_pool import AsyncHandle, Attribute, Child, Pool, consume_exception, run_in_pool
 from limpet.api.async_session import find_in_pool, run_for_session
 from limpet.api.limpet import Limpet
 from limpet.config import AsyncSettings, Config
@@ -141,55 +141,16 @@ class AsyncLimpet(AsyncHandle[Limpet]):
     config = _of_memory(lambda memory: memory.config)
     principal = _of_memory(lambda memory: memory.principal)
 
-    @property
-    def records(self) -> AsyncRecords:
-        """Long-term memories: ``await memory.records(user=…)``, ``await memory.records.get(id)``."""
-        return AsyncRecords(self._sync.records, self._pool)
-
-    @property
-    def documents(self) -> AsyncDocuments:
-        """Texts that are searched like messages."""
-        return AsyncDocuments(self._sync.documents, self._pool)
-
-    @property
-    def graph(self) -> AsyncGraph:
-        """The knowledge graph: ``await memory.graph(user=…)``."""
-        return AsyncGraph(self._sync.graph, self._pool)
-
-    @property
-    def notes(self) -> AsyncNotes:
-        """MEMORY.md and the daily notes."""
-        return AsyncNotes(self._sync.notes, self._pool)
-
-    @property
-    def schedules(self) -> AsyncSchedules:
-        """Goals that come back: ``await memory.schedules.create(user=…, goal=…, cadence="every: 1h")``."""
-        return AsyncSchedules(self._sync.schedules, self._pool)
-
-    @property
-    def jobs(self) -> AsyncJobs:
-        """Background work."""
-        return AsyncJobs(self._sync.jobs, self._pool)
-
-    @property
-    def access(self) -> AsyncAccess:
-        """Grants, API keys and the audit log."""
-        return AsyncAccess(self._sync.access, self._pool)
-
-    @property
-    def privacy(self) -> AsyncPrivacy:
-        """Purges and retention."""
-        return AsyncPrivacy(self._sync.privacy, self._pool)
-
-    @property
-    def transfer(self) -> AsyncTransfer:
-        """Exports and imports."""
-        return AsyncTransfer(self._sync.transfer, self._pool)
-
-    @property
-    def admin(self) -> AsyncAdmin:
-        """The store as a whole: health, backups, numbers."""
-        return AsyncAdmin(self._sync.admin, self._pool)
+    records = Child(AsyncRecords)
+    documents = Child(AsyncDocuments)
+    graph = Child(AsyncGraph)
+    notes = Child(AsyncNotes)
+    schedules = Child(AsyncSchedules)
+    jobs = Child(AsyncJobs)
+    access = Child(AsyncAccess)
+    privacy = Child(AsyncPrivacy)
+    transfer = Child(AsyncTransfer)
+    admin = Child(AsyncAdmin)
 
     def tenant(self, name: str) -> AsyncLimpet:
         """The same store seen as another tenant. Tenants share nothing but the file."""

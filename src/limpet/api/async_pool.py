@@ -17,6 +17,7 @@ from limpet.errors import StoreUnavailable
 from limpet.schedules.firing import ConsumerGone
 
 P = ParamSpec("P")
+H = TypeVar("H")
 R = TypeVar("R")
 S = TypeVar("S")
 S_co = TypeVar("S_co", covariant=True)
@@ -98,6 +99,25 @@ class Attribute(Generic[S, R]):
     def __get__(self, handle: HasSync[S], owner: type) -> R: ...
     def __get__(self, handle: HasSync[S] | None, owner: type) -> R | Self:
         return self if handle is None else self._read(handle._sync)  # noqa: SLF001 - a handle of ours
+
+
+class Child(Generic[H]):
+    """A handle of the asynchronous memory, made of the blocking one of the same name."""
+
+    def __init__(self, kind: Callable[[Any, Pool], H]) -> None:
+        self._kind = kind
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, handle: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, handle: HasSync[Any], owner: type) -> H: ...
+    def __get__(self, handle: HasSync[Any] | None, owner: type) -> H | Self:
+        if handle is None:
+            return self
+        return self._kind(getattr(handle._sync, self._name), handle._pool)  # noqa: SLF001 - a handle of ours
 
 
 def get_method(handle: HasSync[S], method: Callable[Concatenate[S, P], R]) -> Callable[P, R]:

@@ -7,7 +7,7 @@ from functools import partial, wraps
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from limpet.api.async_pool import AsyncHandle, Attribute, HasSync, Pool, call_directly, get_method, run_in_pool
+from limpet.api.async_pool import AsyncHandle, Attribute, Child, HasSync, call_directly, get_method, run_in_pool
 from limpet.api.key_values import KeyValues
 from limpet.api.session import Session
 from limpet.api.turn import Turn
@@ -91,10 +91,7 @@ def wrap_turn(method: Callable[Concatenate[S, P], Turn]) -> Callable[Concatenate
 class AsyncSession(AsyncHandle[Session]):
     """A session. What the handle knows without the store (``id``, ``key``, ``state`` …) needs no await."""
 
-    def __init__(self, sync: Session, pool: Pool) -> None:
-        super().__init__(sync, pool)
-        self.kv = AsyncKeyValues(sync.kv, pool)
-
+    kv = Child(AsyncKeyValues)
     info = _of_session(lambda session: session.info)
     id = _of_session(lambda session: session.id)
     key = _of_session(lambda session: session.key)

@@ -27,7 +27,7 @@ from limpet.model.document import Document
 from limpet.model.record import Forgotten
 from limpet.model.scope import Partition
 from limpet.model.telemetry import Progress
-from limpet.security.operation import NO_TOOL, READ, READ_STORE, WRITE, ExtraPermission, On, operation
+from limpet.security.operation import READ, READ_STORE, WRITE, ExtraPermission, On, operation
 from limpet.store.tx import Tx
 
 _PAGE = 500
@@ -46,7 +46,6 @@ class DocumentOperations(Handle):
         status=201,
         names={"uri_or_path": "uri"},
         cli="documents add",
-        left_out=NO_TOOL,
     )
     def add(
         self,
@@ -68,13 +67,7 @@ class DocumentOperations(Handle):
         return self._runtime.documents.add(space, uri_or_path, text, progress or (lambda *_: None), title, metadata)
 
     @operation(
-        "documents.list",
-        on=On.OWNER,
-        needs=(READ,),
-        http="GET /v1/documents",
-        page="updated_at",
-        cli="documents list",
-        left_out=NO_TOOL,
+        "documents.list", on=On.OWNER, needs=(READ,), http="GET /v1/documents", page="updated_at", cli="documents list"
     )
     def list(
         self,
@@ -94,13 +87,7 @@ class DocumentOperations(Handle):
         return self._read(lambda tx: Documents(tx).find(space, limit, offset, to_cursor(before)))
 
     @operation(
-        "documents.text",
-        on=On.OWNER,
-        needs=(READ,),
-        http="GET /v1/documents/text",
-        answer="text",
-        cli="documents text",
-        left_out=NO_TOOL,
+        "documents.text", on=On.OWNER, needs=(READ,), http="GET /v1/documents/text", answer="text", cli="documents text"
     )
     def text(
         self,
@@ -121,7 +108,6 @@ class DocumentOperations(Handle):
         audited=True,
         http="DELETE /v1/documents",
         cli="documents remove",
-        left_out=NO_TOOL,
     )
     def remove(
         self,

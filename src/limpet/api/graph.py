@@ -5,13 +5,13 @@ from __future__ import annotations
 from limpet.api.handle import Handle
 from limpet.api.parameters import Agent, Depth, Entity, Everyone, Fresh, User
 from limpet.model.graph import Graph
-from limpet.security.operation import NO_TOOL, READ, On, operation
+from limpet.security.operation import READ, On, operation
 
 
 class GraphOperations(Handle):
     """The knowledge graph: calling ``memory.graph`` reads it."""
 
-    @operation("graph.get", on=On.OWNER, needs=(READ,), http="GET /v1/graph", cli="graph", left_out=NO_TOOL)
+    @operation("graph.get", on=On.OWNER, needs=(READ,), http="GET /v1/graph", cli="graph")
     def __call__(
         self,
         user: User | None = None,

@@ -16,7 +16,6 @@ from limpet.model.telemetry import Progress
 from limpet.schedules.firing import Callback, Notifier
 from limpet.security.operation import (
     IN_PROCESS,
-    NO_TOOL,
     READ_GLOBAL,
     WRITE_GLOBAL,
     WRITE_STORE,
@@ -29,15 +28,7 @@ from limpet.store.jobs import Jobs
 class JobOperations(Handle):
     """Background work: ``memory.jobs``."""
 
-    @operation(
-        "jobs.run",
-        on=On.WHOLE,
-        needs=(WRITE_STORE,),
-        http="POST /v1/jobs/run",
-        answer="begun",
-        cli="jobs run",
-        left_out=NO_TOOL,
-    )
+    @operation("jobs.run", on=On.WHOLE, needs=(WRITE_STORE,), http="POST /v1/jobs/run", answer="begun", cli="jobs run")
     def run(self, until_idle: UntilIdle = True, progress: Progress | None = None) -> int:
         """Do background work that is due now, such as missing vectors. Returns how many jobs were begun."""
         return self._runtime.worker.run(until_idle=until_idle, progress=progress)
@@ -68,15 +59,7 @@ class JobOperations(Handle):
         if handlers is not None:
             self._runtime.runner.start(handlers)
 
-    @operation(
-        "jobs.list",
-        on=On.WHOLE,
-        needs=(READ_GLOBAL,),
-        http="GET /v1/jobs",
-        page="offset",
-        cli="jobs list",
-        left_out=NO_TOOL,
-    )
+    @operation("jobs.list", on=On.WHOLE, needs=(READ_GLOBAL,), http="GET /v1/jobs", page="offset", cli="jobs list")
     def list(
         self,
         state: JobStateName | None = None,
@@ -90,13 +73,7 @@ class JobOperations(Handle):
         return self._read(lambda tx: Jobs(tx).find(self._scope(), query, now))
 
     @operation(
-        "jobs.retry",
-        on=On.WHOLE,
-        needs=(WRITE_GLOBAL,),
-        http="POST /v1/jobs/retry",
-        answer="retried",
-        cli="jobs retry",
-        left_out=NO_TOOL,
+        "jobs.retry", on=On.WHOLE, needs=(WRITE_GLOBAL,), http="POST /v1/jobs/retry", answer="retried", cli="jobs retry"
     )
     def retry(self, ids: JobIds | None = None, kind: JobKind | None = None) -> int:
         """Retry dead jobs: these, those of a kind, or all. Returns how many."""
@@ -114,7 +91,6 @@ class JobOperations(Handle):
         http="POST /v1/jobs/drop",
         answer="dropped",
         cli="jobs drop",
-        left_out=NO_TOOL,
     )
     def drop(self, ids: JobIds) -> int:
         """Remove dead jobs; any other is left alone. Returns how many."""

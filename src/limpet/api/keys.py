@@ -37,7 +37,6 @@ from limpet.security.access_repository import Grants as StoredGrants
 from limpet.security.api_key_repository import ApiKeys
 from limpet.security.operation import (
     IN_PROCESS,
-    NO_TOOL,
     READ_GLOBAL,
     READ_STORE,
     READ_USER,
@@ -76,7 +75,6 @@ class KeyOperations(Handle):
         status=201,
         names={"expires_in": "expires_in_seconds"},
         cli="api-keys create",
-        left_out=NO_TOOL,
     )
     def create(
         self,
@@ -134,14 +132,7 @@ class KeyOperations(Handle):
         for grant in given:
             self._authorizer.check_can_grant(grant)
 
-    @operation(
-        "access.keys.list",
-        on=On.WHOLE,
-        needs=(READ_GLOBAL,),
-        http="GET /v1/keys",
-        cli="api-keys list",
-        left_out=NO_TOOL,
-    )
+    @operation("access.keys.list", on=On.WHOLE, needs=(READ_GLOBAL,), http="GET /v1/keys", cli="api-keys list")
     def __call__(self, user: OfUser | None = None, include_revoked: IncludeRevoked = False) -> list[KeyInfo]:
         """The tenant's keys, or one user's, the newest first; on request also those that were revoked or expired."""
         scope, now = Scope(self._tenant, user=user), self._runtime.clock()
@@ -156,7 +147,6 @@ class KeyOperations(Handle):
         http="DELETE /v1/keys/{id_or_name}",
         answer="revoked",
         cli="api-keys revoke",
-        left_out=NO_TOOL,
     )
     def revoke(self, id_or_name: KeyRef) -> int:
         """Take a key away, with all that were made by it and by those, in every process at once.
@@ -211,7 +201,7 @@ class KeyOperations(Handle):
         silent=True,
         http="GET /v1/keys/any",
         answer="any",
-        left_out={**NO_TOOL, "cli": "api-keys list shows them"},
+        left_out={"cli": "api-keys list shows them"},
     )
     def any(self) -> bool:
         """Whether the store has a key of any tenant that was not revoked.

@@ -76,7 +76,6 @@ from limpet.search import recipes, search
 from limpet.search.analysis import Question as ParsedQuestion
 from limpet.security.operation import (
     ANY_VALUE,
-    NO_TOOL,
     READ,
     READ_USER,
     WRITE,
@@ -182,13 +181,7 @@ class MemoryOperations(Handle):
         return saved
 
     @operation(
-        "recall",
-        on=On.OWNER,
-        needs=(READ,),
-        http="POST /v1/recall",
-        answer="hits",
-        tool="memory_search",
-        cli="recall",
+        "recall", on=On.OWNER, needs=(READ,), http="POST /v1/recall", answer="hits", tool="memory_search", cli="recall"
     )
     def recall(
         self,
@@ -307,14 +300,7 @@ class MemoryOperations(Handle):
             return Forgotten({}, tuple(record.id for record in would_go.records))
         return self._runtime.forgetter.forget(self._tenant, owner, choose, self._view.chunker, query)
 
-    @operation(
-        "context",
-        on=On.USER,
-        needs=(READ_USER,),
-        http="POST /v1/context",
-        cli="context",
-        left_out=NO_TOOL,
-    )
+    @operation("context", on=On.USER, needs=(READ_USER,), http="POST /v1/context", cli="context")
     def context(
         self,
         query: ContextQuery = "",
@@ -337,14 +323,7 @@ class MemoryOperations(Handle):
         visible = self._authorizer.filter_visible(visible_partitions(scope, name))
         return builder.compose(asked, Conversation(""), builder.recall(scope, visible, asked))
 
-    @operation(
-        "profile",
-        on=On.USER,
-        needs=(READ_USER,),
-        http="GET /v1/profile",
-        cli="profile",
-        left_out=NO_TOOL,
-    )
+    @operation("profile", on=On.USER, needs=(READ_USER,), http="GET /v1/profile", cli="profile")
     def profile(self, user: User | None = None) -> Profile:
         """A short standing text about a user, made of what is known in all chats, with the ids of its sources.
 

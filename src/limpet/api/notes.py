@@ -12,7 +12,6 @@ from limpet.model.scope import Scope, resolve_owner
 from limpet.model.values import check_name
 from limpet.notes.user_notes import LongTerm, NoteFiles, WriteResult
 from limpet.security.operation import (
-    NO_TOOL,
     READ_USER,
     WRITE_USER,
     Authorizer,
@@ -94,15 +93,7 @@ class NoteOperations(Handle):
         file = self._writable_notes(owner).long_term()
         return LongTermNotes(self._authorizer, self._scope(user=owner), file)
 
-    @operation(
-        "notes.day",
-        on=On.USER,
-        needs=(READ_USER,),
-        http="GET /v1/notes/day",
-        answer="text",
-        cli="notes show",
-        left_out=NO_TOOL,
-    )
+    @operation("notes.day", on=On.USER, needs=(READ_USER,), http="GET /v1/notes/day", answer="text", cli="notes show")
     def day(self, user: User | None = None, day: Day | None = None) -> str:
         """The notes of a day, today's if none is given; "" when there are none."""
         found, wanted = self._notes(user), day
@@ -116,7 +107,7 @@ class NoteOperations(Handle):
         needs=(WRITE_USER,),
         http="POST /v1/notes/day",
         answer="line",
-        left_out={**NO_TOOL, "cli": "a turn writes its line itself"},
+        left_out={"cli": "a turn writes its line itself"},
     )
     def add_turn(
         self, user: User, user_text: UserText, assistant_text: AssistantText, at: CreatedAt | None = None
@@ -131,7 +122,6 @@ class NoteOperations(Handle):
         audited=True,
         http="POST /v1/notes/items/export",
         cli="notes export",
-        left_out=NO_TOOL,
     )
     def export_items(self, user: User | None = None) -> ItemExportResult:
         """Write the user's records to ``items/…jsonl`` in their folder. Lines that were edited wait for an import."""
@@ -145,7 +135,6 @@ class NoteOperations(Handle):
         audited=True,
         http="POST /v1/notes/items/import",
         cli="notes import",
-        left_out=NO_TOOL,
     )
     def import_items(self, user: User | None = None, *, delete_missing: DeleteMissing = False) -> ItemImportResult:
         """Take in what was changed in ``items/…jsonl``, in one transaction. A bad line is reported and left as it is.

@@ -34,7 +34,6 @@ from limpet.knowledge.repository import Records
 from limpet.model.record import Record, RecordChanges, RecordFilter, RecordQuery, list_change_arguments
 from limpet.model.scope import Scope
 from limpet.security.operation import (
-    NO_TOOL,
     READ,
     WRITE,
     WRITE_GLOBAL,
@@ -103,7 +102,6 @@ class RecordOperations(Handle):
         names={"layers": "layer", "types": "type", "tags": "tag"},
         answer="count",
         cli="records count",
-        left_out=NO_TOOL,
     )
     def count(
         self,
@@ -122,24 +120,13 @@ class RecordOperations(Handle):
         archived: Archived = False,
     ) -> int:
         """How many records a list with the same filters has: by default those that are true now."""
-        query = RecordQuery(
-            RecordFilter.of(layers, types, tags, metadata),
-            since=since,
-            until=until,
-            as_of=as_of,
-            include_past=history,
-            archived=archived,
-        )
+        wanted = RecordFilter.of(layers, types, tags, metadata)
+        query = RecordQuery(wanted, since=since, until=until, as_of=as_of, include_past=history, archived=archived)
         scope, now = self._scope(user=user, agent=agent, session=session), self._now()
         return self._read(lambda tx: Records(tx).count(scope, query, now))
 
     @operation(
-        "records.search_metadata",
-        on=On.REACH,
-        needs=(READ,),
-        http="GET /v1/records/metadata",
-        cli="records search",
-        left_out=NO_TOOL,
+        "records.search_metadata", on=On.REACH, needs=(READ,), http="GET /v1/records/metadata", cli="records search"
     )
     def search_metadata(
         self,
@@ -215,7 +202,6 @@ class RecordOperations(Handle):
         http="GET /v1/records/{id}/history",
         answer="versions",
         cli="records history",
-        left_out=NO_TOOL,
     )
     def history(self, id: RecordId, *, user: OfUser | None = None, agent: OfAgent | None = None) -> list[Record]:
         """Everything the record has said, the oldest first, the current version last."""
@@ -252,12 +238,7 @@ class RecordOperations(Handle):
         return self._runtime.promoter.promote(self._scope(user=user, agent=agent), id, scope)
 
     @operation(
-        "records.revive",
-        on=On.ID,
-        needs=(READ, WRITE),
-        http="POST /v1/records/{id}/revive",
-        cli="records revive",
-        left_out=NO_TOOL,
+        "records.revive", on=On.ID, needs=(READ, WRITE), http="POST /v1/records/{id}/revive", cli="records revive"
     )
     def revive(self, id: RecordId, *, user: OfUser | None = None, agent: OfAgent | None = None) -> Record:
         """Bring back a record that was archived because nobody used it. It starts to fade from the beginning."""

@@ -61,7 +61,6 @@ from limpet.model.session import (
 )
 from limpet.model.telemetry import Progress
 from limpet.security.operation import (
-    NO_TOOL,
     READ_SESSION,
     READ_USER,
     WRITE_SESSION,
@@ -256,7 +255,6 @@ class Session:
         when=(ExtraPermission("compact", True, WRITE_SESSION),),
         http="POST /v1/sessions/{session_id}/context",
         cli="context",
-        left_out=NO_TOOL,
     )
     def context(
         self,
@@ -304,8 +302,13 @@ class Session:
         message = Message.new(
             "user", content, name=name, metadata=metadata, created_at=created_at, idempotency_key=idempotency_key
         )
-        asked = self._runtime.context.check_request(message.text, max_tokens, model_window, skill, at)
-        return Turn(self._runtime, self._authorizer, self._info, message, asked, model_window)
+        return self._make_turn(message, max_tokens, model_window, skill, at)
+
+    def _make_turn(
+        self, message: Message, max_tokens: int | None, window: int | None, skill: str | None, at: datetime | None
+    ) -> Turn:
+        asked = self._runtime.context.check_request(message.text, max_tokens, window, skill, at)
+        return Turn(self._runtime, self._authorizer, self._info, message, asked, window)
 
     # Summary
 

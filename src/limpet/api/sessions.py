@@ -29,7 +29,7 @@ from limpet.api.session import Session
 from limpet.errors import SessionNotFound
 from limpet.model.scope import SessionKey, default_user_id
 from limpet.model.session import SessionInfo, SessionQuery
-from limpet.security.operation import NO_TOOL, READ, READ_SESSION, READ_USER, WRITE_USER, On, operation
+from limpet.security.operation import READ, READ_SESSION, READ_USER, WRITE_USER, On, operation
 from limpet.sessions import lifecycle
 from limpet.sessions.repository import Sessions
 
@@ -44,7 +44,6 @@ class SessionOperations(Handle):
         http="POST /v1/sessions",
         names={"ttl": "ttl_seconds"},
         cli="sessions open",
-        left_out=NO_TOOL,
     )
     def session(
         self,
@@ -92,7 +91,6 @@ class SessionOperations(Handle):
         http="GET /v1/sessions/find",
         answer="session",
         cli="sessions find",
-        left_out=NO_TOOL,
     )
     def find_session(
         self,
@@ -129,12 +127,7 @@ class SessionOperations(Handle):
         return self._view.agent or self._runtime.config.session.default_agent
 
     @operation(
-        "load_session",
-        on=On.ID,
-        needs=(READ_SESSION,),
-        http="GET /v1/sessions/{session_id}",
-        cli="sessions show",
-        left_out=NO_TOOL,
+        "load_session", on=On.ID, needs=(READ_SESSION,), http="GET /v1/sessions/{session_id}", cli="sessions show"
     )
     def load_session(self, session_id: SessionId, *, user: OfUser | None = None) -> Session:
         """The session with this id, live or ended, with the settings of its agent, in whichever store it is."""
@@ -152,13 +145,7 @@ class SessionOperations(Handle):
         return Session(runtime, self._authorizer, info)
 
     @operation(
-        "sessions",
-        on=On.FILTER,
-        needs=(READ,),
-        http="GET /v1/sessions",
-        page="last_active_at",
-        cli="sessions list",
-        left_out=NO_TOOL,
+        "sessions", on=On.FILTER, needs=(READ,), http="GET /v1/sessions", page="last_active_at", cli="sessions list"
     )
     def sessions(
         self,

@@ -13,7 +13,7 @@ from limpet.lifecycle import SNAPSHOT
 from limpet.model.telemetry import Progress
 from limpet.model.transfer import ExportResult, ImportResult
 from limpet.model.values import short_repr
-from limpet.security.operation import NO_TOOL, READ, READ_STORE, WRITE, WRITE_STORE, On, operation
+from limpet.security.operation import READ, READ_STORE, WRITE, WRITE_STORE, On, operation
 
 log = logging.getLogger("limpet.import")
 
@@ -29,7 +29,6 @@ class TransferOperations(Handle):
         audited=True,
         http="GET /v1/export",
         cli="export",
-        left_out=NO_TOOL,
     )
     def export(self, path: WritePath, user: OfUser | None = None, *, progress: Progress | None = None) -> ExportResult:
         """Write everything of a user, or without one of the whole tenant, into a new folder.
@@ -48,7 +47,7 @@ class TransferOperations(Handle):
         needs=(READ,),
         audited=True,
         http="GET /v1/export",
-        left_out={**NO_TOOL, "cli": "the command export writes a folder"},
+        left_out={"cli": "the command export writes a folder"},
     )
     def archive(self, file: BinaryIO, user: OfUser | None = None, *, progress: Progress | None = None) -> ExportResult:
         """What ``export`` writes, as a zip in a file that you opened. It needs no right on the machine's files."""
@@ -60,13 +59,7 @@ class TransferOperations(Handle):
         return write_archive(runtime.store, runtime.folder, scope, file, progress or (lambda *_: None))
 
     @operation(
-        "transfer.import_",
-        on=On.REACH,
-        needs=(WRITE, READ_STORE),
-        audited=True,
-        http="POST /v1/import",
-        cli="import",
-        left_out=NO_TOOL,
+        "transfer.import_", on=On.REACH, needs=(WRITE, READ_STORE), audited=True, http="POST /v1/import", cli="import"
     )
     def import_(
         self,
@@ -93,7 +86,7 @@ class TransferOperations(Handle):
         needs=(WRITE,),
         audited=True,
         http="POST /v1/import",
-        left_out={**NO_TOOL, "cli": "the command import reads a path", "remote": "import_ sends the file"},
+        left_out={"cli": "the command import reads a path", "remote": "import_ sends the file"},
     )
     def import_file(
         self,

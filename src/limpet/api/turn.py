@@ -28,7 +28,7 @@ from limpet.model.scope import Level, Partition, Scope
 from limpet.model.session import CompactionResult, ModelUsage, SessionInfo
 from limpet.model.values import check_optional_name
 from limpet.search.recipes import SKILL_KEY
-from limpet.security.operation import NO_TOOL, READ_USER, WRITE_SESSION, Authorizer, On, operation
+from limpet.security.operation import READ_USER, WRITE_SESSION, Authorizer, On, operation
 from limpet.sessions import usage as bill
 from limpet.sessions.messages import MessageAppender, WithinTransaction
 from limpet.store.tx import Tx
@@ -108,7 +108,7 @@ class Turn:
         needs=(READ_USER, WRITE_SESSION),
         http="POST /v1/sessions/{session_id}/turns",
         status=201,
-        left_out={**NO_TOOL, "cli": "the command chat takes turns"},
+        left_out={"cli": "the command chat takes turns"},
     )
     def __enter__(self) -> Self:
         """Store the user's message and lay out the context."""
@@ -181,9 +181,13 @@ class Turn:
                 tool_call_id=tool_call_id,
                 is_error=is_error,
                 metadata=metadata,
-                created_at=created_at or self._runtime.clock(),
+                created_at=created_at or self._get_time(),
             )
         )
+
+    def _get_time(self) -> datetime | None:
+        """When a message is said that does not say so itself."""
+        return self._runtime.clock()
 
     @operation(
         "turn.reply",
@@ -191,7 +195,7 @@ class Turn:
         needs=(WRITE_SESSION,),
         http="POST /v1/sessions/{session_id}/turns",
         status=201,
-        left_out={**NO_TOOL, "cli": "the command chat takes turns"},
+        left_out={"cli": "the command chat takes turns"},
     )
     def reply(
         self,

@@ -71,10 +71,9 @@ READ_STORE, WRITE_STORE = READ.at(Reach.STORE), WRITE.at(Reach.STORE)
 # Why an interface leaves an operation out.
 NO_TOOL: Mapping[Interface, str] = {"tool": "models use the memory_ and schedule_ tools"}
 NO_CLI: Mapping[Interface, str] = {"cli": "for programs; people use the commands on sessions, records and notes"}
-IN_PROCESS: Mapping[Interface, str] = {
-    **NO_TOOL,
-    **dict.fromkeys(("http", "remote", "cli"), "takes or returns an object of this process"),
-}
+IN_PROCESS: Mapping[Interface, str] = dict.fromkeys(
+    ("http", "remote", "cli"), "takes or returns an object of this process"
+)
 
 ANY_VALUE = ...
 
@@ -246,7 +245,10 @@ def operation(
     cli: str = "",
     left_out: Mapping[Interface, str] = _EMPTY,
 ) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Concatenate[S, P], R]]:
-    """Register a public method. Its object has an ``_authorizer``, which carries out every call."""
+    """Register a public method. Its object has an ``_authorizer``, which carries out every call.
+
+    One without a tool is left to the tools there are, unless ``left_out`` gives another reason.
+    """
 
     def decorate(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
         made = Operation(
@@ -267,7 +269,7 @@ def operation(
             page=page,
             tool=tool,
             cli=cli,
-            left_out=left_out,
+            left_out=left_out if tool else {**NO_TOOL, **left_out},
         )
         if name in OPERATIONS:
             raise ValueError(f"there are two operations called {name!r}")
@@ -295,7 +297,7 @@ def session_operation(
         needs=(needs,),
         http=f"{method} /v1/sessions/{{session_id}}{path}",
         cli=cli,
-        left_out=NO_TOOL if cli else {**NO_TOOL, **NO_CLI},
+        left_out=_EMPTY if cli else NO_CLI,
         **more,
     )
 

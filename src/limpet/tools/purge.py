@@ -13,7 +13,6 @@ from limpet.errors import InvalidInput
 from limpet.model.constraints import Number
 from limpet.model.dataclass import dataclass
 from limpet.model.types import Id, Text
-from limpet.model.values import to_iso
 from limpet.tools.tool import ToolContext
 
 NAME = "memory_purge"
@@ -45,25 +44,12 @@ class PurgeCount:
 
 
 @dataclass(frozen=True, slots=True)
-class PurgeReceipt:
-    id: str
-    what: str
-    digest: str
-    before: str | None
-    asked_at: str | None
-    done_at: str | None
-    verified: Annotated[bool, "It was looked again, and nothing of it is left."]
-    left: Annotated[tuple[str, ...], "What is still there, or where others still say the same."]
-    bytes: Annotated[str, "gone, waiting or vacuum: what became of the bytes in the database's files"]
-
-
-@dataclass(frozen=True, slots=True)
 class PurgeResult:
     state: Literal["purged", "declined", "unconfirmed"]
     says: str
     counts: Annotated[tuple[PurgeCount, ...], "What was removed, or would be."]
     confirm: Annotated[str | None, "For a second call with the same arguments, once the user has agreed."]
-    receipt: PurgeReceipt | None
+    receipt: Receipt | None
 
 
 def validate_arguments(asked: PurgeArguments) -> PurgeArguments:
@@ -87,7 +73,7 @@ def purge(whose: ToolContext, asked: PurgeArguments) -> PurgeResult:
     receipt = _purge(whose, asked, asked_by=_ASKED_BY)
     said = "looked again, nothing of it is left" if receipt.verified else "something of it is left, see the receipt"
     gone = to_counts(receipt.counts)
-    return PurgeResult("purged", f"Purged {asked}: {format_counts(gone)}; {said}.", gone, None, _to_receipt(receipt))
+    return PurgeResult("purged", f"Purged {asked}: {format_counts(gone)}; {said}.", gone, None, receipt)
 
 
 def to_counts(given: Mapping[str, int]) -> tuple[PurgeCount, ...]:
@@ -106,17 +92,3 @@ def _purge(whose: ToolContext, asked: PurgeArguments, **more: Any) -> Receipt:
         return whose.memory.privacy.purge_user(whose.user, **more)
     assert asked.days is not None
     return whose.memory.privacy.purge_older(whose.user, asked.days, **more)
-
-
-def _to_receipt(given: Receipt) -> PurgeReceipt:
-    return PurgeReceipt(
-        id=given.id,
-        what=given.what.value,
-        digest=given.digest,
-        before=to_iso(given.before),
-        asked_at=to_iso(given.asked_at),
-        done_at=to_iso(given.done_at),
-        verified=given.verified,
-        left=given.left,
-        bytes=given.bytes.value,
-    )

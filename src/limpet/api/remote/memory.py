@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import NoReturn
 
@@ -9,18 +10,7 @@ from limpet.api.handle import View
 from limpet.api.key_values import KeyValues
 from limpet.api.limpet import Limpet
 from limpet.api.notes import LongTermNotes, NoteOperations
-from limpet.api.parameters import (
-    At,
-    Content,
-    CreatedAt,
-    IdempotencyName,
-    Metadata,
-    Skill,
-    Speaker,
-    Tokens,
-    User,
-    Window,
-)
+from limpet.api.parameters import User
 from limpet.api.remote.authorizer import RemoteAuthorizer
 from limpet.api.remote.http import Address, Client
 from limpet.api.remote.request import make_request
@@ -152,31 +142,18 @@ class RemoteSession(Session):
     def set_info(self, info: SessionInfo) -> None:
         self._info = info
 
-    def turn(
-        self,
-        content: Content,
-        max_tokens: Tokens | None = None,
-        *,
-        model_window: Window | None = None,
-        skill: Skill | None = None,
-        at: At | None = None,
-        name: Speaker | None = None,
-        metadata: Metadata | None = None,
-        created_at: CreatedAt | None = None,
-        idempotency_key: IdempotencyName | None = None,
+    def _make_turn(
+        self, message: Message, max_tokens: int | None, window: int | None, skill: str | None, at: datetime | None
     ) -> Turn:
-        """One exchange: ``with session.turn("…") as t:`` keeps the user's message, and ``t.context`` is the prompt."""
-        message = Message.new(
-            "user", content, name=name, metadata=metadata, created_at=created_at, idempotency_key=idempotency_key
-        )
         fields = {
             "max_tokens": max_tokens,
-            "model_window": model_window,
+            "model_window": window,
             "skill": skill,
             "at": None if at is None else check_time(at, "at").isoformat(),
         }
-        given = {key: value for key, value in fields.items() if value is not None}
-        return RemoteTurn(self._view, self._info, message, given)
+        return RemoteTurn(
+            self._view, self._info, message, {key: value for key, value in fields.items() if value is not None}
+        )
 
 
 def _refuse(name: str, reason: str) -> NoReturn:

@@ -7,19 +7,18 @@ that cannot be reached does not break the agent: the turn goes on with the conve
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
-from limpet.api.parameters import Content, MessagesCodec
+from limpet.api.parameters import MessagesCodec
 from limpet.api.remote.request import check_header_key, make_request, read_answer
 from limpet.api.turn import Turn
 from limpet.api.wire import IDEMPOTENCY_KEY
 from limpet.errors import InvalidInput, StorageError
 from limpet.model.context import Context, Omission
-from limpet.model.message import Message, Role, ToolCall
+from limpet.model.message import Message, Role
 from limpet.model.schema import codec, to_json
 from limpet.model.session import CompactionResult, SessionInfo
 from limpet.model.values import system_clock
@@ -49,32 +48,8 @@ class RemoteTurn(Turn):
         self._open = False
         self._failed: list[Omission] = []
 
-    def add(
-        self,
-        role: str,
-        content: Content,
-        *,
-        name: str | None = None,
-        tool_calls: Iterable[ToolCall | Mapping[str, Any]] = (),
-        tool_call_id: str | None = None,
-        is_error: bool = False,
-        metadata: Mapping[str, Any] | None = None,
-        created_at: datetime | None = None,
-    ) -> None:
-        """A message between the question and the reply, such as a tool's result: kept with the reply, or not at all."""
-        self._check_open()
-        self._steps.append(
-            Message.new(
-                role,
-                content,
-                name=name,
-                tool_calls=tool_calls,
-                tool_call_id=tool_call_id,
-                is_error=is_error,
-                metadata=metadata,
-                created_at=created_at,
-            )
-        )
+    def _get_time(self) -> None:
+        """The server's, when the message arrives there."""
 
     def send_question(self, authorizer: RemoteAuthorizer) -> None:
         if self._context is not None:
