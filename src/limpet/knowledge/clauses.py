@@ -1,0 +1,101 @@
+"""Split a message into clauses: sentences, and the coordinated predicates inside a sentence.
+
+The spans are contiguous, in order, and leave out nothing but space.
+"""
+
+from __future__ import annotations
+
+import re
+
+_SENTENCE = re.compile(r"[.!?…]+[\"'”’)\]*_]*(?=\s|$)|\n+|(?<=[^\W\d_])[.!?](?=[A-ZÀ-Þ][a-zß-ÿ])")
+# A full stop after these does not end a sentence.
+_ABBREVIATION = re.compile(
+    r"(?:^|[\s(.])(?:mr|mrs|ms|dr|dra|sr|sra|st|prof|jr|vs|etc|e\.g|i\.e|approx|dept|mt|ave|inc|ltd|[b-hj-z])\.$",
+    re.IGNORECASE,
+)
+
+
+def _any_of(words: str) -> str:
+    return "|".join(word.replace("'", "['’]").replace("_", " ") for word in words.split())
+
+
+_SUBJECT = (
+    "(?:"
+    + _any_of(
+        """i i'm im i've ive i'd i'll we we're we've we'll he he's hes she she's shes they they're they've it it's
+        its that's there's you you're my our his her their this that there please never don't dont do_not always
+        from_now_on"""
+    )
+    + r"|(?-i:[A-ZÀ-Þ][\wà-ÿ'’-]+) (?:is|was|has|had|lives|works|does|will|can|likes|loves|hates|prefers|wants|"
+    r"needs|died|left|moved|got))"
+)
+_PREDICATE = (
+    "(?:"
+    + _any_of(
+        """am is are was were have has had live lives lived work works worked love loves like likes hate hates prefer
+        prefers enjoy enjoys study studies studied moved moving speak speaks play plays own owns drive drives
+        joined dislike dislikes can't cant cannot won't don't doesn't didn't do_not does_not no_longer never
+        always got quit left started stopped bought sold adopted turned became used_to want wants plan plans
+        planning need needs teach teaches run runs collect collects living working studying based originally_from
+        allergic vegan vegetarian coeliac celiac diabetic lactose married divorced widowed single retired pregnant
+        deaf blind dyslexic autistic intolerant take takes taking keep use write call stick remember train trains
+        training sing sings coach coaches volunteer volunteers"""
+    )
+    + ")"
+)
+_JOINT = re.compile(
+    rf"\s*;\s*|\s+[–—]+\s+|\s+--?\s+|(?<=\w)—(?=\w)"
+    rf"|,?\s+(?:and|but|so|because|cos|cuz|coz|bc|though|although|while|whereas|plus|yet|then|also|since|n|&)\s+"
+    rf"(?:(?:also|now|then|currently|still|actually|just|please|btw)\s+)?(?={_SUBJECT}\b)"
+    rf"|,?\s+(?:and|but|n|&|plus)\s+(?:(?:also|now|then|currently|still|am|i'm)\s+)?(?={_PREDICATE}\b)"
+    rf"|,\s+(?:(?:oh|and|also|btw|by the way|anyway|so|well|but),?\s+){{0,3}}(?=(?:{_SUBJECT}|{_PREDICATE})\b)"
+    rf"|,?\s+(?:btw|by the way|fyi),?\s+",
+    re.IGNORECASE,
+)
+_WORDS = re.compile(r"\w+")
+
+
+def split_sentences(text: str) -> list[tuple[int, int]]:
+    """Return the span of each sentence, without the space around it."""
+    ends = [
+        end.end()
+        for end in _SENTENCE.finditer(text)
+        if end.group()[0] != "." or not _ABBREVIATION.search(text[max(0, end.start() - 8) : end.start() + 1])
+    ]
+    spans, start = [], 0
+    for end in [*ends, len(text)]:
+        span = _trim(text, start, end)
+        if span[0] < span[1]:
+            spans.append(span)
+        start = end
+    return spans
+
+
+def split_clauses(text: str) -> list[tuple[int, int]]:
+    """Return the span of each clause: a sentence, or one of the coordinated predicates in it."""
+    return [clause for start, end in split_sentences(text) for clause in _split(text, start, end)]
+
+
+def _split(text: str, start: int, end: int) -> list[tuple[int, int]]:
+    spans, at = [], start
+    for joint in _JOINT.finditer(text, start, end):
+        cut = joint.start() if joint.group()[:1] not in ",;" else joint.start() + 1
+        if _is_short(text[at:cut]) or _is_short(text[joint.end() : end]):
+            continue
+        spans.append(_trim(text, at, cut))
+        at = cut
+    spans.append(_trim(text, at, end))
+    return [span for span in spans if span[0] < span[1]]
+
+
+def _is_short(part: str) -> bool:
+    """Whether a part is too short to state something by itself: "and I", "so yes"."""
+    return len(_WORDS.findall(part[:60])) < 2
+
+
+def _trim(text: str, start: int, end: int) -> tuple[int, int]:
+    while start < end and text[start].isspace():
+        start += 1
+    while start < end and text[end - 1].isspace():
+        end -= 1
+    return start, end

@@ -1,0 +1,118 @@
+"""The local reader: a small trained model that says of each clause whether it states something worth keeping, and what.
+
+The scripts in training/reader train it on labelled conversations; here it runs on numpy. ``read`` says how sure it is
+and decides nothing: a caller compares ``keep`` with ``SURE`` and ``DOUBTFUL``.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from limpet.knowledge.clauses import split_clauses
+
+if TYPE_CHECKING:
+    from limpet.knowledge.reader_network import ReaderNetwork
+
+__all__ = ["DOUBTFUL", "SURE", "Reader", "Reading", "default_reader", "split_clauses"]
+
+KINDS = ("fact", "preference", "constraint", "instruction", "decision", "plan", "event", "relationship", "goal")
+STATUSES = ("holds", "ended", "past", "planned", "passing", "corrected")
+ATTRIBUTES = tuple(
+    """name pronouns age birthday home origin nationality language employer role school studies partner family child pet
+    friend allergy health medication diet likes dislikes hobby sport vehicle possession device tools project decision
+    deadline plan trip routine availability budget finance assistant_style assistant_rule belief event contact
+    membership skill goal other""".split()
+)
+
+# Of the clauses with this ``keep`` or more, nine in ten state something (cross-validated, training/reader/README.md).
+SURE = 0.8
+# Below this, a clause states nothing worth keeping. Between the two: keep it, but never show it alone.
+DOUBTFUL = 0.55
+
+MAX_PIECES = 400  # word pieces that are read at a time
+MAX_BEFORE = 48  # of the turn before, its last
+WEIGHTS = Path(__file__).with_name("reader.npz")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the model says about one clause, ``text[start:end]``.
+
+    ``keep`` is the probability that it states something to keep for weeks, or a passing state; the rest says what it
+    states if it does. ``about`` is "user" for whoever wrote the message, "other" when somebody else is the subject.
+    """
+
+    start: int
+    end: int
+    keep: float
+    kind: str
+    attribute: str
+    attribute_sure: float
+    status: str
+    about: str
+
+
+class Reader:
+    """Safe between threads: nothing changes once it is made."""
+
+    def __init__(self, weights: Path = WEIGHTS) -> None:
+        from limpet.knowledge.reader_network import ReaderNetwork
+
+        self._network: ReaderNetwork = ReaderNetwork.load(weights)
+
+    def read(self, text: str, before: str = "") -> list[Reading]:
+        """Return a reading for each clause of a message. ``before`` is the turn before it: the question it answers."""
+        clauses = split_clauses(text)
+        if not clauses:
+            return []
+        numbers, places, shapes = self._network.pieces.cut(text)
+        early, _, early_shapes = self._network.pieces.cut(before[-MAX_BEFORE * 12 :])
+        early, early_shapes = early[-MAX_BEFORE:], early_shapes[-MAX_BEFORE:]
+        starts = [start for start, _ in clauses]
+        owners = [max(0, bisect_right(starts, place) - 1) for place in places]
+        readings = []
+        for first, last in _cut_windows(owners, len(clauses)):
+            low, high = _find_pieces(owners, first, last)
+            scores = self._network.score(
+                [*early, self._network.separator, *numbers[low:high]],
+                [*early_shapes, 0, *shapes[low:high]],
+                [-1] * (len(early) + 1) + [owner - first for owner in owners[low:high]],
+                last - first,
+            )
+            for at, (keep, kind, attribute, sure, status, user) in enumerate(scores):
+                start, end = clauses[first + at]
+                about = "user" if user else "other"
+                reading = Reading(start, end, keep, KINDS[kind], ATTRIBUTES[attribute], sure, STATUSES[status], about)
+                readings.append(reading)
+            early, early_shapes = numbers[:high][-MAX_BEFORE:], shapes[:high][-MAX_BEFORE:]
+        return readings
+
+
+def _cut_windows(owners: list[int], count: int) -> Iterator[tuple[int, int]]:
+    """Yield runs of clauses (first, behind the last) that have at most ``MAX_PIECES`` together, or are one clause."""
+    sizes = [0] * count
+    for owner in owners:
+        sizes[owner] += 1
+    first, size = 0, 0
+    for at, more in enumerate(sizes):
+        if at > first and size + more > MAX_PIECES:
+            yield first, at
+            first, size = at, 0
+        size += more
+    yield first, count
+
+
+def _find_pieces(owners: list[int], first: int, last: int) -> tuple[int, int]:
+    low = bisect_right(owners, first - 1)
+    return low, min(bisect_right(owners, last - 1), low + 2 * MAX_PIECES)
+
+
+@cache
+def default_reader() -> Reader:
+    """Return the reader with the weights that are shipped, loaded once."""
+    return Reader()

@@ -1,0 +1,145 @@
+"""The reader's arithmetic: word pieces in, scores for each clause out. training/reader/network.py trains the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from limpet.knowledge.pieces import Pieces
+
+Floats = NDArray[np.float32]
+_LIMIT = 8.0  # of a pooling score before it is exponentiated
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A convolution over a piece and its two neighbours at a distance, and the way back to the piece's size."""
+
+    distance: int
+    norm: tuple[Floats, Floats]
+    mix: Floats  # size x (3 * hidden): the earlier neighbour, the piece, the later neighbour
+    bias: Floats
+    out: Floats
+    out_bias: Floats
+
+    def apply(self, x: Floats) -> Floats:
+        hidden = len(self.bias)
+        y: Floats = _normalize(x, self.norm) @ self.mix
+        z: Floats = y[:, hidden : 2 * hidden] + self.bias
+        if len(x) > self.distance:
+            z[self.distance :] += y[: -self.distance, :hidden]
+            z[: -self.distance] += y[self.distance :, 2 * hidden :]
+        np.maximum(z, 0, out=z)
+        mixed: Floats = x + z @ self.out + self.out_bias
+        return mixed
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderNetwork:
+    pieces: Pieces
+    separator: int
+    table: NDArray[np.int8]
+    scale: Floats
+    shape: Floats
+    part: Floats
+    blocks: tuple[Block, ...]
+    norm: tuple[Floats, Floats]
+    look: Floats
+    wide: Floats
+    hidden: tuple[Floats, Floats]
+    heads: tuple[Floats, Floats]  # keep, about, kind, attribute, status, side by side
+    ends: tuple[int, ...]  # of kind, attribute and status in it
+    calibration: tuple[float, float, float]  # keep's slope and offset, attribute's slope
+
+    @classmethod
+    def load(cls, path: Path) -> ReaderNetwork:
+        with np.load(path, allow_pickle=False) as stored:
+            data = {name: stored[name] for name in stored.files}
+        if int(data["format"]) != _FORMAT:
+            raise ValueError(
+                f"{path} has format {int(data['format'])}, but this version reads {_FORMAT}: train it again"
+            )
+
+        def get(name: str) -> Floats:
+            return np.ascontiguousarray(data[name], dtype=np.float32)
+
+        vocabulary = data["vocabulary"].tobytes().decode().split("\n")
+        blocks = tuple(
+            Block(int(distance), (get(f"{at}.norm"), get(f"{at}.norm_bias")), get(f"{at}.mix"), get(f"{at}.bias"),
+                  get(f"{at}.out"), get(f"{at}.out_bias"))
+            for at, distance in enumerate(data["distances"])
+        )  # fmt: skip
+        slope, offset, sharpness = (float(value) for value in data["calibration"])
+        return cls(
+            pieces=Pieces(vocabulary, vocabulary.index("[UNK]")), separator=vocabulary.index("[SEP]"),
+            table=data["table"], scale=get("scale"), shape=get("shape"), part=get("part"), blocks=blocks,
+            norm=(get("norm"), get("norm_bias")), look=get("look"), wide=get("wide"),
+            hidden=(get("hidden"), get("hidden_bias")), heads=(get("heads"), get("heads_bias")),
+            ends=tuple(int(end) for end in data["ends"]), calibration=(slope, offset, sharpness),
+        )  # fmt: skip
+
+    def score(
+        self, numbers: list[int], shapes: list[int], owners: list[int], count: int
+    ) -> list[tuple[float, int, int, float, int, bool]]:
+        """Return for each clause: keep, kind, attribute, how sure of it, status, and whether it is about the writer.
+
+        ``owners`` gives the clause of each piece, in order; -1 is the turn before.
+        """
+        owner = np.asarray(owners)
+        x = self._encode(np.asarray(numbers), np.asarray(shapes), owner < 0)
+        y = np.maximum(self._pool(x, owner, count) @ self.hidden[0] + self.hidden[1], 0)
+        out = y @ self.heads[0] + self.heads[1]
+        slope, offset, sharpness = self.calibration
+        keep = 1 / (1 + np.exp(-(slope * out[:, 0] + offset)))
+        kind_end, attribute_end, _ = self.ends
+        kind = out[:, 2:kind_end].argmax(1)
+        attribute = out[:, kind_end:attribute_end]
+        status = out[:, attribute_end:].argmax(1)
+        sure = np.exp(sharpness * (attribute - attribute.max(1, keepdims=True)))
+        sure = (sure / sure.sum(1, keepdims=True)).max(1)
+        best = attribute.argmax(1)
+        return [
+            (float(keep[at]), int(kind[at]), int(best[at]), float(sure[at]), int(status[at]), bool(out[at, 1] > 0))
+            for at in range(count)
+        ]
+
+    def _encode(self, numbers: NDArray[np.int_], shapes: NDArray[np.int_], early: NDArray[np.bool_]) -> Floats:
+        x: Floats = self.table[numbers] * self.scale[numbers][:, None]
+        x += self.shape[shapes]
+        x += self.part[early.astype(np.intp)]
+        for block in self.blocks:
+            x = block.apply(x)
+        return _normalize(x, self.norm)
+
+    def _pool(self, x: Floats, owner: NDArray[np.int_], count: int) -> Floats:
+        """Return a row for each clause: weighted means of its pieces, their maximum, the message, the turn before."""
+        size = x.shape[1]
+        inside = owner >= 0
+        own, owner = x[inside], owner[inside]
+        rows = np.zeros((count, size * (self.look.shape[1] + 3)), dtype=np.float32)
+        if len(own):
+            weight = np.exp(np.clip(own @ self.look, -_LIMIT, _LIMIT))
+            present, starts = np.unique(owner, return_index=True)
+            total = np.add.reduceat(weight, starts)
+            for at in range(weight.shape[1]):
+                mean = np.add.reduceat(own * weight[:, at : at + 1], starts) / total[:, at : at + 1]
+                rows[present, at * size : (at + 1) * size] = mean
+            rows[present, -3 * size : -2 * size] = np.maximum.reduceat(own, starts)
+        wide = np.exp(np.clip(x @ self.wide, -_LIMIT, _LIMIT))
+        for at, seen in enumerate((inside, ~inside)):
+            weight = wide[seen, at]
+            if len(weight):
+                low = (at - 2) * size
+                rows[:, low : low + size if at == 0 else None] = weight @ x[seen] / weight.sum()
+        return rows
+
+
+def _normalize(x: Floats, norm: tuple[Floats, Floats]) -> Floats:
+    centred = x - x.mean(1, keepdims=True)
+    spread = np.sqrt(np.einsum("ij,ij->i", centred, centred) / x.shape[1] + 1e-5)
+    normal: Floats = centred / spread[:, None] * norm[0] + norm[1]
+    return normal
