@@ -138,7 +138,7 @@ class Terminal:
         if program == "limpet":
             status = main(arguments)
             out, err = capsys.readouterr()
-            if shown := re.search(r"\bhf_[\w-]{43}", out):
+            if shown := re.search(r"\blim_[\w-]{43}", out):
                 self._secret = shown.group()
             return status, out if status == 0 else err
         assert program == "curl" or re.match(r"\w+=", command), f"only limpet and curl are run, not {program}"

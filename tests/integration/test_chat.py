@@ -349,7 +349,7 @@ def test_chat_stop_in_pipe_stops_current_reply(env, data, server, spec):
     assert out.splitlines()[1:] == [
         "First.",
         "Once upon a time",
-        "Stopped. What you said is kept, the reply is not.",
+        "Stopped. What you said is stored, the reply is not.",
         "I am a test.",
     ]
     with Limpet.open(data) as memory:
@@ -402,7 +402,7 @@ def test_chat_with_agent_without_memory_says_nothing_is_kept(chat, agents, serve
     out = chat(
         "Hello", "/remember tea=Assam", "/memory", args=("--agent", "greeter", "--config", agents, "--llm", spec)
     )
-    assert "is switched off (memory.enabled): nothing is kept." in out
+    assert "is switched off (memory.enabled): nothing is stored." in out
     assert "I am a test." in out
     assert "Remembered" not in out
 

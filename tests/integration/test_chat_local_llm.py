@@ -98,7 +98,7 @@ def test_chat_with_local_llm_recalls_previous_session(tmux, server, tmp_path, ki
     tmux.enter("Tell me a very long story about the sea.")
     tmux.until("the", after="about the sea.")
     tmux.press("C-c")
-    tmux.until("Stopped. What you said is kept, the reply is not.")
+    tmux.until("Stopped. What you said is stored, the reply is not.")
     tmux.enter("/quit")
     while not tmux.is_over():
         time.sleep(0.1)

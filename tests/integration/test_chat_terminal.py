@@ -15,7 +15,7 @@ from tests.integration.chat_helpers import PATIENCE, Story, asked, at_terminal, 
 from tests.unit.providers.embedding_server import HOLDS_OUT, hangs, status
 
 CTRL_C, CTRL_D = "\x03", "\x04"
-STOPPED = "Stopped. What you said is kept, the reply is not.\n"
+STOPPED = "Stopped. What you said is stored, the reply is not.\n"
 
 
 @pytest.fixture

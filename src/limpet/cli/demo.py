@@ -67,7 +67,7 @@ def demo(args: Namespace) -> int:
             "history": _change(memory, clock),
             "forget": _forget(memory),
         }
-    lines = ["Three chats between Mara and her assistant Pip, kept in a temporary store.", ""]
+    lines = ["Three chats between Mara and her assistant Pip, stored in a temporary folder.", ""]
     for number, step in enumerate(steps.values(), start=1):
         lines += [f"{number}. {step.title}", f"   $ {step.typed}", *(f"   {line}".rstrip() for line in step.lines), ""]
     show.print_result(args, {name: step.value for name, step in steps.items()}, [*lines, *_GO_ON])
@@ -82,7 +82,7 @@ def _sessions(memory: Limpet) -> Step:
     ]
     lines = show.format_table(("ID", "KEY", "?STATE", "?>MESSAGES", "LAST ACTIVE"), rows)
     value = to_json(found)
-    title = "Every message is kept, in order, with its time."
+    title = "Every message is stored, in order, with its time."
     return Step(title, f"limpet sessions --user {sample.USER}", lines, value)
 
 
@@ -118,7 +118,7 @@ def _change(memory: Limpet, clock: SampleClock) -> Step:
     [was] = memory.records(user=sample.USER, as_of=then)
     asked = f"$ limpet records --user {sample.USER} --as-of {then:%Y-%m-%d}"
     value = {"versions": to_json(versions), "as_of": to_json(was)}
-    title = "A fact that changed keeps what it said before."
+    title = "A fact that changed keeps its history."
     lines = [*render_memory.history_lines(versions), asked, *render_memory.record_table([was])]
     return Step(title, f"limpet records history {record.id}", lines, value)
 

@@ -20,7 +20,7 @@ DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
 
 # Commands of one or more operations: what they are for, and the module that says what is special about them.
 DERIVED: dict[str, tuple[str, str]] = {
-    "remember": ("keep a memory; the same key again replaces its text", ""),
+    "remember": ("store a memory; the same key again replaces its text", ""),
     "recall": ("find what was said and remembered, by words and by meaning", "memory"),
     "forget": ("remove memories with their history and index entries", "forget"),
     "context": ("show what belongs into a prompt, with a session or without", "memory"),
@@ -160,7 +160,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except LimpetError as error:
         return _fail(str(error), error.code, as_json=as_json)
     except BrokenPipeError:
-        _abandon_output()  # whoever read our output has seen enough
+        _abandon_output()  # the reader of our output has seen enough
         return DONE
     except KeyboardInterrupt:
         return _fail("interrupted", "interrupted", as_json=as_json, status=INTERRUPTED)

@@ -100,7 +100,7 @@ def _connect(args: Namespace, where: str) -> Limpet:
 
 
 def disable_worker(config: Config) -> Config:
-    """A command is over too soon for work in the background; what it leaves is done by whoever stays."""
+    """A command is over too soon for work in the background; a worker or the next program does what it leaves."""
     return map_config(config, lambda own: replace(own, jobs=replace(own.jobs, worker=False)))
 
 

@@ -354,7 +354,7 @@ _EMPTY: Mapping[str, tuple[str, str]] = {
     "privacy.receipts": ("Nothing was purged.", ""),
     "recall": (NOTHING_FOUND, ""),
     "records.list": (
-        'No records yet. `limpet remember "…"` keeps one.',
+        'No records yet. `limpet remember "…"` stores one.',
         "No record fits these options. Leave some of them out to see more.",
     ),
     "records.search_metadata": ("", "No record has that in its metadata."),

@@ -40,7 +40,7 @@ def run_turn(firing: Firing) -> RunResult:
     llm = select_llm(None, memory.config)
     if llm is None:
         raise ProviderError(NO_LLM)
-    llm = TelemetryLlm(llm, memory._view.agents.observers)  # noqa: SLF001 - whoever listens hears of this request, too
+    llm = TelemetryLlm(llm, memory._view.agents.observers)  # noqa: SLF001 - observers hear of this request, too
     session = memory.session(CHANNEL, schedule.id, user=schedule.user, agent=schedule.agent)
     wishes = [_TASK_PROMPT, *([_NOTIFY_PROMPT] if schedule.notify is NotifyPolicy.CONDITIONAL else [])]
     limits = Limits.of(memory.config, None, None)
@@ -54,11 +54,11 @@ def run_turn(firing: Firing) -> RunResult:
     return RunResult(whole.text, turns=1, cost=whole.usage.cost or 0.0)
 
 
-def make_notifier(told: MutableSequence[dict[str, Any]], *, aloud: bool) -> Callable[[Notification], None]:
+def make_notifier(notifications: MutableSequence[dict[str, Any]], *, aloud: bool) -> Callable[[Notification], None]:
     """Notifications go to the output: there is no other channel here."""
 
     def notify(given: Notification) -> None:
-        told.append(
+        notifications.append(
             {
                 "schedule": given.schedule.id,
                 "run": given.run.id,

@@ -35,10 +35,10 @@ def add(commands: Any) -> None:
 def run_worker(args: Namespace) -> int:
     """Jobs are shared with every other worker. The first signal lets it finish the job at hand, the second does not."""
     begun = fired = 0
-    told: list[dict[str, Any]] = []
+    notifications: list[dict[str, Any]] = []
     patient = not (args.once or args.until_idle)
     with open_memory(args, needed=True) as memory, stop_on_signal() as stop:
-        due = _schedule_runner(memory, args, told)
+        due = _schedule_runner(memory, args, notifications)
         while not stop.is_set():
             found = _run_one(lambda: memory.jobs.run(until_idle=False), patient=patient)
             # A model may take its time: jobs have their turn between two schedules.
@@ -48,13 +48,13 @@ def run_worker(args: Namespace) -> int:
                 break
             if not found and not ran:
                 stop.wait(_LOOK_AGAIN_S)
-    said = {"jobs": begun, "schedules": fired, "notifications": told}
+    said = {"jobs": begun, "schedules": fired, "notifications": notifications}
     ending = f" {show.pluralize(fired, 'schedule')} run." if fired else ""
     show.print_result(args, said, [f"{show.pluralize(begun, 'job')} run.{ending}"])
     return 0
 
 
-def _schedule_runner(memory: Limpet, args: Namespace, told: list[dict[str, Any]]) -> Callable[[], int]:
+def _schedule_runner(memory: Limpet, args: Namespace, notifications: list[dict[str, Any]]) -> Callable[[], int]:
     """What runs one schedule that is due, where that is wanted and can be done."""
     if not (args.schedules or memory.config.schedules.worker):
         return lambda: 0
@@ -63,8 +63,8 @@ def _schedule_runner(memory: Limpet, args: Namespace, told: list[dict[str, Any]]
     if not scheduled.has_llm(memory):
         print(f"limpet: note: {scheduled.NO_LLM}", file=sys.stderr)
         return lambda: 0
-    tell = scheduled.make_notifier(told, aloud=not args.json)
-    return lambda: memory.schedules.run(scheduled.run_turn, tell, until_idle=False)
+    notify = scheduled.make_notifier(notifications, aloud=not args.json)
+    return lambda: memory.schedules.run(scheduled.run_turn, notify, until_idle=False)
 
 
 def _run_one(run: Callable[[], int], *, patient: bool) -> int:

@@ -74,7 +74,7 @@ def run(args: Namespace) -> int:
 
 @contextmanager
 def _close_with_notice(memory: Limpet, screen: Screen) -> Iterator[Limpet]:
-    """Closing waits for the job at hand, which may be asking the model: who waits is told, and may leave."""
+    """Closing waits for the job at hand, which may be asking the model: the person is asked to wait, and may leave."""
     from threading import Timer
 
     try:

@@ -167,7 +167,7 @@ def show_memory(chat: ChatLoop, query: str) -> None:
     ]
     known = [(title, lines) for title, lines in parts if lines]
     if not known:
-        chat.screen.say("Nothing is known yet but what was said. /remember TEXT keeps something.")
+        chat.screen.say("Nothing is known yet but what was said. /remember TEXT stores something.")
     for number, (title, lines) in enumerate(known):
         chat.screen.say(*([""] if number else []), f"{title}:", *lines)
     if len(found) == _PAGE:
@@ -192,7 +192,7 @@ def remember(chat: ChatLoop, given: str) -> None:
     if not text:
         raise ChatUsageError("/remember needs a text: /remember TEXT, or /remember key=TEXT")
     if not chat.has_memory:
-        raise ChatUsageError("the memory of this agent is switched off (memory.enabled); nothing was kept")
+        raise ChatUsageError("the memory of this agent is switched off (memory.enabled); nothing was stored")
     record = chat.memory.remember(text, user=chat.session.user, key=keyed[1] if keyed else None)
     under = f" under {record.key}" if record.key else ""
     version = "" if record.version == 1 else f", now version {record.version}"

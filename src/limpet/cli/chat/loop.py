@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 NO_MODEL = "no model: showing what memory would give"
 _ASK_WITHOUT_MODEL = "No model to ask: name one with --llm or the setting llm.model. Memory would have given it:"
-NOTHING_KEPT = "The memory of this agent is switched off (memory.enabled): nothing is kept."
-ONLY_THE_QUESTION = "What you said is kept, the reply is not."
+NOTHING_STORED = "The memory of this agent is switched off (memory.enabled): nothing is stored."
+ONLY_THE_QUESTION = "What you said is stored, the reply is not."
 NOTHING_KNOWN = "Memory knows nothing that helps."
 _REPLY = 1024  # tokens of a reply at most, where none are kept free for it
 
@@ -129,9 +129,9 @@ class ChatLoop:
         where = f"{redact_location(place)} · {info.user} · session {info.id} ({messages}) · {model} · /help"
         self.screen.note(where)
         if not self.has_memory:
-            self.screen.note(NOTHING_KEPT)
-        told = {"session": to_json(info), "model": self.llm.name if self.llm else None, "budget": budget}
-        self.screen.finish("start", **told)
+            self.screen.note(NOTHING_STORED)
+        event = {"session": to_json(info), "model": self.llm.name if self.llm else None, "budget": budget}
+        self.screen.finish("start", **event)
 
     def _next(self) -> str | None:
         while True:
@@ -166,28 +166,28 @@ class ChatLoop:
         self.screen.finish("command", command=name)
 
     def _turn(self, text: str) -> None:
-        told: dict[str, Any] = {"message": None, "context": None, "reply": None, "stopped": False, "usage": None}
+        event: dict[str, Any] = {"message": None, "context": None, "reply": None, "stopped": False, "usage": None}
         try:
             self._ensure_live_session()
             with self._watch_input():
-                self._run_turn(text, told)
+                self._run_turn(text, event)
         except ReplyInterrupt:
-            told["stopped"] = True
+            event["stopped"] = True
             self.screen.break_line()
-            kept = self.has_memory and told["message"] is not None and bool(told["message"]["sequence"])
-            self.screen.note(f"Stopped. {ONLY_THE_QUESTION if kept else 'Nothing of this turn is kept.'}")
+            stored = self.has_memory and event["message"] is not None and bool(event["message"]["sequence"])
+            self.screen.note(f"Stopped. {ONLY_THE_QUESTION if stored else 'Nothing of this turn is stored.'}")
         except LimpetError as error:
             self.screen.show_error(str(error), error.code)
-        self.screen.finish("turn", **told)
+        self.screen.finish("turn", **event)
 
     def _watch_input(self) -> AbstractContextManager[None]:
         return nullcontext() if self.llm is None else self.lines.watch(self._stopper.request_stop)
 
-    def _run_turn(self, text: str, told: dict[str, Any]) -> None:
+    def _run_turn(self, text: str, event: dict[str, Any]) -> None:
         limits = self.limits
         with self.session.turn(text, max_tokens=limits.max_tokens, model_window=limits.model_window) as turn:
             self.context = turn.context
-            told["message"], told["context"] = to_json(turn.message), self._context_json(turn.context)
+            event["message"], event["context"] = to_json(turn.message), self._context_json(turn.context)
             self._note_failed(turn.failed)
             if turn.compacted is not None and turn.compacted.done:
                 self.screen.note(commands.format_compaction(turn.compacted))
@@ -195,17 +195,17 @@ class ChatLoop:
                 self.screen.say(_ASK_WITHOUT_MODEL, *memory_lines(turn.context))
                 return
             whole = self._request_reply(self.llm, turn.context)
-            told["usage"] = to_usage(self.llm, whole)
+            event["usage"] = to_usage(self.llm, whole)
             before = len(turn.failed)
-            turn.reply(whole.text, usage=told["usage"])
-            told["reply"] = whole.text
+            turn.reply(whole.text, usage=event["usage"])
+            event["reply"] = whole.text
             self._note_finish(whole)
             self._note_failed(turn.failed[before:])
 
     def _context_json(self, context: Context) -> dict[str, Any]:
-        told = {**to_json(context), "budget": self.limits.budget}
-        told["messages"] = len(context.messages)
-        return told
+        event = {**to_json(context), "budget": self.limits.budget}
+        event["messages"] = len(context.messages)
+        return event
 
     def _note_failed(self, failed: Sequence[Omission]) -> None:
         for entry in failed:

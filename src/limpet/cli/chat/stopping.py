@@ -43,7 +43,7 @@ class Stopper:
 
     def __exit__(self, *_: object) -> None:
         if self._main is not None:
-            # None: whoever handled it before was no Python code, and cannot be put back.
+            # None: what handled it before was not Python code, and cannot be put back.
             signal.signal(signal.SIGINT, signal.default_int_handler if self._before is None else self._before)
 
     @contextmanager
