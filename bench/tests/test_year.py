@@ -50,7 +50,7 @@ def test_learned_junk_stays_below_limit(looks):
 
 
 def test_store_growth_is_bounded(looks):
-    """Turns are condensed: what is current grows far slower than what is said."""
+    """Turns are summarized: what is current grows far slower than what is said."""
     first, last = looks
     assert last.messages > 1.8 * first.messages
     assert last.current < 1.7 * first.current

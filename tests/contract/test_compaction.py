@@ -1,4 +1,4 @@
-"""Condensing a session's history, on every backend."""
+"""Compaction of a session's history, on every backend."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_compact_keep_comes_from_settings(store_url: str) -> None:
 def test_compact_without_old_messages_changes_nothing(memory: Limpet) -> None:
     session = talk(memory, 4)
     done = session.compact()
-    assert (done.done, done.messages, done.by, done.reason) == (False, 0, None, "nothing to condense")
+    assert (done.done, done.messages, done.by, done.reason) == (False, 0, None, "nothing to compact")
     assert done.tokens_before == done.tokens_after
     assert session.summary() is None
     wrong: list[Any] = [-1, 1.5, "1", True]
@@ -158,7 +158,7 @@ def test_compact_stops_when_concurrent_summary_covers_everything(store_url: str)
             return "too late"
 
         done = session.compact(keep=4)
-        assert (done.done, done.reason) == (False, "nothing to condense")
+        assert (done.done, done.reason) == (False, "nothing to compact")
         assert summed_up(session)[0] == "somebody else's"
 
 

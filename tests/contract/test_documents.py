@@ -495,7 +495,7 @@ def test_add_document_requires_text_for_remote_uri(memory: Limpet) -> None:
 
 def test_add_document_rejects_named_pipe_without_blocking(memory: Limpet, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.txt")
-    with pytest.raises(InvalidInput, match="no plain file"):
+    with pytest.raises(InvalidInput, match="not a plain file"):
         memory.documents.add(tmp_path / "pipe.txt", user="alice")
 
 
@@ -523,7 +523,7 @@ def test_add_document_adds_every_file_of_folder_in_order(memory: Limpet, tmp_pat
 
 def test_add_document_rejects_title_for_folder(memory: Limpet, tmp_path: Path) -> None:
     put(tmp_path / "files" / "a.txt")
-    with pytest.raises(InvalidInput, match="a title is one document's"):
+    with pytest.raises(InvalidInput, match="a title belongs to one document"):
         memory.documents.add(tmp_path / "files", user="alice", title="All of them")
     assert memory.documents.list(user="alice") == []
 

@@ -65,9 +65,9 @@ def test_http_api_from_first_message_to_purge(ask: Asked, memory: Limpet, tmp_pa
     context = ask.get(f"{place}/context", query="Where does Vera live?")
     assert "Porto" in str(context)
     assert ask.post(f"{place}/context", query="Vera", max_tokens=500)["tokens"] <= 500
-    condensed = ask.post(f"{place}/compact", keep=4)
-    assert condensed["done"]
-    assert ask.get(f"{place}/summary")["summary"]["message_count"] >= condensed["messages"] > 0
+    compacted = ask.post(f"{place}/compact", keep=4)
+    assert compacted["done"]
+    assert ask.get(f"{place}/summary")["summary"]["message_count"] >= compacted["messages"] > 0
 
     found = ask.get("/v1/recall", query="Who lives in Porto?")["hits"]
     assert "Vera" in found[0]["text"]

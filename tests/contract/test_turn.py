@@ -252,7 +252,7 @@ def test_turn_continues_when_compaction_fails(memory: Limpet, monkeypatch: pytes
             assert turn.context.messages[-1].text == "And now?"
             turn.reply("Now this.")
     assert turn.compacted is None
-    assert "condensing history" in [failed.what for failed in turn.failed]
+    assert "compacting history" in [failed.what for failed in turn.failed]
     assert session.count() == 52
 
 

@@ -118,7 +118,7 @@ def test_chat_compacts_long_history(chat, data, server, spec):
     with Limpet.open(data) as memory:
         memory.session("tui", "local").extend(Message.new("user", f"Line {number} of the log") for number in range(50))
     out = chat("Go on", "/status", args=("--llm", spec))
-    assert re.search(r"Condensed \d+ messages by the model: ", out)
+    assert re.search(r"Compacted \d+ messages by the model: ", out)
     assert re.search(r"summary   epoch 1, covers \d+ messages up to #\d+", out)
 
 

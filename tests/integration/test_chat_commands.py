@@ -110,8 +110,8 @@ def test_chat_compact_command(chat, data):
     with Limpet.open(data) as memory:
         memory.session("tui", "local").extend(Message.new("user", f"Line {number} of the log") for number in range(10))
     out = chat("/compact 4", "/compact 4", "/status")
-    assert "Condensed 6 messages by a digest: " in out
-    assert "Nothing was condensed: " in out
+    assert "Compacted 6 messages by a digest: " in out
+    assert "Nothing was compacted: " in out
     assert "summary   epoch 1, covers 6 messages up to #6" in out
 
 

@@ -52,7 +52,7 @@ def run_extract(runtime: Runtime, claim: JobLease) -> datetime | None:
 
 
 def run_compact(runtime: Runtime, claim: JobLease) -> datetime | None:
-    """Without a model the next turn condenses as quickly."""
+    """Without a model the next turn compacts as quickly."""
     info = _find_session(runtime, claim)
     if info is not None and (own := runtime.for_agent(info.agent)).llm is not None:
         own.compactor.compact_if_due(Scope(info.tenant, user=info.user, session=info.id))

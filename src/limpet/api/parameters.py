@@ -279,7 +279,7 @@ Skill = Annotated[str, limits.Printable(), "the active skill; what was learned w
 HitCount = Annotated[int, limits.Integer(1, MAX_HITS), "hits at most; left out: `search.k`"]
 Neighbours = Annotated[int, limits.Integer(0, MAX_NEIGHBOURS), "messages around each hit"]
 Floor = Annotated[bool, limits.Boolean(), "leave out what is not about the question, however few hits are left"]
-Compact = Annotated[bool, limits.Boolean(), "condense history first if that is due"]
+Compact = Annotated[bool, limits.Boolean(), "compact history first if that is due"]
 RecipeName = Annotated[str, Described(limits.Text(), enum=[*RECIPES]), "how hits are ranked; left out: `search.recipe`"]
 
 # Records

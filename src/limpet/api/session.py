@@ -270,7 +270,7 @@ class Session:
 
         With ``model_window`` the model's reply has room too. Records learned with the active ``skill`` count more.
         ``at`` is when the query is asked, for times such as "last week"; now, if not given. With ``compact`` history is
-        condensed first if that is due, and each message is then in the context or in the range of its summary.
+        compacted first if that is due, and each message is then in the context or in the range of its summary.
         """
         builder = self._runtime.context
         asked = builder.check_request(query, max_tokens, model_window, skill, at)
@@ -314,7 +314,7 @@ class Session:
 
     @session_operation("session.summary", READ_SESSION, "GET /summary", answer="summary", cli="sessions summary")
     def summary(self) -> Summary | None:
-        """What the condensed part of the session says; None before anything was condensed."""
+        """The summary of the compacted part of the session; None before the first compaction."""
         return self._read(lambda tx: Summaries(tx).get(self._scope))
 
     @session_operation("session.set_summary", WRITE_SESSION, "PUT /summary", answer="replaced")

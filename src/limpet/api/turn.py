@@ -1,7 +1,7 @@
 """A turn: the user's message in, a context out, the reply in.
 
 What memory knows is read before the turn is written: a question is not its own best answer. Then the user's message is
-kept, history condensed if that is due, the context laid out; the agent works; the reply is kept, and the day's note
+kept, history compacted if that is due, the context laid out; the agent works; the reply is kept, and the day's note
 written. Each step is a function below. One that fails is logged and left out, and the turn goes on without it.
 """
 
@@ -92,7 +92,7 @@ class Turn:
 
     @property
     def compacted(self) -> CompactionResult | None:
-        """What was condensed last to make room for this turn; None where nothing had to be."""
+        """What was compacted last to make room for this turn; None where nothing had to be."""
         return self._compacted[-1] if self._compacted else None
 
     @property
@@ -118,7 +118,7 @@ class Turn:
         self._failed += [*known.texts.failed, *known.failed]
         self._recalled = select_used_records(known, self._runtime.config.search.k)
         self._message, self._kept = self._store_question()
-        self._compacted = self._attempt("condensing history", self._compact, ())
+        self._compacted = self._attempt("compacting history", self._compact, ())
         self._context = self._compose_context(known)
         self._open = True
         return self

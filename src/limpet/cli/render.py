@@ -89,9 +89,9 @@ def _format_summary(summary: Summary) -> list[str]:
 
 def _format_compaction(done: CompactionResult) -> list[str]:
     if not done.done:
-        return [show.one_line(f"Nothing was condensed: {done.reason}.")]
+        return [show.one_line(f"Nothing was compacted: {done.reason}.")]
     tokens = f"{done.tokens_before:,} tokens before, {done.tokens_after:,} now"
-    return [f"Condensed {show.pluralize(done.messages, 'message')}: {tokens}."]
+    return [f"Compacted {show.pluralize(done.messages, 'message')}: {tokens}."]
 
 
 def format_learned(done: LearnResult) -> list[str]:

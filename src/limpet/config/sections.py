@@ -176,29 +176,29 @@ class LlmSettings(_SettingsBase):
 class CompactionSettings(_SettingsBase):
     """Each limit stands well above what is kept when it is passed: else every further message would pass it again."""
 
-    enabled: Annotated[bool, "history is condensed by itself when it is due; compact() always works"] = True
+    enabled: Annotated[bool, "history is compacted by itself when it is due; compact() always works"] = True
     background: Annotated[
-        bool, "where a model writes the summaries, a job condenses after a turn, so that the next need not wait for it"
+        bool, "where a model writes the summaries, a job compacts after a turn, so that the next need not wait for it"
     ] = True
     keep: Annotated[
         int, Integer(0, 100_000), "newest messages kept by compact() and by the rules that name no other number"
     ] = 20
     least_messages: Annotated[
-        int, Integer(1, 100_000), "messages without a summary before any rule fires, and condensed at least"
+        int, Integer(1, 100_000), "messages without a summary before any rule fires, and compacted at least"
     ] = 4
     window: Annotated[
         int, Integer(0, 100_000_000), "tokens of the model's window where a call does not say; 0: not known"
     ] = 0
     roll_above: Annotated[
-        float, Number(0, 1), "share of the window in use above which the oldest messages are condensed"
+        float, Number(0, 1), "share of the window in use above which the oldest messages are compacted"
     ] = 0.8
-    roll_to: Annotated[float, Number(0, 1), "share of the window to which they are condensed; below roll_above"] = 0.5
+    roll_to: Annotated[float, Number(0, 1), "share of the window to which they are compacted; below roll_above"] = 0.5
     history_tokens: Annotated[
-        int, Integer(1, 100_000_000), "tokens of messages without a summary above which they are condensed"
+        int, Integer(1, 100_000_000), "tokens of messages without a summary above which they are compacted"
     ] = 8000
     history_keep: Annotated[int, Integer(0, 100_000), "newest messages kept then"] = 10
     messages: Annotated[
-        int, Integer(1, 1_000_000), "messages without a summary above which all but keep are condensed"
+        int, Integer(1, 1_000_000), "messages without a summary above which all but keep are compacted"
     ] = 40
     characters_per_token: Annotated[float, Number(0.1, 100), "of the quick check against the window"] = 3.5
     overhead_tokens: Annotated[
@@ -222,7 +222,7 @@ class CompactionSettings(_SettingsBase):
         if self.messages < self.keep + self.least_messages:
             raise ConfigError(
                 f"compact.messages must be at least compact.keep + compact.least_messages "
-                f"({self.keep + self.least_messages}): else every further message would condense again"
+                f"({self.keep + self.least_messages}): else every further message would compact again"
             )
 
 
@@ -250,10 +250,10 @@ class LearningSettings(_SettingsBase):
     delete_past_days: Annotated[
         int, Integer(0, 100_000), "days after which a learned record that is no longer true is deleted; 0: never"
     ] = 0
-    consolidate: Annotated[bool, "duplicates are merged, and the turns of a day condensed, while there is time"] = True
+    consolidate: Annotated[bool, "duplicates are merged, and the turns of a day summarized, while there is time"] = True
     consolidate_hours: Annotated[int, Integer(1, 100_000), "hours after a change until that is done"] = 24
-    condense_days: Annotated[int, Integer(0, 100_000), "days the turns of a day stay as they were; 0: for ever"] = 7
-    condense_tokens: Annotated[int, Integer(50, 100_000), "tokens of a condensed day at most"] = 300
+    summary_days: Annotated[int, Integer(0, 100_000), "days until the turns of a day become one summary; 0: never"] = 7
+    summary_tokens: Annotated[int, Integer(50, 100_000), "tokens of the summary of a day at most"] = 300
     profile: Annotated[bool, "a short text about each user is kept up to date"] = True
     profile_tokens: Annotated[int, Integer(20, 100_000), "tokens of that text at most"] = 300
 

@@ -1,6 +1,6 @@
-"""Documents: a text, a file, or every file of a folder. What has not changed costs one lookup.
+"""Add and remove documents: a text, a file, or every file of a folder. An unchanged document costs one lookup.
 
-A document is cut before the transaction and replaced inside one, with all its chunks.
+A document is split before the transaction and replaced in it, with all its chunks.
 """
 
 from __future__ import annotations
@@ -54,18 +54,18 @@ DocumentPath = str | PathLike[str]
 
 
 class DocumentLabels(NamedTuple):
-    """Whose the documents are, and what they are labelled with."""
+    """The owner of the documents, and their labels."""
 
-    space: Partition
+    partition: Partition
     title: str | None = None
     metadata: Mapping[str, str] | None = None
 
 
 def list_possible_uris(place: DocumentPath) -> list[str]:
-    """The uris a document may have that is called by its uri, or by the path of its file."""
+    """Return the uris that a uri or the path of a file may stand for."""
     given = check_path(place, "the document's uri or path")
     uris = [] if isinstance(place, PathLike) else [given]
-    with suppress(InvalidInput):  # what cannot be a file's name may still be a uri
+    with suppress(InvalidInput):  # not a valid file name, but perhaps a uri
         uris.append(path_to_uri(given))
     return uris or [given]
 
@@ -83,7 +83,7 @@ class DocumentIngester:
 
     def add(
         self,
-        space: Partition,
+        partition: Partition,
         place: DocumentPath,
         text: str | None,
         progress: Progress,
@@ -91,7 +91,7 @@ class DocumentIngester:
         metadata: Mapping[str, str] | None = None,
     ) -> Document | list[Document]:
         labels = DocumentLabels(
-            space,
+            partition,
             None if title is None else check_title(title) or None,
             None if metadata is None else check_strings(metadata),
         )
@@ -105,10 +105,10 @@ class DocumentIngester:
         progress(_STAGE, 1, 1)
         return added
 
-    def remove(self, space: Partition, place: DocumentPath) -> Forgotten:
+    def remove(self, partition: Partition, place: DocumentPath) -> Forgotten:
         """Remove the document with this uri, or that of the file at this path."""
         uris = list_possible_uris(place)
-        return self.store.write(lambda tx: remove_document(tx, space, uris))
+        return self.store.write(lambda tx: remove_document(tx, partition, uris))
 
     def _add_text(self, uri: str, text: str, labels: DocumentLabels) -> Document:
         checked = check_text(text, "the document's text", max_bytes=self.settings.max_text_bytes)
@@ -118,13 +118,13 @@ class DocumentIngester:
     def _add_folder(self, folder: str, labels: DocumentLabels, progress: Progress) -> list[Document]:
         """A file that cannot be read does not stop the others."""
         if labels.title is not None:
-            raise InvalidInput("a title is one document's; leave it out for a folder")
+            raise InvalidInput("a title belongs to one document; leave it out for a folder")
         files, added = list_files(folder), []
         for done, path in enumerate(files, start=1):
             try:
                 added.append(self._add_file(path, labels))
             except BinaryFile as error:
-                log.info("passed over: %s", error)
+                log.info("skipped: %s", error)
             except (InvalidInput, Unsupported) as error:
                 log.warning("left out: %s", error)
             progress(_STAGE, done, len(files))
@@ -138,27 +138,27 @@ class DocumentIngester:
     def _add(
         self, uri: str, kind: DocumentKind, data: bytes, extracted: Callable[[], DocumentText], labels: DocumentLabels
     ) -> Document:
-        space, now = labels.space, self.clock()
+        partition, now = labels.partition, self.clock()
         draft = DocumentDraft(uri, blake2b(data, digest_size=16).hexdigest(), labels.title, labels.metadata)
-        known = self.store.read(lambda tx: Documents(tx).get(space, uri))
+        known = self.store.read(lambda tx: Documents(tx).get(partition, uri))
         if known is not None and known.content_hash == draft.content_hash:
             if not draft.changes_labels(known):
                 return replace(known, status=DocumentStatus.UNCHANGED)
-            relabelled = self.store.write(lambda tx: relabel(tx, space, draft, now))
+            relabelled = self.store.write(lambda tx: relabel(tx, partition, draft, now))
             if relabelled is not None:
                 return relabelled
         text, title = extracted()
         check_text(text, f"the text of {uri}", max_bytes=self.settings.max_text_bytes)
         prepared = prepare(replace(draft, own_title=title), text, kind, self.chunks)
         if len(prepared.chunks) <= _MAX_SYNC_CHUNKS:
-            prepared = prepared._replace(chunks=self.embedder.embed_drafts(space, prepared.chunks))
-        stored = self.store.write(lambda tx: store_document(tx, space, prepared, self.new_id, now))
+            prepared = prepared._replace(chunks=self.embedder.embed_drafts(partition, prepared.chunks))
+        stored = self.store.write(lambda tx: store_document(tx, partition, prepared, self.new_id, now))
         self.embedder.request_missing(prepared.chunks)
         return stored
 
 
 def resolve_uri(place: DocumentPath) -> str:
-    """What a text is kept under: any uri as it is; a path object by its ``file://`` uri."""
+    """Return the uri of a text: a uri as it is, the ``file://`` uri of a path object."""
     if isinstance(place, PathLike):
         return path_to_uri(check_path(place, "the document's path"))
     return check_uri(place)
@@ -171,28 +171,28 @@ def resolve_path(place: DocumentPath) -> str:
     if given.lower().startswith("file:"):
         return uri_to_path(given)
     if _SCHEME.match(given):
-        raise InvalidInput(f"{given} is not read from where it is; give the document's text itself")
+        raise InvalidInput(f"{given} cannot be fetched; give the document's text itself")
     return given
 
 
 class DocumentWithChunks(NamedTuple):
-    """A document with what search will find of it."""
+    """A document and its chunks for search."""
 
     draft: DocumentDraft
     chunks: Sequence[ChunkDraft]
 
 
 def prepare(draft: DocumentDraft, text: str, kind: DocumentKind, config: ChunkSettings) -> DocumentWithChunks:
-    """Everything slow, before the transaction: cutting and word analysis."""
+    """Do the slow work before the transaction: chunking and word analysis."""
     return DocumentWithChunks(draft, chunk_document(text, kind, config.max_chars, config.overlap))
 
 
 def store_document(
-    tx: Tx, space: Partition, prepared: DocumentWithChunks, new_id: IdFactory, now: datetime
+    tx: Tx, partition: Partition, prepared: DocumentWithChunks, new_id: IdFactory, now: datetime
 ) -> Document:
-    """Add the document, or put its new content in the place of the old. Somebody may have done so by now."""
+    """Add the document or replace its content, unless another writer has already done so."""
     draft, chunks = prepared
-    old = Documents(tx).lock(space, draft.uri)
+    old = Documents(tx).lock(partition, draft.uri)
     if old is None:
         document = Document(
             id=new_id(),
@@ -204,30 +204,30 @@ def store_document(
             updated_at=now,
             status=DocumentStatus.ADDED,
         )
-        Documents(tx).insert(space, document)
+        Documents(tx).insert(partition, document)
     elif old.content_hash == draft.content_hash:
-        return _apply_labels(tx, space, old, draft, now)
+        return _apply_labels(tx, partition, old, draft, now)
     else:
         document = _merge_draft(old, draft, now)
-        Documents(tx).replace(space, document)
-        Chunks(tx).drop_document(space, document.id)
-    index(tx, space, document, chunks)
+        Documents(tx).replace(partition, document)
+        Chunks(tx).drop_document(partition, document.id)
+    index(tx, partition, document, chunks)
     return replace(document, chunks=len(chunks))
 
 
-def relabel(tx: Tx, space: Partition, draft: DocumentDraft, now: datetime) -> Document | None:
-    """Give a document of this very content its new title and metadata. None when it has other content by now."""
-    old = Documents(tx).lock(space, draft.uri)
+def relabel(tx: Tx, partition: Partition, draft: DocumentDraft, now: datetime) -> Document | None:
+    """Change title and metadata of a document with this content. Return None if it has other content by now."""
+    old = Documents(tx).lock(partition, draft.uri)
     if old is None or old.content_hash != draft.content_hash:
         return None
-    return _apply_labels(tx, space, old, draft, now)
+    return _apply_labels(tx, partition, old, draft, now)
 
 
-def _apply_labels(tx: Tx, space: Partition, old: Document, draft: DocumentDraft, now: datetime) -> Document:
+def _apply_labels(tx: Tx, partition: Partition, old: Document, draft: DocumentDraft, now: datetime) -> Document:
     if not draft.changes_labels(old):
         return replace(old, status=DocumentStatus.UNCHANGED)
     document = _merge_draft(old, replace(draft, own_title=None), now)
-    Documents(tx).replace(space, document)
+    Documents(tx).replace(partition, document)
     return document
 
 
@@ -242,17 +242,17 @@ def _merge_draft(old: Document, draft: DocumentDraft, now: datetime) -> Document
     )
 
 
-def index(tx: Tx, space: Partition, document: Document, chunks: Sequence[ChunkDraft]) -> None:
-    """Store what search will find of a stored document."""
+def index(tx: Tx, partition: Partition, document: Document, chunks: Sequence[ChunkDraft]) -> None:
+    """Store the chunks of a stored document."""
     source = ChunkSource(
         kind=SourceKind.DOCUMENT, id=document.id, created_at=document.created_at, worded_at=document.updated_at
     )
-    Chunks(tx).add(space, source, chunks)
+    Chunks(tx).add(partition, source, chunks)
 
 
-def remove_document(tx: Tx, space: Partition, uris: Sequence[str]) -> Forgotten:
-    """Remove the first document that one of these names, with its chunks."""
-    found = next((document for uri in uris if (document := Documents(tx).lock(space, uri)) is not None), None)
+def remove_document(tx: Tx, partition: Partition, uris: Sequence[str]) -> Forgotten:
+    """Remove the first document with one of these uris, with its chunks."""
+    found = next((document for uri in uris if (document := Documents(tx).lock(partition, uri)) is not None), None)
     if found is None:
-        raise DocumentNotFound(f"no document {uris[0]} here; nothing was removed")
-    return Forgotten(Documents(tx).delete(space, found.id), (found.id,))
+        raise DocumentNotFound(f"document {uris[0]} not found; nothing was removed")
+    return Forgotten(Documents(tx).delete(partition, found.id), (found.id,))

@@ -1,4 +1,4 @@
-"""The text of a document, whatever it is wrapped in, and the title it gives itself."""
+"""The text and the title of a document, by its kind."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class DocumentText(NamedTuple):
 
 def extract(data: bytes, kind: DocumentKind, name: str) -> DocumentText:
     if kind is DocumentKind.PDF:
-        from limpet.documents.pdf_text import extract_pdf_text  # late: few documents are
+        from limpet.documents.pdf_text import extract_pdf_text  # late: few documents are PDF
 
         text, title = extract_pdf_text(data, name)
         return DocumentText(text, _collapse_title(title))
@@ -33,7 +33,7 @@ def extract(data: bytes, kind: DocumentKind, name: str) -> DocumentText:
 
 
 def extract_plain_text(text: str, kind: DocumentKind) -> DocumentText:
-    """Text that needs no unwrapping. Markdown that begins with a heading has a title."""
+    """Return plain text as it is. Markdown that begins with a heading has a title."""
     heading = _HEADING.match(text) if kind is DocumentKind.MARKDOWN else None
     return DocumentText(text, _collapse_title(heading[1]) if heading else None)
 

@@ -19,11 +19,11 @@ _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 class BinaryFile(Unsupported):
-    """A file that holds no text: passed over in a folder, refused when it was named."""
+    """A file without text: skipped in a folder, rejected when it was named."""
 
 
 def path_to_uri(path: str) -> str:
-    """The absolute ``file://`` uri. Bytes that are no UTF-8 are kept, as every other odd character, as ``%XX``."""
+    """Return the absolute ``file://`` uri. Bytes that are not UTF-8 become ``%XX``, like other special characters."""
     try:
         return check_uri(Path(os.path.abspath(path)).as_uri())
     except (OSError, InvalidKey) as error:
@@ -31,11 +31,11 @@ def path_to_uri(path: str) -> str:
 
 
 def uri_to_path(uri: str) -> str:
-    """The path a ``file:`` uri names."""
+    """Return the path of a ``file:`` uri."""
     try:
         parts = urlsplit(uri)
     except ValueError as error:
-        raise InvalidInput(f"{uri} is no uri: {error}") from None
+        raise InvalidInput(f"{uri} is not a valid uri: {error}") from None
     if parts.netloc not in ("", "localhost"):
         raise InvalidInput(f"{uri} is on another machine; give the document's text itself")
     path = os.fsdecode(unquote_to_bytes(parts.path))
@@ -45,22 +45,22 @@ def uri_to_path(uri: str) -> str:
 
 
 def printable_path(path: str) -> str:
-    """A path as it can be printed and logged, whatever bytes its name has."""
+    """Return a path that can be printed and logged, whatever bytes its name has."""
     return path.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def read_file(path: str, max_bytes: int, *, any_bytes: bool) -> bytes:
-    """The whole file. Without ``any_bytes`` a file that is not text is refused after its first bytes."""
+    """Return the whole file. Without ``any_bytes``, a file that is not text is rejected after its first bytes."""
     name = printable_path(path)
     try:
         with open(path, "rb", opener=_open_nonblocking) as file:
             facts = os.fstat(file.fileno())
             if not stat.S_ISREG(facts.st_mode):
-                raise InvalidInput(f"{name} is no plain file")
+                raise InvalidInput(f"{name} is not a plain file")
             beginning = file.read(_BEGINNING)
             if not any_bytes and b"\x00" in beginning and not beginning.startswith(_UTF16):
                 raise BinaryFile(f"{name} is not text; documents are text, Markdown, HTML, PDF and source code")
-            # The file may grow while it is read: what counts is what came, not what its size was.
+            # The file may grow while it is read: the bytes that were read count, not its size.
             data = beginning + file.read(max(0, max_bytes + 1 - len(beginning)))
     except OSError as error:
         raise InvalidInput(f"{name} cannot be read: {error.strerror}") from error
@@ -76,7 +76,7 @@ def _open_nonblocking(path: str, flags: int) -> int:
 
 
 def decode_text(data: bytes, name: str) -> str:
-    """UTF-8, with or without its mark, or UTF-16 with its mark."""
+    """Decode UTF-8, with or without a byte order mark, or UTF-16 with one."""
     marked = data.startswith(_UTF16)
     try:
         text = data.decode("utf-16" if marked else "utf-8-sig")
@@ -88,9 +88,9 @@ def decode_text(data: bytes, name: str) -> str:
 
 
 def list_files(folder: str) -> list[str]:
-    """Every plain file in the folder and those below it, sorted. Hidden ones are left out, and so are links.
+    """Return every plain file in the folder and its subfolders, sorted, without hidden files and links.
 
-    A link may lead in a circle, or to somebody else's files.
+    A link may lead in a circle, or to another user's files.
     """
     found: list[str] = []
     waiting = [folder]
@@ -100,7 +100,7 @@ def list_files(folder: str) -> list[str]:
             with os.scandir(here) as entries:
                 for entry in entries:
                     if entry.name.startswith(".") or entry.is_symlink():
-                        log.info("%s is passed over: it is hidden or a link", printable_path(entry.path))
+                        log.info("%s is skipped: it is hidden or a link", printable_path(entry.path))
                     elif entry.is_dir(follow_symlinks=False):
                         waiting.append(entry.path)
                     else:

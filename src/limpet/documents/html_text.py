@@ -1,4 +1,4 @@
-"""What a reader sees of an HTML page, as plain text."""
+"""The visible text of an HTML page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BEFORE_LINE_END = re.compile(r"[ \t]+(?=\n)")
 
 
 def extract_html_text(page: str) -> tuple[str, str]:
-    """The text, its title first, and the title."""
+    """Return the text, which starts with the title, and the title."""
     reader = _TextExtractor()
     reader.feed(_sanitize(page))
     reader.close()
@@ -27,8 +27,8 @@ def extract_html_text(page: str) -> tuple[str, str]:
 
 
 def _sanitize(page: str) -> str:
-    """The page without what makes the parser of the standard library fail, or look to the end again and again."""
-    # What browsers take for a comment up to the next >, some versions refuse.
+    """Remove what makes the standard library's parser fail, or scan to the end over and over."""
+    # Browsers read this as a comment up to the next >; some versions of the parser reject it.
     page = page.replace("<![", "<!x[")
     closed = page.rfind("-->") + 3 if "-->" in page else 0
     page = page[:closed] + page[closed:].replace("<!--", "")
@@ -74,7 +74,7 @@ class _TextExtractor(HTMLParser):
         self._mark_break(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._mark_break(tag)  # it holds nothing, so nothing begins
+        self._mark_break(tag)  # it contains nothing
 
     def _mark_break(self, tag: str) -> None:
         if self._unseen:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def extract_pdf_text(data: bytes, name: str) -> tuple[str, str | None]:
-    """The text of all pages, and the title the file gives itself."""
+    """Return the text of all pages, and the title in the file."""
     try:
         from pypdf import PdfReader
     except ImportError:
@@ -22,13 +22,13 @@ def extract_pdf_text(data: bytes, name: str) -> tuple[str, str | None]:
         locked = reader.is_encrypted and not reader.decrypt("")
         pages = [] if locked else [page.extract_text() for page in reader.pages]
         title = None if locked else _read_title(reader)
-    except Exception as error:  # why: a broken file makes the reader fail in every way there is
+    except Exception as error:  # why: for a broken file the reader may raise anything
         raise InvalidInput(f"{name} is a PDF that cannot be read: {error}") from error
     if locked:
         raise InvalidInput(f"{name} is encrypted; save it without its password first")
     text = _replace_invalid_characters("\n\n".join(filter(None, map(str.strip, pages)))).strip()
     if not text:
-        raise InvalidInput(f"{name} holds no text, only pictures of it perhaps; recognise the text first")
+        raise InvalidInput(f"{name} contains no text, perhaps only images; run text recognition (OCR) first")
     return text, None if title is None else _replace_invalid_characters(title)
 
 
@@ -38,6 +38,6 @@ def _read_title(reader: PdfReader) -> str | None:
 
 
 def _replace_invalid_characters(text: str) -> str:
-    """Fonts without a proper table give characters that no store keeps, and that cannot be removed from the file."""
+    """Replace characters that no store accepts; fonts without a proper table produce them."""
     whole = text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-16-le", "surrogatepass")
     return whole.decode("utf-16-le", "replace")

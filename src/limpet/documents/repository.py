@@ -1,4 +1,4 @@
-"""Documents in named queries. Only a space knows whose they are, so every query goes through it."""
+"""The repository of documents. A document belongs to a partition, so every query names one."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from limpet.model.values import PageCursor
 from limpet.search.chunk_repository import Chunks
 from limpet.search.filters import build_keyset_clause
 from limpet.store.encrypted_columns import DOCUMENTS
-from limpet.store.encryption import RowLayout
+from limpet.store.encryption import Cipher, RowLayout
 from limpet.store.rows import DOCUMENT_ROWS
-from limpet.store.tx import Params, Row, Tx, partition_params
+from limpet.store.tx import Row, Tx, partition_params
 
 _DOCUMENT = RowLayout(DOCUMENTS, DOCUMENT_ROWS)
 
@@ -21,49 +21,49 @@ class Documents:
     """Documents by their uri, each with the number of its chunks."""
 
     def __init__(self, tx: Tx) -> None:
+        self._tx = tx
         self._db = tx.db
-        self._chunks = Chunks(tx)
-        self._encryption = tx.encryption
 
-    def get(self, space: Partition, uri: str) -> Document | None:
-        stored = self._encryption.cipher_for(space.tenant).encrypt_deterministic(DOCUMENTS["uri"], uri)
-        row = self._db.one("documents.select", {**partition_params(space), "uri": stored}, where="d.uri = :uri")
-        return None if row is None else self.decrypt(space, row)
+    def _cipher(self, partition: Partition) -> Cipher:
+        return self._tx.encryption.cipher_for(partition.tenant)
 
-    def decrypt(self, space: Partition, row: Row) -> Document:
-        *values, chunks = self._encryption.cipher_for(space.tenant).decrypt_row(_DOCUMENT, row[0], row)
+    def get(self, partition: Partition, uri: str) -> Document | None:
+        stored = self._cipher(partition).encrypt_deterministic(DOCUMENTS["uri"], uri)
+        row = self._db.one("documents.select", {**partition_params(partition), "uri": stored}, where="d.uri = :uri")
+        return None if row is None else self.decrypt(partition, row)
+
+    def decrypt(self, partition: Partition, row: Row) -> Document:
+        *values, chunks = self._cipher(partition).decrypt_row(_DOCUMENT, row[0], row)
         return replace(DOCUMENT_ROWS.read(values), chunks=chunks)
 
-    def _params(self, space: Partition, document: Document) -> Params:
-        params = DOCUMENT_ROWS.params(document)
-        return self._encryption.cipher_for(space.tenant).encrypt_params(DOCUMENTS, document.id, params)
+    def lock(self, partition: Partition, uri: str) -> Document | None:
+        """Return the document or None: no other transaction adds or changes one until this one ends."""
+        Chunks(self._tx).lock(partition)  # a new document has no row that could be locked
+        return self.get(partition, uri)
 
-    def lock(self, space: Partition, uri: str) -> Document | None:
-        # The space's row, since a document that is not there yet has none to hold.
-        """The document, or that there is none: nobody else adds or changes one until the transaction ends."""
-        self._chunks.ensure_partition(space)
-        return self.get(space, uri)
+    def insert(self, partition: Partition, document: Document) -> None:
+        self._write("documents.insert", partition, document)
 
-    def insert(self, space: Partition, document: Document) -> None:
-        row = self._chunks.ensure_partition(space)
-        self._db.run("documents.insert", {**self._params(space, document), **row.key})
+    def replace(self, partition: Partition, document: Document) -> None:
+        self._write("documents.update", partition, document)
 
-    def replace(self, space: Partition, document: Document) -> None:
-        row = self._chunks.ensure_partition(space)
-        self._db.run("documents.update", {**self._params(space, document), **row.key})
+    def _write(self, query: str, partition: Partition, document: Document) -> None:
+        row = Chunks(self._tx).ensure_partition(partition)
+        params = self._cipher(partition).encrypt_params(DOCUMENTS, document.id, DOCUMENT_ROWS.params(document))
+        self._db.run(query, {**params, **row.key})
 
-    def find(self, space: Partition, limit: int, offset: int, before: PageCursor | None = None) -> list[Document]:
-        """The latest change first."""
+    def find(self, partition: Partition, limit: int, offset: int, before: PageCursor | None = None) -> list[Document]:
+        """Return documents, the latest change first."""
         more, place = build_keyset_clause(before, "d.updated_at", "d.id")
-        params = {**partition_params(space), "limit": limit, "offset": offset, **place}
+        params = {**partition_params(partition), "limit": limit, "offset": offset, **place}
         order = "ORDER BY d.updated_at DESC, d.id DESC LIMIT :limit OFFSET :offset"
-        return [
-            self.decrypt(space, row)
-            for row in self._db.all("documents.select", params, where=f"TRUE{more}", order=order)
-        ]
+        rows = self._db.all("documents.select", params, where=f"TRUE{more}", order=order)
+        return [self.decrypt(partition, row) for row in rows]
 
-    def delete(self, space: Partition, document_id: str) -> dict[str, int]:
-        counts = {"chunks": self._chunks.drop_document(space, document_id)}
-        row = self._chunks.ensure_partition(space)
-        counts["documents"] = self._db.run("documents.delete", {**row.key, "id": document_id})
-        return counts
+    def delete(self, partition: Partition, document_id: str) -> dict[str, int]:
+        chunks = Chunks(self._tx)
+        key = chunks.ensure_partition(partition).key
+        return {
+            "chunks": chunks.drop_document(partition, document_id),
+            "documents": self._db.run("documents.delete", {**key, "id": document_id}),
+        }

@@ -141,7 +141,7 @@ class Consolidator:
             log.info("%s %s: %d records promoted, %d merged into others, %d days condensed", *done)
         if claim.stopping():
             return now
-        waiting = limits.consolidate and limits.condense_days and self._find_turns(space, now)
+        waiting = limits.consolidate and limits.summary_days and self._find_turns(space, now)
         return now + timedelta(hours=limits.consolidate_hours) if waiting else None
 
     def merge_duplicates(self, space: Partition, now: datetime, between: Heartbeat = lambda: None) -> int:
@@ -184,11 +184,11 @@ class Consolidator:
     ) -> int:
         """Answers how many days became one record each."""
         limits = self.settings
-        if not limits.condense_days:
+        if not limits.summary_days:
             return 0
         zone = load_timezone(self.timezone)
         count = 0
-        for day in group_by_day(self._find_turns(space, now), now, limits.condense_days, zone):
+        for day in group_by_day(self._find_turns(space, now), now, limits.summary_days, zone):
             if stopping():
                 break
             between()
@@ -206,7 +206,7 @@ class Consolidator:
 
     def summarize_day(self, day: TurnDay) -> str:
         """By a model; turns it leaves out, and all of them without a model, by rules."""
-        most, count = self.settings.condense_tokens, self.count
+        most, count = self.settings.summary_tokens, self.count
         texts = [format_turn(turn) for turn in day.turns]
         sentences = self._ask_llm(texts)
         if not sentences:
@@ -219,7 +219,7 @@ class Consolidator:
     def _ask_llm(self, texts: Sequence[str]) -> list[llm_digest.DigestSentence]:
         if self.llm is None:
             return []
-        most, timeout = self.settings.condense_tokens, self.llm_timeout
+        most, timeout = self.settings.summary_tokens, self.llm_timeout
         try:
             return llm_digest.digest_texts(self.llm, "day", texts, most, timeout)
         except ProviderError as error:

@@ -181,7 +181,7 @@ class PurgeTransaction:
                 self._remove_inputs(record, going)
 
     def _delete(self, records: Iterable[Record]) -> None:
-        """What was condensed together with them, and stays, is condensed again."""
+        """What was summarized together with them, and stays, is summarized again."""
         gone = remember.delete_records(self.tx, list(records), self._cutter(), self.now)
         self._count(gone.counts)
         self.records += gone.ids
@@ -220,7 +220,7 @@ class PurgeTransaction:
 
 
 def _is_derived_only_from(record: Record, gone: Mapping[str, Record]) -> bool:
-    """Condensed texts hold each of their inputs; a promoted copy stays if another user said the same."""
+    """Summaries contain each of their inputs; a promoted copy stays if another user said the same."""
     if record.origin is Origin.CONDENSED:
         return True
     return record.origin is Origin.PROMOTED and set(record.inputs) <= gone.keys()

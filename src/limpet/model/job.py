@@ -12,10 +12,10 @@ from limpet.model.scope import Level, Partition
 from limpet.model.types import Moment
 
 EXTRACT = "extract"  # learn from a session's turns; the detail is the session
-COMPACT = "compact"  # condense a session's history where it is due; the detail is the session
+COMPACT = "compact"  # compact a session's history where it is due; the detail is the session
 EMBED = "embed"  # make the vectors a space lacks; the detail is the model
 DECAY = "decay"  # archive what faded in a space, and delete what was archived long ago
-CONSOLIDATE = "consolidate"  # promote, merge and condense what a space has learned, and bring its profile up to date
+CONSOLIDATE = "consolidate"  # promote, merge and summarize what a space has learned, and bring its profile up to date
 GRAPH = "graph"  # read a session's new messages for the graph; the detail is the session
 GRAPH_RECORD = "graph-record"  # read a record for the graph; the detail is the record
 PURGE = "purge"  # finish a purge that was begun; the detail says which

@@ -58,7 +58,7 @@ class SessionInfo:
 class Summary:
     """What the session said up to ``upper_sequence``, in ``message_count`` messages."""
 
-    text: Annotated[Text, "what was said, condensed"]
+    text: Annotated[Text, "the summary"]
     epoch: Annotated[int, "higher with each rewriting"]
     upper_sequence: Annotated[int, "the last message it covers"]
     message_count: Annotated[int, "messages it covers"]
@@ -67,13 +67,13 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class CompactionResult:
-    """What became of condensing a session: how many ``messages`` the summary covers now that it did not before.
+    """The result of a compaction: how many ``messages`` the summary covers now that it did not before.
 
     ``tokens_before`` and ``tokens_after`` count the summary and the messages it does not cover. ``by`` is ``llm`` or
     ``digest``, and None where nothing was done; ``reason`` says why it was, or was not.
     """
 
-    done: Annotated[bool, "whether anything was condensed"]
+    done: Annotated[bool, "whether anything was compacted"]
     messages: Annotated[int, "messages the summary covers now that it did not before"]
     tokens_before: Annotated[int, "of the summary and the messages outside it, before"]
     tokens_after: Annotated[int, "the same, afterwards"]

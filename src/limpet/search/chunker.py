@@ -32,24 +32,22 @@ CODE = Layout((re.compile(r"\n[^\S\n]*\n(?=\S)"), re.compile(r"\n[^\S\n]*\n"), _
 _HEADING_OR_FENCE = re.compile(r"^ {0,3}(?:(`{3,}|~{3,})|#{1,6}(?=\s|$).*)", re.MULTILINE)
 
 
-def split_text(text: str, max_chars: int, overlap: int) -> Iterator[str]:
-    """Return pieces of at most ``max_chars``, each overlapping the previous one by up to ``overlap`` characters."""
-    return (piece for _, piece in split_pieces(text, max_chars, overlap))
-
-
 def split_pieces(
     text: str, max_chars: int, overlap: int, layout: Layout = PROSE, start: int = 0, stop: int | None = None
 ) -> Iterator[tuple[int, str]]:
-    """Yield the pieces between two positions of a text, each with its position."""
+    """Yield the pieces between two positions of a text, each with its position.
+
+    A piece has at most ``max_chars``, and overlaps the previous one by up to ``overlap`` characters.
+    """
     whole = text[start:stop].rstrip()
     stop = start + len(whole)
     start = stop - len(whole.lstrip(layout.margin))
     while start < stop:
         end = _find_end(text, start, stop, max_chars, layout)
-        kept = text[start:end].rstrip()
-        piece = kept.lstrip(layout.margin)
+        whole = text[start:end].rstrip()
+        piece = whole.lstrip(layout.margin)
         if piece:
-            yield start + len(kept) - len(piece), piece
+            yield start + len(whole) - len(piece), piece
         if end >= stop:
             return
         start = _find_start(text, max(end - overlap, start + 1), end, layout)
@@ -107,7 +105,7 @@ def chunk_message(message: Message, created_at: datetime, max_chars: int, overla
 
 def chunk_text(text: str, max_chars: int, overlap: int) -> list[ChunkDraft]:
     """Return the chunks of a record."""
-    return [_make_draft(piece) for piece in split_text(text, max_chars, overlap)]
+    return [make_draft(piece) for _, piece in split_pieces(text, max_chars, overlap)]
 
 
 def chunk_document(text: str, kind: DocumentKind, max_chars: int, overlap: int) -> list[ChunkDraft]:
@@ -115,18 +113,14 @@ def chunk_document(text: str, kind: DocumentKind, max_chars: int, overlap: int) 
     layout = CODE if kind is DocumentKind.CODE else PROSE
     parts = split_sections(text) if kind is DocumentKind.MARKDOWN else [(0, len(text))]
     return [
-        _make_draft(piece, offset)
+        make_draft(piece, offset)
         for start, stop in parts
         for offset, piece in split_pieces(text, max_chars, overlap, layout, start, stop)
     ]
 
 
-def make_document_draft(piece: str, offset: int) -> ChunkDraft:
-    """Rebuild a document's chunk from its stored position."""
-    return _make_draft(piece, offset)
-
-
-def _make_draft(piece: str, offset: int | None = None) -> ChunkDraft:
+def make_draft(piece: str, offset: int | None = None) -> ChunkDraft:
+    """Return the chunk of a record, or of a document if it has a position."""
     return ChunkDraft(piece, _hash("", piece), analyse(piece), int(flag_chunk(piece)), offset=offset)
 
 

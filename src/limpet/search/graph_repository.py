@@ -1,25 +1,31 @@
-"""The knowledge graph: names, their mentions, and the relations between them."""
+"""The knowledge graph: names, their mentions, the relations between them, and communities of names."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import count
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations, count
 from typing import Any, NamedTuple
 
+from limpet.model.dataclass import dataclass
 from limpet.model.graph import EntityKind, GraphDraft, GraphSource, Link, Node, NodeMention, RelationKind, first_word
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.values import from_micros, to_micros
 from limpet.search.chunk_repository import Chunks
-from limpet.search.communities import COMMUNITIES, Communities, MentionPlace, find_communities
 from limpet.store.encrypted_columns import ENTITIES, RELATIONS
 from limpet.store.encryption import Cipher, RowLayout
 from limpet.store.rows import moment
-from limpet.store.tx import Params, Row, Tx, partition_key
+from limpet.store.tx import CacheKind, Params, Row, Tx, partition_key
 
 _NAMES_AT_ONCE = 500
 _NODE = RowLayout(ENTITIES, "id normal name")
 _NORMAL = RowLayout(ENTITIES, "normal id")
 _RELATION = RowLayout(RELATIONS, "subject_id predicate object_id value kind polarity sentence")
+
+_ROUNDS = 10
+_CROWD = 12  # from this many names in one place on, they are together by chance, as in a list
+_FEW = 10
+_HUB = 0.2  # share of the places; a name that occurs everywhere belongs to no community
 
 
 class _DropQueries(NamedTuple):
@@ -36,29 +42,57 @@ _DROP_QUERIES = {
 }
 
 
+class MentionPlace(NamedTuple):
+    """Where a name occurs: in a message, or in a record's chunk."""
+
+    node: int
+    session: str | None
+    sequence: int | None
+    ordinal: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Communities:
+    """``of`` maps a name to its community; ``words`` and ``places`` map words of names and places to communities."""
+
+    stamp: tuple[int, ...]
+    of: Mapping[int, int]
+    words: Mapping[str, Mapping[int, int]]
+    places: Mapping[int, Sequence[MentionPlace]]
+
+    @property
+    def nbytes(self) -> int:
+        return 200 * sum(map(len, self.places.values())) + 150 * len(self.words) + 60 * len(self.of)
+
+
+COMMUNITIES: CacheKind[Communities] = CacheKind("communities", 1 / 8)
+
+
 class GraphTables:
     """Names, mentions and relations. Deleted together with their messages and records."""
 
     def __init__(self, tx: Tx) -> None:
+        self._tx = tx
         self._db = tx.db
-        self._encryption = tx.encryption
         self._chunks = Chunks(tx)
-        self._communities = tx.caches.get(COMMUNITIES)
 
-    def add(self, partition: Partition, told: Sequence[GraphDraft]) -> None:
+    def _cipher(self, partition: Partition) -> Cipher:
+        return self._tx.encryption.cipher_for(partition.tenant)
+
+    def add(self, partition: Partition, drafts: Sequence[GraphDraft]) -> None:
         """Add names and mentions. Names with the same normal form are one row; repeated mentions are stored once."""
-        said = [each for each in told if each.entities]
-        if not said:
+        drafts = [draft for draft in drafts if draft.entities]
+        if not drafts:
             return
         row = self._chunks.ensure_partition(partition)
         ids = count(row.next_graph_id)
-        cipher = self._encryption.cipher_for(partition.tenant)
-        names = {found.id: found.name for each in said for found in each.entities}
+        cipher = self._cipher(partition)
+        names = {entity.id: entity.name for draft in drafts for entity in draft.entities}
         numbers = self._ensure_numbers(cipher, row.id, ids, names)
         for query, of_records in (("mentions.add_message", False), ("mentions.add_record", True)):
-            some = [each for each in said if (each.source.record_id is not None) is of_records]
-            self._db.run_many(query, [made for each in some for made in _mention_rows(row.id, ids, numbers, each)])
-        relations = [made for each in said for made in _relation_rows(cipher, row.id, ids, numbers, each)]
+            some = [draft for draft in drafts if (draft.source.record_id is not None) is of_records]
+            self._db.run_many(query, [made for draft in some for made in _mention_rows(row.id, ids, numbers, draft)])
+        relations = [made for draft in drafts for made in _relation_rows(cipher, row.id, ids, numbers, draft)]
         self._db.run_many("relations.add", relations)
         self._db.run("graph.advance", {**row.key, "next_graph_id": next(ids)})
 
@@ -114,16 +148,14 @@ class GraphTables:
         """Return all names, or those whose first word is one of these."""
         if beginning is None:
             return self._select_nodes(partition, "TRUE", {})
-        words_ = self._encryption.cipher_for(partition.tenant).encrypt_all_deterministic(
-            ENTITIES["first_word"], beginning
-        )
-        return self._select_nodes(partition, "e.first_word IN :words[]", {"words": self._db.to_text_array(words_)})
+        words = self._cipher(partition).encrypt_all_deterministic(ENTITIES["first_word"], beginning)
+        return self._select_nodes(partition, "e.first_word IN :words[]", {"words": self._db.to_text_array(words)})
 
     def _select_nodes(self, partition: Partition, where: str, params: dict[str, Any]) -> list[Node]:
         at = self._chunks.find_partition_id(partition)
         if at is None:
             return []
-        cipher = self._encryption.cipher_for(partition.tenant)
+        cipher = self._cipher(partition)
         found: dict[int, tuple[str, str, dict[EntityKind, int]]] = {}
         for row in self._db.all("entities.select", {**partition_key(at), **params}, where=where):
             number, normal, name, kind, count = cipher.decrypt_row(_NODE, (at, row[1]), row)
@@ -139,7 +171,7 @@ class GraphTables:
         if nodes is not None:
             where = "(x.subject_id IN :nodes[] OR x.object_id IN :nodes[])"
             params["nodes"] = self._db.to_int_array(nodes)
-        cipher = self._encryption.cipher_for(partition.tenant)
+        cipher = self._cipher(partition)
         found = self._db.all("relations.select", params, where=where)
         return [_build_link(cipher.decrypt_row(_RELATION, (at, row[0]), row)) for row in found]
 
@@ -172,15 +204,14 @@ class GraphTables:
         stamp = None if at is None else self._db.one("mentions.stamp", partition_key(at))
         if at is None or not stamp or not stamp[0]:
             return None
-        known = self._communities.get(at)
+        cache = self._tx.caches.get(COMMUNITIES)
+        known = cache.get(at)
         if known is None or known.stamp != tuple(stamp):
-            cipher = self._encryption.cipher_for(partition.tenant)
-            stored = self._db.all("entities.all", partition_key(at))
-            names = {
-                number: normal for normal, number in (cipher.decrypt_row(_NORMAL, (at, row[0]), row) for row in stored)
-            }
+            cipher = self._cipher(partition)
+            rows = self._db.all("entities.all", partition_key(at))
+            names = {row[1]: cipher.decrypt_row(_NORMAL, (at, row[0]), row)[0] for row in rows}
             known = find_communities(tuple(stamp), names, self.places(partition))
-            self._communities.put(at, known)
+            cache.put(at, known)
         return known
 
     def find_unread_sessions(self, partition: Partition, cursor: str) -> list[str]:
@@ -194,24 +225,19 @@ class GraphTables:
 def _mention_rows(
     partition_id: int, ids: Iterator[int], numbers: dict[str, int], draft: GraphDraft
 ) -> Iterable[dict[str, Any]]:
-    source = draft.source
     for entity in {entity.id: entity for entity in draft.entities}.values():
         yield {
             **partition_key(partition_id),
             "id": next(ids),
             "entity_id": numbers[entity.id],
             "kind": entity.kind.value,
-            "session": source.session_id,
-            "sequence": source.sequence,
-            "record": source.record_id,
-            "said_at": to_micros(source.at),
+            **_source_params(draft.source),
         }
 
 
 def _relation_rows(
     cipher: Cipher, partition_id: int, ids: Iterator[int], numbers: dict[str, int], draft: GraphDraft
 ) -> Iterable[Params]:
-    source = draft.source
     for stated in draft.relations:
         if stated.subject not in numbers or (stated.object is not None and stated.object not in numbers):
             continue
@@ -225,12 +251,18 @@ def _relation_rows(
             "kind": stated.kind.value,
             "polarity": int(stated.holds),
             "sentence": stated.sentence,
-            "session": source.session_id,
-            "sequence": source.sequence,
-            "record": source.record_id,
-            "said_at": to_micros(source.at),
+            **_source_params(draft.source),
         }
         yield cipher.encrypt_params(RELATIONS, (partition_id, numbers[stated.subject]), row)
+
+
+def _source_params(source: GraphSource) -> dict[str, Any]:
+    return {
+        "session": source.session_id,
+        "sequence": source.sequence,
+        "record": source.record_id,
+        "said_at": to_micros(source.at),
+    }
 
 
 def _build_source(session_id: str | None, sequence: int | None, record_id: str | None, at: int) -> GraphSource:
@@ -252,3 +284,49 @@ def _build_link(row: Row) -> Link:
         valid_from=moment(begin),
         valid_to=moment(end),
     )
+
+
+# Communities of names that occur together, by label propagation: each takes the label most of its neighbours have.
+# Deterministic. Computed once and cached; any change of the mentions changes the stamp.
+
+
+def find_communities(stamp: tuple[int, ...], names: Mapping[int, str], places: Sequence[MentionPlace]) -> Communities:
+    spots: dict[tuple[str | None, int | None], set[int]] = defaultdict(set)
+    for place in places:
+        spots[place.session, place.sequence if place.session is not None else place.ordinal].add(place.node)
+    counts = Counter(node for together in spots.values() for node in together)
+    hubs = {node for node, count in counts.items() if count > max(_FEW, _HUB * len(spots))}
+    company: dict[int, Counter[int]] = defaultdict(Counter)
+    for together in spots.values():
+        known = sorted(together - hubs)
+        if len(known) <= _CROWD:
+            for one, two in combinations(known, 2):
+                company[one][two] += 1
+                company[two][one] += 1
+    of = _propagate_labels(sorted(set(counts) - hubs), company)
+    words: dict[str, Counter[int]] = defaultdict(Counter)
+    for node, label in of.items():
+        for word in set(names.get(node, "").replace("/", " ").split()):
+            words[word][label] += counts[node]
+    where: dict[int, list[MentionPlace]] = defaultdict(list)
+    for place in places:
+        if place.node in of:
+            where[of[place.node]].append(place)
+    return Communities(stamp, of, words, where)
+
+
+def _propagate_labels(nodes: Sequence[int], company: Mapping[int, Counter[int]]) -> dict[int, int]:
+    labels = {node: node for node in nodes}
+    for _ in range(_ROUNDS):
+        changed = False
+        for node in nodes:
+            beside: Counter[int] = Counter()
+            for other, times in company.get(node, {}).items():
+                beside[labels[other]] += times
+            if beside:
+                best = min(beside, key=lambda label: (-beside[label], label))
+                changed |= best != labels[node]
+                labels[node] = best
+        if not changed:
+            break
+    return labels

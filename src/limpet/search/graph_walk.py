@@ -14,8 +14,7 @@ from limpet.model.dataclass import dataclass
 from limpet.model.graph import USER, EntityKind, Link, Node, RelationKind
 from limpet.model.scope import Partition
 from limpet.search.analysis import Question
-from limpet.search.communities import MentionPlace
-from limpet.search.graph_repository import GraphTables
+from limpet.search.graph_repository import GraphTables, MentionPlace
 from limpet.search.recipes import Recipe
 from limpet.store.tx import Tx
 

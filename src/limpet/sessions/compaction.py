@@ -45,7 +45,7 @@ class Reason(StrEnum):
     MESSAGES = "too many messages"
     LEFT_OUT = "the context had no room for messages that no summary covers"
     NOT_DUE = "not due"
-    NOTHING = "nothing to condense"
+    NOTHING = "nothing to compact"
     SWITCHED_OFF = "switched off by compact.enabled"
     OVERTAKEN = "another writer was faster"
     UNWRITABLE = "the summary could not be stored"

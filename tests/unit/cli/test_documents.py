@@ -37,7 +37,7 @@ def test_documents_add_folder_skips_non_text_and_hidden_files(run, folder):
     verbose = run(*add, "--verbose")
     assert "0 added, 0 changed, 2 unchanged" in verbose.out
     assert "picture.png is not text" in verbose.err
-    assert ".hidden.txt is passed over" in verbose.err
+    assert ".hidden.txt is skipped" in verbose.err
     value = run(*add, "--json").json
     assert value["skipped"] == 1
     assert [document["status"] for document in value["documents"]] == ["unchanged"] * 2

@@ -133,7 +133,7 @@ def test_extract_pdf_joins_pages_and_reads_title() -> None:
         (b"%PDF-1.4\n", "a PDF that cannot be read"),
         (pdf("x")[:200], "a PDF that cannot be read"),
         (b"<html>", "a PDF that cannot be read"),
-        (pdf("", ""), "holds no text"),
+        (pdf("", ""), "contains no text"),
         (pdf("secret", encrypted=True), "is encrypted"),
     ],
 )

@@ -14,7 +14,7 @@ from limpet.model.message import Message
 from limpet.model.record import Layer, Record, RecordType
 from limpet.model.scope import Level, Owner, Scope
 from limpet.providers.fake_llm import FakeLlm
-from limpet.search.communities import MentionPlace, find_communities
+from limpet.search.graph_repository import MentionPlace, find_communities
 
 AT = datetime(2026, 3, 10, 12, tzinfo=UTC)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from limpet.model.chunk import ChunkDraft
 from limpet.model.document import DocumentKind
 from limpet.model.message import Message
-from limpet.search.chunker import chunk_document, chunk_message, chunk_text, split_text
+from limpet.search.chunker import chunk_document, chunk_message, chunk_text, split_pieces
 
 words = st.text("abc", min_size=1, max_size=30)
 marks = st.sampled_from(
@@ -25,9 +25,13 @@ texts = st.one_of(
 sizes = st.integers(2, 80).flatmap(lambda most: st.tuples(st.just(most), st.integers(0, most - 1)))
 
 
+def split_text(text: str, most: int, overlap: int) -> list[str]:
+    return [piece for _, piece in split_pieces(text, most, overlap)]
+
+
 @st.composite
-def told_apart(draw: st.DrawFn) -> str:
-    """A text in which no two letters are the same, so that everybody sees where a piece was cut from."""
+def distinct_letters(draw: st.DrawFn) -> str:
+    """A text in which no two letters are the same, which shows where a piece was cut from."""
     letters = map(chr, itertools.count(0xE000))
     shapes = draw(st.lists(st.tuples(st.integers(0, 40), marks), max_size=40))
     return "".join("".join(itertools.islice(letters, length)) + mark for length, mark in shapes)
@@ -40,17 +44,17 @@ def test_chunks_are_within_limit_nonempty_and_stripped(text: str, size: tuple[in
         assert piece == piece.strip()
 
 
-@given(told_apart(), sizes)
+@given(distinct_letters(), sizes)
 def test_chunks_cover_every_character(text: str, size: tuple[int, int]) -> None:
-    kept = set("".join(split_text(text, *size)))
-    assert {letter for letter in text if not letter.isspace()} <= kept
+    found = set("".join(split_text(text, *size)))
+    assert {letter for letter in text if not letter.isspace()} <= found
 
 
 @example("！" + "".join(chr(0xE000 + number) for number in range(19)) + "！", (20, 19))
-@given(told_apart(), sizes)
+@given(distinct_letters(), sizes)
 def test_chunks_are_in_order_and_overlap_within_limit(text: str, size: tuple[int, int]) -> None:
     most, overlap = size
-    pieces = list(split_text(text, most, overlap))
+    pieces = split_text(text, most, overlap)
     assert all(piece in text for piece in pieces)
     for one, two in itertools.pairwise(pieces):
         # Those that stand in the text once. A wide exclamation mark, which may come again, is behind them in Unicode.
@@ -63,7 +67,7 @@ def test_chunks_are_in_order_and_overlap_within_limit(text: str, size: tuple[int
 def test_chunks_contain_every_word_whole_and_in_order(count: int, size: tuple[int, int]) -> None:
     most, overlap = max(size[0], 24), size[1]
     numbered = [f"w{number}" for number in range(count % 300)]
-    pieces = list(split_text(" ".join(numbered), most, min(overlap, most - 1)))
+    pieces = split_text(" ".join(numbered), most, min(overlap, most - 1))
     found = [word for piece in pieces for word in piece.split()]
     assert set(found) == set(numbered)
     firsts = [piece.split()[0] for piece in pieces]
@@ -73,7 +77,7 @@ def test_chunks_contain_every_word_whole_and_in_order(count: int, size: tuple[in
 @given(st.text("xy", min_size=1, max_size=2000), st.integers(4, 64))
 def test_chunks_of_unbroken_text_overlap_exactly(text: str, most: int) -> None:
     overlap = most // 4
-    pieces = list(split_text(text, most, overlap))
+    pieces = split_text(text, most, overlap)
     assert text == pieces[0] + "".join(piece[overlap:] for piece in pieces[1:])
 
 
@@ -84,7 +88,7 @@ def test_chunks_without_overlap_join_to_the_text(text: str, most: int) -> None:
 
 def test_chunk_overlap_starts_at_a_word() -> None:
     text = " ".join(f"word{number:03}" for number in range(300))
-    pieces = list(split_text(text, 640, 96))
+    pieces = split_text(text, 640, 96)
     for one, two in itertools.pairwise(pieces):
         shared = next(length for length in range(96, 0, -1) if one.endswith(two[:length]))
         assert shared >= 80
@@ -105,7 +109,7 @@ def test_chunk_overlap_starts_at_a_word() -> None:
     ],
 )
 def test_chunks_break_at_paragraphs_sentences_and_words(text: str, pieces: list[str]) -> None:
-    assert list(split_text(text, 20, 0)) == pieces
+    assert split_text(text, 20, 0) == pieces
 
 
 def test_split_text_runs_in_linear_time() -> None:

@@ -1,4 +1,4 @@
-"""When a history is due to be condensed, and how far: decided without a store."""
+"""When a history is due for compaction, and how far: decided without a store."""
 
 from __future__ import annotations
 

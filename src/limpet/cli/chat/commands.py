@@ -70,10 +70,10 @@ def compact(chat: ChatLoop, given: str) -> None:
 
 def format_compaction(done: CompactionResult) -> str:
     if not done.done:
-        return f"Nothing was condensed: {done.reason}."
+        return f"Nothing was compacted: {done.reason}."
     by = "the model" if done.by == "llm" else "a digest"
     messages = show.pluralize(done.messages, "message")
-    return f"Condensed {messages} by {by}: {done.tokens_before:,} tokens are {done.tokens_after:,} now."
+    return f"Compacted {messages} by {by}: {done.tokens_before:,} tokens are {done.tokens_after:,} now."
 
 
 def start_session(chat: ChatLoop, _: str) -> None:

@@ -24,7 +24,7 @@ from limpet.model.scope import Level, Partition, Scope
 from limpet.model.transfer import DocumentPiece, DocumentState, PieceState
 from limpet.model.values import check_name
 from limpet.search.chunk_repository import Chunks
-from limpet.search.chunker import make_document_draft
+from limpet.search.chunker import make_draft
 from limpet.store.tx import Tx
 
 _HASH = re.compile(r"[0-9a-f]{32}")
@@ -98,7 +98,7 @@ def _read_piece(value: dict[str, Any], into: ImportTarget) -> _PieceLine:
 
 
 def _prepare(text: _PieceLine, _: ImportTarget) -> _PieceLine:
-    return text._replace(draft=make_document_draft(text.piece.text, text.piece.offset))
+    return text._replace(draft=make_draft(text.piece.text, text.piece.offset))
 
 
 def _put_pieces(tx: Tx, items: Sequence[_PieceLine], into: ImportTarget) -> list[LineOutcome]:

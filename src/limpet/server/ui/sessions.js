@@ -77,7 +77,7 @@ export async function one({ page, id, query, signal }) {
   told(info);
   add(first.items, first.next);
   earlier.hidden = from <= oldest;
-  page.append(el("h1", {}, info.key, " ", state), facts, asking(path, signal), ...condensed(summary), earlier, talk, none, later);
+  page.append(el("h1", {}, info.key, " ", state), facts, asking(path, signal), ...describeSummary(summary), earlier, talk, none, later);
   return async () => {
     told(await get(path, {}, signal));
     if (later.hidden) await onwards();
@@ -93,7 +93,7 @@ function said(message, aimed) {
     el("p", { class: "text" }, words(message.content)), calls);
 }
 
-function condensed(summary) {
+function describeSummary(summary) {
   if (!summary) return [];
   const head = `Summary of ${count(summary.message_count, "message")}, up to message ${summary.upper_sequence}`;
   return [el("details", {}, el("summary", {}, head), el("p", { class: "text" }, summary.text))];
