@@ -1,8 +1,8 @@
 """Limpet: the memory of an AI agent."""
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # type checkers know the name; importing typing takes longer than all of this module
 if TYPE_CHECKING:
     from limpet.api import Limpet
     from limpet.api.async_limpet import AsyncLimpet
@@ -116,7 +116,7 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Each name is loaded when first used, so that a program pays only for what it needs of us."""
     if name not in _HOME_OF:
         raise AttributeError(f"module 'limpet' has no attribute {name!r}")

@@ -26,8 +26,7 @@ class FaultsRemain(LimpetError):
 class Backup(OperationCommand):
     """It says which files are not in it."""
 
-    def open(self, args: Namespace) -> Limpet:
-        return place.open_memory(args, needed=True)
+    needs_store = True
 
     def call(self, memory: Limpet, args: Namespace, given: Mapping[str, Any]) -> list[str]:
         beside = _find_file_folders(str(memory.admin.stats()["location"]))
@@ -67,8 +66,7 @@ class Restore(OperationCommand):
 class Doctor(OperationCommand):
     """The exit status is 1 while a fault remains."""
 
-    def open(self, args: Namespace) -> Limpet:
-        return place.open_memory(args, needed=True)
+    needs_store = True
 
     def run(self, args: Namespace) -> int:
         given = self.read(args)
@@ -90,8 +88,7 @@ def _format_findings(findings: Sequence[Finding]) -> list[str]:
 
 
 class ShowStats(OperationCommand):
-    def open(self, args: Namespace) -> Limpet:
-        return place.open_memory(args, needed=True)
+    needs_store = True
 
 
 SPECIAL: Mapping[str, type[OperationCommand]] = {

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from limpet.cli import render, show
 from limpet.cli.arguments import add_arguments, read_arguments
 from limpet.cli.ask import ProgressLine
-from limpet.cli.options import Parser, UsageError, add_command
+from limpet.cli.options import Parser, UsageError, add_command, add_yes
 from limpet.cli.place import open_memory
 from limpet.model.schema import to_json
 from limpet.security.operation import OPERATIONS, On, Operation
@@ -35,6 +35,8 @@ class OperationCommand:
     """One operation on the command line. A subclass says what is special about it."""
 
     hidden: tuple[str, ...] = ()  # arguments that are not offered
+    asks = False  # whether it wants a yes before it does something; --yes gives it
+    needs_store = False  # whether it fails where there is no store; what reads a list finds an empty one
 
     def __init__(self, operation: Operation) -> None:
         self.operation = operation
@@ -56,6 +58,8 @@ class OperationCommand:
         add_arguments(parser, self.operation, self.hidden)
         if handle == "session" and not self._names_session_by_id:
             add_chat_options(parser)
+        if self.asks:
+            add_yes(parser)
 
     def run(self, args: Namespace) -> int:
         given = self.read(args)
@@ -83,7 +87,7 @@ class OperationCommand:
     def open(self, args: Namespace) -> Limpet:
         """Only what adds something makes a store; a list of what is not there is empty."""
         operation = self.operation
-        reads_empty = operation.on in _READS_EMPTY and not operation.writes
+        reads_empty = operation.on in _READS_EMPTY and not operation.writes and not self.needs_store
         return open_memory(args, creates=operation.name in _CREATES, needed=not reads_empty)
 
     def call(self, memory: Limpet, args: Namespace, given: Mapping[str, Any]) -> Any:

@@ -7,10 +7,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from limpet.cli import options, show
+from limpet.cli import show
 from limpet.cli.ask import ProgressLine, confirm, is_interactive
 from limpet.cli.derive import OperationCommand
-from limpet.cli.options import Parser
 from limpet.model.schema import to_json
 
 if TYPE_CHECKING:
@@ -59,9 +58,7 @@ class AddDocuments(OperationCommand):
 
 
 class RemoveDocument(OperationCommand):
-    def add_arguments(self, parser: Parser) -> None:
-        super().add_arguments(parser)
-        options.add_yes(parser)
+    asks = True
 
     def call(self, memory: Limpet, args: Namespace, given: Mapping[str, Any]) -> Any:
         # One document named by its uri is what the caller meant; a person may have slipped.

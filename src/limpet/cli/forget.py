@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from limpet.cli import options, show
+from limpet.cli import show
 from limpet.cli.ask import confirm, is_interactive
 from limpet.cli.derive import OperationCommand
-from limpet.cli.options import Parser, UsageError
+from limpet.cli.options import UsageError
 from limpet.cli.render_memory import format_forgotten, remaining_lines
 from limpet.errors import RecordNotFound
 
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 class Forget(OperationCommand):
     """What was shown is what goes, also when somebody adds another match, or removes one, meanwhile."""
 
-    def add_arguments(self, parser: Parser) -> None:
-        super().add_arguments(parser)
-        options.add_yes(parser)
+    asks = True
 
     def read(self, args: Namespace) -> dict[str, Any]:
         given = super().read(args)

@@ -7,10 +7,9 @@ from argparse import Namespace
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from limpet.cli import options, show
+from limpet.cli import show
 from limpet.cli.ask import confirm
 from limpet.cli.derive import OperationCommand
-from limpet.cli.options import Parser
 from limpet.cli.render import format_counts, retention_lines
 from limpet.model.schema import to_json
 
@@ -27,9 +26,7 @@ _BYTES = {
 class Purge(OperationCommand):
     """The exit status is 1 where something is left."""
 
-    def add_arguments(self, parser: Parser) -> None:
-        super().add_arguments(parser)
-        options.add_yes(parser)
+    asks = True
 
     def run(self, args: Namespace) -> int:
         given = self.read(args)

@@ -6,10 +6,9 @@ from argparse import Namespace
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from limpet.cli import options, show
+from limpet.cli import show
 from limpet.cli.ask import confirm, is_interactive
 from limpet.cli.derive import OperationCommand
-from limpet.cli.options import Parser
 from limpet.cli.render import explain_empty, run_table
 
 if TYPE_CHECKING:
@@ -17,9 +16,7 @@ if TYPE_CHECKING:
 
 
 class DeleteSchedule(OperationCommand):
-    def add_arguments(self, parser: Parser) -> None:
-        super().add_arguments(parser)
-        options.add_yes(parser)
+    asks = True
 
     def call(self, memory: Limpet, args: Namespace, given: Mapping[str, Any]) -> Any:
         found = memory.schedules.get(**given)

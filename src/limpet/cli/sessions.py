@@ -8,7 +8,7 @@ from argparse import Namespace
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from limpet.cli import options, show
+from limpet.cli import show
 from limpet.cli.ask import confirm
 from limpet.cli.derive import OperationCommand
 from limpet.cli.options import Parser
@@ -63,9 +63,7 @@ class ExportSession(OperationCommand):
 
 
 class DeleteSession(OperationCommand):
-    def add_arguments(self, parser: Parser) -> None:
-        super().add_arguments(parser)
-        options.add_yes(parser)
+    asks = True
 
     def call(self, memory: Limpet, args: Namespace, given: Mapping[str, Any]) -> Any:
         session = self.get_session(memory, args)
@@ -82,9 +80,7 @@ class DeleteSession(OperationCommand):
 
 
 class ClearSession(OperationCommand):
-    def add_arguments(self, parser: Parser) -> None:
-        super().add_arguments(parser)
-        options.add_yes(parser)
+    asks = True
 
     def call(self, memory: Limpet, args: Namespace, given: Mapping[str, Any]) -> Any:
         session = self.get_session(memory, args)

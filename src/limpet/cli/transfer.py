@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 from limpet.cli import show
 from limpet.cli.derive import OperationCommand
 from limpet.cli.options import Parser, UsageError
-from limpet.cli.place import open_memory, resolve_user
+from limpet.cli.place import resolve_user
 
 if TYPE_CHECKING:
-    from limpet import Limpet
     from limpet.model.transfer import ExportResult, ImportResult
 
 _SHOWN = 20
@@ -85,8 +84,7 @@ class Export(OperationCommand):
             raise UsageError("say whose memory to export, and only one: --user U, or --all for the whole tenant")
         return given if args.all else {**given, "user": resolve_user(args)}
 
-    def open(self, args: Namespace) -> Limpet:
-        return open_memory(args, needed=True)
+    needs_store = True
 
     def to_json(self, answer: ExportResult, given: Mapping[str, Any]) -> Any:
         return {"folder": answer.path, "bytes": answer.bytes, "counts": dict(answer.counts)}
