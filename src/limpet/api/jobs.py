@@ -9,7 +9,7 @@ from typing import Any
 from limpet.api.handle import Handle
 from limpet.api.job_handlers import ensure_retention_job
 from limpet.api.parameters import JobIds, JobKind, JobStateName, Limit, Offset, UntilIdle
-from limpet.api.schedules import make_run_handlers
+from limpet.api.schedule_requests import make_run_handlers
 from limpet.errors import InvalidInput
 from limpet.model.job import JobInfo, JobQuery
 from limpet.model.telemetry import Progress

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from limpet.api.handle import View
 from limpet.errors import InvalidInput, ScheduleNotFound
 from limpet.model.idempotency import IdempotencyKey, ResourceKind
 from limpet.model.schedule import Schedule, ScheduleQuery
@@ -13,7 +14,9 @@ from limpet.model.scope import Level, Partition, Scope
 from limpet.model.session import SessionInfo
 from limpet.model.values import check_text, check_time, load_timezone, short_repr
 from limpet.schedules.cadence import resolve_local_time
+from limpet.schedules.firing import Callback, Notifier
 from limpet.schedules.repository import Schedules
+from limpet.schedules.runner import RunHandlers
 from limpet.store import idempotency
 from limpet.store.tx import Tx
 
@@ -84,3 +87,13 @@ def find_previous(tx: Tx, scope: Scope, asked: IdempotencyKey | None, now: datet
 def user_partition(scope: Scope) -> Partition:
     assert scope.user is not None
     return Partition(scope.tenant, Level.USER, scope.user)
+
+
+def make_run_handlers(view: View, callback: Callback, notify: Notifier | None) -> RunHandlers:
+    from limpet.api.limpet import Limpet
+
+    def memory_for(schedule: Schedule) -> Limpet:
+        """Memory for a scheduled turn: it may do everything but create schedules, in any thread."""
+        return Limpet(view.derive(tenant=schedule.tenant, agent=schedule.agent, scheduled=True))
+
+    return RunHandlers(callback, notify, memory_for)

@@ -6,55 +6,19 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from limpet.api import parameters as given
 from limpet.api.handle import Handle, View, to_cursor
-from limpet.api.parameters import (
-    Before,
-    Cadence,
-    Channel,
-    Chat,
-    ClaimCount,
-    DueBefore,
-    EndsAt,
-    Goal,
-    GoalText,
-    IdempotencyName,
-    LeaseSeconds,
-    LeaseToken,
-    Limit,
-    MaxRuns,
-    Metadata,
-    Notify,
-    OfAgent,
-    Offset,
-    OfUser,
-    OutputLimit,
-    OutputOffset,
-    RunCost,
-    RunError,
-    RunId,
-    RunNotify,
-    RunText,
-    RunTurns,
-    ScheduleId,
-    ScheduleName,
-    ScheduleStateName,
-    SessionId,
-    Thread,
-    ThroughAgent,
-    TimeZone,
-    UntilIdle,
-    User,
-)
 from limpet.api.schedule_requests import (
     apply_session_defaults,
     build_query,
     build_request,
     check_goal,
     find_previous,
+    make_run_handlers,
     parse_end,
     user_partition,
 )
-from limpet.errors import InvalidInput, ScheduleNotFound, WrongState
+from limpet.errors import InvalidInput, ScheduleNotFound
 from limpet.model.idempotency import IdempotencyKey
 from limpet.model.schedule import (
     END_STATES,
@@ -69,10 +33,9 @@ from limpet.model.schedule import (
 from limpet.model.scope import Scope
 from limpet.model.values import load_timezone, truncate_text
 from limpet.schedules import decide
-from limpet.schedules.cadence import OneTime, parse_cadence
+from limpet.schedules.cadence import parse_cadence
 from limpet.schedules.firing import Callback, Notifier, refuse_in_firing
 from limpet.schedules.repository import Schedules, not_found
-from limpet.schedules.runner import RunHandlers
 from limpet.security.operation import (
     ANY_VALUE,
     IN_PROCESS,
@@ -109,22 +72,22 @@ class ScheduleOperations(Handle):
     )
     def create(
         self,
-        user: User | None = None,
+        user: given.User | None = None,
         *,
-        goal: Goal,
-        cadence: Cadence,
-        name: ScheduleName | None = None,
-        timezone: TimeZone | None = None,
-        notify: Notify = "always",
-        agent: ThroughAgent | None = None,
-        channel: Channel | None = None,
-        chat: Chat | None = None,
-        thread: Thread | None = None,
-        session: SessionId | None = None,
-        max_runs: MaxRuns | None = None,
-        ends_at: EndsAt | None = None,
-        metadata: Metadata | None = None,
-        idempotency_key: IdempotencyName | None = None,
+        goal: given.Goal,
+        cadence: given.Cadence,
+        name: given.ScheduleName | None = None,
+        timezone: given.TimeZone | None = None,
+        notify: given.Notify = "always",
+        agent: given.ThroughAgent | None = None,
+        channel: given.Channel | None = None,
+        chat: given.Chat | None = None,
+        thread: given.Thread | None = None,
+        session: given.SessionId | None = None,
+        max_runs: given.MaxRuns | None = None,
+        ends_at: given.EndsAt | None = None,
+        metadata: given.Metadata | None = None,
+        idempotency_key: given.IdempotencyName | None = None,
     ) -> Schedule:
         """Let a goal come back: ``cron: 0 9 * * 1-5``, ``once: 2026-12-01T09:00`` or ``every: 15m``.
 
@@ -192,7 +155,7 @@ class ScheduleOperations(Handle):
         cli="schedule show",
         left_out=NO_TOOL,
     )
-    def get(self, id: ScheduleId, *, user: OfUser | None = None) -> Schedule:
+    def get(self, id: given.ScheduleId, *, user: given.OfUser | None = None) -> Schedule:
         """Raises ScheduleNotFound, for another user's too."""
         scope = self._scope(user=user)
         found = self._runtime.store.read(lambda tx: Schedules(tx).get(scope, id))
@@ -210,25 +173,25 @@ class ScheduleOperations(Handle):
     )
     def edit(
         self,
-        id: ScheduleId,
+        id: given.ScheduleId,
         *,
-        user: OfUser | None = None,
-        name: ScheduleName | None = None,
-        goal: Goal | None = None,
-        cadence: Cadence | None = None,
-        timezone: TimeZone | None = None,
-        notify: Notify | None = None,
-        agent: ThroughAgent | None = None,
-        channel: Channel | None = None,
-        chat: Chat | None = None,
-        thread: Thread | None = None,
-        max_runs: MaxRuns | None = None,
-        ends_at: EndsAt | None = None,
-        metadata: Metadata | None = None,
+        user: given.OfUser | None = None,
+        name: given.ScheduleName | None = None,
+        goal: given.Goal | None = None,
+        cadence: given.Cadence | None = None,
+        timezone: given.TimeZone | None = None,
+        notify: given.Notify | None = None,
+        agent: given.ThroughAgent | None = None,
+        channel: given.Channel | None = None,
+        chat: given.Chat | None = None,
+        thread: given.Thread | None = None,
+        max_runs: given.MaxRuns | None = None,
+        ends_at: given.EndsAt | None = None,
+        metadata: given.Metadata | None = None,
     ) -> Schedule:
         """Change what is given; what is left out stays. ``max_runs=0`` and ``ends_at="never"`` take a limit away.
 
-        Another cadence, zone or end begins it anew from now, and brings one that has ended, failed or was disabled
+        Another cadence, zone or end starts it again from now, and brings one that has ended, failed or was disabled
         back; one that is paused stays so.
         """
         refuse_in_firing("change", scheduled=self._view.scheduled)
@@ -244,7 +207,7 @@ class ScheduleOperations(Handle):
             "thread": thread,
             "metadata": metadata,
         }
-        given = {name: value for name, value in changes.items() if value is not None}
+        changed = {name: value for name, value in changes.items() if value is not None}
         if timezone is not None:
             load_timezone(timezone)
         if cadence is not None or timezone is not None:
@@ -254,7 +217,7 @@ class ScheduleOperations(Handle):
         restarts = not (cadence is None and timezone is None and max_runs is None and ends_at is None)
 
         def change(was: Schedule, now: datetime) -> Schedule:
-            edited: Schedule = replace(was, updated_at=now, **given)
+            edited: Schedule = replace(was, updated_at=now, **changed)
             if not restarts:
                 return edited
             edited = replace(
@@ -264,21 +227,9 @@ class ScheduleOperations(Handle):
                 max_runs=was.max_runs if max_runs is None else max_runs or None,
                 ends_at=was.ends_at if ends_at is None else parse_end(ends_at, timezone or was.timezone),
             )
-            return self._reschedule(was, edited, now, again=cadence is not None or timezone is not None)
+            return decide.reschedule(was, edited, now, restarts=cadence is not None or timezone is not None)
 
         return self._change(id, user, change)
-
-    def _reschedule(self, was: Schedule, edited: Schedule, now: datetime, *, again: bool) -> Schedule:
-        """With its next firing worked out anew."""
-        if again:
-            found = parse_cadence(edited.cadence, edited.timezone, now)
-            edited = replace(edited, cadence=found.text, anchor_at=now, skipped_from=None, skipped_to=None)
-            if isinstance(found, OneTime) and found.at <= now:
-                raise WrongState(f"{found.text!r} lies in the past; give a time to come")
-        on = decide.activate(edited, now)
-        if was.state is not ScheduleState.PAUSED:
-            return on
-        return replace(on, state=ScheduleState.PAUSED, due_at=None, next_run_at=None)
 
     @operation(
         "schedules.delete",
@@ -290,7 +241,7 @@ class ScheduleOperations(Handle):
         tool="schedule_delete",
         cli="schedule delete",
     )
-    def delete(self, id: ScheduleId, *, user: OfUser | None = None) -> None:
+    def delete(self, id: given.ScheduleId, *, user: given.OfUser | None = None) -> None:
         """With its runs, which it tells nobody of any more."""
         scope = self._scope(user=user)
         if not self._runtime.store.write(lambda tx: Schedules(tx).delete(scope, id))["schedules"]:
@@ -304,17 +255,9 @@ class ScheduleOperations(Handle):
         tool="schedule_edit",
         cli="schedule pause",
     )
-    def pause(self, id: ScheduleId, *, user: OfUser | None = None) -> Schedule:
+    def pause(self, id: given.ScheduleId, *, user: given.OfUser | None = None) -> Schedule:
         """Let it rest. Firings that pass meanwhile are not made up for, but for a ``once`` that has not come about."""
-
-        def change(was: Schedule, now: datetime) -> Schedule:
-            if was.state is ScheduleState.PAUSED:
-                return was
-            if was.state is not ScheduleState.ACTIVE:
-                raise InvalidInput(f"only an active schedule can be paused; this one is {was.state}")
-            return replace(was, state=ScheduleState.PAUSED, due_at=None, next_run_at=None, attempts=0, updated_at=now)
-
-        return self._change(id, user, change)
+        return self._change(id, user, decide.pause)
 
     @operation(
         "schedules.resume",
@@ -324,7 +267,7 @@ class ScheduleOperations(Handle):
         tool="schedule_edit",
         cli="schedule resume",
     )
-    def resume(self, id: ScheduleId, *, user: OfUser | None = None) -> Schedule:
+    def resume(self, id: given.ScheduleId, *, user: given.OfUser | None = None) -> Schedule:
         """Go on with one that was paused, disabled or failed, as if it had never failed."""
         refuse_in_firing("resume", scheduled=self._view.scheduled)
 
@@ -344,15 +287,15 @@ class ScheduleOperations(Handle):
     )
     def search(
         self,
-        user: OfUser | None = None,
-        agent: OfAgent | None = None,
-        state: ScheduleStateName | None = None,
-        text: GoalText | None = None,
-        due_before: DueBefore | None = None,
-        limit: Limit = 50,
-        offset: Offset = 0,
+        user: given.OfUser | None = None,
+        agent: given.OfAgent | None = None,
+        state: given.ScheduleStateName | None = None,
+        text: given.GoalText | None = None,
+        due_before: given.DueBefore | None = None,
+        limit: given.Limit = 50,
+        offset: given.Offset = 0,
         *,
-        before: Before | None = None,
+        before: given.Before | None = None,
     ) -> list[Schedule]:
         """The newest first. ``text`` is looked for in names and goals; ``due_before`` is when they run next.
 
@@ -374,11 +317,11 @@ class ScheduleOperations(Handle):
     )
     def count(
         self,
-        user: OfUser | None = None,
-        agent: OfAgent | None = None,
-        state: ScheduleStateName | None = None,
-        text: GoalText | None = None,
-        due_before: DueBefore | None = None,
+        user: given.OfUser | None = None,
+        agent: given.OfAgent | None = None,
+        state: given.ScheduleStateName | None = None,
+        text: given.GoalText | None = None,
+        due_before: given.DueBefore | None = None,
     ) -> int:
         """How many a search would find."""
         scope, query = self._scope(user=user), build_query(agent, state, text, due_before)
@@ -392,7 +335,7 @@ class ScheduleOperations(Handle):
         cli="schedule due",
         left_out=NO_TOOL,
     )
-    def due(self, user: OfUser | None = None, limit: Limit = 50) -> list[Schedule]:
+    def due(self, user: given.OfUser | None = None, limit: given.Limit = 50) -> list[Schedule]:
         """Those that wait for a runner now, the longest first."""
         scope, now = self._scope(user=user), self._runtime.clock()
         return self._runtime.store.read(lambda tx: Schedules(tx).find_due(scope, now, limit))
@@ -406,7 +349,11 @@ class ScheduleOperations(Handle):
         left_out=NO_TOOL,
     )
     def claim(
-        self, user: OfUser | None = None, limit: ClaimCount = 1, *, lease_s: LeaseSeconds | None = None
+        self,
+        user: given.OfUser | None = None,
+        limit: given.ClaimCount = 1,
+        *,
+        lease_s: given.LeaseSeconds | None = None,
     ) -> list[ScheduleLease]:
         """Take what is due, the longest first, so that no other runner takes it until the lease ends.
 
@@ -425,15 +372,15 @@ class ScheduleOperations(Handle):
     )
     def finish(
         self,
-        id: ScheduleId,
-        token: LeaseToken,
+        id: given.ScheduleId,
+        token: given.LeaseToken,
         *,
-        user: OfUser | None = None,
-        text: RunText = "",
-        error: RunError | None = None,
-        turns: RunTurns = 1,
-        cost: RunCost = 0.0,
-        notify: RunNotify | None = None,
+        user: given.OfUser | None = None,
+        text: given.RunText = "",
+        error: given.RunError | None = None,
+        turns: given.RunTurns = 1,
+        cost: given.RunCost = 0.0,
+        notify: given.RunNotify | None = None,
     ) -> Run:
         """Store what came of a claim, and work out when the schedule runs next. With an ``error`` it has failed.
 
@@ -452,7 +399,14 @@ class ScheduleOperations(Handle):
         tool="schedule_runs",
         cli="schedule runs",
     )
-    def runs(self, id: ScheduleId, *, user: OfUser | None = None, limit: Limit = 20, offset: Offset = 0) -> list[Run]:
+    def runs(
+        self,
+        id: given.ScheduleId,
+        *,
+        user: given.OfUser | None = None,
+        limit: given.Limit = 20,
+        offset: given.Offset = 0,
+    ) -> list[Run]:
         """What came of it, the latest first. Only the last few are kept."""
         scope = self._scope(user=user)
 
@@ -472,7 +426,12 @@ class ScheduleOperations(Handle):
         cli="schedule output",
     )
     def run_output(
-        self, run_id: RunId, *, user: OfUser | None = None, offset: OutputOffset = 0, limit: OutputLimit | None = None
+        self,
+        run_id: given.RunId,
+        *,
+        user: given.OfUser | None = None,
+        offset: given.OutputOffset = 0,
+        limit: given.OutputLimit | None = None,
     ) -> OutputPage:
         """All that a run said, a page at a time: ``offset`` is the ``next_offset`` of the page before."""
         scope, most = self._scope(user=user), limit or self._rules.page_characters
@@ -493,7 +452,7 @@ class ScheduleOperations(Handle):
         needs=(WRITE_STORE,),
         left_out={**IN_PROCESS, "cli": "the command worker --schedules runs them"},
     )
-    def run(self, callback: Callback, notify: Notifier | None = None, *, until_idle: UntilIdle = True) -> int:
+    def run(self, callback: Callback, notify: Notifier | None = None, *, until_idle: given.UntilIdle = True) -> int:
         """Run what is due now, of every tenant. Answers how many firings were begun.
 
         The callback is given each ``Firing`` and returns its result: text, a ``RunResult`` or None. When it raises,
@@ -530,13 +489,3 @@ class ScheduleOperations(Handle):
             raise InvalidInput(
                 f"{user} has {live} schedules, and {most} is the limit (schedules.per_user): delete one first"
             )
-
-
-def make_run_handlers(view: View, callback: Callback, notify: Notifier | None) -> RunHandlers:
-    from limpet.api.limpet import Limpet
-
-    def memory_for(schedule: Schedule) -> Limpet:
-        """Memory for a scheduled turn: it may do everything but create schedules, in any thread."""
-        return Limpet(view.derive(tenant=schedule.tenant, agent=schedule.agent, scheduled=True))
-
-    return RunHandlers(callback, notify, memory_for)

@@ -63,6 +63,27 @@ def activate(schedule: Schedule, now: datetime) -> Schedule:
     )
 
 
+def pause(was: Schedule, now: datetime) -> Schedule:
+    if was.state is ScheduleState.PAUSED:
+        return was
+    if was.state is not ScheduleState.ACTIVE:
+        raise InvalidInput(f"only an active schedule can be paused; this one is {was.state}")
+    return replace(was, state=ScheduleState.PAUSED, due_at=None, next_run_at=None, attempts=0, updated_at=now)
+
+
+def reschedule(was: Schedule, edited: Schedule, now: datetime, *, restarts: bool) -> Schedule:
+    """Compute the next firing of an edited schedule, from now if it restarts. A paused one stays paused."""
+    if restarts:
+        cadence = parse_cadence(edited.cadence, edited.timezone, now)
+        edited = replace(edited, cadence=cadence.text, anchor_at=now, skipped_from=None, skipped_to=None)
+        if isinstance(cadence, OneTime) and cadence.at <= now:
+            raise WrongState(f"{cadence.text!r} lies in the past; give a time to come")
+    on = activate(edited, now)
+    if was.state is not ScheduleState.PAUSED:
+        return on
+    return replace(on, state=ScheduleState.PAUSED, due_at=None, next_run_at=None)
+
+
 def _first_firing(schedule: Schedule, cadence: Cadence, now: datetime) -> datetime | None:
     if isinstance(cadence, OneTime) and schedule.anchor_at < cadence.at:
         done = schedule.last_due_at is not None and schedule.last_due_at >= cadence.at
