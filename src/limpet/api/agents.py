@@ -28,8 +28,7 @@ from limpet.model.tokens import TokenCounter
 from limpet.model.values import Clock
 from limpet.providers.embedder import Embedder
 from limpet.providers.embedding import BatchEmbedder
-from limpet.providers.llm import Llm
-from limpet.providers.watched import TelemetryLlm
+from limpet.providers.llm import Llm, TelemetryLlm
 from limpet.security.telemetry import Observers
 from limpet.store.atomic_files import folder_name
 

@@ -33,8 +33,7 @@ def run_turn(firing: Firing) -> RunResult:
     """One turn of the schedule's own conversation."""
     from limpet.api.runtime import select_llm
     from limpet.model.schedule import RunResult
-    from limpet.providers.llm import LlmRequest
-    from limpet.providers.watched import TelemetryLlm
+    from limpet.providers.llm import LlmRequest, TelemetryLlm
 
     memory, schedule = firing.memory, firing.schedule
     llm = select_llm(None, memory.config)

@@ -105,9 +105,9 @@ def _create_openai_embedder(rest: str, api_key: str | None) -> Embedder:
 
 def _create_local_embedder(kind: str, model: str) -> Embedder:
     if kind == "fastembed":
-        from limpet.providers.fastembed import FastEmbedEmbedder
+        from limpet.providers.hub import FastEmbedEmbedder
 
         return FastEmbedEmbedder(model)
-    from limpet.providers.sentence_transformers import SentenceTransformersEmbedder
+    from limpet.providers.hub import SentenceTransformersEmbedder
 
     return SentenceTransformersEmbedder(model)

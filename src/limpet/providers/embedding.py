@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
+from math import hypot, isfinite
 from threading import Lock
 from time import monotonic
 
@@ -14,7 +15,7 @@ from limpet.model.chunk import Vector
 from limpet.model.telemetry import Activity, ActivityKind, Progress
 from limpet.model.values import check_name
 from limpet.providers.embedder import Embedder
-from limpet.providers.watched import split_model_name
+from limpet.providers.llm import split_model_name
 from limpet.security.telemetry import Observers
 
 log = logging.getLogger("limpet.providers")
@@ -118,6 +119,6 @@ def _check_vectors(raw: Iterable[Iterable[float]], count: int, dimension: int) -
     if len(vectors[0]) != dimension or dimension > _MOST_DIMENSIONS:
         most = f"{dimension} were expected, and at most {_MOST_DIMENSIONS} can be stored"
         raise ProviderError(f"the vectors have {len(vectors[0])} dimensions; {most}")
-    if not all(-_LARGEST < value < _LARGEST for vector in vectors for value in vector):
+    if not all(isfinite(hypot(*vector)) and max(map(abs, vector)) < _LARGEST for vector in vectors):
         raise ProviderError("a vector contains a value that is not a number or is too large")
     return vectors

@@ -9,8 +9,8 @@ from typing import Any, Union
 
 from limpet.errors import InvalidInput, ProviderError
 from limpet.model.tokens import estimate_tokens
-from limpet.providers.insist import request_object
 from limpet.providers.llm import Completion, LlmRequest, TokenUsage
+from limpet.providers.structured import request_object
 
 FakeAnswer = Union[str, Mapping[str, Any], Completion, Exception]
 Script = Union[FakeAnswer, Sequence[FakeAnswer], Callable[[LlmRequest], FakeAnswer]]

@@ -14,10 +14,9 @@ from limpet.model.message import Message
 from limpet.model.tokens import estimate_tokens
 from limpet.providers.endpoint import ADVICE, Endpoint
 from limpet.providers.http import HttpFailure, JsonAnswer, parse_json
-from limpet.providers.insist import request_object
 from limpet.providers.llm import Completion, Finish, LlmRequest, Prices, TokenUsage, check_prices, compute_cost
 from limpet.providers.schema import Schema, describe_schema
-from limpet.providers.structured import clean_text
+from limpet.providers.structured import clean_text, request_object
 
 log = logging.getLogger("limpet.providers")
 

@@ -11,8 +11,10 @@ from typing import Any, Protocol
 from limpet.errors import ConfigError, InvalidInput
 from limpet.model.dataclass import dataclass
 from limpet.model.message import Message, ToolCall
+from limpet.model.telemetry import Activity, ActivityKind
 from limpet.model.values import check_name, short_repr
 from limpet.providers.schema import Schema, check_schema
+from limpet.security.telemetry import Measurement, Observers
 
 # Prices per million tokens: input, output, cached input. None are built in: prices change, and a stale one is worse
 # than none.
@@ -172,3 +174,50 @@ def _as_tuple(value: object, name: str) -> tuple[Any, ...]:
 
 def _is_number(value: object, low: float, high: float) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and isfinite(value) and low <= value <= high
+
+
+def split_model_name(name: str) -> tuple[str | None, str]:
+    """Split a name such as openai:gpt into provider and model."""
+    provider, colon, model = name.partition(":")
+    return (provider, model) if colon and provider and model else (None, name)
+
+
+class TelemetryLlm:
+    """Behaves like the wrapped model, and reports requests to observers."""
+
+    def __init__(self, llm: Llm, observers: Observers) -> None:
+        self._llm = llm
+        self._observers = observers
+
+    def __repr__(self) -> str:
+        return repr(self._llm)
+
+    @property
+    def name(self) -> str:
+        return self._llm.name
+
+    @property
+    def model(self) -> str:
+        return self._llm.model
+
+    def complete(self, request: LlmRequest) -> Completion:
+        if not self._observers.on:
+            return self._llm.complete(request)
+        with self._observers.measure(self._describe_activity()) as measurement:
+            answer = self._llm.complete(request)
+            _measure_usage(measurement, answer)
+            return answer
+
+    def stream(self, request: LlmRequest) -> Iterator[str | Completion]:
+        """Not measured: memory uses whole answers only."""
+        return self._llm.stream(request)
+
+    def _describe_activity(self) -> Activity:
+        return Activity(kind=ActivityKind.CHAT, name=self._llm.model, provider=split_model_name(self._llm.name)[0])
+
+
+def _measure_usage(measurement: Measurement, answer: Completion) -> None:
+    """Record the usage, unless it is missing, invalid or estimated."""
+    usage = getattr(answer, "usage", None)
+    if isinstance(usage, TokenUsage) and not usage.estimated:
+        measurement.input_tokens, measurement.output_tokens = usage.input_tokens, usage.output_tokens

@@ -9,9 +9,8 @@ from types import ModuleType
 import pytest
 
 from limpet.errors import ProviderError, Unsupported
-from limpet.providers import fastembed, sentence_transformers
-from limpet.providers.fastembed import FastEmbedEmbedder
-from limpet.providers.sentence_transformers import SentenceTransformersEmbedder
+from limpet.providers import hub
+from limpet.providers.hub import FastEmbedEmbedder, SentenceTransformersEmbedder
 
 
 class Model:
@@ -63,13 +62,10 @@ def test_hub_embedder_failure_is_provider_error(kind):
 
 
 @pytest.mark.parametrize(
-    ("module", "kind", "extra"),
-    [
-        (fastembed, FastEmbedEmbedder, "fastembed"),
-        (sentence_transformers, SentenceTransformersEmbedder, "sentence-transformers"),
-    ],
+    ("kind", "extra"),
+    [(FastEmbedEmbedder, "fastembed"), (SentenceTransformersEmbedder, "sentence-transformers")],
 )
-def test_hub_embedder_names_missing_extra(monkeypatch, module, kind, extra):
-    monkeypatch.setattr(module, "find_spec", lambda _name: None)
+def test_hub_embedder_names_missing_extra(monkeypatch, kind, extra):
+    monkeypatch.setattr(hub, "find_spec", lambda _name: None)
     with pytest.raises(Unsupported, match=rf'pip install "limpet\[{extra}\]"'):
         kind("some/model")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limpet.providers.sse import parse_events
+from limpet.providers.http import parse_events
 
 
 def pieces(content: bytes, cuts: list[int]) -> list[bytes]:
