@@ -13,6 +13,7 @@ from limpet import Limpet, Message
 from limpet.errors import ProviderError, StorageError
 from limpet.model.values import from_micros
 from limpet.providers import embedding as use
+from limpet.store.jobs import JobQueue
 from limpet.testing import FakeClock
 from tests.contract.embedders import Topics, assert_exact, open_with, texts
 from tests.contract.processes import run_together
@@ -423,15 +424,14 @@ def test_worker_survives_temporary_storage_error(
     store_url: str, topics: Topics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with open_with(store_url, topics, embedding__when="later") as memory:
-        store: Any = memory._runtime.store
-        real, failures = store.claim_job, iter([True] * 3)
+        real, failures = JobQueue.claim, iter([True] * 3)
 
         def take(*arguments: Any) -> Any:
             if next(failures, False):
                 raise StorageError("gone for now")
             return real(*arguments)
 
-        monkeypatch.setattr(store, "claim_job", take)
+        monkeypatch.setattr(JobQueue, "claim", take)
         memory.session("t", "1", user="alice").append("user", "the puppy slept")
         for _ in range(4):
             memory.jobs.start_worker()  # wakes it

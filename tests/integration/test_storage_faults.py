@@ -16,13 +16,23 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from limpet import Config, Limpet, Message
-from limpet.errors import LimpetError, StorageError, StoreBusy, StoreCorrupt, StoreFull, StoreReadOnly, StoreUnavailable
+from limpet.errors import (
+    LimpetError,
+    MigrationError,
+    StorageError,
+    StoreBusy,
+    StoreCorrupt,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnavailable,
+)
 from limpet.store import writer as writer_module
 from tests.contract.processes import start
 from tests.contract.rows import every_row, faults
@@ -66,6 +76,17 @@ WRONG: dict[str, Any] = {
     "another SQLite database": other_database,
     "a SQLite database with another stamp": other_stamped_database,
 }
+
+
+def test_open_says_how_to_move_a_store_of_an_earlier_layout(tmp_path: Path) -> None:
+    path = tmp_path / "limpet.db"
+    other_database(path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA application_id = {0x484F4C44}")
+    before = contents(tmp_path)
+    with pytest.raises(MigrationError, match="export it with the program that made it, and import the export"):
+        Limpet.open(tmp_path)
+    assert contents(tmp_path) == before
 
 
 @pytest.mark.parametrize("name", WRONG)

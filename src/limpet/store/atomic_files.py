@@ -229,13 +229,13 @@ def folder_name(name: str) -> str:
     return f"{safe[:_KEPT]}~{hashlib.blake2b(name.encode(), digest_size=16).hexdigest()}"
 
 
-def owner_folder(root: Path, space: Partition) -> Path:
+def owner_folder(root: Path, partition: Partition) -> Path:
     memory = root / "memory"
-    if space.tenant != DEFAULT_TENANT:
-        memory = memory / "tenants" / folder_name(space.tenant)
-    if space.level is Level.GLOBAL:
+    if partition.tenant != DEFAULT_TENANT:
+        memory = memory / "tenants" / folder_name(partition.tenant)
+    if partition.level is Level.GLOBAL:
         return memory / "everyone"
-    return memory / _FOLDERS[space.level] / folder_name(space.owner)
+    return memory / _FOLDERS[partition.level] / folder_name(partition.owner)
 
 
 def check_no_symlink(root: Path, path: Path) -> Path:

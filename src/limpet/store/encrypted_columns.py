@@ -25,41 +25,21 @@ from limpet.store.rows import (
     SESSION_ROWS,
 )
 
+ENCRYPTED_COLUMNS: dict[str, EncryptedColumns] = {}
 # A row that a value is bound to is named by these columns as they are stored. Of rows that the database numbers, what
 # is known before.
-AAD_COLUMNS: Mapping[str, tuple[str, ...]] = {
-    "sessions": ("id",),
-    "messages": ("session_id", "sequence"),
-    "summaries": ("session_id",),
-    "kv": ("session_id", "key"),
-    "records": ("id",),
-    "record_versions": ("record_id", "version"),
-    "record_tags": ("record_id",),
-    "record_metadata": ("record_id",),
-    "documents": ("id",),
-    "chunks": ("partition_id", "ordinal"),
-    "vectors": ("partition_id", "ordinal", "model_id"),
-    "jobs": ("id",),
-    "entities": ("partition_id", "normal"),
-    "relations": ("partition_id", "subject_id"),
-    "imports": ("digest",),
-    "transfers": ("digest",),
-    "schedules": ("id",),
-    "schedule_runs": ("id",),
-    "idempotency_keys": ("key_hash",),
-}
+AAD_COLUMNS: dict[str, tuple[str, ...]] = {}
 
 
 class _NounColumns(Mapping[str, EncryptedColumn]):
-    """Those of a noun, and columns of text that the store adds. They are read from the noun when they are needed."""
+    """Those of a noun, and columns that the store adds. They are read from the noun when they are needed."""
 
-    def __init__(self, table: str, rows: RowCodec[Any], text: str = "") -> None:
-        self._table, self._rows, self._text = table, rows, text
+    def __init__(self, table: str, rows: RowCodec[Any], added: EncryptedColumns) -> None:
+        self._table, self._rows, self._added = table, rows, added
 
     @cached_property
     def _columns(self) -> EncryptedColumns:
-        of_noun = declare_columns(self._table, **encrypted_names(self._rows))
-        return {**of_noun, **declare_columns(self._table, text=self._text)}
+        return {**declare_columns(self._table, **encrypted_names(self._rows)), **self._added}
 
     def __getitem__(self, name: str) -> EncryptedColumn:
         return self._columns[name]
@@ -71,53 +51,38 @@ class _NounColumns(Mapping[str, EncryptedColumn]):
         return len(self._columns)
 
 
+def _declare(table: str, bound_to: str, rows: RowCodec[Any] | None = None, **kinds: str) -> EncryptedColumns:
+    added = declare_columns(table, **kinds)
+    AAD_COLUMNS[table] = tuple(bound_to.split())
+    ENCRYPTED_COLUMNS[table] = added if rows is None else _NounColumns(table, rows, added)
+    return ENCRYPTED_COLUMNS[table]
+
+
+SESSIONS = _declare("sessions", "id", SESSION_ROWS)
+MESSAGES = _declare("messages", "session_id sequence", MESSAGE_ROWS)
+SUMMARIES = _declare("summaries", "session_id", text="text")
+KV = _declare("kv", "session_id key", text="value", same="key")
+RECORDS = _declare("records", "id", RECORD_ROWS)
+RECORD_VERSIONS = _declare("record_versions", "record_id version", text="body")
+RECORD_TAGS = _declare("record_tags", "record_id", same="tag")
+RECORD_METADATA = _declare("record_metadata", "record_id", same="key value")
+DOCUMENTS = _declare("documents", "id", DOCUMENT_ROWS)
+CHUNKS = _declare("chunks", "partition_id ordinal", text="text name", same_bytes="hash", terms="terms")
+VECTORS = _declare("vectors", "partition_id ordinal model_id", vector="vector encrypted")
+JOBS = _declare("jobs", "id", text="error")
+ENTITIES = _declare("entities", "partition_id normal", text="name", same="normal first_word")
+RELATIONS = _declare("relations", "partition_id subject_id", text="predicate value sentence")
+IMPORTS = _declare("imports", "digest", text="name", same="digest")
+TRANSFERS = _declare("transfers", "digest", text="name state", same="digest")
+SCHEDULES = _declare("schedules", "id", SCHEDULE_ROWS, text="text_folded")
+SCHEDULE_RUNS = _declare("schedule_runs", "id", RUN_ROWS, text="output")
+# Hashes, too: who guesses a short key, and what was asked for under it, must not find it confirmed here.
+IDEMPOTENCY_KEYS = _declare("idempotency_keys", "key_hash", same="key_hash digest")
+
+
 def _plain(rows: RowCodec[Any], **more: str) -> dict[str, str]:
     """The readable texts of a noun with what they are, and those that the store adds."""
     return {column.name: column.plain for column in rows.columns if column.plain} | more
-
-
-SESSIONS = _NounColumns("sessions", SESSION_ROWS)
-MESSAGES = _NounColumns("messages", MESSAGE_ROWS)
-SUMMARIES = declare_columns("summaries", text="text")
-KV = declare_columns("kv", text="value", same="key")
-RECORDS = _NounColumns("records", RECORD_ROWS)
-RECORD_VERSIONS = declare_columns("record_versions", text="body")
-RECORD_TAGS = declare_columns("record_tags", same="tag")
-RECORD_METADATA = declare_columns("record_metadata", same="key value")
-DOCUMENTS = _NounColumns("documents", DOCUMENT_ROWS)
-CHUNKS = declare_columns("chunks", text="text name", same_bytes="hash", terms="terms")
-VECTORS = declare_columns("vectors", vector="vector encrypted")
-JOBS = declare_columns("jobs", text="error")
-ENTITIES = declare_columns("entities", text="name", same="normal first_word")
-RELATIONS = declare_columns("relations", text="predicate value sentence")
-IMPORTS = declare_columns("imports", text="name", same="digest")
-TRANSFERS = declare_columns("transfers", text="name state", same="digest")
-SCHEDULES = _NounColumns("schedules", SCHEDULE_ROWS, text="text_folded")
-SCHEDULE_RUNS = _NounColumns("schedule_runs", RUN_ROWS, text="output")
-# Hashes, too: who guesses a short key, and what was asked for under it, must not find it confirmed here.
-IDEMPOTENCY_KEYS = declare_columns("idempotency_keys", same="key_hash digest")
-
-ENCRYPTED_COLUMNS: Mapping[str, EncryptedColumns] = {
-    "sessions": SESSIONS,
-    "messages": MESSAGES,
-    "summaries": SUMMARIES,
-    "kv": KV,
-    "records": RECORDS,
-    "record_versions": RECORD_VERSIONS,
-    "record_tags": RECORD_TAGS,
-    "record_metadata": RECORD_METADATA,
-    "documents": DOCUMENTS,
-    "chunks": CHUNKS,
-    "vectors": VECTORS,
-    "jobs": JOBS,
-    "entities": ENTITIES,
-    "relations": RELATIONS,
-    "imports": IMPORTS,
-    "transfers": TRANSFERS,
-    "schedules": SCHEDULES,
-    "schedule_runs": SCHEDULE_RUNS,
-    "idempotency_keys": IDEMPOTENCY_KEYS,
-}
 
 
 def list_plaintext_columns() -> Mapping[str, Mapping[str, str]]:

@@ -29,20 +29,20 @@ class IdempotencyKeys:
         self._db = tx.db
         self._encryption = tx.encryption
 
-    def get(self, space: Partition, asked: IdempotencyKey) -> IdempotencyEntry | None:
-        cipher = self._encryption.cipher_for(space.tenant)
+    def get(self, partition: Partition, asked: IdempotencyKey) -> IdempotencyEntry | None:
+        cipher = self._encryption.cipher_for(partition.tenant)
         stored = cipher.encrypt_deterministic(IDEMPOTENCY_KEYS["key_hash"], asked.key_hash)
         row = self._db.one(
-            "idempotency_keys.get", {**partition_params(space), "kind": asked.thing.value, "key_hash": stored}
+            "idempotency_keys.get", {**partition_params(partition), "kind": asked.thing.value, "key_hash": stored}
         )
         if row is None:
             return None
         made_id, digest, at = cipher.decrypt_row(_ENTRY, stored, row)
         return IdempotencyEntry(made_id, digest, from_micros(at))
 
-    def put(self, space: Partition, asked: IdempotencyKey, made_id: str, now: datetime) -> None:
+    def put(self, partition: Partition, asked: IdempotencyKey, made_id: str, now: datetime) -> None:
         params = {
-            **partition_params(space),
+            **partition_params(partition),
             "kind": asked.thing.value,
             "key_hash": asked.key_hash,
             "digest": asked.digest,
@@ -51,7 +51,7 @@ class IdempotencyKeys:
         }
         self._db.run(
             "idempotency_keys.put",
-            self._encryption.cipher_for(space.tenant).encrypt_params(IDEMPOTENCY_KEYS, None, params),
+            self._encryption.cipher_for(partition.tenant).encrypt_params(IDEMPOTENCY_KEYS, None, params),
         )
 
     def trim(self, scope: Scope, before: datetime, limit: int) -> int:
@@ -61,9 +61,11 @@ class IdempotencyKeys:
         )
 
 
-def find_existing(tx: Tx, space: Partition, asked: IdempotencyKey | None, find: Lookup[T], now: datetime) -> T | None:
+def find_existing(
+    tx: Tx, partition: Partition, asked: IdempotencyKey | None, find: Lookup[T], now: datetime
+) -> T | None:
     """What was made when the same was asked for under this key; None where it is new. Raises IdempotencyConflict."""
-    made = None if asked is None else IdempotencyKeys(tx).get(space, asked)
+    made = None if asked is None else IdempotencyKeys(tx).get(partition, asked)
     if asked is None or made is None or now - made.at > KEY_LIFETIME:
         return None
     if made.digest != asked.digest:
@@ -73,8 +75,8 @@ def find_existing(tx: Tx, space: Partition, asked: IdempotencyKey | None, find: 
     return find(tx, made.id)
 
 
-def save_key(tx: Tx, space: Partition, asked: IdempotencyKey | None, made_id: str, now: datetime) -> None:
+def save_key(tx: Tx, partition: Partition, asked: IdempotencyKey | None, made_id: str, now: datetime) -> None:
     """And clears away a few that are over, so that there are never many, also where retention is switched off."""
     if asked is not None:
-        IdempotencyKeys(tx).put(space, asked, made_id, now)
-        IdempotencyKeys(tx).trim(Scope(space.tenant), now - KEY_LIFETIME, _TRIM_LIMIT)
+        IdempotencyKeys(tx).put(partition, asked, made_id, now)
+        IdempotencyKeys(tx).trim(Scope(partition.tenant), now - KEY_LIFETIME, _TRIM_LIMIT)

@@ -11,6 +11,7 @@ from typing import Protocol
 from limpet.errors import MigrationError
 from limpet.model.dataclass import dataclass
 
+EXPORT_HINT = "export it with the program that made it, and import the export into a new store"
 _FILE = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
 
 
@@ -66,8 +67,8 @@ def check_consistent_history(applied: Mapping[int, tuple[str, str]], migrations:
         migration = known[version]
         if migration.checksum != checksum:
             raise MigrationError(
-                f"migration {version} ({name}) was applied from other text than this program carries; "
-                "use the release that made the database, or restore a backup (nothing was changed)"
+                f"this database has another layout: its migration {version} ({name}) is not this program's;"
+                f" {EXPORT_HINT} (nothing was changed)"
             )
 
 

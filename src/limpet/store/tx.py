@@ -32,6 +32,7 @@ else:
 T = TypeVar("T")
 Params = Mapping[str, Any]
 Row = tuple[Any, ...]
+NO_PARAMS: Params = {}
 
 
 class Db(Protocol):
@@ -48,7 +49,7 @@ class Db(Protocol):
         """The number of rows changed."""
 
     def run_many(self, name: str, rows: Sequence[Params]) -> None: ...
-    def execute_sql(self, sql: str, params: Params | None = None) -> list[Row]:
+    def execute_sql(self, sql: str, params: Params = NO_PARAMS) -> list[Row]:
         """A statement made by code from table and column names, for what treats all tables alike."""
 
     def execute_sql_many(self, sql: str, rows: Sequence[Params]) -> None: ...

@@ -21,7 +21,7 @@ from limpet.errors import (
 )
 from limpet.store.encryption import EncryptionRegistry
 from limpet.store.queries import Statements, to_postgres
-from limpet.store.tx import Caches, Params, Row, Tx
+from limpet.store.tx import NO_PARAMS, Caches, Params, Row, Tx
 
 if TYPE_CHECKING:
     import psycopg
@@ -47,7 +47,7 @@ _ERROR_CLASSES: dict[str, tuple[type[StorageError], str]] = {
 # Two processes that hold each other up, or that claim the same unique value: the next try sees what the other did.
 # A group holds the rows of many sessions until it commits, in the order its callers came: groups of two processes would
 # lock each other out. So processes take turns, as they do on SQLite.
-_WRITE_LOCK = 0x484F4C45
+_WRITE_LOCK = 0x4C494D51
 _BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _BEGIN_WRITE = f"BEGIN; SET LOCAL lock_timeout = {{timeout}}; SELECT pg_advisory_xact_lock({_WRITE_LOCK})"
 _TRANSIENT = ("40001", "40P01", "23505")
@@ -92,44 +92,37 @@ class PostgresDb:
         self._error: type[psycopg.Error] = load_driver().Error
 
     def one(self, name: str, params: Params, *, where: str = "", order: str = "") -> Row | None:
-        try:
-            return self._execute(name, params, where, order).fetchone()
-        except self._error as error:
-            raise translate_error(error) from error
+        rows = self.execute(self._sql[name, where, order], params)
+        return rows[0] if rows else None
 
     def all(self, name: str, params: Params, *, where: str = "", order: str = "") -> list[Row]:
-        try:
-            return self._execute(name, params, where, order).fetchall()
-        except self._error as error:
-            raise translate_error(error) from error
+        return self.execute(self._sql[name, where, order], params)
 
     def run(self, name: str, params: Params) -> int:
         try:
-            return self._execute(name, params, "", "").rowcount
+            return self.raw.execute(self._sql[name, "", ""], params).rowcount
         except self._error as error:
             raise translate_error(error) from error
 
-    def _execute(self, name: str, params: Params, where: str, order: str) -> psycopg.Cursor[Row]:
-        return self.raw.execute(self._sql[name, where, order], params)
-
     def run_many(self, name: str, rows: Sequence[Params]) -> None:
+        self._execute_many(self._sql[name, "", ""], rows)
+
+    def execute_sql(self, sql: str, params: Params = NO_PARAMS) -> list[Row]:
+        return self.execute(to_postgres(sql), params)
+
+    def execute_sql_many(self, sql: str, rows: Sequence[Params]) -> None:
+        self._execute_many(to_postgres(sql), rows)
+
+    def _execute_many(self, sql: str, rows: Sequence[Params]) -> None:
         if not rows:
             return
         try:
-            self.raw.cursor().executemany(self._sql[name, "", ""], rows)
-        except self._error as error:
-            raise translate_error(error) from error
-
-    def execute_sql(self, sql: str, params: Params | None = None) -> list[Row]:
-        return self.execute(to_postgres(sql), params or {})
-
-    def execute_sql_many(self, sql: str, rows: Sequence[Params]) -> None:
-        try:
-            self.raw.cursor().executemany(to_postgres(sql), rows)
+            self.raw.cursor().executemany(sql, rows)
         except self._error as error:
             raise translate_error(error) from error
 
     def execute(self, sql: str, params: Sequence[Any] | Params | None = None) -> list[Row]:
+        """A statement in the driver's own words."""
         try:
             cursor = self.raw.execute(sql, params)
             return cursor.fetchall() if cursor.description else []

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from limpet.errors import MigrationError, StorageError
 from limpet.model.values import Clock, to_micros
-from limpet.store.migrate import Migration, split_statements
+from limpet.store.migrate import EXPORT_HINT, Migration, split_statements
 from limpet.store.postgres.connection import PostgresConnection
 
 # One number for everybody who migrates a Limpet database: programs that start together wait for each other.
-_MIGRATION_LOCK = 0x484F4C44
+_MIGRATION_LOCK = 0x4C494D50
 
 
 class PostgresSchema:
@@ -64,5 +64,6 @@ def _reject_foreign_table(table: str | None) -> None:
     if table is not None:
         raise MigrationError(
             f"this database has a table {table!r} that is not Limpet's; "
-            "use an empty database, or a schema of its own (…?options=-csearch_path%3Dlimpet)"
+            "use an empty database, or a schema of its own (…?options=-csearch_path%3Dlimpet). "
+            f"If an earlier program made it: {EXPORT_HINT}"
         )

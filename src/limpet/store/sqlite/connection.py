@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from limpet.config import StorageSettings
 from limpet.errors import (
     ConstraintFailed,
+    MigrationError,
     StorageError,
     StoreBusy,
     StoreCorrupt,
@@ -23,8 +24,9 @@ from limpet.errors import (
     StoreUnavailable,
 )
 from limpet.store.encryption import EncryptionRegistry
+from limpet.store.migrate import EXPORT_HINT
 from limpet.store.queries import Statements, to_sqlite
-from limpet.store.tx import Caches, Params, Row, Tx, compute_cosines
+from limpet.store.tx import NO_PARAMS, Caches, Params, Row, Tx, compute_cosines
 
 if TYPE_CHECKING:
     from limpet.store.tx import Array
@@ -33,7 +35,8 @@ T = TypeVar("T")
 
 MEMORY = ":memory:"
 MIN_SQLITE_VERSION = (3, 35, 0)  # RETURNING
-APPLICATION_ID = 0x484F4C44  # "HOLD" in the file's header, so that `file` and we can tell whose it is
+APPLICATION_ID = 0x4C494D50  # "LIMP" in the file's header, so that `file` and we can tell whose it is
+_OLD_APPLICATION_ID = 0x484F4C44  # of stores from before the first release
 
 _ERROR_CLASSES: dict[int, tuple[type[StorageError], str]] = {
     sqlite3.SQLITE_BUSY: (StoreBusy, "is locked by another process; try again, or raise storage.busy_timeout_ms"),
@@ -79,17 +82,11 @@ class SqliteDb:
         self._sql = load_statements()
 
     def one(self, name: str, params: Params, *, where: str = "", order: str = "") -> Row | None:
-        try:
-            rows = self.raw.execute(self._sql[name, where, order], params).fetchall()
-        except sqlite3.Error as error:
-            raise translate_error(error, self.path) from error
+        rows = self.execute_sql(self._sql[name, where, order], params)
         return rows[0] if rows else None
 
     def all(self, name: str, params: Params, *, where: str = "", order: str = "") -> list[Row]:
-        try:
-            return self.raw.execute(self._sql[name, where, order], params).fetchall()
-        except sqlite3.Error as error:
-            raise translate_error(error, self.path) from error
+        return self.execute_sql(self._sql[name, where, order], params)
 
     def run(self, name: str, params: Params) -> int:
         try:
@@ -98,26 +95,17 @@ class SqliteDb:
             raise translate_error(error, self.path) from error
 
     def run_many(self, name: str, rows: Sequence[Params]) -> None:
-        try:
-            self.raw.executemany(self._sql[name, "", ""], rows)
-        except sqlite3.Error as error:
-            raise translate_error(error, self.path) from error
+        self.execute_sql_many(self._sql[name, "", ""], rows)
 
-    def execute_sql(self, sql: str, params: Params | None = None) -> list[Row]:
+    def execute_sql(self, sql: str, params: Params = NO_PARAMS) -> list[Row]:
         try:
-            return self.raw.execute(sql, params or {}).fetchall()
+            return self.raw.execute(sql, params).fetchall()
         except sqlite3.Error as error:
             raise translate_error(error, self.path) from error
 
     def execute_sql_many(self, sql: str, rows: Sequence[Params]) -> None:
         try:
             self.raw.executemany(sql, rows)
-        except sqlite3.Error as error:
-            raise translate_error(error, self.path) from error
-
-    def execute(self, sql: str) -> None:
-        try:
-            self.raw.execute(sql)
         except sqlite3.Error as error:
             raise translate_error(error, self.path) from error
 
@@ -167,7 +155,7 @@ class SqliteConnection:
         self.tx = Tx(self.db, caches, self._encryption)
 
     def begin(self) -> None:
-        self.db.execute("BEGIN IMMEDIATE")
+        self.db.execute_sql("BEGIN IMMEDIATE")
         self._load_encryption_state(writing=True)
 
     def _load_encryption_state(self, *, writing: bool) -> None:
@@ -176,7 +164,7 @@ class SqliteConnection:
             self.tx.load_encryption(found[0] if found else 0, writing=writing)
 
     def commit(self) -> None:
-        self.db.execute("COMMIT")
+        self.db.execute_sql("COMMIT")
 
     def has_committed(self) -> bool:
         return not self.raw.in_transaction
@@ -188,21 +176,21 @@ class SqliteConnection:
                 self.raw.execute("ROLLBACK")
 
     def savepoint(self) -> None:
-        self.db.execute("SAVEPOINT one")
+        self.db.execute_sql("SAVEPOINT one")
 
     def release(self) -> None:
-        self.db.execute("RELEASE one")
+        self.db.execute_sql("RELEASE one")
 
     def rollback_to_savepoint(self) -> None:
-        self.db.execute("ROLLBACK TO one")
-        self.db.execute("RELEASE one")
+        self.db.execute_sql("ROLLBACK TO one")
+        self.db.execute_sql("RELEASE one")
 
     def is_transient(self, error: StorageError) -> bool:
         return False
 
     def snapshot(self, work: Callable[[Tx], T]) -> T:
         """Run the work on one consistent view."""
-        self.db.execute("BEGIN")
+        self.db.execute_sql("BEGIN")
         try:
             self._load_encryption_state(writing=False)
             with self.tx.cache_lookups():
@@ -253,6 +241,9 @@ def _reject_foreign_database(raw: sqlite3.Connection, path: str) -> None:
     stamp = raw.execute("PRAGMA application_id").fetchone()[0]
     tables = raw.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     raw.execute("ROLLBACK")
+    if tables and stamp == _OLD_APPLICATION_ID:
+        raw.close()
+        raise MigrationError(f"{path} has the layout of an earlier program; {EXPORT_HINT} (nothing was changed)")
     if tables and stamp != APPLICATION_ID:
         raw.close()
         raise StoreCorrupt(f"{path} is a SQLite database, but not a Limpet one; choose another (nothing was changed)")
