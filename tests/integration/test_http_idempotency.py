@@ -139,3 +139,12 @@ def test_purge_confirmation_accepts_uppercase_id(ask: Asked, session: str) -> No
     ask.post("/v1/purge/session", 422, id=large, confirm="me")
     assert ask.post("/v1/purge/session", id=large, confirm=large)["verified"]
     ask.get(f"/v1/sessions/{session}", 404)
+
+
+def test_idempotency_key_that_no_header_can_hold_is_percent_encoded(ask: Asked, session: str) -> None:
+    path, key = f"/v1/sessions/{session}/messages", "utf-8''caf%C3%A9%20bill"
+    first = ask.post(path, 201, once=key, role="user", content="hello")
+    assert first["idempotency_key"] == "café bill"
+    assert ask.post(path, 201, once=key, role="user", content="hello") == first
+    for wrong in ("utf-8''", "utf-8''%FF", "utf-8''%07", "two words"):
+        assert ask.post(path, 422, once=wrong, role="user", content="hello")["code"] == "invalid_input"

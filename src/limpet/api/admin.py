@@ -127,7 +127,7 @@ class AdminOperations(Handle):
         found = self._read(lambda tx: tx.db.all("partitions.list", {}))
         return [Partition(tenant, Level(level), owner) for tenant, level, owner in found if tenant == self._tenant]
 
-    @operation("admin.observe", on=On.WHOLE, needs=(READ_STORE,), left_out=IN_PROCESS)
+    @operation("admin.observe", on=On.WHOLE, needs=(READ_STORE,), silent=True, left_out=IN_PROCESS)
     def observe(self, callback: Callable[[ActivityResult], object]) -> Callable[[], None]:
         """Tell ``callback`` how every call, job and request to a model on this open store went, from now on.
 

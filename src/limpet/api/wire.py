@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, field
+from dataclasses import MISSING, field, replace
 from enum import StrEnum
 from functools import cache, cached_property
 from typing import Annotated, Any, NamedTuple, get_args, get_origin
@@ -39,6 +39,8 @@ from limpet.security.operation import OPERATIONS, On, Operation
 PAGE = 50
 MAX_PAGE = 1000
 IDEMPOTENCY_KEY = "Idempotency-Key"
+PLAIN_KEY = re.compile(r"(?!utf-8'')[!-~]{1,200}")
+ENCODED_KEY = "utf-8''"  # before a key that is percent-encoded, for what no header can hold (RFC 8187)
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _BODY_METHODS = ("POST", "PUT", "PATCH")
 _CURSOR = CursorCodec()
@@ -428,12 +430,23 @@ def invoke(memory: Limpet, operation: Operation, arguments: dict[str, Any]) -> A
     return member(*first, **rest)
 
 
+def load_session(memory: Limpet, session_id: str) -> Session:
+    """For an operation on it, which is logged: that it was loaded is not."""
+    session: Session = memory._authorizer.call(_load_silently(), memory, (session_id,), {})  # noqa: SLF001 - of ours
+    return session
+
+
+@cache
+def _load_silently() -> Operation:
+    return replace(OPERATIONS["load_session"], silent=True)
+
+
 def _find_handle(memory: Limpet, operation: Operation, arguments: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     rest, first = dict(arguments), operation.handle.partition(".")[0]
     handle: Any = memory
     for name in operation.handle.split(".") if operation.handle else ():
         if name == "session" and name == first:
-            handle = memory.load_session(rest.pop("session_id"))
+            handle = load_session(memory, rest.pop("session_id"))
         elif operation.handle == "notes.long_term" and name == "long_term":
             handle = handle.long_term(rest.pop("user", None))
         else:

@@ -9,8 +9,10 @@ from dataclasses import replace
 from hashlib import sha256
 from threading import Lock
 from time import monotonic
+from urllib.parse import unquote
 
 from limpet import Limpet
+from limpet.api.wire import ENCODED_KEY, IDEMPOTENCY_KEY, PLAIN_KEY
 from limpet.errors import InvalidInput, Unauthenticated
 from limpet.model.dataclass import dataclass
 from limpet.model.values import check_name
@@ -22,7 +24,6 @@ from limpet.tools import ToolContext
 LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 # What proxies add: whoever comes through one does not sit at this machine.
 _FORWARDED = re.compile(r"forwarded$|via$|x-forwarded|(x-real|x-client|true-client|cf-connecting)-ip$", re.IGNORECASE)
-_IDEMPOTENCY_KEY = re.compile(r"[!-~]{1,200}")
 _KEY_REQUIRED = "send an API key: Authorization: Bearer lim_…; limpet api-keys create makes one"
 _IDLE = 120.0  # seconds after which a caller's bucket is full again anyway
 
@@ -97,9 +98,7 @@ class Authenticator:
 
     def identify(self, headers: Mapping[str, str]) -> Caller:
         """Without counting it: for a stream, which looks again and again whether its key still opens."""
-        key = headers.get("idempotency-key")
-        if key is not None and not _IDEMPOTENCY_KEY.fullmatch(key):
-            raise InvalidInput("an Idempotency-Key is 1 to 200 printable ASCII characters without spaces")
+        key = _read_key(headers.get("idempotency-key"))
         given = headers.get("authorization")
         if given is None:
             if self.needs_key or any(map(_FORWARDED.match, headers)):
@@ -140,6 +139,20 @@ class RateLimiter:
             self._buckets[name] = (left - 1, now)
             if len(self._buckets) > 10_000:
                 self._buckets = {key: found for key, found in self._buckets.items() if now - found[1] < _IDLE}
+
+
+def _read_key(given: str | None) -> str | None:
+    if given is None or PLAIN_KEY.fullmatch(given):
+        return given
+    try:
+        if given.startswith(ENCODED_KEY):
+            return check_name(unquote(given.removeprefix(ENCODED_KEY), errors="strict"), IDEMPOTENCY_KEY)
+    except UnicodeDecodeError:
+        pass
+    raise InvalidInput(
+        "an Idempotency-Key is 1 to 200 printable ASCII characters without spaces; any other is percent-encoded"
+        f" behind {ENCODED_KEY}"
+    )
 
 
 def _is_direct(headers: Mapping[str, str]) -> bool:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from limpet.api.remote.http import Request
-from limpet.api.wire import IDEMPOTENCY_KEY, Argument, Form, Place
+from limpet.api.wire import ENCODED_KEY, IDEMPOTENCY_KEY, PLAIN_KEY, Argument, Form, Place
 from limpet.errors import InvalidInput, StorageError, Unsupported
 from limpet.model.constraints import Codec
 from limpet.model.schema import ignore_unknown_fields
-
-_HEADER_KEY = re.compile(r"[!-~]{1,200}")
 
 
 def build_request(form: Form, given: Mapping[str, Any], cursor: str | None = None) -> Request:
@@ -35,7 +32,7 @@ def build_request(form: Form, given: Mapping[str, Any], cursor: str | None = Non
         elif argument.place is Place.BODY:
             body[argument.key] = argument.codec.write(value)
         else:
-            headers[IDEMPOTENCY_KEY] = check_header_key(value)
+            headers[IDEMPOTENCY_KEY] = encode_key(value)
     if "confirm" in placed and "confirm" not in given:  # a call in Python is deliberate; a request has to say so
         body["confirm"] = given.get("id") or given.get("user")
     if cursor is not None:
@@ -59,10 +56,9 @@ def make_request(
     return Request(method, address, data, sent, method == "GET" or IDEMPOTENCY_KEY in sent)
 
 
-def check_header_key(value: str) -> str:
-    if not _HEADER_KEY.fullmatch(value):
-        raise InvalidInput("over HTTP an idempotency_key is 1 to 200 printable ASCII characters without spaces")
-    return value
+def encode_key(value: str) -> str:
+    """An idempotency key as a header can hold it: any other than a plain word as RFC 8187 writes it."""
+    return value if PLAIN_KEY.fullmatch(value) else f"{ENCODED_KEY}{quote(value, safe='')}"
 
 
 def _encode(body: Mapping[str, Any]) -> bytes:

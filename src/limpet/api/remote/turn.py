@@ -13,7 +13,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from limpet.api.parameters import MessagesCodec
-from limpet.api.remote.request import check_header_key, make_request, read_answer
+from limpet.api.remote.request import encode_key, make_request, read_answer
 from limpet.api.turn import Turn
 from limpet.api.wire import IDEMPOTENCY_KEY
 from limpet.errors import InvalidInput, StorageError
@@ -40,7 +40,7 @@ class RemoteTurn(Turn):
         self._info = info
         self._message = message
         self._fields = {**fields, **_describe_message(message)}
-        self._key = token_hex(16) if message.idempotency_key is None else check_header_key(message.idempotency_key)
+        self._key = token_hex(16) if message.idempotency_key is None else encode_key(message.idempotency_key)
         self._context: Context | None = None
         self._steps: list[Message] = []
         self._reply: Message | None = None

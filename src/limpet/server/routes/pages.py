@@ -6,6 +6,7 @@ from typing import Annotated, TypedDict
 
 from limpet import Session
 from limpet.api import parameters as given
+from limpet.api.wire import load_session
 from limpet.model.constraints import Integer
 from limpet.model.message import Message
 from limpet.notes.user_notes import compute_version
@@ -43,7 +44,7 @@ def list_messages(
 
     `next` is what to give as `after`. With `before` alone, the last messages before that number.
     """
-    session = who.memory.load_session(session_id)
+    session = load_session(who.memory, session_id)
     if after is None and before is not None:
         return {"items": _read_last(session, before, limit), "next": None}
     found = session.messages(after=after, before=before, limit=limit + 1)

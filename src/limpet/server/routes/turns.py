@@ -12,6 +12,7 @@ from typing import Annotated, TypedDict
 
 from limpet import Turn
 from limpet.api import parameters as given
+from limpet.api.wire import load_session
 from limpet.errors import IdempotencyConflict, StorageError
 from limpet.model.containers import Items
 from limpet.model.context import Context, Omission
@@ -66,7 +67,7 @@ def take_turn(
     key = None if idempotency_key is None else TurnKey(who.id, session_id, idempotency_key)
     turn = None if key is None or reply is None else who.turns.take(key)
     if turn is None:
-        turn = who.memory.load_session(session_id).turn(
+        turn = load_session(who.memory, session_id).turn(
             content,
             max_tokens,
             model_window=model_window,
