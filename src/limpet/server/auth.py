@@ -147,7 +147,7 @@ def _read_key(given: str | None) -> str | None:
     try:
         if given.startswith(ENCODED_KEY):
             return check_name(unquote(given.removeprefix(ENCODED_KEY), errors="strict"), IDEMPOTENCY_KEY)
-    except UnicodeDecodeError:
+    except (UnicodeDecodeError, InvalidInput):
         pass
     raise InvalidInput(
         "an Idempotency-Key is 1 to 200 printable ASCII characters without spaces; any other is percent-encoded"
