@@ -18,8 +18,8 @@ class SettingInfo(NamedTuple):
     doc: str
 
 
-def add(commands: Any) -> None:
-    parser = add_command(commands, "config", "show the settings that hold, and where they come from", show_config)
+def add(commands: Any, summary: str) -> None:
+    parser = add_command(commands, "config", summary, show_config)
     parser.add_argument("name", metavar="NAME", nargs="?", help="a section or a setting, such as search or search.k")
     parser.add_argument("--all", action="store_true", help="also settings that have their default")
 

@@ -99,8 +99,8 @@ SPECIAL: Mapping[str, type[OperationCommand]] = {
 }
 
 
-def add(commands: Any) -> None:
-    parser = add_command(commands, "copy", "copy a whole store into an empty one, on any backend", copy)
+def add(commands: Any, summary: str) -> None:
+    parser = add_command(commands, "copy", summary, copy)
     parser.add_argument("source", metavar="SRC", help="a folder, a .db file or postgresql://…")
     parser.add_argument("target", metavar="DST", help="a folder, a .db file or postgresql://…, new or empty")
 

@@ -45,8 +45,8 @@ class SampleClock:
         self.now = moment
 
 
-def add(commands: Any) -> None:
-    add_command(commands, "demo", "show recall, context, history and forgetting on a sample conversation", demo)
+def add(commands: Any, summary: str) -> None:
+    add_command(commands, "demo", summary, demo)
 
 
 def demo(args: Namespace) -> int:

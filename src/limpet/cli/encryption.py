@@ -29,13 +29,8 @@ _LEFT_BEHIND = (
 )
 
 
-def add(commands: Any) -> None:
-    noun = add_command(
-        commands,
-        "encryption",
-        "encryption keys of tenants (API keys: limpet api-keys); without a verb: status",
-        status,
-    )
+def add(commands: Any, summary: str) -> None:
+    noun = add_command(commands, "encryption", summary, status)
     verbs = noun.add_subparsers(title="verbs", metavar="VERB")
     add_command(verbs, "status", "which tenants are encrypted, and whether their key is here", status)
     making = add_command(

@@ -103,7 +103,8 @@ def _start_parser() -> tuple[Parser, Any]:
 
 def _add(commands: Any, name: str, *, late: bool = True) -> None:
     if name in HAND_WRITTEN:
-        import_module(f"limpet.cli.{HAND_WRITTEN[name][1]}").add(commands)
+        summary, module = HAND_WRITTEN[name]
+        import_module(f"limpet.cli.{module}").add(commands, summary)
         return
     from limpet.cli import derive  # late: it reads the table of operations
 

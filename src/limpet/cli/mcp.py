@@ -11,8 +11,8 @@ from limpet.cli.place import DEFAULT_USER, USER_ENV, load_config, open_memory, r
 from limpet.errors import Unsupported
 
 
-def add(commands: Any) -> None:
-    parser = add_command(commands, "mcp", "serve a user's memory over MCP on the standard streams", serve)
+def add(commands: Any, summary: str) -> None:
+    parser = add_command(commands, "mcp", summary, serve)
     parser.add_argument("--user", metavar="U", help=f"whose memory; default: ${USER_ENV}, then {DEFAULT_USER!r}")
     parser.add_argument("--agent", metavar="A", help="the agent that schedules run as; default: the setting's")
     add_logging(parser)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from limpet.lifecycle.item_sync import ItemProblem
 
 
-def add(commands: Any) -> None:
-    noun = add_command(commands, "notes", "daily notes, MEMORY.md and items as files; without a verb: show", show_day)
+def add(commands: Any, summary: str) -> None:
+    noun = add_command(commands, "notes", summary, show_day)
     _add_show_options(noun)
     verbs = noun.add_subparsers(title="verbs", metavar="VERB")
     # What is left out here must not undo what stood before the verb.

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from limpet import Limpet
 
 
-def add(commands: Any) -> None:
-    parser = add_command(commands, "serve", "serve memory over HTTP and MCP, with a page to look at it", serve)
+def add(commands: Any, summary: str) -> None:
+    parser = add_command(commands, "serve", summary, serve)
     parser.add_argument("--host", metavar="ADDRESS", help="where to listen; default: the setting's, 127.0.0.1")
     parser.add_argument("--port", metavar="N", type=int, help="default: the setting's, 8420; 0: any that is free")
     parser.add_argument(

@@ -19,10 +19,8 @@ if TYPE_CHECKING:
 _LOOK_AGAIN_S = 1.0
 
 
-def add(commands: Any) -> None:
-    parser = add_command(
-        commands, "worker", "do background work, such as missing vectors, until interrupted", run_worker
-    )
+def add(commands: Any, summary: str) -> None:
+    parser = add_command(commands, "worker", summary, run_worker)
     parser.add_argument(
         "--schedules", action="store_true", help="hand what schedules bring to the model, too (else: schedules.worker)"
     )

@@ -72,7 +72,7 @@ def test_command_imports_no_plugins_or_other_commands():
 def test_hand_written_commands_are_where_the_list_says():
     for name, (summary, module) in HAND_WRITTEN.items():
         commands = Parser().add_subparsers()
-        import_module(f"limpet.cli.{module}").add(commands)
+        import_module(f"limpet.cli.{module}").add(commands, summary)
         assert list(commands.choices) == [name]
         [shown] = commands._choices_actions
         assert shown.help == summary

@@ -22,9 +22,9 @@ PATIENCE = 0.5  # seconds of closing before a word is said
 _QUIET_LOGGERS = ("limpet.turn", "limpet.context", "limpet.notes", "limpet.jobs", "limpet.knowledge")
 
 
-def add(commands: Any) -> None:
-    parser = add_command(commands, "chat", "talk with a language model that remembers; /help lists what it can do", run)
-    parser.add_argument("--user", metavar="U", help="whose memory it is; default: tui:NAME, the chat's name")
+def add(commands: Any, summary: str) -> None:
+    parser = add_command(commands, "chat", summary, run)
+    parser.add_argument("--user", metavar="U", help="whose memory it is; default: $LIMPET_USER, then tui:CHAT")
     parser.add_argument("--agent", metavar="A", help="the agent you talk with (default: session.default_agent)")
     parser.add_argument(
         "--llm",
