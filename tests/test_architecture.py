@@ -228,6 +228,19 @@ def test_import_limpet_loads_no_heavy_modules():
     assert heavy & set(done.stdout.split()) == set()
 
 
+def test_frozen_dataclasses_are_compiled_when_they_are_used():
+    """See limpet.model.dataclass: with the decorator of the standard library, importing Limpet takes twice as long."""
+    wrong = [
+        module.at(node.lineno)
+        for module in modules().values()
+        if module.name != "limpet.model.dataclass"
+        for node in module.tree.body
+        if isinstance(node, ast.ImportFrom) and node.module == "dataclasses"
+        if any(alias.name == "dataclass" for alias in node.names) and "@dataclass(frozen" in module.text
+    ]
+    assert not wrong, f"import dataclass from limpet.model.dataclass: {wrong}"
+
+
 def test_the_rules_of_a_language_are_imported_when_something_is_learned():
     code = "import sys; from limpet import Limpet; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

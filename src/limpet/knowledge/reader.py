@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from limpet.knowledge.clauses import split_clauses
+from limpet.model.dataclass import dataclass
 
 if TYPE_CHECKING:
     from limpet.knowledge.reader_network import ReaderNetwork

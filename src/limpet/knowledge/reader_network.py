@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from limpet.knowledge.pieces import Pieces
+from limpet.model.dataclass import dataclass
 
 Floats = NDArray[np.float32]
 _LIMIT = 8.0  # of a pooling score before it is exponentiated
