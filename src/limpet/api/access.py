@@ -47,7 +47,7 @@ class AccessOperations(Handle):
         parsed: Any = grant
         self._authorizer.check_can_grant(parsed)
         info = GrantInfo(user, parsed, self._now(), self._view.principal.name)
-        return self._view.shared_store.write(lambda tx: StoredGrants(tx).put(self._scope(user=user), info))
+        return self._view.shared.store.write(lambda tx: StoredGrants(tx).put(self._scope(user=user), info))
 
     @operation(
         "access.revoke",
@@ -62,12 +62,12 @@ class AccessOperations(Handle):
         """Take a grant away, in every process at once. False when the user did not have it."""
         parsed: Any = grant
         self._authorizer.check_can_grant(parsed)
-        return self._view.shared_store.write(lambda tx: StoredGrants(tx).remove(self._scope(user=user), parsed))
+        return self._view.shared.store.write(lambda tx: StoredGrants(tx).remove(self._scope(user=user), parsed))
 
     @operation("access.grants", on=On.REACH, needs=(READ,), http="GET /v1/grants", cli="grants list")
     def grants(self, user: OfUser | None = None) -> list[GrantInfo]:
         """What users may do beyond their own: one user, or all of the tenant."""
-        return self._view.shared_store.read(lambda tx: StoredGrants(tx).find(self._scope(user=user)))
+        return self._view.shared.store.read(lambda tx: StoredGrants(tx).find(self._scope(user=user)))
 
     @operation("access.audit", on=On.WHOLE, needs=(READ_GLOBAL,), http="GET /v1/audit", page="offset", cli="audit")
     def audit(

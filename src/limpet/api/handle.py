@@ -20,7 +20,6 @@ from limpet.security.access_repository import Grants
 from limpet.security.authorize import GrantAuthorizer
 from limpet.security.permissions import OPERATOR
 from limpet.sessions.repository import Sessions
-from limpet.store.store import Store
 from limpet.store.tx import Tx
 
 T = TypeVar("T")
@@ -40,6 +39,7 @@ class View:
     principal: Principal = field(init=False)
     authorizer: GrantAuthorizer = field(init=False)
     runtime: Runtime = field(init=False)
+    shared: Runtime = field(init=False)  # of all agents without their own store: grants and API keys are there
     chunker: RecordChunker = field(init=False)
 
     def __post_init__(self) -> None:
@@ -54,14 +54,10 @@ class View:
             "principal": principal,
             "authorizer": authorizer,
             "runtime": base,
+            "shared": self.agents.runtime(),
             "chunker": chunker,
         }
         self.__dict__.update(derived)
-
-    @property
-    def shared_store(self) -> Store:
-        """The store of all agents without their own: grants and API keys are there."""
-        return self.agents.runtime().store
 
     def derive(self, **changes: Any) -> View:
         """Another view of the same store for the same caller, except for the changes."""
@@ -72,7 +68,7 @@ class View:
         if principal.user is None:
             return ()
         scope = Scope(self.tenant, user=principal.user)
-        return self.shared_store.read(lambda tx: Grants(tx).list_for(scope))
+        return self.shared.store.read(lambda tx: Grants(tx).list_for(scope))
 
 
 def to_cursor(before: object) -> PageCursor | None:

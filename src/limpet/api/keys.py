@@ -62,7 +62,7 @@ class KeyOperations(Handle):
 
     @property
     def _runtime(self) -> Runtime:
-        return self._view.agents.runtime()  # keys of all agents are in the shared store
+        return self._view.shared  # keys of all agents are there
 
     @operation(
         "access.keys.create",
