@@ -14,11 +14,12 @@ BENCHES = {
     "peers": "Limpet beside other ways to keep an agent's memory",
     "recall": "how often recall finds the evidence in public conversations",
     "speed": "how fast this store is on this machine",
+    "truth": "whether memory says what holds, keeps what matters, and says it once",
     "year": "what a simulated year of several users leaves in the store",
 }
 
 # Named after what it measures if the command is a verb, or one of several files.
-MODULES = {"extract": "extraction", "peers": "peers.command"}
+MODULES = {"extract": "extraction", "peers": "peers.command", "truth": "truth.command"}
 
 
 def add(commands: Any) -> None:

@@ -1,0 +1,88 @@
+"""``limpet bench truth``: whether memory says what holds, keeps what matters and says it once, in one table."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from limpet_bench.truth.claims import Claims, Lives
+from limpet_bench.truth.data import load, load_excerpts, pool_other_talk
+from limpet_bench.truth.measures import Changed, Coordinated, Lasting, Passing, Summaries, count_repeated
+from limpet_bench.truth.score import Figure, format_table
+from limpet_bench.truth.stage import Timeline, open_stage
+
+MEASURES = ("changed", "lasting", "passing", "coordinated", "summary", "claims")
+
+
+class Measure(Protocol):
+    figures: list[Figure]
+
+    def plan(self, timeline: Timeline) -> None:
+        """Put what is said and asked on the timeline."""
+
+
+def build(name: str, limit: int | None) -> Measure:
+    talk = pool_other_talk(load("dialogues"))
+    builders: dict[str, Callable[[], Measure]] = {
+        "changed": lambda: Changed(load("stories", limit)),
+        "lasting": lambda: Lasting(load("lasting", limit), talk),
+        "passing": lambda: Passing(load("passing", limit), talk),
+        "coordinated": lambda: Coordinated(load("coordinated", limit), talk),
+        "summary": lambda: Summaries(load("dialogues", limit)),
+        "claims": lambda: Claims(load("messages", limit)),
+    }
+    return builders[name]()
+
+
+def measure(measures: Sequence[Measure], url: str | None, *, embedder: bool) -> list[Figure]:
+    """Live through all stories at once, and give the figures of the measures and of all contexts made for them."""
+    timeline = Timeline()
+    for each in measures:
+        each.plan(timeline)
+    with open_stage(url, embedder=embedder) as stage:
+        timeline.play(stage, _print_day)
+        repeated = count_repeated(stage) if stage.contexts else []
+    return [figure for each in measures for figure in each.figures] + repeated
+
+
+def _print_day(day: int) -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[Kday {day}")
+        sys.stderr.flush()
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--data",
+        metavar="URL",
+        help="an empty store, such as postgresql://…, which is emptied again (default: SQLite in a temporary folder)",
+    )
+    parser.add_argument("--only", choices=MEASURES, action="append", help="this measure alone; may be repeated")
+    parser.add_argument("--limit", type=int, metavar="N", help="the first N stories, facts or messages of each measure")
+    parser.add_argument("--no-embedder", action="store_true", help="recall by words alone")
+    parser.add_argument("--lives", type=Path, metavar="FILE", help="labelled conversations; measures these alone")
+    parser.add_argument("--faults", action="store_true", help="print each failure: what was asked and what came back")
+
+
+def main(args: argparse.Namespace) -> int:
+    measures: list[Measure]
+    if args.lives is not None:
+        measures = [Lives(load_excerpts(args.lives, args.limit))]
+    else:
+        measures = [build(name, args.limit) for name in MEASURES if not args.only or name in args.only]
+    figures = measure(measures, args.data, embedder=not args.no_embedder)
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\x1b[K")
+    if args.json:
+        rows = [figure.as_dict() | ({"faults": figure.faults} if args.faults else {}) for figure in figures]
+        print(json.dumps({"embedder": not args.no_embedder, "figures": rows}, indent=2, ensure_ascii=False))
+        return 0
+    print("\n".join(format_table(figures)))
+    if args.faults:
+        for figure in figures:
+            print("\n".join(("", f"{figure.measure}: {figure.name}", *figure.faults)))
+    return 0
