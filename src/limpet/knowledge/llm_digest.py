@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from limpet.errors import InvalidInput
@@ -47,7 +47,7 @@ class DigestSentence(NamedTuple):
 
 @cache
 def load_instructions(name: str) -> str:
-    return resources.files("limpet.knowledge").joinpath(f"prompts/{name}.md").read_text(encoding="utf-8")
+    return Path(__file__).with_name("prompts").joinpath(f"{name}.md").read_text(encoding="utf-8")
 
 
 def build_request(name: str, texts: Sequence[str], most_tokens: int, timeout: float) -> LlmRequest:

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from limpet.errors import ProviderError
@@ -74,7 +74,7 @@ _FENCE = re.compile(r"^\s*```\w*\s*|\s*```\s*$")
 
 @cache
 def load_instructions() -> str:
-    return resources.files("limpet.knowledge").joinpath("prompts/extract.md").read_text(encoding="utf-8")
+    return Path(__file__).with_name("prompts").joinpath("extract.md").read_text(encoding="utf-8")
 
 
 def build_request(turn: Sequence[TurnMessage], *, timeout: float = 60.0) -> LlmRequest:

@@ -227,7 +227,6 @@ def _pieces(word: str) -> list[int]:
 @cache
 def _vocabulary() -> dict[str, int]:
     import gzip
-    from importlib.resources import files
 
-    packed = files("limpet.providers").joinpath("data", "wordpiece_uncased.txt.gz").read_bytes()
+    packed = Path(__file__).with_name("data").joinpath("wordpiece_uncased.txt.gz").read_bytes()
     return {piece: number for number, piece in enumerate(gzip.decompress(packed).decode().split("\n")[:-1])}

@@ -9,7 +9,6 @@ import os
 import re
 import stat
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -103,6 +102,8 @@ def _resolve_link(path: Path) -> Path:
 
 
 def _write_temporary(target: Path, data: bytes) -> Path:
+    import tempfile  # late: few programs write files
+
     descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
     temporary = Path(name)
     try:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from importlib.resources import files
+from importlib import import_module
+from pathlib import Path
 from typing import Protocol
 
 from limpet.errors import MigrationError
@@ -37,7 +38,10 @@ class MigrationTarget(Protocol):
 
 
 def load_migrations(package: str) -> list[Migration]:
-    named = ((_FILE.fullmatch(entry.name), entry) for entry in files(package).joinpath("migrations").iterdir())
+    named = (
+        (_FILE.fullmatch(entry.name), entry)
+        for entry in Path(import_module(package).__path__[0], "migrations").iterdir()
+    )
     found = [Migration(int(match[1]), match[2], entry.read_text(encoding="utf-8")) for match, entry in named if match]
     found.sort(key=lambda migration: migration.version)
     if [migration.version for migration in found] != list(range(1, len(found) + 1)):

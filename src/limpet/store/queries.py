@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from importlib.resources import files
+from pathlib import Path
 
 from limpet.store.rows import ROWS
 
@@ -34,7 +34,7 @@ def load_queries(dialect: str) -> dict[str, str]:
 
 def iter_queries() -> Iterator[tuple[str, str, str]]:
     """Each query's name, its dialect or "" where both understand it, and its text."""
-    for package in files("limpet").iterdir():
+    for package in Path(__file__).parents[1].iterdir():
         file = package.joinpath(f"{package.name}.sql")
         if package.is_dir() and file.is_file():
             pieces = _NAME.split(file.read_text(encoding="utf-8"))[1:]

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from limpet.errors import ProviderError
@@ -68,7 +68,7 @@ SCHEMA: Mapping[str, Any] = {
 
 @cache
 def load_instructions() -> str:
-    return resources.files("limpet.knowledge").joinpath("prompts/graph.md").read_text(encoding="utf-8")
+    return Path(__file__).parents[1].joinpath("prompts", "graph.md").read_text(encoding="utf-8")
 
 
 def build_request(messages: Sequence[Message], *, timeout: float) -> LlmRequest:
