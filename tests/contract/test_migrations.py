@@ -102,15 +102,16 @@ def test_migrations_split_into_complete_statements(package: str) -> None:
 
 
 def test_load_migrations_rejects_gap_in_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "migrations"
-    folder.mkdir()
+    folder = tmp_path / "somebodys" / "migrations"
+    folder.mkdir(parents=True)
+    (folder.parent / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
     for name in ("0001_one.sql", "0003_three.sql", "notes.txt", "0002_Upper.sql"):
         (folder / name).write_text("SELECT 1;")
-    monkeypatch.setattr("limpet.store.migrate.files", lambda _: tmp_path)
     with pytest.raises(MigrationError, match="numbered"):
-        migrate.load_migrations("whatever")
+        migrate.load_migrations("somebodys")
     (folder / "0002_two.sql").write_text("SELECT 2;")
-    assert [each.name for each in migrate.load_migrations("whatever")] == ["one", "two", "three"]
+    assert [each.name for each in migrate.load_migrations("somebodys")] == ["one", "two", "three"]
 
 
 def test_new_store_records_applied_migrations(memory: Limpet) -> None:
