@@ -12,7 +12,7 @@ import pytest
 from limpet import Limpet, Message
 from limpet.errors import ProviderError, StorageError
 from limpet.model.values import from_micros
-from limpet.providers import embedding as use
+from limpet.search import embed as use
 from limpet.store.jobs import JobQueue
 from limpet.testing import FakeClock
 from tests.contract.embedders import Topics, assert_exact, open_with, texts

@@ -27,8 +27,8 @@ from limpet.errors import ConfigError, StoreUnavailable
 from limpet.model.tokens import TokenCounter
 from limpet.model.values import Clock
 from limpet.providers.embedder import Embedder
-from limpet.providers.embedding import BatchEmbedder
 from limpet.providers.llm import Llm, TelemetryLlm
+from limpet.search.embed import BatchEmbedder
 from limpet.security.telemetry import Observers
 from limpet.store.atomic_files import folder_name
 

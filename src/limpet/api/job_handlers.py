@@ -36,7 +36,7 @@ def run_embed(runtime: Runtime, claim: JobLease) -> datetime | None:
     done = embed_missing(
         runtime.store,
         runtime.embedding,
-        claim.job.space,
+        claim.job.partition,
         _SLICE,
         MAX_REFUSALS * claim.job.attempts,
         stopping=claim.stopping,
@@ -67,7 +67,7 @@ def run_graph(runtime: Runtime, claim: JobLease) -> datetime | None:
 
 def _find_session(runtime: Runtime, claim: JobLease) -> SessionInfo | None:
     """The session of the job; None when it was deleted since."""
-    space = claim.job.space
+    space = claim.job.partition
     scope = Scope(space.tenant, user=space.owner, session=claim.job.detail)
     return runtime.store.read(lambda tx: Sessions(tx).get(scope))
 

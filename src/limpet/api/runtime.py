@@ -26,10 +26,9 @@ from limpet.model.values import Clock, check_name, uuid7
 from limpet.notes.user_notes import UserNotes
 from limpet.providers.choose import create_embedder, create_llm, llm_key_variable, llm_model
 from limpet.providers.embedder import Embedder
-from limpet.providers.embedding import BatchEmbedder
 from limpet.providers.llm import Llm, parse_price
 from limpet.schedules.runner import Runner
-from limpet.search.embed import ChunkEmbedder, set_embedding_model
+from limpet.search.embed import BatchEmbedder, ChunkEmbedder, set_embedding_model
 from limpet.search.verify import record_analyzer
 from limpet.security.authorize import AuditLog
 from limpet.security.telemetry import Observers

@@ -127,7 +127,7 @@ class Consolidator:
 
     def run_job(self, claim: JobLease) -> datetime | None:
         """Some time after something was learned; again as long as there are turns that will be condensed one day."""
-        limits, space, now = self.settings, claim.job.space, claim.now()
+        limits, space, now = self.settings, claim.job.partition, claim.now()
         promoted = self.promoter.promote_due(space, now, claim.renew)
         merged = condensed = 0
         if limits.consolidate:

@@ -142,7 +142,7 @@ class Fader:
         """Daily, as long as a space has anything that may fade."""
         if not self.settings.decay:
             return None
-        space, now = claim.job.space, claim.now()
+        space, now = claim.job.partition, claim.now()
         done = self.fade(space, now, claim.renew)
         if done != DecayCounts():
             log.info("%s %s: %d records archived, %d deleted", space.level, space.owner, *done)

@@ -189,7 +189,7 @@ class Purger:
 
     def run_purge_job(self, claim: JobLease) -> datetime | None:
         """Finish a purge that was interrupted."""
-        order = PurgeRequest.from_detail(claim.job.space, claim.job.detail)
+        order = PurgeRequest.from_detail(claim.job.partition, claim.job.detail)
         receipt = self.store.read(lambda tx: Purges(tx).get_receipt(Scope(order.space.tenant), order.receipt))
         if receipt is not None and receipt.done_at is None:
             done = self.run_purge(order, resumed=True)

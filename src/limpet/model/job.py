@@ -13,9 +13,11 @@ from limpet.model.types import Moment
 
 EXTRACT = "extract"  # learn from a session's turns; the detail is the session
 COMPACT = "compact"  # compact a session's history where it is due; the detail is the session
-EMBED = "embed"  # make the vectors a space lacks; the detail is the model
-DECAY = "decay"  # archive what faded in a space, and delete what was archived long ago
-CONSOLIDATE = "consolidate"  # promote, merge and summarize what a space has learned, and bring its profile up to date
+EMBED = "embed"  # make the vectors a partition lacks; the detail is the model
+DECAY = "decay"  # archive what faded in a partition, and delete what was archived long ago
+CONSOLIDATE = (
+    "consolidate"  # promote, merge and summarize what a partition has learned, and bring its profile up to date
+)
 GRAPH = "graph"  # read a session's new messages for the graph; the detail is the session
 GRAPH_RECORD = "graph-record"  # read a record for the graph; the detail is the record
 PURGE = "purge"  # finish a purge that was begun; the detail says which
@@ -34,7 +36,7 @@ class Job:
 
     id: int
     kind: str
-    space: Partition
+    partition: Partition
     detail: str
     asked: int
     attempts: int
@@ -44,7 +46,7 @@ class Job:
 class JobState(StrEnum):
     WAITING = "waiting"
     RUNNING = "running"
-    DEAD = "dead"  # laid aside after its last attempt
+    DEAD = "dead"  # given up after its last attempt
 
 
 @dataclass(frozen=True, slots=True)

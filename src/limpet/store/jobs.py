@@ -200,8 +200,8 @@ def _fail(tx: Tx, job: Job, error: str, run_at: datetime, *, dead: bool) -> bool
     params = {"requests": job.asked, "error": error[:_MAX_ERROR], "run_at": to_micros(run_at), "dead": int(dead)}
     stored: Params = {**_lease_params(job), **params}
     # What went wrong may quote anything. Work on the whole store has no key of its own.
-    tenant, encryption = job.space.tenant, tx.encryption
-    if (job.space == STORE_PARTITION and encryption is not NO_ENCRYPTION) or not encryption.can_use(tenant):
+    tenant, encryption = job.partition.tenant, tx.encryption
+    if (job.partition == STORE_PARTITION and encryption is not NO_ENCRYPTION) or not encryption.can_use(tenant):
         stored = {**stored, "error": None}
     else:
         stored = encryption.cipher_for(tenant).encrypt_params(JOBS, job.id, stored)
@@ -209,7 +209,7 @@ def _fail(tx: Tx, job: Job, error: str, run_at: datetime, *, dead: bool) -> bool
 
 
 def _lease_params(job: Job) -> dict[str, Any]:
-    params = _job_params(job.space, job.kind, job.detail)
+    params = _job_params(job.partition, job.kind, job.detail)
     return {**params, "id": job.id, "leased_until": to_micros(job.leased_until)}
 
 

@@ -172,7 +172,7 @@ class Worker:
             if job is None:
                 return False
             with self._observers.measure(
-                Activity(kind=ActivityKind.JOB, name=job.kind, tenant=job.space.tenant)
+                Activity(kind=ActivityKind.JOB, name=job.kind, tenant=job.partition.tenant)
             ) as seen:
                 self._run_job(job, seen)
             return True

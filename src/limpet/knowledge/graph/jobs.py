@@ -56,11 +56,11 @@ class GraphBuilder:
     def run_session_job(self, claim: JobLease) -> datetime | None:
         if not self.settings.enabled:
             return None
-        return claim.now() if self.read_session(claim.job.space, claim.job.detail, claim.finish) else None
+        return claim.now() if self.read_session(claim.job.partition, claim.job.detail, claim.finish) else None
 
     def run_record_job(self, claim: JobLease) -> datetime | None:
         if self.settings.enabled:
-            self.read_record(claim.job.space, claim.job.detail, claim.finish)
+            self.read_record(claim.job.partition, claim.job.detail, claim.finish)
         return None
 
     def read_session(self, space: Partition, session_id: str, finish: Callable[[Tx], None] = lambda _: None) -> bool:

@@ -11,11 +11,11 @@ import pytest
 from limpet.config import EmbeddingSettings
 from limpet.errors import InvalidInput, ProviderError
 from limpet.model.chunk import Hit, Source, SourceKind
-from limpet.providers import embedding as use
-from limpet.providers.embedding import BatchEmbedder
 from limpet.providers.fake import FakeEmbedder
 from limpet.providers.reranker import check_reranker, rerank_hits
+from limpet.search import embed as use
 from limpet.search.analysis import strip_names
+from limpet.search.embed import BatchEmbedder
 
 
 def test_batch_embedder_splits_texts_and_keeps_order() -> None:
