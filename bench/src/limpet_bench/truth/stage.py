@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -22,8 +24,10 @@ from limpet_bench.year import Clock
 REPLY = "Okay."
 CLAIMS = frozenset({Origin.EXTRACTED, Origin.PROMOTED})
 SURE = 0.5  # the confidence from which a claim is presented as current
-_ASK = 20  # the hour of questions: after everything else of the day
+_MORNING = 8  # the hour of the first slot
 _LAST_SLOT = 11  # of the hours in which people talk
+_ASK = 12  # questions come after everything else of the day
+_NIGHT = 15
 
 Action = Callable[["Stage"], None]
 
@@ -48,11 +52,17 @@ class Timeline:
         self.events.append((day, _ASK, action))
 
     def play(self, stage: Stage, progress: Callable[[int], None]) -> None:
-        for (day, slot), events in groupby(sorted(self.events, key=lambda event: event[:2]), key=lambda e: e[:2]):
+        """Live through every day, those on which nothing happens included: a worker does its jobs on them too."""
+        by_day = defaultdict[int, list[tuple[int, Action]]](list)
+        for day, slot, action in self.events:
+            by_day[day].append((slot, action))
+        for day in range(max(by_day, default=0) + 1):
             progress(day)
-            stage.begin(day, slot)
-            for _, _, action in events:
-                action(stage)
+            for slot, events in groupby(sorted(by_day[day], key=itemgetter(0)), key=itemgetter(0)):
+                stage.begin(day, slot)
+                for _, action in events:
+                    action(stage)
+            stage.begin(day, _NIGHT)
 
 
 def _talk(user: str, chat: str, lines: Sequence[Line], stage: Stage) -> None:
@@ -72,7 +82,7 @@ class Stage:
     def begin(self, day: int, slot: int) -> None:
         """Do the jobs that are due, those of the hours before included, and go on to this hour."""
         self.memory.jobs.run()
-        self.clock.set(day, 8 + slot)
+        self.clock.set(day, _MORNING + slot)
         self.memory.jobs.run()
 
     def session(self, user: str, chat: str) -> Session:
