@@ -14,7 +14,7 @@ from limpet import Limpet
 from limpet.documents.repository import Documents
 from limpet.knowledge.repository import Records
 from limpet.lifecycle.purge_repository import Purges
-from limpet.lifecycle.retention_repository import ExpiredRows
+from limpet.lifecycle.retention import ExpiredRows
 from limpet.lifecycle.transfer_repository import Imports, Transfers
 from limpet.model.scope import Owner, Partition, Scope
 from limpet.schedules.repository import Schedules

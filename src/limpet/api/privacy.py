@@ -160,7 +160,7 @@ class PrivacyOperations(Handle):
         session: str | None = None,
         before: datetime | None = None,
     ) -> Receipt:
-        from limpet.lifecycle.purge_request import PurgeRequest
+        from limpet.lifecycle.purge_repository import PurgeRequest
 
         if dry_run:
             order = PurgeRequest("", what, space, session, before)

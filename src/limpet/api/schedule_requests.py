@@ -34,19 +34,17 @@ def check_goal(text: str, most: int) -> str:
     return check_text(text, "goal", max_bytes=most)
 
 
-def parse_end(value: object, zone: str) -> datetime | None:
+def parse_end(value: datetime | str | None, zone: str) -> datetime | None:
     """A moment, or text: in the zone if it says nothing else."""
-    if value is None or (isinstance(value, str) and value.strip().lower() in _NEVER):
+    if not isinstance(value, str):
+        return value
+    if value.strip().lower() in _NEVER:
         return None
-    if isinstance(value, str):
-        try:
-            moment = datetime.fromisoformat(value.strip())
-        except ValueError:
-            raise InvalidInput(f"ends_at must be a time such as 2026-12-01T09:00, not {short_repr(value)}") from None
-        return (
-            resolve_local_time(moment, load_timezone(zone)) if moment.tzinfo is None else check_time(moment, "ends_at")
-        )
-    return check_time(value, "ends_at")
+    try:
+        moment = datetime.fromisoformat(value.strip())
+    except ValueError:
+        raise InvalidInput(f"ends_at must be a time such as 2026-12-01T09:00, not {short_repr(value)}") from None
+    return resolve_local_time(moment, load_timezone(zone)) if moment.tzinfo is None else check_time(moment, "ends_at")
 
 
 def apply_session_defaults(session: SessionInfo, draft: Schedule) -> Schedule:

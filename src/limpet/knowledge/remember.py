@@ -15,7 +15,7 @@ from limpet.model.job import CONSOLIDATE, DECAY, EXTRACT, GRAPH, GRAPH_RECORD
 from limpet.model.record import Forgotten, Origin, Record, RecordChanges, RecordQuery
 from limpet.model.scope import Level, Owner, Partition, Scope
 from limpet.model.session import SessionInfo
-from limpet.model.values import check_id, check_record_key, check_text, from_micros, is_internal
+from limpet.model.values import from_micros, is_internal
 from limpet.search.analysis import analyse, extract_terms
 from limpet.search.chunk_repository import Chunks
 from limpet.search.chunker import chunk_text
@@ -97,7 +97,7 @@ def _clear_end(old: Record, now: datetime) -> Record:
 
 
 def update(tx: Tx, scope: Scope, record_id: str, changes: RecordChanges, cut: RecordChunker, now: datetime) -> Record:
-    old = Records(tx).lock(scope, check_id(record_id, "record id"))
+    old = Records(tx).lock(scope, record_id)
     if old is None:
         raise RecordNotFound(f"no record {record_id} here")
     return _apply_changes(tx, old, changes, cut, now)
@@ -213,23 +213,19 @@ RecordSelector = Callable[[Tx], list[str]]
 
 
 def select_by_id(scope: Scope, record_id: str) -> RecordSelector:
-    checked = check_id(record_id, "record id")
-
     def choose(tx: Tx) -> list[str]:
-        if Records(tx).get(scope, checked) is None:
-            raise RecordNotFound(f"no record {checked} here; nothing was forgotten")
-        return [checked]
+        if Records(tx).get(scope, record_id) is None:
+            raise RecordNotFound(f"no record {record_id} here; nothing was forgotten")
+        return [record_id]
 
     return choose
 
 
 def select_by_key(home: Owner, key: str) -> RecordSelector:
-    checked = check_record_key(key)
-
     def choose(tx: Tx) -> list[str]:
-        found = Records(tx).find_by_key(home, checked, lock=False)
+        found = Records(tx).find_by_key(home, key, lock=False)
         if found is None:
-            raise RecordNotFound(f"no memory with the key {checked!r} here; nothing was forgotten")
+            raise RecordNotFound(f"no memory with the key {key!r} here; nothing was forgotten")
         return [found.id]
 
     return choose
@@ -237,7 +233,7 @@ def select_by_key(home: Owner, key: str) -> RecordSelector:
 
 def select_by_words(home: Owner, words: str, now: datetime) -> RecordSelector:
     """The owner's records that hold every word of the text, in whatever form."""
-    wanted = set(extract_terms(check_text(words, "the query")))
+    wanted = set(extract_terms(words))
     if not wanted:
         raise InvalidInput("the query has no word to look for; nothing was forgotten")
 

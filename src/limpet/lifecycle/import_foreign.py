@@ -20,10 +20,10 @@ from limpet.knowledge.repository import Records
 from limpet.lifecycle.formats import mem0
 from limpet.lifecycle.formats.contents import ForeignDocument, ForeignItem, ForeignRecord, ForeignSession
 from limpet.lifecycle.formats.detect import read
+from limpet.lifecycle.formats.snapshot import fill_missing_times
 from limpet.lifecycle.formats.source import ImportSource
 from limpet.model.dataclass import dataclass
 from limpet.model.document import DocumentStatus
-from limpet.model.message import Message
 from limpet.model.record import Layer, Origin, Record, RecordChanges, RecordType, fingerprint
 from limpet.model.scope import Level, Owner, Partition, Scope, SessionKey
 from limpet.model.session import SessionInfo, SessionStatus
@@ -139,7 +139,7 @@ class ForeignImporter:
         info = self._build_session_info(found, user)
         config = self.config.chunks
         for start in range(0, len(found.messages), _MESSAGES):
-            page = [_fill_time(message, info.created_at) for message in found.messages[start : start + _MESSAGES]]
+            page = fill_missing_times(found.messages[start : start + _MESSAGES], info.created_at)
             entries = prepare_entries(page, config, self.now)
             new, added = self.store.write(partial(_store_messages, info=info, entries=entries, now=self.now))
             taken.counts.update(sessions=new, messages=added)
@@ -228,10 +228,6 @@ def _store_record(tx: Tx, record: Record, cut: remember.RecordChunker, now: date
     wanted = replace(old, content=record.content, fingerprint=fingerprint(old.type, record.content))
     remember.rewrite(tx, old, wanted, cut, now)
     return True
-
-
-def _fill_time(message: Message, moment: datetime) -> Message:
-    return message if message.created_at else replace(message, created_at=moment)
 
 
 def _describe_place(found: ForeignItem) -> str:

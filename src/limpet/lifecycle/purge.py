@@ -17,8 +17,7 @@ from functools import partial
 from limpet.config import Config
 from limpet.lifecycle.item_sync import ItemSync
 from limpet.lifecycle.purge_files import PurgeFiles
-from limpet.lifecycle.purge_repository import Purges
-from limpet.lifecycle.purge_request import PurgeRequest
+from limpet.lifecycle.purge_repository import PurgeRequest, Purges
 from limpet.lifecycle.purge_rows import PurgeTransaction
 from limpet.model.chunk import ChunkQuery, Source, SourceKind
 from limpet.model.dataclass import dataclass

@@ -12,7 +12,7 @@ from pathlib import Path
 from limpet.errors import InvalidInput, KeyMissing, LimpetError
 from limpet.lifecycle import SNAPSHOT
 from limpet.lifecycle.item_sync import ItemSync
-from limpet.lifecycle.purge_request import PurgeRequest
+from limpet.lifecycle.purge_repository import PurgeRequest
 from limpet.model.dataclass import dataclass
 from limpet.model.message import Message, Role
 from limpet.model.privacy import PurgeTarget

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from limpet.model.dataclass import dataclass
 from limpet.model.job import PURGE
 from limpet.model.privacy import PurgeTarget, Receipt
 from limpet.model.scope import STORE_PARTITION, Level, Partition, Scope
-from limpet.model.values import to_micros
+from limpet.model.values import from_micros, to_micros
 from limpet.search.chunk_repository import Chunks
 from limpet.sessions.repository import session_key
 from limpet.store.encrypted_columns import CHUNKS, RECORD_VERSIONS
@@ -21,6 +23,38 @@ from limpet.store.tx import Partitions, Tx, partition_key, partition_params
 _TEXT = RowLayout(CHUNKS, "ordinal text")
 _BODY = RowLayout(RECORD_VERSIONS, "record_id version body")
 _PAGE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeRequest:
+    """What is to be purged, as a job keeps it until it is done."""
+
+    receipt: str
+    what: PurgeTarget
+    space: Partition  # a user's
+    session: str | None = None
+    before: datetime | None = None
+
+    @property
+    def name(self) -> str:
+        """What the receipt's digest is of."""
+        return self.session or self.space.owner
+
+    @property
+    def user_scope(self) -> Scope:
+        return Scope(self.space.tenant, user=self.space.owner)
+
+    def session_scope(self, session: str) -> Scope:
+        return Scope(self.space.tenant, user=self.space.owner, session=session)
+
+    def to_detail(self) -> str:
+        before = None if self.before is None else to_micros(self.before)
+        return json.dumps([self.receipt, self.what.value, self.session, before])
+
+    @classmethod
+    def from_detail(cls, space: Partition, detail: str) -> PurgeRequest:
+        receipt, what, session, before = json.loads(detail)
+        return cls(receipt, PurgeTarget(what), space, session, None if before is None else from_micros(before))
 
 
 class PurgeTable(NamedTuple):

@@ -11,8 +11,7 @@ from limpet.config import Config
 from limpet.documents.repository import Documents
 from limpet.knowledge import remember
 from limpet.knowledge.repository import Records
-from limpet.lifecycle.purge_repository import Purges
-from limpet.lifecycle.purge_request import PurgeRequest
+from limpet.lifecycle.purge_repository import PurgeRequest, Purges
 from limpet.model.privacy import PurgeTarget
 from limpet.model.record import Origin, Record, RecordSource
 from limpet.model.scope import Level, Partition, Scope

@@ -169,7 +169,7 @@ class NoteFiles:
     def add_turn(self, user: str, assistant: str, moment: datetime) -> str:
         """Add a turn to the notes of its day. Return the line, "" if both sides were silent."""
         at = self.to_local(moment)
-        line = format_line(at, check_text(user, "user_text"), check_text(assistant, "assistant_text"))
+        line = format_line(at, user, assistant)
         if line:
             append_line(self.root, self.folder, at.date(), line, self.settings.max_day_bytes)
         return line
@@ -311,8 +311,6 @@ class LongTerm:
         call raises WrongState and writes nothing.
         """
         new = check_text(text, MEMORY_FILE, max_bytes=self._most).encode()
-        if version is not None:
-            check_text(version, "version")
         with self._turn, lock_notes_file(self._root, self._file):
             if version is not None:
                 self._seen = self._read_version(version)

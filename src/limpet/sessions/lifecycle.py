@@ -38,7 +38,7 @@ def open_session(
         agent=scope.agent,
         key=key,
         state=SessionStatus.ACTIVE,
-        metadata=check_metadata(metadata),
+        metadata=metadata or {},
         created_at=now,
         last_active_at=now,
         expires_at=compute_expiry(now, ttl),
@@ -71,8 +71,6 @@ def set_state(tx: Tx, scope: Scope, state: SessionStatus) -> SessionInfo:
 
 def update_metadata(tx: Tx, scope: Scope, changes: Mapping[str, Any]) -> SessionInfo:
     """Merge metadata; a value of None removes its key."""
-    if not isinstance(changes, Mapping):
-        raise InvalidInput(f"metadata must be a mapping, not {type(changes).__name__}")
     info = Sessions(tx).lock(scope)
     merged = {**info.metadata, **changes}
     metadata = check_metadata({key: value for key, value in merged.items() if value is not None})

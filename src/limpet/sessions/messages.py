@@ -71,7 +71,6 @@ class MessageAppender:
         self, scope: Scope, messages: Sequence[Message], key: str, progress: Progress | None = None
     ) -> list[Message]:
         """Add all under one idempotency key: either all are new, or all were stored before."""
-        check_name(key, "idempotency_key")
         numbered = [
             replace(message, idempotency_key=check_name(f"{key}/{number}", "idempotency_key"))
             for number, message in enumerate(messages)

@@ -172,7 +172,6 @@ def swap_summary(
 
     The first summary replaces epoch 0. A summary that covers only messages cleared since is stale too.
     """
-    check_text(text, "summary")
     session = Sessions(tx).lock(scope)
     if upper_sequence > session.last_sequence:
         raise InvalidInput(
