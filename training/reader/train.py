@@ -26,7 +26,7 @@ import torch
 from examples import ROOT, Message, read_extraction, read_lives
 from measure import curve, kept_of_nothing, labels, recall_of_care, score_clauses, score_sentences, threshold_for
 from network import Batch, Network, loss_of
-from pack import pack
+from pack import pack, unpack
 
 from limpet.knowledge.pieces import Pieces
 from limpet.knowledge.reader import WEIGHTS
@@ -49,10 +49,12 @@ class Trainer:
         random.seed(seed)
         torch.manual_seed(seed)
         network = Network(self.table, hidden=options.hidden)
+        if options.start:
+            unpack(network, options.start)
         others = [value for name, value in network.named_parameters() if name != "table.weight"]
         groups = [
-            {"params": [network.table.weight], "lr": 5e-4, "weight_decay": 0.0},
-            {"params": others, "lr": 2e-3, "weight_decay": 0.01},
+            {"params": [network.table.weight], "lr": options.rate / 4, "weight_decay": 0.0},
+            {"params": others, "lr": options.rate, "weight_decay": 0.01},
         ]
         optimizer = torch.optim.AdamW(groups)
         rates = [group["lr"] for group in groups]
@@ -166,6 +168,8 @@ def main() -> None:
     parser.add_argument("--table", type=Path, default=Path(__file__).parent / "table.npz")
     parser.add_argument("--calibration", type=Path, default=Path(__file__).parent / "calibration.json")
     parser.add_argument("--epochs", type=int, default=8)
+    parser.add_argument("--rate", type=float, default=2e-3)
+    parser.add_argument("--start", type=Path, help="weights to train further")
     parser.add_argument("--batch", type=int, default=48)
     parser.add_argument("--hidden", type=int, default=192)
     parser.add_argument("--average", type=float, default=0.99)

@@ -43,13 +43,24 @@ _PREDICATE = (
     )
     + ")"
 )
+_QUESTION = (
+    r"(?:(?:what|where|which|how|when|why|who)(?:['’]s)? (?:is|are|was|do|does|did|can|could|should|would|will|"
+    r"kind|much|many|about)|(?:can|could|should|would|will|do|does|is|are) (?:you|i|we|it|there|that|this)|"
+    r"any (?:idea|tips|ideas))"
+)
+_CONDITION = re.compile(
+    r"(?:(?:and|but|so|also),?\s+)?(?:if|when|whenever|unless|once|until|as soon as)\b", re.IGNORECASE
+)
+_PAIR = re.compile(r"(?:^|[,:]\s*|\b(?:and|but|so)\s+)(?:(?:my|our|his|her|me|the)\s+)?[\w'’-]+$", re.IGNORECASE)
+_AND_I = re.compile(r"\s+(?:and|n|&)\s+$", re.IGNORECASE)
 _JOINT = re.compile(
     rf"\s*;\s*|\s+[–—]+\s+|\s+--?\s+|(?<=\w)—(?=\w)"
     rf"|,?\s+(?:and|but|so|because|cos|cuz|coz|bc|though|although|while|whereas|plus|yet|then|also|since|n|&)\s+"
     rf"(?:(?:also|now|then|currently|still|actually|just|please|btw)\s+)?(?={_SUBJECT}\b)"
     rf"|,?\s+(?:and|but|n|&|plus)\s+(?:(?:also|now|then|currently|still|am|i'm)\s+)?(?={_PREDICATE}\b)"
     rf"|,\s+(?:(?:oh|and|also|btw|by the way|anyway|so|well|but),?\s+){{0,3}}(?=(?:{_SUBJECT}|{_PREDICATE})\b)"
-    rf"|,?\s+(?:btw|by the way|fyi),?\s+",
+    rf"|,?\s+(?:btw|by the way|fyi),?\s+"
+    rf"|,\s+(?:(?:so|and|but)\s+)?(?={_QUESTION}\b)",
     re.IGNORECASE,
 )
 _WORDS = re.compile(r"\w+")
@@ -80,7 +91,7 @@ def _split(text: str, start: int, end: int) -> list[tuple[int, int]]:
     spans, at = [], start
     for joint in _JOINT.finditer(text, start, end):
         cut = joint.start() if joint.group()[:1] not in ",;" else joint.start() + 1
-        if _is_short(text[at:cut]) or _is_short(text[joint.end() : end]):
+        if _is_short(text[at:cut]) or _is_short(text[joint.end() : end]) or _belongs_together(text[at:cut], joint):
             continue
         spans.append(_trim(text, at, cut))
         at = cut
@@ -91,6 +102,13 @@ def _split(text: str, start: int, end: int) -> list[tuple[int, int]]:
 def _is_short(part: str) -> bool:
     """Whether a part is too short to state something by itself: "and I", "so yes"."""
     return len(_WORDS.findall(part[:60])) < 2
+
+
+def _belongs_together(part: str, joint: re.Match[str]) -> bool:
+    """Whether the joint stands inside one clause: "if my sister writes, don't answer", "my wife and I are vegan"."""
+    if joint.group().startswith(","):
+        return bool(_CONDITION.match(part)) and "," not in part[:-1]
+    return bool(_AND_I.fullmatch(joint.group()) and _PAIR.search(part))
 
 
 def _trim(text: str, start: int, end: int) -> tuple[int, int]:

@@ -30,9 +30,9 @@ ATTRIBUTES = tuple(
 )
 
 # Of the clauses with this ``keep`` or more, nine in ten state something (cross-validated, training/reader/README.md).
-SURE = 0.8
+SURE = 0.85
 # Below this, a clause states nothing worth keeping. Between the two: keep it, but never show it alone.
-DOUBTFUL = 0.55
+DOUBTFUL = 0.5
 
 MAX_PIECES = 400  # word pieces that are read at a time
 MAX_BEFORE = 48  # of the turn before, its last

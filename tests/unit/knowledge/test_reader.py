@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from limpet.knowledge.clauses import split_clauses, split_sentences
-from limpet.knowledge.reader import ATTRIBUTES, DOUBTFUL, KINDS, STATUSES, WEIGHTS, Reader, default_reader
+from limpet.knowledge.reader import ATTRIBUTES, DOUBTFUL, KINDS, STATUSES, SURE, WEIGHTS, Reader, default_reader
 from limpet.knowledge.reader_network import ReaderNetwork
 
 
@@ -32,6 +32,9 @@ def clauses(text: str) -> list[str]:
         ("I like salt and pepper.", ["I like salt and pepper."]),
         ("It costs 3.50 at the U.S. shop", ["It costs 3.50 at the U.S. shop"]),
         ("I run; she swims a lot", ["I run;", "she swims a lot"]),
+        ("My wife and I are vegan", ["My wife and I are vegan"]),
+        ("If my sister writes, don't answer her.", ["If my sister writes, don't answer her."]),
+        ("Ines is coeliac, what can I cook?", ["Ines is coeliac,", "what can I cook?"]),
         ("", []),
         (" \n ", []),
     ],
@@ -56,12 +59,15 @@ def test_split_clauses_leaves_out_nothing_but_space(text):
         ("I'm allergic to peanuts.", "allergy"),
         ("I live in Porto with my wife.", "home"),
         ("My name is Ingrid.", "name"),
+        ("I work as a nurse at the children's hospital.", "role"),
+        ("i take metformin twice a day", "medication"),
+        ("I moved to Lisbon last week", "home"),
         ("Please always answer me in metric units from now on.", "assistant_rule"),
     ],
 )
 def test_reader_keeps_plain_statement(text, attribute):
     best = max(default_reader().read(text), key=lambda reading: reading.keep)
-    assert best.keep >= DOUBTFUL
+    assert best.keep >= 0.7
     assert best.attribute == attribute
 
 
@@ -96,6 +102,15 @@ def test_reading_names_labels_that_exist():
         assert 0 <= reading.attribute_sure <= 1
 
 
+def test_reader_tells_passing_state_from_lasting_one():
+    assert default_reader().read("I have a headache today")[0].status == "passing"
+    assert default_reader().read("I have migraines")[0].status == "holds"
+
+
+def test_thresholds_are_in_order():
+    assert 0 < DOUBTFUL < SURE < 1
+
+
 def test_reader_says_when_somebody_else_is_subject():
     assert default_reader().read("My sister works as a vet in Oslo.")[0].about == "other"
     assert default_reader().read("I work as a vet in Oslo.")[0].about == "user"
@@ -115,6 +130,7 @@ def test_reader_reads_whole_of_long_message():
     readings = default_reader().read(text)
     assert [(reading.start, reading.end) for reading in readings] == split_clauses(text)
     assert readings[-1].attribute == "allergy"
+    assert readings[-1].keep >= DOUBTFUL
 
 
 def test_reader_gives_same_answer_in_every_thread():
