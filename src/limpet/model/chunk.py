@@ -41,7 +41,7 @@ class ChunkDraft(NamedTuple):
     text: str
     hash: bytes
     terms: Terms
-    traits: int = 0
+    flags: int = 0
     vector: Vector | None = None
     offset: int | None = None  # of a document: where in its text the chunk begins, in characters
 

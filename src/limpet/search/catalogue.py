@@ -32,7 +32,7 @@ class CatalogueRow(NamedTuple):
     name: str | None
     created_at: int
     words: int
-    traits: int
+    flags: int
     kind: str = SourceKind.MESSAGE.value
 
 
@@ -118,9 +118,9 @@ class Catalogue:
         sessions = {id_: place[at] for id_, at in self.sessions.items() if at in place}
         return replace(self, removals=removals, **arrays, names=names, sessions=sessions, session_count=len(left))
 
-    def append_rows(self, facts: Sequence[CatalogueRow]) -> Catalogue:
+    def append_rows(self, added: Sequence[CatalogueRow]) -> Catalogue:
         """Add these chunks; their ordinals are above all existing ones."""
-        return _CatalogueBuilder(self).add_rows(facts) if facts else self
+        return _CatalogueBuilder(self).add_rows(added) if added else self
 
 
 # A catalogue takes about a tenth of the memory of its vectors.
@@ -152,7 +152,7 @@ def _renumber_speakers(speaker: Array, names: tuple[str, ...]) -> tuple[Array, t
 
     found, first = np.unique(speaker[speaker >= 0], return_index=True)
     order = found[np.argsort(first)]
-    number = np.full(len(names) + 2, -1, dtype="i4")  # the last two are no speaker and KEPT
+    number = np.full(len(names) + 2, -1, dtype="i4")  # the last two: no speaker, and RECORD_SPEAKER
     number[order] = np.arange(len(order))
     number[RECORD_SPEAKER] = RECORD_SPEAKER
     return number[speaker], tuple(names[at] for at in order.tolist())
@@ -178,39 +178,39 @@ class _CatalogueBuilder:
         self._numbers: dict[tuple[int, int], int] = {}
         self._links: list[tuple[int, int]] = []  # consecutive messages
 
-    def add_rows(self, facts: Sequence[CatalogueRow]) -> Catalogue:
-        self._load_neighbours(facts)
-        for fact in facts:
-            self._add(fact)
+    def add_rows(self, added: Sequence[CatalogueRow]) -> Catalogue:
+        self._load_neighbours(added)
+        for row in added:
+            self._add(row)
         return self._build()
 
-    def _load_neighbours(self, facts: Sequence[CatalogueRow]) -> None:
+    def _load_neighbours(self, added: Sequence[CatalogueRow]) -> None:
         """Return existing messages that a new one may belong to or follow."""
         import numpy as np
 
         lowest: dict[int, int] = {}
-        for fact in facts:
-            number = self._base.sessions.get(fact.session) if fact.session else None
+        for row in added:
+            number = self._base.sessions.get(row.session) if row.session else None
             if number is not None:
-                lowest[number] = min(lowest.get(number, fact.sequence or 0), fact.sequence or 0)
+                lowest[number] = min(lowest.get(number, row.sequence or 0), row.sequence or 0)
         for session, sequence in lowest.items():
             near = np.flatnonzero((self._base.session == session) & (self._base.sequence >= sequence - 1))
             for at, known in zip(near.tolist(), self._base.sequence[near].tolist(), strict=True):
                 self._numbers[session, known] = at
 
-    def _add(self, fact: CatalogueRow) -> None:
-        session, sequence = self._session_number(fact.session), fact.sequence or 0
+    def _add(self, row: CatalogueRow) -> None:
+        session, sequence = self._session_number(row.session), row.sequence or 0
         message = self._numbers.get((session, sequence))
         if message is None:
             message = self._numbers[session, sequence] = self._messages
             self._messages += 1
-            self._add_message(fact, session, sequence, message)
+            self._add_message(row, session, sequence, message)
         rows = self._rows
-        rows["ordinals"].append(fact.ordinal)
+        rows["ordinals"].append(row.ordinal)
         rows["message"].append(message)
-        rows["words"].append(fact.words)
-        rows["time_word"].append(fact.traits & TextFlag.TIME_WORD != 0)
-        rows["standing_wish"].append(fact.traits & TextFlag.STANDING_WISH != 0)
+        rows["words"].append(row.words)
+        rows["time_word"].append(row.flags & TextFlag.TIME_WORD != 0)
+        rows["standing_wish"].append(row.flags & TextFlag.STANDING_WISH != 0)
 
     def _session_number(self, session_id: str | None) -> int:
         number = None if session_id is None else self._sessions.get(session_id)
@@ -221,19 +221,19 @@ class _CatalogueBuilder:
                 self._sessions[session_id] = number
         return number
 
-    def _add_message(self, fact: CatalogueRow, session: int, sequence: int, message: int) -> None:
-        rows, said = self._rows, fact.session is not None
+    def _add_message(self, row: CatalogueRow, session: int, sequence: int, message: int) -> None:
+        rows, is_message = self._rows, row.session is not None
         rows["session"].append(session)
         rows["sequence"].append(sequence)
-        rows["kind"].append(_KINDS[fact.kind])
-        rows["is_user"].append(fact.role == "user" or not said)
-        rows["speaker"].append(self._speaker_number(fact.name) if said else RECORD_SPEAKER)
-        rows["time"].append(fact.created_at / 1e6)
-        rows["ends_asking"].append(fact.traits & TextFlag.ENDS_ASKING != 0)
-        rows["only_asks"].append(fact.traits & TextFlag.ONLY_ASKS != 0)
+        rows["kind"].append(_KINDS[row.kind])
+        rows["is_user"].append(row.role == "user" or not is_message)
+        rows["speaker"].append(self._speaker_number(row.name) if is_message else RECORD_SPEAKER)
+        rows["time"].append(row.created_at / 1e6)
+        rows["ends_asking"].append(row.flags & TextFlag.ENDS_ASKING != 0)
+        rows["only_asks"].append(row.flags & TextFlag.ONLY_ASKS != 0)
         rows["previous"].append(NO_MESSAGE)
         rows["following"].append(NO_MESSAGE)
-        if said:
+        if is_message:
             before, after = (self._numbers.get((session, sequence + step)) for step in (-1, 1))
             self._links += [(before, message)] if before is not None else []
             self._links += [(message, after)] if after is not None else []

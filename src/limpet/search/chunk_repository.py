@@ -160,7 +160,7 @@ class Chunks:
             "ordinal": ordinal,
             "hash": draft.hash,
             "word_count": draft.terms.length,
-            "flags": draft.traits,
+            "flags": draft.flags,
             "terms": word_index.pack_terms(cipher.hash_terms(draft.terms)),
             "text": draft.text,
         }
@@ -181,17 +181,17 @@ class Chunks:
     def load_session_chunks(self, scope: Scope) -> list[ChunkText]:
         assert scope.user is not None
         partition = Partition(scope.tenant, Level.USER, scope.user)
-        return self._load_chunks(partition, "chunks.texts_of_session", {"session": scope.session})
+        return self._load_chunks(partition, "session_id = :id", scope.session)
 
     def load_record_chunks(self, partition: Partition, record_id: str) -> list[ChunkText]:
-        return self._load_chunks(partition, "chunks.texts_of_record", {"record": record_id})
+        return self._load_chunks(partition, "record_id = :id", record_id)
 
-    def _load_chunks(self, partition: Partition, query: str, params: dict[str, Any]) -> list[ChunkText]:
+    def _load_chunks(self, partition: Partition, where: str, id_: str | None) -> list[ChunkText]:
         row = self._find_partition(partition)
         if row is None:
             return []
         cipher = self._cipher(partition)
-        stored = self._db.all(query, {**row.key, **params})
+        stored = self._db.all("chunks.texts", {**row.key, "id": id_}, where=where)
         found = [cipher.decrypt_row(_CUT, (row.id, each[4]), each) for each in stored]
         return [ChunkText(bytes(hash_), first, last, text) for hash_, first, last, text, _ in found]
 
@@ -199,17 +199,19 @@ class Chunks:
         """Remove the chunks of a session's messages."""
         assert scope.user is not None
         partition = Partition(scope.tenant, Level.USER, scope.user)
-        return self._drop(partition, "chunks.of_session", {"session": scope.session})
+        return self._drop(partition, "session_id = :id", scope.session)
 
     def drop_record(self, partition: Partition, record_id: str) -> int:
-        return self._drop(partition, "chunks.of_record", {"record": record_id})
+        return self._drop(partition, "record_id = :id", record_id)
 
     def drop_document(self, partition: Partition, document_id: str) -> int:
-        return self._drop(partition, "chunks.of_document", {"document": document_id})
+        return self._drop(partition, "document_id = :id", document_id)
 
-    def _drop(self, partition: Partition, query: str, params: dict[str, Any]) -> int:
+    def _drop(self, partition: Partition, where: str, id_: str | None) -> int:
         row = self._find_partition(partition, self._db.for_update)
-        return 0 if row is None else self._drop_rows(row, self._db.all(query, {**row.key, **params}))
+        if row is None:
+            return 0
+        return self._drop_rows(row, self._db.all("chunks.terms", {**row.key, "id": id_}, where=where))
 
     def _drop_rows(self, row: PartitionRow, gone: Sequence[Row]) -> int:
         """Remove chunks, given as (ordinal, word count, packed terms), with their words and vectors."""

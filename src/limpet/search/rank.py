@@ -31,16 +31,16 @@ _REFINE_FACTOR = 5  # times the number of candidates that are scored exactly aft
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """What each chunk of the catalogue shares with the question. ``nearness`` is None without vectors.
+    """What each chunk of the catalogue shares with the question. ``vectors`` is None without vectors.
 
-    ``exactly`` returns exact cosines for some positions, from the stored vectors.
+    ``compute_exact`` returns exact cosines for some positions, from the stored vectors.
     """
 
     words: Array
     covered: Array
     known: float
-    nearness: VectorScores | None = None
-    exactly: Callable[[Array], Array] | None = None
+    vectors: VectorScores | None = None
+    compute_exact: Callable[[Array], Array] | None = None
     entity: Array | None = None
     community: Array | None = None
 
@@ -109,29 +109,29 @@ def refine_cosines(
     catalogue: Catalogue, signals: Signals, recipe: Recipe, allowed: Array | None, chosen: Array
 ) -> Array | None:
     """Return the cosines, exact for the best and for those chosen by words."""
-    if signals.nearness is None or not recipe.dense:
+    if signals.vectors is None or not recipe.dense:
         return None
-    cosines = signals.nearness.cosines.copy()
+    cosines = signals.vectors.cosines.copy()
 
     def select_best(count: int) -> Array:
         smoothed = _smooth_cosines(catalogue, signals, recipe, cosines)
         return _mark_best(np.where(np.isnan(cosines), -np.inf, smoothed), count, allowed) | chosen
 
-    if signals.nearness.rough:
+    if signals.vectors.rough:
         closer = np.flatnonzero(_include_neighbours(catalogue, select_best(_REFINE_FACTOR * recipe.candidates)))
         cosines[:] = np.nan  # an estimate must not compete with an exact score: it may be far too high
-        cosines[closer] = signals.nearness.close(closer)
-    if signals.exactly is not None:
+        cosines[closer] = signals.vectors.rescore(closer)
+    if signals.compute_exact is not None:
         at = np.flatnonzero(select_best(recipe.candidates) & ~np.isnan(cosines))
-        cosines[at] = signals.exactly(at)
+        cosines[at] = signals.compute_exact(at)
     return cosines
 
 
 def _smooth_cosines(catalogue: Catalogue, signals: Signals, recipe: Recipe, cosines: Array) -> Array:
     """Blend cosines with those of neighbours. The average is over the whole partition."""
-    assert signals.nearness is not None
+    assert signals.vectors is not None
     known = np.flatnonzero(~np.isnan(cosines))
-    average = signals.nearness.average
+    average = signals.vectors.average
     if len(known) * _FEW > len(cosines):
         return smooth(catalogue, np.nan_to_num(cosines), *recipe.dense_beside, average)
     # Only a few have cosines: leave the others out of the sums.
@@ -257,7 +257,7 @@ def standardize(values: Array) -> Array:
 
 def _score_exact_match(signals: Signals, recipe: Recipe, at: Array, parts: dict[str, Array]) -> Array:
     """A question for a number or a name needs a text that contains it, however similar others are."""
-    beyond: Array = np.maximum(0.0, signals.covered[at] - recipe.all_said) / (1 - recipe.all_said)
+    beyond: Array = np.maximum(0.0, signals.covered[at] - recipe.exact_from) / (1 - recipe.exact_from)
     if beyond.any():
         parts["exact"] = beyond
     return recipe.exact * beyond

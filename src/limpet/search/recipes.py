@@ -47,8 +47,8 @@ class Recipe:
     dense: float = 0.0
     words_beside: tuple[float, float] = (0.0, 0.0)  # share of the previous and the next message's score
     dense_beside: tuple[float, float] = (0.0, 0.0)
-    exact: float = 0.0  # bonus if at least this share of the question's words matches
-    all_said: float = 0.9
+    exact: float = 0.0  # bonus if more than ``exact_from`` of the question's words match
+    exact_from: float = 0.9
     speaker: float = 0.0  # the question names this speaker
     user: float = 0.0  # user and assistant: the user's message, unless the question asks for the assistant's
     date: float = 0.0  # from the time the question names
@@ -64,7 +64,7 @@ class Recipe:
     linked: int = 0  # candidates from the community alone
     floor: bool = False
     one_hit_a_message: bool = False
-    worth: RecordRecipe | None = None  # records are ordered by record score, of which relevance is a part
+    record_recipe: RecordRecipe | None = None  # records are ordered by record score, of which relevance is a part
 
 
 WORDS = Recipe("words", "words")
@@ -91,7 +91,7 @@ DEFAULT = Recipe(
     floor=True,
     one_hit_a_message=True,
 )
-RECORDS = replace(DEFAULT, name="records", worth=RECORD_RECIPE)
+RECORDS = replace(DEFAULT, name="records", record_recipe=RECORD_RECIPE)
 # Walks from the names in the question to passages with them and with related names.
 GRAPH = replace(DEFAULT, name="graph", entity=0.3, hop=0.3, linked=20)
 # And from the question to its communities.

@@ -98,78 +98,80 @@ def embed_question(embedder: ChunkEmbedder, partitions: Sequence[Partition], que
     return {partition: vector for partition, text in texts.items() if (vector := vectors[text]) is not None}
 
 
-def search(tx: Tx, partition: Partition, wanted: SearchRequest, known: SignalCache | None = None) -> list[Hit]:
+def search(tx: Tx, partition: Partition, request: SearchRequest, known: SignalCache | None = None) -> list[Hit]:
     """Return the best chunks for the question, or nothing if nothing stored is relevant.
 
     Pass ``known`` to reuse signals when the same question is repeated in the same transaction.
     """
     known = {} if known is None else known
     if partition not in known:
-        known[partition] = _load_signals(tx, partition, wanted)
-    return _find_hits(tx, partition, known[partition], wanted)
+        known[partition] = _load_signals(tx, partition, request)
+    return _find_hits(tx, partition, known[partition], request)
 
 
-def _load_signals(tx: Tx, partition: Partition, wanted: SearchRequest) -> PartitionSignals | None:
+def _load_signals(tx: Tx, partition: Partition, request: SearchRequest) -> PartitionSignals | None:
     """Return None for an empty partition, at almost no cost."""
     catalogue = Chunks(tx).load_catalogue(partition)
-    if catalogue is None or not catalogue.chunks or not (wanted.question.terms or wanted.meaning):
+    if catalogue is None or not catalogue.chunks or not (request.question.terms or request.meaning):
         return None
-    return PartitionSignals(catalogue, _compute_signals(tx, partition, catalogue, wanted))
+    return PartitionSignals(catalogue, _compute_signals(tx, partition, catalogue, request))
 
 
-def _find_hits(tx: Tx, partition: Partition, looked: PartitionSignals | None, wanted: SearchRequest) -> list[Hit]:
+def _find_hits(tx: Tx, partition: Partition, found: PartitionSignals | None, request: SearchRequest) -> list[Hit]:
     """Return the best of the chunks that match the query."""
-    if looked is None:
+    if found is None:
         return []
     from limpet.search.rank import rank  # late: it brings numpy
 
-    catalogue, signals = looked.catalogue, looked.signals
+    catalogue, signals = found.catalogue, found.signals
     first, last = from_seconds(float(catalogue.time.min())), from_seconds(float(catalogue.time.max()))
-    named = wanted.question.find_spans(first, last) if wanted.recipe.date else []
+    named = request.question.find_spans(first, last) if request.recipe.date else []
     ranked = rank(
         catalogue,
-        wanted.question,
+        request.question,
         signals,
-        replace(wanted.recipe, candidates=max(wanted.recipe.candidates, wanted.k)),
+        replace(request.recipe, candidates=max(request.recipe.candidates, request.k)),
         named,
-        _build_mask(tx, partition, catalogue, wanted.query, wanted.now),
+        _build_mask(tx, partition, catalogue, request.query, request.now),
     )
-    chunks = _read_current(tx, partition, catalogue, ranked, wanted)
-    if wanted.recipe.worth is None:
-        hits = _build_hits(list(islice(chunks, wanted.k)), ranked)
-        hits = hits if named else _prefer_newer(hits, wanted)
+    chunks = _read_current(tx, partition, catalogue, ranked, request)
+    if request.recipe.record_recipe is None:
+        hits = _build_hits(list(islice(chunks, request.k)), ranked)
+        hits = hits if named else _prefer_newer(hits, request)
     else:
-        hits = _sort_by_record_score(tx, partition, _build_hits(list(chunks), ranked), wanted.recipe.worth, wanted)
-    return [_attach_neighbours(tx, partition, hit, wanted) for hit in hits] if wanted.neighbours else hits
+        hits = _sort_by_record_score(
+            tx, partition, _build_hits(list(chunks), ranked), request.recipe.record_recipe, request
+        )
+    return [_attach_neighbours(tx, partition, hit, request) for hit in hits] if request.neighbours else hits
 
 
-def _prefer_newer(hits: list[Hit], wanted: SearchRequest) -> list[Hit]:
+def _prefer_newer(hits: list[Hit], request: SearchRequest) -> list[Hit]:
     """A question that names no time and asks neither when nor about the past means the present."""
-    question, alike = wanted.question, wanted.recipe.newer
+    question, alike = request.question, request.recipe.newer
     if not alike or question.asks_when or question.asks_back or question.about_assistant:
         return hits
     return move_newer_first(hits, question.terms, alike)
 
 
-def _attach_neighbours(tx: Tx, partition: Partition, hit: Hit, wanted: SearchRequest) -> Hit:
+def _attach_neighbours(tx: Tx, partition: Partition, hit: Hit, request: SearchRequest) -> Hit:
     """Return the hit with the messages around it. A repeated text has the position of its first occurrence."""
     source = hit.source
     if source.kind is not SourceKind.MESSAGE or source.first_sequence is None:
         return hit
-    assert wanted.sources is not None
+    assert request.sources is not None
     scope = Scope(partition.tenant, session=source.session_id)
-    found = wanted.sources.read_around(tx, scope, source.first_sequence, wanted.neighbours)
+    found = request.sources.read_around(tx, scope, source.first_sequence, request.neighbours)
     return replace(hit, neighbours=found)
 
 
-def _compute_signals(tx: Tx, partition: Partition, catalogue: Catalogue, wanted: SearchRequest) -> Signals:
+def _compute_signals(tx: Tx, partition: Partition, catalogue: Catalogue, request: SearchRequest) -> Signals:
     import numpy as np
 
     from limpet.search.rank import Signals
 
-    chunks, config, recipe, meaning = Chunks(tx), wanted.config, wanted.recipe, wanted.meaning
-    optional = wanted.question.find_optional_terms(catalogue.names)
-    weights = wanted.question.weigh_terms(recipe.asking_words)
+    chunks, config, recipe, meaning = Chunks(tx), request.config, request.recipe, request.meaning
+    optional = request.question.find_optional_terms(catalogue.names)
+    weights = request.question.weigh_terms(recipe.asking_words)
     found = chunks.score_words(partition, weights, optional, config.bm25_k1, config.bm25_b)
     nothing = np.zeros(0)
     words = _align_scores(catalogue, nothing if found is None else found.scores)
@@ -177,7 +179,7 @@ def _compute_signals(tx: Tx, partition: Partition, catalogue: Catalogue, wanted:
     known = 0.0 if found is None else found.known
     linked = GraphScores()
     if recipe.entity or recipe.community:
-        linked = score_graph(tx, partition, catalogue, wanted.question, recipe)
+        linked = score_graph(tx, partition, catalogue, request.question, recipe)
     if meaning is None:
         return Signals(words, covered, known, entity=linked.entity, community=linked.community)
 
@@ -186,8 +188,8 @@ def _compute_signals(tx: Tx, partition: Partition, catalogue: Catalogue, wanted:
         cosines = chunks.compute_cosines(partition, meaning, ordinals)
         return np.array([cosines.get(ordinal, np.nan) for ordinal in ordinals])
 
-    nearness = chunks.score_vectors(partition, meaning)
-    return Signals(words, covered, known, nearness, compute_exact, linked.entity, linked.community)
+    vectors = chunks.score_vectors(partition, meaning)
+    return Signals(words, covered, known, vectors, compute_exact, linked.entity, linked.community)
 
 
 def _align_scores(catalogue: Catalogue, by_ordinal: Array) -> Array:
@@ -219,15 +221,15 @@ def _build_mask(tx: Tx, partition: Partition, catalogue: Catalogue, query: Chunk
 
 
 def _read_current(
-    tx: Tx, partition: Partition, catalogue: Catalogue, ranked: RankResult, wanted: SearchRequest
+    tx: Tx, partition: Partition, catalogue: Catalogue, ranked: RankResult, request: SearchRequest
 ) -> Iterator[tuple[int, StoredChunk]]:
     """Return the ranked chunks that exist and are valid, with their rank."""
     ordinals = catalogue.ordinals[ranked.positions].tolist()
     # Nearly all exist and are valid: the first page has as many as requested.
-    starts = [0, *range(wanted.k, len(ordinals), _PAGE)] if ordinals else []
+    starts = [0, *range(request.k, len(ordinals), _PAGE)] if ordinals else []
     for start, end in pairwise([*starts, len(ordinals)]):
         page = ordinals[start:end]
-        stored = Chunks(tx).read(partition, page, wanted.query.as_of, wanted.now)
+        stored = Chunks(tx).read(partition, page, request.query.as_of, request.now)
         for at, ordinal in enumerate(page, start):
             if ordinal in stored:
                 yield at, stored[ordinal]
@@ -257,20 +259,20 @@ def _rank_values(values: Array, places: Sequence[int]) -> tuple[list[int], list[
 
 
 def _sort_by_record_score(
-    tx: Tx, partition: Partition, hits: Sequence[Hit], recipe: RecordRecipe, wanted: SearchRequest
+    tx: Tx, partition: Partition, hits: Sequence[Hit], recipe: RecordRecipe, request: SearchRequest
 ) -> list[Hit]:
     """Order records by record score, other hits by the relevance part alone. The parts are added to the signals."""
-    moment = wanted.query.as_of or wanted.now
+    moment = request.query.as_of or request.now
     ids = dict.fromkeys(hit.source.id for hit in hits if hit.source.kind is SourceKind.RECORD)
-    assert wanted.sources is not None
-    records = {record.id: record for record in wanted.sources.read_records(tx, partition, list(ids))}
+    assert request.sources is not None
+    records = {record.id: record for record in request.sources.read_records(tx, partition, list(ids))}
     weighed = []
     for hit in hits:
         record = records.get(hit.source.id) if hit.source.kind is SourceKind.RECORD else None
         if record is None:
             weighed.append((hit, {"relevance": recipe.relevance * hit.score}))
         elif is_in_lookback(record, moment, recipe):
-            weighed.append((hit, score_components(record, hit.score, moment, wanted.skill, recipe)))
+            weighed.append((hit, score_components(record, hit.score, moment, request.skill, recipe)))
     ranks = {
         name: sorted((found[name] for _, found in weighed if name in found), reverse=True)
         for name in {name for _, found in weighed for name in found}
@@ -286,7 +288,7 @@ def _sort_by_record_score(
         )
         for hit, found in weighed
     ]
-    return sorted(scored, key=lambda hit: -hit.score)[: wanted.k]
+    return sorted(scored, key=lambda hit: -hit.score)[: request.k]
 
 
 # Among the top hits with similar statements, the newer goes first, so that changed facts are found as they are now.

@@ -18,20 +18,13 @@ ON CONFLICT (bucket, partition_id, session_id, hash) WHERE session_id IS NOT NUL
 DO UPDATE SET last_sequence = excluded.last_sequence, worded_at = excluded.worded_at
 RETURNING ordinal
 
--- name: chunks.of_session
-SELECT ordinal, word_count, terms FROM chunks WHERE bucket = :bucket AND partition_id = :partition_id AND session_id = :session ORDER BY ordinal
+-- name: chunks.terms
+SELECT ordinal, word_count, terms FROM chunks
+WHERE bucket = :bucket AND partition_id = :partition_id AND {where} ORDER BY ordinal
 
--- name: chunks.of_record
-SELECT ordinal, word_count, terms FROM chunks WHERE bucket = :bucket AND partition_id = :partition_id AND record_id = :record ORDER BY ordinal
-
--- name: chunks.of_document
-SELECT ordinal, word_count, terms FROM chunks WHERE bucket = :bucket AND partition_id = :partition_id AND document_id = :document ORDER BY ordinal
-
--- name: chunks.texts_of_session
-SELECT hash, first_sequence, last_sequence, text, ordinal FROM chunks WHERE bucket = :bucket AND partition_id = :partition_id AND session_id = :session
-
--- name: chunks.texts_of_record
-SELECT hash, first_sequence, last_sequence, text, ordinal FROM chunks WHERE bucket = :bucket AND partition_id = :partition_id AND record_id = :record ORDER BY ordinal
+-- name: chunks.texts
+SELECT hash, first_sequence, last_sequence, text, ordinal FROM chunks
+WHERE bucket = :bucket AND partition_id = :partition_id AND {where} ORDER BY ordinal
 
 -- name: chunks.catalogue
 SELECT ordinal, session_id, first_sequence, role, name, created_at, word_count, flags, kind FROM chunks

@@ -56,7 +56,7 @@ class VectorScores:
 
     cosines: Array
     rough: bool
-    close: Callable[[Array], Array]
+    rescore: Callable[[Array], Array]  # better cosines for some positions
 
     @property
     def average(self) -> float:
@@ -220,13 +220,13 @@ def _score_codes(rows: VectorCodes, question: Array) -> VectorScores | None:
         products = np.empty(len(codes), dtype=np.float32)
         for start in range(0, len(codes), _BLOCK):
             products[start : start + _BLOCK] = codes[start : start + _BLOCK].astype(np.float32) @ question
-        return VectorScores(_scale_products(products, scales), rough=False, close=rescore)
+        return VectorScores(_scale_products(products, scales), rough=False, rescore=rescore)
     different = np.zeros(len(codes), dtype=np.uint16)
     for word, asked in zip(bits, _pack_signs(question[None, :], mean)[0], strict=True):
         different += np.bitwise_count(word ^ asked)
     dimension = codes.shape[1]
     by_difference = np.cos(np.pi * np.arange(dimension + 1) / dimension).astype(np.float32)
-    return VectorScores(np.where(scales > 0, by_difference[different], np.nan), rough=True, close=rescore)
+    return VectorScores(np.where(scales > 0, by_difference[different], np.nan), rough=True, rescore=rescore)
 
 
 def _scale_products(products: Array, scales: Array) -> Array:

@@ -29,16 +29,14 @@ def facts(chance: random.Random, count: int) -> list[CatalogueRow]:
     last = dict.fromkeys(("s1", "s2", "s3"), 0)
     while len(found) < count:
         if chance.random() < 0.3:
-            words, traits, kind = chance.randint(1, 9), chance.randint(0, 15), chance.choice(("record", "document"))
-            found.append(CatalogueRow(0, None, None, None, None, len(found), words, traits, kind))
+            words, flags, kind = chance.randint(1, 9), chance.randint(0, 15), chance.choice(("record", "document"))
+            found.append(CatalogueRow(0, None, None, None, None, len(found), words, flags, kind))
             continue
         session = chance.choice(tuple(last))
         last[session] += chance.choice((1, 1, 1, 5))
-        role, name, traits = chance.choice(("user", "assistant")), chance.choice(NAMES), chance.randint(0, 15)
+        role, name, flags = chance.choice(("user", "assistant")), chance.choice(NAMES), chance.randint(0, 15)
         found += [
-            CatalogueRow(
-                0, session, last[session], role, name, last[session] * 1_000_000, chance.randint(1, 99), traits
-            )
+            CatalogueRow(0, session, last[session], role, name, last[session] * 1_000_000, chance.randint(1, 99), flags)
             for _ in range(chance.randint(1, 3))
         ]
     gaps = sorted(chance.sample(range(3 * len(found)), len(found)))
@@ -92,8 +90,8 @@ def expected(given: Iterable[CatalogueRow]) -> list[dict[str, Any]]:
             "time": whole.created_at / 1e6,
             "kinds": [fact.kind],
             "user": whole.role == "user" or not fact.session,
-            "asks": (bool(whole.traits & TextFlag.ENDS_ASKING), bool(whole.traits & TextFlag.ONLY_ASKS)),
-            "own": (fact.words, bool(fact.traits & TextFlag.TIME_WORD), bool(fact.traits & TextFlag.STANDING_WISH)),
+            "asks": (bool(whole.flags & TextFlag.ENDS_ASKING), bool(whole.flags & TextFlag.ONLY_ASKS)),
+            "own": (fact.words, bool(fact.flags & TextFlag.TIME_WORD), bool(fact.flags & TextFlag.STANDING_WISH)),
             "previous": beside(fact, -1),
             "following": beside(fact, 1),
         }
@@ -296,7 +294,7 @@ def test_vector_cache_approximate_scan_keeps_best_matches(one_by_one: bool, monk
         best = np.argsort(-found.cosines)[:300]
         wanted = np.argsort(-(matrix @ question))[:10]
         assert set(wanted.tolist()) <= set(best.tolist())
-        np.testing.assert_allclose(found.close(wanted), matrix[wanted] @ question, atol=0.02)
+        np.testing.assert_allclose(found.rescore(wanted), matrix[wanted] @ question, atol=0.02)
 
 
 class Thing:

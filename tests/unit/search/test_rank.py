@@ -21,8 +21,8 @@ def test_refine_cosines_ranks_only_exact_scores() -> None:
     catalogue = make_empty_catalogue(0).append_rows(
         [CatalogueRow(at, None, None, None, None, 0, 1, 0) for at in range(count)]
     )
-    nearness = VectorScores(0.6 + real / 10, rough=True, close=lambda at: real[at] + 0.001)
-    signals = Signals(np.zeros(count), np.zeros(count), 0.0, nearness, lambda at: real[at])
+    vectors = VectorScores(0.6 + real / 10, rough=True, rescore=lambda at: real[at] + 0.001)
+    signals = Signals(np.zeros(count), np.zeros(count), 0.0, vectors, lambda at: real[at])
     for recipe in (replace(VECTORS, candidates=50), replace(DEFAULT, candidates=50)):
         cosines = refine_cosines(catalogue, signals, recipe, None, np.zeros(count, dtype=bool))
         assert cosines is not None
@@ -37,12 +37,12 @@ def test_refine_cosines_includes_word_matches_and_neighbours() -> None:
         [CatalogueRow(at, "s", at + 1, "user", None, 0, 1, 0) for at in range(count)]
     )
     real = np.linspace(0.5, 0.1, count)
-    nearness = VectorScores(real, rough=True, close=lambda at: real[at])
+    vectors = VectorScores(real, rough=True, rescore=lambda at: real[at])
     chosen = np.zeros(count, dtype=bool)
     chosen[900] = True
     cosines = refine_cosines(
         catalogue,
-        Signals(np.zeros(count), np.zeros(count), 0.0, nearness),
+        Signals(np.zeros(count), np.zeros(count), 0.0, vectors),
         replace(DEFAULT, candidates=10),
         None,
         chosen,
