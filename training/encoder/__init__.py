@@ -1,0 +1,1 @@
+"""Trains Limpet's own sentence encoder. Not part of the wheel; README.md has the commands."""
