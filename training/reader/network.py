@@ -124,7 +124,7 @@ class Network(nn.Module):
         return {name: head(y) for name, head in self.heads.items()}
 
 
-def loss_of(out: dict[str, Tensor], batch: Batch, *, soft_weight: float = 0.4) -> Tensor:
+def loss_of(out: dict[str, Tensor], batch: Batch, *, soft_weight: float) -> Tensor:
     keep = functional.binary_cross_entropy_with_logits(out["keep"][:, 0], batch.keep, batch.weight, reduction="sum")
     total = keep / batch.weight.sum().clamp(min=1)
     for name in ("kind", "attribute", "status"):

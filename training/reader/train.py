@@ -29,7 +29,7 @@ from network import Batch, Network, loss_of
 from pack import pack, unpack
 
 from limpet.knowledge.pieces import Pieces
-from limpet.knowledge.reader import WEIGHTS
+from limpet.knowledge.reader import ATTRIBUTES, WEIGHTS
 
 Outputs = dict[int, dict[str, Any]]
 FOLDS = 5
@@ -67,7 +67,7 @@ class Trainer:
                 for group, rate in zip(optimizer.param_groups, rates, strict=True):
                     group["lr"] = rate * factor
                 batch = Batch(chosen, self.pieces, sep=self.separator)
-                loss = loss_of(network(batch), batch)
+                loss = loss_of(network(batch), batch, soft_weight=options.label_weight)
                 optimizer.zero_grad()
                 loss.backward()
                 torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
@@ -119,7 +119,7 @@ def calibrate(messages: list[Message], out: Outputs) -> tuple[float, float, floa
     stated, scores, weights = (torch.tensor(part, dtype=torch.float64) for part in score_clauses(messages, out))
     line = torch.tensor([1.0, 0.0], dtype=torch.float64, requires_grad=True)
     rows = [
-        (out[id(message)]["attribute"][at], [label in {c["attribute"] for c in clause.claims} for label in _labels()])
+        (out[id(message)]["attribute"][at], [label in {c["attribute"] for c in clause.claims} for label in ATTRIBUTES])
         for message in messages
         for at, clause in enumerate(message.clauses)
         if any(claim.get("attribute") for claim in clause.claims)
@@ -139,12 +139,6 @@ def calibrate(messages: list[Message], out: Outputs) -> tuple[float, float, floa
 
     optimizer.step(closure)
     return float(line[0].detach()), float(line[1].detach()), float(sharpness.detach())
-
-
-def _labels() -> tuple[str, ...]:
-    from limpet.knowledge.reader import ATTRIBUTES
-
-    return ATTRIBUTES
 
 
 def report(name: str, messages: list[Message], out: Outputs, threshold: float | None = None) -> None:
@@ -169,6 +163,7 @@ def main() -> None:
     parser.add_argument("--calibration", type=Path, default=Path(__file__).parent / "calibration.json")
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--rate", type=float, default=2e-3)
+    parser.add_argument("--label-weight", type=float, default=0.8, help="of kind, attribute, status and about")
     parser.add_argument("--start", type=Path, help="weights to train further")
     parser.add_argument("--batch", type=int, default=48)
     parser.add_argument("--hidden", type=int, default=192)
@@ -177,7 +172,6 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--folds", type=int, default=FOLDS, help="of the five, how many to run")
     parser.add_argument("--jobs", type=int, default=2, help="folds at a time")
-    parser.add_argument("--predictions", type=Path, default=Path("/tmp/reader-predictions.pt"))
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     trainer = Trainer(options)
@@ -211,8 +205,6 @@ def cross_validate(trainer: Trainer, lives: list[Message], extraction: list[Mess
         for part, job in zip(parts, jobs, strict=False):
             tested += part
             out |= {id(message): row for message, row in zip(part, job.result(), strict=True)}
-    torch.save([(m.group, m.text, m.before, [(c.start, c.end, c.keep) for c in m.clauses], out[id(m)]) for m in tested],
-               trainer.options.predictions)  # fmt: skip
     own = [message for message in tested if id(message) in known]
     stated, scores = score_sentences(own, out)
     sure, doubtful = (threshold_for(stated, scores, precision) for precision in (0.9, 0.75))

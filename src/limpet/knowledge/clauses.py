@@ -91,7 +91,11 @@ def _split(text: str, start: int, end: int) -> list[tuple[int, int]]:
     spans, at = [], start
     for joint in _JOINT.finditer(text, start, end):
         cut = joint.start() if joint.group()[:1] not in ",;" else joint.start() + 1
-        if _is_short(text[at:cut]) or _is_short(text[joint.end() : end]) or _belongs_together(text[at:cut], joint):
+        if (
+            _is_short(text[at : min(cut, at + 60)])
+            or _is_short(text[joint.end() : min(end, joint.end() + 60)])
+            or _belongs_together(text, at, joint)
+        ):
             continue
         spans.append(_trim(text, at, cut))
         at = cut
@@ -104,11 +108,11 @@ def _is_short(part: str) -> bool:
     return len(_WORDS.findall(part[:60])) < 2
 
 
-def _belongs_together(part: str, joint: re.Match[str]) -> bool:
-    """Whether the joint stands inside one clause: "if my sister writes, don't answer", "my wife and I are vegan"."""
+def _belongs_together(text: str, at: int, joint: re.Match[str]) -> bool:
+    """Whether a joint stands inside one clause: "if my sister writes, don't answer", "my wife and I are vegan"."""
     if joint.group().startswith(","):
-        return bool(_CONDITION.match(part)) and "," not in part[:-1]
-    return bool(_AND_I.fullmatch(joint.group()) and _PAIR.search(part))
+        return bool(_CONDITION.match(text, at)) and text.find(",", at, joint.start()) < 0
+    return bool(_AND_I.fullmatch(joint.group()) and _PAIR.search(text[max(at, joint.start() - 60) : joint.start()]))
 
 
 def _trim(text: str, start: int, end: int) -> tuple[int, int]:

@@ -29,7 +29,7 @@ ATTRIBUTES = tuple(
     membership skill goal other""".split()
 )
 
-# Of the clauses with this ``keep`` or more, nine in ten state something (cross-validated, training/reader/README.md).
+# Of the sentences with a clause at this ``keep`` or more, nine in ten state something (training/reader/README.md).
 SURE = 0.85
 # Below this, a clause states nothing worth keeping. Between the two: keep it, but never show it alone.
 DOUBTFUL = 0.5

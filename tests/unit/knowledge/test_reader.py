@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
@@ -51,6 +52,13 @@ def test_split_clauses_leaves_out_nothing_but_space(text):
     assert "".join("".join(text[start:end].split()) for start, end in spans) == "".join(text.split())
     starts = {start for start, _ in spans}
     assert {start for start, _ in split_sentences(text)} <= starts
+
+
+@pytest.mark.parametrize("text", ["  and  i", "   and   ", "if a, i ", "my wife and I ", ", ", "a and I "])
+def test_split_clauses_takes_time_in_proportion_to_text(text):
+    started = time.process_time()
+    split_clauses(text * 5000)
+    assert time.process_time() - started < 2
 
 
 @pytest.mark.parametrize(
