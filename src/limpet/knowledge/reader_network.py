@@ -13,6 +13,8 @@ from limpet.model.dataclass import dataclass
 Floats = NDArray[np.float32]
 _LIMIT = 8.0  # of a pooling score before it is exponentiated
 _FORMAT = 1
+_ROWS = 16  # of a product, at a time
+_SMALL = 250_000  # multiplications that OpenBLAS does in the calling thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,20 +23,20 @@ class Block:
 
     distance: int
     norm: tuple[Floats, Floats]
-    mix: Floats  # size x (3 * hidden): the earlier neighbour, the piece, the later neighbour
+    mix: Floats  # laid out; its columns are for the earlier neighbour, the piece and the later neighbour
     bias: Floats
     out: Floats
     out_bias: Floats
 
     def apply(self, x: Floats) -> Floats:
         hidden = len(self.bias)
-        y: Floats = _normalize(x, self.norm) @ self.mix
+        y = multiply(_normalize(x, self.norm), self.mix)
         z: Floats = y[:, hidden : 2 * hidden] + self.bias
         if len(x) > self.distance:
             z[self.distance :] += y[: -self.distance, :hidden]
             z[: -self.distance] += y[self.distance :, 2 * hidden :]
         np.maximum(z, 0, out=z)
-        mixed: Floats = x + z @ self.out + self.out_bias
+        mixed: Floats = x + multiply(z, self.out) + self.out_bias
         return mixed
 
 
@@ -69,8 +71,8 @@ class ReaderNetwork:
 
         vocabulary = data["vocabulary"].tobytes().decode().split("\n")
         blocks = tuple(
-            Block(int(distance), (get(f"{at}.norm"), get(f"{at}.norm_bias")), get(f"{at}.mix"), get(f"{at}.bias"),
-                  get(f"{at}.out"), get(f"{at}.out_bias"))
+            Block(int(distance), (get(f"{at}.norm"), get(f"{at}.norm_bias")), lay_out(get(f"{at}.mix")),
+                  get(f"{at}.bias"), lay_out(get(f"{at}.out")), get(f"{at}.out_bias"))
             for at, distance in enumerate(data["distances"])
         )  # fmt: skip
         slope, offset, sharpness = (float(value) for value in data["calibration"])
@@ -78,7 +80,7 @@ class ReaderNetwork:
             pieces=Pieces(vocabulary, vocabulary.index("[UNK]")), separator=vocabulary.index("[SEP]"),
             table=data["table"], scale=get("scale"), shape=get("shape"), part=get("part"), blocks=blocks,
             norm=(get("norm"), get("norm_bias")), look=get("look"), wide=get("wide"),
-            hidden=(get("hidden"), get("hidden_bias")), heads=(get("heads"), get("heads_bias")),
+            hidden=(lay_out(get("hidden")), get("hidden_bias")), heads=(lay_out(get("heads")), get("heads_bias")),
             ends=tuple(int(end) for end in data["ends"]), calibration=(slope, offset, sharpness),
         )  # fmt: skip
 
@@ -91,8 +93,8 @@ class ReaderNetwork:
         """
         owner = np.asarray(owners)
         x = self._encode(np.asarray(numbers), np.asarray(shapes), owner < 0)
-        y = np.maximum(self._pool(x, owner, count) @ self.hidden[0] + self.hidden[1], 0)
-        out = y @ self.heads[0] + self.heads[1]
+        y = np.maximum(multiply(self._pool(x, owner, count), self.hidden[0]) + self.hidden[1], 0)
+        out = multiply(y, self.heads[0]) + self.heads[1]
         slope, offset, sharpness = self.calibration
         keep = 1 / (1 + np.exp(-(slope * out[:, 0] + offset)))
         kind_end, attribute_end, _ = self.ends
@@ -134,8 +136,26 @@ class ReaderNetwork:
             weight = wide[seen, at]
             if len(weight):
                 low = (at - 2) * size
-                rows[:, low : low + size if at == 0 else None] = weight @ x[seen] / weight.sum()
+                rows[:, low : low + size if at == 0 else None] = np.einsum("i,ij->j", weight, x[seen]) / weight.sum()
         return rows
+
+
+def lay_out(weights: Floats) -> Floats:
+    """Cut a matrix into parts (part, row, column) for ``multiply``."""
+    size, width = weights.shape
+    parts = next(
+        parts for parts in range(1, width + 1) if width % parts == 0 and width // parts * size * _ROWS <= _SMALL
+    )
+    return np.ascontiguousarray(weights.reshape(size, parts, -1).transpose(1, 0, 2))
+
+
+def multiply(x: Floats, parts: Floats) -> Floats:
+    """Return the product, in steps so small that OpenBLAS starts no threads: on a busy machine they mostly wait."""
+    rows, size = x.shape
+    if rows % _ROWS:
+        x = np.concatenate([x, np.zeros((_ROWS - rows % _ROWS, size), dtype=np.float32)])
+    product: Floats = np.matmul(x.reshape(-1, 1, _ROWS, size), parts[None])
+    return product.transpose(0, 2, 1, 3).reshape(len(x), -1)[:rows]
 
 
 def _normalize(x: Floats, norm: tuple[Floats, Floats]) -> Floats:
