@@ -221,7 +221,7 @@ def test_context_after_compaction_has_summary_and_later_messages(memory: Limpet)
     session.compact(keep=6)
     context = session.context()
     assert [message.sequence for message in context.messages] == list(range(35, 41))
-    assert "item0" in context.sections["Summary"]
+    assert "item0" in context.sections["Earlier in this conversation"]
     assert [(dropped.what, dropped.reason) for dropped in context.dropped] == [
         ("34 older messages", "covered by the summary")
     ]

@@ -9,9 +9,9 @@ import pytest
 
 from limpet import Config, Limpet, Message, ToolCall
 from limpet.config import ContextSettings
+from limpet.context import build
 from limpet.errors import BudgetTooSmall, InvalidInput, SessionNotFound
 from limpet.model.tokens import estimate_tokens
-from limpet.search import search
 from limpet.testing import FakeClock
 
 DOG = "What is my dog called?"
@@ -25,7 +25,7 @@ def test_context_includes_other_sessions_with_source(timed: Limpet, clock: FakeC
     session = timed.session("t", "2", user="alice")
     session.append("user", DOG)
     context = session.context(DOG)
-    relevant = context.sections["Relevant Memory"].split("\n")
+    relevant = context.sections["Relevant"].split("\n")
     assert relevant[0] == "2026-03-10"
     assert "- Alice: My dog is called Biscuit" in relevant
     assert context.hits[0].source.session_id == before.id
@@ -88,14 +88,31 @@ def test_context_groups_records_into_sections(memory: Limpet) -> None:
     memory.remember("Answer in French", user="alice", layer="procedural", type="constraint")
     memory.remember("Viewed the flat in Graça", user="alice", layer="episodic")
     memory.remember("Prefers tea", user="alice", type="preference")
-    assert list(session.context().sections.items()) == [
-        ("Long-term Memory", "- Never call before nine"),
-        ("User Memories", "- dog_name: Biscuit"),
-        ("Working Memory", "comparing two flats"),
-        ("Semantic Memory", "- Prefers tea"),
-        ("Procedural Memory", "- Answer in French"),
-        ("Episodic Memory", session.context().sections["Episodic Memory"]),
-    ]
+    sections = session.context().sections
+    assert list(sections) == ["About the user", "Instructions and constraints", "Notes"]
+    about = {"- Never call before nine", "- dog_name: Biscuit", "- Viewed the flat in Graça", "- Prefers tea"}
+    assert set(sections["About the user"].split("\n")) == about
+    assert sections["Instructions and constraints"] == "- Answer in French"
+    assert sections["Notes"] == "comparing two flats"
+
+
+def test_context_layout_golemcore_has_its_sections(store_url: str) -> None:
+    with Limpet.open(store_url, config=Config(context=ContextSettings(layout="golemcore"))) as memory:
+        session = memory.session("t", "1", user="alice")
+        session.set_working_memory("comparing two flats")
+        memory.remember("Never call before nine", user="alice", pinned=True)
+        memory.remember("Biscuit", user="alice", key="dog_name")
+        memory.remember("Answer in French", user="alice", layer="procedural", type="constraint")
+        memory.remember("Viewed the flat in Graça", user="alice", layer="episodic")
+        memory.remember("Prefers tea", user="alice", type="preference")
+        assert list(session.context().sections.items()) == [
+            ("Long-term Memory", "- Never call before nine"),
+            ("User Memories", "- dog_name: Biscuit"),
+            ("Working Memory", "comparing two flats"),
+            ("Semantic Memory", "- Prefers tea"),
+            ("Procedural Memory", "- Answer in French"),
+            ("Episodic Memory", session.context().sections["Episodic Memory"]),
+        ]
 
 
 def test_context_omits_expired_record(timed: Limpet, clock: FakeClock) -> None:
@@ -114,9 +131,9 @@ def test_context_includes_relevant_user_memory_among_many(timed: Limpet, clock: 
         clock.advance(seconds=1)
         timed.remember(f"shelf {number} holds paint", user="alice", key=f"shelf_{number}")
     context = session.context("tell me about my terrier")
-    assert "- dog_name: Biscuit, a brown terrier" in context.sections["User Memories"]
-    assert context.sections["User Memories"].count("\n") == 49
-    assert "first pinned" in context.sections["Long-term Memory"]
+    assert "- dog_name: Biscuit, a brown terrier" in context.sections["About the user"]
+    assert "first pinned" in context.sections["About the user"]
+    assert context.sections["About the user"].count("\n") == 59
 
 
 def test_context_omits_forgotten_record(memory: Limpet) -> None:
@@ -154,7 +171,7 @@ def test_context_reserves_model_window_for_reply(memory: Limpet) -> None:
 
 
 def test_context_limits_come_from_settings(store_url: str) -> None:
-    config = Config(context=ContextSettings(hits=2, user_memories=1, show_semantic=False))
+    config = Config(context=ContextSettings(hits=2, standing=1))
     with Limpet.open(store_url, config=config) as memory:
         old = memory.session("t", "old", user="alice")
         old.extend([Message.new("user", f"dog story {number}") for number in range(9)])
@@ -162,8 +179,8 @@ def test_context_limits_come_from_settings(store_url: str) -> None:
             memory.remember(f"dog {number}", user="alice", key=f"dog_{number}")
             memory.remember(f"plain dog {number}", user="alice")
         context = memory.session("t", "new", user="alice").context("dog")
-        assert list(context.sections) in (["User Memories", "Relevant Memory"], ["User Memories"])
-        assert context.sections["User Memories"].count("\n") == 0
+        assert list(context.sections) in (["About the user", "Relevant"], ["About the user"])
+        assert context.sections["About the user"].count("\n") == 0
         assert len(context.hits) <= 2
 
 
@@ -196,12 +213,12 @@ def test_context_logs_and_omits_search_that_fails(
     def fails(*_: object) -> None:
         raise RuntimeError("index on fire")
 
-    monkeypatch.setattr(search, "search", fails)
+    monkeypatch.setattr(build, "recall_claims", fails)
     with caplog.at_level(logging.WARNING, "limpet.context"):
         context = session.context("dog")
     assert "Biscuit" in context.text
     assert [message.text for message in context.messages] == ["hello"]
-    assert ("Relevant Memory", "could not be read: index on fire") in [
+    assert ("Relevant", "could not be read: index on fire") in [
         (dropped.what, dropped.reason) for dropped in context.dropped
     ]
     assert "index on fire" in caplog.text

@@ -349,7 +349,7 @@ def test_profile_omits_forgotten_record(ageing: Limpet) -> None:
 
 
 def test_context_adds_profile_lines_not_already_shown(opening: Opening, clock: FakeClock) -> None:
-    memory = opening(context__semantic_top=1, context__hits=0)
+    memory = opening(context__layout="golemcore", context__semantic_top=1, context__hits=0)
     facts = [learn(memory, f"Alice knows thing{number}") for number in range(4)]
     session = memory.session("test", "1", user="alice")
     assert "Known:" not in session.context("hello").text
@@ -365,7 +365,7 @@ def test_context_adds_profile_lines_not_already_shown(opening: Opening, clock: F
 
 
 def test_context_omits_profile_when_disabled(opening: Opening) -> None:
-    memory = opening(context__semantic_top=0, context__hits=0, context__show_profile=False)
+    memory = opening(context__layout="golemcore", context__semantic_top=0, context__hits=0, context__show_profile=False)
     learn(memory, "Alice knows thing1")
     assert "thing1" in memory.profile("alice").text
     assert "thing1" not in memory.session("test", "1", user="alice").context("hello").text

@@ -169,9 +169,9 @@ def test_summary_of_hostile_text_becomes_instruction(store_url: str) -> None:
             session.extend([Message.new("user", HOSTILE, name="system") for _ in range(30)])
             session.compact(keep=2)
             context = session.context()
-            assert "Summary" in context.sections
+            assert "Earlier in this conversation" in context.sections
             lines = context.text.split("\n")
-            assert [line for line in lines if line.startswith("#")] == ["# Memory", "## Summary"]
+            assert [line for line in lines if line.startswith("#")] == ["# Memory", "## Earlier in this conversation"]
             assert "<system>" not in context.text
             assert not any(line.lstrip("- ").startswith(("system:", "### system")) for line in lines)
             roles = [message["role"] for message in context.as_openai()]

@@ -49,7 +49,7 @@ def test_recalled_memories_and_system_prompt_are_extracted_as_facts(learning: Li
 def test_derived_record_stores_beginning_of_turn(learning: Limpet) -> None:
     talk(learning, "Hello there, how are you doing? It was a long day. By the way, I work at Acme. Anyway, good night.")
     (record,) = learned(learning)
-    assert record.source.sentence == "By the way, I work at Acme."
+    assert record.source.sentence == "I work at Acme."
     assert "Hello" not in record.content
 
 

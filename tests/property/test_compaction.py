@@ -124,7 +124,7 @@ def in_neither(session: Session, found: Context) -> list[int]:
     if hidden and summary is not None:
         told = {message.role for message in session.messages(before=upper(session) + 1)} - {Role.TOOL}
         assert bool(summary.text.strip()) >= bool(told)
-        assert ("Summary" in found.sections) == bool(summary.text.strip())
+        assert ("Earlier in this conversation" in found.sections) == bool(summary.text.strip())
     return [message.sequence for message in showable if message.sequence not in shown]
 
 

@@ -54,6 +54,7 @@ from limpet.api.records import compute_expiry
 from limpet.context.build import SEARCH_SOURCES, Conversation, visible_partitions
 from limpet.errors import InvalidInput, RecordNotFound, Unsupported
 from limpet.knowledge import remember as memory
+from limpet.knowledge.recall import recall as recall_claims
 from limpet.knowledge.remember import enqueue_maintenance
 from limpet.knowledge.repository import Records
 from limpet.model.chunk import ChunkQuery, Hit, Vector
@@ -240,7 +241,7 @@ class MemoryOperations(Handle):
             skill,
             SEARCH_SOURCES,
         )
-        hits = self._read(lambda tx: search.search(tx, home.space, wanted))
+        hits = self._read(lambda tx: recall_claims(tx, home.space, wanted))
         ranked = hits if rerank is None or not hits else rerank_hits(rerank, query, hits)[:count]
         return [replace(hit, rank=rank) for rank, hit in enumerate(ranked, start=1)]
 

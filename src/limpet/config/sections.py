@@ -79,6 +79,11 @@ class MemorySettings(_SettingsBase):
 
 @dataclass(frozen=True, slots=True)
 class ContextSettings(_SettingsBase):
+    layout: Annotated[
+        Literal["lean", "golemcore"],
+        "lean: about the user, instructions, notes, what is relevant; golemcore: the nine sections of that program",
+    ] = "lean"
+    standing: Annotated[int, Integer(0, 10_000), "statements about the user in the lean layout at most"] = 60
     max_tokens: Annotated[int, Integer(1, 100_000_000), "tokens of a context at most"] = 4000
     reply_reserve: Annotated[int, Integer(0, 100_000_000), "tokens of a model's window kept free for its reply"] = 1024
     recent_messages: Annotated[int, Integer(1, 100_000), "newest messages in a context"] = 20

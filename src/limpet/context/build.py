@@ -15,10 +15,12 @@ from typing import NamedTuple, TypeVar
 
 from limpet.config import Config, SearchSettings
 from limpet.context.compose import Candidates, assemble, compute_budget
-from limpet.context.inputs import ContextInputs, ContextSection
+from limpet.context.inputs import ContextInputs, ContextSection, hit_section
 from limpet.context.select import layer_limits
 from limpet.errors import SessionNotFound
 from limpet.knowledge.profile import is_accurate, to_profile
+from limpet.knowledge.prominence import find_standing
+from limpet.knowledge.recall import recall as recall_claims
 from limpet.knowledge.repository import Records
 from limpet.model.chunk import ChunkQuery, Hit, SourceKind, Vector
 from limpet.model.context import Context, Omission
@@ -249,7 +251,7 @@ class _Recaller:
             request = search.SearchRequest(
                 self.question, query, self.recipe, k, self.settings, self.now, vector, sources=SEARCH_SOURCES
             )
-            return search.search(tx, partition, request, signals)
+            return recall_claims(tx, partition, request, signals)
 
         return recall
 
@@ -266,7 +268,7 @@ class _Collector:
 
     def collect(self, recall: RecallFunction) -> Recalled:
         """Read all parts that can be read."""
-        hits: list[Hit] = self._read_part(ContextSection.RELEVANT, lambda: self._find_hits(recall), [])
+        hits: list[Hit] = self._read_part(hit_section(self.config.context.layout), lambda: self._find_hits(recall), [])
         relevance = {hit.source.id: hit.score for hit in reversed(hits) if hit.source.kind is SourceKind.RECORD}
         records: list[Record] = self._read_part("records", lambda: self._find_records(relevance, recall), [])
         working_memory = self._read_part(ContextSection.WORKING, self._read_working_memory, "")
@@ -290,6 +292,8 @@ class _Collector:
 
     def _find_records(self, relevance: dict[str, float], recall: RecallFunction) -> list[Record]:
         limits = self.config.context
+        if limits.layout == "lean":
+            return self._find_standing(relevance)
         most = limits.user_memories
         layers = {layer: _CANDIDATES_PER_SHOWN * top for layer, top in layer_limits(limits).items()}
         records = [
@@ -305,6 +309,18 @@ class _Collector:
         relevance |= {hit.source.id: max(hit.score, relevance.get(hit.source.id, 0.0)) for hit in reversed(hits)}
         missing = relevance.keys() - {record.id for record in records}
         return records + self._find_always_included(mine, 0, {}, sorted(missing))
+
+    def _find_standing(self, relevance: Mapping[str, float]) -> list[Record]:
+        """What stands about the user whatever is asked, and what was recalled."""
+        assert self.scope.session is not None
+        most = _CANDIDATES_PER_SHOWN * self.config.context.standing
+        found = [
+            record
+            for partition in self.spaces
+            for record in find_standing(self.tx, partition, self.scope.session, most, self.asked.now)
+        ]
+        missing = relevance.keys() - {record.id for record in found}
+        return found + self._find_always_included(self.spaces[0], 0, {}, sorted(missing)) if missing else found
 
     def _find_always_included(
         self, partition: Partition, keyed: int, layers: Mapping[Layer, int], ids: Iterable[str]

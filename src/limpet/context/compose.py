@@ -9,7 +9,8 @@ from itertools import groupby
 from typing import NamedTuple
 
 from limpet.config import ContextSettings
-from limpet.context.inputs import ContextInputs, ContextSection, EntryChoice, PromptEntry
+from limpet.context.inputs import ContextInputs, ContextSection, EntryChoice, PromptEntry, summary_section
+from limpet.context.lean import select_standing
 from limpet.context.quote import quote_document
 from limpet.context.select import HitCandidate, Selection, build_candidates, select_always_included, select_hits
 from limpet.errors import BudgetTooSmall
@@ -44,7 +45,8 @@ class Candidates(NamedTuple):
 
     @classmethod
     def of(cls, material: ContextInputs, limits: ContextSettings, count: TokenCounter) -> Candidates:
-        return cls(select_always_included(material, limits, count), build_candidates(material, limits, count))
+        select = select_standing if limits.layout == "lean" else select_always_included
+        return cls(select(material, limits, count), build_candidates(material, limits, count))
 
 
 def assemble(
@@ -124,12 +126,20 @@ class Composer:
         sheet = self._start_prompt(summary_entry)
         dropped = list(self._standing.dropped)
         room = self._budget - sheet.tokens - self._message_cost(messages)
-        sheet.fill(self._standing.entries, self._always_included_budget(room, messages), dropped)
+        standing = self._leave_out_said(messages, dropped)
+        sheet.fill(standing, self._always_included_budget(room, messages), dropped)
         records = {entry.record for entry in sheet.entries if entry.record is not None}
         hits = self._select_hits(messages, records)
         dropped += [Omission(what(), reason) for what, reason in hits.left]
         sheet.fill(hits.entries, self._budget - sheet.tokens - self._message_cost(messages), dropped)
         return sheet, dropped
+
+    def _leave_out_said(self, messages: Sequence[Message], dropped: list[Omission]) -> list[PromptEntry]:
+        """Return the entries that the messages below do not say themselves."""
+        shown = {(self._material.session, message.sequence) for message in messages}
+        said = [entry for entry in self._standing.entries if entry.source in shown]
+        dropped += [Omission(entry.what(), "already among the messages") for entry in said]
+        return [entry for entry in self._standing.entries if entry.source not in shown]
 
     def _always_included_budget(self, room: int, messages: Sequence[Message]) -> int:
         needed = self._estimate_cost(self._standing.entries, room)
@@ -147,7 +157,7 @@ class Composer:
         if summary is None:
             return None
         text = quote_document(summary.text)
-        return PromptEntry(ContextSection.SUMMARY, text, self._count, lambda: "the summary")
+        return PromptEntry(summary_section(self._limits.layout), text, self._count, lambda: "the summary")
 
     def _start_prompt(self, summary_entry: PromptEntry | None) -> PromptBuilder:
         sheet = PromptBuilder(self._count_ours)
@@ -266,7 +276,7 @@ class PromptBuilder:
 
     def drop_last(self) -> PromptEntry | None:
         """Remove the least important entry. The summary is never removed."""
-        if not self._taken or self._taken[-1].section is ContextSection.SUMMARY:
+        if not self._taken or self._taken[-1].section in (ContextSection.SUMMARY, ContextSection.EARLIER):
             return None
         return self._taken.pop()
 

@@ -20,6 +20,9 @@ from limpet.model.tokens import TokenCounter, estimate_tokens, min_tokens
 class ContextSection(StrEnum):
     """In printed order: what changes least comes first, so that the start of a prompt stays cached."""
 
+    ABOUT = "About the user"
+    RULES = "Instructions and constraints"
+    NOTES = "Notes"
     LONG_TERM = "Long-term Memory"
     USER = "User Memories"
     WORKING = "Working Memory"
@@ -29,7 +32,17 @@ class ContextSection(StrEnum):
     TODAY = "Today's Notes"
     RECENT = "Recent Context"
     RELEVANT = "Relevant Memory"
+    RELATED = "Relevant"
     SUMMARY = "Summary"
+    EARLIER = "Earlier in this conversation"
+
+
+def hit_section(layout: str) -> ContextSection:
+    return ContextSection.RELATED if layout == "lean" else ContextSection.RELEVANT
+
+
+def summary_section(layout: str) -> ContextSection:
+    return ContextSection.EARLIER if layout == "lean" else ContextSection.SUMMARY
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +77,7 @@ class PromptEntry:
     Tokens are counted on demand: most omitted entries are never counted.
     """
 
-    __slots__ = ("_count", "_tokens", "hit", "place", "record", "section", "text", "under", "what")
+    __slots__ = ("_count", "_tokens", "hit", "place", "record", "section", "source", "text", "under", "what")
 
     def __init__(
         self,
@@ -76,6 +89,7 @@ class PromptEntry:
         under: str = "",  # a line shared by several entries, such as their day
         hit: Hit | None = None,
         record: str | None = None,
+        source: tuple[str | None, int] | None = None,  # the message it was learned from
     ) -> None:
         self.section = section
         self.text = text
@@ -84,6 +98,7 @@ class PromptEntry:
         self.under = under
         self.hit = hit
         self.record = record
+        self.source = source
         self._count = count
         self._tokens: int | None = None
 

@@ -12,7 +12,8 @@ from functools import partial
 from typing import NamedTuple
 
 from limpet.config import ContextSettings
-from limpet.context.inputs import ContextInputs, ContextSection, EntryChoice, PromptEntry, preview
+from limpet.context.inputs import ContextInputs, ContextSection, EntryChoice, PromptEntry, hit_section, preview
+from limpet.context.lean import format_day
 from limpet.context.quote import format_item, format_speaker, quote_document, quote_inline
 from limpet.model.chunk import Hit, SourceKind
 from limpet.model.context import Omission
@@ -249,19 +250,24 @@ def build_candidates(material: ContextInputs, limits: ContextSettings, count: To
     """Return all hits, the best first."""
     query = material.query.strip()
     return (
-        [_build_candidate(hit, material.session, query, count) for hit in material.hits] if limits.show_relevant else []
+        [_build_candidate(hit, material.session, query, count, limits) for hit in material.hits]
+        if limits.show_relevant
+        else []
     )
 
 
-def _build_candidate(hit: Hit, session: str, query: str, count: TokenCounter) -> HitCandidate:
-    source, entry = hit.source, _build_hit_entry(hit, count)
+def _build_candidate(hit: Hit, session: str, query: str, count: TokenCounter, limits: ContextSettings) -> HitCandidate:
+    section = hit_section(limits.layout)
+    source, entry = hit.source, _build_hit_entry(hit, section, count)
     fact, is_message = source.kind is SourceKind.RECORD, source.kind is SourceKind.MESSAGE
     first, last = (source.session_id, source.first_sequence or 0), (source.session_id, source.last_sequence or 0)
     what, against = entry.what, "it is the question itself" if hit.text.strip() == query else ""
-    if fact and source.session_id not in (None, session):
+    learned = fact and source.role is not None  # from a message, and known everywhere
+    if fact and not learned and source.session_id not in (None, session):
         what, against = _describe_foreign_record, "what it says is known there only"
-    ends = () if not is_message else (first,) if first == last else (first, last)
-    return HitCandidate(entry, hit, what, against, ends, is_message and source.session_id == session, fact)
+    said = is_message or learned
+    ends = () if not said else (first,) if first == last else (first, last)
+    return HitCandidate(entry, hit, what, against, ends, said and source.session_id == session, fact)
 
 
 def _describe_foreign_record() -> str:
@@ -298,11 +304,17 @@ def select_hits(
 def _rejection_reason(
     passage: HitCandidate, messages: Mapping[int, Message], records: Collection[str], seen: set[_MessageRef]
 ) -> str:
+    if passage.fact and passage.hit.source.id in records:
+        return "already in a section above"
+    if not passage.hit.holds and passage.hit.superseded_by in records:
+        return "no longer holds, and what took its place is above"
     if not passage.ends:
-        return "already in a section above" if passage.hit.source.id in records else ""
+        return ""
     if passage.here and _is_in_messages(passage, messages):
         return "already among the messages"
     # A repeated text spans from its first message to its last; the messages between are different.
+    if passage.fact:
+        return ""
     if not seen.isdisjoint(passage.ends):
         return "of the same message as a better hit"
     seen.update(passage.ends)
@@ -317,13 +329,22 @@ def _is_in_messages(passage: HitCandidate, messages: Mapping[int, Message]) -> b
     return any(first <= sequence <= last and text in said.searchable for sequence, said in messages.items())
 
 
-def _build_hit_entry(hit: Hit, count: TokenCounter) -> PromptEntry:
+def _build_hit_entry(hit: Hit, section: ContextSection, count: TokenCounter) -> PromptEntry:
     """One day heading for all hits of a day: a date on each hit would cost one hit in six."""
     source = hit.source
-    text = format_item(f"{_source_label(hit)}: ", hit.text)
+    label = "" if section is ContextSection.RELATED and _is_claim(hit) else f"{_source_label(hit)}: "
+    text = format_item(label, hit.text if hit.holds else f"{hit.text} ({_past(hit)})")
     day = source.created_at.date().isoformat()
     place = (day, source.session_id or "", source.first_sequence or 0, source.id)
-    return PromptEntry(ContextSection.RELEVANT, text, count, partial(_describe_hit, hit), place, under=day, hit=hit)
+    return PromptEntry(section, text, count, partial(_describe_hit, hit), place, under=day, hit=hit)
+
+
+def _is_claim(hit: Hit) -> bool:
+    return hit.source.kind is SourceKind.RECORD and hit.source.role is not None
+
+
+def _past(hit: Hit) -> str:
+    return "no longer true" if hit.until is None else f"until {format_day(hit.until)}, no longer true"
 
 
 def _source_label(hit: Hit) -> str:

@@ -105,6 +105,8 @@ class Candidate:
     salience: float = 0.5
     tags: tuple[str, ...] = ()
     references: tuple[str, ...] = ()
+    until: datetime | None = None  # a passing state, or what has a date: it holds until then
+    tentative: bool = False  # worth keeping only if it takes back something that is known
 
 
 # Whether the speaker said it, or memory did: what a prompt recalled must not be learned again

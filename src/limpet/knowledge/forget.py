@@ -366,11 +366,14 @@ def redact_message(message: Message, gone: set[str], mask: Callable[[str], str])
         stated = [
             (sentence.start, len(sentence.text)) for sentence, _ in english.find_statements(text, unheard_too=True)
         ]
+        parts = [(part.start, part.end - part.start) for part in english.find_own_statements(text, unheard_too=True)]
         whole = [(sentence.start, len(sentence.text)) for sentence in split_sentences(text)]
-        for start, length in sorted({*stated, *whole}, reverse=True):
+        covered = len(text)
+        for start, length in sorted({*stated, *parts, *whole}, key=lambda span: (span[0], span[1]), reverse=True):
             said = text[start : start + length]
-            if said in gone or mask(said) in gone:
+            if start + length <= covered and (said in gone or mask(said) in gone):
                 text = f"{text[:start]}{FORGOTTEN_MARK}{text[start + length :]}"
+                covered = start
         return text
 
     def redact_part(part: Part) -> Part:

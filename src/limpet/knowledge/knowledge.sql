@@ -1,6 +1,6 @@
 -- name: records.insert
-INSERT INTO records (bucket, partition_id, external_id, owner, @columns(records))
-VALUES (:bucket, :partition_id, :external_id, :owner, @values(records))
+INSERT INTO records (bucket, partition_id, external_id, owner, source_session, source_sequence, @columns(records))
+VALUES (:bucket, :partition_id, :external_id, :owner, :source_session, :source_sequence, @values(records))
 
 -- name: records.update
 UPDATE records SET @set(records) WHERE bucket = :bucket AND partition_id = :partition_id AND id = :id

@@ -15,8 +15,9 @@ from typing import NamedTuple
 from limpet.config import Config
 from limpet.errors import ProviderError, SessionNotFound
 from limpet.knowledge import english, remember
+from limpet.knowledge.apply import Reconciler, build_record, user_partition
 from limpet.knowledge.candidate import Candidate, TurnMessage, find_references
-from limpet.knowledge.reconcile import Reconciler, build_record, user_partition
+from limpet.knowledge.read import read_turn
 from limpet.knowledge.remember import REPLY_TIME, RecordChunker, enqueue_learning, enqueue_maintenance
 from limpet.knowledge.repository import Records
 from limpet.model.chunk import ChunkQuery, Hit, SourceKind
@@ -202,8 +203,11 @@ class Learner:
             said = [TurnMessage.from_message(message, info.created_at) for message in turn]
             recalled = self._find_echo_texts(info, turn)
             if llm is None:
-                found = english.extract_candidates(said, recalled)
-                candidates += [*found, *self._resolve_corrections(info, said, found)]
+                found = read_turn(said, recalled)
+                corrected = self._resolve_corrections(info, said, [each for each in found if each.value is not None])
+                placed = {each.sentence for each in corrected}
+                candidates += [each for each in found if each.value is not None or each.sentence not in placed]
+                candidates += corrected
             else:
                 answer = llm_extract.extract_facts(llm, said, recalled, timeout=settings.timeout_s)
                 candidates += answer.candidates

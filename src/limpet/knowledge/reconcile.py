@@ -7,30 +7,24 @@ pinned. An older statement that arrives late is history, not news.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Union
 
-from limpet.knowledge import english, remember
+from limpet.knowledge import english
+from limpet.knowledge.attributes import get_attribute
 from limpet.knowledge.candidate import Candidate
-from limpet.knowledge.remember import RecordChunker
-from limpet.knowledge.repository import Records
 from limpet.knowledge.similarity import (
     compute_signature,
     fold_text,
     has_same_breadth,
     is_near_duplicate,
     is_same_value,
+    stem,
     tokenize,
 )
 from limpet.model.dataclass import dataclass
-from limpet.model.record import Origin, Record, RecordSource, RecordType, fingerprint
-from limpet.model.scope import Level, Owner, Partition, Scope
-from limpet.model.session import LearnResult, SessionInfo
-from limpet.model.types import MAX_TAGS
-from limpet.model.values import IdFactory, with_bucket
-from limpet.store.tx import Tx
+from limpet.model.record import Origin, RecordType, fingerprint
 
 log = logging.getLogger("limpet.knowledge")
 
@@ -38,6 +32,16 @@ DUPLICATE_COSINE = 0.97  # cosine from which two texts with the same numbers and
 MIN_RETIRE_CONFIDENCE = 0.65  # below this confidence nothing is retired
 _RAISE, _LOWER = 0.3, 0.8  # of the distance to 1; of the confidence
 _MOST = 0.99
+_CONTRADICTS = 0.5  # from this score a statement with a sign of change takes a record back
+_GENERIC = frozenset(
+    map(
+        stem,
+        """now no longer moved move switch switched change changed started start stop stopped quit left
+    new old gave give up back get got go went going make made take took day week month year time today yesterday last
+    next since user others more like want need use used still work works live lives home thing things good
+    bit""".split(),
+    )
+)
 _SINGLE_VALUED = frozenset(
     "home employer role age birthday relationship status diet origin".split()
 )  # one value a person
@@ -76,12 +80,16 @@ class ExistingRecord:
 
 @dataclass(frozen=True, slots=True)
 class Add:
-    """A new record. ``valid_to``: it was true until then. ``conflicts``: records it contradicts and may not retire."""
+    """A new record. ``valid_to``: it was true until then. ``conflicts``: records it contradicts and may not retire.
+
+    ``doubts``: records it speaks against too softly to retire them.
+    """
 
     valid_from: datetime
     valid_to: datetime | None = None
     conflicts: tuple[str, ...] = ()
     confidence: float | None = None
+    doubts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +130,10 @@ Decision = Union[Add, Merge, Supersede, End, Ignore]
 
 def reconcile(candidate: Candidate, known: Iterable[ExistingRecord]) -> Decision:
     """By rules alone."""
-    return _decide(candidate, [record for record in known if _is_comparable(candidate, record)])
+    decision = _decide(candidate, [record for record in known if _is_comparable(candidate, record)])
+    if candidate.tentative and not isinstance(decision, (Supersede, End)):
+        return Ignore("it takes back nothing that is known")
+    return decision
 
 
 def _decide(candidate: Candidate, records: Sequence[ExistingRecord]) -> Decision:
@@ -131,8 +142,11 @@ def _decide(candidate: Candidate, records: Sequence[ExistingRecord]) -> Decision
         return late
     if twin := _find_duplicate(candidate, records, at):
         return _build_merge(twin, candidate)
-    if candidate.attribute is None:
-        return _decide_replacement(candidate, [record for record in records if _is_retracted(candidate, record)], at)
+    if candidate.attribute is None or (candidate.value is None and not candidate.exclusive):
+        retracted = [record for record in records if _is_retracted(candidate, record)]
+        if not retracted and candidate.value is None:  # no rule knows what it is about
+            retracted = find_contradicted(candidate, records)
+        return _decide_replacement(candidate, retracted, at)
     about = [record for record in records if _has_same_attribute(candidate, record) and record.is_current_at(at)]
     same = [record for record in about if _has_same_value(candidate, record)]
     if not candidate.polarity:
@@ -144,7 +158,42 @@ def _decide(candidate: Candidate, records: Sequence[ExistingRecord]) -> Decision
     holding = [record for record in about if record.polarity]
     if candidate.exclusive or _is_update(candidate, holding, records):
         return _decide_replacement(candidate, holding, at)
-    return _decide_replacement(candidate, [record for record in holding if _is_superseded(candidate, record)], at)
+    superseded = [record for record in holding if _is_superseded(candidate, record)]
+    if not superseded and "/" not in candidate.subject:  # of relatives there may be several
+        superseded = find_contradicted(candidate, records)
+    return _decide_replacement(candidate, superseded, at)
+
+
+def find_contradicted(candidate: Candidate, records: Sequence[ExistingRecord]) -> list[ExistingRecord]:
+    """What a statement with a sign of change takes back, where no rule knows the attribute: what says most of the same.
+
+    "I gave up coffee" ends "The user drinks coffee every morning"; "we meet at noon now" replaces "we meet at three".
+    """
+    if not english.has_change_sign(candidate.sentence):
+        return []
+    ends = english.has_end_sign(candidate.sentence)
+    scored = [
+        (_score_contradiction(candidate, record, ends=ends), record)
+        for record in records
+        if record.subject in (candidate.subject, None) and record.polarity and record.is_current_at(candidate.said_at)
+    ]
+    best = max((score for score, _ in scored), default=0.0)
+    return [record for score, record in scored if score >= max(_CONTRADICTS, best)][:2]
+
+
+def _score_contradiction(candidate: Candidate, record: ExistingRecord, *, ends: bool) -> float:
+    """How much of what is known the statement speaks of again; more if it is of the same attribute."""
+    mine, theirs = compute_signature(candidate.content).stems, compute_signature(record.content).stems
+    heard = {each for each in mine & theirs if each not in _GENERIC}
+    spoken = {each for each in theirs if each not in _GENERIC}
+    same = candidate.attribute is not None and candidate.attribute == record.attribute
+    if same and get_attribute(candidate.attribute).is_single:
+        return 1.0
+    if not heard or not spoken:
+        return 0.0
+    share = len(heard) / min(len(spoken), max(1, len({each for each in mine if each not in _GENERIC})))
+    meaning = 0.0 if record.similarity is None else max(0.0, record.similarity - 0.4)
+    return share + (0.3 if same else 0.0) + (0.15 if ends else 0.0) + meaning
 
 
 def _is_update(candidate: Candidate, holding: Sequence[ExistingRecord], records: Sequence[ExistingRecord]) -> bool:
@@ -263,7 +312,7 @@ def _decide_denial(candidate: Candidate, same: Sequence[ExistingRecord], at: dat
     free = tuple(record.id for record in holding if not record.is_protected)
     kept = tuple(record.id for record in holding if record.is_protected)
     if not free:
-        return Add(at, conflicts=kept, confidence=_lower_confidence(candidate.confidence))
+        return Add(at, conflicts=kept, confidence=lower_confidence(candidate.confidence))
     if candidate.confidence < MIN_RETIRE_CONFIDENCE:
         return _weaken(next(record for record in holding if not record.is_protected))
     return End(free, at) if candidate.exclusive else Supersede(free, at, kept)
@@ -276,8 +325,10 @@ def _decide_replacement(candidate: Candidate, old: Sequence[ExistingRecord], at:
     free = tuple(record.id for record in old if not record.is_protected)
     kept = tuple(record.id for record in old if record.is_protected)
     if not free:
-        return Add(at, conflicts=kept, confidence=_lower_confidence(candidate.confidence))
+        return Add(at, conflicts=kept, confidence=lower_confidence(candidate.confidence))
     if candidate.confidence < MIN_RETIRE_CONFIDENCE:
+        if candidate.attribute is None or candidate.value is None:
+            return Add(at, doubts=free)
         return _weaken(next(record for record in old if not record.is_protected))
     return Supersede(free, at, kept)
 
@@ -298,10 +349,10 @@ def _build_merge(record: ExistingRecord, candidate: Candidate) -> Merge:
 
 def _weaken(record: ExistingRecord) -> Decision:
     """Said too softly to retire anything, but not to be passed over."""
-    return Merge(record.id, record.tags, record.references, _lower_confidence(record.confidence), agrees=False)
+    return Merge(record.id, record.tags, record.references, lower_confidence(record.confidence), agrees=False)
 
 
-def _lower_confidence(confidence: float) -> float:
+def lower_confidence(confidence: float) -> float:
     return round(confidence * _LOWER, 4)
 
 
@@ -319,163 +370,4 @@ def _is_comparable(candidate: Candidate, record: ExistingRecord) -> bool:
 def _has_same_attribute(candidate: Candidate, record: ExistingRecord) -> bool:
     return (
         record.subject == candidate.subject and record.attribute is not None and record.attribute == candidate.attribute
-    )
-
-
-# What a decision does to the records
-
-
-def user_partition(info: SessionInfo) -> Partition:
-    return Partition(info.tenant, Level.USER, info.user)
-
-
-def build_record(info: SessionInfo, candidate: Candidate, id: str, now: datetime) -> Record:
-    return Record(
-        id=id,
-        home=Owner(Scope(info.tenant, user=info.user), Level.USER),
-        layer=candidate.layer,
-        type=candidate.type,
-        content=candidate.content,
-        tags=candidate.tags,
-        confidence=candidate.confidence,
-        salience=candidate.salience,
-        references=candidate.references,
-        fingerprint=fingerprint(candidate.type, candidate.content),
-        source=RecordSource(info.id, (candidate.sequence,), candidate.speaker, candidate.sentence),
-        origin=Origin.EXTRACTED,
-        created_at=now,
-        updated_at=now,
-        valid_from=candidate.said_at,
-        subject=candidate.subject,
-        attribute=candidate.attribute,
-        value=candidate.value,
-        polarity=candidate.polarity,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Reconciler:
-    """One candidate among what is known, inside the transaction."""
-
-    tx: Tx
-    info: SessionInfo
-    candidate: Candidate
-    cut: RecordChunker
-    now: datetime
-    new_id: IdFactory
-
-    def apply(self, near: Mapping[str, float | None]) -> LearnResult:
-        found = self._find_matches(near)
-        known = {record.id: record for record in found.values() if record.archived_at is None}
-        faded = [record for record in found.values() if record.archived_at is not None]
-        decision = reconcile(self.candidate, [_to_existing(record, near.get(record.id)) for record in known.values()])
-        match decision:
-            case Add(valid_from, valid_to, conflicts, confidence):
-                new = replace(
-                    self._new_record(),
-                    valid_from=valid_from,
-                    valid_to=valid_to,
-                    confidence=self.candidate.confidence if confidence is None else confidence,
-                )
-                new = self._insert(new, conflicts)
-                if valid_to is None:
-                    self._end_faded(faded, new)
-                return LearnResult(added=(new.id,))
-            case Merge():
-                self._merge(known[decision.into], decision)
-                return LearnResult(merged=(decision.into,))
-            case Supersede(ids, at, conflicts):
-                new = self._insert(self._new_record(), conflicts)
-                for old in ids:
-                    self._end(known[old], at, new)
-                self._end_faded(faded, new)
-                return LearnResult(added=(new.id,), superseded=ids)
-            case End(ids, at):
-                for old in ids:
-                    self._end(known[old], at, None)
-                return LearnResult(ended=ids)
-            case Ignore(reason):
-                log.debug("what message %d says is passed over: %s", self.candidate.sequence, reason)
-        return LearnResult()
-
-    def _find_matches(self, near: Iterable[str]) -> dict[str, Record]:
-        """Those that say the same, are about the same, or are near. Read here: others may have learned meanwhile."""
-        tx, space, candidate = self.tx, user_partition(self.info), self.candidate
-        found = Records(tx).find_by_fingerprint(space, fingerprint(candidate.type, candidate.content))
-        if candidate.attribute is not None:
-            found += Records(tx).find_by_attribute(space, candidate.subject, candidate.attribute)
-            found += self._find_same_role()
-        owner = Scope(self.info.tenant, user=self.info.user)
-        found += [record for id_ in near if (record := Records(tx).get(owner, id_)) is not None]
-        # Records of one session and superseded ones are neither merged with nor retired.
-        return {
-            record.id: record for record in found if record.home.level is Level.USER and record.superseded_by is None
-        }
-
-    def _find_same_role(self) -> list[Record]:
-        """Whether "my sister" is one of two: what says so are her names, and how many there are."""
-        subject = self.candidate.subject
-        if not english.is_change(subject, self.candidate.sentence):
-            return []
-        about, space = Records(self.tx).find_by_attribute, user_partition(self.info)
-        return [*about(space, subject, "name"), *about(space, subject.rpartition("/")[0], "family")]
-
-    def _new_record(self) -> Record:
-        id_ = with_bucket(self.new_id(), user_partition(self.info).bucket)
-        return build_record(self.info, self.candidate, id_, self.now)
-
-    def _insert(self, record: Record, conflicts: Sequence[str]) -> Record:
-        metadata = {"conflicts": " ".join(conflicts)} if conflicts else {}
-        return remember.insert(self.tx, replace(record, metadata=metadata), self.cut)
-
-    def _merge(self, record: Record, merge: Merge) -> None:
-        """Said again: counted. Only what it adds is a change, with its history."""
-        Records(self.tx).update_confidence(
-            user_partition(self.info), record.id, merge.confidence, int(merge.agrees), self.now
-        )
-        if (merge.tags, merge.references) != (record.tags, record.references):
-            current = Records(self.tx).lock(record.home.scope, record.id) or record
-            wanted = replace(current, tags=merge.tags[:MAX_TAGS], references=merge.references[:MAX_TAGS])
-            remember.rewrite(self.tx, current, wanted, self.cut, self.now)
-
-    def _end(self, record: Record, at: datetime, successor: Record | None) -> None:
-        """The record was true until then, and so was what was made of it."""
-        for old in (record, *self._find_copies(record)):
-            until = max(at, old.valid_from or at)
-            wanted = replace(old, valid_to=until, superseded_by=successor.id if successor else None)
-            remember.rewrite(self.tx, old, wanted, self.cut, self.now)
-
-    def _end_faded(self, faded: Sequence[Record], new: Record) -> None:
-        """Archived records are not merged with, but they end too: revived, they must not look current."""
-        decision = reconcile(self.candidate, [_to_existing(record, None) for record in faded])
-        if isinstance(decision, (Supersede, End)):
-            ended = set(decision.ids)
-            for record in faded:
-                if record.id in ended:
-                    self._end(record, decision.at, new)
-
-    def _find_copies(self, record: Record) -> list[Record]:
-        made = Records(self.tx).find_derived_from(user_partition(self.info), [record.id])
-        return [copy for copy in made if copy.origin is Origin.PROMOTED and copy.superseded_by is None]
-
-
-def _to_existing(record: Record, similarity: float | None) -> ExistingRecord:
-    return ExistingRecord(
-        id=record.id,
-        type=record.type,
-        content=record.content,
-        fingerprint=record.fingerprint,
-        subject=record.subject,
-        attribute=record.attribute,
-        value=record.value,
-        polarity=record.polarity,
-        valid_from=record.valid_from,
-        valid_to=record.valid_to,
-        confidence=record.confidence,
-        uses=record.uses,
-        origin=record.origin,
-        pinned=record.pinned,
-        tags=record.tags,
-        references=record.references,
-        similarity=similarity,
     )

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from limpet.config import ChunkSettings, Config, LearningSettings
 from limpet.errors import InvalidInput, RecordNotFound
+from limpet.knowledge.attributes import get_attribute
 from limpet.knowledge.repository import Records
 from limpet.model.chunk import ChunkDraft, ChunkSource, SourceKind, Vector
 from limpet.model.dataclass import dataclass
@@ -16,7 +17,7 @@ from limpet.model.record import Forgotten, Origin, Record, RecordChanges, Record
 from limpet.model.scope import Level, Owner, Partition, Scope
 from limpet.model.session import SessionInfo
 from limpet.model.values import from_micros, is_internal
-from limpet.search.analysis import analyse, extract_terms
+from limpet.search.analysis import add_words, analyse, extract_terms
 from limpet.search.chunk_repository import Chunks
 from limpet.search.chunker import chunk_text
 from limpet.search.embed import ChunkEmbedder
@@ -40,6 +41,9 @@ class RecordChunker:
 
     def build_drafts(self, record: Record) -> list[ChunkDraft]:
         drafts = chunk_text(searchable_text(record), self.config.max_chars, self.config.overlap)
+        words = find_words(record)
+        if words:
+            drafts = [draft._replace(terms=analyse(add_words(draft.text, words))) for draft in drafts]
         return [draft._replace(vector=self.vectors.get(draft.text)) for draft in drafts]
 
     def with_vectors(self, embedder: ChunkEmbedder, *records: Record) -> RecordChunker:
@@ -49,6 +53,11 @@ class RecordChunker:
         wanted = [draft for record in records for draft in self.build_drafts(record)]
         drafts = embedder.embed_drafts(records[0].home.space, wanted)
         return replace(self, vectors={draft.text: draft.vector for draft in drafts if draft.vector is not None})
+
+
+def find_words(record: Record) -> str | None:
+    """What people call the attribute of a claim: "Where do I live?" finds a home."""
+    return get_attribute(record.attribute).words or None if record.attribute else None
 
 
 def full_text(record: Record) -> str:
@@ -146,6 +155,7 @@ def index(tx: Tx, record: Record, cut: RecordChunker) -> None:
         created_at=record.created_at,
         session_id=record.session_id,
         worded_at=record.updated_at,
+        name=find_words(record),
     )
     Chunks(tx).add(record.home.space, source, cut.build_drafts(record))
 

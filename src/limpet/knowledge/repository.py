@@ -8,7 +8,7 @@ from typing import Any
 
 from limpet.errors import ConstraintFailed
 from limpet.model.job import GRAPH_RECORD
-from limpet.model.record import Layer, Record, RecordQuery
+from limpet.model.record import Layer, Origin, Record, RecordQuery
 from limpet.model.scope import Level, Owner, Partition, Scope, hash_bucket
 from limpet.model.values import PageCursor, bucket_of_id, to_micros
 from limpet.search.chunk_repository import Chunks
@@ -90,7 +90,8 @@ class Records:
             external_id = record.id
         cipher = self._encryption.cipher_for(home.scope.tenant)
         params = cipher.encrypt_params(RECORDS, record.id, RECORD_ROWS.params(record))
-        self._db.run("records.insert", {**params, **row.key, "external_id": external_id, "owner": home.owner})
+        own = {**row.key, **_source_params(record), "external_id": external_id, "owner": home.owner}
+        self._db.run("records.insert", {**params, **own})
         self._put_labels(cipher, row.key, record)
 
     def decrypt_records(self, tenant: str, rows: Iterable[Row]) -> Iterator[Record]:
@@ -211,6 +212,35 @@ class Records:
         )
         return list(self.decrypt_records(space.tenant, rows))
 
+    def find_standing(
+        self, space: Partition, session: str, types: Sequence[str], attributes: Sequence[str], limit: int, now: datetime
+    ) -> list[Record]:
+        """Those that hold now: pinned, explicit, of these types or attributes first, then the newest.
+
+        None of other sessions.
+        """
+        clauses, params = build_current_clauses(now)
+        cipher = self._encryption.cipher_for(space.tenant)
+        labels = [cipher.encrypt_deterministic(RECORDS["attribute"], label) for label in attributes]
+        clauses += ["(r.session_id IS NULL OR r.session_id = :session)", "r.origin NOT IN ('turn', 'condensed')"]
+        rows = self._db.all(
+            "records.select",
+            {
+                **partition_params(space),
+                **params,
+                "session": session,
+                "types": self._db.to_text_array(list(types)),
+                "labels": self._db.to_text_array(labels),
+                "limit": limit,
+            },
+            where=" AND ".join([_OF_PARTITION, *clauses]),
+            order=(
+                "ORDER BY CASE WHEN r.pinned = 1 THEN 0 WHEN r.type IN :types[] THEN 1 WHEN r.origin = 'explicit'"
+                " THEN 2 WHEN r.attribute IN :labels[] THEN 3 ELSE 4 END, r.updated_at DESC, r.id DESC LIMIT :limit"
+            ),
+        )
+        return list(self.decrypt_records(space.tenant, rows))
+
     def _find_newest_ids(self, where: str, params: dict[str, Any], layers: Mapping[Layer, int]) -> set[str]:
         """Their ids, each group read from the end of its index."""
         # The plus: an index of when records begin would find all of them, to be sorted.
@@ -235,6 +265,19 @@ class Records:
     def get_many(self, space: Partition, ids: Sequence[str]) -> list[Record]:
         """Those with these ids, ended and archived ones too."""
         return self._find_in_partition(space, "r.id IN :ids[]", {"ids": self._db.to_text_array(ids)}) if ids else []
+
+    def find_by_messages(self, space: Partition, messages: frozenset[tuple[str, int]]) -> list[Record]:
+        """What these messages taught, each given by its session and its sequence; also what has ended since."""
+        if not messages:
+            return []
+        clause = "r.source_session IN :sessions[] AND r.source_sequence IN :sequences[]"
+        sessions, sequences = {session for session, _ in messages}, {sequence for _, sequence in messages}
+        params = {
+            "sessions": self._db.to_text_array(sorted(sessions)),
+            "sequences": self._db.to_int_array(sorted(sequences)),
+        }
+        found = self._find_in_partition(space, clause, params)
+        return [record for record in found if not messages.isdisjoint(_list_messages(record))]
 
     def find_by_fingerprint(self, space: Partition, fingerprint: str) -> list[Record]:
         """Those with this fingerprint, also ended and archived ones."""
@@ -372,6 +415,20 @@ class Records:
             clauses += current
             params |= moment
         return " AND ".join(clauses), params
+
+
+def _source_params(record: Record) -> dict[str, Any]:
+    """The message that taught a claim. A turn's record is made of messages, and teaches nothing of them."""
+    source = record.source
+    taught = record.origin not in (Origin.TURN, Origin.CONDENSED) and source.session_id and source.sequences
+    return {
+        "source_session": source.session_id if taught else None,
+        "source_sequence": source.sequences[0] if taught else None,
+    }
+
+
+def _list_messages(record: Record) -> list[tuple[str, int]]:
+    return [(record.source.session_id or "", sequence) for sequence in record.source.sequences]
 
 
 def _is_after(record: Record, place: PageCursor | None) -> bool:

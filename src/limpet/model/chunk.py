@@ -91,6 +91,10 @@ class Hit:
     metadata: Annotated[Metadata, "of the message, record or document"] = field(default_factory=dict)
     neighbours: Annotated[tuple[Message, ...], "messages around it, where they were asked for"] = ()
     rank: Annotated[int, "its place; 1 is the best"] = field(default=0, compare=False)
+    holds: Annotated[bool, "false: it was true once, and is not any more"] = True
+    until: Annotated[Moment | None, "of what no longer holds: since when; null: it holds, or nobody knows"] = None
+    superseded_by: Annotated[str | None, "id of the record that took its place; null: none did"] = None
+    why: Annotated[str, "one sentence on why it is here"] = ""
 
 
 @dataclass(frozen=True, slots=True)

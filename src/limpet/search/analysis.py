@@ -66,6 +66,11 @@ def format_index_text(text: str, name: str | None, at: datetime) -> str:
     return f"[{at.day} {english.MONTHS[at.month - 1]} {at.year}] {spoken}"
 
 
+def add_words(text: str, words: str | None) -> str:
+    """Return the text to index for a record's chunk: people ask for what it states in other words."""
+    return f"{words}: {text}" if words else text
+
+
 def strip_names(text: str, names: tuple[str, ...]) -> str:
     """Return the text to embed, without names: names that occur everywhere make all texts similar."""
     if not names:

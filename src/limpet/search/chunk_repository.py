@@ -401,7 +401,6 @@ def _parse_chunk(chunk: Row) -> StoredChunk:
         first_sequence=None if of_document else first,
         last_sequence=None if of_document else last,
         role=role,
-        name=name,
         uri=uri,
         offset=first if of_document else None,
         end_offset=last if of_document else None,

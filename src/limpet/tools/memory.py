@@ -58,11 +58,11 @@ def search(whose: ToolContext, asked: MemorySearch) -> MemorySearchResult:
 
 @dataclass(frozen=True, slots=True)
 class MemorySave:
-    content: Annotated[Words, "One self-contained sentence, names instead of pronouns."]
-    key: Annotated[Key | None, "A stable name such as home_city: saving under it again replaces."] = None
+    content: Annotated[Words, "One sentence with names, not pronouns."]
+    key: Annotated[Key | None, "A name such as home_city: saving it again replaces."] = None
     type: RecordType = RecordType.FACT
     tags: Tags = ()
-    pinned: Annotated[bool, "Always in the prompt. Rarely."] = False
+    pinned: Annotated[bool, "In every prompt. Rarely."] = False
 
 
 def save(whose: ToolContext, given: MemorySave) -> MemoryRecord:
@@ -105,7 +105,7 @@ def promote(whose: ToolContext, given: MemoryPromote) -> MemoryRecord:
 class MemoryForget:
     id: Id | None = None
     key: Key | None = None
-    query: Annotated[Words | None, "Every memory that holds all these words."] = None
+    query: Annotated[Words | None, "Memories with all these words."] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +152,9 @@ def list_memories(whose: ToolContext, asked: MemoryList) -> MemoryListResult:
 
 @dataclass(frozen=True, slots=True)
 class MemoryNotes:
-    action: Annotated[Literal["read", "append", "write"], "write replaces the whole file: read it first."]
+    action: Annotated[Literal["read", "append", "write"], "write replaces the file: read first."]
     text: Annotated[Text | None, "Markdown."] = None
-    version: Annotated[Text | None, "For write: as read."] = None
+    version: Annotated[Text | None, "Of the text read."] = None
 
 
 @dataclass(frozen=True, slots=True)

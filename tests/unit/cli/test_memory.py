@@ -206,7 +206,7 @@ def test_context_reports_content_over_token_budget(run, talk, data):
         memory.load_session(talk).set_summary("Ana saw the heron.", 2)
     context = run("context", "frogs?", "--session", talk, "--max-tokens", "6", "--json").json
     assert [message["sequence"] for message in context["messages"]] == [3]
-    assert context["sections"] == {"Summary": "Ana saw the heron."}
+    assert context["sections"] == {"Earlier in this conversation": "Ana saw the heron."}
     assert context["dropped"][0]["what"] == "2 older messages"
     shown = run("context", "frogs?", "--session", talk, "--max-tokens", "6").out
     assert "left out: 2 older messages" in shown
@@ -220,24 +220,25 @@ def test_context_shows_sections_and_hits(run, talk, data):
         later.append("user", "What was back at the pond?")
     done = run("context", "Which bird was back at the pond?", "--session", later.id)
     lines = done.out.splitlines()
-    assert lines[1] == "sections: User Memories, Relevant Memory"
+    assert lines[1] == "sections: About the user, Relevant"
     assert "- allergy: Ana is allergic to nuts" in lines
     assert "- Ana: The heron is back at the pond" in lines
     assert lines[lines.index("hits:") + 2].endswith("The heron is back at the pond")
     found = run("context", "Which bird was back at the pond?", "--session", later.id, "--json").json
-    assert list(found["sections"]) == ["User Memories", "Relevant Memory"]
+    assert list(found["sections"]) == ["About the user", "Relevant"]
     assert found["hits"][0]["text"] == "The heron is back at the pond"
 
 
-def test_context_summarizes_long_list_of_omissions(run, data):
+def test_context_summarizes_long_list_of_omissions(run, data, monkeypatch):
     with Limpet.open(data) as memory:
         session = memory.session("tui", "local", user="me")
         for number in range(9):
             memory.remember(f"note {number}", user="me", layer="procedural")
+    monkeypatch.setenv("LIMPET_CONTEXT_STANDING", "4")
     lines = run("context", "", "--session", session.id).out.splitlines()
     left = [line for line in lines if line.startswith("left out:")]
     assert len(left) == 4
-    assert left[-1] == "left out: 2 more (beyond the 4 best procedural records)"
+    assert left[-1] == "left out: 2 more (beyond the 4 that matter most)"
     found = run("context", "", "--session", session.id, "--json").json
     assert len(found["dropped"]) == 5
 

@@ -63,7 +63,7 @@ def built(
     history: Sequence[Message] = material.get("history", ())
     given: dict[str, Any] = {"session": HERE, "now": NOW, "message_count": len(history)} | material
     cost = message_tokens if count is estimate_tokens else (lambda message: count(message.searchable))
-    return assemble(ContextInputs(**given), limits or ContextSettings(), budget, count, cost)
+    return assemble(ContextInputs(**given), limits or ContextSettings(layout="golemcore"), budget, count, cost)
 
 
 def headings(text: str) -> list[str]:

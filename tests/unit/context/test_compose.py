@@ -97,7 +97,7 @@ def test_context_setting_disables_its_section(switch: str) -> None:
     def all_but(**off: bool) -> set[str]:
         context = built(
             query="dog",
-            limits=ContextSettings(**off),
+            limits=ContextSettings(layout="golemcore", **off),
             history=said("hello"),
             message_count=6,
             summary=SUMMARY,
@@ -182,7 +182,7 @@ def test_context_limits_number_and_tokens_of_record_hits() -> None:
     context = built(query="zzz", hits=hits)
     assert len(context.hits) == 10
     assert len(reasons(context, "fact number")) == 20
-    few = built(query="zzz", hits=hits, limits=ContextSettings(facts_tokens=20))
+    few = built(query="zzz", hits=hits, limits=ContextSettings(layout="golemcore", facts_tokens=20))
     assert 1 <= len(few.hits) < 4
 
 
@@ -247,7 +247,7 @@ def test_context_pack_admits_only_strong_records_past_soft_budget() -> None:
     weak = [record(f"w{at}", f"{long} weak {at}", salience=0.1, confidence=0.1) for at in range(4)]
     strong = record("s", f"{long} strong dog", salience=1.0, confidence=1.0)
     also = record("t", f"{long} other strong dog", salience=1.0, confidence=1.0)
-    limits = ContextSettings(pack_soft=60, pack_hard=120)
+    limits = ContextSettings(layout="golemcore", pack_soft=60, pack_hard=120)
     context = built(query="dog", records=(*weak, strong, also), limits=limits)
     assert len(items(context.sections["Semantic Memory"])) == 2
     assert "weak" not in context.text
@@ -398,8 +398,8 @@ def test_context_composed_once_equals_context_composed_twice(
     material = ContextInputs(
         HERE, NOW, "evidence", history, spoken + older, summary, history[told:], records=records, hits=hits
     )
-    desk = Composer(material, ContextSettings(), budget, estimate_tokens, message_tokens)
+    desk = Composer(material, ContextSettings(layout="golemcore"), budget, estimate_tokens, message_tokens)
     expected = desk.compose(None, history)
     if len(expected.messages) != material.message_count and text.strip():
         expected = desk.compose(summary, history[told:])
-    assert assemble(material, ContextSettings(), budget, estimate_tokens, message_tokens) == expected
+    assert assemble(material, ContextSettings(layout="golemcore"), budget, estimate_tokens, message_tokens) == expected

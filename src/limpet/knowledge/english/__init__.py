@@ -11,7 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from limpet.knowledge.english.assertions import find_statements, is_forget_request, is_opt_out
-    from limpet.knowledge.english.extract import apply_correction, extract_candidates, find_corrections
+    from limpet.knowledge.english.change import has_change_sign, has_correction_sign, has_end_sign
+    from limpet.knowledge.english.extract import (
+        OwnStatement,
+        apply_correction,
+        deduplicate,
+        extract_candidates,
+        extract_statements,
+        extract_work,
+        find_corrections,
+        find_own_statements,
+        is_named,
+        is_person,
+    )
     from limpet.knowledge.english.graph import (
         extract_from_message,
         extract_from_record,
@@ -31,19 +43,38 @@ if TYPE_CHECKING:
         is_one_of_several,
         is_reversal,
     )
+    from limpet.knowledge.english.wording import (
+        find_asked_subjects,
+        find_last_date,
+        find_subject,
+        resolve_dates,
+        to_third_person,
+        word_claim,
+    )
 
 __all__ = [
+    "OwnStatement",
     "apply_correction",
+    "deduplicate",
     "extract_candidates",
     "extract_from_message",
     "extract_from_record",
+    "extract_statements",
+    "extract_work",
+    "find_asked_subjects",
     "find_corrections",
+    "find_last_date",
     "find_name",
+    "find_own_statements",
     "find_role",
     "find_role_word",
     "find_speaker",
     "find_statements",
+    "find_subject",
+    "has_change_sign",
+    "has_correction_sign",
     "has_count_changed",
+    "has_end_sign",
     "has_several",
     "is_change",
     "is_contradiction",
@@ -51,20 +82,30 @@ __all__ = [
     "is_eligible",
     "is_exclusive",
     "is_forget_request",
+    "is_named",
     "is_one_of_several",
     "is_opt_out",
+    "is_person",
     "is_reversal",
+    "resolve_dates",
+    "to_third_person",
+    "word_claim",
 ]
 
 _HOMES = {
     "assertions": "find_statements is_forget_request is_opt_out",
-    "extract": "apply_correction extract_candidates find_corrections",
+    "change": "has_change_sign has_correction_sign has_end_sign",
+    "extract": (
+        "OwnStatement apply_correction deduplicate extract_candidates extract_statements extract_work find_corrections"
+        " find_own_statements is_named is_person"
+    ),
     "graph": "extract_from_message extract_from_record find_role find_speaker is_eligible is_exclusive",
     "lexicon": "find_role_word",
     "statement": (
         "find_name has_count_changed has_several is_change is_contradiction is_correction_of is_one_of_several"
         " is_reversal"
     ),
+    "wording": "find_asked_subjects find_last_date find_subject resolve_dates to_third_person word_claim",
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import NamedTuple
 
 from limpet.knowledge.candidate import Candidate, Echoes, TurnMessage, find_references
 from limpet.knowledge.english import people, preferences, project, relations
 from limpet.knowledge.english.assertions import FOR_A_WHILE, Aspect, find_statements, parse_aspect
 from limpet.knowledge.english.clause import NAME, Clause, ClauseReader, expand_contractions, normalize_subject
+from limpet.knowledge.english.coordination import split_statements
 from limpet.knowledge.english.lexicon import SINGLE
 from limpet.knowledge.english.statement import format_statement
 from limpet.knowledge.english.values import Rule, RuleMatch
@@ -44,27 +46,53 @@ _PROFILE = re.compile(r"\b(?:about me|about myself|who i am|my profile|my detail
 MAX_CANDIDATES = 50  # per turn: more is a document, not a conversation
 
 
+class OwnStatement(NamedTuple):
+    """A statement the speaker asserts: where its words stand in the message, and the same with a subject of its own."""
+
+    start: int
+    end: int
+    text: str
+    sentence: Sentence  # that it is part of
+    opening: bool
+
+
 def extract_candidates(
     turn: Sequence[TurnMessage], recalled: Collection[str] = (), *, unheard_too: bool = False
 ) -> list[Candidate]:
-    """Candidates in the order they were said, each once. Never raises, whatever the text.
+    """What the rules are sure of, in the order it was said, each once. Never raises, whatever the text.
 
     ``unheard_too``: also of what a speaker asks not to have remembered. Nobody may learn that, but who forgets
     something has to find it.
     """
     echoes = Echoes(recalled)
-    named = _is_between_people(turn)
     found: list[Candidate] = []
     for said in turn:
         if len(found) >= MAX_CANDIDATES:
             break
-        if said.role is Role.USER or (named and said.role is Role.ASSISTANT):
-            found += _extract_person(said, echoes, unheard_too=unheard_too)
-        elif said.role is Role.ASSISTANT:
-            found += _extract_assistant(said, echoes)
-    for said, line, finding, ran in project.find_outcomes(turn):
-        found.append(_build_candidate(said, line, finding, ran))
-    return sorted(_deduplicate(found[: 2 * MAX_CANDIDATES]), key=lambda candidate: candidate.sequence)[:MAX_CANDIDATES]
+        if is_person(said, turn):
+            own = [
+                each
+                for each in find_own_statements(said.text, unheard_too=unheard_too)
+                if not echoes.contains(said.text[each.start : each.end])
+            ]
+            found += [candidate for candidates in extract_statements(said, own) for candidate in candidates]
+    found += extract_work(turn, echoes)
+    return deduplicate(found)
+
+
+def deduplicate(found: Sequence[Candidate]) -> list[Candidate]:
+    """Each fact of a turn once, in the order they were said."""
+    kept = _deduplicate(found[: 2 * MAX_CANDIDATES])
+    return sorted(kept, key=lambda candidate: candidate.sequence)[:MAX_CANDIDATES]
+
+
+def is_person(said: TurnMessage, turn: Sequence[TurnMessage]) -> bool:
+    """Return whether a person speaks for themselves: a user, or anybody where people talk with each other."""
+    return said.role is Role.USER or (said.role is Role.ASSISTANT and _is_between_people(turn))
+
+
+def is_named(said: TurnMessage) -> bool:
+    return bool(said.speaker) and not _MACHINES.fullmatch(said.speaker or "")
 
 
 def _is_between_people(turn: Sequence[TurnMessage]) -> bool:
@@ -73,25 +101,73 @@ def _is_between_people(turn: Sequence[TurnMessage]) -> bool:
     return bool(names) and all(name and not _MACHINES.fullmatch(name) for name in names)
 
 
-def _extract_person(said: TurnMessage, echoes: Echoes, *, unheard_too: bool) -> Iterator[Candidate]:
-    me = normalize_subject(said.speaker) if said.speaker and not _MACHINES.fullmatch(said.speaker) else "user"
-    narrator = ClauseReader(me or "user")
-    about_me = bool(re.search(r"\b(?:I|my|me|I'm)\b", said.text))
-    profile = about_me and _PROFILE.search(said.text) is not None
-    for sentence, opening in find_statements(said.text, unheard_too=unheard_too):
-        if len(said.text) > _LONG and _EDGE < sentence.start < len(said.text) - _EDGE:
+def extract_work(turn: Sequence[TurnMessage], echoes: Echoes) -> list[Candidate]:
+    """What an assistant and its tools report of the work."""
+    found = [
+        candidate
+        for said in turn
+        if said.role is Role.ASSISTANT and not is_person(said, turn)
+        for candidate in _extract_assistant(said, echoes)
+    ]
+    return found + [
+        _build_candidate(said, line, finding, ran) for said, line, finding, ran in project.find_outcomes(turn)
+    ]
+
+
+def find_own_statements(text: str, *, unheard_too: bool = False) -> Iterator[OwnStatement]:
+    """The statements that the speaker asserts, coordinated ones apart."""
+    for sentence, opening in find_statements(text, unheard_too=unheard_too):
+        if len(text) > _LONG and _EDGE < sentence.start < len(text) - _EDGE:
             continue
         if _BLANK in sentence.text and _BLANK * 3 not in sentence.text:
             continue
-        findings = list(_match_sentence(sentence, narrator, opening=opening, bullet=sentence.bullet and about_me))
-        if profile and sentence.bullet and not findings:
-            findings = list(relations.parse_profile_line(sentence.text, me or "user"))
-        if findings and not echoes.contains(sentence.text):
-            original = _original_text(said, sentence)
-            yield from (
-                _build_candidate(said, original, _set_content(finding, findings, said, original, me))
-                for finding in findings
-            )
+        for part in split_statements(sentence.text):
+            start, end = sentence.start + part.start, sentence.start + part.end
+            yield OwnStatement(start, end, part.text, sentence, opening)
+
+
+def extract_statements(said: TurnMessage, statements: Sequence[OwnStatement]) -> list[list[Candidate]]:
+    """For each statement of a message, in order, what the rules are sure of."""
+    me = normalize_subject(said.speaker or "") if is_named(said) else "user"
+    narrator = ClauseReader(me or "user")
+    about_me = bool(re.search(r"\b(?:I|my|me|I'm)\b", said.text))
+    profile = about_me and _PROFILE.search(said.text) is not None
+    found: list[list[Candidate]] = []
+    for sentence, group in groupby(statements, key=lambda statement: statement.sentence):
+        parts = list(group)
+        bullet = sentence.bullet and about_me
+        whole = list(_match_sentence(sentence, narrator, opening=parts[0].opening, bullet=bullet))
+        if profile and sentence.bullet and not whole:
+            whole = list(relations.parse_profile_line(sentence.text, me or "user"))
+        for part, findings in zip(parts, _assign(parts, whole, narrator, bullet=bullet), strict=True):
+            text = sentence.text if len(parts) == 1 else part.text
+            found.append([_build(said, part, _set_content(each, findings, said, text, me)) for each in findings])
+    return found
+
+
+def _assign(
+    parts: Sequence[OwnStatement], whole: Sequence[RuleMatch], narrator: ClauseReader, *, bullet: bool
+) -> list[list[RuleMatch]]:
+    """What the rules find in a sentence, each at the statement that says it, and what they find in that alone."""
+    found: list[list[RuleMatch]] = [[] for _ in parts]
+    for finding in whole:
+        said = (at for at, part in enumerate(parts) if finding.value and finding.value in part.text)
+        found[next(said, 0)].append(finding)
+    if len(parts) > 1:
+        for at, part in enumerate(parts):
+            alone = Sentence(0, part.text, part.sentence.bullet)
+            for finding in _match_sentence(alone, narrator, opening=part.opening, bullet=bullet):
+                known = any(_is_same(finding, other) for others in found for other in others)
+                if finding.attribute is not None and not known:
+                    found[at].append(finding)
+    return found
+
+
+def _build(said: TurnMessage, statement: OwnStatement, finding: RuleMatch) -> Candidate:
+    if finding.value is None:  # no words of it say which part it is
+        start = statement.sentence.start
+        return _build_candidate(said, said.text[start : start + len(statement.sentence.text)], finding)
+    return _build_candidate(said, said.text[statement.start : statement.end], finding)
 
 
 def _set_content(

@@ -165,6 +165,9 @@ CREATE TABLE records (
     refs TEXT NOT NULL,
     fingerprint TEXT NOT NULL,
     source TEXT NOT NULL,
+    -- The message it was learned from, to find what a message taught.
+    source_session TEXT,
+    source_sequence BIGINT,
     origin TEXT NOT NULL,
     created_at BIGINT NOT NULL,
     updated_at BIGINT NOT NULL,
@@ -199,6 +202,8 @@ CREATE INDEX records_by_change ON records (bucket, partition_id, updated_at, id)
 CREATE INDEX records_by_activity ON records (tenant, updated_at, id);
 CREATE INDEX records_by_session ON records (session_id) WHERE session_id IS NOT NULL;
 CREATE INDEX records_by_fingerprint ON records (bucket, partition_id, fingerprint);
+CREATE INDEX records_by_source ON records (bucket, partition_id, source_session, source_sequence)
+    WHERE source_session IS NOT NULL;
 CREATE INDEX records_about ON records (bucket, partition_id, subject, attribute) WHERE subject IS NOT NULL;
 -- Records that may not be true any more, or not yet: a search leaves them out before it chooses.
 CREATE INDEX records_that_end ON records (bucket, partition_id)
@@ -282,6 +287,7 @@ CREATE TABLE chunks (
     first_sequence BIGINT,
     last_sequence BIGINT,
     role TEXT,
+    -- Of a message: its speaker. Of a record: the words that people use for its attribute.
     name TEXT,
     created_at BIGINT NOT NULL,
     -- When a message's text was last said again, or when a record took this wording.

@@ -1,0 +1,186 @@
+"""What a candidate does to the records: it is added, merged, takes the place of others, or ends them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from limpet.knowledge import english, remember
+from limpet.knowledge.candidate import Candidate
+from limpet.knowledge.reconcile import Add, End, ExistingRecord, Ignore, Merge, Supersede, lower_confidence, reconcile
+from limpet.knowledge.remember import RecordChunker
+from limpet.knowledge.repository import Records
+from limpet.model.dataclass import dataclass
+from limpet.model.record import Origin, Record, RecordSource, fingerprint
+from limpet.model.scope import Level, Owner, Partition, Scope
+from limpet.model.session import LearnResult, SessionInfo
+from limpet.model.types import MAX_TAGS
+from limpet.model.values import IdFactory, with_bucket
+from limpet.store.tx import Tx
+
+log = logging.getLogger("limpet.knowledge")
+
+
+def user_partition(info: SessionInfo) -> Partition:
+    return Partition(info.tenant, Level.USER, info.user)
+
+
+def build_record(info: SessionInfo, candidate: Candidate, id: str, now: datetime) -> Record:
+    return Record(
+        id=id,
+        home=Owner(Scope(info.tenant, user=info.user), Level.USER),
+        layer=candidate.layer,
+        type=candidate.type,
+        content=candidate.content,
+        tags=candidate.tags,
+        confidence=candidate.confidence,
+        salience=candidate.salience,
+        references=candidate.references,
+        fingerprint=fingerprint(candidate.type, candidate.content),
+        source=RecordSource(info.id, (candidate.sequence,), candidate.speaker, candidate.sentence),
+        origin=Origin.EXTRACTED,
+        created_at=now,
+        updated_at=now,
+        valid_from=candidate.said_at,
+        expires_at=candidate.until,
+        subject=candidate.subject,
+        attribute=candidate.attribute,
+        value=candidate.value,
+        polarity=candidate.polarity,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciler:
+    """One candidate among what is known, inside the transaction."""
+
+    tx: Tx
+    info: SessionInfo
+    candidate: Candidate
+    cut: RecordChunker
+    now: datetime
+    new_id: IdFactory
+
+    def apply(self, near: Mapping[str, float | None]) -> LearnResult:
+        found = self._find_matches(near)
+        known = {record.id: record for record in found.values() if record.archived_at is None}
+        faded = [record for record in found.values() if record.archived_at is not None]
+        decision = reconcile(self.candidate, [_to_existing(record, near.get(record.id)) for record in known.values()])
+        match decision:
+            case Add(valid_from, valid_to, conflicts, confidence, doubts):
+                self._doubt([known[each] for each in doubts])
+                new = replace(
+                    self._new_record(),
+                    valid_from=valid_from,
+                    valid_to=valid_to,
+                    confidence=self.candidate.confidence if confidence is None else confidence,
+                )
+                new = self._insert(new, conflicts)
+                if valid_to is None:
+                    self._end_faded(faded, new)
+                return LearnResult(added=(new.id,))
+            case Merge():
+                self._merge(known[decision.into], decision)
+                return LearnResult(merged=(decision.into,))
+            case Supersede(ids, at, conflicts):
+                new = self._insert(self._new_record(), conflicts)
+                for old in ids:
+                    self._end(known[old], at, new)
+                self._end_faded(faded, new)
+                return LearnResult(added=(new.id,), superseded=ids)
+            case End(ids, at):
+                for old in ids:
+                    self._end(known[old], at, None)
+                return LearnResult(ended=ids)
+            case Ignore(reason):
+                log.debug("what message %d says is passed over: %s", self.candidate.sequence, reason)
+        return LearnResult()
+
+    def _find_matches(self, near: Iterable[str]) -> dict[str, Record]:
+        """Those that say the same, are about the same, or are near. Read here: others may have learned meanwhile."""
+        tx, space, candidate = self.tx, user_partition(self.info), self.candidate
+        found = Records(tx).find_by_fingerprint(space, fingerprint(candidate.type, candidate.content))
+        if candidate.attribute is not None:
+            found += Records(tx).find_by_attribute(space, candidate.subject, candidate.attribute)
+            found += self._find_same_role()
+        owner = Scope(self.info.tenant, user=self.info.user)
+        found += [record for id_ in near if (record := Records(tx).get(owner, id_)) is not None]
+        # Records of one session and superseded ones are neither merged with nor retired.
+        return {
+            record.id: record for record in found if record.home.level is Level.USER and record.superseded_by is None
+        }
+
+    def _find_same_role(self) -> list[Record]:
+        """Whether "my sister" is one of two: what says so are her names, and how many there are."""
+        subject = self.candidate.subject
+        if not english.is_change(subject, self.candidate.sentence):
+            return []
+        about, space = Records(self.tx).find_by_attribute, user_partition(self.info)
+        return [*about(space, subject, "name"), *about(space, subject.rpartition("/")[0], "family")]
+
+    def _new_record(self) -> Record:
+        id_ = with_bucket(self.new_id(), user_partition(self.info).bucket)
+        return build_record(self.info, self.candidate, id_, self.now)
+
+    def _insert(self, record: Record, conflicts: Sequence[str]) -> Record:
+        metadata = {"conflicts": " ".join(conflicts)} if conflicts else {}
+        return remember.insert(self.tx, replace(record, metadata=metadata), self.cut)
+
+    def _merge(self, record: Record, merge: Merge) -> None:
+        """Said again: counted. Only what it adds is a change, with its history."""
+        Records(self.tx).update_confidence(
+            user_partition(self.info), record.id, merge.confidence, int(merge.agrees), self.now
+        )
+        if (merge.tags, merge.references) != (record.tags, record.references):
+            current = Records(self.tx).lock(record.home.scope, record.id) or record
+            wanted = replace(current, tags=merge.tags[:MAX_TAGS], references=merge.references[:MAX_TAGS])
+            remember.rewrite(self.tx, current, wanted, self.cut, self.now)
+
+    def _doubt(self, records: Iterable[Record]) -> None:
+        for record in records:
+            lower = lower_confidence(record.confidence)
+            Records(self.tx).update_confidence(user_partition(self.info), record.id, lower, 0, self.now)
+
+    def _end(self, record: Record, at: datetime, successor: Record | None) -> None:
+        """The record was true until then, and so was what was made of it."""
+        for old in (record, *self._find_copies(record)):
+            until = max(at, old.valid_from or at)
+            wanted = replace(old, valid_to=until, superseded_by=successor.id if successor else None)
+            remember.rewrite(self.tx, old, wanted, self.cut, self.now)
+
+    def _end_faded(self, faded: Sequence[Record], new: Record) -> None:
+        """Archived records are not merged with, but they end too: revived, they must not look current."""
+        decision = reconcile(self.candidate, [_to_existing(record, None) for record in faded])
+        if isinstance(decision, (Supersede, End)):
+            ended = set(decision.ids)
+            for record in faded:
+                if record.id in ended:
+                    self._end(record, decision.at, new)
+
+    def _find_copies(self, record: Record) -> list[Record]:
+        made = Records(self.tx).find_derived_from(user_partition(self.info), [record.id])
+        return [copy for copy in made if copy.origin is Origin.PROMOTED and copy.superseded_by is None]
+
+
+def _to_existing(record: Record, similarity: float | None) -> ExistingRecord:
+    return ExistingRecord(
+        id=record.id,
+        type=record.type,
+        content=record.content,
+        fingerprint=record.fingerprint,
+        subject=record.subject,
+        attribute=record.attribute,
+        value=record.value,
+        polarity=record.polarity,
+        valid_from=record.valid_from,
+        valid_to=record.valid_to,
+        confidence=record.confidence,
+        uses=record.uses,
+        origin=record.origin,
+        pinned=record.pinned,
+        tags=record.tags,
+        references=record.references,
+        similarity=similarity,
+    )

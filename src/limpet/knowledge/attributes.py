@@ -1,0 +1,53 @@
+"""The attributes of people and things: how many values each has, how long they last, and the words people use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from limpet.model.dataclass import dataclass
+from limpet.search.analysis import extract_terms
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    label: str
+    values: str = "many"
+    lasts: str = "lasting"
+    standing: bool = False
+    words: str = ""
+
+    @property
+    def is_single(self) -> bool:
+        """One value at a time: a new one takes the place of the old one."""
+        return self.values == "one"
+
+
+@cache
+def load_attributes() -> Mapping[str, Attribute]:
+    import tomllib  # late: only what learns or asks needs the table
+
+    table = tomllib.loads(Path(__file__).with_name("attributes.toml").read_text("utf-8"))
+    return {label: Attribute(label, **fields) for label, fields in table.items()}
+
+
+def get_attribute(label: str | None) -> Attribute:
+    """The attribute of this label. One that is not in the table has many values, and they last."""
+    known = load_attributes().get(label or "")
+    return known or Attribute(label or "")
+
+
+@cache
+def _labels_by_term() -> Mapping[int, frozenset[str]]:
+    found: dict[int, set[str]] = {}
+    for attribute in load_attributes().values():
+        for term in extract_terms(attribute.words):
+            found.setdefault(term, set()).add(attribute.label)
+    return {term: frozenset(labels) for term, labels in found.items()}
+
+
+def find_asked_attributes(terms: Mapping[int, object] | frozenset[int] | tuple[int, ...]) -> frozenset[str]:
+    """The attributes that a question with these terms may ask for."""
+    by_term = _labels_by_term()
+    return frozenset(label for term in terms for label in by_term.get(term, ()))

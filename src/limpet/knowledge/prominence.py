@@ -1,0 +1,50 @@
+"""Whether a record stands out unasked. This fades with time; whether it holds does not."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from limpet.knowledge.attributes import get_attribute, load_attributes
+from limpet.knowledge.repository import Records
+from limpet.model.record import Origin, Record, RecordType
+from limpet.model.scope import Partition
+from limpet.store.tx import Tx
+
+DOUBTFUL = 0.5  # below this confidence a record is never shown alone
+HALF_LIFE_DAYS = 120  # of what is not lasting by nature
+_RULES = (RecordType.INSTRUCTION, RecordType.CONSTRAINT)
+_VITAL = frozenset("allergy health medication diet eats assistant_rule assistant_style".split())
+
+
+def is_doubtful(record: Record) -> bool:
+    return record.confidence < DOUBTFUL and record.origin is Origin.EXTRACTED
+
+
+def is_rule(record: Record) -> bool:
+    """Something the assistant has to heed whatever is asked."""
+    return record.type in _RULES or record.attribute in _VITAL
+
+
+def prominence(record: Record, now: datetime) -> float:
+    """From 0 to 4. What is pinned, stated outright or lasting by its nature stays; the rest fades slowly."""
+    if record.pinned:
+        return 4.0
+    if is_rule(record):
+        return 3.0
+    if record.origin is Origin.EXPLICIT:
+        return 2.5
+    if get_attribute(record.attribute).standing:
+        return 2.0
+    touched = max(
+        (at for at in (record.updated_at, record.last_used_at, record.valid_from) if at is not None), default=now
+    )
+    age = max(0.0, (now - touched).total_seconds() / 86_400)
+    return float((0.5 + record.salience) * 0.5 ** (age / HALF_LIFE_DAYS))
+
+
+def find_standing(tx: Tx, space: Partition, session: str, limit: int, now: datetime) -> list[Record]:
+    """The records that may stand in a context unasked: rules, what is lasting, what was stated; then the newest."""
+    standing = [attribute.label for attribute in load_attributes().values() if attribute.standing]
+    return Records(tx).find_standing(
+        space, session, [kind.value for kind in _RULES], sorted({*standing, *_VITAL}), limit, now
+    )

@@ -1,0 +1,144 @@
+"""Read a turn without a language model: which claims it makes, about whom, and how long they hold.
+
+Every statement that the speaker asserts is read on its own, so that "I'm vegetarian and allergic to peanuts" gives two
+claims. Rules refuse what is not the speaker's own word (questions, fiction, irony, pasted text), the trained reader
+decides whether the rest is worth keeping and what it is about, and rules add attribute and value where they are sure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from limpet.knowledge import english
+from limpet.knowledge.attributes import get_attribute
+from limpet.knowledge.candidate import Candidate, Echoes, TurnMessage, find_references
+from limpet.knowledge.reader import DOUBTFUL, SURE, Reading, default_reader
+from limpet.model.record import Layer, RecordType
+
+PASSING = timedelta(hours=36)  # how long a passing state holds
+_TYPES = {
+    "fact": RecordType.FACT,
+    "preference": RecordType.PREFERENCE,
+    "constraint": RecordType.CONSTRAINT,
+    "instruction": RecordType.INSTRUCTION,
+    "decision": RecordType.DECISION,
+    "plan": RecordType.PLAN,
+    "goal": RecordType.PLAN,
+    "event": RecordType.FACT,
+    "relationship": RecordType.RELATIONSHIP,
+}
+_TENTATIVE = 0.7
+_SENSITIVE = frozenset("allergy health medication diet assistant_rule assistant_style".split())
+
+
+class Statement(NamedTuple):
+    """A statement of a message, and what the reader makes of it."""
+
+    own: english.OwnStatement
+    words: str  # as they stand in the message
+    reading: Reading | None
+
+    @property
+    def text(self) -> str:
+        """The same with a subject of its own."""
+        return self.own.text
+
+
+def read_turn(turn: Sequence[TurnMessage], recalled: Collection[str] = ()) -> list[Candidate]:
+    """The claims of a turn, in the order they were made. Never raises, whatever the text."""
+    echoes = Echoes(recalled)
+    found: list[Candidate] = []
+    before = ""
+    for said in turn:
+        if english.is_person(said, turn):
+            found += _read_message(said, before, echoes)
+        before = said.text
+    return english.deduplicate([*found, *english.extract_work(turn, echoes)])
+
+
+def _read_message(said: TurnMessage, before: str, echoes: Echoes) -> Iterator[Candidate]:
+    statements = [each for each in _split(said, before) if not echoes.contains(each.words)]
+    sure = english.extract_statements(said, [each.own for each in statements])
+    for statement, candidates in zip(statements, sure, strict=True):
+        if candidates:
+            yield from (_word(candidate, statement, len(candidates)) for candidate in candidates)
+        elif statement.reading is not None and statement.reading.keep >= DOUBTFUL:
+            yield _build(said, statement, statement.reading)
+        elif statement.reading is not None and english.has_change_sign(statement.text):
+            yield replace(_build(said, statement, statement.reading), confidence=_TENTATIVE, tentative=True)
+
+
+def _split(said: TurnMessage, before: str) -> Iterator[Statement]:
+    """The statements that the speaker asserts, each with its reading."""
+    readings = default_reader().read(said.text, before)
+    for own in english.find_own_statements(said.text):
+        yield Statement(own, said.text[own.start : own.end], _find_reading(readings, own.start, own.end))
+
+
+def _find_reading(readings: Sequence[Reading], start: int, end: int) -> Reading | None:
+    """The reading of the clause that shares most with these words."""
+    shared = [(min(end, each.end) - max(start, each.start), each) for each in readings]
+    size, best = max(shared, key=lambda pair: pair[0], default=(0, None))
+    return best if size > 0 else None
+
+
+def _word(candidate: Candidate, statement: Statement, beside: int) -> Candidate:
+    """A claim that a rule is sure of: quoted as it was said, worded as a sentence about its subject."""
+    content = candidate.content
+    if beside == 1 and content.strip() == statement.text.strip():
+        content = english.word_claim(candidate, statement.text)
+    content = english.resolve_dates(content, candidate.said_at)
+    until = candidate.until
+    reading = statement.reading
+    if reading is not None and reading.status == "passing" and reading.keep >= SURE and not _is_lasting(candidate):
+        until = candidate.said_at + PASSING
+    return replace(candidate, content=content, sentence=statement.words, until=until)
+
+
+def _is_lasting(candidate: Candidate) -> bool:
+    return candidate.attribute is not None and get_attribute(candidate.attribute).lasts == "lasting"
+
+
+def _build(said: TurnMessage, statement: Statement, reading: Reading) -> Candidate:
+    """A claim that only the reader found."""
+    attribute = reading.attribute if reading.attribute_sure >= 0.5 and reading.attribute != "other" else None
+    kind = _TYPES[reading.kind]
+    earlier = said.text[: statement.own.start]
+    subject = english.find_subject(said, statement.text, earlier, about_other=reading.about == "other")
+    speaker = said.speaker if english.is_named(said) else None
+    content = english.to_third_person(statement.text, speaker, instruction=kind is RecordType.INSTRUCTION)
+    return Candidate(
+        type=kind,
+        layer=Layer.SEMANTIC,
+        content=english.resolve_dates(content, said.created_at),
+        sentence=statement.words,
+        sequence=said.sequence,
+        subject=subject,
+        said_at=said.created_at,
+        speaker=said.speaker,
+        attribute=attribute,
+        confidence=_rate(reading.keep, quoted=content.endswith("”")),
+        salience=0.8 if attribute in _SENSITIVE else 0.5,
+        references=find_references(statement.words),
+        polarity=reading.status != "ended",
+        until=_find_end(statement.text, reading, said.created_at),
+    )
+
+
+def _rate(keep: float, *, quoted: bool) -> float:
+    """How sure a claim is. What the reader doubts, or what names nobody, is kept below what is ever shown alone."""
+    if keep >= SURE and not quoted:
+        return round(min(0.9, keep), 3)
+    return round(0.3 + 0.15 * (min(keep, SURE) - DOUBTFUL) / (SURE - DOUBTFUL), 3)
+
+
+def _find_end(text: str, reading: Reading, said_at: datetime) -> datetime | None:
+    """When it is past: a passing state after a day or so, a dated one after its date."""
+    if reading.status == "passing":
+        return said_at + PASSING
+    if reading.status == "planned" or get_attribute(reading.attribute).lasts == "dated":
+        return english.find_last_date(text, said_at)
+    return None

@@ -1,0 +1,297 @@
+"""Recall that knows what holds.
+
+A claim and the message it was learned from are one hit. What holds comes before what it replaced; a question about the
+past reverses that. A user's question is not evidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from limpet.knowledge import english
+from limpet.knowledge.attributes import get_attribute
+from limpet.knowledge.prominence import is_doubtful
+from limpet.knowledge.repository import Records
+from limpet.knowledge.similarity import is_near_duplicate
+from limpet.model.chunk import Hit, Signal, Source, SourceKind
+from limpet.model.dataclass import dataclass
+from limpet.model.record import Origin, Record
+from limpet.model.scope import Partition
+from limpet.search.analysis import Question, TextFlag, count_shared_terms, extract_terms, flag_message
+from limpet.search.search import SearchRequest, SignalCache, search
+from limpet.store.tx import Tx
+
+_SPARE = 10  # hits read beyond those asked for: some become one, some are left out
+_COVERED = 0.6  # share of a message that its claims quote, from which they stand for it
+_ANSWERS = 0.5  # share of the question's words that a claim has to hold to come first
+_MOST_AHEAD = 3  # claims that come first for holding what is asked
+_SAME_QUESTION = 0.7  # share of a question's words that are those of another
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """A hit, and the claim it states."""
+
+    hit: Hit
+    claim: Record | None = None
+    match: float = 0.0
+
+    @property
+    def identity(self) -> object:
+        if self.claim is not None:
+            return self.claim.id
+        source = self.hit.source
+        return source.kind, source.id, source.first_sequence, source.offset, self.hit.text
+
+
+def recall(tx: Tx, partition: Partition, wanted: SearchRequest, known: SignalCache | None = None) -> list[Hit]:
+    """The best hits for a question, each statement once, what holds before what does not."""
+    if wanted.query.as_of is not None or wanted.recipe.record_recipe is not None:
+        return search(tx, partition, wanted, known)
+    more = wanted.k if wanted.recipe.newer else 0
+    found = search(tx, partition, replace(wanted, k=wanted.k + more + _SPARE), known)
+    only_messages = wanted.query.kinds == (SourceKind.MESSAGE,)
+    if not only_messages:
+        found = [hit for hit in found if not _repeats_question(hit, wanted.question)]
+    claims = _Claims(tx, partition, found, wanted.now)
+    if only_messages or not wanted.recipe.newer:  # the caller chose how to rank: only mark what does not hold
+        return _finish([*claims.attach(found)][: wanted.k], wanted.now)
+    items = list(_merge(claims.replace_messages(found)))
+    items = _rank(_score(items, wanted.question), claims, back=wanted.question.asks_back)
+    return _finish(items[: wanted.k], wanted.now)
+
+
+def _repeats_question(hit: Hit, question: Question) -> bool:
+    """Return whether a user asked the same before: that is no answer."""
+    if hit.source.kind is not SourceKind.MESSAGE or hit.source.role != "user" or "?" not in hit.text:
+        return False
+    if not flag_message(hit.text) & TextFlag.ONLY_ASKS:
+        return False
+    terms = frozenset(extract_terms(hit.text))
+    shared = terms.intersection(question.terms)
+    return not terms or len(shared) >= _SAME_QUESTION * min(len(terms), len(question.terms) or 1)
+
+
+class _Claims:
+    """What the messages among the hits taught, with what took its place since."""
+
+    def __init__(self, tx: Tx, partition: Partition, hits: Sequence[Hit], now: datetime) -> None:
+        records = Records(tx)
+        said = frozenset(
+            (hit.source.session_id or "", sequence)
+            for hit in hits
+            if hit.source.kind is SourceKind.MESSAGE
+            for sequence in (hit.source.first_sequence, hit.source.last_sequence)
+            if sequence is not None
+        )
+        taught = records.find_by_messages(partition, said)
+        ids = {hit.source.id for hit in hits if hit.source.kind is SourceKind.RECORD}
+        self.by_id = {record.id: record for record in [*taught, *records.get_many(partition, sorted(ids))]}
+        missing = {record.superseded_by for record in self.by_id.values() if record.superseded_by} - self.by_id.keys()
+        self.by_id |= {record.id: record for record in records.get_many(partition, sorted(missing - {None}))}
+        self._by_message: dict[tuple[str, int], list[Record]] = {}
+        for record in taught:
+            for sequence in record.source.sequences:
+                self._by_message.setdefault((record.source.session_id or "", sequence), []).append(record)
+        self._now = now
+
+    def attach(self, hits: Iterable[Hit]) -> Iterable[_Item]:
+        """The hits as they are, each with the claim that tells whether it holds."""
+        for hit in hits:
+            if hit.source.kind is SourceKind.RECORD:
+                yield _Item(hit, self.by_id.get(hit.source.id))
+            else:
+                yield _Item(hit, self._find_past(self._find_taught(hit)))
+
+    def _find_past(self, claims: Sequence[Record]) -> Record | None:
+        """One of the claims of a message none of whose claims holds."""
+        return claims[0] if claims and not any(self.holds(each) for each in claims) else None
+
+    def replace_messages(self, hits: Iterable[Hit]) -> list[_Item]:
+        """The hits as items: a message that its claims cover becomes those claims."""
+        items: list[_Item] = []
+        for hit in hits:
+            if hit.source.kind is SourceKind.RECORD:
+                claim = self.by_id.get(hit.source.id)
+                items.append(_Item(hit if claim is None else _place(hit, claim), claim))
+                continue
+            claims = self._find_taught(hit)
+            quoted = sum(len(_quote(each)) for each in {_quote(each): each for each in claims}.values())
+            if claims and quoted >= _COVERED * len(hit.text.strip()):
+                items += [_Item(_to_claim(hit, each), each) for each in claims]
+            else:
+                items.append(_Item(hit, self._find_past(claims)))
+        return items
+
+    def holds(self, record: Record) -> bool:
+        return record.superseded_by is None and record.is_valid_at(self._now)
+
+    def find_successor(self, record: Record) -> Record | None:
+        """The record that holds in the place of this one."""
+        seen: set[str] = set()
+        while record.superseded_by is not None and record.superseded_by not in seen:
+            seen.add(record.superseded_by)
+            successor = self.by_id.get(record.superseded_by)
+            if successor is None:
+                return None
+            record = successor
+        return record if seen and self.holds(record) else None
+
+    def _find_taught(self, hit: Hit) -> list[Record]:
+        """What the words of this hit taught, in their order."""
+        source = hit.source
+        places = {
+            (source.session_id or "", at) for at in (source.first_sequence, source.last_sequence) if at is not None
+        }
+        taught = [record for place in sorted(places) for record in self._by_message.get(place, ())]
+        taught = [record for record in taught if not is_doubtful(record)]
+        quoted = [(at, record) for record in taught if (at := hit.text.find(_quote(record))) >= 0]
+        return [record for _, record in sorted(quoted, key=lambda pair: (pair[0], pair[1].content))]
+
+
+def _quote(record: Record) -> str:
+    return record.source.sentence or record.content
+
+
+def _to_claim(hit: Hit, claim: Record) -> Hit:
+    """The claim's sentence, with the message as its source."""
+    source = replace(hit.source, kind=SourceKind.RECORD, id=claim.id)
+    about = {"layer": claim.layer.value, "type": claim.type.value} | ({"key": claim.key} if claim.key else {})
+    return replace(hit, text=claim.content, source=source, metadata={**claim.metadata, **about})
+
+
+def _place(hit: Hit, claim: Record) -> Hit:
+    """A record's hit with the message it was learned from. A doubtful one stands as it was said."""
+    if is_doubtful(claim):
+        hit = replace(hit, text=_quote(claim))
+    if claim.source.session_id is None or not claim.source.sequences or hit.source.session_id is not None:
+        return hit
+    first, last = claim.source.sequences[0], claim.source.sequences[-1]
+    source: Source = replace(
+        hit.source,
+        session_id=claim.source.session_id,
+        first_sequence=first,
+        last_sequence=last,
+        role="user",
+        name=claim.source.speaker,
+        created_at=claim.valid_from or hit.source.created_at,
+    )
+    return replace(hit, source=source)
+
+
+def _merge(items: Iterable[_Item]) -> Iterable[_Item]:
+    """Each identity once, at its best place, and nothing that says the same in other letters."""
+    best: dict[object, _Item] = {}
+    for item in items:
+        known = best.get(item.identity)
+        if known is None or item.hit.score > known.hit.score:
+            best[item.identity] = item
+    return [
+        item
+        for item in sorted(best.values(), key=lambda each: -each.hit.score)
+        if item.claim is not None or not any(_says_same(item, other) for other in best.values() if other.claim)
+    ]
+
+
+def _says_same(item: _Item, other: _Item) -> bool:
+    if other.claim is None or other.claim.source.session_id is None or item.hit.source.kind is not SourceKind.MESSAGE:
+        return False
+    return is_near_duplicate(item.hit.text, _quote(other.claim)) or is_near_duplicate(
+        item.hit.text, other.claim.content
+    )
+
+
+def _score(items: Sequence[_Item], question: Question) -> list[_Item]:
+    """How much of the question each claim holds, by its words and by those people use for its attribute."""
+    terms = frozenset(question.terms)
+    asked = english.find_asked_subjects(question.text)
+    return [
+        replace(item, match=_match(item.claim, terms, asked)) if item.claim is not None and terms else item
+        for item in items
+    ]
+
+
+def _match(claim: Record, terms: frozenset[int], asked: frozenset[str]) -> float:
+    if claim.origin is Origin.TURN or (claim.subject is not None and asked and claim.subject not in asked):
+        return 0.0
+    words = f"{claim.content} {claim.key or ''} {get_attribute(claim.attribute).words if claim.attribute else ''}"
+    return count_shared_terms(terms, words) / len(terms)
+
+
+def _rank(items: Sequence[_Item], claims: _Claims, *, back: bool) -> list[_Item]:
+    """By score, with the claims that hold what is asked first, and each past one below what took its place."""
+    ahead = sorted((item for item in items if item.match >= _ANSWERS), key=lambda item: (-item.match, -item.hit.score))
+    first = [item for item in ahead if item.claim is not None and (back or claims.holds(item.claim))][:_MOST_AHEAD]
+    chosen = {id(item) for item in first}
+    ordered = first + [item for item in items if id(item) not in chosen]
+    scores = sorted((item.hit.score for item in ordered), reverse=True)
+    placed: list[_Item] = []
+    ids = {item.claim.id for item in ordered if item.claim is not None}
+    for item in ordered:
+        successor = None if item.claim is None or claims.holds(item.claim) else claims.find_successor(item.claim)
+        if successor is not None and successor.id not in ids:
+            ids.add(successor.id)
+            newer = _Item(_to_successor(item.hit, successor), successor)
+            placed += [item, newer] if back else [newer, item]
+        else:
+            placed.append(item)
+    placed = _order_successors(placed, claims, back=back)
+    scores += [scores[-1] if scores else 0.0] * (len(placed) - len(scores))
+    return [replace(item, hit=replace(item.hit, score=score)) for item, score in zip(placed, scores, strict=True)]
+
+
+def _order_successors(items: list[_Item], claims: _Claims, *, back: bool) -> list[_Item]:
+    """Move what no longer holds behind its successor, or before it where the past is asked for."""
+    places: Mapping[str, int] = {item.claim.id: at for at, item in enumerate(items) if item.claim is not None}
+    keyed: list[tuple[float, int, _Item]] = []
+    for at, item in enumerate(items):
+        place = float(at)
+        if item.claim is not None and not claims.holds(item.claim):
+            successor = claims.find_successor(item.claim)
+            other = None if successor is None else places.get(successor.id)
+            if other is not None:
+                place = min(place, other - 0.5) if back else max(place, other + 0.5)
+        keyed.append((place, at, item))
+    return [item for _, _, item in sorted(keyed, key=lambda each: each[:2])]
+
+
+def _to_successor(hit: Hit, claim: Record) -> Hit:
+    source = Source(SourceKind.RECORD, claim.id, claim.created_at or hit.source.created_at)
+    about = {"layer": claim.layer.value, "type": claim.type.value} | ({"key": claim.key} if claim.key else {})
+    return _place(
+        Hit(claim.content, hit.score, {"claim": Signal(1, hit.score)}, source, {**claim.metadata, **about}), claim
+    )
+
+
+def _finish(items: Sequence[_Item], now: datetime) -> list[Hit]:
+    return [_mark(item, now) for item in items]
+
+
+def _mark(item: _Item, now: datetime) -> Hit:
+    claim, hit = item.claim, item.hit
+    if claim is None:
+        return replace(hit, why=_explain(hit))
+    ends = [end for end in (claim.valid_to, claim.expires_at) if end is not None and end <= now]
+    until = min(ends, default=None)
+    holds = until is None and claim.superseded_by is None
+    if item.match >= _ANSWERS:
+        hit = replace(hit, signals={**hit.signals, "claim": Signal(1, item.match)})
+    return replace(
+        hit, holds=holds, until=until, superseded_by=claim.superseded_by, why=_explain(hit, claim, holds=holds)
+    )
+
+
+def _explain(hit: Hit, claim: Record | None = None, *, holds: bool = True) -> str:
+    """One sentence for people."""
+    best = min(hit.signals.items(), key=lambda pair: pair[1].rank, default=None)
+    by = (
+        {"words": "its words", "vectors": "its meaning", "claim": "what it states"}.get(best[0], best[0])
+        if best
+        else "its age"
+    )
+    if claim is None:
+        return f"Found by {by}."
+    what = f"the {claim.attribute} of {claim.subject}" if claim.attribute and claim.subject else "what was said"
+    return f"Found by {by}: it states {what}." if holds else f"Found by {by}: it stated {what}, and no longer holds."

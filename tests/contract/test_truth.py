@@ -1,0 +1,106 @@
+"""What memory says is what holds: in recall and in the context, after a change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from limpet import Config, Limpet
+from limpet.testing import FakeClock
+
+Say = Callable[..., None]
+
+
+@pytest.fixture
+def memory(store_url: str, clock: FakeClock) -> Iterator[Limpet]:
+    config = Config.load(overrides={"jobs.worker": False, "embedding.model": "none"})
+    with Limpet.open(store_url, config=config, clock=clock) as opened:
+        yield opened
+
+
+@pytest.fixture
+def say(memory: Limpet, clock: FakeClock) -> Say:
+    def talk(*lines: str, user: str = "alice") -> None:
+        session = memory.session("test", "1", user=user)
+        for line in lines:
+            clock.advance(days=3)
+            with session.turn(line) as turn:
+                turn.reply("All right.")
+            session.learn()
+
+    return talk
+
+
+def test_recall_ranks_new_value_before_old(memory: Limpet, say: Say) -> None:
+    say("I live in Porto", "My sister lives in Braga", "Where do I live?", "I moved to Lisbon last week")
+    first, *others = memory.recall("Where do I live?", user="alice")
+    assert "Lisbon" in first.text
+    assert first.holds
+    assert not any("Where do I live" in hit.text for hit in others)
+    (old,) = [hit for hit in others if "Porto" in hit.text]
+    assert (old.holds, old.superseded_by) == (False, first.source.id)
+    assert old.until is not None
+    assert old.why
+
+
+def test_recall_of_the_past_ranks_old_value_first(memory: Limpet, say: Say) -> None:
+    say("I live in Porto", "I moved to Lisbon last week")
+    texts = [hit.text for hit in memory.recall("Where did I live before?", user="alice")]
+    assert "Porto" in texts[0]
+
+
+def test_recall_gives_claim_and_its_message_as_one_hit(memory: Limpet, say: Say) -> None:
+    say("I am allergic to peanuts")
+    (hit,) = [hit for hit in memory.recall("allergic peanuts", user="alice") if "peanuts" in hit.text]
+    record = memory.records.get(hit.source.id)
+    session = memory.session("test", "1", user="alice")
+    assert hit.text == record.content == "The user is allergic to peanuts."
+    assert (hit.source.session_id, hit.source.first_sequence) == (session.id, 1)
+
+
+def test_recall_finds_claim_by_words_people_use_for_its_attribute(memory: Limpet, say: Say) -> None:
+    say("I'm pescatarian")
+    assert [hit.text for hit in memory.recall("What is my diet?", user="alice")] == ["The user is pescatarian."]
+
+
+def test_changed_fact_leaves_the_other_of_its_sentence(memory: Limpet, say: Say) -> None:
+    say("I'm vegetarian and allergic to peanuts.", "I'm pescatarian now")
+    current = {record.content for record in memory.records(user="alice") if record.attribute}
+    assert current == {"The user is allergic to peanuts.", "The user is pescatarian."}
+
+
+def test_context_states_what_holds_once_and_dated(memory: Limpet, say: Say) -> None:
+    say("I live in Porto", "I'm allergic to peanuts", "I moved to Lisbon last week")
+    text = memory.context("What can I cook for dinner?", user="alice").text
+    assert "Porto" not in text
+    assert text.count("Lisbon") == 1
+    assert text.count("peanuts") == 1
+    assert "2026" in next(line for line in text.splitlines() if "peanuts" in line)
+
+
+def test_context_leaves_out_claims_whose_message_it_shows(memory: Limpet, say: Say) -> None:
+    say("I'm allergic to peanuts")
+    context = memory.session("test", "1", user="alice").context("cooking")
+    assert "peanuts" not in context.text
+    assert any("peanuts" in message.text for message in context.messages)
+
+
+def test_passing_state_is_past_after_two_weeks(memory: Limpet, say: Say, clock: FakeClock) -> None:
+    say("I have a terrible headache today")
+    clock.advance(days=14)
+    for line in memory.context("How am I?", user="alice").text.splitlines():
+        assert "headache" not in line or "no longer true" in line or "user:" in line
+    assert not [record for record in memory.records(user="alice") if record.attribute and "headache" in record.content]
+
+
+def test_ended_habit_is_not_current(memory: Limpet, say: Say) -> None:
+    say("I drink coffee every morning", "I gave up coffee")
+    current = [record.content for record in memory.records(user="alice") if record.origin == "extracted"]
+    assert "The user drinks coffee every morning." not in current
+
+
+def test_recall_floor_false_returns_best_whatever_they_score(memory: Limpet, say: Say) -> None:
+    say("I'm allergic to peanuts")
+    assert memory.recall("zebra quantum", user="alice") == []
+    assert len(memory.recall("peanuts zebra quantum flux harmonic", user="alice", floor=False)) >= 1

@@ -1,0 +1,98 @@
+"""What somebody said as a sentence about them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from limpet.knowledge.english.coordination import split_statements
+from limpet.knowledge.english.wording import find_last_date, resolve_dates, to_third_person
+
+MONDAY = datetime(2026, 11, 16, 10, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        ("I live in Porto", "The user lives in Porto."),
+        ("I'm vegetarian", "The user is vegetarian."),
+        ("I don't really like coffee", "The user doesn't really like coffee."),
+        ("I've been working at Stripe since March", "The user has been working at Stripe since March."),
+        ("my sister lives in Oslo now", "The user's sister lives in Oslo now."),
+        ("I usually eat at 6 and cook for my kids", "The user usually eats at 6 and cooks for their kids."),
+        ("btw I can't stand turnip", "The user can't stand turnip."),
+        ("we use poetry", "The user and others use poetry."),
+        ("our baby is 5 months", "The user's baby is 5 months."),
+        ("Packie walks over every Sunday", "Packie walks over every Sunday."),
+        ("two pills at night", "The user said: “two pills at night”"),
+    ],
+)
+def test_to_third_person_changes_person_and_verb(said: str, sentence: str) -> None:
+    assert to_third_person(said) == sentence
+
+
+def test_to_third_person_keeps_instruction_imperative() -> None:
+    assert to_third_person("Never call me before nine", instruction=True) == "Never call the user before nine."
+
+
+def test_to_third_person_names_speaker() -> None:
+    assert to_third_person("I moved to Rome", "Ana") == "Ana moved to Rome."
+
+
+@pytest.mark.parametrize(
+    ("sentence", "dated"),
+    [
+        ("The user moved last week.", "The user moved last week (about 9 Nov 2026)."),
+        ("The exam is tomorrow.", "The exam is tomorrow (17 Nov 2026)."),
+        ("They fly in two weeks.", "They fly in two weeks (about 30 Nov 2026)."),
+        ("The user is off next Friday.", "The user is off next Friday (20 Nov 2026)."),
+        ("It began three years ago.", "It began three years ago (about 2023)."),
+        ("Due last month.", "Due last month (Oct 2026)."),
+        ("The user lives in Porto.", "The user lives in Porto."),
+    ],
+)
+def test_resolve_dates_adds_date_to_relative_one(sentence: str, dated: str) -> None:
+    assert resolve_dates(sentence, MONDAY) == dated
+
+
+def test_find_last_date_is_end_of_named_day() -> None:
+    assert find_last_date("The exam is tomorrow", MONDAY) == datetime(2026, 11, 18, tzinfo=UTC)
+    assert find_last_date("Due on 3 December", MONDAY) == datetime(2026, 12, 4, tzinfo=UTC)
+    assert find_last_date("I like tea", MONDAY) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "statements"),
+    [
+        ("I'm vegetarian and allergic to peanuts.", ["I'm vegetarian", "I'm allergic to peanuts."]),
+        ("I'm 34 and allergic to shellfish", ["I'm 34", "I'm allergic to shellfish"]),
+        ("We sold the Corolla and bought a Leaf", ["We sold the Corolla", "We bought a Leaf"]),
+        (
+            "I live in Porto and work at Adyen, but my sister lives in Oslo and has a dog.",
+            ["I live in Porto", "I work at Adyen", "my sister lives in Oslo", "my sister has a dog."],
+        ),
+        ("I like fish and chips", ["I like fish and chips"]),
+        ("Imagine if I quit and became a farmer", ["Imagine if I quit and became a farmer"]),
+        ("If it rains and I stay home, I cook.", ["If it rains and I stay home, I cook."]),
+    ],
+)
+def test_split_statements_gives_each_its_subject(said: str, statements: list[str]) -> None:
+    assert [each.text for each in split_statements(said)] == statements
+
+
+@given(st.text(max_size=300))
+def test_split_statements_spans_are_words_of_the_text(text: str) -> None:
+    end = 0
+    for each in split_statements(text):
+        assert end <= each.start < each.end <= len(text)
+        assert each.text.endswith(text[each.start : each.end])
+        end = each.end
+
+
+@given(st.text(max_size=300))
+def test_wording_never_fails(text: str) -> None:
+    assert resolve_dates(to_third_person(text), MONDAY)
+    find_last_date(text, MONDAY)
