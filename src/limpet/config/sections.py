@@ -146,8 +146,8 @@ class EmbeddingSettings(_SettingsBase):
     model: Annotated[
         str,
         Printable(),
-        "auto (MiniLM where it is installed), none, hashed, minilm, openai:MODEL@URL, sentence-transformers:NAME or"
-        " fastembed:NAME",
+        "auto (MiniLM where it is installed), none, hashed, encoder, minilm, openai:MODEL@URL,"
+        " sentence-transformers:NAME or fastembed:NAME",
     ] = "auto"
     api_key_env: Annotated[str, Printable(), "the environment variable that holds the key for openai:…"] = (
         "OPENAI_API_KEY"

@@ -12,6 +12,7 @@ EMBEDDER_SPECS = (
     "auto",
     "none",
     "hashed",
+    "encoder",
     "minilm",
     "openai:MODEL@URL",
     "sentence-transformers:NAME",
@@ -36,6 +37,10 @@ def create_embedder(spec: str, *, api_key: str | None = None) -> Embedder | None
         from limpet.providers.hashed import HashEmbedder
 
         return HashEmbedder()
+    if kind == "encoder" and not rest:
+        from limpet.providers.encoder import EncoderEmbedder
+
+        return EncoderEmbedder()
     if kind == "minilm" and not rest:
         from limpet.providers.minilm import MiniLmEmbedder
 

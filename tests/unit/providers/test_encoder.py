@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from limpet.errors import ProviderError
+from limpet.providers.choose import create_embedder
+from limpet.providers.encoder import EncoderEmbedder
+
+WIDTH, HIDDEN, PIECES = 4, 3, 30_522
+GOLDEN = [-0.0041, -0.1645, -0.0345, -0.0030, 0.0224, -0.0831]  # of the file that ships
+
+
+@pytest.fixture
+def arrays():
+    """Random weights in the layout of the file that ships."""
+    random = np.random.default_rng(0)
+
+    def draw(*shape):
+        return random.normal(size=shape).astype(np.float16)
+
+    return {
+        "table": random.integers(-127, 128, (PIECES, WIDTH), dtype=np.int8),
+        "scale": np.full(PIECES, 0.01, dtype=np.float32),
+        "gate": draw(PIECES),
+        "first": draw(3, WIDTH, HIDDEN),
+        "first_bias": draw(HIDDEN),
+        "second": draw(HIDDEN, WIDTH),
+        "second_bias": draw(WIDTH),
+        "pool": draw(WIDTH),
+    }
+
+
+def write(path, arrays, save=np.savez):
+    save(path, **arrays)
+    return EncoderEmbedder(path)
+
+
+def encode_plainly(arrays, pieces):
+    """The same arithmetic, one piece at a time."""
+    row = {name: values.astype(float) for name, values in arrays.items()}
+    seen = [row["table"][piece] * row["scale"][piece] for piece in pieces]
+    nothing = np.zeros(WIDTH)
+    total = np.zeros(WIDTH)
+    for at, piece in enumerate(pieces):
+        beside = [seen[at - 1] if at else nothing, seen[at], seen[at + 1] if at + 1 < len(seen) else nothing]
+        hidden = sum(near @ matrix for near, matrix in zip(beside, row["first"], strict=True)) + row["first_bias"]
+        own = seen[at] + np.maximum(hidden, 0) @ row["second"] + row["second_bias"]
+        total += own * np.exp(np.clip(row["gate"][piece] + own @ row["pool"], -8, 8))
+    return total / np.linalg.norm(total)
+
+
+def test_encoder_computes_what_its_weights_say(tmp_path, arrays):
+    embedder = write(tmp_path / "weights.npz", arrays)
+    found = embedder.embed(["the dog", "dog", "the dog the"])
+    the, dog = 1996, 3899  # their numbers in the vocabulary
+    expected = [encode_plainly(arrays, pieces) for pieces in ([the, dog], [dog], [the, dog, the])]
+    assert np.allclose(found, expected, atol=1e-4)
+
+
+def test_encoder_embeds_text_alike_alone_and_among_others():
+    embedder = EncoderEmbedder()
+    texts = [f"{'word ' * (number % 90)}and {number} more" for number in range(120)]
+    together = np.array(embedder.embed(texts))
+    alone = np.array([embedder.embed([text])[0] for text in texts[::17]])
+    assert np.allclose(together[::17], alone, atol=1e-5)
+
+
+def test_encoder_finds_answer_in_other_words():
+    said = [
+        "We adopted a puppy from the shelter, she chews everything.",
+        "The train was late again, I missed the meeting.",
+        "I'm allergic to shellfish, so no prawns for me.",
+        "My sister moved to Lisbon in March.",
+    ]
+    asked = [
+        "What pets do they have?",
+        "Why was he not at work on time?",
+        "Which food is dangerous?",
+        "Where does she live now?",
+    ]
+    embedder = EncoderEmbedder()
+    cosines = np.array(embedder.embed(asked)) @ np.array(embedder.embed(said)).T
+    assert cosines.argmax(axis=1).tolist() == [0, 1, 2, 3]
+
+
+def test_encoder_gives_same_vectors_on_every_machine():
+    (vector,) = EncoderEmbedder().embed(["Biscuit barks at the postman."])
+    assert vector[:6] == pytest.approx(GOLDEN, abs=1e-3)
+
+
+def test_create_embedder_encoder():
+    assert isinstance(create_embedder("encoder"), EncoderEmbedder)
+
+
+def test_encoder_without_its_weights_says_so(tmp_path):
+    with pytest.raises(ProviderError, match="Reinstall limpet"):
+        EncoderEmbedder(tmp_path / "missing.npz").embed(["text"])
+
+
+def test_encoder_refuses_compressed_weights(tmp_path, arrays):
+    with pytest.raises(ProviderError, match="table is compressed"):
+        write(tmp_path / "small.npz", arrays, np.savez_compressed).embed(["text"])
