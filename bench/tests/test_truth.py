@@ -275,6 +275,24 @@ def test_one_of_each_is_lived_and_scored():
     assert totals["contexts: contexts with such a line"] == 1 + 3 + 1 + 1
 
 
+def test_claim_over_two_sentences_is_made_in_both():
+    turns = (Line(0, "user", "So today I got the results and I have coeliac. So no gluten forever. Bye."),)
+    label = Label("I have coeliac. So no gluten forever", "health", "coeliac", "holds")
+    found = list(list_sentences(Excerpt("a", "assistant", turns, ((0, label),))))
+    assert [bool(labels) for _, _, labels in found] == [True, True, False]
+
+
+def test_talk_of_two_people_is_learned_from(tmp_path):
+    lines = [Line(0, "user", "My sister Marta lives in Porto.", "Ana"), Line(0, "user", "Nice.", "Bo")]
+    timeline = Timeline()
+    timeline.talk("c", "life", lines)
+    learned: list[Record] = []
+    timeline.ask(0, lambda stage: learned.extend(stage.claims("c")))
+    with open_stage(str(tmp_path), embedder=False) as stage:
+        timeline.play(stage, lambda _: None)
+    assert any("Porto" in each.content for each in learned)
+
+
 def test_days_without_events_are_lived_too():
     begun: list[tuple[int, int]] = []
     said: list[str] = []

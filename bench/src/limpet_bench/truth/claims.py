@@ -128,4 +128,9 @@ def list_sentences(each: Excerpt) -> Iterable[tuple[str, str, list[Label]]]:
             continue
         labels = [label for index, label in each.claims if index == at]
         for sentence in split_sentences(turn.text):
-            yield turn.text, sentence, [label for label in labels if overlaps(sentence, label.quote)]
+            yield turn.text, sentence, [label for label in labels if makes(sentence, label)]
+
+
+def makes(sentence: str, label: Label) -> bool:
+    """Whether a claim is made in this sentence. Its quote may go over several."""
+    return any(overlaps(sentence, part) for part in split_sentences(label.quote))

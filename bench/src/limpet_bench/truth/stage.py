@@ -102,12 +102,11 @@ class Stage:
         while spoken:
             line = spoken.pop(0)
             self._tick()
-            if line.role != "user":
-                session.append(line.role, line.text)
-                continue
-            with session.turn(line.text, name=line.speaker) as turn:
-                if spoken and spoken[0].role == "assistant":
+            if line.role == "user" and spoken and spoken[0].role == "assistant":
+                with session.turn(line.text, name=line.speaker) as turn:
                     turn.reply(spoken.pop(0).text)
+            else:
+                session.append(line.role, line.text, name=line.speaker)
 
     def _tick(self) -> None:
         self.clock.now += timedelta(seconds=1)
