@@ -1,7 +1,8 @@
 """Measures an encoder on the development sets with Limpet's own ranking.
 
-``capture`` records once what the ranking sees for every question, without vectors; ``Measured`` then ranks with any
-encoder's cosines in seconds. Turn recall@10 is what ``limpet bench recall`` prints.
+``capture`` records once what the ranking sees for every question, without vectors; ``measure`` then ranks with any
+encoder's cosines in seconds. It leaves out what recall does with claims after the ranking: ``limpet bench recall``
+decides.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import argparse
 import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
@@ -61,7 +63,7 @@ def capture(folder: Path) -> list[Captured]:
 
 
 class _Recorder:
-    """Stands between search and ranking, and keeps what passes."""
+    """Stands before the ranking and keeps what it is given."""
 
     def __init__(self, stored: Any) -> None:
         self.captured: Captured | None = None
@@ -70,49 +72,52 @@ class _Recorder:
         self._stored = stored
 
     def __enter__(self) -> Self:
-        from limpet.search import search
+        from limpet.search import rank, search
 
-        self._original = search._find_hits  # noqa: SLF001 - no public place shows the signals
-        search._find_hits = self._record  # noqa: SLF001
+        self._rank, self._find_hits = rank.rank, search._find_hits  # noqa: SLF001 - no public place shows the signals
+        rank.rank, search._find_hits = self._record, self._note_place  # noqa: SLF001
         return self
 
     def __exit__(self, *_: object) -> None:
-        from limpet.search import search
+        from limpet.search import rank, search
 
-        search._find_hits = self._original  # noqa: SLF001
+        rank.rank, search._find_hits = self._rank, self._find_hits  # noqa: SLF001
 
-    def _record(self, tx: Any, partition: Any, looked: Any, wanted: Any) -> Any:
-        from limpet.model.times import from_seconds
+    def _note_place(self, tx: Any, partition: Any, *rest: Any) -> Any:
+        self._place = tx, partition
+        return self._find_hits(tx, partition, *rest)
+
+    def _record(
+        self, catalogue: Any, question: Any, signals: Any, recipe: Any, spans: Sequence[Any], allowed: Any
+    ) -> Any:
         from limpet.search.analysis import strip_names
-        from limpet.search.search import _build_mask
 
-        if looked is not None:
-            catalogue, signals = looked.catalogue, looked.signals
-            if self.captured is None:
-                self.captured = self._read_chunks(tx, partition, catalogue, wanted)
-            first, last = (from_seconds(float(edge(catalogue.time))) for edge in (np.min, np.max))
-            self.captured.asked.append(
-                Asked(
-                    wanted.question,
-                    strip_names(wanted.question.text, catalogue.names),
-                    signals.words.astype(np.float32),
-                    signals.covered.astype(np.float32),
-                    signals.known,
-                    wanted.question.find_spans(first, last) if wanted.recipe.date else [],
-                    _build_mask(tx, partition, catalogue, wanted.query, wanted.now),
-                    self.evidence,
-                    self.category,
-                )
+        if self.captured is None:
+            self.captured = self._read_chunks(catalogue)
+        self.captured.asked.append(
+            Asked(
+                question,
+                strip_names(question.text, catalogue.names),
+                signals.words.astype(np.float32),
+                signals.covered.astype(np.float32),
+                signals.known,
+                list(spans),
+                allowed,
+                self.evidence,
+                self.category,
             )
-        return self._original(tx, partition, looked, wanted)
+        )
+        return self._rank(catalogue, question, signals, recipe, spans, allowed)
 
-    def _read_chunks(self, tx: Any, partition: Any, catalogue: Any, wanted: Any) -> Captured:
+    def _read_chunks(self, catalogue: Any) -> Captured:
         from limpet.model.chunk import Hit
         from limpet.search.analysis import strip_names
         from limpet.search.chunk_repository import Chunks
 
-        chunks = Chunks(tx).read(partition, catalogue.ordinals.tolist(), None, wanted.now)
-        rows = [chunks[ordinal] for ordinal in catalogue.ordinals.tolist()]
+        tx, partition = self._place
+        ordinals = catalogue.ordinals.tolist()
+        chunks = Chunks(tx).read(partition, ordinals, None, datetime.now(UTC))
+        rows = [chunks[ordinal] for ordinal in ordinals]
         hits = [Hit(row.text, 0.0, {}, row.source, row.metadata) for row in rows]
         texts = [strip_names(row.text, catalogue.names) for row in rows]
         return Captured(catalogue, texts, self._stored.covered(hits).turns, [])
@@ -158,6 +163,13 @@ def load_captured(path: Path) -> dict[str, list[Captured]]:
         return pickle.load(file)  # noqa: S301 - written by this program
 
 
+def _embed_with(path: Path) -> Embed:
+    from limpet.providers.encoder import EncoderEmbedder
+
+    embedder = EncoderEmbedder(path)
+    return lambda texts: np.asarray(embedder.embed(texts), dtype=np.float32)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, help="capture: the folder that holds the sets")
@@ -170,9 +182,7 @@ def main() -> None:
     captured = load_captured(args.captured)
     models: dict[str, Embed | None] = {"none": None}
     for path in args.encoder:
-        from limpet.providers.encoder import Encoder
-
-        models[str(path)] = Encoder(path).embed
+        models[str(path)] = _embed_with(path)
     for label, embed in models.items():
         for name, conversations in captured.items():
             recalls = measure(conversations, embed)

@@ -24,7 +24,7 @@ from training.encoder.texts import DEVICE
 _LEARN = {"lives": 6, "beam-probe": 4, "fairy": 0.8, "squad": 0.5, "xquad": 0.5, "qamr": 0.5, "made": 0.05}
 _STYLES = {"lives": "later", "beam-probe": "later", "made": "plain"}
 # How many questions are written, by source of the text.
-_WRITE = {"lives": 14_000, "persona-reply": 60_000, "topical": 40_000, "beam": 50_000, "meeting": 8_000, "made": 12_000}
+_WRITE = {"lives": 12_000, "persona-reply": 40_000, "topical": 25_000, "beam": 25_000, "meeting": 4_000, "made": 6_000}
 _MAX_TEXT, _MAX_QUESTION = 120, 28  # tokens
 
 

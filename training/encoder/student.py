@@ -1,4 +1,4 @@
-"""The student: one table of word-piece vectors, hashed pairs, one convolution. It learns the teacher's nearness."""
+"""The student: one table of word-piece vectors and one convolution. It learns the teacher's nearness."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from training.encoder.teacher import TEMPERATURE, embed_texts
 from training.encoder.texts import DEVICE, VOCABULARY_SIZE, Texts
 
 _LONGEST_QUESTION, _LONGEST_TEXT = 64, 160
-_MIX = (2654435761, 40503, 1 << 32)  # limpet.providers.encoder has the same
 _MAX_WEIGHT = 8.0
 # How often a pair is drawn, by source; 1 where nothing is said.
 _DRAWN = {"made": 0.15, "lives": 6.0, "lives-claim": 3.0, "beam-probe": 6.0, "beam-plan": 0.6, "persona-line": 2.0}
@@ -28,7 +27,6 @@ class StudentPlan:
     dimension: int = 256
     hidden: int = 256
     width: int = 3
-    pairs: int = 0  # rows of the table of hashed pairs
     steps: int = 4000
     size: int = 2048
     table_rate: float = 5e-4
@@ -42,22 +40,15 @@ class Student(nn.Module):
         super().__init__()
         self.half = plan.width // 2
         self.table = nn.Embedding.from_pretrained(table.clone(), freeze=False)
-        self.pairs = nn.Embedding(plan.pairs, plan.dimension) if plan.pairs else None
         self.gate = nn.Embedding(len(table), 1)
         self.first = nn.Linear(plan.dimension * plan.width, plan.hidden)
         self.second = nn.Linear(plan.hidden, plan.dimension)
         self.pool = nn.Linear(plan.dimension, 1, bias=False)
-        zero = [self.gate.weight, self.second.weight, self.second.bias, self.pool.weight]
-        for weight in zero if self.pairs is None else [*zero, self.pairs.weight]:
+        for weight in (self.gate.weight, self.second.weight, self.second.bias, self.pool.weight):
             nn.init.zeros_(weight)
 
     def forward(self, pieces: Tensor, mask: Tensor) -> Tensor:
-        rows = self.table(pieces)
-        if self.pairs is not None:
-            following = functional.pad(pieces[:, 1:], (0, 1))
-            hashed = (pieces * _MIX[0] + following * _MIX[1]) % _MIX[2] % self.pairs.num_embeddings
-            rows = rows + self.pairs(hashed) * functional.pad(mask[:, 1:], (0, 1))[..., None]
-        rows = rows * mask[..., None]
+        rows = self.table(pieces) * mask[..., None]
         padded, length = functional.pad(rows, (0, 0, self.half, self.half)), rows.shape[1]
         seen = torch.cat([padded[:, at : at + length] for at in range(2 * self.half + 1)], -1)
         rows = (rows + self.second(functional.relu(self.first(seen)))) * mask[..., None]
@@ -65,14 +56,13 @@ class Student(nn.Module):
         return functional.normalize((rows * (torch.exp(weight) * mask)[..., None]).sum(1).float(), dim=-1)
 
     def tables(self) -> list[Tensor]:
-        return [self.table.weight, self.gate.weight, *([] if self.pairs is None else [self.pairs.weight])]
+        return [self.table.weight, self.gate.weight]
 
     @torch.no_grad()
-    def round_tables(self) -> None:
-        """Round to eight bits a row, as the tables are shipped."""
-        for weight in (self.table.weight, *(() if self.pairs is None else (self.pairs.weight,))):
-            scale = _scale(weight)
-            weight.copy_((weight / scale).round() * scale)
+    def round_table(self) -> None:
+        """Round to eight bits a row, as the table is shipped."""
+        scale = _scale(self.table.weight)
+        self.table.weight.copy_((self.table.weight / scale).round() * scale)
 
 
 def _scale(weight: Tensor) -> Tensor:
@@ -124,7 +114,7 @@ def distil(data: Data, vectors: Tensor, table: Tensor, projection: Tensor, plan:
                 f"{plan.name}: step {step} of {plan.steps}, loss {loss.item():.4f}, {time.time() - start:.0f} s",
                 flush=True,
             )
-    student.round_tables()
+    student.round_table()
     return student
 
 
@@ -186,25 +176,20 @@ def encode_texts(student: Student, texts: Texts) -> Tensor:
 
 @torch.no_grad()
 def export(student: Student, path: Path) -> None:
-    """Write the weights as limpet.providers.encoder reads them; uncompressed, so that the tables can be mapped."""
-    dimension = student.table.embedding_dim
-    pairs = student.table.weight[:0] if student.pairs is None else student.pairs.weight
-    arrays: dict[str, np.ndarray] = {}
-    for name, scale, weight in (("table", "scale", student.table.weight), ("pairs", "pairs_scale", pairs)):
-        scales = _scale(weight) if len(weight) else weight[:, :1]
-        arrays[name] = (weight / scales).round().to(torch.int8).cpu().numpy()
-        arrays[scale] = scales[:, 0].cpu().numpy().astype(np.float32)
-    width = 2 * student.half + 1
-    first = student.first.weight.reshape(-1, width, dimension).permute(1, 2, 0)
+    """Write the weights as limpet.providers.encoder reads them; uncompressed, so that the table can be mapped."""
+    width, dimension = 2 * student.half + 1, student.table.embedding_dim
+    scale = _scale(student.table.weight)
     halves = {
         "gate": student.gate.weight[:, 0],
-        "first": first,
+        "first": student.first.weight.reshape(-1, width, dimension).permute(1, 2, 0),
         "first_bias": student.first.bias,
         "second": student.second.weight.T,
         "second_bias": student.second.bias,
         "pool": student.pool.weight[0],
     }
-    arrays |= {
-        name: np.ascontiguousarray(weight.float().cpu().numpy().astype(np.float16)) for name, weight in halves.items()
-    }
-    np.savez(path, **arrays)
+    np.savez(
+        path,
+        table=(student.table.weight / scale).round().to(torch.int8).cpu().numpy(),
+        scale=scale[:, 0].cpu().numpy(),
+        **{name: np.ascontiguousarray(weight.cpu().numpy().astype(np.float16)) for name, weight in halves.items()},
+    )

@@ -39,9 +39,6 @@ STUDENTS = (
     StudentPlan("s1", seed=1),
     StudentPlan("s2", seed=2),
     StudentPlan("s3", seed=3),
-    StudentPlan("pairs", pairs=12_288, seed=1),
-    StudentPlan("pairs2", pairs=12_288, seed=2),
-    StudentPlan("wide", width=5, hidden=384, seed=1),
     StudentPlan("small", dimension=128, seed=1),
 )
 
