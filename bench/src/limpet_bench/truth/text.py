@@ -32,7 +32,7 @@ _PAST = re.compile(
     re.IGNORECASE,
 )
 _MARK = re.compile(r"^\s*(?:[-*+•>]|\d+[.)])\s+")
-_SPEAKER = re.compile(r"^[\w .'’-]{1,40}(?:\([^)]*\))?:\s+")
+_SPEAKER = re.compile(rf"^[\w .'’-]{{1,40}}(?:\([^)]*\))?(?:, {_DATE.pattern})?:\s+", re.IGNORECASE)
 _PUNCTUATION = " ,:;()[]*_–—"
 _REST = re.compile(r"\b(?:search|searched|searchable|recall|recalled)\b", re.IGNORECASE)
 
