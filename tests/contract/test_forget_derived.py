@@ -65,6 +65,18 @@ def test_forget_rewrites_summary_without_fact(learning: Limpet) -> None:
     assert after.upper_sequence == before.upper_sequence
 
 
+def test_forget_replaces_summary_that_was_written_with_quotes(learning: Limpet) -> None:
+    session = talk(learning, "I live in Porto", "The boat is called Petrel")
+    session.set_summary("They live in a town by the Douro, and have a boat.", 4)
+    learning.forget(query="Porto", user="alice")
+    after = session.summary()
+    assert after is not None
+    assert "Douro" not in after.text
+    assert "[forgotten]" not in after.text
+    assert ": The boat is called Petrel\n" in after.text
+    assert (after.upper_sequence, after.written_sequence, after.written_characters) == (4, 0, 0)
+
+
 def test_forget_superseded_record_keeps_current_one(learning: Limpet, clock: FakeClock) -> None:
     talk(learning, "I live in Porto")
     clock.advance(days=1)

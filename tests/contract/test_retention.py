@@ -189,7 +189,9 @@ def test_retention_keeps_summary_updated_within_period(opening: Open, clock: Fak
     clock.advance(days=7)
     memory.privacy.retention()
     assert session.count() == 2
-    assert session.summary() is not None
+    summary = session.summary()
+    assert summary is not None
+    assert summary.text.splitlines()[-1].startswith("- 1 earlier message, of ")
     clock.advance(days=5)
     memory.privacy.retention()
     assert session.count() == 0

@@ -683,6 +683,8 @@ def test_an_export_of_the_program_before_its_rename_comes_in_whole(memory: Limpe
     memory.transfer.export(folder, "alice")
     for path in sorted((OLD_EXPORT / "data").iterdir()):
         there, here = (_lines(each / "data" / path.name) for each in (OLD_EXPORT, folder))
+        for summary in [line["summary"] for line in here if path.name == "sessions.jsonl" and line.get("summary")]:
+            assert summary.pop("written_sequence") == summary.pop("written_characters") == 0
         assert here == there, path.name
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from limpet.config import Config, EncryptionSettings
 from limpet.context.build import ContextBuilder
 from limpet.errors import ConfigError, InvalidInput, StoreReadOnly, Unsupported
-from limpet.knowledge.remember import RecordChunker
+from limpet.knowledge.remember import RecordChunker, find_learned_sentences
 from limpet.model.access import SECRET_BYTES, encode_secret
 from limpet.model.dataclass import dataclass
 from limpet.model.message import Message
@@ -145,7 +145,16 @@ class Runtime:
     @cached_property
     def compactor(self) -> Compactor:
         config = self.config
-        return Compactor(self.store, config.compact, self.llm, config.llm.timeout_s, self.count, self.cost, self.clock)
+        return Compactor(
+            self.store,
+            config.compact,
+            self.llm,
+            config.llm.timeout_s,
+            self.count,
+            self.cost,
+            self.clock,
+            lambda tx, scope: find_learned_sentences(tx, scope, self.clock()),
+        )
 
     @cached_property
     def context(self) -> ContextBuilder:

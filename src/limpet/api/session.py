@@ -76,7 +76,7 @@ from limpet.sessions.files.listing import list_folder
 from limpet.sessions.messages import restore
 from limpet.sessions.repository import WORKING_MEMORY, KeyValueEntries, Sessions, Summaries
 from limpet.sessions.repository import Messages as MessageRows
-from limpet.sessions.summary import swap_summary
+from limpet.sessions.summary import SummaryDraft, swap_summary
 from limpet.sessions.transcript import TranscriptEntry, render
 from limpet.store.tx import Tx
 
@@ -278,8 +278,9 @@ class Session:
         if not compact:
             return builder.build(self._scope, visible, asked)
         known = builder.recall(self._scope, visible, asked)
-        self._runtime.compactor.compact_if_due(self._scope, model_window)
-        return builder.compose_complete(self._scope, asked, known, model_window).context
+        deadline = self._runtime.compactor.start_deadline()
+        self._runtime.compactor.compact_if_due(self._scope, model_window, deadline)
+        return builder.compose_complete(self._scope, asked, known, model_window, deadline=deadline).context
 
     def turn(
         self,
@@ -330,7 +331,9 @@ class Session:
     def _swap_summary(self, text: str, upper_sequence: int, expected_epoch: int | None) -> bool:
         now = self._runtime.clock()
         return self._runtime.store.write(
-            lambda tx: swap_summary(tx, self._scope, text, upper_sequence, expected_epoch, now)
+            lambda tx: swap_summary(
+                tx, self._scope, SummaryDraft(text, upper_sequence), upper_sequence, expected_epoch, now
+            )
         )
 
     @session_operation("session.compact", WRITE_SESSION, "POST /compact", cli="sessions compact")
@@ -342,7 +345,8 @@ class Session:
     @session_operation("session.compact_if_due", WRITE_SESSION, "POST /compact/due")
     def compact_if_due(self, model_window: Window | None = None) -> CompactionResult:
         """The same as far as the settings want it: before a model's window, or a limit of its own, is full."""
-        return self._runtime.compactor.compact_if_due(self._scope, model_window)
+        compactor = self._runtime.compactor
+        return compactor.compact_if_due(self._scope, model_window, compactor.start_deadline())
 
     @session_operation("session.learn", WRITE_USER, "POST /learn", cli="learn")
     def learn(self) -> LearnResult:

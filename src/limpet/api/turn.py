@@ -27,6 +27,7 @@ from limpet.model.message import Message, Role, ToolCall
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.session import CompactionResult, ModelUsage, SessionInfo
 from limpet.model.values import check_optional_name
+from limpet.providers.llm import Deadline
 from limpet.search.recipes import SKILL_KEY
 from limpet.security.operation import READ_USER, WRITE_SESSION, Authorizer, On, operation
 from limpet.sessions import usage as bill
@@ -118,8 +119,9 @@ class Turn:
         self._failed += [*known.texts.failed, *known.failed]
         self._recalled = select_used_records(known, self._runtime.config.search.k)
         self._message, self._kept = self._store_question()
-        self._compacted = self._attempt("compacting history", self._compact, ())
-        self._context = self._compose_context(known)
+        deadline = self._runtime.compactor.start_deadline()
+        self._compacted = self._attempt("compacting history", lambda: self._compact(deadline), ())
+        self._context = self._compose_context(known, deadline)
         self._open = True
         return self
 
@@ -134,16 +136,16 @@ class Turn:
             return kept.messages[0], True
         return replace(self._message, created_at=self._message.created_at or self._asked.now), False
 
-    def _compact(self) -> tuple[CompactionResult, ...]:
-        compacted = self._runtime.compactor.compact_if_due(self._info.scope, self._window)
+    def _compact(self, deadline: Deadline) -> tuple[CompactionResult, ...]:
+        compacted = self._runtime.compactor.compact_if_due(self._info.scope, self._window, deadline)
         return (compacted,) if compacted.done else ()
 
-    def _compose_context(self, known: Recalled) -> Context:
+    def _compose_context(self, known: Recalled, deadline: Deadline) -> Context:
         builder, scope, asked = self._runtime.context, self._info.scope, self._asked
         unsaved = None if self._kept and not self._runtime.keeps_nothing else self._message
         whole = self._attempt(
             "telling all of the history",
-            lambda: builder.compose_complete(scope, asked, known, self._window, unsaved),
+            lambda: builder.compose_complete(scope, asked, known, self._window, unsaved, deadline),
             None,
         )
         if whole is not None:

@@ -33,6 +33,7 @@ from limpet.model.tokens import TokenCounter
 from limpet.model.types import MAX_HITS
 from limpet.model.values import PROFILE, Clock, check_number, check_optional_name, check_time
 from limpet.notes.user_notes import NO_NOTE_TEXTS, NoteTexts, UserNotes
+from limpet.providers.llm import Deadline
 from limpet.search import recipes, search
 from limpet.search.analysis import Question
 from limpet.search.embed import ChunkEmbedder
@@ -170,6 +171,7 @@ class ContextBuilder:
         recalled: Recalled,
         window: int | None = None,
         unsaved: Message | None = None,
+        deadline: Deadline | None = None,
     ) -> ContextCompaction:
         """Compose a context that covers every message: among its messages, or by its summary."""
         assert scope.session is not None
@@ -181,7 +183,7 @@ class ContextBuilder:
         # A longer summary takes room itself. A second round compacts everything that it displaced.
         for everything in (False, True) if covers else ():
             shown = {message.sequence for message in context.messages}
-            compacted = self.compactor.compact_left_out(scope, shown, window, everything=everything)
+            compacted = self.compactor.compact_left_out(scope, shown, window, deadline, everything=everything)
             if not compacted.done:
                 break
             done = (*done, compacted)

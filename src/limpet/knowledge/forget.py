@@ -47,8 +47,8 @@ from limpet.search.chunk_repository import Chunks
 from limpet.search.graph_repository import GraphTables
 from limpet.search.search import SearchRequest, search
 from limpet.sessions.messages import index_message, partition_of, prepare_entries
-from limpet.sessions.repository import Cursors, KeyValueEntries, Messages, Sessions, Summaries
-from limpet.sessions.summary import summarize_by_rules
+from limpet.sessions.repository import Cursors, KeyValueEntries, Messages, Sessions
+from limpet.sessions.summary import rebuild_summary
 from limpet.store.jobs import Jobs
 from limpet.store.store import Store
 from limpet.store.tx import Tx
@@ -350,12 +350,8 @@ class _SessionRedactor:
         assert scope.session is not None
         if config.graph.enabled:
             Jobs(tx).enqueue(partition_of(scope), GRAPH, scope.session, now)
-        summary = Summaries(tx).get(scope)
-        if summary is not None:
-            told = [message for message in history if message.sequence <= summary.upper_sequence]
-            text = summarize_by_rules("", told, config.compact.summary_tokens, self.forgetter.count)
-            _, last_epoch = Summaries(tx).get_watermarks(scope)
-            Summaries(tx).put(scope, replace(summary, text=text, epoch=last_epoch + 1, updated_at=now))
+        learned = remember.find_learned_sentences(tx, scope, now)
+        rebuild_summary(tx, scope, history, config.compact.summary_tokens, self.forgetter.count, learned, now)
 
 
 def redact_message(message: Message, gone: set[str], mask: Callable[[str], str]) -> Message:

@@ -21,6 +21,7 @@ from limpet.search.analysis import add_words, analyse, extract_terms
 from limpet.search.chunk_repository import Chunks
 from limpet.search.chunker import chunk_text
 from limpet.search.embed import ChunkEmbedder
+from limpet.sessions.extract import LearnedSentence
 from limpet.sessions.repository import Sessions
 from limpet.store.jobs import Jobs
 from limpet.store.tx import Tx
@@ -254,6 +255,18 @@ def select_by_words(home: Owner, words: str, now: datetime) -> RecordSelector:
         return [record.id for record in own if wanted <= analyse(full_text(record)).counts.keys()]
 
     return choose
+
+
+def find_learned_sentences(tx: Tx, scope: Scope, now: datetime) -> list[LearnedSentence]:
+    """Return the sentences of a session from which something was learned, and whether that still holds."""
+    assert scope.user is not None
+    assert scope.session is not None
+    return [
+        LearnedSentence(sequence, record.source.sentence, record.superseded_by is None and record.is_valid_at(now))
+        for record in Records(tx).find_learned_from(Partition(scope.tenant, Level.USER, scope.user), scope.session)
+        if record.source.sentence is not None
+        for sequence in record.source.sequences
+    ]
 
 
 def enqueue_learning(tx: Tx, info: SessionInfo, config: Config, now: datetime, run_at: datetime) -> None:

@@ -319,6 +319,12 @@ class Records:
             params |= {"last": to_micros(after[0]), "last_id": after[1]}
         return self._find_in_partition(space, clause, params, limit)
 
+    def find_learned_from(self, space: Partition, session: str) -> list[Record]:
+        """The records that were learned from a session's messages, not those of its turns."""
+        return self._find_in_partition(
+            space, "r.origin <> 'turn' AND r.source LIKE :source", {"source": f'["{session}",%'}
+        )
+
     def find_turns(self, space: Partition, session: str) -> list[Record]:
         # Of a turn's source the session comes first; an id has nothing in it that LIKE would take for more.
         """The records of a session's finished turns."""

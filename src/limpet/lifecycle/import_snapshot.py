@@ -24,7 +24,7 @@ from limpet.model.values import Clock, IdFactory, check_id, with_bucket
 from limpet.search.embed import ChunkEmbedder
 from limpet.sessions.messages import MessageWithChunks, prepare_entries, store_entries
 from limpet.sessions.repository import Sessions
-from limpet.sessions.summary import swap_summary
+from limpet.sessions.summary import SummaryDraft, swap_summary
 from limpet.store.store import Store
 from limpet.store.tx import Tx
 
@@ -115,7 +115,8 @@ class SnapshotImporter:
                 raise StorageError(f"session {session.original_id} could not be added; nothing was imported")
             stored = store_entries(tx, info.scope, entries, info.last_active_at)
             if session.summary and stored:
-                swap_summary(tx, info.scope, session.summary, stored[-1].sequence, None, now)
+                last = stored[-1].sequence
+                swap_summary(tx, info.scope, SummaryDraft(session.summary, last), last, None, now)
             sessions += 1
             messages += len(stored)
         return _build_report(name, sessions, messages, skipped)

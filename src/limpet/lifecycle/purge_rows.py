@@ -10,6 +10,7 @@ from datetime import datetime
 from limpet.config import Config
 from limpet.documents.repository import Documents
 from limpet.knowledge import remember
+from limpet.knowledge.remember import find_learned_sentences
 from limpet.knowledge.repository import Records
 from limpet.lifecycle.purge_repository import PurgeRequest, Purges
 from limpet.model.privacy import PurgeTarget
@@ -18,7 +19,7 @@ from limpet.model.scope import Level, Partition, Scope
 from limpet.model.tokens import TokenCounter
 from limpet.sessions.messages import index_message, prepare_entries
 from limpet.sessions.repository import Messages, Sessions, Summaries
-from limpet.sessions.summary import summarize_by_rules
+from limpet.sessions.summary import rebuild_summary
 from limpet.store.tx import Tx
 
 LIMIT = 20_000  # rows of one transaction, about: others wait that long
@@ -149,11 +150,8 @@ class PurgeTransaction:
         if not told:
             self.counts["summaries"] += Purges(self.tx).drop_summary(scope)
             return
-        config, (_, epoch) = self.config.compact, Summaries(self.tx).get_watermarks(scope)
-        text = summarize_by_rules("", told, config.summary_tokens, self.count_tokens)
-        Summaries(self.tx).put(
-            scope, replace(summary, text=text, epoch=epoch + 1, message_count=len(told), updated_at=self.now)
-        )
+        most, learned = self.config.compact.summary_tokens, find_learned_sentences(self.tx, scope, self.now)
+        rebuild_summary(self.tx, scope, told, most, self.count_tokens, learned, self.now)
 
     # Records
 

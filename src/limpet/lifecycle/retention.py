@@ -10,6 +10,7 @@ import logging
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple
@@ -28,8 +29,9 @@ from limpet.model.scope import Level, Partition, Scope
 from limpet.model.tokens import TokenCounter
 from limpet.model.values import Clock, to_micros
 from limpet.notes.user_notes import UserNotes
+from limpet.sessions.extract import replace_count
 from limpet.sessions.files.listing import session_folder
-from limpet.sessions.repository import Sessions, Summaries
+from limpet.sessions.repository import Messages, Sessions, Summaries
 from limpet.store.idempotency import IdempotencyKeys
 from limpet.store.jobs import JobLease
 from limpet.store.store import Store
@@ -154,6 +156,10 @@ class _Sweep:
         summary = Summaries(tx).get(scope)
         if summary is not None and summary.updated_at < before:
             removal.counts["summaries"] += Purges(tx).drop_summary(scope)
+        elif summary is not None:
+            left = Messages(tx).count_through(scope, summary.upper_sequence)
+            _, epoch = Summaries(tx).get_watermarks(scope)
+            Summaries(tx).put(scope, replace(summary, text=replace_count(summary.text, left), epoch=epoch + 1))
         return removal.counts
 
     def sweep_idempotency_keys(self) -> None:

@@ -28,7 +28,9 @@ class SessionState:
     cleared_through: Annotated[int, "messages up to this number were cleared"] = 0
     summary_epoch: Annotated[int, "the last epoch a summary had, also one that is gone"] = 0
     summary: Annotated[
-        Summary | None, "the rolling summary: `text`, `epoch`, `upper_sequence`, `message_count`, `updated_at`"
+        Summary | None,
+        "the rolling summary: `text`, `epoch`, `upper_sequence`, `message_count`, `updated_at`, `written_sequence`,"
+        " `written_characters`",
     ] = None
     usage: Annotated[
         tuple[ModelUsage, ...],

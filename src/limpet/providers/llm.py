@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from enum import StrEnum
 from math import isfinite
+from time import monotonic
 from typing import Any, Protocol
 
 from limpet.errors import ConfigError, InvalidInput
@@ -99,6 +100,21 @@ class Completion:
     finish: Finish = Finish.STOP
     usage: TokenUsage = field(default_factory=TokenUsage)
     data: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """The time, of the monotonic clock, until which a model may be waited for, however often it is asked."""
+
+    at: float
+
+    @classmethod
+    def after(cls, seconds: float) -> Deadline:
+        return cls(monotonic() + seconds)
+
+    def remaining(self) -> float:
+        """Return the seconds left; 0 or less if it has passed."""
+        return self.at - monotonic()
 
 
 class Llm(Protocol):

@@ -21,8 +21,9 @@ from limpet.model.scope import Level, Partition, Scope
 from limpet.model.session import CompactionResult, SessionInfo, Summary
 from limpet.model.tokens import TokenCounter
 from limpet.model.values import Clock
-from limpet.providers.llm import Llm
+from limpet.providers.llm import Deadline, Llm
 from limpet.sessions import usage
+from limpet.sessions.extract import LearnedSentence
 from limpet.sessions.repository import Messages, Sessions, Summaries
 from limpet.sessions.summary import Summariser, SummaryDraft, swap_summary
 from limpet.store.jobs import Jobs
@@ -225,22 +226,35 @@ class Compactor:
     count: TokenCounter
     cost: Cost
     clock: Clock
+    find_learned: Callable[[Tx, Scope], Sequence[LearnedSentence]] = lambda _tx, _scope: ()
+
+    def start_deadline(self) -> Deadline:
+        """Start the time that a model has for all summaries of a turn together."""
+        return Deadline.after(min(self.settings.timeout_s, self.llm_timeout))
 
     def compact(self, scope: Scope, keep: int) -> CompactionResult:
         """Compact all but the newest messages, due or not."""
         return self._compact(scope, lambda load: plan_manual(load, keep), Reason.NOTHING)
 
-    def compact_if_due(self, scope: Scope, window: int | None = None) -> CompactionResult:
+    def compact_if_due(
+        self, scope: Scope, window: int | None = None, deadline: Deadline | None = None
+    ) -> CompactionResult:
         """Compact as far as the settings require for a model with this window."""
         idle = Reason.NOT_DUE if self.settings.enabled else Reason.SWITCHED_OFF
-        return self._compact(scope, lambda load: plan_due(load, window, self.settings), idle, window)
+        return self._compact(scope, lambda load: plan_due(load, window, self.settings), idle, window, deadline)
 
     def compact_left_out(
-        self, scope: Scope, shown: Collection[int], window: int | None = None, *, everything: bool = False
+        self,
+        scope: Scope,
+        shown: Collection[int],
+        window: int | None = None,
+        deadline: Deadline | None = None,
+        *,
+        everything: bool = False,
     ) -> CompactionResult:
         """Compact what a context had no room for; it shows the messages with these sequences."""
         return self._compact(
-            scope, lambda load: plan_left_out(load, shown, everything=everything), Reason.NOT_DUE, window
+            scope, lambda load: plan_left_out(load, shown, everything=everything), Reason.NOT_DUE, window, deadline
         )
 
     def enqueue(self, tx: Tx, info: SessionInfo) -> None:
@@ -248,9 +262,16 @@ class Compactor:
         if self.settings.enabled and self.settings.background and self.llm is not None:
             Jobs(tx).enqueue(Partition(info.tenant, Level.USER, info.user), COMPACT, info.id, self.clock())
 
-    def _compact(self, scope: Scope, plan: Planner, idle: Reason, window: int | None = None) -> CompactionResult:
+    def _compact(
+        self,
+        scope: Scope,
+        plan: Planner,
+        idle: Reason,
+        window: int | None = None,
+        deadline: Deadline | None = None,
+    ) -> CompactionResult:
         """Compact according to the plan, and plan again after a lost race. ``idle``: the reason if the plan is None."""
-        summariser = Summariser(fit_window(self.settings, window), self.count, self.llm, self.llm_timeout)
+        summariser = Summariser(fit_window(self.settings, window), self.count, self.llm, self.llm_timeout, deadline)
         done = self._compact_once(scope, summariser, plan, idle)
         return self._compact_once(scope, summariser, plan, idle) if done.reason == Reason.OVERTAKEN else done
 
@@ -261,7 +282,11 @@ class Compactor:
         if planned is None or not planned.messages:
             return _report_unchanged(load, idle)
         covered = before.messages[: planned.messages]
-        draft = summariser.write(before.text, covered)
+        draft = summariser.write(
+            SummaryDraft.of(before.summary),
+            (*self._read_unwritten(scope, before.summary), *covered),
+            lambda: self.store.read(lambda tx: self.find_learned(tx, scope)),
+        )
         try:
             swapped = self._store_summary(scope, before, covered, draft)
         except StorageError as error:  # the turn continues with the existing summary
@@ -280,9 +305,16 @@ class Compactor:
         def work(tx: Tx) -> bool:
             if self.llm is not None and draft.calls:
                 usage.add(tx, scope, usage.build_llm_usage(self.llm.model, draft.calls, draft.usage))
-            return swap_summary(tx, scope, draft.text, covered[-1].sequence, before.epoch, self.clock())
+            return swap_summary(tx, scope, draft, covered[-1].sequence, before.epoch, self.clock())
 
         return self.store.write(work)
+
+    def _read_unwritten(self, scope: Scope, summary: Summary | None) -> Sequence[Message]:
+        """Read the messages that the summary only quotes, for a model to write about."""
+        if self.llm is None or summary is None or summary.written_sequence >= summary.upper_sequence:
+            return ()
+        span = summary.written_sequence, summary.upper_sequence + 1
+        return self.store.read(lambda tx: Messages(tx).range(scope, *span, None))
 
 
 def _read_state(tx: Tx, scope: Scope) -> SummaryState:

@@ -33,7 +33,9 @@ _OF_PARTITION = (
 _BY_EXTERNAL_ID = "s.external_id = :session AND s.tenant = :tenant"
 _SESSION = RowLayout(SESSIONS, SESSION_ROWS)
 _MESSAGE = RowLayout(MESSAGES, MESSAGE_ROWS)
-_SUMMARY = RowLayout(SUMMARIES, "text epoch upper_sequence message_count updated_at")
+_SUMMARY = RowLayout(
+    SUMMARIES, "text epoch upper_sequence message_count updated_at written_sequence written_characters"
+)
 _KV = RowLayout(KV, "key value updated_at")
 
 
@@ -281,8 +283,8 @@ class Summaries(_SessionRows):
         row = self._db.one("summaries.get", params, where=where)
         if row is None:
             return None
-        text, epoch, upper, count, at = self._cipher(scope).decrypt_row(_SUMMARY, scope.session, row)
-        return Summary(text, epoch, upper, count, from_micros(at))
+        text, epoch, upper, count, at, *written = self._cipher(scope).decrypt_row(_SUMMARY, scope.session, row)
+        return Summary(text, epoch, upper, count, from_micros(at), *written)
 
     def put(self, scope: Scope, summary: Summary) -> None:
         key = self._key(scope)
@@ -293,6 +295,8 @@ class Summaries(_SessionRows):
             "upper_sequence": summary.upper_sequence,
             "message_count": summary.message_count,
             "updated_at": to_micros(summary.updated_at),
+            "written_sequence": summary.written_sequence,
+            "written_characters": summary.written_characters,
         }
         self._db.run("summaries.put", self._cipher(scope).encrypt_params(SUMMARIES, scope.session, params))
         self._db.run("summaries.set_epoch", {**key, "epoch": summary.epoch})

@@ -82,7 +82,7 @@ FROM messages m JOIN sessions s ON s.bucket = m.bucket AND s.partition_id = m.pa
 WHERE {where}
 
 -- name: summaries.get
-SELECT y.text, y.epoch, y.upper_sequence, y.message_count, y.updated_at
+SELECT y.text, y.epoch, y.upper_sequence, y.message_count, y.updated_at, y.written_sequence, y.written_characters
 FROM summaries y JOIN sessions s ON s.bucket = y.bucket AND s.partition_id = y.partition_id AND s.id = y.session_id
 WHERE {where}
 
@@ -91,10 +91,13 @@ SELECT cleared_through, summary_epoch FROM sessions
 WHERE bucket = :bucket AND partition_id = :partition_id AND id = :session
 
 -- name: summaries.put
-INSERT INTO summaries (bucket, partition_id, session_id, text, epoch, upper_sequence, message_count, updated_at)
-VALUES (:bucket, :partition_id, :session, :text, :epoch, :upper_sequence, :message_count, :updated_at)
+INSERT INTO summaries (bucket, partition_id, session_id, text, epoch, upper_sequence, message_count, updated_at,
+    written_sequence, written_characters)
+VALUES (:bucket, :partition_id, :session, :text, :epoch, :upper_sequence, :message_count, :updated_at,
+    :written_sequence, :written_characters)
 ON CONFLICT (bucket, partition_id, session_id) DO UPDATE SET text = excluded.text, epoch = excluded.epoch,
-    upper_sequence = excluded.upper_sequence, message_count = excluded.message_count, updated_at = excluded.updated_at
+    upper_sequence = excluded.upper_sequence, message_count = excluded.message_count, updated_at = excluded.updated_at,
+    written_sequence = excluded.written_sequence, written_characters = excluded.written_characters
 
 -- name: summaries.set_epoch
 UPDATE sessions SET summary_epoch = :epoch WHERE bucket = :bucket AND partition_id = :partition_id AND id = :session

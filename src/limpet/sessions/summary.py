@@ -1,11 +1,15 @@
-"""A session's summary, written by a language model if one is available, otherwise by rules."""
+"""A session's summary: what a language model or the caller wrote, and lines quoted from the messages after that.
+
+Without a model there are only quoted lines. A failed call of the model leaves what it wrote before as it is; the next
+call reads the quoted messages again.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
-import re
-from collections.abc import Iterator, Sequence
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field, replace
 from datetime import datetime
 from enum import StrEnum
@@ -16,18 +20,22 @@ from limpet.model.dataclass import dataclass
 from limpet.model.message import Message, Role
 from limpet.model.scope import Scope
 from limpet.model.session import Summary
-from limpet.model.tokens import DigestLine, TokenCounter, fit_lines
+from limpet.model.tokens import TokenCounter
 from limpet.model.values import check_text
-from limpet.providers.llm import Completion, Finish, Llm, LlmRequest, TokenUsage, build_prompt
+from limpet.providers.llm import Completion, Deadline, Finish, Llm, LlmRequest, TokenUsage, build_prompt
+from limpet.sessions.extract import LearnedSentence, extract_summary, is_extracted
 from limpet.sessions.repository import Messages, Sessions, Summaries
 from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.sessions")
 
-_LONGEST = 1000  # characters of a message that are used; more would never be shown
-_SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n+")
-_SHARED = re.compile(r"- \((\d+) messages\) ")
 _TOO_LONG = 2  # times the requested tokens: tokenizers differ, but not by this much
+_TOO_SHORT = 0.25  # of what the model wrote before: a whole summary does not shrink to that
+_SHORT_SUMMARY = 40  # tokens; one that is not longer may be replaced by any other
+_LEAST_LETTERS = 0.5  # share of letters, digits and spaces in a text
+_LEAST_TAIL = 40  # tokens of quoted lines after what a model wrote, or a quarter of a summary's if that is more
+
+FindLearned = Callable[[], Sequence[LearnedSentence]]
 
 INSTRUCTIONS = """\
 You keep the running summary of a conversation. You are given a JSON object: "summary" is the summary so far, \
@@ -47,12 +55,34 @@ class Author(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SummaryDraft:
-    """A summary, its author, and the usage of the calls for it; ``calls`` counts the answered ones."""
+    """What a model or the caller wrote and the last message that covers, quoted lines, and the usage of the calls.
 
-    text: str
-    author: Author
+    ``calls`` counts the answered ones.
+    """
+
+    written: str = ""
+    written_sequence: int = 0
+    tail: str = ""
     usage: TokenUsage = field(default_factory=lambda: TokenUsage(cost=0.0))
     calls: int = 0
+
+    @property
+    def text(self) -> str:
+        return "\n".join(filter(None, (self.written, self.tail)))
+
+    @property
+    def author(self) -> Author:
+        return Author.LLM if self.calls and not self.tail else Author.DIGEST
+
+    @classmethod
+    def of(cls, summary: Summary | None) -> SummaryDraft:
+        """Split a summary. What has not the form of quoted lines was written by somebody."""
+        if summary is None:
+            return cls()
+        written, tail = summary.text[: summary.written_characters], summary.text[summary.written_characters :]
+        if tail and not is_extracted(tail):
+            return cls(summary.text, summary.upper_sequence)
+        return cls(written, summary.written_sequence, tail.removeprefix("\n"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,37 +91,54 @@ class Summariser:
     count: TokenCounter
     llm: Llm | None = None
     timeout: float = 15.0
+    deadline: Deadline | None = None  # of all calls together
 
-    def write(self, old: str, messages: Sequence[Message]) -> SummaryDraft:
-        """Rewrite the whole summary. The model gets every message; after its first failure the rules take over."""
-        written = SummaryDraft(old, Author.LLM)
-        spoken = [message for message in messages if message.role is not Role.TOOL]
-        for at in range(0, len(spoken) if self.llm is not None else 0, self.limits.batch):
-            answer = self._call_llm(written.text, spoken[at : at + self.limits.batch])
-            if answer is None:
-                return self._write_by_rules(written, spoken[at:])
-            usage, calls = written.usage + answer.usage, written.calls + 1
-            text = self._validate_answer(answer)
+    def write(self, old: SummaryDraft, messages: Sequence[Message], find_learned: FindLearned = tuple) -> SummaryDraft:
+        """Write the summary of the old one and the messages after it.
+
+        The messages follow what the draft quotes; with a model they follow what is written, and are quoted again if it
+        fails. The model gets every message; after its first failure, or at the deadline, the rest is quoted.
+        """
+        if self.llm is None:
+            return replace(old, tail=self._extract(old, messages, find_learned))
+        draft, spoken = replace(old, tail=""), [message for message in messages if message.role is not Role.TOOL]
+        for at in range(0, len(spoken), self.limits.batch):
+            batch = spoken[at : at + self.limits.batch]
+            answer = self._call_llm(draft.written, batch)
+            if answer is not None:
+                draft = replace(draft, usage=draft.usage + answer.usage, calls=draft.calls + 1)
+            text = None if answer is None else self._validate_answer(answer, draft.written)
             if text is None:
-                return self._write_by_rules(replace(written, usage=usage, calls=calls), spoken[at:])
-            written = SummaryDraft(text, Author.LLM, usage, calls)
-        return written if written.calls else self._write_by_rules(written, spoken)
+                return replace(draft, tail=self._extract(draft, spoken[at:], find_learned))
+            draft = replace(draft, written=text, written_sequence=batch[-1].sequence)
+        if not draft.written:
+            return replace(draft, tail=self._extract(draft, messages, find_learned))
+        return replace(draft, written_sequence=messages[-1].sequence if messages else draft.written_sequence)
 
-    def _write_by_rules(self, so_far: SummaryDraft, messages: Sequence[Message]) -> SummaryDraft:
-        text = summarize_by_rules(so_far.text, messages, self.limits.summary_tokens, self.count)
-        return SummaryDraft(text, Author.DIGEST, so_far.usage, so_far.calls)
+    def _extract(self, draft: SummaryDraft, messages: Sequence[Message], find_learned: FindLearned) -> str:
+        """Quote the messages, in the tokens that the written text leaves, and in a few if it leaves none."""
+        most = self.limits.summary_tokens
+        if draft.written:
+            most = max(_LEAST_TAIL, most // 4, most - self.count(f"{draft.written}\n"))
+        return extract_summary(draft.tail, messages, most, self.count, find_learned())
 
     def _call_llm(self, old: str, messages: Sequence[Message]) -> Completion | None:
         assert self.llm is not None
+        seconds = min(self.limits.timeout_s, self.timeout)
+        if self.deadline is not None:
+            seconds = min(seconds, self.deadline.remaining())
+        if seconds <= 0:
+            log.warning("%s has no time left for a summary; messages are quoted instead", self.llm.name)
+            return None
         try:
-            return self.llm.complete(self._build_request(old, messages))
+            return self.llm.complete(self._build_request(old, messages, seconds))
         except ProviderError as error:
-            log.warning("%s wrote no summary; using a digest: %s", self.llm.name, error)
+            log.warning("%s wrote no summary; messages are quoted instead: %s", self.llm.name, error)
         except Exception:  # why: the caller's model may raise anything; no history may be lost
-            log.warning("%s wrote no summary; using a digest", self.llm.name, exc_info=True)
+            log.warning("%s wrote no summary; messages are quoted instead", self.llm.name, exc_info=True)
         return None
 
-    def _build_request(self, old: str, messages: Sequence[Message]) -> LlmRequest:
+    def _build_request(self, old: str, messages: Sequence[Message], seconds: float) -> LlmRequest:
         limits = self.limits
         payload = {"summary": old, "messages": list(self._serialize_messages(messages))}
         # As JSON, no message can pass for a part of the instructions.
@@ -100,7 +147,7 @@ class Summariser:
             build_prompt(question, system=INSTRUCTIONS.format(words=limits.summary_tokens * 3 // 5)),
             max_tokens=limits.summary_tokens,
             temperature=limits.temperature,
-            timeout=min(limits.timeout_s, self.timeout),
+            timeout=seconds,
         )
 
     def _serialize_messages(self, messages: Sequence[Message]) -> Iterator[dict[str, str]]:
@@ -112,48 +159,29 @@ class Summariser:
                 fields["called"] = ", ".join(call.name for call in message.tool_calls)[:most]
             yield fields
 
-    def _validate_answer(self, answer: Completion) -> str | None:
-        """Reject an answer that is cut off, refused, empty or far too long: its coverage is unknown."""
-        text = answer.text.strip()
-        if answer.finish is not Finish.STOP or not text or not is_storable(text):
-            problem = f"ended with {answer.finish}" if text else "is empty"
-        elif self.count(text) > _TOO_LONG * self.limits.summary_tokens:
-            problem = f"is {self.count(text)} tokens long"
+    def _validate_answer(self, answer: Completion, old: str) -> str | None:
+        """Reject an answer that is cut off, refused, empty, garbled, or far too long or short: it may cover nothing."""
+        text, most = answer.text.strip(), self.limits.summary_tokens
+        tokens, least = self.count(text), min(self.count(old), most)
+        if answer.finish is not Finish.STOP:
+            problem = f"ended with {answer.finish}"
+        elif not text:
+            problem = "is empty"
+        elif not is_storable(text) or not _is_readable(text):
+            problem = "is not readable text"
+        elif tokens > _TOO_LONG * most:
+            problem = f"is {tokens} tokens long"
+        elif least > _SHORT_SUMMARY and tokens < _TOO_SHORT * least:
+            problem = f"is only {tokens} tokens long"
         else:
             return text
-        log.warning("the model's summary %s; using a digest", problem)
+        log.warning("the model's summary %s; messages are quoted instead", problem)
         return None
 
 
-# Without a model: one line per message, shortened until all lines fit
-
-
-def summarize_by_rules(old: str, messages: Sequence[Message], most_tokens: int, count: TokenCounter) -> str:
-    """Return the lines of the old summary and one line for each message, within the token limit."""
-    return fit_lines([*_parse_lines(old), *filter(None, map(_message_line, messages))], most_tokens, count)
-
-
-def _parse_lines(summary: str) -> list[DigestLine]:
-    """Split a digest by line, any other summary by sentence."""
-    lines = []
-    for line in filter(str.strip, summary.split("\n")):
-        if shared := _SHARED.match(line):
-            lines.append(DigestLine(line[shared.end() :], int(shared[1])))
-        elif line.startswith("- "):
-            lines.append(DigestLine(line[2:]))
-        else:
-            lines += [DigestLine(part.strip()) for part in _SENTENCE.split(line) if part.strip()]
-    return lines
-
-
-def _message_line(message: Message) -> DigestLine | None:
-    """Tool results are omitted: the assistant's next message contains what mattered."""
-    if message.role is Role.TOOL:
-        return None
-    speaker = f"{message.name} ({message.role})" if message.name else f"the {message.role}"
-    called = f"[called {', '.join(call.name for call in message.tool_calls)}]" if message.tool_calls else ""
-    text = " ".join(f"{message.text[:_LONGEST]} {called}".split())
-    return DigestLine(f"{speaker}: {text or '(nothing)'}")
+def _is_readable(text: str) -> bool:
+    readable = sum(char.isalnum() or char.isspace() or unicodedata.combining(char) > 0 for char in text)
+    return readable >= _LEAST_LETTERS * len(text)
 
 
 def is_storable(text: str) -> bool:
@@ -166,12 +194,13 @@ def is_storable(text: str) -> bool:
 
 
 def swap_summary(
-    tx: Tx, scope: Scope, text: str, upper_sequence: int, expected_epoch: int | None, now: datetime
+    tx: Tx, scope: Scope, draft: SummaryDraft, upper_sequence: int, expected_epoch: int | None, now: datetime
 ) -> bool:
     """Replace the summary if it is still the one the writer read, and covers no less. ``None`` skips the check.
 
     The first summary replaces epoch 0. A summary that covers only messages cleared since is stale too.
     """
+    check_text(draft.text, "summary")
     session = Sessions(tx).lock(scope)
     if upper_sequence > session.last_sequence:
         raise InvalidInput(
@@ -182,6 +211,32 @@ def swap_summary(
     lowest = max(current.upper_sequence if current else 0, cleared_through + 1)
     if expected_epoch not in (None, current.epoch if current else 0) or upper_sequence < lowest:
         return False
-    count = Messages(tx).count_through(scope, upper_sequence)
-    Summaries(tx).put(scope, Summary(text, last_epoch + 1, upper_sequence, count, now))
+    covered = Messages(tx).count_through(scope, upper_sequence)
+    Summaries(tx).put(scope, _build_summary(draft, last_epoch + 1, upper_sequence, covered, now))
     return True
+
+
+def rebuild_summary(
+    tx: Tx,
+    scope: Scope,
+    messages: Sequence[Message],
+    most_tokens: int,
+    count: TokenCounter,
+    learned: Sequence[LearnedSentence],
+    now: datetime,
+) -> None:
+    """Replace the summary by lines quoted from the messages it covers: others were removed, or words of these.
+
+    What a model wrote may contain those words. Its next call reads the messages again.
+    """
+    summary = Summaries(tx).get(scope)
+    if summary is None:
+        return
+    covered = [message for message in messages if message.sequence <= summary.upper_sequence]
+    draft = SummaryDraft(tail=extract_summary("", covered, most_tokens, count, learned))
+    _, last_epoch = Summaries(tx).get_watermarks(scope)
+    Summaries(tx).put(scope, _build_summary(draft, last_epoch + 1, summary.upper_sequence, len(covered), now))
+
+
+def _build_summary(draft: SummaryDraft, epoch: int, upper_sequence: int, count: int, now: datetime) -> Summary:
+    return Summary(draft.text, epoch, upper_sequence, count, now, draft.written_sequence, len(draft.written))

@@ -28,7 +28,11 @@ TABLES = (
     ),
     _table("sessions", "bucket partition_id id", "external_id key cleared_through summary_epoch oldest_at"),
     _table("messages", "bucket partition_id session_id sequence"),
-    _table("summaries", "bucket partition_id session_id", "text epoch upper_sequence message_count updated_at"),
+    _table(
+        "summaries",
+        "bucket partition_id session_id",
+        "text epoch upper_sequence message_count updated_at written_sequence written_characters",
+    ),
     _table("kv", "bucket partition_id session_id key", "value position updated_at"),
     _table(
         "usage", "bucket partition_id session_id model", "calls input_tokens output_tokens cached_tokens cost_nanos"

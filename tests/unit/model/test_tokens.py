@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limpet.model.tokens import estimate_tokens, min_tokens
+from limpet.model.tokens import DigestLine, estimate_tokens, fit_lines, min_tokens, shorten_text
 
 # What the o200k vocabulary spends on each text, counted once with a tokenizer and written down.
 TRUE_COUNTS = {
@@ -285,3 +285,54 @@ def test_min_tokens_never_exceeds_estimate(text: str) -> None:
 
 def test_min_tokens_counts_words() -> None:
     assert min_tokens("The ferry leaves — twice a\u00a0day… 日本語") == 5
+
+
+def digest_line(number: int) -> DigestLine:
+    return DigestLine(
+        f"the user: well this is what I wanted to tell you about item{number}, which is rather nice and cheap"
+    )
+
+
+def test_fit_lines_shortens_every_line_when_budget_is_small() -> None:
+    text = fit_lines([digest_line(number) for number in range(40)], 500, estimate_tokens)
+    assert estimate_tokens(text) <= 500
+    assert [number for number in range(40) if f"item{number}," not in text] == []
+
+
+def test_fit_lines_merges_oldest_lines_when_there_are_too_many() -> None:
+    text = fit_lines([digest_line(number) for number in range(100)], 500, estimate_tokens)
+    assert estimate_tokens(text) <= 500
+    lines = text.split("\n")
+    assert sum(int(line.split()[1][1:]) if "messages) " in line else 1 for line in lines) == 100
+    assert "messages" in lines[0]
+    assert "item99," in lines[-1]
+
+
+def test_fit_lines_shortens_text_without_word_boundaries() -> None:
+    lines = [DigestLine(f"the user: 第{number}个" + "我搬到了里斯本" * 30) for number in range(20)]
+    text = fit_lines(lines, 500, estimate_tokens)
+    assert estimate_tokens(text) <= 500
+    assert [number for number in range(20) if f"第{number}个" not in text] == []
+
+
+def test_shorten_text_keeps_names_numbers_and_decisions() -> None:
+    text = "the user: so well as it happens I think we decided to meet Biscuit at 09:40 and that is quite all there is"
+    short = shorten_text(text, 50)
+    assert len(short) <= 50
+    for word in ("the user:", "decided", "Biscuit", "09:40"):
+        assert word in short
+
+
+@pytest.mark.slow
+def test_fit_lines_of_thousands_of_long_lines_is_fast() -> None:
+    begun = process_time()
+    text = fit_lines([DigestLine(f"{number} " + "Foo bar " * 125) for number in range(2000)], 500, estimate_tokens)
+    assert process_time() - begun < 10
+    assert estimate_tokens(text) <= 500
+
+
+@given(st.lists(st.text(min_size=1, max_size=400), max_size=60), st.integers(50, 600))
+def test_fit_lines_always_fits_budget(texts: list[str], most: int) -> None:
+    text = fit_lines([DigestLine(" ".join(each.split()) or "x") for each in texts], most, estimate_tokens)
+    assert estimate_tokens(text) <= most
+    assert bool(text.strip()) == bool(texts)

@@ -99,6 +99,8 @@ CREATE TABLE summaries (
     upper_sequence BIGINT NOT NULL,
     message_count BIGINT NOT NULL,
     updated_at BIGINT NOT NULL,
+    written_sequence BIGINT NOT NULL,
+    written_characters BIGINT NOT NULL,
     PRIMARY KEY (bucket, partition_id, session_id),
     FOREIGN KEY (bucket, partition_id, session_id) REFERENCES sessions (bucket, partition_id, id)
 );
