@@ -65,6 +65,18 @@ def test_forget_rewrites_summary_without_fact(learning: Limpet) -> None:
     assert after.upper_sequence == before.upper_sequence
 
 
+def test_summary_without_model_leaves_out_what_no_longer_holds(learning: Limpet, clock: FakeClock) -> None:
+    talk(learning, "I live in Porto.")
+    clock.advance(days=3)
+    session = talk(learning, "I moved to Lisbon.", "The boat is called Petrel.")
+    session.compact(keep=0)
+    summary = session.summary()
+    assert summary is not None
+    assert "I moved to Lisbon." in summary.text
+    assert "The boat is called Petrel." in summary.text
+    assert "Porto" not in summary.text
+
+
 def test_forget_replaces_summary_that_was_written_with_quotes(learning: Limpet) -> None:
     session = talk(learning, "I live in Porto", "The boat is called Petrel")
     session.set_summary("They live in a town by the Douro, and have a boat.", 4)
