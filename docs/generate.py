@@ -63,6 +63,7 @@ ENVIRONMENT = """\
 |---|---|
 | `LIMPET_DATA` | where the memory is, when `--data` is not given |
 | `LIMPET_CONFIG` | the settings file, when `--config` is not given |
+| `LIMPET_PRESET` | the [preset](../how-to/presets.md), in the place of the file's |
 | `LIMPET_USER` | whose memory, when `--user` is not given; without both, the user of the chat that is named, or `me` |
 | `LIMPET_API_KEY` | the key for a server, when `--api-key` is not given |
 | `LIMPET_KEY` | a good name for `encryption.key_env`; read only if that setting names it |
@@ -109,7 +110,10 @@ HANDLES = {
 
 def configuration() -> Iterator[str]:
     yield "# Settings"
-    yield "Every setting, once. Weakest first: the defaults below, a file, the environment, what code passes."
+    yield (
+        "Every setting, once. Weakest first: the defaults below, a [preset](../how-to/presets.md), a file, the "
+        "environment, what code passes."
+    )
     example = "[search]\nk = 5\n\n[storage]\nbusy_timeout_ms = 10000"
     yield f"A file is TOML, or YAML with the `yaml` extra:\n\n```toml\n{example}\n```"
     yield (

@@ -104,7 +104,8 @@ def test_changed_fact_supersedes_previous_one(learning: Limpet, clock: FakeClock
     assert "I live in Porto" not in texts
 
 
-def test_changed_fact_ends_archived_one(learning: Limpet, clock: FakeClock) -> None:
+def test_changed_fact_ends_archived_one(opening: Callable[..., Limpet], clock: FakeClock) -> None:
+    learning = opening(learn__decay=True)
     talk(learning, "I live in Porto")
     for _ in range(60):
         clock.advance(days=1)

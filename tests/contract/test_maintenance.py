@@ -44,7 +44,8 @@ def opening(store_url: str, clock: FakeClock) -> Iterator[Opening]:
 
 @pytest.fixture
 def ageing(opening: Opening) -> Limpet:
-    return opening()
+    """With archiving by age, which is off by default."""
+    return opening(learn__decay=True, learn__delete_archived_days=180)
 
 
 def texts(records: list[Record]) -> set[str]:
@@ -157,14 +158,14 @@ def test_decay_is_idempotent(ageing: Limpet, clock: FakeClock) -> None:
 
 
 def test_decay_and_deletion_can_be_disabled(opening: Opening, clock: FakeClock) -> None:
-    memory = opening(learn__delete_archived_days=0)
+    memory = opening(learn__decay=True, learn__delete_archived_days=0)
     faded = learn(memory, "Alice liked the walrus picture")
     clock.advance(days=100)
     memory._runtime.fader.fade(ALICE, clock())
     clock.advance(days=5000)
     assert memory._runtime.fader.fade(ALICE, clock()) == DecayCounts()
     assert memory.records.get(faded.id).archived_at is not None
-    off = opening(learn__decay=False, learn__consolidate=False, learn__promote=False, learn__profile=False)
+    off = opening(learn__consolidate=False, learn__promote=False, learn__profile=False)
     kept = learn(off, "Alice liked the seal picture")
     say(off, "hello")
     assert not {"decay", "consolidate"} & {job.kind for job in off.jobs.list()}
@@ -194,22 +195,35 @@ def test_remember_with_key_restores_archived_record(ageing: Limpet, clock: FakeC
     assert texts(ageing.records(user="alice")) == {"Alice lives in Lisbon"}
 
 
-def test_finished_turn_counts_use_of_context_records(ageing: Limpet, clock: FakeClock) -> None:
+def test_recall_counts_use_and_standing_in_a_context_does_not(ageing: Limpet, clock: FakeClock) -> None:
     shown = learn(ageing, "Alice plays the harpsichord")
-    everybodys = ageing.remember("The office closes at six", scope="global", layer="procedural")
     clock.advance(days=20)
-    ageing.recall("harpsichord", user="alice")
     session = ageing.session("test", "1", user="alice")
-    assert session.context("harpsichord").records
-    with session.turn("What about my harpsichord?"):
-        pass  # no reply: nobody knows whether it was of use
-    assert ageing.records.get(shown.id).uses == 0
     with session.turn("What about my harpsichord?") as talk:
-        assert {shown.id, everybodys.id} <= set(talk.context.records)
+        assert shown.id in talk.context.records
         talk.reply("It is out of tune.")
+    assert ageing.records.get(shown.id).uses == 0
+    ageing.recall("harpsichord", user="alice")
+    ageing.recall("the harpsichord of Alice", user="alice")
+    say(ageing, "Hello")  # counts are written along with another write
     used = ageing.records.get(shown.id)
-    assert (used.uses, used.last_used_at, used.version) == (1, clock(), 1)
-    assert ageing.records.get(everybodys.id).uses == 0, "what stands in every context is not used by that"
+    assert (used.uses, used.last_used_at, used.version) == (2, clock(), 1)
+
+
+def test_recall_writes_counts_itself_after_a_minute(ageing: Limpet, clock: FakeClock) -> None:
+    known = learn(ageing, "Alice plays the harpsichord")
+    for _ in range(2):
+        ageing.recall("harpsichord", user="alice")
+        clock.advance(minutes=1)
+    assert ageing.records.get(known.id).uses == 2
+
+
+def test_closing_writes_counts(opening: Opening) -> None:
+    memory = opening()
+    known = learn(memory, "Alice plays the harpsichord")
+    memory.recall("harpsichord", user="alice")
+    memory._runtime.flush_uses()
+    assert memory.records.get(known.id).uses == 1
 
 
 # Consolidation

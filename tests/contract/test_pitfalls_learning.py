@@ -13,19 +13,18 @@ from tests.extracted_records import learn, of_session
 
 @pytest.fixture
 def patient(store_url: str, clock: FakeClock) -> Iterator[Limpet]:
-    """A store that does its background work only when told to."""
-    config = Config.load(overrides={"jobs.worker": False})
+    """A store that archives by age, and does its background work only when told to."""
+    config = Config.load(overrides={"jobs.worker": False, "learn.decay": True})
     with Limpet.open(store_url, config=config, clock=clock) as opened:
         yield opened
 
 
-def live_on(memory: Limpet, clock: FakeClock, days: int, *, asking: str | None = None) -> None:
-    """Days in which the work that is due is done, and perhaps something is asked."""
+def live_on(memory: Limpet, clock: FakeClock, days: int, *, recalling: str | None = None) -> None:
+    """Days in which the work that is due is done, and perhaps something is recalled."""
     for _ in range(days):
         clock.advance(days=1)
-        if asking is not None:
-            with memory.session("test", "daily", user="alice").turn(asking) as turn:
-                turn.reply("Yes.")
+        if recalling is not None:
+            memory.recall(recalling, user="alice")
         memory.jobs.run()
 
 
@@ -45,7 +44,7 @@ def test_decay_deletes_stated_preferences_and_ignores_use(patient: Limpet, clock
     assert [hit.source.id for hit in patient.recall("tea", user="alice")] == [stated.id]
     assert patient.records.get(used.id).archived_at is not None
     patient.records.revive(used.id)
-    live_on(patient, clock, 100, asking="Shall I play the harpsichord?")
+    live_on(patient, clock, 100, recalling="Does Alice play the harpsichord?")
     assert patient.records.get(used.id).archived_at is None
     live_on(patient, clock, 400)
     assert patient.records.get(stated.id).archived_at is None

@@ -204,6 +204,43 @@ def test_remember_with_same_key_revives_expired_record(timed: Limpet, clock: Fak
     assert contents(timed.records(user="alice")) == ["parked on level 5"]
 
 
+def test_remember_same_statement_again_counts_it(memory: Limpet, clock: FakeClock) -> None:
+    first = memory.remember("Alice's dog is Biscuit", user="alice", tags=["dog"])
+    clock.advance(days=1)
+    again = memory.remember("  alice's dog  is biscuit.", user="alice", tags=["pet"])
+    assert (again.id, again.content, again.said, again.tags) == (first.id, first.content, 2, ("dog", "pet"))
+    third = memory.remember("Alice's dog is Biscuit", user="alice")
+    assert (third.id, third.said, third.version) == (first.id, 3, again.version)
+    assert memory.records(user="alice") == [third]
+    assert memory.context("dog", user="alice").text.count("Biscuit") == 1
+
+
+def test_remember_same_statement_elsewhere_is_another_record(memory: Limpet) -> None:
+    kept = [
+        memory.remember("Tea at four", user="alice"),
+        memory.remember("Tea at four", user="bob"),
+        memory.remember("Tea at four", scope="global"),
+        memory.remember("Tea at four", session=memory.session(user="alice").id),
+        memory.remember("Tea at four", user="alice", type="note"),
+        memory.remember("Tea at four", user="alice", layer="procedural"),
+        memory.remember("Tea at four", user="alice", key="tea"),
+        memory.remember("Tea at four", user="alice", id="01890000-0000-7000-8000-0000000000aa"),
+        memory.remember("Tea at four", user="alice", title="Daily"),
+        memory.remember("Tea at four", user="alice", metadata={"file": "a"}),
+        memory.remember("Tea at four", user="alice", metadata={"file": "b"}),
+    ]
+    assert len({record.id for record in kept}) == len(kept)
+
+
+@pytest.mark.every_backend
+def test_remember_same_statement_from_many_threads_creates_one_record(memory: Limpet) -> None:
+    saved = at_once(lambda _: memory.remember("Alice's dog is Biscuit", user="alice"))
+    [kept] = memory.records(user="alice")
+    assert {record.id for record in saved} == {kept.id}
+    assert sorted(record.said for record in saved) == list(range(1, 9))
+    assert kept.said == 8
+
+
 def test_remember_same_key_from_many_threads_creates_one_record(memory: Limpet) -> None:
     records = at_once(lambda number: memory.remember(f"value {number}", user="alice", key="k"))
     assert len({record.id for record in records}) == 1

@@ -27,7 +27,11 @@ def opening(store_url: str, clock: FakeClock) -> Iterator[Open]:
     opened = []
 
     def open_(**overrides: Any) -> Limpet:
-        settings = {"jobs.worker": False, **{name.replace("__", "."): value for name, value in overrides.items()}}
+        settings = {
+            "jobs.worker": False,
+            "retention.messages_days": 90,
+            **{name.replace("__", "."): value for name, value in overrides.items()},
+        }
         opened.append(Limpet.open(store_url, config=Config.load(overrides=settings), clock=clock))
         ensure_retention_job(opened[-1]._runtime, stays=True)  # as a worker that stays does
         return opened[-1]
@@ -84,6 +88,8 @@ def test_retention_job_runs_every_hour(opening: Open, clock: FakeClock) -> None:
 
 
 def test_retention_of_zero_days_or_disabled_deletes_nothing(opening: Open, clock: FakeClock) -> None:
+    default = RetentionSettings()
+    assert (default.messages_days, default.records_days, default.documents_days) == (0, 0, 0)
     for memory in (opening(retention__messages_days=0), opening(retention__enabled=False)):
         session = say(memory, clock, 4000)
         clock.advance(hours=2)
@@ -205,7 +211,7 @@ def test_retention_settings_reject_invalid_tenant_days(text: str) -> None:
 
 
 def test_retention_job_is_enqueued_when_non_empty_store_is_opened(tmp_path: Path, clock: FakeClock) -> None:
-    config = Config.load(overrides={"jobs.worker": False})
+    config = Config.load(overrides={"jobs.worker": False, "retention.messages_days": 90})
     for expected in (0, 1, 1):
         with Limpet.open(tmp_path, config=config, clock=clock) as memory:
             assert JobQueue(memory._runtime.store).count([("retention", "")]) == expected

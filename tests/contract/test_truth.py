@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 
 import pytest
 
@@ -92,6 +93,43 @@ def test_passing_state_is_past_after_two_weeks(memory: Limpet, say: Say, clock: 
     for line in memory.context("How am I?", user="alice").text.splitlines():
         assert "headache" not in line or "no longer true" in line or "user:" in line
     assert not [record for record in memory.records(user="alice") if record.attribute and "headache" in record.content]
+
+
+@pytest.mark.slow
+def test_lasting_fact_is_in_context_after_400_days_of_other_talk(clock: FakeClock) -> None:
+    config = Config.load(overrides={"jobs.worker": False, "embedding.model": "none", "graph.enabled": False})
+    with Limpet.open(":memory:", config=config, clock=clock) as memory:
+        session = memory.session("test", "1", user="alice")
+        with session.turn("I'm allergic to peanuts") as turn:
+            turn.reply("Noted.")
+        for day in range(400):
+            clock.advance(days=1)
+            with session.turn(f"Sort list number {day} of the garden sheds by height") as turn:
+                turn.reply("Done.")
+            if day % 50 == 0:
+                memory.jobs.run()
+        memory.jobs.run()
+        dinner = memory.session("test", "2", user="alice").context("What can I cook for dinner?")
+        assert "allergic to peanuts" in dinner.text
+        [claim] = [record for record in memory.records(user="alice", limit=1000) if record.attribute == "allergy"]
+        assert (claim.archived_at, claim.uses) == (None, 0), "being shown is not being used"
+        assert memory.recall("peanuts", user="alice")[0].source.id == claim.id
+        assert session.count() == 802
+
+
+def test_expired_statement_said_again_is_another_record(memory: Limpet, clock: FakeClock) -> None:
+    first = memory.remember("Tea at five", user="alice", ttl=60)
+    longer = memory.remember("Tea at five", user="alice", ttl=120)
+    assert (longer.id, longer.expires_at) == (first.id, clock() + timedelta(seconds=120))
+    assert memory.remember("Tea at five", user="alice", ttl=60).expires_at == longer.expires_at
+    clock.advance(hours=1)
+    assert memory.remember("Tea at five", user="alice").id != first.id
+
+
+def test_claim_said_again_is_used(memory: Limpet, say: Say) -> None:
+    say("I'm allergic to peanuts", "What should I read?", "I'm allergic to peanuts")
+    [claim] = [record for record in memory.records(user="alice") if "peanuts" in record.content and record.attribute]
+    assert (claim.said, claim.uses) == (2, 1)
 
 
 def test_ended_habit_is_not_current(memory: Limpet, say: Say) -> None:

@@ -93,6 +93,7 @@ class Agents:
         for runtime in stores.values():
             runtime.runner.stop()
             runtime.worker.stop()
+            runtime.flush_uses()
             runtime.flush_audit()
             runtime.store.close()
 

@@ -57,7 +57,7 @@ from limpet.knowledge import remember as memory
 from limpet.knowledge.recall import recall as recall_claims
 from limpet.knowledge.remember import enqueue_maintenance
 from limpet.knowledge.repository import Records
-from limpet.model.chunk import ChunkQuery, Hit, Vector
+from limpet.model.chunk import ChunkQuery, Hit, SourceKind, Vector
 from limpet.model.context import Context
 from limpet.model.idempotency import IdempotencyKey, ResourceKind
 from limpet.model.record import (
@@ -128,6 +128,8 @@ class MemoryOperations(Handle):
     ) -> Record:
         """Keep a memory. The same key (or id) again replaces its text and keeps what it said before.
 
+        Without a key and an id, the same statement again is the record that there is, and ``said`` counts it.
+
         Asked again with the same ``idempotency_key`` within two days, it answers with what was made the first time, as
         it is by then; with another request under that key it raises IdempotencyConflict.
         """
@@ -170,7 +172,7 @@ class MemoryOperations(Handle):
             before = _find_previous(tx, home, asked, now)
             if before is not None:
                 return before
-            saved = memory.save(tx, draft, changes, cut, now)
+            saved = memory.save(tx, draft, changes, cut, now, anonymous=id is None and key is None)
             idempotency.save_key(tx, home.space, asked, saved.id, now)
             if saved.layer is Layer.EPISODIC:  # it may be worth promoting
                 enqueue_maintenance(tx, home.space, self._runtime.config.learn, now)
@@ -242,8 +244,16 @@ class MemoryOperations(Handle):
             SEARCH_SOURCES,
         )
         hits = self._read(lambda tx: recall_claims(tx, home.space, wanted))
+        self._count_uses(home.space, hits[:count], now)
         ranked = hits if rerank is None or not hits else rerank_hits(rerank, query, hits)[:count]
         return [replace(hit, rank=rank) for rank, hit in enumerate(ranked, start=1)]
+
+    def _count_uses(self, space: Partition, hits: list[Hit], now: datetime) -> None:
+        """A record that a caller recalls is used. One that only stands in a context is not."""
+        uses = self._runtime.uses
+        uses.count(space, (hit.source.id for hit in hits if hit.source.kind is SourceKind.RECORD), now)
+        if uses.is_due(now):
+            self._runtime.flush_uses()
 
     def _embed_query(self, space: Partition, question: str, recipe: recipes.Recipe) -> Vector | None:
         """The question's vector, made before the transaction that searches with it."""

@@ -8,14 +8,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import field, replace
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from limpet.config import Config, EncryptionSettings
 from limpet.context.build import ContextBuilder
-from limpet.errors import ConfigError, InvalidInput, StoreReadOnly, Unsupported
+from limpet.errors import ConfigError, InvalidInput, StorageError, StoreReadOnly, Unsupported
 from limpet.knowledge.remember import RecordChunker, find_learned_sentences
+from limpet.knowledge.uses import UseCounter
 from limpet.model.access import SECRET_BYTES, encode_secret
 from limpet.model.dataclass import dataclass
 from limpet.model.message import Message
@@ -82,6 +83,7 @@ class Runtime:
     keeps_nothing: bool = False  # memory is switched off: what is written is rolled back
     audit_log: AuditLog | None = None  # who did what; None where nothing is kept
     keys_used: dict[str, datetime] = field(default_factory=dict)  # when a key's use was last noted, by its id
+    uses: UseCounter = field(default_factory=UseCounter)  # recalls that are not written yet
     observers: Observers = field(default_factory=Observers)  # they get each call, job and request
     choose_llm: Callable[[Config], Llm | None] = lambda _: None
 
@@ -118,6 +120,12 @@ class Runtime:
     def flush_audit(self) -> None:
         if self.audit_log is not None:
             self.audit_log.flush()
+
+    def flush_uses(self) -> None:
+        """Write how often records were recalled. A store that cannot be written keeps its counts as they are."""
+        for partition in self.uses.list_partitions():
+            with suppress(StorageError):
+                self.store.write(partial(self.uses.write, partition=partition))
 
     def session_folder(self, session_id: str) -> Path | None:
         """Where a session's own files are; None for a store that has no folder."""

@@ -20,8 +20,6 @@ from limpet.context.build import ContextRequest, Conversation, Recalled, visible
 from limpet.errors import InvalidInput, SessionNotFound, StorageError
 from limpet.knowledge import english
 from limpet.knowledge.candidate import QUOTED_KEY, find_echoes
-from limpet.knowledge.repository import Records
-from limpet.model.chunk import SourceKind
 from limpet.model.context import Context, Omission
 from limpet.model.message import Message, Role, ToolCall
 from limpet.model.scope import Level, Partition, Scope
@@ -70,7 +68,6 @@ class Turn:
         self._reply: Message | None = None
         self._answering = _reply_key(message.idempotency_key)
         self._compacted: tuple[CompactionResult, ...] = ()
-        self._recalled: frozenset[str] = frozenset()
         self._kept = False
         self._open = False
         self._failed: list[Omission] = []
@@ -117,7 +114,6 @@ class Turn:
             raise InvalidInput("a turn is used once; session.turn(…) makes the next")
         known = self._attempt("what memory knows", self._recall, Recalled())
         self._failed += [*known.texts.failed, *known.failed]
-        self._recalled = select_used_records(known, self._runtime.config.search.k)
         self._message, self._kept = self._store_question()
         deadline = self._runtime.compactor.start_deadline()
         self._compacted = self._attempt("compacting history", lambda: self._compact(deadline), ())
@@ -268,7 +264,7 @@ class Turn:
         def on_store(tx: Tx, new: Sequence[Message]) -> None:
             if spent is not None:
                 bill.add(tx, self._info.scope, spent)
-            self._mark_used(tx)
+            self._runtime.uses.write(tx, Partition(self._info.tenant, Level.USER, self._info.user))
             self._runtime.compactor.enqueue(tx, self._info)
             self._runtime.learner.enqueue(tx, self._info, [self._message, *new], self._asked.skill)
 
@@ -276,12 +272,6 @@ class Turn:
         if self._runtime.config.learn.enabled or self._runtime.llm is not None:
             self._runtime.wake_worker()
         return kept
-
-    def _mark_used(self, tx: Tx) -> None:
-        """Use refreshes a record. What stands in every context is not used by that."""
-        recalled, now = sorted(self._recalled), self._runtime.clock()
-        for space in visible_partitions(self._info.scope, self._info.agent) if recalled else ():
-            Records(tx).mark_used(space, recalled, now)
 
     def _write_daily_note(self, reply: Message) -> None:
         """The turn's line in the notes of its day."""
@@ -299,27 +289,6 @@ class Turn:
             log.warning("a turn goes on without %s: %s", what, error, exc_info=not isinstance(error, StorageError))
             self._failed.append(Omission(what, str(error) or type(error).__name__))
             return otherwise
-
-
-def select_used_records(known: Recalled, best: int) -> frozenset[str]:
-    """The records among the best recalled, and those learned from a message that is among them.
-
-    Far down among the passages tried, most share a word with the question and no more.
-    """
-    sources = [hit.source for hit in known.hits[:best]]
-    said = {
-        (source.session_id, sequence)
-        for source in sources
-        if source.kind is SourceKind.MESSAGE
-        for sequence in (source.first_sequence, source.last_sequence)
-    }
-    learned = (
-        record.id
-        for record in known.records
-        if record.id in known.relevance
-        and any((record.source.session_id, sequence) in said for sequence in record.source.sequences)
-    )
-    return frozenset((*(source.id for source in sources if source.kind is SourceKind.RECORD), *learned))
 
 
 def store_messages(

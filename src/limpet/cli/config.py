@@ -22,10 +22,12 @@ def add(commands: Any, summary: str) -> None:
     parser = add_command(commands, "config", summary, show_config)
     parser.add_argument("name", metavar="NAME", nargs="?", help="a section or a setting, such as search or search.k")
     parser.add_argument("--all", action="store_true", help="also settings that have their default")
+    parser.add_argument("--preset", metavar="PRESET", help="show what a preset sets, such as golemcore")
 
 
 def show_config(args: Namespace) -> int:
-    found = [each for each in _list_settings(args) if args.name in (None, each.key, each.key.partition(".")[0])]
+    listed = _list_settings(args) if args.preset is None else _list_preset(args.preset)
+    found = [each for each in listed if args.name in (None, each.key, each.key.partition(".")[0])]
     if args.name is not None and not found:
         raise _unknown_setting(args.name)
     if not args.all and args.name is None:
@@ -38,16 +40,31 @@ def show_config(args: Namespace) -> int:
 
 
 def _list_settings(args: Namespace) -> list[SettingInfo]:
-    from limpet.config import Config
+    from limpet.config import Config, find_preset
+    from limpet.config.presets import PRESETS
 
-    config, file = load_config(args), args.config or os.environ.get("LIMPET_CONFIG")
+    config, file = load_config(args), args.config or os.environ.get("LIMPET_CONFIG") or None
+    preset = find_preset(file, os.environ)
+    chosen = {} if preset is None else PRESETS[preset]
     found = []
     for key, _, default, doc in Config.describe():
         section, _, name = key.partition(".")
         value, variable = getattr(getattr(config, section), name), f"LIMPET_{section}_{name}".upper()
-        source = variable if variable in os.environ else "default" if value == default else str(file)
+        source = "default" if value == default else f"preset {preset}" if chosen.get(key) == value else str(file)
+        source = variable if variable in os.environ else source
         found.append(SettingInfo(key, value, source, doc))
     return found
+
+
+def _list_preset(name: str) -> list[SettingInfo]:
+    """What a preset sets, also where that is the default."""
+    from limpet.config import Config
+    from limpet.config.presets import get_preset
+
+    chosen = get_preset(name, "--preset")
+    return [
+        SettingInfo(key, chosen[key], f"preset {name}", doc) for key, _, _, doc in Config.describe() if key in chosen
+    ]
 
 
 def _format_value(value: object) -> str:

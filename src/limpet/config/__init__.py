@@ -1,7 +1,7 @@
 """Every setting, once: its default, what it may be, and what it means.
 
-Weakest first: the defaults below, a file, the environment, overrides. A name or a value nobody knows is an error that
-says where it stands, never a setting silently ignored.
+Weakest first: the defaults below, a preset, a file, the environment, overrides. An unknown name or value is an error
+that says where it stands.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import field
 from os import PathLike
 from typing import Any
 
+from limpet.config.presets import get_preset
 from limpet.config.sections import (
     KEYS,
     PROCESS_SECTIONS,
@@ -47,6 +48,8 @@ from limpet.model.dataclass import dataclass
 from limpet.model.values import check_name
 
 AGENTS = "agents"  # where settings of single agents stand
+PRESET = "preset"  # where a file names a preset
+PRESET_VARIABLE = "LIMPET_PRESET"
 
 __all__ = [
     "AGENTS",
@@ -127,16 +130,21 @@ class Config:
         *,
         env: Mapping[str, str] | None = None,
         overrides: Mapping[str, Any] | None = None,
+        preset: str | None = None,
     ) -> Config:
-        """The file, then the environment, then ``overrides``, which map "section.key" to a value.
+        """The preset, then the file, then the environment, then ``overrides``, which map "section.key" to a value.
 
-        ``env`` stands for the process's environment; an empty one reads none.
+        ``env`` stands for the process's environment; an empty one reads none. The preset is the one given here, else
+        that of the environment, else that of the file.
         """
         chosen: dict[str | None, _SectionValues] = {None: {section: {} for section in SETTINGS}}
-        from_file = [] if path is None else list(_read_file(path))
+        environment = os.environ if env is None else env
+        tree, where = ({}, "") if path is None else _load_file(path)
+        from_preset = _read_presets(tree, where, _name_preset(environment, preset))
+        from_file = [*_read_file(tree, where)]
         agents_of_file = {agent for _, agent, _, _, _ in from_file if agent}
-        from_env = _read_env(os.environ if env is None else env, agents_of_file)
-        layers = (from_file, from_env, _read_overrides(overrides or {}))
+        from_env = _read_env(environment, agents_of_file)
+        layers = (from_preset, from_file, from_env, _read_overrides(overrides or {}))
         for where, agent, section, key, value in (given for layer in layers for given in layer):
             known = SETTINGS[section].get(key)
             if known is None:
@@ -149,6 +157,11 @@ class Config:
             for name, own in chosen.items()
         }
         return cls(**_build_sections(general), agents=agents)
+
+    @classmethod
+    def preset(cls, name: str, *, overrides: Mapping[str, Any] | None = None) -> Config:
+        """The defaults of another program: picobot, golemcore, sclaw, araliya or oxydra. It reads no environment."""
+        return cls.load(env={}, preset=name, overrides=overrides)
 
     @staticmethod
     def describe() -> Iterator[tuple[str, str, Any, str]]:
@@ -173,7 +186,8 @@ def _check_agent_name(name: object) -> str:
         raise ConfigError(str(error)) from None
 
 
-def _read_file(path: str | PathLike[str]) -> _Assignments:
+def _load_file(path: str | PathLike[str]) -> tuple[Mapping[str, Any], str]:
+    """The sections of a file, and how errors name it."""
     from pathlib import Path
 
     file = Path(path)
@@ -185,18 +199,55 @@ def _read_file(path: str | PathLike[str]) -> _Assignments:
     tree = (_parse_yaml if file.suffix in {".yaml", ".yml"} else parse_toml)(content, where)
     if not isinstance(tree, Mapping):
         raise ConfigError(f"{where}: holds {type(tree).__name__}, not sections with settings")
-    agents = tree.get(AGENTS)
+    return tree, where
+
+
+def _read_file(tree: Mapping[str, Any], where: str) -> _Assignments:
     yield from _read_tree({name: table for name, table in tree.items() if name != AGENTS}, where)
+    for name, own in _list_agents(tree, where):
+        yield from _read_tree(own, where, name)
+
+
+def _list_agents(tree: Mapping[str, Any], where: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    agents = tree.get(AGENTS)
     if agents is not None and not isinstance(agents, Mapping):
         raise ConfigError(f"{where}: {AGENTS} holds a table for each agent, not {agents!r}")
     for name, own in (agents or {}).items():
         if not isinstance(own, Mapping):
             raise ConfigError(f"{where}: {AGENTS}.{name} holds sections with settings, not {own!r}")
-        yield from _read_tree(own, where, _check_agent_name(name))
+        yield _check_agent_name(name), own
+
+
+def find_preset(path: str | PathLike[str] | None, env: Mapping[str, str]) -> str | None:
+    """The name of the preset that the environment or the file chooses."""
+    name, where = _name_preset(env, None)
+    if name is None and path is not None:
+        tree, where = _load_file(path)
+        name = tree.get(PRESET)
+    if name is not None:
+        get_preset(name, where)
+    return name
+
+
+def _name_preset(env: Mapping[str, str], preset: str | None) -> tuple[str | None, str]:
+    """The preset that takes the place of the file's, and how errors name it."""
+    return (preset, PRESET) if preset is not None else (env.get(PRESET_VARIABLE), "environment")
+
+
+def _read_presets(tree: Mapping[str, Any], where: str, other: tuple[str | None, str]) -> _Assignments:
+    """The settings of the general preset, and of those of single agents."""
+    general = other if other[0] is not None else (tree.get(PRESET), where)
+    chosen = [(None, *general), *((agent, own.get(PRESET), where) for agent, own in _list_agents(tree, where))]
+    for agent, name, place in chosen:
+        for setting, value in get_preset(name, place).items() if name is not None else ():
+            section, _, key = setting.partition(".")
+            yield f"preset {name}", agent, section, key, value
 
 
 def _read_tree(tree: Mapping[Any, Any], where: str, agent: str | None = None) -> _Assignments:
     for section, table in tree.items():
+        if section == PRESET:
+            continue
         name = _check_section(section, where)
         settings = {} if table is None else table  # a YAML section may have all its settings commented out
         if not isinstance(settings, Mapping):
@@ -218,7 +269,7 @@ def _parse_yaml(content: bytes, where: str) -> object:
 _AGENT_PREFIX = "LIMPET_AGENTS_"
 _AGENT_PATTERN = f"{_AGENT_PREFIX}NAME_SECTION_KEY"
 # Where the store and the settings are, whose memory it is, and a key.
-_RESERVED_VARIABLES = ("LIMPET_DATA", "LIMPET_CONFIG", "LIMPET_USER", "LIMPET_KEY", "LIMPET_API_KEY")
+_RESERVED_VARIABLES = (PRESET_VARIABLE, "LIMPET_DATA", "LIMPET_CONFIG", "LIMPET_USER", "LIMPET_KEY", "LIMPET_API_KEY")
 
 
 def _read_env(env: Mapping[str, str], agents: Iterable[str] = ()) -> _Assignments:
@@ -276,5 +327,5 @@ def _read_overrides(overrides: Mapping[str, Any]) -> _Assignments:
 
 def _check_section(section: object, where: str) -> str:
     if section not in SETTINGS:
-        raise ConfigError(f"{where}: {section} is not a section{suggest(str(section), (*SETTINGS, AGENTS))}")
+        raise ConfigError(f"{where}: {section} is not a section{suggest(str(section), (*SETTINGS, AGENTS, PRESET))}")
     return str(section)

@@ -245,13 +245,13 @@ class LearningSettings(_SettingsBase):
     # What becomes of records with time.
     promote: Annotated[bool, "what was learned in an episode and is sure enough becomes lasting knowledge"] = True
     promote_confidence: Annotated[float, Number(0, 1), "how sure it must be"] = 0.75
-    decay: Annotated[bool, "records nobody uses fade: they are archived, and deleted later"] = True
+    decay: Annotated[bool, "learned records nobody uses are archived after fade_days, and not recalled"] = False
     fade_days: Annotated[
         int, Integer(0, 100_000), "days without use after which a record of middling worth fades; 0: never"
     ] = 30
     delete_archived_days: Annotated[
         int, Integer(0, 100_000), "days after which an archived record is deleted; 0: never"
-    ] = 180
+    ] = 0
     delete_past_days: Annotated[
         int, Integer(0, 100_000), "days after which a learned record that is no longer true is deleted; 0: never"
     ] = 0
@@ -371,11 +371,11 @@ class RetentionSettings(_SettingsBase):
     """How long things are kept, other days for one agent: ``[agents.NAME.retention]``."""
 
     enabled: Annotated[bool, "an hourly job removes what is older than this, and sessions whose time is over"] = True
-    messages_days: Annotated[int, Integer(0, 100_000), "days a message is kept; 0: for ever"] = 90
+    messages_days: Annotated[int, Integer(0, 100_000), "days a message is kept; 0: for ever"] = 0
     records_days: Annotated[
         int,
         Integer(0, 100_000),
-        "days a learned record is kept that is neither changed nor used; 0: as long as it does not fade",
+        "days a learned record is kept that is neither changed nor used; 0: for ever",
     ] = 0
     documents_days: Annotated[int, Integer(0, 100_000), "days a document is kept that is not changed; 0: for ever"] = 0
     tenants: Annotated[

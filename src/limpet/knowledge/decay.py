@@ -3,13 +3,13 @@
 A record that nobody uses, says again or changes has half its strength after its *life*, and fades then:
 
     strength = 0.5 ** (time since it was last touched / life)
-    life     = fade_days x (0.5 + worth) x (1 + log2(said + uses))
+    life     = fade_days x (0.5 + worth) x (1 + log2(1 + uses))
     worth    = (confidence + salience) / 2
 
 A record of middling worth, said once and never used, lives ``fade_days``; the surest and most salient one lives one
-and a half times as long, the least half as long. Each doubling of how often it was said or used adds one more life.
-Using it or saying it again begins the time anew. What a user stated outright or pinned does not fade, and neither does
-a copy of it. What is no longer true is history: it does not fade, and has a rule of its own.
+and a half times as long, the least half as long. Each doubling of its uses adds one more life: a caller recalled it, or
+the user said it again. A use starts the time again. Being shown in a context is not a use. What a user stated outright
+or pinned does not fade, and neither does a copy of it. What is no longer true is history, with a rule of its own.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def last_activity(record: Record) -> datetime | None:
 
 def half_life(record: Record, fade_days: float) -> timedelta:
     worth = (record.confidence + record.salience) / 2
-    return fade_days * (0.5 + worth) * (1 + log2(max(1, record.said + record.uses))) * DAY
+    return fade_days * (0.5 + worth) * (1 + log2(max(1, record.said, 1 + record.uses))) * DAY
 
 
 def strength(record: Record, now: datetime, fade_days: float) -> float:

@@ -85,11 +85,11 @@ VALUES (:bucket, :partition_id, :id, :key, :value)
 INSERT INTO record_inputs (bucket, partition_id, record_id, input_id) VALUES (:bucket, :partition_id, :id, :input)
 
 -- name: records.count_use
-UPDATE records SET uses = uses + 1, last_used_at = CASE WHEN last_used_at > :now THEN last_used_at ELSE :now END
+UPDATE records SET uses = uses + :count, last_used_at = CASE WHEN last_used_at > :now THEN last_used_at ELSE :now END
 WHERE bucket = :bucket AND partition_id = :partition_id AND id = :id
 
 -- name: records.set_confidence
-UPDATE records SET said = said + :said, confidence = :confidence,
+UPDATE records SET said = said + :said, uses = uses + :said, confidence = :confidence,
     last_used_at = CASE WHEN last_used_at > :now THEN last_used_at ELSE :now END
 WHERE bucket = :bucket AND partition_id = :partition_id AND id = :id
 

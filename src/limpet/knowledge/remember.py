@@ -16,6 +16,7 @@ from limpet.model.job import CONSOLIDATE, DECAY, EXTRACT, GRAPH, GRAPH_RECORD
 from limpet.model.record import Forgotten, Origin, Record, RecordChanges, RecordQuery
 from limpet.model.scope import Level, Owner, Partition, Scope
 from limpet.model.session import SessionInfo
+from limpet.model.types import MAX_TAGS
 from limpet.model.values import from_micros, is_internal
 from limpet.search.analysis import add_words, analyse, extract_terms
 from limpet.search.chunk_repository import Chunks
@@ -71,8 +72,13 @@ def searchable_text(record: Record) -> str:
     return "" if silent else full_text(record)
 
 
-def save(tx: Tx, draft: Record, changes: RecordChanges, cut: RecordChunker, now: datetime) -> Record:
-    """Insert the record, or change the one that has its id or its key already."""
+def save(
+    tx: Tx, draft: Record, changes: RecordChanges, cut: RecordChunker, now: datetime, *, anonymous: bool = False
+) -> Record:
+    """Insert the record, or change the one that has its id or its key already.
+
+    One that the caller gave neither id nor key (``anonymous``) is the explicit record that says the same, if there is.
+    """
     home = draft.home
     if home.scope.session is not None:
         Sessions(tx).lock(home.scope)
@@ -83,7 +89,46 @@ def save(tx: Tx, draft: Record, changes: RecordChanges, cut: RecordChunker, now:
         old = Records(tx).find_by_key(home, changes.values["key"])
     if old is not None:
         return _apply_changes(tx, old, changes, cut, now, base=_clear_end(old, now))
-    return insert(tx, changes.apply_to(draft), cut)
+    wanted = changes.apply_to(draft)
+    if anonymous:
+        Chunks(tx).lock(home.space)  # else two callers insert the same at once
+        if (same := _find_same(tx, wanted, changes, now)) is not None:
+            return _count_repeat(tx, same, changes, cut, now)
+    return insert(tx, wanted, cut)
+
+
+def _find_same(tx: Tx, wanted: Record, changes: RecordChanges, now: datetime) -> Record | None:
+    """The oldest explicit record of the owner that states the same, holds, and differs in no label."""
+    found = Records(tx).find_by_fingerprint(wanted.home.space, wanted.fingerprint)
+    same = [
+        record
+        for record in found
+        if record.home == wanted.home and record.origin is Origin.EXPLICIT and not is_internal(record.key)
+        if record.layer is wanted.layer and record.archived_at is None and record.superseded_by is None
+        # Another caller may have taken its time later, and written first.
+        if record.is_valid_at(max(now, record.created_at or now)) and _agrees(record, changes)
+    ]
+    return min(same, key=lambda record: record.id, default=None)
+
+
+def _agrees(record: Record, changes: RecordChanges) -> bool:
+    """Whether a repetition can be counted to the record without taking anything from it."""
+    return all(
+        changes.values.get(name) in (None, getattr(record, name)) for name in ("title", "metadata", "valid_from")
+    )
+
+
+def _count_repeat(tx: Tx, old: Record, changes: RecordChanges, cut: RecordChunker, now: datetime) -> Record:
+    """Said again: counted. What the repetition adds, such as a tag, is a change with its history."""
+    Records(tx).update_confidence(old.home.space, old.id, old.confidence, 1, now)
+    current = Records(tx).lock(old.home.scope, old.id) or old
+    added = dict(changes.values)
+    added["content"] = old.content
+    for name in ("tags", "references"):
+        added[name] = tuple(dict.fromkeys((*getattr(old, name), *added.get(name, ()))))[:MAX_TAGS]
+    ends = old.expires_at, added.pop("expires_at", None)
+    added["expires_at"] = max(end for end in ends if end) if all(ends) else None  # it lasts as long as any of them
+    return _apply_changes(tx, current, RecordChanges(added), cut, now)
 
 
 def insert(tx: Tx, record: Record, cut: RecordChunker) -> Record:

@@ -346,19 +346,20 @@ class Records:
         rows = self._db.all("records.select", {**partition_params(space), **params}, where=where, order=order)
         return list(self.decrypt_records(space.tenant, rows))
 
-    def mark_used(self, space: Partition, ids: Sequence[str], now: datetime) -> None:
-        """Count one use each; not a change, so nothing goes into the history."""
-        if (shared := self._usage_params(space, now)) is not None:
-            self._db.run_many("records.count_use", [{**shared, "id": id_} for id_ in sorted(ids)])
+    def mark_used(self, space: Partition, uses: Mapping[str, tuple[int, datetime]]) -> None:
+        """Add uses, for each record their number and the last; not a change, so nothing goes into the history."""
+        row = self._chunks.find_partition_id(space)
+        if row is not None:
+            key = partition_key(row)
+            rows = [{**key, "id": id_, "count": count, "now": to_micros(at)} for id_, (count, at) in uses.items()]
+            self._db.run_many("records.count_use", sorted(rows, key=lambda each: str(each["id"])))
 
     def update_confidence(self, space: Partition, record_id: str, confidence: float, said: int, now: datetime) -> None:
         """Said so many times more, which changes how sure it is; not what it says, so nothing goes into the history."""
-        if (shared := self._usage_params(space, now)) is not None:
-            self._db.run("records.set_confidence", {**shared, "id": record_id, "confidence": confidence, "said": said})
-
-    def _usage_params(self, space: Partition, now: datetime) -> dict[str, Any] | None:
         row = self._chunks.find_partition_id(space)
-        return None if row is None else {**partition_key(row), "now": to_micros(now)}
+        if row is not None:
+            params = {"id": record_id, "confidence": confidence, "said": said, "now": to_micros(now)}
+            self._db.run("records.set_confidence", {**partition_key(row), **params})
 
     def count(self, scope: Scope, query: RecordQuery, now: datetime) -> int:
         if query.as_of is not None:

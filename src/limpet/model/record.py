@@ -91,8 +91,10 @@ class Record:
     origin: Annotated[Origin, "how it came to be"] = Origin.EXPLICIT
     created_at: Annotated[Moment | None, SET_ONCE, "when it was made; null: unknown"] = None
     updated_at: Annotated[Moment | None, "when it was last changed; lists go by it"] = None
-    last_used_at: Annotated[Moment | None, "when it was last recalled for a turn; null: never"] = None
-    uses: Annotated[int, "how often it was recalled for a turn"] = 0
+    last_used_at: Annotated[Moment | None, "when a caller last recalled it, or the user said it again; null: never"] = (
+        None
+    )
+    uses: Annotated[int, "how often a caller recalled it, or the user said it again"] = 0
     valid_from: Annotated[Moment | None, Editable(Moment), "since when it is true; null: always was"] = None
     valid_to: Annotated[Moment | None, Editable(Moment), "since when it is not true any more; null: it is"] = None
     superseded_by: Annotated[Id | None, "id of the record that took its place; null: none did"] = None
@@ -273,8 +275,9 @@ _SPACE = re.compile(r"\s+")
 
 
 def fingerprint(type: RecordType, content: str) -> str:
-    """Equal for texts that differ only in case, width or spacing."""
+    """Equal for texts that differ only in case, width, spacing, or the full stop at their end."""
     normal = _SPACE.sub(" ", unicodedata.normalize("NFKC", content).casefold()).strip()
+    normal = normal.rstrip(" .!") or normal
     return hashlib.blake2b(f"{type}\n{normal}".encode(), digest_size=16).hexdigest()
 
 

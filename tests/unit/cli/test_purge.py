@@ -79,7 +79,8 @@ def test_purge_rejects_wrong_usage(run, session):
     assert run("purge", "user", "", "--yes").status == 1
 
 
-def test_retention_dry_run_counts_before_removal(run, data, session):
+def test_retention_dry_run_counts_before_removal(run, data, session, monkeypatch):
+    monkeypatch.setenv("LIMPET_PRESET", "picobot")
     assert run("retention", "--dry-run").out == "Sessions of assistant: would remove 1 messages.\n"
     assert run("retention").out == "Sessions of assistant: removed 1 messages, 1 chunks.\n"
     assert run("retention").out == "Nothing is older than the settings keep it.\n"
