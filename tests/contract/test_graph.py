@@ -120,6 +120,32 @@ def test_graph_later_home_ends_earlier_home_only(timed: Limpet, clock: FakeClock
     }
 
 
+@pytest.mark.parametrize("homes", [("Oslo", "Bergen"), ("Bergen", "Oslo")])
+def test_graph_orders_relations_of_one_time_by_sequence(memory: Limpet, homes: tuple[str, str]) -> None:
+    """An import often has one time for a whole conversation."""
+    at = datetime(2026, 3, 1, tzinfo=UTC)
+    say(memory, f"I live in {homes[0]}.", f"I moved to {homes[1]}.", created_at=at, learn=False)
+    graph = memory.graph(user="alice", fresh=True)
+    ends = {relation.object: relation.valid_to for relation in graph.relations if relation.predicate == "lives in"}
+    assert ends == {homes[0].lower(): at, homes[1].lower(): None}
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        (["My friend Anna Kowalska lives in Porto."], True),
+        (["My friend Anna Kowalska lives in Porto.", "My boss Anna Schmidt lives in Rome."], False),
+        (["I live in San Marino."], False),
+    ],
+)
+def test_graph_finds_person_by_first_name_where_there_is_one(memory: Limpet, said: list[str], found: bool) -> None:
+    say(memory, *said)
+    name = "San" if "San" in said[0] else "Anna"
+    graph = memory.graph(user="alice", entity=name, fresh=True)
+    assert ("anna kowalska" in names(graph)) is found
+    assert bool(graph.entities) is found
+
+
 def test_graph_denied_relation_does_not_hold(memory: Limpet) -> None:
     say(memory, "I no longer live in Berlin.")
     [relation] = memory.graph(user="alice", fresh=True).relations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from limpet.knowledge import english
@@ -86,9 +86,15 @@ def _build_entity(head: Node, members: Sequence[Node], part: Subgraph) -> Entity
     )
 
 
-def _find_by_name(entity: str, nodes: Iterable[Node], one: EntityGroups) -> set[int]:
+def _find_by_name(entity: str, nodes: Sequence[Node], one: EntityGroups) -> set[int]:
+    """The entities of this name; else the one person whose first name it is, where there is exactly one."""
     wanted = normalize_name(entity)
-    return {one[node.number] for node in nodes if wanted in (node.id, normalize_name(node.name))}
+    exact = {one[node.number] for node in nodes if wanted in (node.id, normalize_name(node.name))}
+    if exact:
+        return exact
+    people = [node for node in nodes if node.kind is EntityKind.PERSON and "/" not in node.id]
+    found = {one[node.number] for node in people if node.id.startswith(f"{wanted} ")} if wanted else set()
+    return found if len(found) == 1 else set()
 
 
 def _expand(start: set[int], relations: Mapping[_Key, Relation], depth: int) -> set[int]:
@@ -181,18 +187,21 @@ def _build_relation(key: _Key, said: Sequence[Link], known: Mapping[int, Node], 
 
 
 def _find_end_times(groups: Mapping[_Key, Sequence[Link]]) -> dict[_Key, datetime]:
-    """When messages alone tell: of what there is one of at a time, the later ends the earlier."""
-    lines: dict[tuple[int, str], list[tuple[datetime, _Key]]] = defaultdict(list)
+    """When messages alone tell: of what there is one of at a time, the later ends the earlier.
+
+    Of what was said at one time, as in an import, the message with the higher sequence is the later one.
+    """
+    lines: dict[tuple[int, str], list[tuple[datetime, int, _Key]]] = defaultdict(list)
     for key, said in groups.items():
         subject, predicate, *_ = key
         if english.is_exclusive(predicate) and said[0].kind is RelationKind.FACT:
             for link in said:
-                lines[subject, predicate].append((link.source.at, key))
+                lines[subject, predicate].append((link.source.at, link.source.sequence or 0, key))
     ends: dict[_Key, datetime] = {}
     for line in lines.values():
-        line.sort(key=lambda entry: (entry[0], str(entry[1])))
+        line.sort(key=lambda entry: (entry[0], entry[1], str(entry[2])))
         holding: set[_Key] = set()
-        for at, key in line:
+        for at, _, key in line:
             over = holding - {key} if key[4] else holding & {(*key[:4], True)}  # another one, or said to be over
             ends |= dict.fromkeys(over, at)
             holding -= over
