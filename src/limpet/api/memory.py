@@ -20,7 +20,7 @@ from limpet.api.parameters import (
     IdempotencyName,
     Kinds,
     Labels,
-    LayerName,
+    LayerByType,
     Layers,
     Lifetime,
     Neighbours,
@@ -54,6 +54,7 @@ from limpet.api.records import compute_expiry
 from limpet.context.build import SEARCH_SOURCES, Conversation, visible_partitions
 from limpet.errors import InvalidInput, RecordNotFound, Unsupported
 from limpet.knowledge import remember as memory
+from limpet.knowledge.promote import LAYERS
 from limpet.knowledge.recall import recall as recall_claims
 from limpet.knowledge.remember import enqueue_maintenance
 from limpet.knowledge.repository import Records
@@ -109,7 +110,7 @@ class MemoryOperations(Handle):
         user: User | None = None,
         key: RecordKey | None = None,
         type: RecordTypeName = "fact",
-        layer: LayerName = "semantic",
+        layer: LayerByType | None = None,
         tags: Tags = (),
         metadata: Labels | None = None,
         confidence: Confidence | None = None,
@@ -140,7 +141,7 @@ class MemoryOperations(Handle):
             "key": key,
             "title": title,
             "type": RecordType(type),
-            "layer": Layer(layer),
+            "layer": LAYERS.get(RecordType(type), Layer.SEMANTIC) if layer is None else Layer(layer),
             # Saying a key again changes its text: labels that were left out stay as they are.
             "tags": tags or None,
             "metadata": metadata,

@@ -290,7 +290,9 @@ NewRecordId = Annotated[str, limits.Uuid(), Called("record id"), "an id of your 
 RecordKey = Annotated[str, limits.Identifier(), "unique to its owner: saying it again replaces the content"]
 Remembered = Annotated[str, limits.Text(blank=False), "what is remembered"]
 RecordTypeName = Annotated[str, _choose(RecordType), "what it states"]
-LayerName = Annotated[str, _choose(Layer), "what kind of memory it is"]
+LayerByType = Annotated[
+    str, _choose(Layer), "what kind of memory it is; without it procedural for failures and fixes, else semantic"
+]
 Title = Annotated[str, limits.Text(max_bytes=MAX_TITLE_BYTES), "a heading"]
 Tags = Annotated[Iterable[str], ListCodec(limits.Tag(), Items(MAX_TAGS, unique=True)), "words to filter by"]
 Labels = Annotated[Mapping[str, str], StringMap(), "texts of your own, stored beside it"]

@@ -18,6 +18,7 @@ from limpet.model.scope import Level, Owner, Partition, Scope
 from limpet.model.session import LearnResult, SessionInfo
 from limpet.model.types import MAX_TAGS
 from limpet.model.values import IdFactory, with_bucket
+from limpet.search.recipes import SKILL_KEY
 from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.knowledge")
@@ -35,6 +36,7 @@ def build_record(info: SessionInfo, candidate: Candidate, id: str, now: datetime
         type=candidate.type,
         content=candidate.content,
         tags=candidate.tags,
+        metadata={SKILL_KEY: candidate.skill} if candidate.skill else {},
         confidence=candidate.confidence,
         salience=candidate.salience,
         references=candidate.references,
@@ -125,8 +127,8 @@ class Reconciler:
         return build_record(self.info, self.candidate, id_, self.now)
 
     def _insert(self, record: Record, conflicts: Sequence[str]) -> Record:
-        metadata = {"conflicts": " ".join(conflicts)} if conflicts else {}
-        return remember.insert(self.tx, replace(record, metadata=metadata), self.cut)
+        conflicting = {"conflicts": " ".join(conflicts)} if conflicts else {}
+        return remember.insert(self.tx, replace(record, metadata={**record.metadata, **conflicting}), self.cut)
 
     def _merge(self, record: Record, merge: Merge) -> None:
         """Said again: counted. Only what it adds is a change, with its history."""

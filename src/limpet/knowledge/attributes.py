@@ -38,6 +38,20 @@ def get_attribute(label: str | None) -> Attribute:
     return known or Attribute(label or "")
 
 
+def find_label(name: str | None) -> str | None:
+    """The canonical label for somebody's name of an attribute: "city" is home. One that fits none stays as it is."""
+    if not name:
+        return None
+    plain = name.strip().replace(" ", "_").replace("-", "_")
+    known = load_attributes()
+    if plain in known or ":" in name:
+        return plain if plain in known else name
+    if plain.removesuffix("s") in known or f"{plain}s" in known:
+        return plain.removesuffix("s") if plain.removesuffix("s") in known else f"{plain}s"
+    labels = [label for label, attribute in known.items() if plain in attribute.words.split()]
+    return labels[0] if len(labels) == 1 else name
+
+
 @cache
 def _labels_by_term() -> Mapping[int, frozenset[str]]:
     found: dict[int, set[str]] = {}

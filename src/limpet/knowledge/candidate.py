@@ -107,6 +107,7 @@ class Candidate:
     references: tuple[str, ...] = ()
     until: datetime | None = None  # a passing state, or what has a date: it holds until then
     tentative: bool = False  # worth keeping only if it takes back something that is known
+    skill: str | None = None  # that was active in its turn
 
 
 # Whether the speaker said it, or memory did: what a prompt recalled must not be learned again

@@ -17,6 +17,7 @@ from limpet.errors import ProviderError, SessionNotFound
 from limpet.knowledge import english, remember
 from limpet.knowledge.apply import Reconciler, build_record, user_partition
 from limpet.knowledge.candidate import Candidate, TurnMessage, find_references
+from limpet.knowledge.promote import choose_layer
 from limpet.knowledge.read import read_turn
 from limpet.knowledge.remember import REPLY_TIME, RecordChunker, enqueue_learning, enqueue_maintenance
 from limpet.knowledge.repository import Records
@@ -27,7 +28,7 @@ from limpet.model.record import Layer, Origin, Record, RecordSource, RecordType,
 from limpet.model.scope import Level, Owner, Scope
 from limpet.model.session import LearnResult, SessionInfo
 from limpet.model.values import Clock, IdFactory, with_bucket
-from limpet.providers.llm import Llm, TokenUsage
+from limpet.providers.llm import Llm, TokenUsage, UnusableAnswer
 from limpet.search import recipes
 from limpet.search.analysis import Question
 from limpet.search.chunk_repository import Chunks
@@ -44,6 +45,7 @@ log = logging.getLogger("limpet.knowledge")
 
 CURSOR = "extract"
 _BATCH = 200  # messages learned from at a time
+_EARLIER = 4  # messages before a turn that may tell what it is about
 _NEAR = 8  # records a candidate is compared with, beside those about the same thing
 _RECORDS = ChunkQuery(kinds=(SourceKind.RECORD,))
 _QUESTION = 600  # characters of a message by which records are looked for that it may repeat
@@ -55,11 +57,13 @@ _CONFIDENCE, _SALIENCE = 0.6, 0.3  # what happened, and not yet a lesson
 
 
 class TurnExtraction(NamedTuple):
-    """What was found in some messages, with what finding it cost."""
+    """What was found in some turns, and what finding it cost. ``error``: what stopped it behind the first ``turns``."""
 
     candidates: list[Candidate]
+    turns: int = 0
     calls: int = 0
     used: TokenUsage = TokenUsage()
+    error: ProviderError | None = None
 
 
 class LearnBatch(NamedTuple):
@@ -137,20 +141,24 @@ class Learner:
 
     def _prepare(self, info: SessionInfo, *, patient: bool, everything: bool) -> LearnBatch | None:
         """Everything slow: reading, finding, embedding. None when there is nothing to learn from."""
-        after, messages = self.store.read(lambda tx: _read_new_messages(tx, info.scope))
+        after, earlier, messages = self.store.read(lambda tx: _read_new_messages(tx, info.scope))
         turns = _split_turns(messages, everything=everything or len(messages) == _BATCH)
         if not turns:
             return None
         llm = self._choose_llm(patient=patient)
-        found = self._extract(info, turns, llm)
-        candidates = [_mask_candidate(candidate, self.mask) for candidate in found.candidates]
+        found = self._extract(info, turns, earlier, llm)
+        if found.error is not None and not found.turns:
+            self._bill(info, llm, found)
+            raise found.error
+        turns = turns[: found.turns]
+        candidates = [self._admit(candidate) for candidate in found.candidates]
         near = [self._find_near(info, candidate.content) for candidate in candidates]
         drafts = [build_record(info, candidate, "draft", self.clock()) for candidate in candidates]
         return LearnBatch(
             info,
             after,
             turns[-1][-1].sequence,
-            len(messages) == _BATCH,
+            found.error is not None or len(messages) == _BATCH,
             found._replace(candidates=candidates),
             near,
             RecordChunker(self.config.chunks).with_vectors(self.embedder, *drafts),
@@ -169,14 +177,31 @@ class Learner:
         if Cursors(tx).get(info.scope, CURSOR) != batch.after:
             return LearnResult()  # another worker was faster: these messages were learned from
         Cursors(tx).set(info.scope, CURSOR, batch.through)
-        if batch.llm is not None and found.calls:
-            usage.add(tx, info.scope, usage.build_llm_usage(batch.llm.model, found.calls, found.used))
+        _add_usage(tx, info, batch.llm, found)
         learned = LearnResult()
         for candidate, near in zip(found.candidates, batch.near, strict=True):
             learned += Reconciler(tx, info, candidate, batch.cut, now, self.new_id).apply(near)
         if learned.added:
             enqueue_maintenance(tx, user_partition(info), self.config.learn, now)
         return learned
+
+    def _bill(self, info: SessionInfo, llm: Llm | None, found: TurnExtraction) -> None:
+        """An answer that could not be used was paid for too."""
+
+        def write(tx: Tx) -> None:
+            if Sessions(tx).get(info.scope) is not None:
+                _add_usage(tx, info, llm, found)
+
+        if found.calls:
+            self.store.write(write)
+
+    def _admit(self, candidate: Candidate) -> Candidate:
+        """A candidate without secrets, on its layer: what is not sure enough for lasting knowledge is an episode."""
+        settings = self.config.learn
+        masked = _mask_candidate(candidate, self.mask)
+        if candidate.layer is Layer.EPISODIC or not settings.promote:
+            return masked
+        return replace(masked, layer=choose_layer(candidate.type, candidate.confidence, settings.promote_confidence))
 
     def _choose_llm(self, *, patient: bool) -> Llm | None:
         settings = self.config.learn
@@ -187,32 +212,57 @@ class Learner:
             return None
         return self.llm
 
-    def _extract(self, info: SessionInfo, turns: Sequence[Sequence[Message]], llm: Llm | None) -> TurnExtraction:
+    def _extract(
+        self, info: SessionInfo, turns: Sequence[Sequence[Message]], earlier: Sequence[Message], llm: Llm | None
+    ) -> TurnExtraction:
+        """What the turns teach. ``earlier`` are the messages before them: a question that the first one answers."""
         settings = self.config.learn
         if not settings.enabled or settings.extractor == "none":
-            return TurnExtraction([])
+            return TurnExtraction([], len(turns))
         if settings.extractor == "llm" and llm is None:
             raise ProviderError(
                 "learn.extractor is llm, and there is no language model; set llm.model, or choose rules"
             )
-        from limpet.knowledge import llm_extract  # late: few programs have a model
-
-        candidates: list[Candidate] = []
-        calls, used = 0, TokenUsage()
+        whole = TurnExtraction([])
+        before = [TurnMessage.from_message(message, info.created_at) for message in earlier]
         for turn in turns:
             said = [TurnMessage.from_message(message, info.created_at) for message in turn]
-            recalled = self._find_echo_texts(info, turn)
-            if llm is None:
-                found = read_turn(said, recalled)
-                corrected = self._resolve_corrections(info, said, [each for each in found if each.value is not None])
-                placed = {each.sentence for each in corrected}
-                candidates += [each for each in found if each.value is not None or each.sentence not in placed]
-                candidates += corrected
-            else:
-                answer = llm_extract.extract_facts(llm, said, recalled, timeout=settings.timeout_s)
-                candidates += answer.candidates
-                calls, used = calls + answer.calls, used + answer.used
-        return TurnExtraction(candidates, calls, used)
+            part = self._extract_turn(info, said, before[-_EARLIER:], self._find_echo_texts(info, turn), llm)
+            calls, used = whole.calls + part.calls, whole.used + part.used
+            if part.error is not None:
+                return whole._replace(calls=calls, used=used, error=part.error)
+            skill = next((str(each.metadata[SKILL_KEY]) for each in turn if SKILL_KEY in each.metadata), None)
+            candidates = [*whole.candidates, *(replace(each, skill=skill) for each in part.candidates)]
+            whole = TurnExtraction(candidates, whole.turns + 1, calls, used)
+            before += said
+        return whole
+
+    def _extract_turn(
+        self,
+        info: SessionInfo,
+        said: Sequence[TurnMessage],
+        before: Sequence[TurnMessage],
+        recalled: Sequence[str],
+        llm: Llm | None,
+    ) -> TurnExtraction:
+        if llm is None:
+            found = read_turn(said, recalled, before)
+            corrected = self._resolve_corrections(info, said, [each for each in found if each.value is not None])
+            placed = {each.sentence for each in corrected}
+            kept = [each for each in found if each.value is not None or each.sentence not in placed]
+            return TurnExtraction([*kept, *corrected])
+        from limpet.knowledge import llm_extract  # late: few programs have a model
+
+        question = before[-1].text if before else ""
+        try:
+            answer = llm_extract.extract_facts(
+                llm, said, recalled, before=question, timeout=self.config.learn.timeout_s
+            )
+        except UnusableAnswer as error:
+            return TurnExtraction([], calls=error.calls, used=error.usage, error=error)
+        except ProviderError as error:
+            return TurnExtraction([], error=error)
+        return TurnExtraction(answer.candidates, calls=answer.calls, used=answer.used)
 
     def _resolve_corrections(
         self, info: SessionInfo, said: Sequence[TurnMessage], found: Sequence[Candidate]
@@ -251,9 +301,17 @@ class Learner:
         return self.store.read(lambda tx: search(tx, space, wanted))
 
 
-def _read_new_messages(tx: Tx, scope: Scope) -> tuple[int, list[Message]]:
+def _read_new_messages(tx: Tx, scope: Scope) -> tuple[int, list[Message], list[Message]]:
+    """How far learning has come, the last messages up to there, and the next ones."""
     after = Cursors(tx).get(scope, CURSOR)
-    return after, Messages(tx).range(scope, after, None, _BATCH)
+    messages = Messages(tx).range(scope, after, None, _BATCH)
+    earlier = Messages(tx).recent(scope, _EARLIER, after + 1) if messages and after else []
+    return after, earlier, messages
+
+
+def _add_usage(tx: Tx, info: SessionInfo, llm: Llm | None, found: TurnExtraction) -> None:
+    if llm is not None and found.calls:
+        usage.add(tx, info.scope, usage.build_llm_usage(llm.model, found.calls, found.used))
 
 
 def _split_turns(messages: Sequence[Message], *, everything: bool) -> list[list[Message]]:

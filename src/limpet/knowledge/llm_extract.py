@@ -5,30 +5,36 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from limpet.errors import ProviderError
 from limpet.knowledge import english
+from limpet.knowledge.attributes import find_label, get_attribute, load_attributes
 from limpet.knowledge.candidate import Candidate, Echoes, TurnMessage, find_references
-from limpet.knowledge.similarity import fold_text, is_same_value
+from limpet.knowledge.read import PASSING, read_turn
+from limpet.knowledge.similarity import compute_signature, fold_text, is_same_value
 from limpet.model.message import Role
 from limpet.model.record import Layer, RecordType
-from limpet.providers.llm import Llm, LlmRequest, TokenUsage, build_prompt
+from limpet.providers.llm import Llm, LlmRequest, TokenUsage, UnusableAnswer, build_prompt
 from limpet.providers.structured import Unreadable, parse_object
-from limpet.search.analysis import split_sentences
+from limpet.search.analysis import extract_terms, split_sentences
 
 MAX_FACTS = 30
 MAX_TOKENS = 1500
 _MAX_MESSAGE = 6000  # characters of a message that the model is shown
+_MAX_BEFORE = 600
 _MAX_TEXT = 2000
+_CONFIDENCE = 0.8
 
-TYPES = ("fact", "preference", "decision", "goal", "constraint", "failure", "fix", "note")
-# Attributes of which there is one value at a time, whatever a model thinks.
-EXCLUSIVE = frozenset(
-    "home employer role name nickname age birthday diet relationship email phone timezone status origin".split()
-)
+_TYPES = {
+    kind: RecordType(kind)
+    for kind in "fact preference constraint instruction decision plan relationship failure fix note".split()
+} | {"goal": RecordType.PLAN, "event": RecordType.FACT}
+_STATUSES = ("holds", "ended", "planned", "passing")
 SCHEMA: Mapping[str, Any] = {
     "type": "object",
     "additionalProperties": False,
@@ -40,15 +46,15 @@ SCHEMA: Mapping[str, Any] = {
             "items": {
                 "type": "object",
                 "additionalProperties": False,
-                "required": ["type", "statement", "sentence", "subject", "attribute", "value", "holds"],
+                "required": ["type", "statement", "sentence", "subject", "attribute", "value", "status"],
                 "properties": {
-                    "type": {"type": "string", "enum": list(TYPES)},
+                    "type": {"type": "string", "enum": list(_TYPES)},
                     "statement": {"type": "string"},
                     "sentence": {"type": "string"},
                     "subject": {"type": "string"},
                     "attribute": {"type": "string"},
                     "value": {"type": "string"},
-                    "holds": {"type": "boolean"},
+                    "status": {"type": "string", "enum": list(_STATUSES)},
                 },
             },
         }
@@ -70,32 +76,42 @@ _NONE = re.compile(
 _SUBJECT = re.compile(r"[^\W_][\w .'-]{0,60}(?:/[^\W_][\w '-]{0,40}){0,3}")
 _ATTRIBUTE = re.compile(r"[a-z][a-z0-9 _-]{0,30}(?::[\w '-]{1,40})?")
 _FENCE = re.compile(r"^\s*```\w*\s*|\s*```\s*$")
+_BLOCK = re.compile(r"```\w*\s*\n(.*?)```", re.DOTALL)
+_FIRST_PERSON = re.compile(r"\b(?:I|my|me|mine|we|our)\b|\bI['’]", re.IGNORECASE)
+_STARTS_WITH_USER = re.compile(r"user\b", re.IGNORECASE)
+_USER = re.compile(r"\b(?:the )?user(?:['’]s)?\b", re.IGNORECASE)
 
 
 @cache
 def load_instructions() -> str:
-    return Path(__file__).with_name("prompts").joinpath("extract.md").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("prompts").joinpath("extract.md").read_text(encoding="utf-8")
+    return text.replace("{labels}", ", ".join(load_attributes()))
 
 
-def build_request(turn: Sequence[TurnMessage], *, timeout: float = 60.0) -> LlmRequest:
-    """As JSON nothing that was said can pass for a part of the question. System and tool texts are not shown."""
-    told = [
+def build_request(turn: Sequence[TurnMessage], before: str = "", *, timeout: float = 60.0) -> LlmRequest:
+    """As JSON nothing that was said can pass for a part of the question. System and tool texts are not shown.
+
+    ``before`` is what was said just before the turn: the question that a short answer belongs to.
+    """
+    spoken = [said for said in turn if said.role in {Role.USER, Role.ASSISTANT} and said.text.strip()]
+    messages = [
         {
             "number": said.sequence,
             "role": str(said.role),
             "speaker": said.speaker or "",
+            "said_at": f"{said.created_at:%A %Y-%m-%d %H:%M}",
             "text": said.text[:_MAX_MESSAGE],
         }
-        for said in turn
-        if said.role in {Role.USER, Role.ASSISTANT} and said.text.strip()
+        for said in spoken
     ]
-    question = json.dumps({"messages": told}, ensure_ascii=False)
+    question = json.dumps({"before": before[-_MAX_BEFORE:], "messages": messages}, ensure_ascii=False)
     return LlmRequest(
         build_prompt(question, system=load_instructions()),
         max_tokens=MAX_TOKENS,
         temperature=0.0,
         timeout=timeout,
         schema=SCHEMA,
+        strict=False,
     )
 
 
@@ -108,33 +124,42 @@ class LlmExtraction(NamedTuple):
 
 
 def extract_facts(
-    llm: Llm, turn: Sequence[TurnMessage], recalled: Collection[str] = (), *, timeout: float = 60.0
+    llm: Llm, turn: Sequence[TurnMessage], recalled: Collection[str] = (), *, before: str = "", timeout: float = 60.0
 ) -> LlmExtraction:
-    """Raises ProviderError; no answer is never taken for "nothing to remember"."""
+    """Raises ProviderError; no answer is never taken for "nothing to remember". One call, whatever it answers."""
     if not any(said.role is Role.USER and said.text.strip() for said in turn):
         return LlmExtraction([])
-    answer = llm.complete(build_request(turn, timeout=timeout))
-    found = parse_answer(answer.text, turn) if answer.data is None else _ground_facts(answer.data["facts"], turn)
+    answer = llm.complete(build_request(turn, before, timeout=timeout))
+    try:
+        found = parse_answer(answer.text, turn) if answer.data is None else _ground_facts(answer.data["facts"], turn)
+    except ProviderError as error:
+        raise UnusableAnswer(str(error), answer.usage) from None
     echoes = Echoes(recalled)
     news = [candidate for candidate in found if not echoes.contains(candidate.sentence)]
     return LlmExtraction(news, 1, answer.usage)
 
 
 def parse_answer(answer: str, turn: Sequence[TurnMessage]) -> list[Candidate]:
-    """JSON, or lines of any common kind. Raises ProviderError for JSON that cannot be read."""
+    """JSON, or lines of any common kind. Raises ProviderError for what cannot be read."""
     text = _FENCE.sub("", answer.strip()).strip()
     if not text:
         raise ProviderError("the model's answer is empty; ask again, or switch extraction to rules")
-    if _NONE.fullmatch(text) or text in {"[]", "{}"}:
+    if _NONE.fullmatch(text) or re.fullmatch(r"[\[{]\s*[\]}]", text):
         return []
     if text[0] in "[{" and not _BULLET.match(text):
         return _ground_facts(_parse_items(text), turn)
-    if "{" in text and '"sentence"' in text:
+    if block := _BLOCK.search(answer):
+        return parse_answer(block[1], turn)
+    if "{" in text and ('"sentence"' in text or '"facts"' in text):
         return _ground_facts(
             _parse_items(text[text.index("{") :] if "[" not in text[: text.index("{")] else text[text.index("[") :]),
             turn,
         )
-    return _ground_facts([{"statement": line} for line in _iter_lines(text)], turn)
+    lines = list(_iter_lines(text))
+    found = _ground_facts(lines, turn)
+    if lines and not found:
+        raise ProviderError(f"the model's answer says nothing that stands in the turn: {text[:80]!r}")
+    return found
 
 
 def _parse_items(text: str) -> Sequence[object]:
@@ -171,13 +196,48 @@ def _ground_facts(items: Sequence[object], turn: Sequence[TurnMessage]) -> list[
     """Each once; one without its sentence in the turn is refused, and one that its sentence plainly contradicts."""
     found: dict[tuple[str, str], Candidate] = {}
     for item in items[:MAX_FACTS]:
-        fact = {"statement": item} if isinstance(item, str) else item
-        if isinstance(fact, Mapping) and (candidate := _build_candidate(fact, turn)):
+        built = _ground_line(item, turn) if isinstance(item, str) else []
+        if isinstance(item, Mapping) and (candidate := _build_candidate(item, turn)):
+            built = [candidate]
+        for candidate in built:
             found.setdefault((candidate.type, fold_text(candidate.content)), candidate)
-    if not any(candidate.attribute in EXCLUSIVE for candidate in found.values()):
+    if not any(candidate.exclusive for candidate in found.values()):
         return list(found.values())
     by_rules = english.extract_candidates(turn)
     return [candidate for candidate in found.values() if not _is_misread(candidate, by_rules)]
+
+
+def _ground_line(line: str, turn: Sequence[TurnMessage]) -> list[Candidate]:
+    """A bare statement: the sentence that says all of it, as the local reader reads that sentence where it does."""
+    exact = _find_sentence(line, turn)
+    place = exact or _find_same_words(line, turn)
+    if place is None:
+        return []
+    said, sentence = place
+    wanted = _find_terms(line)
+    fitting = [each for each in read_turn([said]) if each.sentence in sentence and wanted <= _find_terms(each.content)]
+    if fitting:
+        return [replace(each, confidence=max(each.confidence, _CONFIDENCE)) for each in fitting]
+    fact = {"statement": line, "sentence": sentence}
+    candidate = _build_candidate(fact, turn)
+    return [] if candidate is None else [candidate]
+
+
+def _find_same_words(line: str, turn: Sequence[TurnMessage]) -> tuple[TurnMessage, str] | None:
+    """The user's sentence that has every word of the line: "The user lives in Porto" says "I live in Porto"."""
+    wanted, denied = _find_terms(line), compute_signature(line).negated
+    if not wanted:
+        return None
+    for said in turn:
+        if said.role is Role.USER:
+            for sentence in split_sentences(said.text):
+                if wanted <= _find_terms(sentence.text) and denied == compute_signature(sentence.text).negated:
+                    return said, sentence.text
+    return None
+
+
+def _find_terms(text: str) -> set[int]:
+    return set(extract_terms(_USER.sub("", text)))
 
 
 def _is_misread(candidate: Candidate, by_rules: Sequence[Candidate]) -> bool:
@@ -185,7 +245,7 @@ def _is_misread(candidate: Candidate, by_rules: Sequence[Candidate]) -> bool:
 
     "I live in Porto" is not Berlin, and "My sister lives in Rome" not the user's home. Such a fact retires a true one.
     """
-    if candidate.attribute not in EXCLUSIVE:
+    if not get_attribute(candidate.attribute).is_single:
         return False
     same = [one for one in by_rules if one.attribute == candidate.attribute and one.sentence in candidate.sentence]
     mine = [one for one in same if one.subject == candidate.subject]
@@ -195,7 +255,7 @@ def _is_misread(candidate: Candidate, by_rules: Sequence[Candidate]) -> bool:
 
 
 def _build_candidate(fact: Mapping[str, Any], turn: Sequence[TurnMessage]) -> Candidate | None:
-    statement, quoted = _text(fact, "statement"), _text(fact, "sentence")
+    statement, quoted = _text(fact, "statement"), _text(fact, "sentence") or _text(fact, "quote")
     kind = _text(fact, "type").casefold()
     place = _find_sentence(quoted or statement, turn)
     if place is None:
@@ -203,36 +263,62 @@ def _build_candidate(fact: Mapping[str, Any], turn: Sequence[TurnMessage]) -> Ca
     said, sentence = place
     if english.is_opt_out(said.text) or english.is_forget_request(sentence):
         return None
-    type_ = RecordType.FACT if kind in {"goal", ""} else RecordType(kind) if kind in TYPES else RecordType.FACT
+    type_ = _TYPES.get(kind, RecordType.FACT)
     if said.role is Role.ASSISTANT and type_ not in {RecordType.DECISION, RecordType.FAILURE, RecordType.FIX}:
         return None
-    attribute = _match_whole(_ATTRIBUTE, _text(fact, "attribute").casefold()) or ("goal" if kind == "goal" else None)
+    attribute = find_label(_match_whole(_ATTRIBUTE, _text(fact, "attribute").casefold()))
+    attribute = attribute or ("goal" if kind == "goal" else None)
     subject = _match_whole(_SUBJECT, _text(fact, "subject").casefold()) or "user"
     value = _text(fact, "value") or None
+    status = _find_status(fact)
     procedural = type_ in {RecordType.FAILURE, RecordType.FIX}
     return Candidate(
         type=type_,
         layer=Layer.PROCEDURAL if procedural else Layer.SEMANTIC,
-        content=statement or sentence,
+        content=_word_statement(statement or sentence, said),
         sentence=sentence,
         sequence=said.sequence,
         subject=subject,
         said_at=said.created_at,
         speaker=said.speaker,
-        attribute=attribute if value else None,
+        attribute=attribute,
         value=value if attribute else None,
         exclusive=value is not None and _is_exclusive(subject, attribute),
-        polarity=fact.get("holds") is not False,
-        confidence=0.8,
+        polarity=status != "ended",
+        confidence=_CONFIDENCE,
         salience=0.6,
         references=find_references(sentence),
+        until=_find_end(status, attribute, f"{sentence} {statement}", said.created_at),
     )
+
+
+def _find_status(fact: Mapping[str, Any]) -> str:
+    """Some models answer with a truth value instead."""
+    status = _text(fact, "status").casefold()
+    return status if status in _STATUSES else "ended" if fact.get("holds") is False else "holds"
+
+
+def _find_end(status: str, attribute: str | None, text: str, said_at: datetime) -> datetime | None:
+    """When it is past: a passing state after a day or so, a dated one after its date."""
+    if status == "passing":
+        return said_at + PASSING
+    if status == "planned" or get_attribute(attribute).lasts == "dated":
+        return english.find_last_date(text, said_at)
+    return None
+
+
+def _word_statement(statement: str, said: TurnMessage) -> str:
+    """A sentence in the third person, with its dates resolved."""
+    if _FIRST_PERSON.search(statement):
+        statement = english.to_third_person(statement, said.speaker if english.is_named(said) else None)
+    statement = f"The {statement[0].lower()}{statement[1:]}" if _STARTS_WITH_USER.match(statement) else statement
+    return statement if "(" in statement else english.resolve_dates(statement, said.created_at)
 
 
 def _is_exclusive(subject: str, attribute: str | None) -> bool:
-    return (
-        attribute is not None and "/" not in subject and (attribute in EXCLUSIVE or attribute.startswith("favourite:"))
-    )
+    if attribute is None or "/" in subject:
+        return False
+    return get_attribute(attribute).is_single or attribute.startswith("favourite:")
 
 
 def _text(fact: Mapping[str, Any], name: str) -> str:

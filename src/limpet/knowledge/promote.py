@@ -24,10 +24,23 @@ from limpet.store.tx import Tx
 
 PromotionScope = Literal["user", "global"]
 
-LAYERS = dict.fromkeys(
-    (RecordType.CONSTRAINT, RecordType.PREFERENCE, RecordType.FACT, RecordType.DECISION), Layer.SEMANTIC
-) | dict.fromkeys((RecordType.FAILURE, RecordType.FIX, RecordType.COMMAND_RESULT), Layer.PROCEDURAL)
+_PROCEDURAL = (RecordType.FAILURE, RecordType.FIX, RecordType.COMMAND_RESULT)
+_SEMANTIC = (
+    RecordType.CONSTRAINT,
+    RecordType.PREFERENCE,
+    RecordType.FACT,
+    RecordType.DECISION,
+    RecordType.INSTRUCTION,
+    RecordType.PLAN,
+    RecordType.RELATIONSHIP,
+)
+LAYERS = dict.fromkeys(_SEMANTIC, Layer.SEMANTIC) | dict.fromkeys(_PROCEDURAL, Layer.PROCEDURAL)
 _DERIVED_ORIGINS = (Origin.TURN, Origin.CONDENSED, Origin.PROMOTED)  # what happened, or was made of others
+
+
+def choose_layer(type: RecordType, confidence: float, enough: float) -> Layer:
+    """Where what was learned belongs: in the episode, until it is sure enough to be lasting knowledge."""
+    return LAYERS.get(type, Layer.SEMANTIC) if confidence >= enough else Layer.EPISODIC
 
 
 def is_due(record: Record, now: datetime, confidence: float) -> bool:

@@ -47,15 +47,20 @@ class Statement(NamedTuple):
         return self.own.text
 
 
-def read_turn(turn: Sequence[TurnMessage], recalled: Collection[str] = ()) -> list[Candidate]:
-    """The claims of a turn, in the order they were made. Never raises, whatever the text."""
+def read_turn(
+    turn: Sequence[TurnMessage], recalled: Collection[str] = (), before: Sequence[TurnMessage] = ()
+) -> list[Candidate]:
+    """The claims of a turn, in the order they were made. Never raises, whatever the text.
+
+    ``before`` are the last messages before the turn: its first message may answer their question.
+    """
     echoes = Echoes(recalled)
     found: list[Candidate] = []
-    before = ""
+    earlier = list(before)
     for said in turn:
         if english.is_person(said, turn):
-            found += _read_message(said, before, echoes)
-        before = said.text
+            found += _read_message(said, earlier[-1].text if earlier else "", echoes)
+        earlier.append(said)
     return english.deduplicate([*found, *english.extract_work(turn, echoes)])
 
 
@@ -75,6 +80,8 @@ def _split(said: TurnMessage, before: str) -> Iterator[Statement]:
     """The statements that the speaker asserts, each with its reading."""
     readings = default_reader().read(said.text, before)
     for own in english.find_own_statements(said.text):
+        if not any(character.isalpha() for character in said.text[own.start : own.end]):
+            continue  # "(3)"
         yield Statement(own, said.text[own.start : own.end], _find_reading(readings, own.start, own.end))
 
 

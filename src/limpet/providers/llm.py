@@ -9,7 +9,7 @@ from math import isfinite
 from time import monotonic
 from typing import Any, Protocol
 
-from limpet.errors import ConfigError, InvalidInput
+from limpet.errors import ConfigError, InvalidInput, ProviderError
 from limpet.model.dataclass import dataclass
 from limpet.model.message import Message, ToolCall
 from limpet.model.telemetry import Activity, ActivityKind
@@ -43,7 +43,8 @@ class ToolSpec:
 @dataclass(frozen=True, slots=True)
 class LlmRequest:
     """``timeout`` covers the whole answer in seconds, including retries and waits. Without a temperature, the server's
-    default applies. With a ``schema``, the answer is a JSON object of that form: ``Completion.data``.
+    default applies. With a ``schema``, the answer is a JSON object of that form: ``Completion.data``. One that is not
+    is requested once more, unless ``strict`` is False: then the caller reads its text.
     """
 
     messages: tuple[Message, ...]
@@ -53,6 +54,7 @@ class LlmRequest:
     tools: tuple[ToolSpec, ...] = ()
     schema: Schema | None = None
     stop: tuple[str, ...] = ()
+    strict: bool = True
 
     def __post_init__(self) -> None:
         for name in ("messages", "tools", "stop"):
@@ -115,6 +117,15 @@ class Deadline:
     def remaining(self) -> float:
         """Return the seconds left; 0 or less if it has passed."""
         return self.at - monotonic()
+
+
+class UnusableAnswer(ProviderError):
+    """The model answered, and its answer cannot be used: what it cost is known all the same."""
+
+    def __init__(self, message: str, usage: TokenUsage, calls: int = 1) -> None:
+        super().__init__(message)
+        self.usage = usage
+        self.calls = calls
 
 
 class Llm(Protocol):

@@ -16,10 +16,9 @@ from itertools import islice
 from math import isfinite
 from typing import Any, Final, NamedTuple, NoReturn
 
-from limpet.errors import ProviderError
 from limpet.model.message import Message
 from limpet.model.values import short_repr
-from limpet.providers.llm import Completion, Finish, LlmRequest
+from limpet.providers.llm import Completion, Finish, LlmRequest, UnusableAnswer
 from limpet.providers.schema import Schema, describe_schema, drop_unknown_members, find_echo, find_fault
 
 MAX_DEPTH = 64
@@ -331,19 +330,23 @@ def request_object(request: LlmRequest, ask: Callable[[LlmRequest], Completion],
     try:
         return _attach_data(first, request.schema, name)
     except Unreadable as error:
+        if not request.strict:
+            return replace(first, data=None)
         second = ask(_build_retry(request, first, error))
     both = replace(second, usage=first.usage + second.usage)
     try:
-        return _attach_data(both, request.schema, name)
+        return _attach_data(both, request.schema, name, calls=2)
     except Unreadable as error:
         advice = "raise max_tokens" if second.finish is Finish.LENGTH else "use a stronger model or a simpler schema"
-        raise ProviderError(f"{name} did not return a valid JSON object in two attempts: {error}; {advice}") from None
+        reason = f"{name} did not return a valid JSON object in two attempts: {error}; {advice}"
+        raise UnusableAnswer(reason, both.usage, calls=2) from None
 
 
-def _attach_data(completion: Completion, schema: Schema, name: str) -> Completion:
+def _attach_data(completion: Completion, schema: Schema, name: str, calls: int = 1) -> Completion:
     """Use the object the server parsed, or parse the text. Raises Unreadable."""
     if completion.finish is Finish.REFUSED:
-        raise ProviderError(f"{name} refused to answer: {completion.text[:200]}".rstrip(": "))
+        refusal = f"{name} refused to answer: {completion.text[:200]}".rstrip(": ")
+        raise UnusableAnswer(refusal, completion.usage, calls)
     if completion.data is not None:
         data = drop_unknown_members(completion.data, schema)
         if reason := find_fault(data, schema):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -10,8 +11,10 @@ from limpet.errors import ProviderError
 from limpet.knowledge.llm_extract import build_request, extract_facts, parse_answer
 from limpet.model.record import RecordType
 from limpet.providers.fake_llm import FakeLlm
-from tests.unit.knowledge.turns import said
+from limpet.providers.llm import UnusableAnswer
+from tests.unit.knowledge.turns import NOON, said
 
+SAID = NOON + timedelta(minutes=1)
 TURN = [
     said("I live in Porto.  I’ve got a dog named Rex."),
     said("You love tea. We decided to use Go.", "assistant", at=2),
@@ -26,7 +29,7 @@ def fact(**more):
         "subject": "user",
         "attribute": "home",
         "value": "Porto",
-        "holds": True,
+        "status": "holds",
     } | more
 
 
@@ -68,7 +71,7 @@ def test_llm_extract_rejects_fact_contradicted_by_its_sentence():
     turn = [said("I live in Porto. My sister lives in Rome.", "user")]
     wrong = [
         fact(statement="The user lives in Berlin.", value="Berlin"),
-        fact(statement="The user does not live in Porto.", holds=False),
+        fact(statement="The user does not live in Porto.", status="ended"),
         fact(statement="The user lives in Rome.", value="Rome", sentence="My sister lives in Rome."),
     ]
     assert parse_answer(json.dumps({"facts": wrong}), turn) == []
@@ -111,6 +114,8 @@ def test_llm_extract_ignores_headings():
             "nothing to remember",
             "[]",
             "{}",
+            "[ ]",
+            "{\n}",
         ),
         *(
             "(none)",
@@ -155,3 +160,80 @@ def test_llm_extract_drops_invalid_subject_and_attribute():
 
 def test_llm_extract_does_not_relearn_recalled_memories():
     assert extract_facts(FakeLlm({"facts": [fact()]}), TURN, ["I live in Porto."]).candidates == []
+
+
+@pytest.mark.parametrize("answer", ["NONE", "none.", "[]", "```json\n[]\n```", "Nothing to remember."])
+def test_llm_extract_asks_once_when_there_is_nothing(answer):
+    llm = FakeLlm(answer)
+    found = extract_facts(llm, TURN)
+    assert (found.candidates, found.calls, len(llm.calls)) == ([], 1, 1)
+    assert found.used.input_tokens > 0
+    assert found.used.output_tokens > 0
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Sure!\n```json\n" + json.dumps({"facts": [fact()]}) + "\n```\nThat is all.",
+        "```\n" + json.dumps([fact()]) + "\n```",
+        "- The user lives in Porto.",
+        "1. User lives in Porto",
+        "The user lives in Porto",
+        "I live in Porto.",
+        json.dumps(["The user lives in Porto."]),
+    ],
+)
+def test_llm_extract_reads_one_claim_from_every_form_of_answer(answer):
+    found = extract_facts(FakeLlm(answer), TURN)
+    claims = [(one.subject, one.attribute, one.value, one.content, one.sentence) for one in found.candidates]
+    assert claims == [("user", "home", "Porto", "The user lives in Porto.", "I live in Porto.")]
+
+
+def test_llm_extract_gives_the_other_person_to_a_line_that_says_the_user():
+    turn = [said("My sister lives in Rome.")]
+    (one,) = parse_answer("- The user's sister lives in Rome", turn)
+    assert (one.subject, one.value) == ("user/sister", "Rome")
+    assert [each.subject for each in parse_answer("- The user lives in Rome", turn)] == ["user/sister"]
+
+
+def test_llm_extract_bills_answer_that_cannot_be_used():
+    with pytest.raises(UnusableAnswer) as raised:
+        extract_facts(FakeLlm('{"facts": [{"sentence": "I live'), TURN)
+    assert raised.value.calls == 1
+    assert raised.value.usage.output_tokens > 0
+
+
+@pytest.mark.parametrize(
+    ("attribute", "label"), [("city", "home"), ("allergies", "allergy"), ("Home", "home"), ("chess rating", None)]
+)
+def test_llm_extract_uses_canonical_attributes(attribute, label):
+    turn = [said("I can't eat in Porto.")]
+    wanted = fact(attribute=attribute, sentence="I can't eat in Porto.")
+    (one,) = parse_answer(json.dumps([wanted]), turn)
+    assert one.attribute == (label or attribute)
+
+
+@pytest.mark.parametrize(
+    ("status", "sentence", "until", "polarity"),
+    [
+        ("passing", "I have a headache.", SAID + timedelta(hours=36), True),
+        ("planned", "I fly to Rome tomorrow.", datetime(2026, 3, 3, tzinfo=UTC), True),
+        ("holds", "I fly to Rome tomorrow.", None, True),
+        ("ended", "I no longer row.", None, False),
+    ],
+)
+def test_llm_extract_says_how_long_a_claim_holds(status, sentence, until, polarity):
+    wanted = fact(status=status, sentence=sentence, statement=sentence, attribute="", value="")
+    (one,) = parse_answer(json.dumps([wanted]), [said(sentence)])
+    assert (one.until, one.polarity) == (until, polarity)
+
+
+def test_llm_extract_words_statement_in_third_person_with_dates():
+    wanted = fact(sentence="I fly to Rome tomorrow.", statement="I fly to Rome tomorrow.", attribute="trip")
+    (one,) = parse_answer(json.dumps([wanted]), [said("I fly to Rome tomorrow.")])
+    assert one.content == "The user flies to Rome tomorrow (2 Mar 2026)."
+
+
+def test_llm_extract_shows_the_question_before_the_turn():
+    question = json.loads(build_request([said("Seven")], "How old is she?").messages[1].text)
+    assert question["before"] == "How old is she?"

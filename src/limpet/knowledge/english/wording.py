@@ -32,6 +32,7 @@ _ADVERBS = frozenset(
     currently recently finally generally rarely hardly soon then once ever both all simply strictly
     personally""".split()
 )
+_LY_VERBS = frozenset("fly apply reply rely supply multiply bully rally tally comply imply ally".split())
 _AUXILIARY = {
     "am": "is", "have": "has", "do": "does", "are": "is",
     "don't": "doesn't", "dont": "doesn't", "haven't": "hasn't", "havent": "hasn't", "aren't": "isn't", "ain't": "isn't",
@@ -125,7 +126,7 @@ class _Converter:
 
     def _convert_verb(self, tokens: list[str], at: int, word: str, token: str) -> str:
         if self._awaits_verb and word[0].isalpha():
-            if word in _ADVERBS or word.endswith("ly"):
+            if word in _ADVERBS or (word.endswith("ly") and word not in _LY_VERBS):
                 return token
             self._awaits_verb = False
             return _agree(word, token)
