@@ -126,6 +126,7 @@ class EntryChoice(NamedTuple):
 
     entries: list[PromptEntry]
     dropped: list[Omission]
+    doubtful: tuple[PromptEntry, ...] = ()  # as they were said; they fill what room is left
 
 
 def preview(text: str, most: int = 60) -> str:

@@ -25,11 +25,13 @@ _EPISODES = (Origin.TURN, Origin.CONDENSED)
 
 def select_standing(material: ContextInputs, limits: ContextSettings, count: TokenCounter) -> EntryChoice:
     """What is known of the user and said by them, the most important first: a tight budget cuts from the end."""
-    chosen = EntryChoice([], [])
     terms = frozenset(extract_terms(material.query))
-    records = list(_deduplicate(_filter(material)))
-    worth = {record.id: _score(record, material, terms) for record in records}
-    ranked = sorted(records, key=lambda record: (-worth[record.id], record.id))
+    found = list(_deduplicate(_filter(material)))
+    worth = {record.id: _score(record, material, terms) for record in found}
+    found.sort(key=lambda record: (-worth[record.id], record.id))
+    ranked = [record for record in found if not is_doubtful(record)]
+    doubtful = [record for record in found if is_doubtful(record) and record.source.session_id is not None]
+    chosen = EntryChoice([], [], tuple(_quote_entry(record, count) for record in doubtful[: limits.standing]))
     kept = ranked[: limits.standing]
     chosen.entries.extend(_build_entry(record, count) for record in kept)
     reason = f"beyond the {limits.standing} that matter most"
@@ -39,10 +41,10 @@ def select_standing(material: ContextInputs, limits: ContextSettings, count: Tok
 
 
 def _filter(material: ContextInputs) -> Iterable[Record]:
-    """Claims and what was stated outright; no episodes, which the messages tell, and nothing doubtful."""
+    """Claims and what was stated outright; no episodes, which the messages tell."""
     for record in material.records:
         here = record.session_id in (None, material.session)
-        if here and record.origin not in _EPISODES and not is_doubtful(record):
+        if here and record.origin not in _EPISODES:
             yield record
 
 
@@ -68,6 +70,18 @@ def _build_entry(record: Record, count: TokenCounter) -> PromptEntry:
     place = ("" if record.subject in (None, "user") else record.subject or "", _day(record), record.id)
     source = record.source.session_id, record.source.sequences[0] if record.source.sequences else 0
     return PromptEntry(section, text, count, partial(describe_record, record), place, record=record.id, source=source)
+
+
+def _quote_entry(record: Record, count: TokenCounter) -> PromptEntry:
+    """What may be a claim, as it was said: under its day, with its speaker."""
+    said = record.valid_from or record.created_at
+    day = "" if said is None else said.date().isoformat()
+    text = format_item(f"{record.source.speaker or 'user'}: ", record.source.sentence or record.content)
+    sequence = record.source.sequences[0] if record.source.sequences else 0
+    place = (day, record.source.session_id or "", sequence, record.id)
+    source = record.source.session_id, sequence
+    what = partial(describe_record, record)
+    return PromptEntry(ContextSection.RELATED, text, count, what, place, under=day, record=record.id, source=source)
 
 
 def _date(record: Record) -> str:

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from limpet.knowledge import english, remember
 from limpet.knowledge.candidate import Candidate
+from limpet.knowledge.read import find_topic
 from limpet.knowledge.reconcile import Add, End, ExistingRecord, Ignore, Merge, Supersede, lower_confidence, reconcile
 from limpet.knowledge.remember import RecordChunker
 from limpet.knowledge.repository import Records
@@ -22,6 +23,9 @@ from limpet.search.recipes import SKILL_KEY
 from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.knowledge")
+
+DOUBTED = 0.45  # confidence of what may have changed: it is not shown alone any more
+_LOOKED_THROUGH = 100  # newest claims among which a change is looked for
 
 
 def user_partition(info: SessionInfo) -> Partition:
@@ -69,7 +73,9 @@ class Reconciler:
         found = self._find_matches(near)
         known = {record.id: record for record in found.values() if record.archived_at is None}
         faded = [record for record in found.values() if record.archived_at is not None]
-        decision = reconcile(self.candidate, [_to_existing(record, near.get(record.id)) for record in known.values()])
+        changes = english.has_change_sign(self.candidate.sentence)
+        existing = [_to_existing(record, near.get(record.id), topic=changes) for record in known.values()]
+        decision = reconcile(self.candidate, existing)
         match decision:
             case Add(valid_from, valid_to, conflicts, confidence, doubts):
                 self._doubt([known[each] for each in doubts])
@@ -107,6 +113,8 @@ class Reconciler:
         if candidate.attribute is not None:
             found += Records(tx).find_by_attribute(space, candidate.subject, candidate.attribute)
             found += self._find_same_role()
+        if candidate.value is None and english.has_change_sign(candidate.sentence):
+            found += Records(tx).find_newest_claims(space, _LOOKED_THROUGH, self.now)
         owner = Scope(self.info.tenant, user=self.info.user)
         found += [record for id_ in near if (record := Records(tx).get(owner, id_)) is not None]
         # Records of one session and superseded ones are neither merged with nor retired.
@@ -142,7 +150,7 @@ class Reconciler:
 
     def _doubt(self, records: Iterable[Record]) -> None:
         for record in records:
-            lower = lower_confidence(record.confidence)
+            lower = min(lower_confidence(record.confidence), DOUBTED)
             Records(self.tx).update_confidence(user_partition(self.info), record.id, lower, 0, self.now)
 
     def _end(self, record: Record, at: datetime, successor: Record | None) -> None:
@@ -166,8 +174,9 @@ class Reconciler:
         return [copy for copy in made if copy.origin is Origin.PROMOTED and copy.superseded_by is None]
 
 
-def _to_existing(record: Record, similarity: float | None) -> ExistingRecord:
+def _to_existing(record: Record, similarity: float | None, *, topic: bool = False) -> ExistingRecord:
     return ExistingRecord(
+        topic=record.attribute or (find_topic(record.source.sentence or record.content) if topic else None),
         id=record.id,
         type=record.type,
         content=record.content,

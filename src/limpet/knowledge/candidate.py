@@ -106,6 +106,7 @@ class Candidate:
     tags: tuple[str, ...] = ()
     references: tuple[str, ...] = ()
     until: datetime | None = None  # a passing state, or what has a date: it holds until then
+    topic: str | None = None  # the attribute it seems to be about; only change is looked for by it
     tentative: bool = False  # worth keeping only if it takes back something that is known
     skill: str | None = None  # that was active in its turn
 

@@ -31,6 +31,7 @@ _TYPES = {
     "relationship": RecordType.RELATIONSHIP,
 }
 _TENTATIVE = 0.7
+_NO_TOPIC = frozenset("other event plan goal decision".split())
 _SENSITIVE = frozenset("allergy health medication diet assistant_rule assistant_style".split())
 
 
@@ -132,6 +133,7 @@ def _build(said: TurnMessage, statement: Statement, reading: Reading) -> Candida
         references=find_references(statement.words),
         polarity=reading.status != "ended",
         until=_find_end(statement.text, reading, said.created_at),
+        topic=None if reading.attribute in _NO_TOPIC else reading.attribute,
     )
 
 
@@ -140,6 +142,13 @@ def _rate(keep: float, *, quoted: bool) -> float:
     if keep >= SURE and not quoted:
         return round(min(0.9, keep), 3)
     return round(0.3 + 0.15 * (min(keep, SURE) - DOUBTFUL) / (SURE - DOUBTFUL), 3)
+
+
+def find_topic(text: str) -> str | None:
+    """The attribute that a statement seems to be about, sure or not; None for what has none."""
+    readings = default_reader().read(text)
+    best = max(readings, key=lambda reading: reading.keep, default=None)
+    return None if best is None or best.attribute in _NO_TOPIC else best.attribute
 
 
 def _find_end(text: str, reading: Reading, said_at: datetime) -> datetime | None:

@@ -106,8 +106,9 @@ class _Claims:
                 yield _Item(hit, self._find_past(self._find_taught(hit)))
 
     def _find_past(self, claims: Sequence[Record]) -> Record | None:
-        """One of the claims of a message none of whose claims holds."""
-        return claims[0] if claims and not any(self.holds(each) for each in claims) else None
+        """One of the claims of a message at least half of whose claims no longer hold."""
+        past = [each for each in claims if not self.holds(each)]
+        return past[0] if past and 2 * len(past) >= len(claims) else None
 
     def replace_messages(self, hits: Iterable[Hit]) -> list[_Item]:
         """The hits as items: a message that its claims cover becomes those claims."""
@@ -146,7 +147,7 @@ class _Claims:
             (source.session_id or "", at) for at in (source.first_sequence, source.last_sequence) if at is not None
         }
         taught = [record for place in sorted(places) for record in self._by_message.get(place, ())]
-        taught = [record for record in taught if not is_doubtful(record)]
+        taught = [record for record in taught if not (is_doubtful(record) and self.holds(record))]
         quoted = [(at, record) for record in taught if (at := hit.text.find(_quote(record))) >= 0]
         return [record for _, record in sorted(quoted, key=lambda pair: (pair[0], pair[1].content))]
 

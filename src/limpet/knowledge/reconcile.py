@@ -32,7 +32,8 @@ DUPLICATE_COSINE = 0.97  # cosine from which two texts with the same numbers and
 MIN_RETIRE_CONFIDENCE = 0.65  # below this confidence nothing is retired
 _RAISE, _LOWER = 0.3, 0.8  # of the distance to 1; of the confidence
 _MOST = 0.99
-_CONTRADICTS = 0.5  # from this score a statement with a sign of change takes a record back
+DOUBTS = 0.4  # from this score a record that a statement may take back is doubtful
+CONTRADICTS = 0.6  # from this score a statement with a sign of change takes a record back
 _GENERIC = frozenset(
     map(
         stem,
@@ -42,6 +43,11 @@ _GENERIC = frozenset(
     bit""".split(),
     )
 )
+_SIDE_BY_SIDE = frozenset(  # of these one has several: another does not mean that the first is over
+    """health allergy family child friend likes dislikes hobby skill belief assistant_rule assistant_style event
+    language""".split()
+)
+_NEARLY, _MOST_RETIRED = 0.1, 3
 _SINGLE_VALUED = frozenset(
     "home employer role age birthday relationship status diet origin".split()
 )  # one value a person
@@ -68,6 +74,7 @@ class ExistingRecord:
     tags: tuple[str, ...] = ()
     references: tuple[str, ...] = ()
     similarity: float | None = None
+    topic: str | None = None  # the attribute the reader takes it to be about
 
     @property
     def is_protected(self) -> bool:
@@ -145,7 +152,7 @@ def _decide(candidate: Candidate, records: Sequence[ExistingRecord]) -> Decision
     if candidate.attribute is None or (candidate.value is None and not candidate.exclusive):
         retracted = [record for record in records if _is_retracted(candidate, record)]
         if not retracted and candidate.value is None:  # no rule knows what it is about
-            retracted = find_contradicted(candidate, records)
+            return _decide_change(candidate, records, at)
         return _decide_replacement(candidate, retracted, at)
     about = [record for record in records if _has_same_attribute(candidate, record) and record.is_current_at(at)]
     same = [record for record in about if _has_same_value(candidate, record)]
@@ -164,36 +171,74 @@ def _decide(candidate: Candidate, records: Sequence[ExistingRecord]) -> Decision
     return _decide_replacement(candidate, superseded, at)
 
 
-def find_contradicted(candidate: Candidate, records: Sequence[ExistingRecord]) -> list[ExistingRecord]:
+def _decide_change(candidate: Candidate, records: Sequence[ExistingRecord], at: datetime) -> Decision:
+    """What it takes back is evidence enough that it was meant, however unsure the reader is of the words alone."""
+    begun = [record for record in find_contradicted(candidate, records) if _has_begun(record, at)]
+    free = tuple(record.id for record in begun if not record.is_protected)
+    kept = tuple(record.id for record in begun if record.is_protected)
+    if free:
+        return Supersede(free, at, kept)
+    doubted = find_contradicted(candidate, records, DOUBTS)
+    return Add(at, conflicts=kept, doubts=tuple(record.id for record in doubted if not record.is_protected))
+
+
+def find_contradicted(
+    candidate: Candidate, records: Sequence[ExistingRecord], least: float = CONTRADICTS
+) -> list[ExistingRecord]:
     """What a statement with a sign of change takes back, where no rule knows the attribute: what says most of the same.
 
     "I gave up coffee" ends "The user drinks coffee every morning"; "we meet at noon now" replaces "we meet at three".
     """
-    if not english.has_change_sign(candidate.sentence):
+    told = candidate.value is None and candidate.attribute is not None and get_attribute(candidate.attribute).is_single
+    anew = told and candidate.confidence >= MIN_RETIRE_CONFIDENCE  # another value of what has one
+    if not anew and not english.has_change_sign(candidate.sentence):
         return []
-    ends = english.has_end_sign(candidate.sentence)
-    scored = [
-        (_score_contradiction(candidate, record, ends=ends), record)
+    current = [
+        record
         for record in records
-        if record.subject in (candidate.subject, None) and record.polarity and record.is_current_at(candidate.said_at)
+        if record.polarity and record.is_current_at(candidate.said_at) and record.content != candidate.content
     ]
+    alone = sum(_has_same_topic(candidate, record) for record in current) == 1
+    scored = [(score_contradiction(candidate, record, alone=alone), record) for record in current]
     best = max((score for score, _ in scored), default=0.0)
-    return [record for score, record in scored if score >= max(_CONTRADICTS, best)][:2]
+    return [record for score, record in scored if score >= max(least, best - _NEARLY)][:_MOST_RETIRED]
 
 
-def _score_contradiction(candidate: Candidate, record: ExistingRecord, *, ends: bool) -> float:
-    """How much of what is known the statement speaks of again; more if it is of the same attribute."""
-    mine, theirs = compute_signature(candidate.content).stems, compute_signature(record.content).stems
-    heard = {each for each in mine & theirs if each not in _GENERIC}
-    spoken = {each for each in theirs if each not in _GENERIC}
-    same = candidate.attribute is not None and candidate.attribute == record.attribute
-    if same and get_attribute(candidate.attribute).is_single:
-        return 1.0
-    if not heard or not spoken:
-        return 0.0
-    share = len(heard) / min(len(spoken), max(1, len({each for each in mine if each not in _GENERIC})))
+def score_contradiction(candidate: Candidate, record: ExistingRecord, *, alone: bool) -> float:
+    """How likely a statement with a sign of change takes a record back, from the words and topics they share.
+
+    ``alone``: nothing else that is known is of the same topic.
+    """
+    mine, theirs = _content_stems(candidate.content), _content_stems(record.content)
+    heard = mine & theirs
+    share = len(heard) / max(1, min(len(mine), len(theirs)))
+    names = 0.3 if heard & _name_stems(record.content) else 0.0
     meaning = 0.0 if record.similarity is None else max(0.0, record.similarity - 0.4)
-    return share + (0.3 if same else 0.0) + (0.15 if ends else 0.0) + meaning
+    ends = 0.15 if heard and english.has_end_sign(candidate.sentence) else 0.0
+    return 0.7 * share + names + _score_topic(candidate, record, alone=alone) + meaning + ends
+
+
+def _score_topic(candidate: Candidate, record: ExistingRecord, *, alone: bool) -> float:
+    """A topic that the reader only guesses weighs little; one that is sure, and holds one value, is enough."""
+    if not _has_same_topic(candidate, record):
+        return 0.0
+    single = get_attribute(candidate.topic).is_single or (alone and candidate.topic not in _SIDE_BY_SIDE)
+    sure = (candidate.attribute is not None) + (record.attribute is not None)
+    return (0.3, 0.45, 0.6)[sure] if single else 0.15
+
+
+def _has_same_topic(candidate: Candidate, record: ExistingRecord) -> bool:
+    return candidate.topic is not None and candidate.topic == (record.topic or "").partition(":")[0]
+
+
+def _content_stems(text: str) -> frozenset[str]:
+    return frozenset(each for each in compute_signature(text).stems if each not in _GENERIC)
+
+
+def _name_stems(text: str) -> frozenset[str]:
+    """The words a text writes as names: what they name is spoken of again."""
+    words = (word.strip("'’.,;:!?()“”\"") for word in text.split()[1:])
+    return frozenset(stem(word.casefold().removesuffix("'s")) for word in words if word[:1].isupper() and len(word) > 2)
 
 
 def _is_update(candidate: Candidate, holding: Sequence[ExistingRecord], records: Sequence[ExistingRecord]) -> bool:
@@ -364,7 +409,23 @@ def _is_comparable(candidate: Candidate, record: ExistingRecord) -> bool:
         english.find_name(candidate.subject, candidate.content),
         english.find_name(candidate.subject, record.content),
     } - {None}
-    return record.subject == candidate.subject and len(names) < 2  # what Ana says of herself is not about Bo
+    if record.subject == candidate.subject:
+        return len(names) < 2  # what Ana says of herself is not about Bo
+    return candidate.value is None and (_speaks_of(candidate, record) or _names_same(candidate, record))
+
+
+def _names_same(candidate: Candidate, record: ExistingRecord) -> bool:
+    """Whether they name the same thing, where the statement itself does not say whom it is about."""
+    shared = _content_stems(candidate.content) & _content_stems(record.content)
+    return bool(shared & _name_stems(record.content)) or any(len(each) > 6 for each in shared)
+
+
+def _speaks_of(candidate: Candidate, record: ExistingRecord) -> bool:
+    """Whether one is about whom the other names: "my son Kwabena", and Kwabena."""
+    if candidate.subject == "user" or record.subject in (None, "user"):
+        return False
+    mine, theirs = candidate.subject.rpartition("/")[2], (record.subject or "").rpartition("/")[2]
+    return mine in record.content.casefold() or theirs in candidate.content.casefold()
 
 
 def _has_same_attribute(candidate: Candidate, record: ExistingRecord) -> bool:

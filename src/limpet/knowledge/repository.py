@@ -279,6 +279,17 @@ class Records:
         found = self._find_in_partition(space, clause, params)
         return [record for record in found if not messages.isdisjoint(_list_messages(record))]
 
+    def find_newest_claims(self, space: Partition, limit: int, now: datetime) -> list[Record]:
+        """The newest of what was learned and holds."""
+        clauses, params = build_current_clauses(now)
+        rows = self._db.all(
+            "records.select",
+            {**partition_params(space), **params, "limit": limit},
+            where=" AND ".join([_OF_PARTITION, *clauses, "r.origin = 'extracted'"]),
+            order="ORDER BY r.updated_at DESC, r.id DESC LIMIT :limit",
+        )
+        return list(self.decrypt_records(space.tenant, rows))
+
     def find_by_fingerprint(self, space: Partition, fingerprint: str) -> list[Record]:
         """Those with this fingerprint, also ended and archived ones."""
         stored = self._encryption.cipher_for(space.tenant).encrypt_deterministic(RECORDS["fingerprint"], fingerprint)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from limpet.knowledge.english.assertions import find_statements, is_forget_request, is_opt_out
-    from limpet.knowledge.english.change import has_change_sign, has_correction_sign, has_end_sign
+    from limpet.knowledge.english.change import has_change_sign, has_end_sign
     from limpet.knowledge.english.extract import (
         OwnStatement,
         apply_correction,
@@ -72,7 +72,6 @@ __all__ = [
     "find_statements",
     "find_subject",
     "has_change_sign",
-    "has_correction_sign",
     "has_count_changed",
     "has_end_sign",
     "has_several",
@@ -94,7 +93,7 @@ __all__ = [
 
 _HOMES = {
     "assertions": "find_statements is_forget_request is_opt_out",
-    "change": "has_change_sign has_correction_sign has_end_sign",
+    "change": "has_change_sign has_end_sign",
     "extract": (
         "OwnStatement apply_correction deduplicate extract_candidates extract_statements extract_work find_corrections"
         " find_own_statements is_named is_person"

@@ -4,37 +4,36 @@ from __future__ import annotations
 
 import re
 
-_CHANGE = re.compile(
-    r"\b(?:now|nowadays|these days|from now on|no longer|not any ?more|any ?more|any longer|moved|switched|changed|"
-    r"change of plans?|"
-    r"swapped|replaced|instead|actually|correction|scrap (?:that|it)|forget (?:that|what i said)|never ?mind|"
-    r"turns out|i (?:was wrong|misspoke|meant)|not \w+ but|rather than|used to|as of|starting|started|became|got "
-    r"(?:promoted|married|divorced|engaged|hired)|new (?:job|place|flat|apartment|house|phone|car|number|boss|role|"
-    r"doctor|landlord|address)|back (?:to|on)|gave up|given up|finished with|done with|over with)\b",
-    re.IGNORECASE,
+_CHANGE = (
+    r"now|nowadays|these days|from now on|as of|no longer|any ?more|any longer|moved|switched|changed|change of plans?",
+    r"swapped|replaced|instead|actually|correction|correct that|i must correct|scrap (?:that|it|the)",
+    r"forget (?:that|what i said)|never ?mind|turns out|i (?:was wrong|misspoke|meant)|not \w+ but|rather than|used to",
+    r"starting|started|start at|begun|began|became|got (?:promoted|married|divorced|engaged|hired|the)|for good",
+    r"new (?:job|place|flat|apartment|house|phone|car|number|boss|role|doctor|landlord|address|date|time|name|plan)",
+    r"back (?:to|on)|extension|extended|postponed|rescheduled|pushed (?:back|to)|brought forward|put me down with",
+    r"reports? to|signed with|migrat\w+|upgraded|after all|can go up to|only \w+ left",
 )
-_END = re.compile(
-    r"\b(?:no longer|not any ?more|(?:n['’]?t|not|never)\b[^.;]{1,60}\bany ?(?:more|longer)|quit|quitting|stopped|stop|"
-    r"gave up|giving up|given up|left|leaving|resigned|handed in my notice|sold|got rid of|cancelled|canceled|"
-    r"called off|"
-    r"dropped|dropped out|broke up|split up|separated|divorced|passed away|died|is dead|moved out|closed|lost my|"
-    r"finished with|done with|ended|is over|used to|retired from|sacked|fired|laid off|let go)\b",
-    re.IGNORECASE,
+_END = (
+    r"no longer|no more|(?:n['’]?t|not|never)\b[^.;]{1,60}\bany ?(?:more|longer)|quit|quitting|stopped|resigned",
+    r"(?:gave|giving|given) up|(?:i|we|he|she|they|have|has|['’]ve|['’]s) (?:just )?left|handed (?:in my notice|back)",
+    r"sold|scrapped|got rid of|cancell?ed|called off|dropped|broke up|split up|separated|divorced|passed away|died",
+    r"moved out|closed|lost my|finished with|done with|ended|is over|used to|retired|retiring|sacked|fired|laid off",
+    r"is dead|let go|fell through|gone into administration|coming off|came off|is finished|powered off|in the bin",
+    r"gave (?:it|the)|leaving",
+    r"(?:isn['’]?t|not) going back|went on \w+day|without one|had enough of|that['’]?s (?:that|\w+ done)",
 )
-_CORRECTION = re.compile(
-    r"\b(?:actually|correction|scrap (?:that|it)|i (?:was wrong|misspoke|meant)|sorry,? (?:i meant|it'?s|its)|"
-    r"not \w+(?: \w+)?,? (?:but|it'?s)|, not \w+|i got that wrong|wrong (?:day|date|time|number)|typo)\b",
-    re.IGNORECASE,
-)
+
+
+def _compile(phrases: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile(rf"\b(?:{'|'.join(phrases)})\b", re.IGNORECASE)
+
+
+_CHANGES, _ENDS = _compile(_CHANGE), _compile(_END)
 
 
 def has_change_sign(sentence: str) -> bool:
-    return _CHANGE.search(sentence) is not None or has_end_sign(sentence)
+    return _CHANGES.search(sentence) is not None or has_end_sign(sentence)
 
 
 def has_end_sign(sentence: str) -> bool:
-    return _END.search(sentence) is not None
-
-
-def has_correction_sign(sentence: str) -> bool:
-    return _CORRECTION.search(sentence) is not None
+    return _ENDS.search(sentence) is not None
