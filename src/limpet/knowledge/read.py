@@ -16,6 +16,7 @@ from limpet.knowledge import english
 from limpet.knowledge.attributes import get_attribute
 from limpet.knowledge.candidate import Candidate, Echoes, TurnMessage, find_references
 from limpet.knowledge.reader import DOUBTFUL, SURE, Reading, default_reader
+from limpet.model.message import Role
 from limpet.model.record import Layer, RecordType
 
 PASSING = timedelta(hours=36)  # how long a passing state holds
@@ -32,6 +33,7 @@ _TYPES = {
 }
 _TENTATIVE = 0.7
 _NO_TOPIC = frozenset("other event plan goal decision".split())
+_SPEAKERS = (Role.USER, Role.ASSISTANT)
 _SENSITIVE = frozenset("allergy health medication diet assistant_rule assistant_style".split())
 
 
@@ -60,13 +62,22 @@ def read_turn(
     earlier = list(before)
     for said in turn:
         if english.is_person(said, turn):
-            found += _read_message(said, earlier[-1].text if earlier else "", echoes)
+            found += _read_message(said, [each.text for each in earlier if each.role in _SPEAKERS], echoes)
         earlier.append(said)
     return english.deduplicate([*found, *english.extract_work(turn, echoes)])
 
 
-def _read_message(said: TurnMessage, before: str, echoes: Echoes) -> Iterator[Candidate]:
-    statements = [each for each in _split(said, before) if not echoes.contains(each.words)]
+def _read_message(said: TurnMessage, before: Sequence[str], echoes: Echoes) -> Iterator[Candidate]:
+    answer = english.complete_answer(said.text, before)
+    answered = 0
+    if answer is not None:
+        answered = answer.end
+        yield from _read_answer(said, answer)
+    statements = [
+        each
+        for each in _split(said, before[-1] if before else "")
+        if said.text[answered : each.own.end].strip(" .,;:!") and not echoes.contains(each.words)
+    ]
     sure = english.extract_statements(said, [each.own for each in statements])
     for statement, candidates in zip(statements, sure, strict=True):
         if candidates:
@@ -75,6 +86,34 @@ def _read_message(said: TurnMessage, before: str, echoes: Echoes) -> Iterator[Ca
             yield _build(said, statement, statement.reading)
         elif statement.reading is not None and english.has_change_sign(statement.text):
             yield replace(_build(said, statement, statement.reading), confidence=_TENTATIVE, tentative=True)
+
+
+def _read_answer(said: TurnMessage, answer: english.Answer) -> Iterator[Candidate]:
+    """The claims of an answer, read as the sentence that says it in full; its words are the quote."""
+    whole = replace(said, text=answer.text)
+    quote = said.text[answer.start : answer.end].strip()
+    own = list(english.find_own_statements(answer.text))
+    found = [each for candidates in english.extract_statements(whole, own) for each in candidates]
+    for candidate in found:
+        content = english.resolve_dates(english.word_claim(candidate, answer.text), said.created_at)
+        yield replace(candidate, content=content, sentence=quote)
+    if not found:
+        other = not answer.text.startswith(("I ", "My pronouns", "My name", "My birthday"))
+        speaker = said.speaker if english.is_named(said) else None
+        yield Candidate(
+            type=RecordType.FACT,
+            layer=Layer.SEMANTIC,
+            content=english.resolve_dates(english.to_third_person(answer.text, speaker), said.created_at),
+            sentence=quote,
+            sequence=said.sequence,
+            subject=english.find_subject(said, answer.text, "", about_other=other),
+            said_at=said.created_at,
+            speaker=said.speaker,
+            attribute=answer.attribute or None,
+            value=answer.value,
+            salience=0.8 if answer.attribute in _SENSITIVE else 0.5,
+            polarity=" not " not in answer.text,
+        )
 
 
 def _split(said: TurnMessage, before: str) -> Iterator[Statement]:

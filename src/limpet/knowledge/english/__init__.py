@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from limpet.knowledge.english.answers import Answer, complete_answer
     from limpet.knowledge.english.assertions import find_statements, is_forget_request, is_opt_out
     from limpet.knowledge.english.change import has_change_sign, has_end_sign
     from limpet.knowledge.english.extract import (
@@ -53,8 +54,10 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "Answer",
     "OwnStatement",
     "apply_correction",
+    "complete_answer",
     "deduplicate",
     "extract_candidates",
     "extract_from_message",
@@ -92,6 +95,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "answers": "Answer complete_answer",
     "assertions": "find_statements is_forget_request is_opt_out",
     "change": "has_change_sign has_end_sign",
     "extract": (
