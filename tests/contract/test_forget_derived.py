@@ -150,6 +150,71 @@ def test_forget_dry_run_changes_nothing(learning: Limpet) -> None:
     assert len(learned(learning)) == 1
 
 
+def test_forget_dry_run_answers_as_the_real_run(tmp_path: Path, clock: FakeClock) -> None:
+    with Limpet.open(tmp_path, config=Config.load(overrides=QUIET), clock=clock) as memory:
+        session = memory.session("test", "1", user="alice")
+        with session.turn("Hello. I live in Porto.") as turn:
+            turn.reply("Porto is lovely.")
+        memory.jobs.run()
+        memory.notes.long_term("alice").write("- tea\n- likes Porto")
+        session.set_working_memory("They are in Porto.")
+        session.swap_summary("They talked about Porto.", 2, 0)
+        (home,) = learned(memory)
+        before = everything(memory), memory.notes.day("alice")
+        for everywhere in (False, True):
+            by_query = memory.forget(query="Porto", user="alice", everywhere=everywhere, dry_run=True)
+            by_id = memory.forget(home.id, everywhere=everywhere, dry_run=True)
+            assert (by_id.counts, set(by_id.ids), by_id.left) == (by_query.counts, set(by_query.ids), by_query.left)
+            assert "I live in Porto." in by_id.sentences
+            assert (everything(memory), memory.notes.day("alice")) == before
+            if everywhere:
+                done = memory.forget(home.id, everywhere=True)
+                assert (done.counts, done.ids, done.left) == (by_id.counts, by_id.ids, by_id.left)
+
+
+def test_forget_everywhere_removes_value_from_replies_summaries_and_notes(tmp_path: Path, clock: FakeClock) -> None:
+    with Limpet.open(tmp_path, config=Config.load(overrides=QUIET), clock=clock) as memory:
+        session = memory.session("test", "1", user="alice")
+        with session.turn("Hello. I live in Porto.") as turn:
+            turn.reply("Good morning. Porto is lovely.")
+        memory.jobs.run()
+        memory.notes.long_term("alice").write("- tea\n- likes Porto\n")
+        other = memory.session("test", "2", user="alice")
+        other.append("user", "Which port?")
+        other.swap_summary("They talked about Porto.", 1, 0)
+        stated = memory.remember("Porto has a bridge", user="alice")
+        (home,) = learned(memory)
+        left = memory.forget(home.id, dry_run=True).left
+        assert set(left) == {
+            f"message 2 of session {session.id}",
+            f"record {stated.id}",
+            f"the summary of session {other.id}",
+            "MEMORY.md",
+            "the notes of 2026-03-10",
+        }
+        gone = memory.forget(home.id, everywhere=True)
+        assert gone.left == (f"record {stated.id}",)
+        assert (gone.counts["messages"], gone.counts["summaries"], gone.counts["note lines"]) == (2, 1, 2)
+        assert [message.text for message in session.messages()] == [
+            "Hello. [forgotten]",
+            "Good morning. [forgotten]",
+        ]
+        assert memory.notes.long_term("alice").read() == "- tea\n"
+        assert "Porto" not in memory.notes.day("alice")
+        summary = other.summary()
+        assert summary is not None
+        assert "Porto" not in summary.text
+
+
+def test_forget_by_query_ignores_words_around_what_was_said(learning: Limpet) -> None:
+    talk(learning, "What is the weather?", "I asked my sister about tea")
+    turns = [record for record in learning.records(user="alice") if record.origin is Origin.TURN]
+    assert len(turns) == 2
+    gone = learning.forget(query="asked", user="alice")
+    assert {record.id for record in turns} & set(gone.ids) == {turn.id for turn in turns if "sister" in turn.content}
+    assert learning.forget(query="answered", user="alice").ids == ()
+
+
 def test_forget_redacts_line_in_daily_notes(tmp_path: Path, clock: FakeClock) -> None:
     with Limpet.open(tmp_path, config=Config.load(overrides=QUIET), clock=clock) as memory:
         talk(memory, "Hello. I live in Porto.", "I love tea")

@@ -15,6 +15,7 @@ from limpet.api.parameters import (
     ContextQuery,
     DryRun,
     Everyone,
+    Everywhere,
     Floor,
     HitCount,
     IdempotencyName,
@@ -285,13 +286,16 @@ class MemoryOperations(Handle):
         agent: Agent | None = None,
         session: SessionRef | None = None,
         scope: Everyone | None = None,
+        everywhere: Everywhere = False,
         dry_run: DryRun = False,
     ) -> Forgotten:
         """Remove a record by id, by its owner's key, or all records of an owner that hold every word of a query.
 
         Every copy goes with it: promoted ones, their origins, twins, the turn's record, texts that were made of it, the
         line in the daily notes, and the sentence it was learned from in its message. The answer says what was removed,
-        and where a search still finds it. With ``dry_run`` nothing is removed; the answer names what would be.
+        and in ``left`` where the same is still said. With ``everywhere`` that goes too from messages, summaries, notes
+        and MEMORY.md; other records and documents stay. With ``dry_run`` nothing is removed; the answer is the same as
+        that of the real call, with the sentences that would go from messages.
         """
         if [id, key, query].count(None) != 2:
             raise InvalidInput("forget takes exactly one of id, key and query")
@@ -307,10 +311,9 @@ class MemoryOperations(Handle):
                 else memory.select_by_key(home, key or "")
             )
 
-        if dry_run:
-            would_go = self._read(lambda tx: self._runtime.forgetter.plan(tx, owner, choose))
-            return Forgotten({}, tuple(record.id for record in would_go.records))
-        return self._runtime.forgetter.forget(self._tenant, owner, choose, self._view.chunker, query)
+        return self._runtime.forgetter.forget(
+            self._tenant, owner, choose, self._view.chunker, query, everywhere=everywhere, dry_run=dry_run
+        )
 
     @operation("context", on=On.USER, needs=(READ_USER,), http="POST /v1/context", cli="context")
     def context(

@@ -227,6 +227,9 @@ Layers = Annotated[Iterable[str], _filter(_choose(Layer)), "only records of one 
 Types = Annotated[Iterable[str], _filter(_choose(RecordType)), "only records of one of these types"]
 WithTags = Annotated[Iterable[str], _filter(limits.Tag(), MAX_CONDITIONS), "only records with all of these tags"]
 WithLabels = Annotated[Mapping[str, str], StringMap(), "only records with all of this metadata"]
+Everywhere = Annotated[
+    bool, limits.Boolean(), "also from the messages, summaries and notes that would be named in left"
+]
 DryRun = Annotated[bool, limits.Boolean(), "change nothing, only report what would happen"]
 
 # Messages

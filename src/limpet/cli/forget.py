@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +12,11 @@ from limpet.cli import show
 from limpet.cli.ask import confirm, is_interactive
 from limpet.cli.derive import OperationCommand
 from limpet.cli.options import UsageError
-from limpet.cli.render_memory import format_forgotten, remaining_lines
+from limpet.cli.render_memory import format_forgotten, preview_lines, remaining_lines
 from limpet.errors import RecordNotFound
 
 if TYPE_CHECKING:
-    from limpet import Forgotten, Limpet, Record
+    from limpet import Forgotten, Limpet
 
 
 class Forget(OperationCommand):
@@ -31,57 +31,55 @@ class Forget(OperationCommand):
         return given
 
     def call(self, memory: Limpet, args: Namespace, given: Mapping[str, Any]) -> Forgotten:
-        found = _select_records(memory, given)
+        if "id" in given:
+            _check_owner(memory, given)
+        would = memory.forget(**{**given, "dry_run": True})
         if given.get("dry_run"):
-            return memory.forget(**given)
-        if found and not args.yes:
-            _confirm(args, found, given)
-        return _remove(memory, found)
+            return would
+        if would.ids and not args.yes:
+            _confirm(args, memory, would, given)
+        return _remove(memory, would, everywhere=given.get("everywhere", False))
 
     def format(self, answer: Forgotten, given: Mapping[str, Any], args: Namespace) -> list[str]:
         if given.get("dry_run"):
-            return [f"Would forget {show.pluralize(answer.total, 'record')}.", *answer.ids, *remaining_lines(answer)]
+            return [f"Would forget {show.pluralize(answer.total, 'record')}.", *answer.ids, *preview_lines(answer)]
         return [format_forgotten(answer.total), *remaining_lines(answer)]
 
 
-def _select_records(memory: Limpet, given: Mapping[str, Any]) -> list[Record]:
-    if "id" in given:
-        return [_find_by_id(memory, given)]
-    would_go = memory.forget(**{**given, "dry_run": True})
-    return [memory.records.get(record_id) for record_id in would_go.ids]
-
-
-def _find_by_id(memory: Limpet, given: Mapping[str, Any]) -> Record:
-    """The record, if it is the named owner's: a slip in the id must not reach somebody else's memory."""
+def _check_owner(memory: Limpet, given: Mapping[str, Any]) -> None:
+    """A slip in the id must not reach somebody else's memory."""
     record = memory.records.get(given["id"], user=given.get("user"))
     found = {"agent": record.agent, "session": record.session_id, "scope": record.level}
     if any(name in given and given[name] != value for name, value in found.items()):
         raise RecordNotFound(f"no record {record.id} of that owner; nothing was forgotten")
-    return record
 
 
-def _remove(memory: Limpet, found: Sequence[Record]) -> Forgotten:
+def _remove(memory: Limpet, would: Forgotten, *, everywhere: bool) -> Forgotten:
+    """Record by record: one that was added meanwhile was not shown."""
     from limpet import Forgotten  # late: showing help needs no record
 
     totals: dict[str, int] = {}
     ids: dict[str, None] = {}
     left: dict[str, None] = {}
-    for record in found:
-        with suppress(RecordNotFound):
-            gone = memory.forget(record.id)
+    for record_id in would.ids:
+        with suppress(RecordNotFound):  # it went with another, or somebody else was quicker
+            gone = memory.forget(record_id, everywhere=everywhere)
             for kind, number in gone.counts.items():
                 totals[kind] = totals.get(kind, 0) + number
             ids |= dict.fromkeys(gone.ids)
             left |= dict.fromkeys(gone.left)
-    return Forgotten(totals, tuple(ids), tuple(place for place in left if place.removeprefix("record ") not in ids))
+    # What the first of them left, a later one may have removed.
+    return Forgotten(totals, tuple(ids), tuple(place for place in left if place in would.left))
 
 
-def _confirm(args: Namespace, found: Sequence[Record], given: Mapping[str, Any]) -> None:
+def _confirm(args: Namespace, memory: Limpet, would: Forgotten, given: Mapping[str, Any]) -> None:
     # One memory named by its id or key is what the caller meant; what a query matches has to be seen first.
     if not is_interactive() and "query" not in given:
         return
+    found = [memory.records.get(record_id) for record_id in would.ids]
     rows = [(record.id, record.key or "-", show.format_time(record.updated_at), record.content) for record in found]
-    print("\n".join(show.format_table(("ID", "KEY", "?CHANGED", "TEXT"), rows)), file=sys.stderr)
+    lines = [*show.format_table(("ID", "KEY", "?CHANGED", "TEXT"), rows), *preview_lines(would)]
+    print("\n".join(lines), file=sys.stderr)
     confirm(args, f"Forget {show.pluralize(len(found), 'record')} for good?")
 
 

@@ -161,6 +161,20 @@ def remaining_lines(gone: Forgotten) -> list[str]:
     return [f"Still said in {place}." for place in gone.left]
 
 
+def preview_lines(would: Forgotten) -> list[str]:
+    """What goes beside the records, and where it stays: of a dry run."""
+    changed = {"versions": "earlier version", "summaries": "summary", "note lines": "line of notes"}
+    return [
+        *(f'From a message goes: "{show.one_line(sentence)}"' for sentence in would.sentences),
+        *(
+            f"Also changed: {show.pluralize(would.counts[kind], name)}."
+            for kind, name in changed.items()
+            if would.counts.get(kind)
+        ),
+        *remaining_lines(would),
+    ]
+
+
 def format_forgotten(number: int) -> str:
     if not number:
         return "No record holds all these words; nothing was forgotten."

@@ -9,45 +9,44 @@ may still say it.
 from __future__ import annotations
 
 import logging
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field, replace
 from datetime import date, datetime, timedelta
 from functools import partial
+from pathlib import Path
 
 from limpet.config import Config
 from limpet.errors import StorageError
 from limpet.knowledge import english, remember
+from limpet.knowledge.remaining import FORGOTTEN_MARK, Place, RemainingFinder
 from limpet.knowledge.remember import RecordChunker, RecordSelector
 from limpet.knowledge.repository import Records
-from limpet.model.chunk import ChunkQuery, Hit, Source, SourceKind
+from limpet.model.chunk import ChunkQuery, SourceKind
 from limpet.model.dataclass import dataclass
 from limpet.model.job import GRAPH, GRAPH_RECORD
 from limpet.model.message import Message, Part, TextPart
 from limpet.model.record import Forgotten, Origin, Record, RecordQuery
 from limpet.model.scope import Level, Partition, Scope
-from limpet.model.session import KvEntry
 from limpet.model.tokens import TokenCounter, estimate_tokens
 from limpet.model.values import Clock
 from limpet.notes.user_notes import (
     UserNotes,
     day_path,
     decode_text,
-    list_days,
     lock_notes_file,
     read_file,
     redact_lines,
     rewrite,
 )
 from limpet.search import recipes
-from limpet.search.analysis import Question, analyse, extract_terms, split_sentences
+from limpet.search.analysis import Question, split_sentences
 from limpet.search.chunk_repository import Chunks
 from limpet.search.graph_repository import GraphTables
 from limpet.search.search import SearchRequest, search
 from limpet.sessions.messages import index_message, partition_of, prepare_entries
-from limpet.sessions.repository import Cursors, KeyValueEntries, Messages, Sessions
+from limpet.sessions.repository import Cursors, Messages, Sessions
 from limpet.sessions.summary import rebuild_summary
 from limpet.store.jobs import Jobs
 from limpet.store.store import Store
@@ -55,8 +54,7 @@ from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.forget")
 
-FORGOTTEN_MARK = "[forgotten]"
-_MAX_HITS = 20  # hits among which what is left is looked for
+_Line = tuple[Path, int]  # a line of a file
 _MAX_PLACES = 20  # places that still say it, named at most
 _MAX_MENTIONS = 1000  # passages among which the same is looked for once more
 
@@ -88,6 +86,9 @@ class Provenance:
         found = [each.values() for (owner, _), each in self.said.items() if owner == user]
         return {sentence for values in found for many in values for sentence in many}
 
+    def all_sentences(self) -> set[str]:
+        return {sentence for user, _ in self.said for sentence in self.sentences(user)}
+
 
 @dataclass(frozen=True, slots=True)
 class ForgetPlan:
@@ -96,6 +97,7 @@ class ForgetPlan:
     records: list[Record]
     beside: list[Record]
     trail: Provenance
+    others: list[Record]  # records about somebody else, whatever they have in common with those that go
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,9 @@ class Forgetter:
             gone = [turn.id for turn in turns if said.keys() & set(turn.source.sequences)]
             found |= {record.id: record for record in remember.find_with_copies(tx, tenant, gone)}
             trail.days[user].update(self._find_note_days(tx, Scope(owner.tenant, user=user, session=session), said))
-        return ForgetPlan(list(found.values()), [record for record in beside if record.id not in found], trail)
+        going = list(found.values())
+        beside = [record for record in beside if record.id not in found]
+        return ForgetPlan(going, beside, trail, _find_others(tx, owner.tenant, going, self.clock()))
 
     def _find_note_days(self, tx: Tx, scope: Scope, sequences: Iterable[int]) -> Iterator[date]:
         """Those whose notes may tell of these messages: a turn's line stands where its reply came."""
@@ -150,7 +154,7 @@ class Forgetter:
                 (hit.source.session_id, hit.source.first_sequence, hit.source.last_sequence)
                 for text in sorted(texts)
                 for hit in search(
-                    tx, space, self._build_word_search(text, _MAX_MENTIONS, ChunkQuery(kinds=(SourceKind.MESSAGE,)))
+                    tx, space, self.build_word_search(text, _MAX_MENTIONS, ChunkQuery(kinds=(SourceKind.MESSAGE,)))
                 )
             }
             for session, first, last in places:
@@ -163,38 +167,100 @@ class Forgetter:
                     )
 
     def forget(
-        self, tenant: str, owner: Scope, choose: RecordSelector, cut: RecordChunker, query: str | None = None
+        self,
+        tenant: str,
+        owner: Scope,
+        choose: RecordSelector,
+        cut: RecordChunker,
+        query: str | None = None,
+        *,
+        everywhere: bool = False,
+        dry_run: bool = False,
     ) -> Forgotten:
-        """``query``: the words by which the records were chosen; where they still stand is looked for too."""
+        """Remove the chosen records with every copy, and say where the same is still said.
 
-        def remove(tx: Tx) -> tuple[Forgotten, ForgetPlan]:
+        ``query``: the words by which the records were chosen. ``everywhere``: also from the messages, summaries and
+        notes that still say it. ``dry_run``: everything is computed in a transaction that is rolled back.
+        """
+
+        def remove(tx: Tx) -> tuple[Forgotten, ForgetPlan, list[Place]]:
             going = self.plan(tx, owner, choose)
+            finder = RemainingFinder(self, owner, going, query)
             gone = remember.delete_records(tx, going.records, cut, self.clock())
             counts = Counter(gone.counts)
             for record in going.beside:
                 counts["versions"] += self._redact_source(tx, record, cut)
-            counts["messages"] += sum(
-                _SessionRedactor(self, tx, Scope(tenant, user=user, session=session)).redact_messages(said)
-                for (user, session), said in sorted(going.trail.said.items())
-            )
-            return Forgotten(_drop_zeros(counts, gone.counts), gone.ids), going
+            counts["messages"] += self._redact_sessions(tx, tenant, going.trail)
+            if everywhere:
+                counts += self._redact_places(tx, tenant, finder, going.trail)
+            found = finder.find_stored(tx) if dry_run else []
+            return Forgotten(_drop_zeros(counts, gone.counts), gone.ids), going, found
 
         left: list[str] = []
-        lines = self._redact_files(tenant, self.store.read(lambda tx: self.plan(tx, owner, choose)), left)
-        gone, going = self.store.write(remove)
-        counts = Counter(gone.counts)
-        counts["note lines"] += lines + self._redact_files(tenant, going, left)
-        left += self._find_remaining(going, owner, query)
-        return Forgotten(_drop_zeros(counts, gone.counts), gone.ids, tuple(dict.fromkeys(left))[:_MAX_PLACES])
+        lines: set[_Line] = set()
+        if dry_run:
+            gone, going, found = self.store.with_rollback().write(remove)
+        else:
+            lines |= self._redact_files(tenant, self.store.read(lambda tx: self.plan(tx, owner, choose)), left)
+            gone, going, found = self.store.write(remove)
+        lines |= self._redact_files(tenant, going, left, dry_run=dry_run)
+        finder = RemainingFinder(self, owner, going, query)
+        if not dry_run:
+            found = self.store.read(finder.find_stored)
+        if everywhere:
+            lines |= self._redact_notes_everywhere(finder, left, dry_run=dry_run)
+        counts = Counter({**gone.counts, "note lines": len(lines)})
+        left += [place.name for place in found] + finder.find_written(left, without_notes=everywhere and dry_run)
+        sentences = tuple(sorted(going.trail.all_sentences())) if dry_run else ()
+        places = tuple(dict.fromkeys(left))[:_MAX_PLACES]
+        return Forgotten(_drop_zeros(counts, gone.counts), gone.ids, places, sentences)
 
-    def _redact_files(self, tenant: str, going: ForgetPlan, left: list[str]) -> int:
-        """How many lines of notes were changed; item lines belong to the records and go with them."""
-        ids, trail, cleaned = [record.id for record in going.records], going.trail, 0
+    def _redact_sessions(self, tx: Tx, tenant: str, trail: Provenance) -> int:
+        """How many messages were changed."""
+        return sum(
+            _SessionRedactor(self, tx, Scope(tenant, user=user, session=session)).redact_messages(said)
+            for (user, session), said in sorted(trail.said.items())
+        )
+
+    def _redact_places(self, tx: Tx, tenant: str, finder: RemainingFinder, trail: Provenance) -> Counter[str]:
+        """Remove from messages and summaries what still says it. Adds the sentences to the trail."""
+        counts: Counter[str] = Counter()
+        more = Provenance()
+        for place in finder.find_stored(tx):
+            for message in place.read_messages(tx):
+                more.add_words(place.user, place.session, message.sequence, finder.select_sentences(message.text))
+        counts["messages"] += self._redact_sessions(tx, tenant, more)
+        for place in finder.find_summaries(tx):
+            scope = Scope(tenant, user=place.user, session=place.session)
+            _SessionRedactor(self, tx, scope).rebuild_summary(Messages(tx).range(scope, None, None, None))
+            counts["summaries"] += 1
+        for (user, session), said in more.said.items():
+            for sequence, words in said.items():
+                trail.add_words(user, session, sequence, words)
+        return counts
+
+    def _redact_notes_everywhere(self, finder: RemainingFinder, left: list[str], *, dry_run: bool) -> set[_Line]:
+        """Remove the lines of MEMORY.md and mark those of the daily notes that say it. Returns which they are."""
+        changed: set[_Line] = set()
+        for file in finder.list_files():
+            with _report_unreadable(left, file.name), lock_notes_file(file.root, file.path):
+                before = decode_text(file.path, read_file(file.root, file.path, file.max_bytes))
+                after, lines = finder.clean_text(file, before)
+                if lines and not dry_run:
+                    rewrite(file.path, partial(_encode_text, after))
+                changed |= {(file.path, at) for at in lines}
+        return changed
+
+    def _redact_files(self, tenant: str, going: ForgetPlan, left: list[str], *, dry_run: bool = False) -> set[_Line]:
+        """Which lines of notes were changed; item lines belong to the records and go with them."""
+        ids, trail = [record.id for record in going.records], going.trail
+        cleaned: set[_Line] = set()
         for user in sorted({record.user for record in going.records if record.user is not None}):
-            with _report_unreadable(left, f"lines of items of {user}"):
-                self.notes.delete_item_lines(tenant, user, ids)
+            if not dry_run:
+                with _report_unreadable(left, f"lines of items of {user}"):
+                    self.notes.delete_item_lines(tenant, user, ids)
             space = Partition(tenant, Level.USER, user)
-            cleaned += self._redact_notes(space, trail.days[user], trail.sentences(user), left)
+            cleaned |= self._redact_notes(space, trail.days[user], trail.sentences(user), left, dry_run=dry_run)
         return cleaned
 
     def _redact_source(self, tx: Tx, record: Record, cut: RecordChunker) -> int:
@@ -206,81 +272,28 @@ class Forgetter:
             Jobs(tx).enqueue(record.home.space, GRAPH_RECORD, record.id, now)
         return Records(tx).drop_versions(record.home.space, record.id)
 
-    def _redact_notes(self, space: Partition, days: Iterable[date], gone: Iterable[str], left: list[str]) -> int:
+    def _redact_notes(
+        self, space: Partition, days: Iterable[date], gone: Iterable[str], left: list[str], *, dry_run: bool
+    ) -> set[_Line]:
         """Mark the words in the daily notes. An edit of the file at that moment is kept."""
+        cleaned: set[_Line] = set()
         if self.notes.folder is None:
-            return 0
-        notes, cleaned, said = self.notes.open(space), 0, sorted(gone, key=len, reverse=True)
+            return cleaned
+        notes, said = self.notes.open(space), sorted(gone, key=len, reverse=True)
         for day in sorted(days):
             path = day_path(notes.folder, day)
             if not path.exists():
                 continue
             with _report_unreadable(left, f"the notes of {day}"), lock_notes_file(notes.root, path):
-                before = read_file(notes.root, path, self.config.notes.max_day_bytes)
-                after, lines = redact_lines(decode_text(path, before), said, FORGOTTEN_MARK)
-                if lines:
+                before = decode_text(path, read_file(notes.root, path, self.config.notes.max_day_bytes))
+                after, lines = redact_lines(before, said, FORGOTTEN_MARK)
+                if lines and not dry_run:
                     rewrite(path, partial(_encode_text, after))
-                    cleaned += lines
+                pairs = zip(before.splitlines(), after.splitlines(), strict=True)
+                cleaned |= {(path, at) for at, (one, two) in enumerate(pairs) if one != two}
         return cleaned
 
-    def _find_remaining(self, going: ForgetPlan, owner: Scope, query: str | None) -> list[str]:
-        """Where a search still finds what these records said: stated outright, said elsewhere, or written."""
-        looked: list[tuple[Partition, str, Callable[[str], bool]]] = [
-            (record.home.space, text, partial(_contains_text, _fold_text(text)))
-            for record in going.records
-            for text in {record.content, record.source.sentence or record.content}
-        ]
-        if query is not None:
-            places = {record.home.space for record in going.records}
-            if owner.user is not None:
-                places.add(Partition(owner.tenant, Level.USER, owner.user))
-            looked += [
-                (space, query, partial(_has_all_terms, set(extract_terms(query)))) for space in sorted(places, key=str)
-            ]
-        found: list[str] = []
-        for space, text, tells in looked:
-            found += [
-                _describe_source(hit.source)
-                for hit in self._find_hits(space, text[:2000])
-                if tells(_fold_text(hit.text))
-            ]
-        spaces = {space for space, _, _ in looked}
-        telling = [*(tells for _, _, tells in looked), *_iter_value_matchers(going.records)]
-        written = [*self._iter_memory_files(spaces, found), *self._iter_kv_entries(owner.tenant, going.trail)]
-        if query is not None:
-            written += self._iter_daily_notes(spaces, found)
-        for place, text in written:
-            if any(tells(_fold_text(line)) for line in text.splitlines() for tells in telling):
-                found.append(place)
-        return found
-
-    def _iter_memory_files(self, spaces: Iterable[Partition], left: list[str]) -> Iterator[tuple[str, str]]:
-        for space in spaces:
-            if space.level is Level.USER and self.notes.folder is not None:
-                with _report_unreadable(left, "MEMORY.md"):
-                    yield "MEMORY.md", self.notes.open(space).long_term().read()
-
-    def _iter_daily_notes(self, spaces: Iterable[Partition], left: list[str]) -> Iterator[tuple[str, str]]:
-        for space in spaces:
-            if space.level is Level.USER and self.notes.folder is not None:
-                notes = self.notes.open(space)
-                for day in list_days(notes.folder):
-                    with _report_unreadable(left, f"the notes of {day}"):
-                        yield f"the notes of {day}", notes.read_notes(day)
-
-    def _iter_kv_entries(self, tenant: str, trail: Provenance) -> Iterator[tuple[str, str]]:
-        for user, session in trail.said:
-            for entry in self._read_kv(Scope(tenant, user=user, session=session)):
-                yield f"{entry.key} of session {session}", str(entry.value)
-
-    def _find_hits(self, space: Partition, text: str) -> list[Hit]:
-        wanted = self._build_word_search(text, _MAX_HITS, ChunkQuery())
-        return self.store.read(lambda tx: search(tx, space, wanted))
-
-    def _read_kv(self, scope: Scope) -> list[KvEntry]:
-        return self.store.read(lambda tx: KeyValueEntries(tx).items(scope, self.config.session.kv_cap))
-
-    def _build_word_search(self, text: str, k: int, query: ChunkQuery) -> SearchRequest:
+    def build_word_search(self, text: str, k: int, query: ChunkQuery) -> SearchRequest:
         now = self.clock()
         return SearchRequest(Question.parse(text, now), query, recipes.WORDS, k, self.config.search, now)
 
@@ -291,6 +304,15 @@ def _find_siblings(tx: Tx, tenant: str, trail: Provenance, now: datetime) -> lis
     users = sorted({user for user, _ in trail.said})
     records = [record for user in users for record in Records(tx).find(Scope(tenant, user=user), everything, now)]
     return [record for record in records if record.source.sentence is not None and trail.is_source_of(record)]
+
+
+def _find_others(tx: Tx, tenant: str, going: Sequence[Record], now: datetime) -> list[Record]:
+    """Claims about other subjects: that a sister lives in Porto, too, is not the same."""
+    subjects = {record.subject for record in going if record.value}
+    users = sorted({record.user for record in going if record.value and record.user is not None})
+    everything = RecordQuery(include_past=True, limit=None)
+    found = [record for user in users for record in Records(tx).find(Scope(tenant, user=user), everything, now)]
+    return [record for record in found if record.subject is not None and record.subject not in subjects]
 
 
 def _is_verbatim(record: Record) -> bool:
@@ -350,8 +372,13 @@ class _SessionRedactor:
         assert scope.session is not None
         if config.graph.enabled:
             Jobs(tx).enqueue(partition_of(scope), GRAPH, scope.session, now)
-        learned = remember.find_learned_sentences(tx, scope, now)
-        rebuild_summary(tx, scope, history, config.compact.summary_tokens, self.forgetter.count, learned, now)
+        self.rebuild_summary(history)
+
+    def rebuild_summary(self, history: Sequence[Message]) -> None:
+        now = self.forgetter.clock()
+        learned = remember.find_learned_sentences(self.tx, self.scope, now)
+        most = self.forgetter.config.compact.summary_tokens
+        rebuild_summary(self.tx, self.scope, history, most, self.forgetter.count, learned, now)
 
 
 def redact_message(message: Message, gone: set[str], mask: Callable[[str], str]) -> Message:
@@ -387,31 +414,3 @@ def redact_message(message: Message, gone: set[str], mask: Callable[[str], str])
 
 def _encode_text(text: str, _there: bytes) -> bytes:
     return text.encode()
-
-
-def _iter_value_matchers(records: Iterable[Record]) -> Iterator[Callable[[str], bool]]:
-    """An agent may use its own words: Porto is there all the same. A number is found anywhere, so it says nothing."""
-    for value in sorted({record.value for record in records if record.attribute is not None and record.value}):
-        if re.search(r"[^\W\d_]{3}", value):
-            yield partial(_has_all_terms, set(extract_terms(value)))
-
-
-# What search does not find: a user's MEMORY.md and daily notes, and what an agent keeps with the sessions.
-
-
-def _has_all_terms(words: set[int], text: str) -> bool:
-    return words <= analyse(text).counts.keys()
-
-
-def _contains_text(words: str, text: str) -> bool:
-    return words in text
-
-
-def _describe_source(source: Source) -> str:
-    if source.kind is SourceKind.MESSAGE:
-        return f"message {source.first_sequence} of session {source.session_id}"
-    return f"document {source.uri}" if source.kind is SourceKind.DOCUMENT else f"record {source.id}"
-
-
-def _fold_text(text: str) -> str:
-    return " ".join(text.casefold().split()).rstrip(".!? ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import datetime, timedelta
@@ -29,6 +30,7 @@ from limpet.store.tx import Tx
 
 DAY = timedelta(days=1)
 REPLY_TIME = timedelta(minutes=1)  # then a message is learned from without a reply
+_TURN_LABEL = re.compile(r"(?:^|\| )(?:Asked|Answered): ")  # in the record of a turn
 # They repeat messages, which search finds already.
 _DERIVED_ORIGINS = (Origin.TURN, Origin.CONDENSED)
 
@@ -297,7 +299,7 @@ def select_by_words(home: Owner, words: str, now: datetime) -> RecordSelector:
         records = Records(tx).find(home.scope, RecordQuery(include_past=True, limit=None), now)
         # A scope does not say which level is meant: the tenant's own memories are not everybody's.
         own = [record for record in records if record.home.space == home.space]
-        return [record.id for record in own if wanted <= analyse(full_text(record)).counts.keys()]
+        return [record.id for record in own if wanted <= analyse(_spoken_text(record)).counts.keys()]
 
     return choose
 
@@ -312,6 +314,13 @@ def find_learned_sentences(tx: Tx, scope: Scope, now: datetime) -> list[LearnedS
         if record.source.sentence is not None
         for sequence in record.source.sequences
     ]
+
+
+def _spoken_text(record: Record) -> str:
+    """What a record says, without the words that the engine puts around what was said."""
+    if record.origin is Origin.CONDENSED:  # made of turns, which say it themselves
+        return ""
+    return _TURN_LABEL.sub(" ", full_text(record)) if record.origin is Origin.TURN else full_text(record)
 
 
 def enqueue_learning(tx: Tx, info: SessionInfo, config: Config, now: datetime, run_at: datetime) -> None:

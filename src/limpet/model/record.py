@@ -257,7 +257,7 @@ class RecordQuery:
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """What was really removed: how many of each kind, and the ids of the records or documents.
+    """What was removed, or would be: how many of each kind, and the ids of the records or documents.
 
     ``left`` names where a search still finds it: stated for itself, said elsewhere, or in a document.
     """
@@ -265,6 +265,7 @@ class Forgotten:
     counts: Annotated[Mapping[str, int], "how many of each kind were removed"]
     ids: Annotated[tuple[str, ...], "of those that went"]
     left: Annotated[tuple[str, ...], "where the same can still be found, in words; empty: nowhere"] = ()
+    sentences: Annotated[tuple[str, ...], "of a dry run: the sentences that would go from messages"] = ()
 
     @property
     def total(self) -> Annotated[int, IN_JSON, JsonName("forgotten"), "how many records or documents went"]:

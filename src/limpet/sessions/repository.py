@@ -286,6 +286,11 @@ class Summaries(_SessionRows):
         text, epoch, upper, count, at, *written = self._cipher(scope).decrypt_row(_SUMMARY, scope.session, row)
         return Summary(text, epoch, upper, count, from_micros(at), *written)
 
+    def list_sessions(self, scope: Scope) -> list[str]:
+        """The ids of the sessions that have a summary."""
+        where, params = build_scope_filter(scope)
+        return [id_ for (id_,) in self._db.all("summaries.sessions", params, where=where)]
+
     def put(self, scope: Scope, summary: Summary) -> None:
         key = self._key(scope)
         params = {

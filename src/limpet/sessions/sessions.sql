@@ -86,6 +86,11 @@ SELECT y.text, y.epoch, y.upper_sequence, y.message_count, y.updated_at, y.writt
 FROM summaries y JOIN sessions s ON s.bucket = y.bucket AND s.partition_id = y.partition_id AND s.id = y.session_id
 WHERE {where}
 
+-- name: summaries.sessions
+SELECT s.id
+FROM summaries y JOIN sessions s ON s.bucket = y.bucket AND s.partition_id = y.partition_id AND s.id = y.session_id
+WHERE {where} ORDER BY s.id
+
 -- name: summaries.watermarks
 SELECT cleared_through, summary_epoch FROM sessions
 WHERE bucket = :bucket AND partition_id = :partition_id AND id = :session

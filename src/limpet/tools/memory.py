@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from limpet import Hit, Record
@@ -105,7 +106,8 @@ def promote(whose: ToolContext, given: MemoryPromote) -> MemoryRecord:
 class MemoryForget:
     id: Id | None = None
     key: Key | None = None
-    query: Annotated[Words | None, "Memories with all these words."] = None
+    query: Annotated[Words | None, "All these words."] = None
+    dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,14 +115,16 @@ class MemoryForgetResult:
     forgotten: Annotated[int, "records removed, copies and what was made from them included"]
     ids: tuple[str, ...]
     left: Annotated[tuple[str, ...], "where it is still said"]
+    counts: Annotated[Mapping[str, int], "removed or changed, by kind"]
+    sentences: Annotated[tuple[str, ...], "of a dry run: what would go from messages"]
 
 
 def forget(whose: ToolContext, given: MemoryForget) -> MemoryForgetResult:
     named = {name: value for name in ("id", "key", "query") if (value := getattr(given, name)) is not None}
     if len(named) != 1:
         raise InvalidInput("say what to forget by one of id, key or query")
-    done = whose.memory.forget(**named, user=whose.user)
-    return MemoryForgetResult(len(done.ids), tuple(done.ids), tuple(map(str, done.left)))
+    done = whose.memory.forget(**named, user=whose.user, dry_run=given.dry_run)
+    return MemoryForgetResult(len(done.ids), done.ids, done.left, done.counts, done.sentences)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +189,8 @@ TOOLS: tuple[AnyTool, ...] = (
     ToolDefinition(
         "memory_search",
         "Search memory",
-        "Search what was said and saved in all of this user's conversations. Use it before answering about the user, "
-        "earlier talks or decisions, when the prompt does not tell already.",
+        "Search what was said and saved in all this user's conversations. Use it before answering about the user, "
+        "earlier talks or decisions, unless the prompt tells.",
         MemorySearch,
         MemorySearchResult,
         search,
@@ -205,7 +209,7 @@ TOOLS: tuple[AnyTool, ...] = (
     ToolDefinition(
         "memory_update",
         "Correct a memory",
-        "Correct a saved memory that became wrong. Find its id with memory_search or memory_list.",
+        "Correct a saved memory that is wrong. memory_search or memory_list has its id.",
         MemoryUpdate,
         MemoryRecord,
         update,
@@ -223,7 +227,7 @@ TOOLS: tuple[AnyTool, ...] = (
     ToolDefinition(
         "memory_forget",
         "Forget",
-        "Remove memories for good, with their copies. Only when the user asks. Give one of id, key, query.",
+        "Remove memories and their copies, only when the user asks. Give one of id, key, query.",
         MemoryForget,
         MemoryForgetResult,
         forget,
@@ -242,7 +246,7 @@ TOOLS: tuple[AnyTool, ...] = (
     ToolDefinition(
         "memory_notes",
         "The user's notes",
-        "Read or write MEMORY.md, the user's own page that stands in every prompt. Keep it short.",
+        "Read or write MEMORY.md, the user's own page in every prompt. Keep it short.",
         MemoryNotes,
         MemoryNotesResult,
         notes,

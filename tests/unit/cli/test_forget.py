@@ -44,7 +44,13 @@ def test_forget_by_id_requires_matching_owner(run, memories, data):
 
 def test_forget_by_key_removes_only_owners_record(run, memories, data):
     done = run("forget", "--key", "dog", "--user", "ana", "--json")
-    assert done.json == {"forgotten": 1, "ids": [memories["dog"]], "counts": done.json["counts"], "left": []}
+    assert done.json == {
+        "forgotten": 1,
+        "ids": [memories["dog"]],
+        "counts": done.json["counts"],
+        "left": [],
+        "sentences": [],
+    }
     assert memories["ben"] in left(data)
     assert run("forget", "--key", "dog", "--user", "ana", "--json").error["code"] == "record_not_found"
 
@@ -144,3 +150,25 @@ def test_forget_requires_exactly_one_selector(run, memories, chosen):
     done = run("forget", *chosen, "--user", "ana")
     assert done.status == 2
     assert "exactly one" in done.err
+
+
+def test_forget_shows_the_sentence_that_goes_before_it_goes(run, data):
+    with Limpet.open(data) as memory:
+        session = memory.session(user="ana")
+        with session.turn("Hello. I live in Porto.") as turn:
+            turn.reply("Porto is lovely.")
+        session.learn()
+    said = ['From a message goes: "I live in Porto."', f"Still said in message 2 of session {session.id}."]
+    would = run("forget", "--query", "Porto", "--user", "ana", "--dry-run")
+    assert would.status == 0
+    assert all(line in would.out.splitlines() for line in said)
+    refused = run("forget", "--query", "Porto", "--user", "ana", typed="n\n")
+    assert all(line in refused.err for line in said)
+    answer = run("forget", "--query", "Porto", "--user", "ana", "--dry-run", "--json").json
+    assert answer["sentences"] == ["I live in Porto."]
+    assert answer["left"] == [f"message 2 of session {session.id}", *answer["left"][1:]]
+    done = run("forget", "--query", "Porto", "--user", "ana", "--everywhere", "--yes", "--json").json
+    assert done["left"] == []
+    with Limpet.open(data) as memory:
+        texts = [message.text for message in memory.load_session(session.id).messages()]
+    assert texts == ["Hello. [forgotten]", "[forgotten]"]

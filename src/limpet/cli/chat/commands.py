@@ -206,21 +206,21 @@ def forget(chat: ChatLoop, given: str) -> None:
     memory, user = chat.memory, chat.session.user
     if _is_id(given):
         gone = memory.forget(given, user=user)
-        chat.screen.say(render_memory.format_forgotten(gone.total))
-        return
-    try:
-        gone = memory.forget(key=given, user=user)
-    except (InvalidKey, NotFound):
-        _forget_matches(chat, given)
     else:
-        chat.screen.say(render_memory.format_forgotten(gone.total))
+        try:
+            gone = memory.forget(key=given, user=user)
+        except (InvalidKey, NotFound):
+            _forget_matches(chat, given)
+            return
+    chat.screen.say(render_memory.format_forgotten(gone.total), *render_memory.remaining_lines(gone))
 
 
 def _forget_matches(chat: ChatLoop, query: str) -> None:
     memory, user = chat.memory, chat.session.user
-    found = [memory.records.get(id, user=user) for id in memory.forget(query=query, user=user, dry_run=True).ids]
+    would = memory.forget(query=query, user=user, dry_run=True)
+    found = [memory.records.get(id, user=user) for id in would.ids]
     if found:
-        chat.screen.say(*render_memory.record_table(found))
+        chat.screen.say(*render_memory.record_table(found), *render_memory.preview_lines(would))
         if not chat.confirm(f"Forget {show.pluralize(len(found), 'record')} for good?"):
             chat.screen.say("Nothing was forgotten.")
             return
@@ -230,7 +230,8 @@ def _forget_matches(chat: ChatLoop, query: str) -> None:
             gone += memory.forget(record.id, user=user).total
         except NotFound:  # somebody else was quicker
             continue
-    chat.screen.say(render_memory.format_forgotten(gone))
+    left = [] if found else render_memory.remaining_lines(would)
+    chat.screen.say(render_memory.format_forgotten(gone), *left)
 
 
 def _is_id(text: str) -> bool:

@@ -59,9 +59,9 @@ export async function one({ page, id, signal }) {
     );
   }
   async function forget() {
-    const text = "It goes with its history and every copy of it, and cannot be brought back. What was said in sessions stays.";
-    if (!(await sure("Forget this record?", text, "Forget it"))) return;
     try {
+      const would = await send("POST", "/v1/forget", { id, dry_run: true });
+      if (!(await sure("Forget this record?", preview(would), "Forget it"))) return;
       gone = true;
       const { forgotten } = await send("DELETE", path);
       location.hash = "#/records";
@@ -73,6 +73,15 @@ export async function one({ page, id, signal }) {
   }
   await load();
   return load;
+}
+
+// What goes, and what stays, in the words of a dry run.
+function preview({ forgotten, counts, sentences, left }) {
+  const lines = [`${count(forgotten, "record")} with history and every copy, for good.`];
+  for (const sentence of sentences) lines.push(`From a message: “${sentence}”`);
+  if (counts["note lines"]) lines.push(`${count(counts["note lines"], "line")} of notes.`);
+  if (left.length) lines.push(`Still said in ${left.join(", ")}.`);
+  return lines.join(" ");
 }
 
 function facts(record) {

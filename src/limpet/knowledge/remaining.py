@@ -1,0 +1,220 @@
+"""Where the same is still said after records were forgotten: by searching, in summaries, in notes, beside sessions.
+
+By id, key or query it is the same: what the records stated, and their values. Words that name no record are looked for
+themselves.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from limpet.errors import StorageError
+from limpet.model.chunk import ChunkQuery, Source, SourceKind
+from limpet.model.message import Message
+from limpet.model.record import Origin, Record
+from limpet.model.scope import Level, Partition, Scope
+from limpet.model.session import KvEntry
+from limpet.notes.user_notes import MEMORY_FILE, NoteFiles, day_path, list_days, redact_lines
+from limpet.search.analysis import analyse, extract_terms, split_sentences
+from limpet.search.search import search
+from limpet.sessions.repository import KeyValueEntries, Messages, Summaries
+from limpet.store.tx import Tx
+
+if TYPE_CHECKING:
+    from limpet.knowledge.forget import ForgetPlan, Forgetter
+
+FORGOTTEN_MARK = "[forgotten]"
+_MAX_HITS = 20  # hits among which it is looked for
+_EPISODES = (Origin.TURN, Origin.CONDENSED)  # they quote messages, and state nothing themselves
+_Matcher = Callable[[str], bool]
+
+
+class Place(NamedTuple):
+    """Where it is still said, in words; and for a message or a summary, whose it is."""
+
+    name: str
+    tenant: str = ""
+    user: str = ""
+    session: str = ""
+    first: int = 0
+    last: int = 0
+
+    def read_messages(self, tx: Tx) -> list[Message]:
+        if not self.first:
+            return []
+        scope = Scope(self.tenant, user=self.user, session=self.session)
+        return Messages(tx).range(scope, self.first - 1, self.last + 1, None)
+
+
+class NoteFile(NamedTuple):
+    """A file of a user: how to call it, where it is, its longest size, and the words that were taken out of it."""
+
+    name: str
+    root: Path
+    path: Path
+    max_bytes: int
+    gone: Sequence[str] = ()
+
+
+class _Search(NamedTuple):
+    partition: Partition
+    text: str
+    tells: _Matcher
+
+
+class RemainingFinder:
+    """Looks for what the records of a plan said."""
+
+    def __init__(self, forgetter: Forgetter, owner: Scope, going: ForgetPlan, query: str | None) -> None:
+        self._forgetter, self._owner, self._going = forgetter, owner, going
+        stated = [record for record in going.records if record.origin not in _EPISODES]
+        others = {text for record in going.others for text in (record.content, record.source.sentence) if text}
+        self._searches = list(_iter_searches(stated, sorted(map(_fold_text, others), key=len, reverse=True)))
+        if not stated and query is not None:
+            spaces = {record.home.space for record in going.records}
+            if owner.user is not None:
+                spaces.add(Partition(owner.tenant, Level.USER, owner.user))
+            tells = partial(_has_all_terms, frozenset(extract_terms(query)), ())
+            self._searches += [_Search(space, query, tells) for space in sorted(spaces, key=str)]
+
+    @cached_property
+    def _users(self) -> list[Partition]:
+        return sorted({each.partition for each in self._searches if each.partition.level is Level.USER}, key=str)
+
+    def tells(self, text: str) -> bool:
+        """Return whether a text says it."""
+        folded = _fold_text(text)
+        return any(each.tells(folded) for each in self._searches)
+
+    def select_sentences(self, text: str) -> set[str]:
+        return {sentence.text for sentence in split_sentences(text) if self.tells(sentence.text)}
+
+    def find_stored(self, tx: Tx) -> list[Place]:
+        """In the store: messages, records and documents that search finds, then summaries."""
+        found = []
+        for partition, text, tells in self._searches:
+            wanted = self._forgetter.build_word_search(text[:2000], _MAX_HITS, ChunkQuery())
+            hits = [hit for hit in search(tx, partition, wanted) if tells(_fold_text(hit.text))]
+            found += [_to_place(partition, hit.source) for hit in hits]
+        return [*dict.fromkeys(found), *self.find_summaries(tx)]
+
+    def find_summaries(self, tx: Tx) -> list[Place]:
+        found = []
+        for partition in self._users:
+            owner = Scope(partition.tenant, user=partition.owner)
+            for session in Summaries(tx).list_sessions(owner):
+                summary = Summaries(tx).get(Scope(partition.tenant, user=partition.owner, session=session))
+                if summary is not None and self.tells(summary.text):
+                    name = f"the summary of session {session}"
+                    found.append(Place(name, partition.tenant, partition.owner, session))
+        return found
+
+    def find_written(self, left: list[str], *, without_notes: bool = False) -> list[str]:
+        """What search does not find: MEMORY.md, what an agent keeps with the sessions, and the daily notes."""
+        found = []
+        written = [*self._iter_kv_entries()] if without_notes else [*self._iter_texts(left)]
+        for place, text in written:
+            if any(self.tells(line) for line in text.splitlines()):
+                found.append(place)
+        return found
+
+    def list_files(self) -> Iterator[NoteFile]:
+        """The user's MEMORY.md and daily notes."""
+        limits = self._forgetter.config.notes
+        for partition, notes in self._iter_notes():
+            if (path := notes.folder / MEMORY_FILE).exists():
+                yield NoteFile(MEMORY_FILE, notes.root, path, limits.max_memory_bytes)
+            said = self._sort_sentences(partition)
+            for day in list_days(notes.folder):
+                path = day_path(notes.folder, day)
+                yield NoteFile(f"the notes of {day}", notes.root, path, limits.max_day_bytes, said)
+
+    def clean_text(self, file: NoteFile, text: str) -> tuple[str, set[int]]:
+        """The text of a file without what says it, and which of its lines changed."""
+        text = redact_lines(text, file.gone, FORGOTTEN_MARK)[0]
+        before = text.splitlines(keepends=True)
+        after = [self._clean_line(file, line) if self.tells(line) else line for line in before]
+        return "".join(after), {at for at, pair in enumerate(zip(before, after, strict=True)) if pair[0] != pair[1]}
+
+    def _clean_line(self, file: NoteFile, line: str) -> str:
+        """Nothing of a line of MEMORY.md; a turn's line keeps its other sentences."""
+        if file.name == MEMORY_FILE:
+            return ""
+        for sentence in self.select_sentences(line):
+            line = line.replace(sentence, FORGOTTEN_MARK)
+        return f"{FORGOTTEN_MARK}\n" if self.tells(line) else line
+
+    def _sort_sentences(self, partition: Partition) -> list[str]:
+        return sorted(self._going.trail.sentences(partition.owner), key=len, reverse=True)
+
+    def _iter_notes(self) -> Iterator[tuple[Partition, NoteFiles]]:
+        if self._forgetter.notes.folder is not None:
+            yield from ((partition, self._forgetter.notes.open(partition)) for partition in self._users)
+
+    def _iter_texts(self, left: list[str]) -> Iterator[tuple[str, str]]:
+        for _, notes in self._iter_notes():
+            try:
+                yield MEMORY_FILE, notes.long_term().read()
+            except StorageError:
+                left.append(f"{MEMORY_FILE}, which cannot be read")
+        yield from self._iter_kv_entries()
+        for partition, notes in self._iter_notes():
+            said = self._sort_sentences(partition)
+            for day in list_days(notes.folder):
+                try:
+                    yield f"the notes of {day}", redact_lines(notes.read_notes(day), said, FORGOTTEN_MARK)[0]
+                except StorageError:
+                    left.append(f"the notes of {day}, which cannot be read")
+
+    def _iter_kv_entries(self) -> Iterator[tuple[str, str]]:
+        forgetter = self._forgetter
+        for user, session in self._going.trail.said:
+            scope = Scope(self._owner.tenant, user=user, session=session)
+            cap = forgetter.config.session.kv_cap
+            for entry in forgetter.store.read(partial(_read_entries, scope=scope, cap=cap)):
+                yield f"{entry.key} of session {session}", str(entry.value)
+
+
+def _read_entries(tx: Tx, scope: Scope, cap: int) -> list[KvEntry]:
+    return KeyValueEntries(tx).items(scope, cap)
+
+
+def _iter_searches(records: Iterable[Record], others: Sequence[str]) -> Iterator[_Search]:
+    """What each record states, and its value: an agent may use its own words. A number alone says nothing.
+
+    ``others``: statements about other subjects, in which the value does not count.
+    """
+    for record in records:
+        for text in sorted({record.content, record.source.sentence or record.content}):
+            yield _Search(record.home.space, text, partial(_contains_text, _fold_text(text)))
+        if record.attribute is not None and record.value and re.search(r"[^\W\d_]{3}", record.value):
+            terms = frozenset(extract_terms(record.value))
+            if terms:
+                apart = tuple(each for each in others if _has_all_terms(terms, (), each))
+                yield _Search(record.home.space, record.value, partial(_has_all_terms, terms, apart))
+
+
+def _has_all_terms(words: frozenset[int], apart: Iterable[str], text: str) -> bool:
+    for statement in apart:
+        text = text.replace(statement, " ")
+    return words <= analyse(text).counts.keys()
+
+
+def _contains_text(words: str, text: str) -> bool:
+    return words in text
+
+
+def _fold_text(text: str) -> str:
+    return " ".join(text.casefold().split()).rstrip(".!? ")
+
+
+def _to_place(partition: Partition, source: Source) -> Place:
+    if source.kind is SourceKind.MESSAGE:
+        first, last = source.first_sequence or 0, source.last_sequence or 0
+        name = f"message {first} of session {source.session_id}"
+        return Place(name, partition.tenant, partition.owner, source.session_id or "", first, max(first, last))
+    return Place(f"document {source.uri}" if source.kind is SourceKind.DOCUMENT else f"record {source.id}")
