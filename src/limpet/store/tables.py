@@ -38,7 +38,7 @@ TABLES = (
         "usage", "bucket partition_id session_id model", "calls input_tokens output_tokens cached_tokens cost_nanos"
     ),
     _table("cursors", "bucket partition_id session_id name", "sequence"),
-    _table("records", "bucket partition_id id", "external_id owner"),
+    _table("records", "bucket partition_id id", "external_id owner source_session source_sequence"),
     _table("record_versions", "bucket partition_id record_id version", "body updated_at replaced_at"),
     _table("record_tags", "bucket partition_id record_id tag", ""),
     _table("record_metadata", "bucket partition_id record_id key", "value"),
