@@ -102,7 +102,7 @@ def _add_folder(
     from limpet.documents.files import BinaryFile, list_files
 
     if given.get("title") is not None:
-        raise InvalidInput("a title is one document's; leave it out for a folder")
+        raise InvalidInput("a title belongs to one document; leave it out for a folder")
     files, added = list_files(folder), []
     for done, path in enumerate(files, start=1):
         try:
