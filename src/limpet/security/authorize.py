@@ -53,12 +53,22 @@ class GrantAuthorizer:
 
     def call(self, operation: Operation, subject: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         call = OperationCall(operation, subject, args, kwargs)
-        if not self._observers.on or operation.silent:
+        if not self._observers.on:
             return self._run(call)
+        if operation.silent:
+            return self._run_silently(call)
         with self._observers.measure(self._describe_activity(call)) as seen:
             answer = self._run(call)
             seen.count = count_results(answer)
             return answer
+
+    def _run_silently(self, call: OperationCall) -> Any:
+        """Observers see only that it was refused."""
+        try:
+            return self._run(call)
+        except PermissionDenied:
+            with self._observers.measure(self._describe_activity(call)):
+                raise
 
     def _run(self, call: OperationCall) -> Any:
         operation, audit_log = call.operation, self._audit_log
