@@ -200,6 +200,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "documents.remove": {"uri": "note:unknown", "user": "alice"},
     "transfer.import_": {"path": "missing.json"},
     "admin.backup": {"path": "BACKUP"},
+    "admin.restore": {"path": "RESTORE"},
     "admin.doctor": {},
     "tenant": {"name": "other"},
     "admin.stats": {},
@@ -291,7 +292,8 @@ class Target:
     """A store with something in it, and a fresh session for each call."""
 
     def __init__(self, url: str, folder: Path) -> None:
-        self.memory = Limpet.open(url)
+        # No worker: what it does in between is not what a call changed.
+        self.memory = Limpet.open(url, config=Config.load(overrides={"jobs.worker": False}))
         self.folder = folder
         self.numbers = itertools.count()
         kept = self.memory.session("t", "kept", user="alice")
@@ -309,6 +311,8 @@ class Target:
                 made[name] = own[value]
             elif type(value) is str and value == "BACKUP":
                 made[name] = self.folder / f"backup{next(self.numbers)}.db"
+            elif type(value) is str and value == "RESTORE":
+                made[name] = self.backup()
             elif type(value) is str and value == "EXPORT":
                 made[name] = self.folder / f"export{next(self.numbers)}"
             elif type(value) is str and value == "FILE":
@@ -318,6 +322,12 @@ class Target:
             else:
                 made[name] = value
         return made
+
+    def backup(self) -> Path:
+        """A backup of the store as it is, to restore it from."""
+        path = self.folder / f"backup{next(self.numbers)}.db"
+        self.memory.admin.backup(path)
+        return path
 
 
 def calls(target: Target) -> Iterator[tuple[str, Callable[..., Any], dict[str, Any]]]:

@@ -11,7 +11,9 @@ import pytest
 pytest.importorskip("starlette")
 
 from limpet import Config, Limpet
+from limpet.api.wire import load_session
 from limpet.server import open_turns
+from limpet.server.routes import turns
 from tests.http_client import Asked, asked
 
 PLAIN = Config.load(overrides={"embedding.model": "none", "jobs.worker": False})
@@ -111,13 +113,13 @@ def test_tool_messages_inside_a_turn_are_stored_with_the_reply(ask: Asked, sessi
 
 def test_open_turn_is_taken_up_again_and_not_needed(ask: Asked, session: str, monkeypatch) -> None:
     began: list[str] = []
-    original = Limpet.load_session
+    original = load_session
 
-    def load(self: Limpet, session_id: str) -> Any:
+    def load(memory: Limpet, session_id: str) -> Any:
         began.append(session_id)
-        return original(self, session_id)
+        return original(memory, session_id)
 
-    monkeypatch.setattr(Limpet, "load_session", load)
+    monkeypatch.setattr(turns, "load_session", load)
     ask.post(f"{session}/turns", 201, once="t1", content="Hello")
     ask.post(f"{session}/turns", 201, once="t1", content="Hello", reply="Hi")
     assert len(began) == 1  # the second request found the turn open

@@ -163,6 +163,7 @@ REFUSED: dict[str, Callable[[Attack], list[Attempt]]] = {
     "schedules.run": _whole(lambda a: a.mine.schedules.run(lambda _: None)),
     "admin.doctor": lambda a: [a.mine.admin.doctor, lambda: a.mine.admin.doctor(repair=True)],
     "admin.backup": _whole(lambda a: a.mine.admin.backup(a.folder / "stolen.db")),
+    "admin.restore": _whole(lambda a: a.mine.admin.restore(a.folder / "theirs.txt", overwrite=True)),
     "admin.stats": _whole(lambda a: a.mine.admin.stats()),
     "admin.owners": _whole(lambda a: a.mine.admin.owners()),
     "admin.observe": _whole(lambda a: a.mine.admin.observe(lambda _: None)),
@@ -313,6 +314,8 @@ def test_authorizer_denies_every_operation_on_data_of_others(memory: Limpet, tmp
         for owner in world.talkers():  # what is read for the first time is read for the graph, too
             world.on(owner).graph(user=owner.user, fresh=True)
             world.plan(owner)
+        # The first claim of all repairs the times of every schedule that `plan` ran ahead of the clock.
+        assert world.memory.schedules.claim() == []
         world.memory.jobs.run()
         before = world.rows()
         for attack in _attacks(world, tmp_path):

@@ -1008,6 +1008,7 @@ NEITHER = {
     **dict.fromkeys(
         ("admin.doctor", "admin.backup", "admin.stats"), "for whoever runs the store; the last counts and names nobody"
     ),
+    "admin.restore": "for whoever runs the store; it replaces every tenant's memory: test_backup.py",
     "admin.owners": "for whoever runs the tenant: test_tenants.py",
     "acting": "the same store through another authorizer: test_gate.py",
     "admin.observe": "for whoever runs the store; what it tells is in test_observe.py",
