@@ -12,10 +12,12 @@ import pytest
 from limpet import Config, Limpet, Session
 from limpet.testing import FakeClock
 
+SECTIONS = {"context.layout": "golemcore"}  # a section for each file
+
 
 @pytest.fixture
 def memory(tmp_path: Path, clock: FakeClock) -> Iterator[Limpet]:
-    with Limpet.open(tmp_path / "data", clock=clock) as opened:
+    with Limpet.open(tmp_path / "data", clock=clock, config=Config.load(overrides=SECTIONS)) as opened:
         yield opened
 
 
@@ -79,7 +81,7 @@ def test_context_excludes_files_of_other_users(memory: Limpet, session: Session)
     ],
 )
 def test_context_file_sections_can_be_disabled(tmp_path: Path, clock: FakeClock, setting: str, left: set[str]) -> None:
-    with Limpet.open(tmp_path, clock=clock, config=Config.load(overrides={setting: False})) as memory:
+    with Limpet.open(tmp_path, clock=clock, config=Config.load(overrides={**SECTIONS, setting: False})) as memory:
         memory.notes.long_term(user="alice").write("bees")
         memory.notes.add_turn("alice", "a", "b")
         memory.notes.add_turn("alice", "a", "b", at=clock.now - timedelta(days=1))

@@ -55,6 +55,7 @@ from limpet.api.records import compute_expiry
 from limpet.context.build import SEARCH_SOURCES, Conversation, visible_partitions
 from limpet.errors import InvalidInput, RecordNotFound, Unsupported
 from limpet.knowledge import remember as memory
+from limpet.knowledge.note_lines import add_note_lines, wants_notes
 from limpet.knowledge.promote import LAYERS
 from limpet.knowledge.recall import recall as recall_claims
 from limpet.knowledge.remember import enqueue_maintenance
@@ -72,7 +73,7 @@ from limpet.model.record import (
     RecordType,
     editable_fields,
 )
-from limpet.model.scope import Owner, Partition
+from limpet.model.scope import Level, Owner, Partition
 from limpet.model.values import with_bucket
 from limpet.providers.reranker import Reranker, check_reranker, rerank_hits
 from limpet.search import recipes, search
@@ -245,10 +246,17 @@ class MemoryOperations(Handle):
             skill,
             SEARCH_SOURCES,
         )
-        hits = self._read(lambda tx: recall_claims(tx, home.space, wanted))
+        hits = self._add_notes(home, wanted, self._read(lambda tx: recall_claims(tx, home.space, wanted)))
         self._count_uses(home.space, hits[:count], now)
         ranked = hits if rerank is None or not hits else rerank_hits(rerank, query, hits)[:count]
         return [replace(hit, rank=rank) for rank, hit in enumerate(ranked, start=1)]
+
+    def _add_notes(self, home: Owner, wanted: search.SearchRequest, hits: list[Hit]) -> list[Hit]:
+        """With the lines of the user's MEMORY.md that answer."""
+        if home.level is not Level.USER or not wants_notes(wanted):
+            return hits
+        found = self._runtime.notes.read_long_term(home.space)
+        return hits if found is None else add_note_lines(hits, found[0], wanted.question, found[1], wanted.k)
 
     def _count_uses(self, space: Partition, hits: list[Hit], now: datetime) -> None:
         """A record that a caller recalls is used. One that only stands in a context is not."""

@@ -12,7 +12,7 @@ import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
@@ -102,6 +102,20 @@ class UserNotes:
         if files.folder.is_dir():
             with lock_notes_file(files.root, files.folder / SYNC):
                 files.delete_records(ids)
+
+    def read_long_term(self, partition: Partition) -> tuple[str, datetime] | None:
+        """The text of MEMORY.md and when it was written; None if there is none, or it cannot be read."""
+        if self.folder is None or not (self.settings.enabled and self.settings.long_term):
+            return None
+        notes = self.open(partition)
+        try:
+            written = (notes.folder / MEMORY_FILE).stat().st_mtime
+            return notes.long_term().read(), datetime.fromtimestamp(written, UTC)
+        except FileNotFoundError:
+            return None
+        except (OSError, StorageError) as error:
+            log.warning("recall goes on without %s: %s", MEMORY_FILE, error)
+            return None
 
     def read_texts(self, partition: Partition, shown: ContextSettings, now: datetime) -> NoteTexts:
         """Return what a context shows of the files. One that cannot be read is left out, and listed as failed."""
