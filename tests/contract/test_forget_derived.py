@@ -150,6 +150,23 @@ def test_forget_dry_run_changes_nothing(learning: Limpet) -> None:
     assert len(learned(learning)) == 1
 
 
+@pytest.mark.parametrize("everywhere", [False, True])
+def test_forget_dry_run_computes_ids_counts_and_left(learning: Limpet, everywhere: bool) -> None:
+    session = learning.session("test", "1", user="alice")
+    with session.turn("I live in Porto") as turn:
+        turn.reply("Porto is lovely.")
+    learning.jobs.run()
+    (home,) = learned(learning)
+    would = learning.forget(home.id, everywhere=everywhere, dry_run=True)
+    assert would.sentences == (("I live in Porto", "Porto is lovely.") if everywhere else ("I live in Porto",))
+    assert [message.text for message in session.messages()] == ["I live in Porto", "Porto is lovely."]
+    gone = learning.forget(home.id, everywhere=everywhere)
+    assert (gone.ids, gone.counts, gone.left) == (would.ids, would.counts, would.left)
+    named = [place for place in gone.left if not place.startswith("the notes")]  # where the store has a folder
+    assert named == ([] if everywhere else [f"message 2 of session {session.id}"])
+    assert gone.sentences == ()
+
+
 def test_forget_dry_run_answers_as_the_real_run(tmp_path: Path, clock: FakeClock) -> None:
     with Limpet.open(tmp_path, config=Config.load(overrides=QUIET), clock=clock) as memory:
         session = memory.session("test", "1", user="alice")

@@ -154,3 +154,13 @@ def test_forget_can_be_tried_first(run):
     assert run("forget", "--key", "tea", "--dry-run").out == f"Would forget 1 record.\n{record}\n"
     assert run("forget", "--key", "tea", "--dry-run", "--json").json["ids"] == [record]
     assert len(run("records", "--json").json) == 1
+
+
+def test_config_shows_a_preset_and_where_a_setting_comes_from(run, tmp_path):
+    shown = {row["key"]: row["value"] for row in run("config", "--preset", "golemcore", "--json").json}
+    assert (shown["learn.fade_days"], shown["context.layout"]) == (30, "golemcore")
+    file = tmp_path / "limpet.toml"
+    file.write_text('preset = "golemcore"\n[context]\nworking_top = 3\n')
+    rows = {row["key"]: row["from"] for row in run("config", "--config", str(file), "--json").json}
+    assert (rows["learn.decay"], rows["context.working_top"]) == ("preset golemcore", str(file))
+    assert "did you mean picobot" in run("config", "--preset", "picobots").err

@@ -81,7 +81,10 @@ def test_memory_tools_save_search_update_list_and_forget(box: Toolbox) -> None:
     second = data(box, "memory_list", limit=1, offset=1)
     assert (second["memories"][0]["key"], second["next_offset"]) == ("home", None)
     assert [each["content"] for each in data(box, "memory_list", type="preference")["memories"]] == ["Alice likes tea"]
-    assert data(box, "memory_forget", key="home")["ids"] == [saved["id"]]
+    would = data(box, "memory_forget", key="home", dry_run=True)
+    gone = data(box, "memory_forget", key="home")
+    assert gone["ids"] == [saved["id"]]
+    assert would == gone
     assert data(box, "memory_list", tag="place")["memories"] == []
 
 
