@@ -64,8 +64,8 @@ def test_chat_recalls_messages_and_records_after_restart(chat, server, spec):
     assert "My boat is called Petrel" in memory
     assert question == "Where is my boat Petrel?"
     assert "(2 messages)" in out.splitlines()[0]
-    assert "  User Memories: about " in out
-    assert "  Relevant Memory: about " in out
+    assert "  About the user: about " in out
+    assert "  Relevant: about " in out
     assert re.search(r"  1 hit:\n    0\.\d{3} message #1 of \S+, user: My boat is called Petrel", out)
 
 
@@ -73,7 +73,7 @@ def test_chat_resumes_session(chat, server, spec):
     chat("one", args=("--llm", spec))
     chat("two", args=("--llm", spec))
     *_, before, answer, now = asked(server)[-1]
-    assert before["content"].endswith("# Message\none")
+    assert before == {"role": "user", "content": "one"}
     assert (answer["role"], answer["content"]) == ("assistant", "I am a test.")
     assert now == {"role": "user", "content": "two"}
 
@@ -129,7 +129,7 @@ def test_chat_without_llm_shows_context_and_stores_message(chat, data):
     out = chat("/remember tea=Assam, no milk", "Which tea do I drink?", "/status")
     assert "no model: showing what memory would give" in out.splitlines()[0]
     assert "No model to ask" in out
-    assert "## User Memories\n- tea: Assam, no milk\n" in out
+    assert "## About the user\n- tea: Assam, no milk\n" in out
     assert re.search(r"1 message, about \d+ tokens", out)
     assert "model     none" in out
     with Limpet.open(data) as memory:
@@ -435,7 +435,7 @@ def test_chat_learns_from_turns(chat, data, monkeypatch, server, spec):
         memory.jobs.run()
     out = chat("/memory")
     assert "preference" in out
-    assert "I prefer tea to coffee" in out
+    assert "The user prefers tea to " in out
     assert len(server.requests) == 1
 
 
