@@ -34,7 +34,7 @@ def test_bench_speed_context_is_not_empty(bench: speed.Bench) -> None:
             context = session.context(question)
             assert context.hits
             assert context.messages
-            assert {"Summary", "User Memories", "Relevant Memory"} <= context.sections.keys()
+            assert {"Earlier in this conversation", "About the user", "Relevant"} <= context.sections.keys()
 
 
 def test_bench_speed_leaves_shared_store_unchanged(bench: speed.Bench) -> None:
