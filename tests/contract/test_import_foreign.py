@@ -36,11 +36,32 @@ def test_import_is_idempotent(memory: Limpet, name: str) -> None:
     assert counts == TAKEN[name]
     assert (looked.sessions, looked.messages, looked.documents) == counts[1:3] + counts[4:]
     assert done.left_out >= len(done.skipped) > 0
+    memory.jobs.run(until_idle=True)
     rows = every_row(memory)
     again = memory.transfer.import_(DATA / name, user="nadia")
     assert (again.already, again.sessions, again.messages, again.records, again.documents) == (True, 0, 0, 0, 0)
     assert every_row(memory) == rows
     assert faults(memory) == []
+
+
+def test_import_learns_from_conversation(memory: Limpet, tmp_path: Path) -> None:
+    file = tmp_path / "said.json"
+    said = [{"role": "user", "content": text} for text in ("I live in Porto.", "I am allergic to peanuts.")]
+    file.write_text(json.dumps({"messages": said}))
+    looked = memory.transfer.import_(file, user="nadia", format="openai", dry_run=True)
+    assert looked.learning == 0
+    done = memory.transfer.import_(file, user="nadia", format="openai")
+    assert (done.sessions, done.messages, done.learning) == (1, 2, 1)
+    memory.jobs.run(until_idle=True)
+    assert {record.value for record in memory.records(user="nadia")} == {"Porto", "peanuts"}
+    assert memory.transfer.import_(file, user="nadia", format="openai").learning == 0
+
+
+def test_import_without_learning_teaches_nothing(memory: Limpet) -> None:
+    done = memory.transfer.import_(DATA / "openai.json", user="nadia", learn=False)
+    assert (done.messages > 0, done.learning) == (True, 0)
+    memory.jobs.run(until_idle=True)
+    assert [record for record in memory.records(user="nadia") if record.origin is Origin.EXTRACTED] == []
 
 
 def test_import_of_newer_export_adds_only_new_messages(memory: Limpet, tmp_path: Path) -> None:

@@ -77,6 +77,7 @@ def test_snapshot_in_data_folder_is_imported_and_renamed(folder: Path, form: str
 def test_snapshot_is_imported_only_once(folder: Path) -> None:
     put(folder, SESSIONS)
     with Limpet.open(folder) as memory:
+        memory.jobs.run(until_idle=True)
         before = every_row(memory)
     with Limpet.open(folder) as memory:
         assert every_row(memory) == before
@@ -97,6 +98,7 @@ def test_snapshot_is_not_imported_twice_after_crash_before_rename(
     with monkeypatch.context() as patched:
         patched.setattr("limpet.lifecycle.import_snapshot.os.replace", fail)
         with Limpet.open(folder) as memory:
+            memory.jobs.run(until_idle=True)
             before = every_row(memory)
             assert memory.admin.stats()["messages"] == 3
     assert path.exists()
@@ -206,7 +208,7 @@ def test_import_accepts_snapshot_file_on_any_backend(memory: Limpet, tmp_path: P
     path = tmp_path / "other.json"
     path.write_text(json.dumps(SESSIONS))
     done = memory.transfer.import_(path)
-    assert (done.sessions, done.messages, done.already) == (2, 3, False)
+    assert (done.sessions, done.messages, done.already, done.learning) == (2, 3, False, 2)
     assert memory.transfer.import_(str(path)).already
     assert memory.admin.stats()["messages"] == 3
     assert path.exists()
@@ -226,6 +228,7 @@ def test_snapshot_import_failure_leaves_nothing(memory: Limpet, tmp_path: Path) 
     path = tmp_path / "one.json"
     path.write_text(json.dumps([SESSIONS[0]]))
     taken.transfer.import_(path)
+    memory.jobs.run(until_idle=True)
     before = every_row(memory)
     clash = tmp_path / "clash.json"
     clash.write_text(json.dumps([SESSIONS[1], {**SESSIONS[0], "metadata": {"not": "the same bytes"}}]))

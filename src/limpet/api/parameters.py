@@ -390,7 +390,11 @@ AskedBy = Annotated[str, limits.Printable(), "who asked for it, for the receipt"
 Repair = Annotated[bool, limits.Boolean(), "set right what can be derived again"]
 Overwrite = Annotated[bool, limits.Boolean(), "replace what the store holds, all of it"]
 Vacuum = Annotated[bool, limits.Boolean(), "rewrite the database's files, which takes as long as the store is large"]
-LearnFromImport = Annotated[bool, limits.Boolean(), "no effect yet: session.learn() learns from what was imported"]
+LearnFromImport = Annotated[
+    bool,
+    limits.Boolean(),
+    "learn from the imported conversations in the background; an export of ours brings what was learned along",
+]
 Format = Annotated[str, limits.Text(), "which program wrote it; auto: found out"]
 ReadPath = Annotated[str | PathLike[str], limits.FilePath(), LocalPath.READ, "the file or folder to read"]
 WritePath = Annotated[str | PathLike[str], limits.FilePath(), LocalPath.WRITE, "the new file or folder to write"]

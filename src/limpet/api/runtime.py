@@ -288,8 +288,7 @@ class Runtime:
     def snapshots(self) -> SnapshotImporter:
         from limpet.lifecycle.import_snapshot import SnapshotImporter
 
-        agent = self.config.session.default_agent
-        return SnapshotImporter(self.store, self.config.chunks, agent, self.embedder, self.clock, self.new_id)
+        return SnapshotImporter(self.store, self.config, self.embedder, self.clock, self.new_id)
 
     @cached_property
     def importer(self) -> Importer:

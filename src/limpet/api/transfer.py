@@ -74,11 +74,12 @@ class TransferOperations(Handle):
         """Take in an export of ours, or what another program wrote; ``format`` is found out unless you name it.
 
         ``user`` says whose memory it becomes. What is here already is not taken in twice; an import that was
-        interrupted continues where it was. Nothing is learned from imported messages yet, whatever ``learn`` says:
-        ``session.learn()`` does that. ``dry_run`` reads and checks everything and stores nothing.
+        interrupted continues where it was. Conversations of other programs are learned from in the background, a job
+        for each, unless ``learn`` is False; the answer says how many. ``dry_run`` reads and checks everything and
+        stores nothing.
         """
         assert isinstance(path, str)
-        return self._import(path, user, format, progress, dry_run=dry_run)
+        return self._import(path, user, format, progress, learn=learn, dry_run=dry_run)
 
     @operation(
         "transfer.import_file",
@@ -106,13 +107,15 @@ class TransferOperations(Handle):
         if not callable(getattr(file, "read", None)):
             raise InvalidInput(f"file must be a binary file opened for reading, not {short_repr(file)}")
         with copy_to_disk(file, self._runtime.config.server.max_import_bytes) as copy:
-            return self._import(str(copy), user, format, None, dry_run=dry_run)
+            return self._import(str(copy), user, format, None, learn=learn, dry_run=dry_run)
 
     def _import(
-        self, path: str, user: str | None, format: str, progress: Progress | None, *, dry_run: bool
+        self, path: str, user: str | None, format: str, progress: Progress | None, *, learn: bool, dry_run: bool
     ) -> ImportResult:
         scope, report = self._scope(user=user), progress or (lambda *_: None)
-        done = self._runtime.importer.import_path(scope, path, format, report, dry_run=dry_run)
+        done = self._runtime.importer.import_path(scope, path, format, report, learn=learn, dry_run=dry_run)
+        if done.learning:
+            self._runtime.wake_worker()
         if done.messages and not dry_run:
             self._warn_about_retention()
         return done

@@ -35,6 +35,7 @@ class Import(OperationCommand):
             "continued": answer.continued,
             "dry_run": answer.dry_run,
             "left_out": answer.left_out,
+            "learning": answer.learning,
             "skipped": [{"place": one.place, "reason": one.reason} for one in answer.skipped],
         }
 
@@ -64,6 +65,9 @@ def _format_import(path: str, done: ImportResult) -> list[str]:
     lines = [show.one_line(f"{verb} {taken} from {path} ({done.format}).")]
     if done.continued:
         lines.append(f"It went on behind {show.pluralize(done.continued, 'line')} that an interrupted call took in.")
+    if done.learning:
+        taught = show.pluralize(done.learning, "session")
+        lines.append(f"Learning from {taught} runs later: limpet serve does it, or limpet learn --session ID now.")
     if done.skipped:
         lines += ["Skipped:", *(f"  {show.one_line(f'{one.place}: {one.reason}')}" for one in done.skipped[:_SHOWN])]
         more = len(done.skipped) - _SHOWN

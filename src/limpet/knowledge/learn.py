@@ -26,7 +26,7 @@ from limpet.model.dataclass import dataclass
 from limpet.model.message import Message, Role, group_turns
 from limpet.model.record import Layer, Origin, Record, RecordSource, RecordType, fingerprint
 from limpet.model.scope import Level, Owner, Scope
-from limpet.model.session import LearnResult, SessionInfo
+from limpet.model.session import LearnResult, SessionInfo, SessionStatus
 from limpet.model.values import Clock, IdFactory, with_bucket
 from limpet.providers.llm import Llm, TokenUsage, UnusableAnswer
 from limpet.search import recipes
@@ -133,6 +133,8 @@ class Learner:
 
     def _find_open_end(self, info: SessionInfo, now: datetime) -> datetime | None:
         """Until when the reply to the last message is waited for; None where nobody waits for one any more."""
+        if info.state is SessionStatus.TERMINATED:
+            return None
         last = self.store.read(lambda tx: Messages(tx).recent(info.scope, 1))
         if not last or _is_reply(last[0]):
             return None

@@ -33,7 +33,10 @@ class Importer:
     embedder: ChunkEmbedder
     clock: Clock
 
-    def import_path(self, scope: Scope, path: str, format: str, progress: Progress, *, dry_run: bool) -> ImportResult:
+    def import_path(
+        self, scope: Scope, path: str, format: str, progress: Progress, *, learn: bool, dry_run: bool
+    ) -> ImportResult:
+        learns = learn and self.config.learn.enabled and not dry_run
         place, wanted = Path(path).expanduser(), checked_format(format)
         if wanted in (AUTO, FORMAT) and is_archive(place):
             with open_archive(place) as folder:
@@ -43,9 +46,9 @@ class Importer:
         source = ImportSource.of(place)
         kind = detect(source) if wanted == AUTO else wanted
         if kind == SNAPSHOT:
-            return self.snapshots.import_file(scope, place, dry_run=dry_run)
+            return self.snapshots.import_file(scope, place, learn=learns, dry_run=dry_run)
         importer = ForeignImporter(
-            self.store, self.config, self.documents, self.embedder, scope, kind, self.clock(), dry_run
+            self.store, self.config, self.documents, self.embedder, scope, kind, self.clock(), dry_run, learns
         )
         return importer.run(source, progress)
 

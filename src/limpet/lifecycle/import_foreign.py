@@ -51,6 +51,7 @@ class _ImportTally:
     left_out: int = 0
     renamed: str | None = None  # the user there whose memory becomes that of the user who was named
     skipped: list[ImportSkip] = field(default_factory=list)
+    learning: set[str] = field(default_factory=set)  # sessions to learn from
 
     def skip(self, skipped: ImportSkip) -> None:
         self.left_out += 1
@@ -68,6 +69,7 @@ class ForeignImporter:
     format: str
     now: datetime
     dry_run: bool
+    learns: bool
 
     def run(self, source: ImportSource, progress: Progress) -> ImportResult:
         if self.scope.user is None and self.format != mem0.NAME:
@@ -96,6 +98,7 @@ class ForeignImporter:
             left_out=taken.left_out + taken.here,
             skipped=tuple(taken.skipped),
             dry_run=self.dry_run,
+            learning=len(taken.learning),
         )
 
     def _import_item(self, found: ForeignItem, taken: _ImportTally) -> None:
@@ -141,9 +144,18 @@ class ForeignImporter:
         for start in range(0, len(found.messages), _MESSAGES):
             page = fill_missing_times(found.messages[start : start + _MESSAGES], info.created_at)
             entries = prepare_entries(page, config, self.now)
-            new, added = self.store.write(partial(_store_messages, info=info, entries=entries, now=self.now))
+            new, added = self.store.write(partial(self._store_messages, info=info, entries=entries))
             taken.counts.update(sessions=new, messages=added)
+            if added and self.learns:
+                taken.learning.add(info.id)
             taken.here += len(page) - added
+
+    def _store_messages(self, tx: Tx, info: SessionInfo, entries: Sequence[MessageWithChunks]) -> tuple[int, int]:
+        """Store messages, with a job to learn from them. Whether the session is new, and how many of them are."""
+        new, added = _store_messages(tx, info, entries, self.now)
+        if added and self.learns:
+            remember.enqueue_learning(tx, info, self.config, self.now, self.now)
+        return new, added
 
     def _build_session_info(self, found: ForeignSession, user: str) -> SessionInfo:
         agent = self.config.session.default_agent

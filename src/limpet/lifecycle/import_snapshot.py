@@ -10,8 +10,9 @@ from datetime import datetime
 from os import PathLike
 from pathlib import Path
 
-from limpet.config import ChunkSettings
+from limpet.config import Config
 from limpet.errors import InvalidInput, InvalidKey, LimpetError, StorageError
+from limpet.knowledge.remember import enqueue_learning
 from limpet.lifecycle import SNAPSHOT
 from limpet.lifecycle.formats.snapshot import SnapshotSession, parse_snapshot
 from limpet.lifecycle.transfer_repository import Imports
@@ -42,8 +43,7 @@ class SnapshotImporter:
     """Takes in a ``sessions.json``."""
 
     store: Store
-    chunks: ChunkSettings
-    default_agent: str
+    config: Config
     embedder: ChunkEmbedder
     clock: Clock
     new_id: IdFactory
@@ -51,7 +51,7 @@ class SnapshotImporter:
     def import_pending(self, scope: Scope, path: Path) -> ImportResult | None:
         """Import the snapshot that lies in the data folder. A bad one stays untouched and stops nothing."""
         try:
-            done = self.import_file(scope, path, once=True)
+            done = self.import_file(scope, path, learn=self.config.learn.enabled, once=True)
             os.replace(path, path.with_name(path.name + IMPORTED_SUFFIX))
         except (LimpetError, OSError) as error:
             log.error("%s was not imported and stays as it is: %s", path, error)  # noqa: TRY400 - the line says it all
@@ -60,7 +60,7 @@ class SnapshotImporter:
         return done
 
     def import_file(
-        self, scope: Scope, path: str | PathLike[str], *, dry_run: bool = False, once: bool = False
+        self, scope: Scope, path: str | PathLike[str], *, learn: bool, dry_run: bool = False, once: bool = False
     ) -> ImportResult:
         """For the users in the file, unless the scope names one. A second import brings back users who were purged
         since, unless it is to come in once and never again: a file that lies there asks for nothing."""
@@ -82,7 +82,7 @@ class SnapshotImporter:
             wanted = prepared if not seen else [] if once else _find_purged(tx, scope, prepared)
             if seen and not wanted:
                 return ImportResult(SNAPSHOT, already=True)
-            stored = self._store_sessions(tx, scope, snapshot.skipped, wanted, str(path), now)
+            stored = self._store_sessions(tx, scope, snapshot.skipped, wanted, str(path), now, learn=learn)
             if not seen:
                 Imports(tx).record_import(scope, snapshot.digest, str(path), stored.sessions, stored.messages, now)
             return stored
@@ -93,7 +93,7 @@ class SnapshotImporter:
 
     def _prepare_entries(self, session: SnapshotSession) -> list[MessageWithChunks]:
         """Their vectors come later: an import of years would else wait for hours."""
-        return prepare_entries(_normalize_sequences(session.messages), self.chunks, session.last_active_at)
+        return prepare_entries(_normalize_sequences(session.messages), self.config.chunks, session.last_active_at)
 
     def _store_sessions(
         self,
@@ -103,11 +103,14 @@ class SnapshotImporter:
         prepared: list[PreparedSession],
         name: str,
         now: datetime,
+        *,
+        learn: bool,
     ) -> ImportResult:
         skipped = list(known_skips)
-        sessions = messages = 0
+        sessions = messages = learning = 0
+        default_agent = self.config.session.default_agent
         for session, entries in prepared:
-            info = _build_session_info(tx, scope, session, self.default_agent, self.new_id)
+            info = _build_session_info(tx, scope, session, default_agent, self.new_id)
             if Sessions(tx).get(Scope(scope.tenant, session=info.id)) is not None:
                 skipped.append(f"session {session.original_id}: it is here already")
                 continue
@@ -117,9 +120,12 @@ class SnapshotImporter:
             if session.summary and stored:
                 last = stored[-1].sequence
                 swap_summary(tx, info.scope, SummaryDraft(session.summary, last), last, None, now)
+            if stored and learn:
+                enqueue_learning(tx, info, self.config, now, now)
+                learning += 1
             sessions += 1
             messages += len(stored)
-        return _build_report(name, sessions, messages, skipped)
+        return replace(_build_report(name, sessions, messages, skipped), learning=learning)
 
 
 def _normalize_sequences(messages: tuple[Message, ...]) -> list[Message]:

@@ -150,6 +150,7 @@ class ImportResult:
     skipped: Annotated[tuple[ImportSkip, ...], "the first of those, with the reason of each"] = ()
     dry_run: Annotated[bool, "whether it was only checked"] = False
     schedules: Annotated[int, "schedules that were added"] = 0
+    learning: Annotated[int, "sessions that are learned from in the background, from now on"] = 0
 
 
 def derive_id(old: str, owner: str) -> str:

@@ -36,6 +36,7 @@ def test_import_reports_imported_sessions_and_skipped_fields(run, snapshot):
     assert done.status == 0
     assert done.out.splitlines() == [
         f"Imported 1 session, 2 messages from {snapshot} (sessions.json).",
+        "Learning from 1 session runs later: limpet serve does it, or limpet learn --session ID now.",
         "Skipped:",
         "  export.json: session field 'colour'",
     ]
