@@ -7,28 +7,14 @@ claims with such a clause; a refusal is right when no clause is kept.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 
-from examples import Message, label_message, read_lives
+from examples import Message, read_messages
 from measure import CARE
 
 from limpet.knowledge.reader import DOUBTFUL, SURE, Reading, default_reader
-
-
-def read_messages(path: Path) -> Iterator[Message]:
-    lines = path.read_text().splitlines()
-    if "turns" in json.loads(lines[0]):
-        yield from read_lives(path)
-        return
-    for line in lines:
-        row = json.loads(line)
-        message = label_message(row["text"], [dict(claim) for claim in row["claims"]])
-        message.before, message.why = row.get("before") or "", row.get("nothing") or ""
-        yield message
 
 
 def overlaps(text: str, quote: str, reading: Reading) -> bool:

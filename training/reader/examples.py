@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 from limpet.knowledge.clauses import split_clauses, split_sentences
 from limpet.knowledge.reader import ATTRIBUTES, KINDS, STATUSES
 
+FOLDS = 5
 ROOT = Path(__file__).resolve().parents[2]
 THINGS = re.compile(r"'s (?:project|farm|shop|team|employer|school|company|business|house|home|car|office|band|club)\b")
 
@@ -39,7 +41,11 @@ class Message:
     sentences: list[tuple[int, int, bool]] = field(default_factory=list)  # span, and whether it states something
     why: str = ""  # why it teaches nothing
     claims: list[dict[str, Any]] = field(default_factory=list)
-    cut: Any = None  # its word pieces, when they were needed
+    source: str = ""
+
+
+def fold_of(message: Message) -> int:
+    return zlib.crc32(message.group.encode()) % FOLDS
 
 
 def read_lives(path: Path) -> Iterator[Message]:
@@ -58,6 +64,19 @@ def read_lives(path: Path) -> Iterator[Message]:
                         clause.weight = 0.7  # a second reader might have kept it
                 yield message
             before = turn["text"]
+
+
+def read_messages(path: Path) -> Iterator[Message]:
+    """Conversations in the form of lives, or a message a line (``check.py`` says how)."""
+    lines = path.read_text().splitlines()
+    if "turns" in json.loads(lines[0]):
+        yield from read_lives(path)
+        return
+    for at, line in enumerate(lines):
+        row = json.loads(line)
+        message = label_message(row["text"], [dict(claim) for claim in row["claims"]])
+        message.group, message.before, message.why = f"{path.stem}-{at}", row.get("before") or "", row["nothing"] or ""
+        yield message
 
 
 def label_message(text: str, claims: list[dict[str, Any]], speaker: str = "user") -> Message:

@@ -49,13 +49,6 @@ def curve(stated: np.ndarray, scores: np.ndarray) -> dict[str, float]:
     return {name: round(float(value), 3) for name, value in found.items()}
 
 
-def threshold_for(stated: np.ndarray, scores: np.ndarray, precision: float) -> float:
-    """The lowest score from which on the precision is reached."""
-    order = np.argsort(-scores, kind="stable")
-    reached = np.cumsum(stated[order]) / np.arange(1, len(order) + 1)
-    return float(scores[order][np.flatnonzero(reached[30:] >= precision)[-1] + 30])
-
-
 def labels(messages: list[Message], out: dict[int, dict[str, Any]]) -> dict[str, float]:
     """Shares of clauses with a claim whose label is one of its claims'."""
     right: dict[str, list[bool]] = defaultdict(list)
@@ -69,26 +62,3 @@ def labels(messages: list[Message], out: dict[int, dict[str, Any]]) -> dict[str,
             if clause.claims:
                 right["about"].append(bool(row["about"][at, 0] > 0) in {bool(claim["user"]) for claim in clause.claims})
     return {name: round(float(np.mean(values)), 3) for name, values in right.items()}
-
-
-def recall_of_care(messages: list[Message], out: dict[int, dict[str, Any]], threshold: float) -> float:
-    """Of the claims on health, diet and rules, the share with a clause above the threshold."""
-    found = []
-    for message in messages:
-        keep = out[id(message)]["keep"][:, 0]
-        best: dict[str, float] = {}
-        for at, clause in enumerate(message.clauses):
-            for claim in clause.claims:
-                if claim["attribute"] in CARE and "quote" in claim:
-                    best[claim["quote"]] = max(best.get(claim["quote"], -99.0), float(keep[at]))
-        found += [value >= threshold for value in best.values()]
-    return round(float(np.mean(found)), 3)
-
-
-def kept_of_nothing(messages: list[Message], out: dict[int, dict[str, Any]], threshold: float) -> dict[str, str]:
-    """Of the messages that teach nothing, by reason, how many have a clause above the threshold."""
-    kept: dict[str, list[bool]] = defaultdict(list)
-    for message in messages:
-        if message.why and message.clauses and not any(clause.keep for clause in message.clauses):
-            kept[message.why].append(bool(out[id(message)]["keep"].max() >= threshold))
-    return {why: f"{sum(values)}/{len(values)}" for why, values in sorted(kept.items())}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
-from examples import Message, targets
+from examples import Message
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -14,47 +16,30 @@ from limpet.knowledge.reader import ATTRIBUTES, KINDS, MAX_BEFORE, MAX_PIECES, S
 HEADS = {"keep": 1, "kind": len(KINDS), "attribute": len(ATTRIBUTES), "status": len(STATUSES), "about": 1}
 
 
+@dataclass
 class Batch:
-    """Messages as rows of pieces. ``owners`` gives the clause of each piece; one of the turn before has none."""
+    """Messages as rows of pieces, padded; and their clauses, one after the other."""
 
-    def __init__(self, messages: list[Message], pieces: Pieces, *, sep: int) -> None:
-        rows, shapes, parts, owners = [], [], [], []
-        clauses = [clause for message in messages for clause in message.clauses]
-        base = 0
-        for message in messages:
-            if message.cut is None:
-                message.cut = _cut(message, pieces, sep)
-            row, shape, own = message.cut
-            rows.append(row)
-            shapes.append(shape)
-            parts.append([int(owner < 0) for owner in own])
-            owners.append([owner if owner < 0 else owner + base for owner in own])
-            base += len(message.clauses)
-        width = max(map(len, rows))
-        self.ids = _padded(rows, width, 0)
-        self.mask = _padded([[1] * len(row) for row in rows], width, 0).bool()
-        self.shapes, self.parts = _padded(shapes, width, 0), _padded(parts, width, 0)
-        self.owners = _padded(owners, width, -1)
-        self.rows = torch.tensor([at for at, message in enumerate(messages) for _ in message.clauses])
-        self.count = len(clauses)
-        self.keep = torch.tensor([clause.keep for clause in clauses])
-        self.weight = torch.tensor([clause.weight for clause in clauses])
-        soft = [targets(clause) for clause in clauses]
-        self.soft = {
-            name: torch.tensor([row[name] for row in soft]) for name in ("kind", "attribute", "status", "about")
-        }
+    ids: Tensor
+    mask: Tensor  # where there is a piece
+    shapes: Tensor
+    parts: Tensor  # 1 for the turn before
+    owners: Tensor  # the clause of each piece; one of the turn before has none, -1
+    inside: Tensor  # the places of the pieces that have one, in the rows laid end to end
+    rows: Tensor  # the message of each clause
+    count: int  # of clauses
+    keep: Tensor
+    weight: Tensor
+    soft: dict[str, Tensor]
+    place: Tensor  # of each clause among all
 
 
-def _cut(message: Message, pieces: Pieces, sep: int) -> tuple[list[int], list[int], list[int]]:
+def cut_message(message: Message, pieces: Pieces, sep: int) -> tuple[list[int], list[int], list[int]]:
     """The pieces of the turn before and of the message, their shapes, and the clause of each."""
     numbers, places, shapes = (part[:MAX_PIECES] for part in pieces.cut(message.text))
     early, _, early_shapes = (part[-MAX_BEFORE:] for part in pieces.cut(message.before))
     owners = np.searchsorted([clause.start for clause in message.clauses], places, side="right") - 1
     return [*early, sep, *numbers], [*early_shapes, 0, *shapes], [-1] * (len(early) + 1) + owners.tolist()
-
-
-def _padded(rows: list[list[int]], width: int, filling: int) -> Tensor:
-    return torch.tensor([row + [filling] * (width - len(row)) for row in rows])
 
 
 class Block(nn.Module):
@@ -97,22 +82,22 @@ class Network(nn.Module):
         ids, mask = batch.ids, batch.mask
         x = self.table(ids)
         if self.training:
-            x = x * (torch.rand(ids.shape) > self.word_dropout)[..., None]
+            x = x * (torch.rand(ids.shape, device=ids.device) > self.word_dropout)[..., None]
         x = functional.dropout(x + self.shape(batch.shapes) + self.part(batch.parts), self.dropout, self.training)
         x = x * mask[..., None]
         for block in self.blocks:
             x = block(x, mask) * mask[..., None]
         x = self.norm(x)
         inside = batch.owners >= 0
-        flat, owner = x[inside], batch.owners[inside]
+        flat, owner = x.flatten(0, 1)[batch.inside], batch.owners.flatten()[batch.inside]
         score = torch.exp(self.look(flat).clamp(-8, 8))
-        total = torch.zeros(batch.count, self.queries).index_add(0, owner, score) + 1e-9
+        total = x.new_zeros(batch.count, self.queries).index_add(0, owner, score) + 1e-9
         pooled = torch.stack([
-            torch.zeros(batch.count, x.shape[2]).index_add(0, owner, flat * score[:, at : at + 1])
+            x.new_zeros(batch.count, x.shape[2]).index_add(0, owner, flat * score[:, at : at + 1])
             for at in range(self.queries)
         ], 1) / total[..., None]  # fmt: skip
-        highest = torch.full((batch.count, x.shape[2]), -1e4).index_reduce(0, owner, flat, "amax")
-        highest = torch.where(highest < -9e3, torch.zeros(()), highest)
+        highest = x.new_full((batch.count, x.shape[2]), -1e4).index_reduce(0, owner, flat, "amax")
+        highest = torch.where(highest < -9e3, x.new_zeros(()), highest)
         wide = torch.exp(self.wide(x).clamp(-8, 8))
         around = []
         for at, seen in enumerate((inside, mask & ~inside)):
@@ -127,14 +112,10 @@ class Network(nn.Module):
 def loss_of(out: dict[str, Tensor], batch: Batch, *, soft_weight: float) -> Tensor:
     keep = functional.binary_cross_entropy_with_logits(out["keep"][:, 0], batch.keep, batch.weight, reduction="sum")
     total = keep / batch.weight.sum().clamp(min=1)
-    for name in ("kind", "attribute", "status"):
+    for name in ("kind", "attribute", "status"):  # a row of zeros costs nothing
         target = batch.soft[name]
-        known = target.sum(1) > 0
-        if known.any():
-            total = total + soft_weight * functional.cross_entropy(out[name][known], target[known])
-    known = batch.soft["about"][:, 0] >= 0
-    if known.any():
-        total = total + soft_weight * functional.binary_cross_entropy_with_logits(
-            out["about"][known, 0], batch.soft["about"][known, 0]
-        )
-    return total
+        lost = functional.cross_entropy(out[name], target, reduction="sum")
+        total = total + soft_weight * lost / target.sum().clamp(min=1)
+    about = batch.soft["about"][:, 0]
+    lost = functional.binary_cross_entropy_with_logits(out["about"][:, 0], about.clamp(min=0), reduction="none")
+    return total + soft_weight * (lost * (about >= 0)).sum() / (about >= 0).sum().clamp(min=1)

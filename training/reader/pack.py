@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import torch
 from network import Network
 
 
@@ -47,38 +46,3 @@ def pack(network: Network, vocabulary: list[str], calibration: list[float], path
     halved = {name: value.astype(np.float16) if value.dtype == np.float32 else value for name, value in data.items()}
     np.savez_compressed(path, **halved)
     print(path, path.stat().st_size, "bytes")
-
-
-def unpack(network: Network, path: Path) -> None:
-    """Put stored weights into a network, to train it further."""
-    with np.load(path, allow_pickle=False) as stored:
-        data = {name: torch.tensor(stored[name].astype(np.float32)) for name in stored.files if name != "vocabulary"}
-    state = {
-        "table.weight": data["table"] * data["scale"][:, None],
-        "shape.weight": data["shape"],
-        "part.weight": data["part"],
-        "norm.weight": data["norm"],
-        "norm.bias": data["norm_bias"],
-        "look.weight": data["look"].T,
-        "wide.weight": data["wide"].T,
-        "hidden.weight": data["hidden"].T,
-        "hidden.bias": data["hidden_bias"],
-    }
-    for at in range(len(network.blocks)):
-        state |= {
-            f"blocks.{at}.norm.weight": data[f"{at}.norm"],
-            f"blocks.{at}.norm.bias": data[f"{at}.norm_bias"],
-            f"blocks.{at}.mix.weight": torch.stack(data[f"{at}.mix"].chunk(3, 1), 2).transpose(0, 1),
-            f"blocks.{at}.mix.bias": data[f"{at}.bias"],
-            f"blocks.{at}.out.weight": data[f"{at}.out"].T,
-            f"blocks.{at}.out.bias": data[f"{at}.out_bias"],
-        }
-    start = 0
-    for name in ("keep", "about", "kind", "attribute", "status"):
-        end = start + len(network.heads[name].bias)
-        state |= {
-            f"heads.{name}.weight": data["heads"][:, start:end].T,
-            f"heads.{name}.bias": data["heads_bias"][start:end],
-        }
-        start = end
-    network.load_state_dict(state)

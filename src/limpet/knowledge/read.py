@@ -15,7 +15,7 @@ from typing import NamedTuple
 from limpet.knowledge import english
 from limpet.knowledge.attributes import get_attribute
 from limpet.knowledge.candidate import Candidate, Echoes, TurnMessage, find_references
-from limpet.knowledge.reader import DOUBTFUL, SURE, Reading, default_reader
+from limpet.knowledge.reader import DOUBTFUL, SHOWN, SURE, VITAL_ATTRIBUTES, Reading, default_reader
 from limpet.model.message import Role
 from limpet.model.record import Layer, RecordType
 
@@ -34,7 +34,6 @@ _TYPES = {
 _TENTATIVE = 0.7
 _NO_TOPIC = frozenset("other event plan goal decision".split())
 _SPEAKERS = (Role.USER, Role.ASSISTANT)
-_SENSITIVE = frozenset("allergy health medication diet assistant_rule assistant_style".split())
 
 
 class Statement(NamedTuple):
@@ -111,7 +110,7 @@ def _read_answer(said: TurnMessage, answer: english.Answer) -> Iterator[Candidat
             speaker=said.speaker,
             attribute=answer.attribute or None,
             value=answer.value,
-            salience=0.8 if answer.attribute in _SENSITIVE else 0.5,
+            salience=0.8 if answer.attribute in VITAL_ATTRIBUTES else 0.5,
             polarity=" not " not in answer.text,
         )
 
@@ -167,8 +166,8 @@ def _build(said: TurnMessage, statement: Statement, reading: Reading) -> Candida
         said_at=said.created_at,
         speaker=said.speaker,
         attribute=attribute,
-        confidence=_rate(reading.keep, quoted=content.endswith("”")),
-        salience=0.8 if attribute in _SENSITIVE else 0.5,
+        confidence=_rate(reading, quoted=content.endswith("”")),
+        salience=0.8 if attribute in VITAL_ATTRIBUTES else 0.5,
         references=find_references(statement.words),
         polarity=reading.status != "ended",
         until=_find_end(statement.text, reading, said.created_at),
@@ -176,11 +175,11 @@ def _build(said: TurnMessage, statement: Statement, reading: Reading) -> Candida
     )
 
 
-def _rate(keep: float, *, quoted: bool) -> float:
+def _rate(reading: Reading, *, quoted: bool) -> float:
     """How sure a claim is. What the reader doubts, or what names nobody, is kept below what is ever shown alone."""
-    if keep >= SURE and not quoted:
-        return round(min(0.9, keep), 3)
-    return round(0.3 + 0.15 * (min(keep, SURE) - DOUBTFUL) / (SURE - DOUBTFUL), 3)
+    if reading.shown and not quoted:
+        return round(min(0.9, reading.keep), 3)
+    return round(0.3 + 0.15 * (min(reading.keep, SHOWN) - DOUBTFUL) / (SHOWN - DOUBTFUL), 3)
 
 
 def find_topic(text: str) -> str | None:

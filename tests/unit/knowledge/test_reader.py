@@ -12,7 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from limpet.knowledge.clauses import split_clauses, split_sentences
-from limpet.knowledge.reader import ATTRIBUTES, DOUBTFUL, KINDS, STATUSES, SURE, WEIGHTS, Reader, default_reader
+from limpet.knowledge.reader import (
+    ATTRIBUTES,
+    DOUBTFUL,
+    KINDS,
+    SHOWN,
+    SHOWN_VITAL,
+    STATUSES,
+    SURE,
+    WEIGHTS,
+    Reader,
+    Reading,
+    default_reader,
+)
 from limpet.knowledge.reader_network import ReaderNetwork
 
 
@@ -116,7 +128,21 @@ def test_reader_tells_passing_state_from_lasting_one():
 
 
 def test_thresholds_are_in_order():
-    assert 0 < DOUBTFUL < SURE < 1
+    assert 0 < DOUBTFUL < SHOWN_VITAL < SHOWN < SURE < 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "attribute", "keep", "shown"),
+    [
+        ("fact", "home", SHOWN, True),
+        ("fact", "home", SHOWN_VITAL, False),
+        ("fact", "health", SHOWN_VITAL, True),
+        ("instruction", "other", SHOWN_VITAL, True),
+        ("instruction", "assistant_rule", SHOWN_VITAL - 0.01, False),
+    ],
+)
+def test_reading_on_health_or_rule_is_shown_sooner(kind, attribute, keep, shown):
+    assert Reading(0, 1, keep, kind, attribute, 0.9, "holds", "user").shown is shown
 
 
 def test_reader_says_when_somebody_else_is_subject():
