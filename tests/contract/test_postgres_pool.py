@@ -6,11 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from limpet import Limpet
+from limpet import Config, Limpet
 from tests.postgres_pool import DatabasesAgain
 from tests.postgres_server import ServerAt
 
 pytestmark = [pytest.mark.postgres, pytest.mark.every_backend]
+
+IDLE = Config.load(overrides={"jobs.worker": False})  # a worker writes while the database is emptied
 
 
 @pytest.fixture
@@ -22,17 +24,16 @@ def databases(postgres_url: str) -> Iterator[DatabasesAgain]:
 
 def test_pooled_database_is_emptied_and_sequences_reset(databases: DatabasesAgain) -> None:
     url = databases.take()
-    with Limpet.open(url) as memory:
+    with Limpet.open(url, config=IDLE) as memory:
         first = _said(memory)
-    left_open = Limpet.open(url)
-    databases.give_back(url)
-    assert databases.take() == url
-    with Limpet.open(url) as memory:
-        assert memory.sessions() == []
-        assert memory.recall("Porto", user="ann") == []
-        assert _said(memory) == first
-        assert all(finding.ok for finding in memory.admin.doctor())
-    left_open.close()
+    with Limpet.open(url, config=IDLE):  # left open
+        databases.give_back(url)
+        assert databases.take() == url
+        with Limpet.open(url, config=IDLE) as memory:
+            assert memory.sessions() == []
+            assert memory.recall("Porto", user="ann") == []
+            assert _said(memory) == first
+            assert all(finding.ok for finding in memory.admin.doctor())
     databases.give_back(url)
 
 
