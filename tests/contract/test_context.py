@@ -133,7 +133,7 @@ def test_context_includes_relevant_user_memory_among_many(timed: Limpet, clock: 
     context = session.context("tell me about my terrier")
     assert "- dog_name: Biscuit, a brown terrier" in context.sections["About the user"]
     assert "first pinned" in context.sections["About the user"]
-    assert context.sections["About the user"].count("\n") == 59
+    assert context.sections["About the user"].count("\n") == 39
 
 
 def test_context_omits_forgotten_record(memory: Limpet) -> None:

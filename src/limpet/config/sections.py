@@ -83,7 +83,7 @@ class ContextSettings(_SettingsBase):
         Literal["lean", "golemcore"],
         "lean: about the user, instructions, notes, what is relevant; golemcore: the nine sections of that program",
     ] = "lean"
-    standing: Annotated[int, Integer(0, 10_000), "statements about the user in the lean layout at most"] = 60
+    standing: Annotated[int, Integer(0, 10_000), "statements about the user in the lean layout at most"] = 40
     max_tokens: Annotated[int, Integer(1, 100_000_000), "tokens of a context at most"] = 4000
     reply_reserve: Annotated[int, Integer(0, 100_000_000), "tokens of a model's window kept free for its reply"] = 1024
     recent_messages: Annotated[int, Integer(1, 100_000), "newest messages in a context"] = 20
@@ -92,7 +92,7 @@ class ContextSettings(_SettingsBase):
     ] = 0.25
     standing_share: Annotated[
         float, Number(0, 1), "share that is the records' and notes' when hits or messages want more"
-    ] = 0.25
+    ] = 0.15
     hits: Annotated[int, Integer(0, 1000), "recalled passages tried at most; as many enter as fit"] = 100
     facts: Annotated[int, Integer(0, 1000), "records among the recalled passages at most"] = 10
     facts_tokens: Annotated[int, Integer(0, 100_000_000), "tokens of those records at most"] = 2000

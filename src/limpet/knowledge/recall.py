@@ -36,21 +36,35 @@ class _Item:
 
     hit: Hit
     claim: Record | None = None
-    match: float = 0.0
+    match: float = 0.0  # how much of the question its claim holds
+    taught: bool = False  # a message that something was learned from
+    found_alone: bool = False  # a learned claim that search found, and not its message
 
     @property
     def identity(self) -> object:
+        """The message it is from, or what else it is: a claim and its message are one hit."""
+        source = self.hit.source
+        if source.session_id is not None and source.first_sequence is not None and self.is_learned:
+            return source.session_id, source.first_sequence
         if self.claim is not None:
             return self.claim.id
-        source = self.hit.source
         return source.kind, source.id, source.first_sequence, source.offset, self.hit.text
+
+    @property
+    def is_learned(self) -> bool:
+        return self.claim is not None or self.taught
+
+    @property
+    def says_more(self) -> bool:
+        """Whether it is a message of which its claims tell only a part."""
+        return self.hit.source.kind is SourceKind.MESSAGE
 
 
 def recall(tx: Tx, partition: Partition, wanted: SearchRequest, known: SignalCache | None = None) -> list[Hit]:
     """The best hits for a question, each statement once, what holds before what does not."""
     if wanted.query.as_of is not None or wanted.recipe.record_recipe is not None:
         return search(tx, partition, wanted, known)
-    more = wanted.k if wanted.recipe.newer else 0
+    more = 2 * wanted.k if wanted.recipe.newer else 0
     found = search(tx, partition, replace(wanted, k=wanted.k + more + _SPARE), known)
     only_messages = wanted.query.kinds == (SourceKind.MESSAGE,)
     if not only_messages:
@@ -58,8 +72,8 @@ def recall(tx: Tx, partition: Partition, wanted: SearchRequest, known: SignalCac
     claims = _Claims(tx, partition, found, wanted.now)
     if only_messages or not wanted.recipe.newer:  # the caller chose how to rank: only mark what does not hold
         return _finish([*claims.attach(found)][: wanted.k], wanted.now)
-    items = list(_merge(claims.replace_messages(found)))
-    items = _rank(_score(items, wanted.question), claims, back=wanted.question.asks_back)
+    items = _merge(_drop_unasked(_score(claims.replace_messages(found), wanted.question)))
+    items = _rank(items, claims, back=wanted.question.asks_back)
     return _finish(items[: wanted.k], wanted.now)
 
 
@@ -116,14 +130,15 @@ class _Claims:
         for hit in hits:
             if hit.source.kind is SourceKind.RECORD:
                 claim = self.by_id.get(hit.source.id)
-                items.append(_Item(hit if claim is None else _place(hit, claim), claim))
+                alone = claim is not None and claim.origin is Origin.EXTRACTED
+                items.append(_Item(hit if claim is None else _place(hit, claim), claim, found_alone=alone))
                 continue
             claims = self._find_taught(hit)
             quoted = sum(len(_quote(each)) for each in {_quote(each): each for each in claims}.values())
             if claims and quoted >= _COVERED * len(hit.text.strip()):
                 items += [_Item(_to_claim(hit, each), each) for each in claims]
             else:
-                items.append(_Item(hit, self._find_past(claims)))
+                items.append(_Item(hit, self._find_past(claims), taught=bool(claims)))
         return items
 
     def holds(self, record: Record) -> bool:
@@ -182,18 +197,29 @@ def _place(hit: Hit, claim: Record) -> Hit:
     return replace(hit, source=source)
 
 
-def _merge(items: Iterable[_Item]) -> Iterable[_Item]:
-    """Each identity once, at its best place, and nothing that says the same in other letters."""
-    best: dict[object, _Item] = {}
+def _drop_unasked(items: Sequence[_Item]) -> list[_Item]:
+    """Rank by messages: a claim that search found by itself counts only where it holds what is asked."""
+    said = {item.identity for item in items if not item.found_alone}
+    return [item for item in items if not item.found_alone or item.match >= _ANSWERS or item.identity in said]
+
+
+def _merge(items: Sequence[_Item]) -> list[_Item]:
+    """Each message once, at its best place: by the claim that is asked for, else by what says most of it."""
+    groups: dict[object, list[_Item]] = {}
     for item in items:
-        known = best.get(item.identity)
-        if known is None or item.hit.score > known.hit.score:
-            best[item.identity] = item
+        groups.setdefault(item.identity, []).append(item)
+    best = [_choose(group) for group in groups.values()]
     return [
         item
-        for item in sorted(best.values(), key=lambda each: -each.hit.score)
-        if item.claim is not None or not any(_says_same(item, other) for other in best.values() if other.claim)
+        for item in sorted(best, key=lambda each: -each.hit.score)
+        if item.is_learned or not any(_says_same(item, other) for other in best if other.claim)
     ]
+
+
+def _choose(group: Sequence[_Item]) -> _Item:
+    chosen = max(group, key=lambda item: (item.match >= _ANSWERS and item.match, item.says_more, item.hit.score))
+    said = [item.hit.score for item in group if not item.found_alone] or [chosen.hit.score]
+    return replace(chosen, hit=replace(chosen.hit, score=max(said)))
 
 
 def _says_same(item: _Item, other: _Item) -> bool:
@@ -215,7 +241,7 @@ def _score(items: Sequence[_Item], question: Question) -> list[_Item]:
 
 
 def _match(claim: Record, terms: frozenset[int], asked: frozenset[str]) -> float:
-    if claim.origin is Origin.TURN or (claim.subject is not None and asked and claim.subject not in asked):
+    if claim.origin is Origin.TURN or (claim.subject is not None and claim.subject not in asked):
         return 0.0
     words = f"{claim.content} {claim.key or ''} {get_attribute(claim.attribute).words if claim.attribute else ''}"
     return count_shared_terms(terms, words) / len(terms)
