@@ -109,3 +109,103 @@ def test_is_opt_out_runs_in_linear_time(piece):
     start = time.process_time()
     is_opt_out(piece * (100_000 // len(piece)))
     assert time.process_time() - start < 2
+
+
+WORDINGS = [
+    "Don't remember this, but I live in Oslo.",
+    "Please don't store this anywhere: my PIN is 4411.",
+    "This stays between us: I'm leaving my job.",
+    "Off the record, I hate my boss.",
+    "I'd rather you didn't remember this.",
+    "I'd prefer if you didn't keep that.",
+    "Can you not save this? I have diabetes.",
+    "Could you please not remember what I just told you?",
+    "Forget I said anything about my divorce.",
+    "You don't need to remember this, but my aunt is called Ruth.",
+    "No need to remember that, I'm 41.",
+    "No need to keep this: I owe 3000 euros.",
+    "Do not log this message. I'm gay.",
+    "Don't add this to your memory. I earn 80k.",
+    "Don't put this in your notes, I'm seeing a therapist.",
+    "Please keep this out of your memory: I take lithium.",
+    "Leave this out of your memory.",
+    "This isn't for your memory: I was fired.",
+    "Not for the record, but I'm moving to Rome.",
+    "This is confidential, don't write it down: we are expecting.",
+    "Don't write this down: I failed the exam.",
+    "Don't note this down please.",
+    "Please make no record of this.",
+    "Don't make a note of this, I'm bankrupt.",
+    "Let's keep this off the books: I work at Acme.",
+    "Nothing I say now should be stored. I live in Kiel.",
+    "I don't want you to remember this. I smoke.",
+    "I don't want this saved. I am vegan.",
+    "I do not want any of this remembered.",
+    "Please don't hold on to this information, my sister is ill.",
+    "Don't hang on to this: I'm allergic to bees.",
+    "Don't retain this. My password hint is a cat.",
+    "Don't commit this to memory: I'm 29.",
+    "Just for now, don't save it to memory: I live in Bern.",
+    "Ignore this for your memory: I work nights.",
+    "You can forget this right away: I'm left-handed.",
+    "Forget this afterwards, but my son is called Tim.",
+    "Don't learn from this message. I love jazz.",
+    "Don't learn anything from this: I hate jazz.",
+    "In confidence, I'm adopted.",
+    "Strictly confidential: I'm pregnant.",
+    "Keep this to yourself: I applied elsewhere.",
+    "Delete this after reading: I have a tattoo.",
+    "Please erase this message from your memory once we are done.",
+    "Don't use this later, but I was in prison.",
+    "don't remember any of what follows: I live in Graz",
+]
+ORDINARY = [
+    "Don't save the file in that folder.",
+    "I never remember birthdays.",
+    "Please remember that I live in Oslo.",
+    "Don't forget this: I'm allergic to nuts.",
+    "I keep a diary and don't store it in the cloud.",
+    "We don't store passwords in plain text.",
+    "You don't need to remember the milk, I bought some.",
+    "I don't remember this place.",
+    "She doesn't remember that day.",
+    "I can't remember this song.",
+    "Never save money on shoes, my mother says.",
+    "The function must not store this value in the cache.",
+    "Keep this in mind: I work nights.",
+    "I don't keep this kind of food at home.",
+    "Do not log this request twice, the logger is slow.",
+    "I don't want to forget this.",
+    "My boss said not to note this in the ticket.",
+    "Our policy is confidential documents stay in the safe.",
+    "I keep it to myself when I'm sad.",
+    "I record this podcast every Friday.",
+    "Delete this row from the table.",
+    "Please erase this line from the poem.",
+    "I don't want this sofa.",
+    "I work off the books sometimes? No, I pay taxes.",
+    "I don't learn from my mistakes.",
+    "Between us we have three cars.",
+    "My notes are stored in Obsidian.",
+    "Please note this: my address changed to Hill Street 4.",
+    "I write everything down.",
+    "Do not use this library later than version 2.",
+    "I never write this kind of code.",
+    "She told me in confidence class that posture matters.",
+    "There is no need to save, the editor does it.",
+    "You can forget this approach, it is too slow.",
+    "No record of this bug exists in the tracker.",
+    "Don't remember it being so cold here.",
+    "I don't hold on to old clothes.",
+]
+
+
+@pytest.mark.parametrize("text", WORDINGS)
+def test_opt_out_is_heard_in_many_wordings(text):
+    assert is_opt_out(text)
+    assert learned(text) == []
+
+
+@pytest.mark.parametrize("text", ORDINARY)
+def test_ordinary_text_is_no_opt_out(text):
+    assert not is_opt_out(text)

@@ -28,6 +28,39 @@ _ALL = re.compile(
     r"\bwithout (?:remembering|saving|storing|memori[sz]ing) (?:this|that|any of)\b",
     re.IGNORECASE,
 )
+# More ways to say so, each naming the message ("this", "what I say") or the memory: err towards silence.
+_IT = (
+    r"(?:this|that|it|any of (?:this|that|it|what follows)|what (?:I|follows)\b[^.!?]{0,30}|anything (?:from|in) this|"
+    r"(?:this|that|the (?:last|next)) (?:message|part|bit|information|info|conversation|chat))"
+)
+_ENDS = r"(?=\s*$|\s{0,3}[.,;:!?)\n–—-]|,? (?:please|pls|either|anywhere|afterwards|though)\b)"
+_STORE = r"(?:remember|memori[sz]e|store|save|record|keep|retain|log|hold on ?to|hang on ?to|learn(?: anything)? from)"
+_MEMORY = r"(?:your |the |long[- ]term )*(?:memory|memories|notes|records?)"
+_MORE = re.compile(
+    # I'd rather you didn't …, can you not …, I don't want you to …, you don't need to …, no need to …
+    rf"\b(?:(?:rather|prefer(?: it)?(?: if)?|better if) you (?:didn['’]?t|did not|don['’]?t)|"
+    rf"(?:can|could|would|will) you (?:please )?not|(?:don['’]?t|do not) (?:want|need) you to|"
+    rf"you (?:(?:don['’]?t|do not) (?:need|have) to|needn['’]?t)|(?:there is |there['’]s )?no need to) "
+    rf"{_STORE} {_IT}{_ENDS}|"
+    rf"\b(?:don['’]?t|do not) want (?:any of )?(?:this|that) (?:to be )?"
+    rf"(?:saved|stored|remembered|recorded|kept|logged)\b|"
+    rf"\bnothing (?:I|we) (?:say|tell|write)\b[^.!?]{{0,20}} (?:should|must|may|is to) be "
+    rf"(?:stored|saved|remembered|kept)\b|"
+    rf"(?:^|[\n.,;:!?(–—-]\s{{0,3}}|\bplease ){_NOT} (?:ever |please )?(?:"
+    rf"(?:retain|log|hold on ?to|hang on ?to|learn (?:anything )?from|remember) {_IT}{_ENDS}|"
+    rf"(?:write|note) (?:this|that|it) down\b|make a (?:note|record) of (?:this|that|it)\b|"
+    rf"commit (?:this|that|it) to memory\b|use (?:this|that) later\b|"
+    rf"(?:add|put|save|store|write|keep) (?:this|that|it) (?:to|in|into) {_MEMORY}\b)|"
+    rf"\b(?:keep|leave) (?:this|that|it) out of {_MEMORY}\b|\b(?:not|isn['’]?t) for (?:the record|your memory)\b|"
+    rf"\b(?:ignore|skip) (?:this|that) for {_MEMORY}\b|\bmake no (?:note|record) of (?:this|that)\b|"
+    rf"\b(?:erase|delete|remove|wipe) (?:this|that)(?: message)?(?: from {_MEMORY}| after(?:wards| reading))\b|"
+    r"\bforget (?:this|that) (?:afterwards|right away|immediately|again)\b|"
+    r"\bforget (?:that )?I (?:ever )?said anything\b|"
+    r"\bkeep (?:this|that) (?:to yourself|off the books|confidential|private)\b|"
+    r"(?:^|[\n.!?]\s{0,3})(?:(?:said )?in (?:strict )?confidence|(?:this is )?strictly confidential|confidentially)"
+    r"\s*[,:;–—-]",
+    re.IGNORECASE,
+)
 _LEAD = (
     r"^\W*(?:(?:please|pls|plz|ok|okay|oh|actually|hey|hm+|and|so|but|just|no|nah|wait|sorry|well|can you|could you|"
     r"can u|would you|"
@@ -57,7 +90,7 @@ _GOES_ON = re.compile(r"[,;:.!–—]\s*(?=(?:I|we|my|our|let's|use)\b)", re.IGN
 
 def is_opt_out(message: str) -> bool:
     """Return whether the speaker asks not to store the message."""
-    return _ALL.search(message) is not None
+    return _ALL.search(message) is not None or _MORE.search(message) is not None
 
 
 def is_retraction(sentence: str) -> bool:
@@ -73,7 +106,7 @@ def find_forget_start(sentence: str) -> int:
     """Return where the words to forget start: after "forget that" or "do not remember this:"."""
     if is_forget_request(sentence) and (match := _THAT.match(sentence)):
         return match.end()
-    kept = _ALL.search(sentence)
+    kept = _ALL.search(sentence) or _MORE.search(sentence)
     colon = sentence.find(":", kept.end(), kept.end() + 30) if kept else -1
     return colon + 1
 
