@@ -31,10 +31,11 @@ _ALL = re.compile(
 # More ways to say so, each naming the message ("this", "what I say") or the memory: err towards silence.
 _IT = (
     r"(?:this|that|it|any of (?:this|that|it|what follows)|what (?:I|follows)\b[^.!?]{0,30}|anything (?:from|in) this|"
-    r"(?:this|that|the (?:last|next)) (?:message|part|bit|information|info|conversation|chat))"
+    r"(?:this|that|the (?:last|next)) (?:message|part|bit|information|info|conversation|chat)(?: about me)?)"
 )
 _ENDS = r"(?=\s*$|\s{0,3}[.,;:!?)\n–—-]|,? (?:please|pls|either|anywhere|afterwards|though)\b)"
 _STORE = r"(?:remember|memori[sz]e|store|save|record|keep|retain|log|hold on ?to|hang on ?to|learn(?: anything)? from)"
+_STORING = rf"(?:{_STORE}|remembering|memori[sz]ing|storing|saving|recording|keeping|retaining|logging)"
 _MEMORY = r"(?:your |the |long[- ]term )*(?:memory|memories|notes|records?)"
 _MORE = re.compile(
     # I'd rather you didn't …, can you not …, I don't want you to …, you don't need to …, no need to …
@@ -54,6 +55,18 @@ _MORE = re.compile(
     rf"\b(?:keep|leave) (?:this|that|it) out of {_MEMORY}\b|\b(?:not|isn['’]?t) for (?:the record|your memory)\b|"
     rf"\b(?:ignore|skip) (?:this|that) for {_MEMORY}\b|\bmake no (?:note|record) of (?:this|that)\b|"
     rf"\b(?:erase|delete|remove|wipe) (?:this|that)(?: message)?(?: from {_MEMORY}| after(?:wards| reading))\b|"
+    # not … store … this, unless somebody says it of themselves: "I don't remember this"
+    rf"(?:(?<!\bI )(?<!\bwe )(?<!\bhe )(?<!\bshe )(?<!\bthey )(?<!\bit )(?<!\byou )(?<!\bdoes )(?<!\bdid )"
+    rf"\b(?:do not|don['’]?t|never|not)|\byou (?:(?:should|must|may|did)(?:n['’]?t| not)|can['’]?t)|\brefrain from|"
+    rf"\bnot allowed to) (?:please |ever |to |bother )?{_STORING} {_IT}"
+    rf"(?: on (?:file|record)| anywhere| about me)?{_ENDS}|"
+    r"\bbetween the two of us\b|\bif (?:this|that) (?:wasn['’]?t|weren['’]?t|isn['’]?t) (?:stored|saved|kept)\b|"
+    r"\b(?:this|that|this message|what I['’]?[^.!?:]{1,30}|none of this) (?:should|must|is|ought)(?: to)?"
+    r"(?: not|n['’]?t)?(?: to)? be (?:remembered|stored|saved|kept|recorded|forgotten)(?=\s*$|\s{0,3}[.,;:!?–—-])|"
+    rf"\b(?:don['’]?t|do not) let (?:this|that|it) (?:end up|get|go) (?:in|into) {_MEMORY}\b|"
+    r"\b(?:don['’]?t|do not|never) (?:file (?:this|that) away|keep a (?:record|note) of (?:this|that))\b|"
+    r"\bfor your eyes only\b|\bno notes on this\b|\bwant (?:this|that) forgotten\b|"
+    r"\bforget this (?:conversation|chat|message)\b|"
     r"\bforget (?:this|that) (?:afterwards|right away|immediately|again)\b|"
     r"\bforget (?:that )?I (?:ever )?said anything\b|"
     r"\bkeep (?:this|that) (?:to yourself|off the books|confidential|private)\b|"
