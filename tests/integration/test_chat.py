@@ -125,6 +125,12 @@ def test_chat_compacts_long_history(chat, data, server, spec):
 # Without a model, and with one that fails
 
 
+def test_chat_without_llm_says_what_it_learned(chat):
+    out = chat("I live in Porto and I am allergic to peanuts.", "What time is it?")
+    assert "\nLearned: The user lives in Porto. The user is allergic to peanuts.\n" in out
+    assert out.count("Learned: ") == 1
+
+
 def test_chat_without_llm_shows_context_and_stores_message(chat, data):
     out = chat("/remember tea=Assam, no milk", "Which tea do I drink?", "/status")
     assert "no model: showing what memory would give" in out.splitlines()[0]

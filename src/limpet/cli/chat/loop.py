@@ -171,6 +171,8 @@ class ChatLoop:
             self._ensure_live_session()
             with self._watch_input():
                 self._run_turn(text, event)
+            if self.llm is None:
+                self._learn()
         except ReplyInterrupt:
             event["stopped"] = True
             self.screen.break_line()
@@ -179,6 +181,15 @@ class ChatLoop:
         except LimpetError as error:
             self.screen.show_error(str(error), error.code)
         self.screen.finish("turn", **event)
+
+    def _learn(self) -> None:
+        """Without a model nobody replies: what the message says is learned at once, and said in one line."""
+        if not self.has_memory or not self.memory.config.learn.enabled:
+            return
+        done = self.session.learn()
+        found = [self.memory.records.get(id) for id in done.added]
+        if found:
+            self.screen.note(show.one_line(f"Learned: {' '.join(record.content for record in found)}"))
 
     def _watch_input(self) -> AbstractContextManager[None]:
         return nullcontext() if self.llm is None else self.lines.watch(self._stopper.request_stop)
