@@ -125,8 +125,10 @@ def test_chat_compacts_long_history(chat, data, server, spec):
 # Without a model, and with one that fails
 
 
-def test_chat_without_llm_says_what_it_learned(chat):
-    out = chat("I live in Porto and I am allergic to peanuts.", "What time is it?")
+def test_chat_without_llm_says_what_it_learned(chat, monkeypatch):
+    assert "Learned" not in chat("I live in Rome.")  # the tests' settings switch learning off
+    monkeypatch.setenv("LIMPET_LEARN_ENABLED", "true")
+    out = chat("I live in Porto and I am allergic to peanuts.", "What time is it?", args=("--chat", "another"))
     assert "\nLearned: The user lives in Porto. The user is allergic to peanuts.\n" in out
     assert out.count("Learned: ") == 1
 

@@ -74,7 +74,9 @@ def test_async_methods_are_coroutine_functions(blocking: type, awaited: type) ->
     plain = {"open", "connect", "tenant", "acting", "long_term", "turn"}  # what neither waits nor reads the store
     plain |= {"add"} if awaited is AsyncTurn else set()
     for name, found in public(awaited).items():
-        if not isinstance(found, property | Attribute | Child) and (name not in plain or awaited is asynchronous.AsyncKeys):
+        if not isinstance(found, property | Attribute | Child) and (
+            name not in plain or awaited is asynchronous.AsyncKeys
+        ):
             assert inspect.iscoroutinefunction(getattr(awaited, name)), name
 
 
