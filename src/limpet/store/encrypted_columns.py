@@ -94,7 +94,7 @@ def list_plaintext_columns() -> Mapping[str, Mapping[str, str]]:
         "summaries": {"session_id": "an id"},
         "kv": {"session_id": "an id"},
         "usage": {"session_id": "an id", "model": "a model's name"},
-        "records": _plain(RECORD_ROWS, external_id="an id", owner="whose"),
+        "records": _plain(RECORD_ROWS, external_id="an id", source_session="an id", owner="whose"),
         "record_versions": {"record_id": "an id"},
         "record_tags": {"record_id": "an id"},
         "record_metadata": {"record_id": "an id"},
