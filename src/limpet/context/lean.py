@@ -10,7 +10,7 @@ from functools import partial
 from limpet.config import ContextSettings
 from limpet.context.inputs import ContextInputs, ContextSection, EntryChoice, PromptEntry, preview
 from limpet.context.quote import format_item, quote_document
-from limpet.knowledge.prominence import is_doubtful, is_rule, prominence
+from limpet.knowledge.prominence import DOUBTED_BY, is_doubtful, is_rule, prominence
 from limpet.model.context import Omission
 from limpet.model.record import Origin, Record
 from limpet.model.tokens import TokenCounter
@@ -76,7 +76,9 @@ def _quote_entry(record: Record, count: TokenCounter) -> PromptEntry:
     """What may be a claim, as it was said: under its day, with its speaker."""
     said = record.valid_from or record.created_at
     day = "" if said is None else said.date().isoformat()
-    text = format_item(f"{record.source.speaker or 'user'}: ", record.source.sentence or record.content)
+    doubt = " (perhaps no longer true)" if DOUBTED_BY in record.metadata else ""
+    said_words = f"{record.source.sentence or record.content}{doubt}"
+    text = format_item(f"{record.source.speaker or 'user'}: ", said_words)
     sequence = record.source.sequences[0] if record.source.sequences else 0
     place = (day, record.source.session_id or "", sequence, record.id)
     source = record.source.session_id, sequence

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from limpet.knowledge import english, remember
 from limpet.knowledge.candidate import Candidate
+from limpet.knowledge.prominence import DOUBTED_BY
 from limpet.knowledge.read import find_topic
 from limpet.knowledge.reconcile import Add, End, ExistingRecord, Ignore, Merge, Supersede, lower_confidence, reconcile
 from limpet.knowledge.remember import RecordChunker
@@ -78,7 +79,6 @@ class Reconciler:
         decision = reconcile(self.candidate, existing)
         match decision:
             case Add(valid_from, valid_to, conflicts, confidence, doubts):
-                self._doubt([known[each] for each in doubts])
                 new = replace(
                     self._new_record(),
                     valid_from=valid_from,
@@ -86,6 +86,7 @@ class Reconciler:
                     confidence=self.candidate.confidence if confidence is None else confidence,
                 )
                 new = self._insert(new, conflicts)
+                self._doubt([known[each] for each in doubts], new)
                 if valid_to is None:
                     self._end_faded(faded, new)
                 return LearnResult(added=(new.id,))
@@ -148,10 +149,12 @@ class Reconciler:
             wanted = replace(current, tags=merge.tags[:MAX_TAGS], references=merge.references[:MAX_TAGS])
             remember.rewrite(self.tx, current, wanted, self.cut, self.now)
 
-    def _doubt(self, records: Iterable[Record]) -> None:
+    def _doubt(self, records: Iterable[Record], new: Record) -> None:
+        """What the new one may take back is not shown as a fact any more, and names the reason."""
         for record in records:
             lower = min(lower_confidence(record.confidence), DOUBTED)
-            Records(self.tx).update_confidence(user_partition(self.info), record.id, lower, 0, self.now)
+            metadata = {**record.metadata, DOUBTED_BY: new.id}
+            remember.rewrite(self.tx, record, replace(record, confidence=lower, metadata=metadata), self.cut, self.now)
 
     def _end(self, record: Record, at: datetime, successor: Record | None) -> None:
         """The record was true until then, and so was what was made of it."""

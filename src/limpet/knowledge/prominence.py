@@ -10,6 +10,7 @@ from limpet.model.record import Origin, Record, RecordType
 from limpet.model.scope import Partition
 from limpet.store.tx import Tx
 
+DOUBTED_BY = "doubted_by"  # metadata: the id of a later record that may have taken its place
 DOUBTFUL = 0.5  # below this confidence a record is never shown alone
 HALF_LIFE_DAYS = 120  # of what is not lasting by nature
 _RULES = (RecordType.INSTRUCTION, RecordType.CONSTRAINT)

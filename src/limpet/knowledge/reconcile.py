@@ -224,7 +224,7 @@ def _score_topic(candidate: Candidate, record: ExistingRecord, *, alone: bool) -
         return 0.0
     single = get_attribute(candidate.topic).is_single or (alone and candidate.topic not in _SIDE_BY_SIDE)
     sure = (candidate.attribute is not None) + (record.attribute is not None)
-    return (0.3, 0.45, 0.6)[sure] if single else 0.15
+    return (0.4, 0.5, 0.6)[sure] if single else 0.15
 
 
 def _has_same_topic(candidate: Candidate, record: ExistingRecord) -> bool:

@@ -177,7 +177,8 @@ def test_doctor_reports_and_repairs_wrong_message_count(run, talk, data):
 def test_doctor_reports_fault_it_cannot_repair(run, talk, data):
     raw = sqlite3.connect(data / "limpet.db")
     raw.execute(
-        "INSERT INTO summaries SELECT bucket, partition_id, id, 'x', 1, 50, 50, 0, 0, 0 FROM sessions WHERE id = ?", [talk]
+        "INSERT INTO summaries SELECT bucket, partition_id, id, 'x', 1, 50, 50, 0, 0, 0 FROM sessions WHERE id = ?",
+        [talk],
     )
     raw.commit()
     raw.close()
