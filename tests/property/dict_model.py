@@ -77,7 +77,7 @@ class PlainSession:
             return False
         count = sum(message.sequence <= upper for message in self.messages)
         self.last_epoch += 1  # also past those that were cleared: an epoch is never used again
-        self.summary = Summary(text, self.last_epoch, upper, count, now)
+        self.summary = Summary(text, self.last_epoch, upper, count, now, upper, len(text))
         return True
 
     def add_usage(self, model: str, tokens: int, nanos: int) -> None:

@@ -212,7 +212,7 @@ def test_every_line_was_said_and_fits(rounds: list[list[tuple[str, str]]], most:
     total = 0
     for round_ in rounds:
         messages = [
-            said(text.replace("\0", ""), name=name if name.isprintable() and name.strip() else None)
+            said(text.replace("\0", ""), name=name.strip() if name.isprintable() and name.strip() else None)
             for text, name in round_
         ]
         old = extract(messages, most, old)
