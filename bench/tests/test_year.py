@@ -46,7 +46,7 @@ def test_current_facts_are_known_and_recalled(looks):
 def test_learned_junk_stays_below_limit(looks):
     for look in looks:
         assert look.junk is not None
-        assert look.junk <= 0.2, look.junk_texts  # measured: 0.08 and 0.10
+        assert look.junk <= 0.2, look.junk_texts  # of what is presented as current
 
 
 def test_store_growth_is_bounded(looks):

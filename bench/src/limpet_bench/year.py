@@ -31,6 +31,7 @@ BUDGET = 2000
 EVERY = 30  # days between two snapshots
 SEED = 7
 _BEGIN = datetime(2026, 1, 5, tzinfo=UTC)
+_SHOWN = 0.5  # below this confidence a record is doubtful, and not presented as current
 _LEARNED = {Origin.EXTRACTED, Origin.PROMOTED}
 _USERS = ("alice", "boris", "chidi", "dunja", "emile", "farah", "goran", "hanna")
 CONFIG = Config.load(
@@ -215,7 +216,7 @@ class _Judged:
     unanswered: list[str] = field(default_factory=list)
 
     def judge(self, one: Life, current: Sequence[Record]) -> None:
-        learned = [record for record in current if record.origin in _LEARNED]
+        learned = [record for record in current if record.origin in _LEARNED and record.confidence >= _SHOWN]
         told: Counter[int] = Counter()
         for record in learned:
             at = next((at for at, fact in enumerate(one.facts) if fact.told_by(record)), None)

@@ -31,6 +31,7 @@ _TYPES = {
     "event": RecordType.FACT,
     "relationship": RecordType.RELATIONSHIP,
 }
+_STANDING_KINDS = frozenset("constraint instruction decision plan goal relationship".split())
 _TENTATIVE = 0.7
 _NO_TOPIC = frozenset("other event plan goal decision".split())
 _SPEAKERS = (Role.USER, Role.ASSISTANT)
@@ -191,7 +192,8 @@ def find_topic(text: str) -> str | None:
 
 def _find_end(text: str, reading: Reading, said_at: datetime) -> datetime | None:
     """When it is past: a passing state after a day or so, a dated one after its date."""
-    if reading.status == "passing":
+    told = reading.kind in _STANDING_KINDS
+    if reading.status == "passing" or (not told and english.is_passing(text)):
         return said_at + PASSING
     if reading.status == "planned" or get_attribute(reading.attribute).lasts == "dated":
         return english.find_last_date(text, said_at)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from limpet.knowledge.english.answers import Answer, complete_answer
     from limpet.knowledge.english.assertions import find_statements, is_forget_request, is_opt_out
-    from limpet.knowledge.english.change import has_change_sign, has_end_sign
+    from limpet.knowledge.english.change import has_change_sign, has_end_sign, is_passing
     from limpet.knowledge.english.extract import (
         OwnStatement,
         apply_correction,
@@ -87,6 +87,7 @@ __all__ = [
     "is_named",
     "is_one_of_several",
     "is_opt_out",
+    "is_passing",
     "is_person",
     "is_reversal",
     "resolve_dates",
@@ -97,7 +98,7 @@ __all__ = [
 _HOMES = {
     "answers": "Answer complete_answer",
     "assertions": "find_statements is_forget_request is_opt_out",
-    "change": "has_change_sign has_end_sign",
+    "change": "has_change_sign has_end_sign is_passing",
     "extract": (
         "OwnStatement apply_correction deduplicate extract_candidates extract_statements extract_work find_corrections"
         " find_own_statements is_named is_person"

@@ -24,11 +24,18 @@ _END = (
 )
 
 
+_PASSING = (
+    r"today|tonight|right now|rn|at the moment|this (?:morning|afternoon|evening)|just now|for today|out of \w+ again",
+    r"i(?:['’]?m| am) (?:in the (?:kitchen|bath|shower|car|garden)|on (?:the|a) (?:train|bus|plane|phone)|at the \w+)",
+    r"my (?:train|bus|tram|flight|taxi) (?:leaves|goes|is late)|(?:going|about) to\b[^.;]{1,60}\bnow",
+)
+
+
 def _compile(phrases: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(rf"\b(?:{'|'.join(phrases)})\b", re.IGNORECASE)
 
 
-_CHANGES, _ENDS = _compile(_CHANGE), _compile(_END)
+_CHANGES, _ENDS, _PASSES = _compile(_CHANGE), _compile(_END), _compile(_PASSING)
 
 
 def has_change_sign(sentence: str) -> bool:
@@ -37,3 +44,8 @@ def has_change_sign(sentence: str) -> bool:
 
 def has_end_sign(sentence: str) -> bool:
     return _ENDS.search(sentence) is not None
+
+
+def is_passing(sentence: str) -> bool:
+    """Return whether it tells of this day only: "I'm on the train", "the build is slow today"."""
+    return _PASSES.search(sentence) is not None
