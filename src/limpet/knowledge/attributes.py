@@ -7,7 +7,6 @@ from functools import cache
 from pathlib import Path
 
 from limpet.model.dataclass import dataclass
-from limpet.search.analysis import extract_terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +49,3 @@ def find_label(name: str | None) -> str | None:
         return plain.removesuffix("s") if plain.removesuffix("s") in known else f"{plain}s"
     labels = [label for label, attribute in known.items() if plain in attribute.words.split()]
     return labels[0] if len(labels) == 1 else name
-
-
-@cache
-def _labels_by_term() -> Mapping[int, frozenset[str]]:
-    found: dict[int, set[str]] = {}
-    for attribute in load_attributes().values():
-        for term in extract_terms(attribute.words):
-            found.setdefault(term, set()).add(attribute.label)
-    return {term: frozenset(labels) for term, labels in found.items()}
-
-
-def find_asked_attributes(terms: Mapping[int, object] | frozenset[int] | tuple[int, ...]) -> frozenset[str]:
-    """The attributes that a question with these terms may ask for."""
-    by_term = _labels_by_term()
-    return frozenset(label for term in terms for label in by_term.get(term, ()))

@@ -52,7 +52,6 @@ _QUESTION = 600  # characters of a message by which records are looked for that 
 
 
 _ASKED, _ANSWERED, _TOOL = 200, 300, 80  # characters
-_TOOLS = 20
 _CONFIDENCE, _SALIENCE = 0.6, 0.3  # what happened, and not yet a lesson
 
 

@@ -1,4 +1,4 @@
-"""What a candidate means for what is known: new, known already, a change of mind, an end; and doing it.
+"""What a candidate means for what is known: new, known already, a change of mind, an end. apply.py does it.
 
 Only records of the same subject and the same attribute may retire each other, and never what a user stated outright or
 pinned. An older statement that arrives late is history, not news.
