@@ -142,3 +142,18 @@ def test_recall_floor_false_returns_best_whatever_they_score(memory: Limpet, say
     say("I'm allergic to peanuts")
     assert memory.recall("zebra quantum", user="alice") == []
     assert len(memory.recall("peanuts zebra quantum flux harmonic", user="alice", floor=False)) >= 1
+
+
+def test_statements_of_one_message_do_not_take_each_other_back(memory: Limpet, say: Say, clock: FakeClock) -> None:
+    say("We moved to Aveiro last week. I start at the new hospital on Monday.")
+    clock.advance(days=30)
+    text = memory.context("Where do I live and work?", user="alice").text
+    assert "Aveiro" in text
+    assert "no longer true" not in next(line for line in text.splitlines() if "Aveiro" in line)
+
+
+def test_rule_in_a_sentence_with_a_fact_is_worded_about_the_user(memory: Limpet, say: Say) -> None:
+    say("I'm coeliac, so no wheat please.")
+    text = memory.context("What can I cook?", user="alice").text
+    assert "coeliac" in text
+    assert "I'm coeliac" not in text

@@ -75,7 +75,10 @@ class Reconciler:
         known = {record.id: record for record in found.values() if record.archived_at is None}
         faded = [record for record in found.values() if record.archived_at is not None]
         changes = english.has_change_sign(self.candidate.sentence)
-        existing = [_to_existing(record, near.get(record.id), topic=changes) for record in known.values()]
+        existing = [
+            replace(_to_existing(record, near.get(record.id), topic=changes), said_with=self._is_said_with(record))
+            for record in known.values()
+        ]
         decision = reconcile(self.candidate, existing)
         match decision:
             case Add(valid_from, valid_to, conflicts, confidence, doubts):
@@ -106,6 +109,9 @@ class Reconciler:
             case Ignore(reason):
                 log.debug("what message %d says is passed over: %s", self.candidate.sequence, reason)
         return LearnResult()
+
+    def _is_said_with(self, record: Record) -> bool:
+        return record.source.session_id == self.info.id and self.candidate.sequence in record.source.sequences
 
     def _find_matches(self, near: Iterable[str]) -> dict[str, Record]:
         """Those that say the same, are about the same, or are near. Read here: others may have learned meanwhile."""

@@ -81,7 +81,7 @@ def _read_message(said: TurnMessage, before: Sequence[str], echoes: Echoes) -> I
     sure = english.extract_statements(said, [each.own for each in statements])
     for statement, candidates in zip(statements, sure, strict=True):
         if candidates:
-            yield from (_word(candidate, statement, len(candidates)) for candidate in candidates)
+            yield from (_word(said, candidate, statement, len(candidates)) for candidate in candidates)
         elif statement.reading is not None and statement.reading.keep >= DOUBTFUL:
             yield _build(said, statement, statement.reading)
         elif statement.reading is not None and english.has_change_sign(statement.text):
@@ -132,11 +132,13 @@ def _find_reading(readings: Sequence[Reading], start: int, end: int) -> Reading 
     return best if size > 0 else None
 
 
-def _word(candidate: Candidate, statement: Statement, beside: int) -> Candidate:
+def _word(said: TurnMessage, candidate: Candidate, statement: Statement, beside: int) -> Candidate:
     """A claim that a rule is sure of: quoted as it was said, worded as a sentence about its subject."""
     content = candidate.content
     if beside == 1 and content.strip() == statement.text.strip():
         content = english.word_claim(candidate, statement.text)
+    elif content.strip() == statement.own.sentence.text.strip():
+        content = english.to_third_person(content, candidate.speaker if english.is_named(said) else None)
     content = english.resolve_dates(content, candidate.said_at)
     until = candidate.until
     reading = statement.reading

@@ -120,9 +120,12 @@ class _Claims:
                 yield _Item(hit, self._find_past(self._find_taught(hit)))
 
     def _find_past(self, claims: Sequence[Record]) -> Record | None:
-        """One of the claims of a message at least half of whose claims no longer hold."""
+        """One of the claims of a message: half of them were taken back, or all have expired."""
         past = [each for each in claims if not self.holds(each)]
-        return past[0] if past and 2 * len(past) >= len(claims) else None
+        ended = [each for each in past if each.superseded_by is not None or each.valid_to is not None]
+        if ended and 2 * len(ended) >= len(claims):
+            return ended[0]
+        return past[0] if past and len(past) == len(claims) else None
 
     def replace_messages(self, hits: Iterable[Hit]) -> list[_Item]:
         """The hits as items: a message that its claims cover becomes those claims."""

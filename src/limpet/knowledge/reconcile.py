@@ -75,6 +75,7 @@ class ExistingRecord:
     references: tuple[str, ...] = ()
     similarity: float | None = None
     topic: str | None = None  # the attribute the reader takes it to be about
+    said_with: bool = False  # in the same message as the candidate: they do not take each other back
 
     @property
     def is_protected(self) -> bool:
@@ -196,7 +197,7 @@ def find_contradicted(
     current = [
         record
         for record in records
-        if record.polarity and record.is_current_at(candidate.said_at) and record.content != candidate.content
+        if record.polarity and record.is_current_at(candidate.said_at) and not record.said_with
     ]
     alone = sum(_has_same_topic(candidate, record) for record in current) == 1
     scored = [(score_contradiction(candidate, record, alone=alone), record) for record in current]
