@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from limpet.knowledge.clauses import split_clauses
 from limpet.model.dataclass import dataclass
+from limpet.model.imports import load_extension
 
 if TYPE_CHECKING:
     from limpet.knowledge.reader_network import ReaderNetwork
@@ -73,6 +74,7 @@ class Reader:
     """Safe between threads: nothing changes once it is made."""
 
     def __init__(self, weights: Path = WEIGHTS) -> None:
+        load_extension("numpy")
         from limpet.knowledge.reader_network import ReaderNetwork
 
         self._network: ReaderNetwork = ReaderNetwork.load(weights)

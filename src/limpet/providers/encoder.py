@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from zipfile import ZIP_STORED, ZipFile
 
 from limpet.errors import ProviderError
+from limpet.model.imports import load_extension
 from limpet.providers.minilm import UNKNOWN, token_ids
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class EncoderEmbedder:
         self._path = weights
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        load_extension("numpy")
         import numpy as np
 
         with _loading:

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from zlib import crc32
 
+from limpet.model.imports import load_extension
+
 if TYPE_CHECKING:
     from numpy import float64, uint64
     from numpy.typing import NDArray
@@ -36,6 +38,7 @@ class HashEmbedder:
     dimension = _DIMENSION
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        load_extension("numpy")
         return [_vector(text).tolist() for text in texts]
 
 

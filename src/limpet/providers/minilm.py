@@ -18,6 +18,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from limpet.errors import ProviderError, Unsupported
+from limpet.model.imports import load_extension
 
 if TYPE_CHECKING:
     from numpy import float32
@@ -84,6 +85,7 @@ def _find_model() -> Path:
 def _load_session(model: Path, threads: int, _process: int, *, optimize: bool) -> Any:
     """Load a session for this process: its threads do not survive a fork."""
     checked = _read_model(model)
+    load_extension("onnxruntime")
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from limpet.model.chunk import SourceKind
 from limpet.model.dataclass import dataclass
+from limpet.model.imports import load_extension
 from limpet.search.analysis import TextFlag
 from limpet.store.tx import Array, CacheKind
 
@@ -159,6 +160,7 @@ def _renumber_speakers(speaker: Array, names: tuple[str, ...]) -> tuple[Array, t
 
 
 def make_empty_catalogue(removals: int) -> Catalogue:
+    load_extension("numpy")
     import numpy as np  # late: most commands never search
 
     arrays = {name: np.zeros(0, dtype=kind) for name, kind in _TYPES.items()}

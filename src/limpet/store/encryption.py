@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, Protocol
 from limpet.errors import DecryptionFailed, KeyMissing, LimpetError, Unsupported
 from limpet.model.chunk import Terms
 from limpet.model.columns import RowCodec
+from limpet.model.imports import load_extension
 from limpet.store.tx import PLAINTEXT, Db, Params, Row
 
 log = logging.getLogger("limpet.store")
@@ -265,6 +266,7 @@ def check_value(key: bytes, tenant: str) -> bytes:
 
 @cache
 def _load_aead() -> Any:
+    load_extension("cryptography.hazmat.primitives.ciphers.aead")
     try:
         from cryptography.hazmat.primitives.ciphers import aead
     except ImportError:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 import os
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
+from queue import SimpleQueue
 from typing import Any, Protocol, TypeVar
 
 from limpet.errors import StorageError, StoreUnavailable
@@ -179,22 +181,57 @@ class Store:
             raise StorageError("this store was opened before the process forked; open it again in the child")
 
 
+class _Place:
+    """The right to use one read connection. One that is dropped, by an interrupt at any line, comes back as a new one.
+
+    So the queue has as many as it began with, whatever happens between taking one and giving it back.
+    """
+
+    __slots__ = ("_free",)
+
+    def __init__(self, free: weakref.ref[SimpleQueue[_Place]]) -> None:
+        self._free = free
+
+    def __del__(self) -> None:
+        free = self._free()
+        if free is not None:
+            free.put(_Place(self._free))
+
+
 class ReaderPool:
     """Read connections, made when needed and kept; each serves one thread at a time."""
 
     def __init__(self, make: Callable[[], Connection], places: int) -> None:
         self._make = make
         self._idle: list[Connection] = []
-        self._places = threading.BoundedSemaphore(places)
+        # Its methods are C: an interrupt cannot leave it half changed, as it can a lock that is written in Python.
+        self._free: SimpleQueue[_Place] = SimpleQueue()
+        for _ in range(places):
+            self._free.put(_Place(weakref.ref(self._free)))
         self._closed = False
 
     def read(self, work: Work[T]) -> T:
-        with self._places:
-            connection = self._acquire()
-            try:
-                return connection.snapshot(work)
-            finally:
-                self._release(connection)
+        place = self._free.get()
+        try:
+            answer = self._read(work)
+        except BaseException:  # why: whatever it was, the place is free again; it goes on as it came
+            self._free.put(place)
+            raise
+        self._free.put(place)
+        return answer
+
+    def _read(self, work: Work[T]) -> T:
+        connection = self._acquire()
+        try:
+            answer = connection.snapshot(work)
+        except Exception:
+            self._release(connection)
+            raise
+        except BaseException:  # why: an interrupt may come at any line: nobody knows what the connection is at
+            connection.close()
+            raise
+        self._release(connection)
+        return answer
 
     def _acquire(self) -> Connection:
         if self._closed:

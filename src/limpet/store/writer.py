@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -317,36 +318,42 @@ class _ForkGuard:
         self._turn = threading.RLock()  # one fork at a time, but for one that a signal handler makes within another
         self._depth = 0
         self._forker: int | None = None
-        self._inside: set[int] = set()  # threads; adding one and taking it out are single steps
+        # By thread; adding one and taking it out are single steps. A reference that is dead is of a thread that was
+        # interrupted on its way out, and is not inside any more.
+        self._inside: dict[int, weakref.ref[block_forks]] = {}
 
-    def enter(self) -> bool:
+    def enter(self, block: block_forks) -> bool:
         """False for a thread that is inside already, and has nothing to leave."""
         me = get_ident()
-        if me in self._inside:
+        if _is_alive(self._inside.get(me)):
             return False
-        self._inside.add(me)
+        self._inside[me] = weakref.ref(block)
         if self._forker is not None:
             self.yield_to_fork()
         return True
 
     def leave(self) -> None:
-        self._inside.discard(get_ident())
+        self._inside.pop(get_ident(), None)
 
     def yield_to_fork(self) -> None:
         """To a fork, if there is one; also between two calls, for who stays inside for long."""
         me, until = get_ident(), monotonic() + 2 * _MAX_WAIT_S  # whoever forks may wait for this thread, too
         while self._forker not in (None, me) and monotonic() < until:  # what runs around a fork waits for nobody
-            self._inside.discard(me)
+            held = self._inside.pop(me, None)
             sleep(_POLL_S)
-            self._inside.add(me)
+            if held is not None:
+                self._inside[me] = held
 
     def before_fork(self) -> None:
         self._turn.acquire()
         self._depth += 1
         self._forker = me = get_ident()
         until = monotonic() + _MAX_WAIT_S
-        while self._inside - {me} and monotonic() < until:
+        while self.list_inside() - {me} and monotonic() < until:
             sleep(_POLL_S)
+
+    def list_inside(self) -> set[int]:
+        return {thread for thread, block in list(self._inside.items()) if _is_alive(block)}
 
     def after_fork_in_parent(self) -> None:
         self._depth -= 1
@@ -357,6 +364,10 @@ class _ForkGuard:
     def after_fork_in_child(self) -> None:
         """Whoever forked is the only thread, and the parent's stores refuse to work."""
         self.__init__()  # type: ignore[misc]  # as good as new
+
+
+def _is_alive(block: weakref.ref[block_forks] | None) -> bool:
+    return block is not None and block() is not None
 
 
 _forks = _ForkGuard()
@@ -372,10 +383,10 @@ if hasattr(os, "register_at_fork"):  # not on Windows, where nobody forks
 class block_forks:  # noqa: N801 - reads as a verb: with block_forks()
     """Around every use of a database's library. Within one another they count once."""
 
-    __slots__ = ("_entered",)
+    __slots__ = ("__weakref__", "_entered")
 
     def __enter__(self) -> None:
-        self._entered = _forks.enter()
+        self._entered = _forks.enter(self)
 
     def __exit__(self, *_: object) -> None:
         if self._entered:

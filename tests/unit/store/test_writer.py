@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import dis
 import itertools
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from functools import cache
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -20,6 +17,7 @@ import pytest
 from limpet.errors import ConstraintFailed, OutcomeUnknown, StorageError, StoreBusy, StoreUnavailable
 from limpet.store import writer as writer_module
 from limpet.store.writer import Writer
+from tests.interrupts import Alarm, interrupt_at
 
 PATIENCE = 10.0
 
@@ -431,10 +429,6 @@ def test_interrupt_during_rollback_leaves_writer_usable(memory: Memory, writer: 
     assert memory.stored == [1]
 
 
-class Alarm(BaseException):
-    pass
-
-
 def test_interrupted_waiting_caller_writes_nothing(memory: Memory, crowd: Crowd, writer: Writer) -> None:
     if threading.current_thread() is not threading.main_thread():
         pytest.skip("signals reach the main thread only")
@@ -457,45 +451,6 @@ def test_interrupted_waiting_caller_writes_nothing(memory: Memory, crowd: Crowd,
     assert memory.stored == ["after"]
 
 
-@cache
-def steps(code: CodeType) -> dict[int, str]:
-    return {step.offset: step.opname for step in dis.get_instructions(code)}
-
-
-def interrupt_at(number: int, call: Callable[[], Any]) -> Any:
-    """The outcome of a call that is interrupted at the n-th place inside the writer where Python handles signals.
-
-    Those places are the beginning of a function, the end of a call into C and the end of a loop's body. None when there
-    are fewer than n.
-    """
-    places = 0
-    before: dict[FrameType, str] = {}
-
-    def watch(frame: FrameType, event: str, argument: object) -> Any:
-        nonlocal places
-        if event == "call" and frame.f_back is not None:
-            before.pop(frame.f_back, None)  # a call into Python has its place at the beginning of what is called
-        if frame.f_code.co_filename != writer_module.__file__:
-            return None
-        frame.f_trace_opcodes = True
-        if event == "opcode":
-            handled = before.get(frame, "").startswith(("CALL", "RESUME", "JUMP_BACKWARD"))
-            before[frame] = steps(frame.f_code)[frame.f_lasti]
-            places += handled
-            if handled and places == number:
-                raise Alarm(f"line {frame.f_lineno}")
-        return watch
-
-    sys.settrace(watch)
-    try:
-        answer = call()
-    except Alarm as alarm:
-        return alarm
-    finally:
-        sys.settrace(None)
-    return answer if places >= number else None
-
-
 def test_leader_interrupted_anywhere_blocks_nobody_and_repeats_nothing() -> None:
     """Ctrl-C reaches the main thread anywhere, also between taking the others' work and running it."""
     wrong: list[str] = []
@@ -516,7 +471,9 @@ def _interrupted_leader(crowd: Crowd, number: int) -> tuple[Any, list[Future[Any
     """What became of a leader interrupted at the n-th place, and the callers who waited behind it."""
     released = threading.Event()
     holder = crowd.pool.submit(crowd.writer.run_exclusive, lambda: released.wait(PATIENCE))
-    leader = crowd.pool.submit(interrupt_at, number, lambda: crowd.writer.write(adding("leader")))
+    leader = crowd.pool.submit(
+        interrupt_at, number, lambda: crowd.writer.write(adding("leader")), str(writer_module.__file__)
+    )
     crowd.wait_for_leader_or(leader)
     others = [crowd.call(adding(at)) for at in range(2)]
     crowd.wait_for_calls(2 if leader.done() else 3)

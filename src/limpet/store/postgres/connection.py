@@ -19,6 +19,7 @@ from limpet.errors import (
     StoreUnavailable,
     Unsupported,
 )
+from limpet.model.imports import load_extension
 from limpet.store.encryption import EncryptionRegistry
 from limpet.store.queries import Statements, to_postgres
 from limpet.store.tx import NO_PARAMS, Caches, Params, Row, Tx
@@ -54,6 +55,7 @@ _TRANSIENT = ("40001", "40P01", "23505")
 
 
 def load_driver() -> Any:
+    load_extension("psycopg")
     try:
         import psycopg
     except ImportError:
@@ -240,8 +242,10 @@ class PostgresConnection:
 
     def begin(self) -> None:
         """A connection that went stale while idle is made again; nothing was sent on it yet."""
+        self.rollback()  # of what an interrupt left open
         if self.db.raw.closed:
             self.connect()
+        self.tx.seen = None
         try:
             self._begin_transaction()
         except StoreUnavailable:
@@ -308,12 +312,16 @@ class PostgresConnection:
         )
 
     def rollback(self) -> None:
+        """A connection that cannot roll back, as after an interrupt within a statement, is closed."""
         psycopg = load_driver()
-        if self.db.raw.closed:
+        raw, idle = self.db.raw, psycopg.pq.TransactionStatus.IDLE
+        if raw.closed:
             return
         with suppress(psycopg.Error):
-            if self.db.raw.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
-                self.db.raw.execute("ROLLBACK")
+            if raw.info.transaction_status != idle:
+                raw.execute("ROLLBACK")
+        if raw.info.transaction_status != idle:
+            raw.close()
 
     def savepoint(self) -> None:
         self.db.execute("SAVEPOINT one")
@@ -330,8 +338,8 @@ class PostgresConnection:
 
     def snapshot(self, work: Callable[[Tx], T]) -> T:
         """Run the work on one consistent view."""
-        self.begin()
         try:
+            self.begin()
             with self.tx.cache_lookups():
                 return self.tx.run(work)
         finally:

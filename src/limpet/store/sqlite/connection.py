@@ -155,8 +155,13 @@ class SqliteConnection:
         self.tx = Tx(self.db, caches, self._encryption)
 
     def begin(self) -> None:
-        self.db.execute_sql("BEGIN IMMEDIATE")
+        self._begin("BEGIN IMMEDIATE")
         self._load_encryption_state(writing=True)
+
+    def _begin(self, statement: str) -> None:
+        self.rollback()  # of what an interrupt left open
+        self.tx.seen = None
+        self.db.execute_sql(statement)
 
     def _load_encryption_state(self, *, writing: bool) -> None:
         if self._encryption.is_ready:
@@ -190,8 +195,8 @@ class SqliteConnection:
 
     def snapshot(self, work: Callable[[Tx], T]) -> T:
         """Run the work on one consistent view."""
-        self.db.execute_sql("BEGIN")
         try:
+            self._begin("BEGIN")
             self._load_encryption_state(writing=False)
             with self.tx.cache_lookups():
                 return self.tx.run(work)
