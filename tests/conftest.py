@@ -28,6 +28,9 @@ NOT_TESTED = "PostgreSQL was not tested"
 # Tests say which embedder they want: one that is installed must not slow down, or change, all the others.
 os.environ.setdefault("LIMPET_EMBEDDING_MODEL", "none")
 
+# Tests import ONNX Runtime themselves to see whether it is there.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+
 # Most tests wait for the disk to confirm what they wrote, and none of them pulls the plug: memory confirms sooner.
 # Crash tests kill processes, which loses nothing that was written; ``make torture`` stays on the disk.
 MEMORY_DISK = "/dev/shm"

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from limpet.errors import ProviderError, Unsupported
 from limpet.providers.embedder import normalize_vector
+from limpet.providers.vendor_telemetry import disable_vendor_telemetry
 
 
 class _HubEmbedder:
@@ -57,6 +58,7 @@ class SentenceTransformersEmbedder(_HubEmbedder):
         self._device = device
 
     def _load(self) -> Any:
+        disable_vendor_telemetry()
         from sentence_transformers import SentenceTransformer
 
         return SentenceTransformer(self._model, device=self._device)
@@ -73,6 +75,7 @@ class FastEmbedEmbedder(_HubEmbedder):
         self._threads = threads
 
     def _load(self) -> Any:
+        disable_vendor_telemetry()
         from fastembed import TextEmbedding
 
         return TextEmbedding(model_name=self._model, threads=self._threads)

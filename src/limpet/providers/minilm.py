@@ -18,7 +18,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from limpet.errors import ProviderError, Unsupported
-from limpet.model.imports import load_extension
+from limpet.providers.vendor_telemetry import import_onnxruntime
 
 if TYPE_CHECKING:
     from numpy import float32
@@ -85,9 +85,7 @@ def _find_model() -> Path:
 def _load_session(model: Path, threads: int, _process: int, *, optimize: bool) -> Any:
     """Load a session for this process: its threads do not survive a fork."""
     checked = _read_model(model)
-    load_extension("onnxruntime")
-    import onnxruntime
-
+    onnxruntime = import_onnxruntime()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1

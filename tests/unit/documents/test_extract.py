@@ -18,6 +18,7 @@ from limpet.documents.pdf_text import extract_pdf_text
 from limpet.errors import InvalidInput, LimpetError, Unsupported
 from limpet.model.document import DocumentKind, detect_kind
 from limpet.model.values import check_text
+from tests.pdf_file import make_pdf
 
 
 @pytest.mark.parametrize(
@@ -94,35 +95,8 @@ def test_extract_html_text_runs_in_linear_time(start: str) -> None:
 # PDF
 
 
-def pdf(*pages: str, title: str | None = None, encrypted: bool = False) -> bytes:
-    """The smallest file that readers accept, a line of text a page."""
-    objects = ["<< /Type /Catalog /Pages 2 0 R >>"]
-    kids = " ".join(f"{4 + 2 * at} 0 R" for at in range(len(pages)))
-    objects.append(f"<< /Type /Pages /Kids [{kids}] /Count {len(pages)} >>")
-    objects.append("<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>")
-    for at, text in enumerate(pages):
-        drawn = f"BT /F1 12 Tf 72 720 Td ({text}) Tj ET" if text else ""
-        objects.append(
-            f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents {5 + 2 * at} 0 R"
-            " /Resources << /Font << /F1 3 0 R >> >> >>"
-        )
-        objects.append(f"<< /Length {len(drawn)} >>\nstream\n{drawn}\nendstream")
-    about = f" /Info << /Title ({title}) >>" if title else ""
-    if encrypted:
-        key = "00" * 32
-        about += f" /Encrypt << /Filter /Standard /V 1 /R 2 /O <{key}> /U <{key}> /P -4 >> /ID [<00> <00>]"
-    body, places = "%PDF-1.4\n", []
-    for number, content in enumerate(objects, start=1):
-        places.append(len(body))
-        body += f"{number} 0 obj\n{content}\nendobj\n"
-    table = "".join(f"{place:010} 00000 n \n" for place in places)
-    size = len(objects) + 1
-    body += f"xref\n0 {size}\n0000000000 65535 f \n{table}trailer\n<< /Size {size} /Root 1 0 R{about} >>\n"
-    return f"{body}startxref\n{body.index('xref')}\n%%EOF\n".encode("latin-1")
-
-
 def test_extract_pdf_joins_pages_and_reads_title() -> None:
-    data = pdf("The walrus sleeps", "", "The heron waits", title="  Pond   life ")
+    data = make_pdf("The walrus sleeps", "", "The heron waits", title="  Pond   life ")
     assert extract(data, DocumentKind.PDF, "a.pdf") == ("The walrus sleeps\n\nThe heron waits", "Pond life")
 
 
@@ -131,10 +105,10 @@ def test_extract_pdf_joins_pages_and_reads_title() -> None:
     [
         (b"", "a PDF that cannot be read"),
         (b"%PDF-1.4\n", "a PDF that cannot be read"),
-        (pdf("x")[:200], "a PDF that cannot be read"),
+        (make_pdf("x")[:200], "a PDF that cannot be read"),
         (b"<html>", "a PDF that cannot be read"),
-        (pdf("", ""), "contains no text"),
-        (pdf("secret", encrypted=True), "is encrypted"),
+        (make_pdf("", ""), "contains no text"),
+        (make_pdf("secret", encrypted=True), "is encrypted"),
     ],
 )
 def test_extract_pdf_rejects_file_without_text(data: bytes, words: str) -> None:
@@ -152,17 +126,17 @@ def test_extract_pdf_without_pypdf_names_missing_extra(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(Unsupported, match=r'a.pdf is a PDF.*pip install "limpet\[pdf\]"'):
-        extract_pdf_text(pdf("x"), "a.pdf")
+        extract_pdf_text(make_pdf("x"), "a.pdf")
 
 
 def test_extract_pdf_replaces_invalid_characters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pypdf.PageObject.extract_text", lambda page: "a\x00b \ud83e\udd8a \ud800c")
-    assert extract_pdf_text(pdf("x"), "a.pdf")[0] == "a\ufffdb 🦊 \ufffdc"
+    assert extract_pdf_text(make_pdf("x"), "a.pdf")[0] == "a\ufffdb 🦊 \ufffdc"
 
 
 @given(st.integers(0, 700), st.binary(max_size=8))
 def test_extract_pdf_reads_or_rejects_damaged_file(place: int, noise: bytes) -> None:
-    data = pdf("The walrus sleeps", title="Pond")
+    data = make_pdf("The walrus sleeps", title="Pond")
     try:
         text, _ = extract_pdf_text(data[:place] + noise + data[place + len(noise) :], "a.pdf")
     except LimpetError:
