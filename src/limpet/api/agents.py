@@ -5,12 +5,15 @@ Each is opened when it is first used, kept, and closed together with the others.
 
 from __future__ import annotations
 
+import atexit
+import logging
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
+from weakref import WeakSet
 
 from limpet.api.runtime import (
     Runtime,
@@ -23,7 +26,7 @@ from limpet.api.runtime import (
     select_llm,
 )
 from limpet.config import Config, EmbeddingSettings
-from limpet.errors import ConfigError, StoreUnavailable
+from limpet.errors import ConfigError, LimpetError, StoreUnavailable
 from limpet.model.tokens import TokenCounter
 from limpet.model.values import Clock
 from limpet.providers.embedder import Embedder
@@ -34,6 +37,10 @@ from limpet.store.atomic_files import folder_name
 
 FOLDER = "agents"
 MEMORY = ":memory:"
+
+log = logging.getLogger("limpet.jobs")
+
+_EXIT_WAIT_S = 10.0  # how long a program that ends waits for the job at hand
 
 
 class OpenOptions(NamedTuple):
@@ -46,7 +53,7 @@ class OpenOptions(NamedTuple):
     llm: Llm | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True, eq=False)
 class Agents:
     """Safe to share between threads."""
 
@@ -63,6 +70,7 @@ class Agents:
 
     def __post_init__(self) -> None:
         self.observers = create_observers(self.config)
+        _open.add(self)
         for name in self.config.agents:  # reported when opening, not at the first call of the agent
             if self._has_own_store(name):
                 self._store_location(name)
@@ -83,7 +91,8 @@ class Agents:
             if name in self._apart or database_file(Path(self._store_location(name))).exists():
                 yield name, self.runtime(name)
 
-    def close(self) -> None:
+    def close(self, wait_s: float | None = None) -> None:
+        """Wait for the job and the firing at hand, at most so long, then write what is left and close the stores."""
         if os.getpid() != self._pid:
             return  # a forked child has none of the threads, and a lock may be held there for ever
         with self._lock:
@@ -91,8 +100,9 @@ class Agents:
             runtimes = [*self._apart.values(), *([self._shared] if self._shared else [])]
             stores = {id(runtime.store): runtime for runtime in runtimes}
         for runtime in stores.values():
-            runtime.runner.stop()
-            runtime.worker.stop()
+            if not (runtime.runner.stop(wait_s) and runtime.worker.stop(wait_s)):
+                log.warning("a job or schedule was still at work when the program ended; the next one does it again")
+                continue  # its thread uses the store
             runtime.flush_uses()
             runtime.flush_audit()
             runtime.store.close()
@@ -118,6 +128,7 @@ class Agents:
             count, clock = self.given.count, self.given.clock
             runtime = create_runtime(store, config, clock, embedding, folder, count, self._llm, self.observers)
             self.begin(runtime)
+            runtime.worker.owner = self
             return runtime
         except BaseException:  # why: whatever stopped the opening, the store must not stay open
             store.close()
@@ -141,3 +152,16 @@ class Agents:
                 " leave it 'shared', or open a folder"
             )
         return str(database_file(Path(location).expanduser()).parent / FOLDER / folder_name(name))
+
+
+_open: WeakSet[Agents] = WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """A program that ends without close(). Its threads must not be inside a library while that is taken down."""
+    for agents in list(_open):
+        try:
+            agents.close(_EXIT_WAIT_S)
+        except LimpetError as error:
+            log.warning("%s could not be closed at the end of the program: %s", agents.given.location, error)

@@ -22,7 +22,6 @@ from limpet.model.telemetry import Progress
 from limpet.model.transfer import ExportResult
 from limpet.sessions.files.listing import session_folder
 from limpet.store.atomic_files import translate_errors
-from limpet.store.private_files import make_private_folders, open_private
 from limpet.store.store import Store
 from limpet.store.tx import Tx
 
@@ -36,14 +35,13 @@ def export(store: Store, root: Path | None, scope: Scope, path: Path, progress: 
     with AtomicFolder(path) as folder, translate_errors(path, "write"):
         files = store.read(lambda tx: _write(tx, root, scope, folder.path, progress))
         manifest = Manifest(scope.user, files)
-        with open_private(folder.path / MANIFEST, "wb") as file:
-            file.write(manifest.as_bytes())
+        (folder.path / MANIFEST).write_bytes(manifest.as_bytes())
     counts = {name: file.lines for name, file in files.items()}
     return ExportResult(str(path), counts, sum(file.bytes for file in files.values()))
 
 
 def _write(tx: Tx, root: Path | None, scope: Scope, folder: Path, progress: Progress) -> dict[str, DataFile]:
-    make_private_folders(folder / DATA)
+    (folder / DATA).mkdir()
     totals, files = Transfers(tx).totals(scope), {}
     with ReadableWriter(folder) as readable:
         for kind in KINDS:

@@ -9,7 +9,6 @@ from typing import Any, Self, TextIO
 
 from limpet.model.message import Role, part_from_json, part_text
 from limpet.sessions.transcript import TranscriptEntry, render_entry
-from limpet.store.private_files import make_private_folders, open_private
 from limpet.store.timestamps import parse_timestamp
 
 FOLDER = "readable"
@@ -29,9 +28,8 @@ class ReadableWriter:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / FOLDER
-        make_private_folders(self._folder / "sessions")
-        with _open_file(folder / "README.md") as about:
-            about.write(ABOUT)
+        (self._folder / "sessions").mkdir(parents=True)
+        (folder / "README.md").write_text(ABOUT, encoding="utf-8")
         self._index = _open_file(self._folder / "index.md")
         self._records = _open_file(self._folder / "records.md")
         self._index.write("# Sessions\n\n")
@@ -86,7 +84,7 @@ class ReadableWriter:
 
 
 def _open_file(path: Path) -> TextIO:
-    return open_private(path, "w", encoding="utf-8", newline="\n")
+    return open(path, "w", encoding="utf-8", newline="\n")
 
 
 def _message_text(line: Mapping[str, Any]) -> str:

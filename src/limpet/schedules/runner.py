@@ -95,14 +95,15 @@ class Runner:
             self._threads.append(thread)
             thread.start()
 
-    def stop(self) -> None:
-        """Finish the current firing and start no other."""
+    def stop(self, wait_s: float | None = None) -> bool:
+        """Finish the current firing and start no other. False when one took longer than ``wait_s`` and goes on."""
         with self._starting:
             self._stop.set()
             threads = list(self._threads)
-        for thread in threads:
-            if thread is not threading.current_thread():
-                thread.join()
+        others = [thread for thread in threads if thread is not threading.current_thread()]
+        for thread in others:
+            thread.join(wait_s)
+        return not any(thread.is_alive() for thread in others)
 
     def _loop(self, hands: RunHandlers) -> None:
         while not self._stop.is_set():

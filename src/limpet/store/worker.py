@@ -56,6 +56,7 @@ class Worker:
         self._stop = threading.Event()
         self._stays = False
         self._busy: Callable[[], bool] | None = None
+        self.owner: object = None  # what closes this worker's store: it stays as long as the thread does
         self._thread: threading.Thread | None = None
         self._release_stuck_at = 0.0
 
@@ -109,14 +110,16 @@ class Worker:
                 self._thread = threading.Thread(target=self._loop, name="limpet-worker", daemon=True)
                 self._thread.start()
 
-    def stop(self) -> None:
-        """Finish the job at hand and no other."""
+    def stop(self, wait_s: float | None = None) -> bool:
+        """Finish the job at hand and no other. False when it took longer than ``wait_s`` and goes on."""
         with self._starting:
             self._stop.set()
             thread = self._thread
         self._wake.set()
         if thread is not None and thread is not threading.current_thread():
-            thread.join()
+            thread.join(wait_s)
+            return not thread.is_alive()
+        return True
 
     def _loop(self) -> None:
         while not self._stop.is_set():
