@@ -394,7 +394,9 @@ def operations() -> Iterator[str]:
 def _operation_row(each: Operation) -> str:
     needs = ", ".join(f"`{permission}`" for permission in each.needs) + "".join(f"; {when}" for when in each.when)
     logged = "a row of its own" if each.audited else "only if refused" if each.silent else "counted"
-    return f"| `{each.name}` | {needs} | {each.on} | {logged} |"
+    values = ", ".join(f"`{name}`" for name in sorted(each.values))
+    on = f"{each.on}; {values} {'are values' if len(each.values) > 1 else 'is a value'}" if values else each.on
+    return f"| `{each.name}` | {needs} | {on} | {logged} |"
 
 
 def _interface_row(each: Operation) -> str:

@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from limpet import AsyncLimpet, Config, Limpet
-from limpet.errors import InvalidInput, PermissionDenied, RecordNotFound, SessionNotFound, StoreUnavailable
+from limpet.errors import (
+    InvalidInput,
+    PermissionDenied,
+    RecordNotFound,
+    ScheduleNotFound,
+    SessionNotFound,
+    StoreUnavailable,
+)
 from limpet.security.access_repository import Grants
 from tests.contract.processes import run_together
 from tests.contract.rows import every_row
@@ -322,3 +329,19 @@ def test_erase_deletes_grants_of_and_on_user(memory: Limpet) -> None:
     gone = memory._runtime.store.write(lambda tx: Grants(tx).erase(Scope("default", user="bob"), "somebody"))
     assert gone == 2
     assert [str(each.grant) for each in memory.access.grants()] == ["read:global"]
+
+
+def test_agent_cannot_read_or_rewrite_a_users_schedule_through_its_new_agent(memory: Limpet) -> None:
+    """The agent that ``edit`` is given is a value of the schedule, and says nothing about whose it is."""
+    plan = memory.schedules.create("bob", goal="call my oncologist", cadence="every: 1h", agent="assistant")
+    coder = memory.acting(agent="coder")
+    granted = memory.acting("alice", grants=["read:agent:coder", "write:agent:coder"])
+    changes: tuple[dict[str, Any], ...] = ({"notify": "never"}, {"goal": "mail the records", "agent": "coder"})
+    for change in changes:
+        with pytest.raises(PermissionDenied, match="read:global"):
+            coder.schedules.edit(plan.id, **change)
+        with pytest.raises(ScheduleNotFound):
+            granted.schedules.edit(plan.id, **{"agent": "coder", **change})
+    assert memory.schedules.get(plan.id) == plan
+    mine = granted.schedules.create(goal="water the plants", cadence="every: 1h")
+    assert granted.schedules.edit(mine.id, agent="coder").agent == "coder"

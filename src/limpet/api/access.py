@@ -37,6 +37,7 @@ class AccessOperations(Handle):
         "access.grant",
         on=On.WHOLE,
         needs=(WRITE_GLOBAL,),
+        values=("user",),
         audited=True,
         http="POST /v1/grants",
         answer="granted",
@@ -53,6 +54,7 @@ class AccessOperations(Handle):
         "access.revoke",
         on=On.WHOLE,
         needs=(WRITE_GLOBAL,),
+        values=("user",),
         audited=True,
         http="DELETE /v1/grants",
         answer="revoked",
@@ -69,7 +71,15 @@ class AccessOperations(Handle):
         """What users may do beyond their own: one user, or all of the tenant."""
         return self._view.shared.store.read(lambda tx: StoredGrants(tx).find(self._scope(user=user)))
 
-    @operation("access.audit", on=On.WHOLE, needs=(READ_GLOBAL,), http="GET /v1/audit", page="offset", cli="audit")
+    @operation(
+        "access.audit",
+        on=On.WHOLE,
+        needs=(READ_GLOBAL,),
+        values=("user",),
+        http="GET /v1/audit",
+        page="offset",
+        cli="audit",
+    )
     def audit(
         self,
         user: OfUser | None = None,

@@ -139,7 +139,7 @@ class AdminOperations(Handle):
             raise InvalidInput(f"observe needs a plain function of one argument, not {type(callback).__name__}")
         return self._view.agents.observers.add_end(callback)
 
-    @operation("admin.usage", on=On.FILTER, needs=(READ,), http="GET /v1/usage", cli="usage")
+    @operation("admin.usage", on=On.FILTER, needs=(READ,), values=("agent",), http="GET /v1/usage", cli="usage")
     def usage(
         self, user: OfUser | None = None, agent: OfAgent | None = None, session: OfSession | None = None
     ) -> Usage:

@@ -69,6 +69,7 @@ class KeyOperations(Handle):
         on=On.USER,
         # A key reads and writes all of its user's memory. What else it is given is checked one by one.
         needs=(READ_USER, WRITE_USER),
+        values=("agent",),
         audited=True,
         requires_user=True,
         http="POST /v1/keys",
@@ -132,7 +133,14 @@ class KeyOperations(Handle):
         for grant in given:
             self._authorizer.check_can_grant(grant)
 
-    @operation("access.keys.list", on=On.WHOLE, needs=(READ_GLOBAL,), http="GET /v1/keys", cli="api-keys list")
+    @operation(
+        "access.keys.list",
+        on=On.WHOLE,
+        needs=(READ_GLOBAL,),
+        values=("user",),
+        http="GET /v1/keys",
+        cli="api-keys list",
+    )
     def __call__(self, user: OfUser | None = None, include_revoked: IncludeRevoked = False) -> list[KeyInfo]:
         """The tenant's keys, or one user's, the newest first; on request also those that were revoked or expired."""
         scope, now = Scope(self._tenant, user=user), self._runtime.clock()

@@ -170,7 +170,14 @@ class Limpet(SessionOperations, MemoryOperations):
 
     # Other views of the same store
 
-    @operation("acting", on=On.WHOLE, needs=(WRITE_STORE,), silent=True, left_out=IN_PROCESS)
+    @operation(
+        "acting",
+        on=On.WHOLE,
+        needs=(WRITE_STORE,),
+        values=("user", "agent", "session"),
+        silent=True,
+        left_out=IN_PROCESS,
+    )
     def acting(
         self,
         user: OneUser | None = None,

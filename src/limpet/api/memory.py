@@ -323,7 +323,7 @@ class MemoryOperations(Handle):
             self._tenant, owner, choose, self._view.chunker, query, everywhere=everywhere, dry_run=dry_run
         )
 
-    @operation("context", on=On.USER, needs=(READ_USER,), http="POST /v1/context", cli="context")
+    @operation("context", on=On.USER, needs=(READ_USER,), values=("agent",), http="POST /v1/context", cli="context")
     def context(
         self,
         query: ContextQuery = "",

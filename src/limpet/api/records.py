@@ -215,6 +215,7 @@ class RecordOperations(Handle):
         "records.promote",
         on=On.ID,
         needs=(READ, WRITE),
+        values=("scope",),
         when=(ExtraPermission("scope", "global", WRITE_GLOBAL),),
         http="POST /v1/records/{id}/promote",
         tool="memory_promote",

@@ -41,6 +41,7 @@ class SessionOperations(Handle):
         "session",
         on=On.CHAT,
         needs=(WRITE_USER,),
+        values=("agent",),
         http="POST /v1/sessions",
         names={"ttl": "ttl_seconds"},
         cli="sessions open",
@@ -88,6 +89,7 @@ class SessionOperations(Handle):
         "find_session",
         on=On.CHAT,
         needs=(READ_USER,),
+        values=("agent",),
         http="GET /v1/sessions/find",
         answer="session",
         cli="sessions find",
@@ -145,7 +147,13 @@ class SessionOperations(Handle):
         return Session(runtime, self._authorizer, info)
 
     @operation(
-        "sessions", on=On.FILTER, needs=(READ,), http="GET /v1/sessions", page="last_active_at", cli="sessions list"
+        "sessions",
+        on=On.FILTER,
+        needs=(READ,),
+        values=("agent",),
+        http="GET /v1/sessions",
+        page="last_active_at",
+        cli="sessions list",
     )
     def sessions(
         self,

@@ -17,7 +17,8 @@ from limpet.model.scope import Level, Partition, Scope
 from limpet.model.telemetry import Activity, ActivityKind
 from limpet.model.values import Clock, uuid7
 from limpet.security.access_repository import AuditEntries
-from limpet.security.operation import On, Operation, OperationCall
+from limpet.security.call import OperationCall
+from limpet.security.operation import On, Operation
 from limpet.security.permissions import can_grant, find_missing_grant
 from limpet.security.telemetry import Observers, count_results
 from limpet.store.store import Store
@@ -144,6 +145,9 @@ class GrantAuthorizer:
         """Fills in one's own user, or agent, where nobody was named. Raises PermissionDenied."""
         if call.operation.name == "tenant" and call.argument("name") == self.principal.tenant:
             return
+        if not call.is_in_tenant(self.principal.tenant):
+            across = Grant(Right.READ, Reach.STORE)
+            raise PermissionDenied(_denial_message(self.principal, call.operation.name, across), str(across))
         place, filled = self._resolve_target(call)
         for need in call.list_requests(place):
             lacks = self._find_missing_grant(need)

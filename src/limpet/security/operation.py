@@ -14,12 +14,9 @@ from enum import StrEnum
 from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
 
-from limpet.errors import LimpetError
-from limpet.model.access import AccessRequest, Reach, Right
+from limpet.model.access import Reach, Right
 from limpet.model.dataclass import dataclass
-from limpet.model.record import Record
-from limpet.model.scope import Partition, Scope
-from limpet.model.values import check_id, check_name
+from limpet.model.scope import Partition
 
 if TYPE_CHECKING:
     from limpet.model.constraints import Codec
@@ -46,6 +43,21 @@ class On(StrEnum):
     USER = "`user`; left out: one's own"
     CHAT = "`user`; left out: one's own, or the user of the chat"
     WHOLE = "all of the tenant, or of the store"
+
+
+# Arguments with these names say whose memory a call is about, or else are values: the agent that a schedule is for.
+_OWNER_NAMES = frozenset(("user", "agent", "session", "session_id", "scope"))
+_OWNER_ARGUMENTS: Mapping[On, frozenset[str]] = {
+    On.HANDLE: frozenset(),
+    On.OWNER: frozenset(("user", "agent", "session", "scope")),
+    On.REACH: frozenset(("user", "agent", "session")),
+    On.ID: frozenset(("user", "agent", "session_id")),
+    On.ID_OR_OWNER: frozenset(("user", "agent", "session", "scope")),
+    On.FILTER: frozenset(("user", "session")),
+    On.USER: frozenset(("user",)),
+    On.CHAT: frozenset(("user",)),
+    On.WHOLE: frozenset(),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +112,7 @@ class Operation:
     on: On
     needs: tuple[Permission, ...]
     when: tuple[ExtraPermission, ...] = ()
+    values: frozenset[str] = frozenset()  # arguments that are called like an owner and are values, or only filter
     audited: bool = False  # it has an audit row of its own, written with the change; others are counted by the minute
     silent: bool = False  # it does nothing by itself: only a refusal is logged
     anonymizes: bool = False  # after it nobody is to be named any more: the log names what it returned
@@ -135,8 +148,21 @@ class Operation:
         return code.co_varnames[1 : code.co_argcount]
 
     @cached_property
-    def places(self) -> Mapping[str, int]:
-        return {name: place for place, name in enumerate(self.positional)}
+    def positions(self) -> Mapping[str, int]:
+        return {name: position for position, name in enumerate(self.positional)}
+
+    @cached_property
+    def owners(self) -> frozenset[str]:
+        """The arguments that name whose memory it is. No other argument changes which permission a call needs there."""
+        return (_OWNER_ARGUMENTS[self.on] & self.arguments) - self.values
+
+    def check_owners(self) -> None:
+        """Raise ValueError for an argument that might name an owner, where the table does not say if it does."""
+        unclear = sorted((_OWNER_NAMES & self.arguments) - self.owners - self.values)
+        if unclear:
+            raise ValueError(
+                f"{self.name}: list {', '.join(unclear)} in values=, or choose the on= that means an owner"
+            )
 
     @cached_property
     def arguments(self) -> frozenset[str]:
@@ -231,6 +257,7 @@ def operation(
     on: On,
     needs: tuple[Permission, ...],
     when: tuple[ExtraPermission, ...] = (),
+    values: tuple[str, ...] = (),
     audited: bool = False,
     silent: bool = False,
     anonymizes: bool = False,
@@ -257,6 +284,7 @@ def operation(
             on=on,
             needs=needs,
             when=when,
+            values=frozenset(values),
             audited=audited,
             silent=silent,
             anonymizes=anonymizes,
@@ -273,6 +301,7 @@ def operation(
         )
         if name in OPERATIONS:
             raise ValueError(f"there are two operations called {name!r}")
+        made.check_owners()
         OPERATIONS[name] = made
         method.__qualname__ = _public_name(name)  # what a TypeError calls it
 
@@ -306,157 +335,6 @@ def _public_name(name: str) -> str:
     """Session.append, Session.kv.get, Turn.reply, Limpet.recall, Limpet.records.update."""
     first, dot, rest = name.partition(".")
     return f"{first.capitalize()}.{rest}" if dot and first in ("session", "turn") else f"Limpet.{name}"
-
-
-AuditTarget = tuple[str | None, str | None, str | None, str | None]  # user, agent, session, record
-
-# Where agent= means the agent's memory, and does not select among a user's.
-_AGENT_RULES = (On.OWNER, On.REACH, On.ID, On.ID_OR_OWNER)
-_OWNED_RULES = (On.OWNER, On.USER, On.ID_OR_OWNER)
-_OPEN_RULES = (On.REACH, On.FILTER, On.ID)
-
-
-class OperationCall:
-    """One call of an operation."""
-
-    __slots__ = ("args", "kwargs", "operation", "subject")
-
-    def __init__(self, operation: Operation, subject: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self.operation = operation
-        self.subject = subject
-        self.args = args
-        self.kwargs = kwargs
-
-    def invoke(self) -> Any:
-        return self.operation.method(self.subject, *self.args, **self.kwargs)
-
-    def check_arguments(self) -> None:
-        """Replace each argument by its canonical value. Raises InvalidInput. Unknown names are left to Python."""
-        checks = self.operation.checks
-        if self.args:
-            # Surplus arguments stay as they are: the call itself complains about them.
-            names = self.operation.positional
-            given = [checks[name](value, name) for name, value in zip(names, self.args, strict=False)]
-            self.args = (*given, *self.args[len(names) :])
-        if self.kwargs:
-            self.kwargs = {
-                name: checks[name](value, name) if name in checks else value for name, value in self.kwargs.items()
-            }
-
-    def argument(self, name: str) -> Any:
-        """What was given under this name, or None."""
-        place = self.operation.places.get(name)
-        return self.args[place] if place is not None and place < len(self.args) else self.kwargs.get(name)
-
-    def set_argument(self, name: str, value: object) -> None:
-        place = self.operation.places.get(name)
-        if place is not None and place < len(self.args):
-            self.args = (*self.args[:place], value, *self.args[place + 1 :])
-        elif name in self.operation.arguments:
-            self.kwargs = {**self.kwargs, name: value}
-
-    @property
-    def needs_default_user(self) -> bool:
-        """Nobody was named, and the operation works on one owner's memory."""
-        operation = self.operation
-        if operation.requires_user or operation.on not in _OWNED_RULES or self._is_by_id:
-            return False
-        names = ("user",) if operation.on is On.USER else ("user", "agent", "session", "scope")
-        return all(self.argument(name) is None for name in names)
-
-    @property
-    def is_tenant_wide(self) -> bool:
-        """The whole tenant, or more, is meant, and not only fallen into."""
-        return self.operation.on is On.WHOLE or (self.argument("scope") == "global" and not self._is_by_id)
-
-    @property
-    def is_unscoped(self) -> bool:
-        """Without a user it is about all that the caller may see."""
-        return self.operation.on in _OPEN_RULES or self._is_by_id
-
-    @property
-    def can_target_agent(self) -> bool:
-        return self.operation.on in _AGENT_RULES and "agent" in self.operation.arguments
-
-    @property
-    def _is_by_id(self) -> bool:
-        return self.operation.on is On.ID or (self.operation.on is On.ID_OR_OWNER and self.argument("id") is not None)
-
-    def resolve_target(self) -> AccessRequest:
-        """Whose memory the arguments name, by the narrowest of them. What is compared must be a name, or is refused."""
-        if self.operation.on is On.HANDLE:
-            scope = self._scope
-            return AccessRequest(Right.READ, Reach.SESSION, scope.user, scope.agent, scope.session)
-        user, agent, session = self._owner_names()
-        if self.argument("scope") == "global" and not self._is_by_id:
-            reach = Reach.GLOBAL
-        elif session is not None:
-            reach = Reach.SESSION
-        elif user is not None and self.operation.on is not On.WHOLE:
-            reach = Reach.USER
-        elif agent is not None and self.operation.on in _AGENT_RULES:
-            reach = Reach.AGENT
-        else:
-            reach = Reach.GLOBAL
-        return AccessRequest(Right.READ, reach, user, agent, session)
-
-    def list_requests(self, place: AccessRequest) -> list[AccessRequest]:
-        """Everything this call needs there."""
-        also = [when.needs for when in self.operation.when if _applies(when, self.argument(when.argument))]
-        return [
-            AccessRequest(each.right, each.reach or place.reach, place.user, place.agent, place.session)
-            for each in (*self.operation.needs, *also)
-        ]
-
-    def audit_target(self, answer: Any = None) -> AuditTarget:
-        """What the audit names: what was found, or else what was asked for, as far as that is names and ids."""
-        if self.operation.on is On.HANDLE:
-            scope = self._scope
-            return scope.user, scope.agent, scope.session, None
-        if isinstance(answer, Record):
-            owner = answer.home.scope
-            return owner.user, owner.agent, owner.session, answer.id
-        found = getattr(answer, "_scope", None)  # a session's handle knows whose it is
-        return (
-            (found.user, found.agent, found.session, None)
-            if isinstance(found, Scope)
-            else self._target_from_arguments()
-        )
-
-    @property
-    def _scope(self) -> Scope:
-        scope: Scope = self.subject._scope  # noqa: SLF001  # what every object with operations on its session has
-        return scope
-
-    def _owner_names(self) -> tuple[str | None, str | None, str | None]:
-        user, agent, session = self.argument("user"), self.argument("agent"), self.argument("session")
-        session = self.argument("session_id") if session is None else session
-        return (
-            None if user is None else check_name(user, "user"),
-            None if agent is None else check_name(agent, "agent"),
-            None if session is None else check_id(session, "session id"),
-        )
-
-    def _target_from_arguments(self) -> AuditTarget:
-        """What is neither a name nor an id might be anything, a text too: left out."""
-        try:
-            user, agent, session = self._owner_names()
-        except LimpetError:
-            user = agent = session = None
-        record = self.argument("id")
-        try:
-            record = None if record is None else check_id(record, "record id")
-        except LimpetError:
-            record = None
-        return user, agent, session, record
-
-
-def _applies(when: ExtraPermission, given: Any) -> bool:
-    if when.value is ANY_VALUE:
-        return given is not None
-    if when.value is True:
-        return given is not None and given is not False
-    return given is when.value or (isinstance(given, str) and given == when.value)
 
 
 # Public names that are not operations, and why they need no permission.

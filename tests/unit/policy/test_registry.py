@@ -10,7 +10,8 @@ import pytest
 import limpet.api  # noqa: F401 - fills the table
 from limpet.model.constraints import OptionalCodec
 from limpet.model.containers import Function, Opaque
-from limpet.security.operation import INTERFACES, OPERATIONS, Operation
+from limpet.security.operation import INTERFACES, OPERATIONS, On, Operation
+from limpet.security.operation import operation as make_operation
 from limpet.tools.toolbox import TOOLS
 
 ALL = [pytest.param(each, id=each.name) for each in OPERATIONS.values()]
@@ -67,3 +68,16 @@ def test_no_two_operations_have_the_same_path_or_words() -> None:
 
 def test_every_tool_stands_in_the_table() -> None:
     assert {each.tool for each in OPERATIONS.values() if each.tool} == set(TOOLS)
+
+
+def test_argument_named_like_an_owner_must_be_a_value_or_an_owner() -> None:
+    """``agent`` of schedules.edit was taken for the place once, and let an agent change every user's schedules."""
+    known = OPERATIONS["schedules.edit"]
+    assert (sorted(known.owners), sorted(known.values)) == (["user"], ["agent"])
+
+    def edit(self: object, id: str, *, agent: str | None = None) -> None:
+        """Change it."""
+
+    with pytest.raises(ValueError, match=r"things\.edit: list agent in values="):
+        make_operation("things.edit", on=On.USER, needs=())(edit)
+    assert "things.edit" not in OPERATIONS
