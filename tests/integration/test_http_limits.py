@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 from time import process_time
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 pytest.importorskip("starlette")
 
 from limpet import Config, Limpet
+from limpet.errors import InvalidInput
 from limpet.testing import FakeClock
 from tests.http_client import Asked, asked
 
@@ -89,10 +91,44 @@ def test_expired_api_key_does_not_reopen_server(ask: Asked, memory: Limpet, cloc
     assert ask.keyed(made.secret)("GET", "/v1/records").status_code == 200
     clock.advance(seconds=61)
     assert ask("GET", "/v1/records").status_code == 401
-    memory.access.keys.create("next", user="alice")
-    for name in ("next", made.info.id):
-        memory.access.keys.revoke(name)
+    with pytest.raises(InvalidInput, match="revoke all of them first"):
+        memory.access.keys.allow_anonymous()
+    memory.access.keys.revoke(made.info.id)
+    assert ask("GET", "/v1/records").status_code == 401
+    memory.access.keys.allow_anonymous()
     assert ask("GET", "/v1/records").status_code == 200
+
+
+def test_purge_of_the_last_key_holder_does_not_open_the_store(ask: Asked, memory: Limpet) -> None:
+    memory.remember("Bob is looking for another job", user="bob")
+    alice = ask.keyed(memory.access.keys.create("phone", user="alice").secret)
+    assert alice("POST", "/v1/purge/user", {"user": "alice", "confirm": "alice"}).status_code == 200
+    assert memory.access.keys(include_revoked=True) == []
+    for path in ("/v1/recall?query=job&user=bob", "/v1/records", "/v1/export", "/v1/tools"):
+        assert ask("GET", path).status_code == 401
+    assert ask("POST", "/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).status_code == 401
+
+
+def test_stored_keys_of_earlier_versions_are_required_after_the_last_one_is_gone(ask: Asked, memory: Limpet) -> None:
+    """They have keys, and not the property."""
+    for end in (
+        lambda: memory.access.keys.revoke("phone"),
+        lambda: memory.privacy.purge_user("alice"),
+    ):
+        memory.access.keys.create("phone", user="alice")
+        memory._runtime.store.write(lambda tx: tx.db.run("api_keys.allow_anonymous", {}))
+        end()
+        assert ask("GET", "/v1/records").status_code == 401
+        memory.access.keys.allow_anonymous()
+        assert ask("GET", "/v1/records").status_code == 200
+
+
+def test_restore_of_a_backup_without_keys_does_not_open_the_store(ask: Asked, memory: Limpet, tmp_path: Path) -> None:
+    memory.admin.backup(tmp_path / "before.db")
+    memory.access.keys.create("phone", user="alice")
+    memory.admin.restore(tmp_path / "before.db", overwrite=True)
+    assert memory.access.keys() == []
+    assert ask("GET", "/v1/records").status_code == 401
 
 
 @pytest.mark.parametrize("header", ["via", "x-forwarded-host", "x-client-ip", "cf-connecting-ip", "forwarded"])

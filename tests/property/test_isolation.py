@@ -214,6 +214,7 @@ class World:
     def drop_keys(self) -> None:
         store: Any = self.memory._runtime.store
         store.write(lambda tx: tx.db.execute_sql("DELETE FROM api_keys"))
+        self.memory.access.keys.allow_anonymous()
 
     def on(self, owner: Owner) -> Limpet:
         return self.memory.tenant(owner.tenant)
@@ -657,7 +658,7 @@ def _acting_by_key(world: World, me: Owner) -> Seen:
     for tenant in world.tenants:
         theirs = world.memory.tenant(tenant).access.keys.acting(secret)
         yield theirs.records(limit=1000), world.of_user(me.tenant, me.user)
-    assert world.memory.access.keys.any()
+    assert world.memory.access.keys.required()
     world.drop_keys()
 
 
@@ -711,7 +712,7 @@ READS: dict[str, Callable[[World, Owner], Seen]] = {
     "schedules.run_output": _run_output,
     "access.keys.list": _keys,
     "access.keys.acting": _acting_by_key,
-    "access.keys.any": _acting_by_key,
+    "access.keys.required": _acting_by_key,
 }
 
 
@@ -948,11 +949,13 @@ def _change_keys(world: World, me: Owner) -> None:
     assert not world.on(me).access.keys.revoke("same")
     live = {tenant for tenant in world.tenants if world.memory.tenant(tenant).access.keys()}
     assert live == set(world.tenants) - {me.tenant}
+    refused(InvalidInput, world.on(me).access.keys.allow_anonymous)  # others have keys
     world.drop_keys()
 
 
 WRITES: dict[str, Callable[[World, Owner], None]] = {
     "access.keys.create": _change_keys,
+    "access.keys.allow_anonymous": _change_keys,
     "access.keys.revoke": _change_keys,
     "access.grant": _grant,
     "access.revoke": _grant,

@@ -124,7 +124,8 @@ class AsyncKeys(AsyncHandle[KeyOperations]):
     __call__ = run_in_pool(KeyOperations.__call__)
     create = run_in_pool(KeyOperations.create)
     revoke = run_in_pool(KeyOperations.revoke)
-    any = run_in_pool(KeyOperations.any)
+    required = run_in_pool(KeyOperations.required)
+    allow_anonymous = run_in_pool(KeyOperations.allow_anonymous)
 
     async def acting(self, secret: str) -> AsyncLimpet:
         """The same store acting as what the key is bound to. Raises Unauthenticated."""

@@ -203,20 +203,36 @@ class KeyOperations(Handle):
         return Limpet(view)
 
     @operation(
-        "access.keys.any",
+        "access.keys.required",
         on=On.WHOLE,
         needs=(READ_STORE,),
         silent=True,
-        http="GET /v1/keys/any",
-        answer="any",
-        left_out={"cli": "api-keys list shows them"},
+        http="GET /v1/keys/required",
+        answer="required",
+        left_out={"cli": "limpet serve says so when it starts"},
     )
-    def any(self) -> bool:
-        """Whether the store has a key of any tenant that was not revoked.
+    def required(self) -> bool:
+        """Whether a server of this store asks for a key. It does so from the first key on, of any tenant.
 
-        One that has expired counts: a server that asks for keys does not stop asking by itself.
+        That keys expire, are revoked or go with their user changes nothing; ``allow_anonymous`` does.
         """
-        return self._runtime.store.read(lambda tx: ApiKeys(tx).exists(STORE_PARTITION))
+        return self._runtime.store.read(lambda tx: ApiKeys(tx).are_required(STORE_PARTITION))
+
+    @operation(
+        "access.keys.allow_anonymous",
+        on=On.WHOLE,
+        needs=(WRITE_STORE,),
+        audited=True,
+        cli="api-keys allow-anonymous",
+        left_out=dict.fromkeys(("http", "remote"), "opens the server itself: only for the operator at its machine"),
+    )
+    def allow_anonymous(self) -> None:
+        """Let programs on the server's machine in without a key again, until the next key is created.
+
+        Raises InvalidInput while there is a key that was not revoked.
+        """
+        if not self._runtime.store.write(lambda tx: ApiKeys(tx).allow_anonymous(STORE_PARTITION)):
+            raise InvalidInput("the store has API keys; revoke all of them first, the expired ones of every tenant too")
 
     def _record_use(self, key: KeyInfo, now: datetime) -> None:
         """A store that cannot be written for a while is asked once a minute, too, and not by every request."""

@@ -47,4 +47,15 @@ class RevokeKey(OperationCommand):
         return [show.one_line(f"{given['id_or_name']} {said}{others}")]
 
 
-SPECIAL: Mapping[str, type[OperationCommand]] = {"access.keys.create": CreateKey, "access.keys.revoke": RevokeKey}
+class AllowAnonymous(OperationCommand):
+    needs_store = True
+
+    def format(self, answer: None, given: Mapping[str, Any], args: Namespace) -> list[str]:
+        return ["A server of this store asks programs on its machine for no key, until the next one is created."]
+
+
+SPECIAL: Mapping[str, type[OperationCommand]] = {
+    "access.keys.create": CreateKey,
+    "access.keys.revoke": RevokeKey,
+    "access.keys.allow_anonymous": AllowAnonymous,
+}

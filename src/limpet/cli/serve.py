@@ -94,6 +94,6 @@ def _announce(args: Namespace, memory: Limpet, url: str) -> None:
     ]
     if not memory.sessions(limit=1) and not memory.records(limit=1):
         lines.append("The store is empty: the page offers a sample conversation to look at.")
-    if not memory.access.keys.any():
+    if not memory.access.keys.required():
         lines.append("Nobody needs a key from this machine. limpet api-keys create makes one; from then on all do.")
     print("\n".join([*lines, "Stop it with Ctrl-C."]), file=sys.stderr, flush=True)

@@ -25,6 +25,7 @@ class ApiKeys:
         """False when another that is live has its name."""
         assert key.tenant == scope.tenant
         self._db.run("api_keys.free_name", {"tenant": key.tenant, "name": key.name, "now": to_micros(now)})
+        self._db.run("api_keys.require", {})
         return bool(self._db.run("api_keys.add", {**KEY_ROWS.params(key), "secret_hash": secret_hash}))
 
     def get_by_hash(self, store: Partition, secret_hash: str) -> KeyInfo | None:
@@ -33,9 +34,18 @@ class ApiKeys:
         row = self._db.one("api_keys.select", {"secret_hash": secret_hash}, where="secret_hash = :secret_hash")
         return None if row is None else KEY_ROWS.read(row)
 
-    def exists(self, store: Partition) -> bool:
+    def are_required(self, store: Partition) -> bool:
+        """From the first key on. That the last one is gone changes nothing."""
         assert store == STORE_PARTITION
-        return self._db.one("api_keys.any", {}) is not None
+        return self._db.one("api_keys.required", {}) is not None
+
+    def allow_anonymous(self, store: Partition) -> bool:
+        """False while there is a key that was not revoked."""
+        assert store == STORE_PARTITION
+        if self._db.one("api_keys.any", {}) is not None:
+            return False
+        self._db.run("api_keys.allow_anonymous", {})
+        return True
 
     def get(self, scope: Scope, id_or_name: str) -> KeyInfo | None:
         """The one that was not revoked."""
@@ -51,6 +61,7 @@ class ApiKeys:
         return [KEY_ROWS.read(row) for row in rows]
 
     def revoke(self, scope: Scope, key_id: str, now: datetime) -> bool:
+        self._db.run("api_keys.require", {})  # by stores that had keys before this was stored, too
         return bool(self._db.run("api_keys.revoke", {"tenant": scope.tenant, "id": key_id, "now": to_micros(now)}))
 
     def touch(self, scope: Scope, key_id: str, now: datetime) -> None:
@@ -67,6 +78,8 @@ class ApiKeys:
         for key in self.find(scope):
             self._anonymize(key, instead)
         self._db.run("api_keys.disown", {**whose, "instead": instead})
+        if self.find(scope):
+            self._db.run("api_keys.require", {})
         gone = self._db.run("api_keys.erase", whose)
         for key in self.find(Scope(scope.tenant)):
             kept = [grant for grant in key.grants if (grant.reach, grant.of) != (Reach.USER, scope.user)]

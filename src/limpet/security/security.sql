@@ -67,6 +67,18 @@ UPDATE api_keys SET last_used_at = :now WHERE tenant = :tenant AND id = :id
 -- name: api_keys.any
 SELECT 1 FROM api_keys WHERE revoked_at IS NULL LIMIT 1
 
+-- name: api_keys.required
+SELECT 1 FROM properties WHERE name = 'api_keys_required'
+UNION ALL
+SELECT 1 FROM api_keys WHERE revoked_at IS NULL
+LIMIT 1
+
+-- name: api_keys.require
+INSERT INTO properties (name, value) VALUES ('api_keys_required', 'true') ON CONFLICT (name) DO NOTHING
+
+-- name: api_keys.allow_anonymous
+DELETE FROM properties WHERE name = 'api_keys_required'
+
 -- name: api_keys.disown
 UPDATE api_keys SET created_by = :instead WHERE tenant = :tenant AND created_by = :user
 

@@ -85,8 +85,8 @@ class Authenticator:
 
     @property
     def needs_key(self) -> bool:
-        """A server that others can reach always does; one that they cannot, as soon as there is a key."""
-        return not self._is_local or self._keys.any()
+        """A server that others can reach always does; one that they cannot, from the store's first key on."""
+        return not self._is_local or self._keys.required()
 
     def authenticate(self, headers: Mapping[str, str]) -> Caller:
         who = self.identify(headers)

@@ -31,7 +31,7 @@ def serve(
     ``work`` begins what is done in the background; it is given a function that says whether somebody waits.
     ``mcp`` takes the place of the usual one.
     """
-    if not is_local(host) and not memory.access.keys.any():
+    if not is_local(host) and not memory.access.keys.required():
         raise ConfigError(
             f"{host} can be reached by others, and this store has no API key: make one with"
             " 'limpet api-keys create NAME --admin', or listen on 127.0.0.1"

@@ -73,9 +73,13 @@ def _replace_all(source: Db, target: Db, progress: Progress | None, *, overwrite
         raise InvalidInput(
             f"the store is not empty: it has rows in {', '.join(used)}; restore into a new store, or with overwrite"
         )
+    needs_keys = target.one("api_keys.required", {}) is not None
     for table in reversed(TABLES):
         target.execute_sql(f"DELETE FROM {table.name}")
-    return _copy_all(source, target, progress)
+    copied = _copy_all(source, target, progress)
+    if needs_keys:  # a backup from before the first key must not open the server
+        target.run("api_keys.require", {})
+    return copied
 
 
 def _list_used(target: Db) -> list[str]:

@@ -34,6 +34,17 @@ def test_api_keys_create_list_and_revoke(run: Run, data: Path) -> None:
     assert "revoked" in run("api-keys", "--all").out
 
 
+def test_api_keys_allow_anonymous_only_without_keys(run: Run, data: Path) -> None:
+    run("api-keys", "create", "laptop", "--user", "ana")
+    assert "revoke all of them first" in run("api-keys", "allow-anonymous").err
+    run("api-keys", "revoke", "laptop")
+    with Limpet.open(data) as memory:
+        assert memory.access.keys.required()
+    assert "asks programs on its machine for no key" in run("api-keys", "allow-anonymous").out
+    with Limpet.open(data) as memory:
+        assert not memory.access.keys.required()
+
+
 def test_api_keys_create_admin_key_belongs_to_its_tenant(run: Run, data: Path) -> None:
     made = run("api-keys", "create", "admin", "--admin", "--tenant", "acme", "--json").json
     assert (made["tenant"], made["grants"]) == ("acme", ["read:store", "write:store"])

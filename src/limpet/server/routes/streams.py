@@ -167,7 +167,7 @@ class Health(TypedDict):
 @routes.add("GET /health", public=True)
 async def health(service: Service, /) -> Health:
     """Whether the store answers"""
-    await service.run(service.memory.access.keys.any)
+    await service.run(service.memory.access.keys.required)
     return {"status": "ok", "version": __version__}
 
 
