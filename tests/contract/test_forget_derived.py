@@ -223,6 +223,71 @@ def test_forget_everywhere_removes_value_from_replies_summaries_and_notes(tmp_pa
         assert "Porto" not in summary.text
 
 
+REPEATED = {
+    "I live in Zanzibarville.": (
+        *("You live in Zanzibarville.", "Noted: you live in Zanzibarville.", "Great! You live in Zanzibarville now."),
+        *("I'll remember that you live in Zanzibarville.", "Zanzibarville is a lovely place to live."),
+        *("So you're in Zanzibarville, nice.", "Nice, Zanzibarville!", "Living in Zanzibarville must be fun."),
+        *("Okay, I've saved that you live in Zanzibarville.", "Your home is Zanzibarville, noted."),
+        *("Got it, you live in Zanzibarville.", "Sure. Since you live in Zanzibarville, the ferry is near."),
+    ),
+    "My salary is 91234 euros.": ("Thanks, your salary of 91234 euros is noted.", "91234, that is a lot!"),
+    "My PIN is 4821.": ("I will keep 4821 for you.", "Your PIN is safe with me."),
+    "My therapist is Dr Okafor.": ("Okafor is said to be good.", "How is your therapist?"),
+    "I am 34 years old.": ("34 is a good age.",),
+    "I work at Acme Robotics.": ("Acme builds fine robots.",),
+    "I'm getting divorced.": ("I am sorry about the divorce.",),
+    "I have diabetes.": ("I'm sorry to hear about your diabetes.",),
+}
+
+
+@pytest.mark.parametrize("said", REPEATED)
+def test_forget_gives_no_false_all_clear_for_replies_that_repeat_it(
+    tmp_path: Path, clock: FakeClock, said: str
+) -> None:
+    """Each reply is gone or named, and after ``everywhere`` nothing is left of it; the dry run answers the same."""
+    for number, reply in enumerate(REPEATED[said]):
+        with Limpet.open(tmp_path / str(number), config=Config.load(overrides=QUIET), clock=clock) as memory:
+            session = memory.session("test", "1", user="alice")
+            with session.turn(said) as turn:
+                turn.reply(f"Good morning. {reply}")
+            with session.turn("What is a good book?") as turn:
+                turn.reply("Read something by Austen.")
+            memory.jobs.run()
+            (fact,) = learned(memory)
+            would = memory.forget(fact.id, dry_run=True)
+            named = [place for place in would.left if place.startswith("message")]
+            gone = any(sentence in reply for sentence in would.sentences)
+            assert gone or named == [f"message 2 of session {session.id}"], reply
+            assert memory.forget(fact.id, everywhere=True).left == ()
+            assert reply not in [message.text for message in session.messages()]
+            assert [message.text for message in session.messages()][2:] == [
+                "What is a good book?",
+                "Read something by Austen.",
+            ]
+
+
+def test_forget_names_mentions_elsewhere_and_keeps_statements_about_others(learning: Limpet) -> None:
+    """What only mentions it may be about anything: it is named, and stays even when all else goes."""
+    talk(learning, "I work at Acme Robotics.", "My sister lives in Graz.")
+    other = learning.session("test", "2", user="alice")
+    other.append("assistant", "Acme makes anvils in cartoons.")
+    learning.documents.add("note:jobs", "A list of firms: Acme, Umbrella.", user="alice")
+    (work,) = [record for record in learned(learning) if record.attribute == "employer"]
+    gone = learning.forget(work.id, everywhere=True)
+    assert set(gone.left) == {f"message 1 of session {other.id}", "document note:jobs"}
+    (sister,) = [record for record in learned(learning) if "Graz" in record.content]
+    assert learning.forget(sister.id).left == ()
+
+
+def test_forget_by_query_does_not_match_the_words_that_the_engine_adds(learning: Limpet) -> None:
+    """Every learned record begins with "The user", which nobody said."""
+    talk(learning, "I live in Porto.", "I love tea")
+    assert learning.forget(query="user", user="alice", dry_run=True).ids == ()
+    stated = learning.remember("The user id is 7", user="alice")
+    assert learning.forget(query="user", user="alice", dry_run=True).ids == (stated.id,)
+
+
 def test_forget_by_query_ignores_words_around_what_was_said(learning: Limpet) -> None:
     talk(learning, "What is the weather?", "I asked my sister about tea")
     turns = [record for record in learning.records(user="alice") if record.origin is Origin.TURN]

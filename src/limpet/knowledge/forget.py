@@ -183,7 +183,7 @@ class Forgetter:
         notes that still say it. ``dry_run``: everything is computed in a transaction that is rolled back.
         """
 
-        def remove(tx: Tx) -> tuple[Forgotten, ForgetPlan, list[Place]]:
+        def remove(tx: Tx) -> tuple[Forgotten, ForgetPlan, RemainingFinder, list[Place]]:
             going = self.plan(tx, owner, choose)
             finder = RemainingFinder(self, owner, going, query)
             gone = remember.delete_records(tx, going.records, cut, self.clock())
@@ -194,17 +194,16 @@ class Forgetter:
             if everywhere:
                 counts += self._redact_places(tx, tenant, finder, going.trail)
             found = finder.find_stored(tx) if dry_run else []
-            return Forgotten(_drop_zeros(counts, gone.counts), gone.ids), going, found
+            return Forgotten(_drop_zeros(counts, gone.counts), gone.ids), going, finder, found
 
         left: list[str] = []
         lines: set[_Line] = set()
         if dry_run:
-            gone, going, found = self.store.with_rollback().write(remove)
+            gone, going, finder, found = self.store.with_rollback().write(remove)
         else:
             lines |= self._redact_files(tenant, self.store.read(lambda tx: self.plan(tx, owner, choose)), left)
-            gone, going, found = self.store.write(remove)
+            gone, going, finder, found = self.store.write(remove)
         lines |= self._redact_files(tenant, going, left, dry_run=dry_run)
-        finder = RemainingFinder(self, owner, going, query)
         if not dry_run:
             found = self.store.read(finder.find_stored)
         if everywhere:
@@ -228,7 +227,8 @@ class Forgetter:
         more = Provenance()
         for place in finder.find_stored(tx):
             for message in place.read_messages(tx):
-                more.add_words(place.user, place.session, message.sequence, finder.select_sentences(message.text))
+                words = finder.select_sentences(message.text, answers=place.answers)
+                more.add_words(place.user, place.session, message.sequence, words)
         counts["messages"] += self._redact_sessions(tx, tenant, more)
         for place in finder.find_summaries(tx):
             scope = Scope(tenant, user=place.user, session=place.session)

@@ -30,6 +30,7 @@ from limpet.store.tx import Tx
 
 DAY = timedelta(days=1)
 REPLY_TIME = timedelta(minutes=1)  # then a message is learned from without a reply
+_SUBJECT = re.compile(r"\b[Tt]he user(?:['’]s)?\b")
 _TURN_LABEL = re.compile(r"(?:^|\| )(?:Asked|Answered): ")  # in the record of a turn
 # They repeat messages, which search finds already.
 _DERIVED_ORIGINS = (Origin.TURN, Origin.CONDENSED)
@@ -320,7 +321,14 @@ def _spoken_text(record: Record) -> str:
     """What a record says, without the words that the engine puts around what was said."""
     if record.origin is Origin.CONDENSED:  # made of turns, which say it themselves
         return ""
-    return _TURN_LABEL.sub(" ", full_text(record)) if record.origin is Origin.TURN else full_text(record)
+    if record.origin is Origin.TURN:
+        return _TURN_LABEL.sub(" ", full_text(record))
+    return full_text(record) if record.origin is Origin.EXPLICIT else strip_subject(full_text(record))
+
+
+def strip_subject(text: str) -> str:
+    """The text without "the user", which the engine puts there for whom it is about."""
+    return _SUBJECT.sub(" ", text)
 
 
 def enqueue_learning(tx: Tx, info: SessionInfo, config: Config, now: datetime, run_at: datetime) -> None:

@@ -107,6 +107,7 @@ class MemoryForget:
     id: Id | None = None
     key: Key | None = None
     query: Annotated[Words | None, "All these words."] = None
+    everywhere: bool = False
     dry_run: bool = False
 
 
@@ -123,7 +124,7 @@ def forget(whose: ToolContext, given: MemoryForget) -> MemoryForgetResult:
     named = {name: value for name in ("id", "key", "query") if (value := getattr(given, name)) is not None}
     if len(named) != 1:
         raise InvalidInput("say what to forget by one of id, key or query")
-    done = whose.memory.forget(**named, user=whose.user, dry_run=given.dry_run)
+    done = whose.memory.forget(**named, user=whose.user, everywhere=given.everywhere, dry_run=given.dry_run)
     return MemoryForgetResult(len(done.ids), done.ids, done.left, done.counts, done.sentences)
 
 
@@ -189,8 +190,8 @@ TOOLS: tuple[AnyTool, ...] = (
     ToolDefinition(
         "memory_search",
         "Search memory",
-        "Search what was said and saved in all this user's conversations. Use it before answering about the user, "
-        "earlier talks or decisions, unless the prompt tells.",
+        "Search what was said and saved in all this user's conversations. Use it before answering about the user or "
+        "earlier talks, unless the prompt tells.",
         MemorySearch,
         MemorySearchResult,
         search,
@@ -209,7 +210,7 @@ TOOLS: tuple[AnyTool, ...] = (
     ToolDefinition(
         "memory_update",
         "Correct a memory",
-        "Correct a saved memory that is wrong. memory_search or memory_list has its id.",
+        "Correct a saved memory. memory_search and memory_list give ids.",
         MemoryUpdate,
         MemoryRecord,
         update,

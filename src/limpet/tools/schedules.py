@@ -155,7 +155,7 @@ TOOLS: tuple[AnyTool, ...] = (
     ToolDefinition(
         "schedule_create",
         "Schedule a task",
-        "Let a task run later or again and again, when the user asks for it.",
+        "Run a task later or repeatedly, when the user asks.",
         ScheduleCreate,
         ScheduleSummary,
         create,
