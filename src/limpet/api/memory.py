@@ -248,7 +248,7 @@ class MemoryOperations(Handle):
         )
         hits = self._add_notes(home, wanted, self._read(lambda tx: recall_claims(tx, home.space, wanted)))
         self._count_uses(home.space, hits[:count], now)
-        ranked = hits if rerank is None or not hits else rerank_hits(rerank, query, hits)[:count]
+        ranked = hits if rerank is None or not hits else rerank_hits(rerank, wanted.question.text, hits)[:count]
         return [replace(hit, rank=rank) for rank, hit in enumerate(ranked, start=1)]
 
     def _add_notes(self, home: Owner, wanted: search.SearchRequest, hits: list[Hit]) -> list[Hit]:

@@ -26,6 +26,7 @@ from limpet.model.schema import Called, codec, to_json
 from limpet.model.session import ModelUsage, SessionStatus
 from limpet.model.types import MAX_COST, MAX_HITS, MAX_NEIGHBOURS, MAX_TAGS, MAX_TITLE_BYTES, MAX_URI_BYTES
 from limpet.model.values import MAX_PAGE, PageCursor, check_cursor, check_time, from_micros, short_repr, to_micros
+from limpet.search.analysis import MAX_QUESTION
 from limpet.search.recipes import RECIPES
 from limpet.sessions.usage import parse_usage
 
@@ -268,7 +269,12 @@ TokenCount = Annotated[int, limits.Integer(0, 10**12), "how many tokens"]
 Cost = Annotated[float, limits.Number(0, 1_000_000), "what it cost, in any currency"]
 
 # Contexts
-Question = Annotated[str, limits.Text(), Called("the question"), "the question, or words"]
+Question = Annotated[
+    str,
+    limits.Text(),
+    Called("the question"),
+    "the question, or words; of more than 16,000 characters the first and last 8,000 are read",
+]
 ContextQuery = Annotated[
     str, limits.Text(), Called("the question"), "what it is for: memory about it is recalled; empty: nothing is"
 ]
@@ -315,7 +321,7 @@ Clear = Annotated[
 Promotion = Annotated[Literal["user", "global"], "how far it reaches then"]
 MetadataKey = Annotated[str, limits.Tag(), Called("the metadata key"), "the name in the metadata"]
 MetadataValue = Annotated[str, limits.Text(), Called("the metadata value"), "its exact value"]
-Words = Annotated[str, limits.Text(), Called("the query"), "all records that hold every word of it"]
+Words = Annotated[str, limits.Text(MAX_QUESTION), Called("the query"), "all records that hold every word of it"]
 
 # Documents and the graph
 DocumentName = Annotated[

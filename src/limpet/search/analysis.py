@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from enum import IntFlag
 from functools import cache, lru_cache
 from hashlib import blake2b
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 from limpet.model.chunk import Terms
@@ -41,6 +41,8 @@ _PLAIN_LETTERS = str.maketrans(
 _PLAIN_WORD = re.compile(r"[a-z]+|\d+")
 _MAX_WORD = 64
 _MAX_NAMES = 200
+MAX_QUESTION = 16_000  # characters
+_MAX_SPANS = 50  # times that a question names
 
 # Terms
 
@@ -215,6 +217,15 @@ def _make_sentence(text: str, start: int, end: int) -> Sentence | None:
 # Questions: what one says besides its words: who, when, and what kind of question it is
 
 
+def cut_question(text: str) -> str:
+    """The part of a question that is read: of a long one its beginning and its end, where people ask.
+
+    A turn asks with the whole message, which may be a pasted file.
+    """
+    half = MAX_QUESTION // 2
+    return text if len(text) <= MAX_QUESTION else f"{text[:half]}\n{text[-half:]}"
+
+
 class Span(NamedTuple):
     start: datetime
     end: datetime
@@ -232,6 +243,7 @@ class Question:
 
     @classmethod
     def parse(cls, text: str, at: datetime | None) -> Question:
+        text = cut_question(text)
         about_assistant = bool(english.ABOUT_ASSISTANT.search(text))
         return cls(
             text,
@@ -276,37 +288,42 @@ def _terms_of(words: str) -> frozenset[int]:
 def parse_spans(question: str, now: datetime | None, years: Iterable[int]) -> list[Span]:
     """Parse times. A date without a year may be in any of ``years``; relative times need ``now``."""
     text = question.lower()
-    spans = list(_find_absolute(text, list(years)))
+    spans = dict.fromkeys(_find_absolute(text, list(years)))
     if now is not None:
-        spans += _find_relative(text, now.replace(hour=0, minute=0, second=0, microsecond=0))
-    return spans
+        spans |= dict.fromkeys(_find_relative(text, now.replace(hour=0, minute=0, second=0, microsecond=0)))
+    return list(islice(spans, _MAX_SPANS))
 
 
 def _find_absolute(text: str, years: list[int]) -> Iterator[Span]:
-    used: list[range] = []
+    used = bytearray(len(text) + 1)  # 1 for every character of an expression that is read
     for pattern, day_first in ((english.DAY_MONTH, True), (english.MONTH_DAY, False)):
         for match in pattern.finditer(text):
             day, month = (match[1], match[2]) if day_first else (match[2], match[1])
-            used.append(range(*match.span()))
+            _mark(used, match)
             for year in [int(match[3])] if match[3] else years:
                 with suppress(ValueError, OverflowError):  # there is no such day
                     start = datetime(year, _month_number(month), int(day), tzinfo=UTC)
                     yield Span(start, start + timedelta(1))
     for match in english.MONTH_ALONE.finditer(text):
-        if any(match.start(2) in taken for taken in used):
+        if used[match.start(2)]:
             continue
         if match[2] in english.AMBIGUOUS_MONTHS and not match[1] and not match[3]:
             continue
-        used.append(range(*match.span()))
+        _mark(used, match)
         number = _month_number(match[2])
         for year in [int(match[3])] if match[3] else years:
             with suppress(ValueError):
                 start = datetime(year, number, 1, tzinfo=UTC)
                 yield Span(start, datetime(year + number // 12, number % 12 + 1, 1, tzinfo=UTC))
     for match in english.YEAR.finditer(text):
-        if not any(match.start(1) in taken for taken in used):
+        if not used[match.start(1)]:
             year = int(match[1])
             yield Span(datetime(year, 1, 1, tzinfo=UTC), datetime(year + 1, 1, 1, tzinfo=UTC))
+
+
+def _mark(used: bytearray, match: re.Match[str]) -> None:
+    start, end = match.span()
+    used[start:end] = b"\1" * (end - start)
 
 
 def _month_number(text: str) -> int:

@@ -16,7 +16,7 @@ from limpet.model.message import Message
 from limpet.model.record import Record
 from limpet.model.scope import Partition, Scope
 from limpet.model.values import check_text, from_seconds, short_repr
-from limpet.search.analysis import Question, analyse, strip_names
+from limpet.search.analysis import Question, analyse, cut_question, strip_names
 from limpet.search.chunk_repository import Chunks, StoredChunk
 from limpet.search.graph_walk import GraphScores, score_graph
 from limpet.search.recipes import RECIPES, Recipe, RecordRecipe, is_in_lookback, score_components
@@ -86,6 +86,7 @@ def embed_question(embedder: ChunkEmbedder, partitions: Sequence[Partition], que
     The names of a partition's speakers are removed from the question. Equal texts are embedded once.
     """
     model = embedder.model
+    question = cut_question(question)
     if model is None or not question.strip():
         return {}
     catalogues = embedder.store.read(lambda tx: [Chunks(tx).load_catalogue(partition) for partition in partitions])

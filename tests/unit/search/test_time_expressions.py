@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limpet.search.analysis import parse_spans
+from limpet.search.analysis import MAX_QUESTION, Question, extract_terms, parse_spans
 
 NOW = datetime(2026, 11, 15, 9, 30, tzinfo=UTC)  # a Sunday
 
@@ -55,3 +56,33 @@ def test_parse_spans_relative_expression_requires_now() -> None:
 def test_parse_spans_accepts_any_text(text: str, now: datetime) -> None:
     for span in parse_spans(f"{text} 9999 years ago last year in 9999 december 9999", now, [1, 9999]):
         assert span.end - span.start > timedelta(0)
+
+
+@pytest.mark.parametrize("piece", ["on May 5th, 2020, ", "last Tuesday in March ", "in 2020 of May "])
+def test_parse_spans_of_many_dates_takes_time_in_proportion(piece: str) -> None:
+    """Four times the text takes about four times as long; comparing each date with each took sixteen times."""
+    short, long = (_measure(piece * count) for count in (2_000, 8_000))
+    assert long < 8 * short
+
+
+def _measure(text: str) -> float:
+    """The least CPU time of a few runs."""
+    times = []
+    for _ in range(3):
+        start = time.process_time()
+        parse_spans(text, NOW, [2026])
+        times.append(time.process_time() - start)
+    return min(times)
+
+
+def test_question_names_a_limited_number_of_times() -> None:
+    text = " ".join(f"on May {day} {year}" for year in range(2000, 2020) for day in range(1, 29))
+    assert len(parse_spans(text, NOW, [2026])) == 50
+
+
+def test_long_question_is_read_at_its_beginning_and_its_end() -> None:
+    text = "Where is the walrus? " + "filler " * 100_000 + "And where is the ferry?"
+    question = Question.parse(text, NOW)
+    assert len(question.text) <= MAX_QUESTION + 1
+    assert set(extract_terms("walrus ferry")) <= set(question.terms)
+    assert Question.parse("Where is the walrus?", NOW).text == "Where is the walrus?"
