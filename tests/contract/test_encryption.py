@@ -300,7 +300,7 @@ def attempts(memory: Limpet, folder: Path) -> list[Callable[[], object]]:
         lambda: memory.schedules.search(user="u"),
         lambda: memory.schedules.create("u", goal="plain", cadence="every: 1h"),
         lambda: memory.privacy.purge_user("u"),
-        lambda: memory.privacy.purge_older("u", days=0),
+        lambda: memory.privacy.purge_older("u", days=0, everything=True),
         lambda: memory.transfer.export(folder / "export"),
         memory.jobs.list,
     ]

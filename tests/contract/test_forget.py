@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from limpet import Limpet, Message
+from limpet import Config, Limpet, Message
 from limpet.errors import InvalidInput, RecordNotFound
 from limpet.search.analysis import extract_terms
 from tests.contract.rows import every_row, faults
+from tests.contract.test_learning import QUIET
 
 pytestmark = pytest.mark.every_backend
 
@@ -148,6 +150,26 @@ def test_forget_requires_one_selector_and_an_owner(memory: Limpet) -> None:
         memory.forget(key="k")  # of the default user, who has none
     assert memory.forget(query="walrus").ids == ()
     assert memory.records.get(record.id) == record
+
+
+def test_session_delete_removes_what_its_turns_left_as_record_and_note(tmp_path: Path) -> None:
+    """The next prompt quoted the turn from its record and from the daily notes."""
+    with Limpet.open(tmp_path, config=Config.load(overrides=QUIET)) as memory:
+        session = memory.session("t", "1", user="alice")
+        with session.turn(f"What about the {WORD}?") as turn:
+            turn.reply(f"The {WORD} sleeps.")
+        other = memory.session("t", "2", user="alice")
+        with other.turn("What about tea?") as turn:
+            turn.reply("It is ready.")
+        memory.jobs.run()
+        assert WORD in memory.notes.day(user="alice")
+        counts = session.delete()
+        assert (counts["records"], counts["note lines"], counts["messages"]) == (1, 1, 2)
+        assert WORD not in memory.notes.day(user="alice")
+        assert "tea" in memory.notes.day(user="alice")
+        assert WORD not in other.context(f"What about the {WORD}?").text
+        assert left(memory) == []
+        assert [record.source.session_id for record in memory.records(user="alice")] == [other.id]
 
 
 def test_session_delete_leaves_no_word(memory: Limpet) -> None:

@@ -178,7 +178,7 @@ def test_purge_deletes_idempotency_keys_of_user(memory: Limpet) -> None:
     assert {owner for (owner,) in sql(memory, "SELECT owner FROM idempotency_keys")} == {"bob"}
     assert rows(memory) == 3
     assert memory.remember("Tea at four", user="alice", idempotency_key=KEY).content == "Tea at four"
-    memory.privacy.purge_older("bob", 0)
+    memory.privacy.purge_older("bob", 0, everything=True)
     assert {owner for (owner,) in sql(memory, "SELECT owner FROM idempotency_keys")} == {"alice"}
 
 

@@ -141,7 +141,7 @@ def test_purge_rejects_missing_user_and_changes_nothing(memory: Limpet, nobody: 
     with pytest.raises((InvalidKey, InvalidInput)):
         memory.privacy.purge_user(nobody)
     with pytest.raises((InvalidKey, InvalidInput)):
-        memory.privacy.purge_older(nobody, 0)
+        memory.privacy.purge_older(nobody, 0, everything=True)
     assert every_row(memory) == before
 
 
@@ -150,7 +150,7 @@ def test_purge_older_keeps_messages_of_other_users(memory: Limpet, clock: FakeCl
     fill(memory, "bob", "other")
     memory.tenant("elsewhere").session("c", "1", user="alice").append("user", "another alice")
     clock.advance(days=40)
-    memory.privacy.purge_older("alice", 30)
+    memory.privacy.purge_older("alice", 30, everything=True)
     assert tables_with(memory, MARK) == []
     assert memory.sessions(user="bob")[0].message_count == 8
     assert memory.tenant("elsewhere").sessions(user="alice")[0].message_count == 1
@@ -240,7 +240,7 @@ def test_purge_session_of_other_tenant_or_user_is_not_found(memory: Limpet) -> N
     assert memory.load_session(session.id)
 
 
-def test_purge_older_deletes_old_rows_of_every_kind(memory: Limpet, clock: FakeClock) -> None:
+def test_purge_older_with_everything_deletes_old_rows_of_every_kind(memory: Limpet, clock: FakeClock) -> None:
     session = memory.session("c", "1", user="alice")
     session.extend([Message.new("user", f"I said {MARK} and {MARK}{number}") for number in range(3)])
     session.append("user", "said again and again")
@@ -260,7 +260,7 @@ def test_purge_older_deletes_old_rows_of_every_kind(memory: Limpet, clock: FakeC
     memory.records.update(changed.id, content="after")
     memory.documents.add("file:///new.txt", text="new", user="alice")
     memory.jobs.run()
-    receipt = memory.privacy.purge_older("alice", 10)
+    receipt = memory.privacy.purge_older("alice", 10, everything=True)
     assert tables_with(memory, MARK) == []
     assert receipt.verified
     assert receipt.before == clock() - timedelta(days=10)
@@ -275,6 +275,61 @@ def test_purge_older_deletes_old_rows_of_every_kind(memory: Limpet, clock: FakeC
     assert memory.recall("said again", user="alice")[0].source.first_sequence == 5
     assert faults(memory) == []
     assert session.append("user", "next").sequence == 8
+
+
+def test_purge_older_keeps_explicit_and_pinned_memories_unless_told(memory: Limpet, clock: FakeClock) -> None:
+    """It is about what was said. What somebody saved, pinned or wrote goes only when it is asked for."""
+    session = memory.session("c", "1", user="alice")
+    with session.turn("I live in Porto.") as turn:
+        turn.reply(f"Noted {MARK}.")
+    holding = memory.session("c", "2", user="alice")
+    holding.append("user", f"said {MARK}")
+    memory.jobs.run()
+    (learned,) = [each for each in memory.records(user="alice") if each.attribute == "home"]
+    kept = {
+        memory.remember("My bank is Foo", user="alice").id,
+        memory.remember("For this chat only", session=holding.id).id,
+        memory.records.update(memory.remember("Tea", user="alice", key="drink").id, content="Green tea").id,
+    }
+    memory.documents.add("file:///old.txt", text="a document", user="alice")
+    clock.advance(days=20)
+    would = memory.privacy.purge_older("alice", 10, dry_run=True)
+    receipt = memory.privacy.purge_older("alice", 10)
+    assert (receipt.counts, receipt.left, receipt.verified) == (would.counts, (), True)
+    assert tables_with(memory, MARK) == []
+    assert {each.id for each in memory.records(user="alice")} == kept
+    assert learned.id not in {each.id for each in memory.records(user="alice", history=True)}
+    assert [each.id for each in memory.sessions(user="alice")] == [holding.id]
+    assert len(memory.documents.list(user="alice")) == 1
+    assert [each.what.value for each in memory.privacy.receipts()] == ["older"]
+    assert memory.privacy.purge_older("alice", 10, everything=True).verified
+    assert memory.records(user="alice", history=True) == []
+    assert memory.sessions(user="alice") == []
+    assert memory.documents.list(user="alice") == []
+    assert faults(memory) == []
+
+
+def test_purge_older_keeps_pinned_learned_memory(memory: Limpet, clock: FakeClock) -> None:
+    with memory.session("c", "1", user="alice").turn("I live in Porto.") as turn:
+        turn.reply("Noted.")
+    memory.jobs.run()
+    (home,) = [each for each in memory.records(user="alice") if each.attribute == "home"]
+    memory.records.update(home.id, pinned=True)
+    clock.advance(days=20)
+    assert memory.privacy.purge_older("alice", 10).verified
+    assert [each.id for each in memory.records(user="alice")] == [home.id]
+    assert faults(memory) == []
+
+
+def test_purge_older_of_0_days_needs_an_explicit_word(memory: Limpet, clock: FakeClock) -> None:
+    memory.session("c", "1", user="alice").append("user", MARK)
+    before = every_row(memory)
+    with pytest.raises(InvalidInput, match="0 days is all until now"):
+        memory.privacy.purge_older("alice", 0)
+    assert every_row(memory) == before
+    clock.advance(seconds=1)
+    assert memory.privacy.purge_older("alice", 0, everything=True).verified
+    assert tables_with(memory, MARK) == []
 
 
 def test_purge_older_keeps_index_of_repeated_message_in_between(memory: Limpet, clock: FakeClock) -> None:
@@ -348,7 +403,7 @@ def test_interrupted_purge_is_finished_by_next_call_or_worker(
     calls: dict[str, Callable[[], Any]] = {
         "user": lambda: memory.privacy.purge_user("alice"),
         "session": lambda: memory.privacy.purge_session(session),
-        "older": lambda: memory.privacy.purge_older("alice", 10),
+        "older": lambda: memory.privacy.purge_older("alice", 10, everything=True),
     }
 
     def die(*_: Any, **__: Any) -> None:

@@ -151,6 +151,15 @@ def test_chat_purge_asks_for_confirmation_and_reports_outcome(chat, data, comman
         assert messages == (2 if answer == "maybe" else 1)  # what is no answer is the next message
 
 
+def test_chat_purge_older_says_how_much_goes_and_refuses_0_days(chat, data):
+    chat("/remember tea=Assam", "Hello")
+    out = chat("/purge_older 0", "/purge_older 30", "n")
+    assert "0 days is all until now" in out
+    assert "It would remove nothing.\n" in out
+    with Limpet.open(data) as memory:
+        assert memory.records.count(user=USER) == 1
+
+
 def test_chat_quit_ends_chat(chat, server, spec):
     chat("/quit", "Hello", args=("--llm", spec))
     assert server.requests == []

@@ -256,7 +256,7 @@ def test_mcp_http_unsolicited_confirmation_purges_nothing(running: Running) -> N
         async with connected(running, "fay", "2026-07-28", "/purging", elicitation_callback=said) as client:
             unasked = await client.session.call_tool("memory_purge", {"what": "user"}, input_responses=agreed)
             assert unasked.is_error
-            older = {"what": "older", "days": 0}
+            older = {"what": "older", "days": 0, "everything": True}
             asked: Any = await client.session.call_tool("memory_purge", older, allow_input_required=True)
             with pytest.raises(MCPError, match="requestState"):
                 await client.session.call_tool(

@@ -185,7 +185,7 @@ _FURTHER: Mapping[str, list[dict[str, Any]]] = {
     "forget": [{"id": "RECORD"}, {"key": "kept"}, {"query": "walrus"}, {"query": "walrus", "everywhere": True}],
     "privacy.purge_session": [{"id": "SESSION"}],
     "privacy.purge_user": [{}],
-    "privacy.purge_older": [{"days": 1}],
+    "privacy.purge_older": [{"days": 1}, {"days": 0, "everything": True}],
     "schedules.delete": [{"id": "SCHEDULE"}],
     "schedules.edit": [{"id": "SCHEDULE", "goal": "mine now"}, {"id": "SCHEDULE", "notify": "never"}],
     "schedules.run_output": [{"run_id": "RUN"}],
@@ -342,8 +342,10 @@ def _show(answer: object) -> str:
     return repr(answer.info) if isinstance(answer, Session) else repr(answer)
 
 
-# These need what no attempt has: a lease of a runner, a secret, a file. A refusal comes before that is looked at.
-_NEVER_ANSWERED = {"schedules.finish", "access.keys.acting", "admin.restore", "transfer.import_"}
+# These need what no attempt has: a lease, a secret, a file, a store without keys. Others are refused before that.
+_NEVER_ANSWERED = {
+    *("schedules.finish", "access.keys.acting", "access.keys.allow_anonymous", "admin.restore", "transfer.import_"),
+}
 _LAST = (
     *("forget", "documents.remove", "schedules.delete", "session.new", "session.terminate"),
     *("privacy.purge_session", "session.clear", "session.delete", "privacy.purge_older", "privacy.purge_user"),

@@ -157,7 +157,7 @@ REFUSED: dict[str, Callable[[Attack], list[Attempt]]] = {
     ],
     "privacy.purge_session": _whole(lambda a: a.mine.privacy.purge_session(a.session, user=a.user)),
     "privacy.purge_user": _whole(lambda a: a.mine.privacy.purge_user(a.user)),
-    "privacy.purge_older": _whole(lambda a: a.mine.privacy.purge_older(a.user, 0)),
+    "privacy.purge_older": _whole(lambda a: a.mine.privacy.purge_older(a.user, 0, everything=True)),
     "privacy.receipts": _whole(lambda a: a.mine.privacy.receipts()),
     "privacy.retention": _whole(lambda a: a.mine.privacy.retention()),
     "schedules.run": _whole(lambda a: a.mine.schedules.run(lambda _: None)),

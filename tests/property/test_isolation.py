@@ -961,7 +961,7 @@ WRITES: dict[str, Callable[[World, Owner], None]] = {
     "access.revoke": _grant,
     "privacy.purge_session": _purge_session,
     "privacy.purge_user": _purge_nobody(lambda memory, name: memory.privacy.purge_user(name)),
-    "privacy.purge_older": _purge_nobody(lambda memory, name: memory.privacy.purge_older(name, 0)),
+    "privacy.purge_older": _purge_nobody(lambda memory, name: memory.privacy.purge_older(name, 0, everything=True)),
     "privacy.retention": _apply_retention,
     "schedules.create": _create_schedule,
     "schedules.edit": _change_schedule(lambda schedules: partial(schedules.edit, goal="mine now")),

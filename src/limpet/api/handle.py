@@ -49,7 +49,7 @@ class View:
         authorizer = GrantAuthorizer(
             principal, base.store, base.audit_log, self._load_grants, base.observers, self.default_user
         )
-        chunker = RecordChunker(base.config.chunks, for_graph=base.config.graph.enabled)
+        chunker = RecordChunker.of(base.config)
         derived = {
             "principal": principal,
             "authorizer": authorizer,

@@ -392,6 +392,7 @@ UntilIdle = Annotated[bool, limits.Boolean(), "until nothing is due any more; el
 JobKind = Annotated[str, limits.Printable(), "only jobs of this kind"]
 JobStateName = Annotated[str, _choose(JobState), "only jobs in this state"]
 Days = Annotated[float, limits.Number(0, 100_000), "how old, in days"]
+Everything = Annotated[bool, limits.Boolean(), "explicit and pinned memories, documents and MEMORY.md too"]
 AskedBy = Annotated[str, limits.Printable(), "who asked for it, for the receipt"]
 Repair = Annotated[bool, limits.Boolean(), "set right what can be derived again"]
 Overwrite = Annotated[bool, limits.Boolean(), "replace what the store holds, all of it"]

@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from limpet.api.handle import Handle
-from limpet.api.parameters import AskedBy, Days, DryRun, Limit, Offset, OfUser, OneUser, SessionId, Vacuum
-from limpet.errors import SessionNotFound
+from limpet.api.parameters import AskedBy, Days, DryRun, Everything, Limit, Offset, OfUser, OneUser, SessionId, Vacuum
+from limpet.errors import InvalidInput, SessionNotFound
 from limpet.lifecycle.purge_repository import Purges
 from limpet.model.privacy import ErasureState, PurgeTarget, Receipt, RetentionResult
 from limpet.model.scope import Level, Partition
@@ -94,17 +94,25 @@ class PrivacyOperations(Handle):
         user: OneUser,
         days: Days,
         *,
+        everything: Everything = False,
         asked_by: AskedBy | None = None,
         vacuum: Vacuum = False,
         dry_run: DryRun = False,
     ) -> Receipt:
-        """Remove everything of a user that is older than so many days, explicit and pinned memories included.
+        """Remove what a user said more than so many days ago: messages, what was learned from them, daily notes.
 
-        Messages count from when they were said, sessions from when they were last active; records, documents,
-        key-value entries and notes from when they were last changed. Nobody else's are touched.
+        Messages count from when they were said, sessions from when they were last active; records, key-value entries
+        and notes from when they were last changed. Explicit and pinned memories, documents and MEMORY.md stay, unless
+        ``everything`` is asked for. 0 days is all until now, and needs ``everything``. Nobody else's are touched.
         """
+        if not days and not everything:
+            raise InvalidInput(
+                "0 days is all until now: to remove that, with explicit and pinned memories, say everything as well"
+                " (everything=True, --everything); to keep them, give more days"
+            )
         space, before = self._user_partition(user), self._now() - timedelta(days=days)
-        return self._purge(self._runtimes(), space, PurgeTarget.OLDER, asked_by, vacuum, dry_run, before=before)
+        what = PurgeTarget.OLDER_EVERYTHING if everything else PurgeTarget.OLDER
+        return self._purge(self._runtimes(), space, what, asked_by, vacuum, dry_run, before=before)
 
     @operation(
         "privacy.receipts",

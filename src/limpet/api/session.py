@@ -46,7 +46,7 @@ from limpet.api.turn import Turn
 from limpet.context.build import visible_partitions
 from limpet.errors import SessionNotFound, WrongState
 from limpet.knowledge.candidate import mark_unlearned
-from limpet.knowledge.remember import REPLY_TIME, delete_session, enqueue_learning
+from limpet.knowledge.remember import REPLY_TIME, RecordChunker, delete_session, enqueue_learning
 from limpet.model.context import Context
 from limpet.model.message import Message, Role
 from limpet.model.session import (
@@ -73,7 +73,7 @@ from limpet.security.operation import (
 )
 from limpet.sessions import lifecycle, usage
 from limpet.sessions.files.listing import list_folder
-from limpet.sessions.messages import restore
+from limpet.sessions.messages import partition_of, restore
 from limpet.sessions.repository import WORKING_MEMORY, KeyValueEntries, Sessions, Summaries
 from limpet.sessions.repository import Messages as MessageRows
 from limpet.sessions.summary import SummaryDraft, swap_summary
@@ -391,11 +391,15 @@ class Session:
 
     @session_operation("session.delete", WRITE_SESSION, "DELETE", audited=True, answer="counts", cli="sessions delete")
     def delete(self) -> Mapping[str, int]:
-        """Remove the session with everything under it. Answers how many rows of each kind went."""
-        now = self._runtime.clock()
-        counts, records = self._runtime.store.write(lambda tx: delete_session(tx, self._scope, now))
+        """Remove the session with everything under it, and what its turns left: their records and lines of notes.
+
+        What was learned from it stays; ``privacy.purge_session`` removes that too. Answers how many of each kind went.
+        """
+        now, cut = self._runtime.clock(), RecordChunker.of(self._runtime.config)
+        lines = self._runtime.purger.delete_note_lines(partition_of(self._scope), self.id)
+        counts, records = self._runtime.store.write(lambda tx: delete_session(tx, self._scope, cut, now))
         self._runtime.notes.delete_item_lines(self._info.tenant, self.user, records)
-        return counts
+        return {**counts, "note lines": lines} if lines else counts
 
     @session_operation("session.update_metadata", WRITE_SESSION, "PATCH /metadata", answer="metadata")
     def update_metadata(self, changes: Metadata) -> Mapping[str, Any]:

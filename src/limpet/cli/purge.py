@@ -48,8 +48,14 @@ class Purge(OperationCommand):
 def _describe(given: Mapping[str, Any]) -> str:
     if "id" in given:
         return show.escape_line(f"Session {given['id']}")
-    older = f" that is older than {given['days']:g} days" if "days" in given else ""
-    return show.escape_line(f"Everything of {given['user']}{older}")
+    user = given["user"]
+    if "days" not in given:
+        return show.escape_line(f"Everything of {user}")
+    if given.get("everything"):
+        return show.escape_line(f"Everything of {user} that is older than {given['days']:g} days")
+    return show.escape_line(
+        f"What {user} said more than {given['days']:g} days ago; memories that were saved or pinned stay"
+    )
 
 
 def receipt_lines(receipt: Receipt) -> list[str]:

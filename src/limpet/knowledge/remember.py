@@ -44,6 +44,10 @@ class RecordChunker:
     vectors: Mapping[str, Vector] = field(default_factory=dict)
     for_graph: bool = True  # whether the graph reads the record
 
+    @classmethod
+    def of(cls, config: Config) -> RecordChunker:
+        return cls(config.chunks, for_graph=config.graph.enabled)
+
     def build_drafts(self, record: Record) -> list[ChunkDraft]:
         drafts = chunk_text(searchable_text(record), self.config.max_chars, self.config.overlap)
         words = find_words(record)
@@ -348,14 +352,21 @@ def enqueue_maintenance(tx: Tx, space: Partition, limits: LearningSettings, now:
         Jobs(tx).enqueue(space, DECAY, "", now, now + DAY)
 
 
-def delete_session(tx: Tx, scope: Scope, now: datetime) -> tuple[dict[str, int], list[str]]:
-    """Remove the session with everything under it. Returns how much of each kind went, and the ids of its records."""
+def delete_session(tx: Tx, scope: Scope, cut: RecordChunker, now: datetime) -> tuple[dict[str, int], list[str]]:
+    """Remove the session with everything under it, and the records of its turns, which quote its messages.
+
+    Returns how much of each kind went, and the ids of the records. What was learned from it stays.
+    """
     Sessions(tx).lock(scope)
-    totals: dict[str, int] = {}
+    assert scope.user is not None
+    assert scope.session is not None
     under = Scope(scope.tenant, user=scope.user, session=scope.session)  # a session's records name no agent
-    records = Records(tx).find(under, RecordQuery(include_past=True, limit=None), now)
-    removals = [Records(tx).delete(under, record.id) for record in records]
-    for counts in [*removals, Sessions(tx).delete(scope)]:
-        for kind, number in counts.items():
-            totals[kind] = totals.get(kind, 0) + number
-    return totals, [record.id for record in records]
+    own = Records(tx).find(under, RecordQuery(include_past=True, limit=None), now)
+    turns = Records(tx).find_turns(Partition(scope.tenant, Level.USER, scope.user), scope.session)
+    quoting = find_with_copies(tx, Scope(scope.tenant), [turn.id for turn in turns])
+    records = {record.id: record for record in [*own, *quoting]}
+    gone = delete_records(tx, list(records.values()), cut, now)
+    totals = dict(gone.counts)
+    for kind, number in Sessions(tx).delete(scope).items():
+        totals[kind] = totals.get(kind, 0) + number
+    return totals, list(gone.ids)

@@ -178,11 +178,26 @@ DELETE FROM record_versions WHERE bucket = :bucket AND partition_id = :partition
 -- name: purge.records_before
 SELECT id FROM records WHERE bucket = :bucket AND partition_id = :partition_id AND updated_at < :moment ORDER BY id LIMIT :limit
 
+-- name: purge.learned_before
+SELECT id FROM records WHERE bucket = :bucket AND partition_id = :partition_id AND updated_at < :moment
+    AND pinned = 0 AND origin <> 'explicit' ORDER BY id LIMIT :limit
+
+-- name: purge.explicit_in_session
+SELECT id FROM records WHERE bucket = :bucket AND partition_id = :partition_id AND session_id = :session
+    AND (pinned = 1 OR origin = 'explicit') ORDER BY id LIMIT 1
+
 -- name: purge.kv_before
 DELETE FROM kv WHERE bucket = :bucket AND partition_id = :partition_id AND updated_at < :moment
 
 -- name: purge.versions_before
 DELETE FROM record_versions WHERE bucket = :bucket AND partition_id = :partition_id AND updated_at < :moment
+
+-- name: purge.learned_versions_before
+DELETE FROM record_versions WHERE bucket = :bucket AND partition_id = :partition_id AND updated_at < :moment
+    AND record_id NOT IN (
+        SELECT id FROM records
+        WHERE bucket = :bucket AND partition_id = :partition_id AND (pinned = 1 OR origin = 'explicit')
+    )
 
 -- name: purge.documents_before
 SELECT id FROM documents WHERE bucket = :bucket AND partition_id = :partition_id AND updated_at < :moment ORDER BY id {order}

@@ -117,6 +117,10 @@ class Purger:
             "", order.what, _digest(order), now, order.space.tenant, order.before, counts=_nonzero_counts(found, files)
         )
 
+    def delete_note_lines(self, space: Partition, session: str) -> int:
+        """Remove what the daily notes say of a session's turns. Returns how many lines went."""
+        return self._files(PurgeRequest("", PurgeTarget.SESSION, space, session)).delete_before_rows()
+
     def _files(self, order: PurgeRequest) -> PurgeFiles:
         return PurgeFiles(self.store, self.notes, self.item_sync, self.mask, self.clock, order)
 
@@ -232,12 +236,9 @@ def _read_state(tx: Tx, *, order: PurgeRequest) -> _PurgeState:
         sessions = [order.session]
     else:
         assert order.before is not None
-        found = [
-            Sessions(tx).get(order.session_scope(id))
-            for id in Purges(tx).find_sessions_before(order.space, order.before)
-        ]
-        sessions = [info.id for info in found if info is not None and info.last_active_at < order.before]
-    samples = Purges(tx).sample_texts(order.space, _SAMPLES, order.session, order.before)
+        found = Purges(tx).find_sessions_before(order.space, order.before)
+        sessions = [session for session in found if Purges(tx).is_over(order, session)]
+    samples = Purges(tx).sample_texts(order, _SAMPLES)
     return _PurgeState(set(sessions), samples=[text for text in samples if len(text) >= _MIN_SAMPLE_CHARS])
 
 
@@ -283,9 +284,17 @@ def _find_rows_left(tx: Tx, *, order: PurgeRequest) -> list[str]:
         rest = [f"record {id}" for id in purges.find_records_from_session(space, order.session)]
         return rest + ([f"session {order.session}"] if Sessions(tx).get(order.session_scope(order.session)) else [])
     assert order.before is not None
-    rest = [f"session {id}" for id in purges.find_sessions_before(space, order.before)]
-    rest += [f"record {id}" for id in purges.find_records_before(space, order.before, _MAX_LEFT)]
-    return rest + [f"document {id}" for id in purges.find_documents_before(space, order.before, _MAX_LEFT)]
+    explicit = order.takes_explicit
+    found = purges.find_sessions_before(space, order.before)
+    rest = [f"session {id}" for id in found if _has_old_messages(tx, order, id) or purges.is_over(order, id)]
+    rest += [f"record {id}" for id in purges.find_records_before(space, order.before, _MAX_LEFT, explicit=explicit)]
+    documents = purges.find_documents_before(space, order.before, _MAX_LEFT) if explicit else ()
+    return rest + [f"document {id}" for id in documents]
+
+
+def _has_old_messages(tx: Tx, order: PurgeRequest, session: str) -> bool:
+    assert order.before is not None
+    return bool(Purges(tx).find_messages_before(order.session_scope(session), order.before, 1))
 
 
 def _describe_source(source: Source) -> str:

@@ -151,12 +151,15 @@ class PurgeFiles:
         return gone + bool(self._filter_day(moment.date(), partial(_is_before, f"[{moment:%H:%M}]")))
 
     def _find_older(self, before: datetime) -> Iterator[Path]:
-        """Notes of days that were over, and MEMORY.md with its copies if they are unchanged since."""
+        """Notes of days that were over; with what is explicit, MEMORY.md with its copies if unchanged since."""
         first = self.notes.local_day(before)
         for path in sorted(self.folder.iterdir()):
             day = _parse_day(path.name)
-            if (day is not None and day < first) or (path.name.startswith(MEMORY_FILE) and _is_unchanged(path, before)):
+            is_memory = self.order.takes_explicit and path.name.startswith(MEMORY_FILE)
+            if (day is not None and day < first) or (is_memory and _is_unchanged(path, before)):
                 yield path
+        if not self.order.takes_explicit:
+            return
         copies = sorted((self.folder / "items").glob("**/*.conflict"))
         yield from (path for path in copies if _is_unchanged(path, before))
 

@@ -13,7 +13,7 @@ from limpet.model.privacy import PurgeTarget, Receipt
 from limpet.model.scope import STORE_PARTITION, Level, Partition, Scope
 from limpet.model.values import from_micros, to_micros
 from limpet.search.chunk_repository import Chunks
-from limpet.sessions.repository import session_key
+from limpet.sessions.repository import Sessions, session_key
 from limpet.store.encrypted_columns import CHUNKS, RECORD_VERSIONS
 from limpet.store.encryption import RowLayout
 from limpet.store.jobs import Jobs
@@ -34,6 +34,11 @@ class PurgeRequest:
     space: Partition  # a user's
     session: str | None = None
     before: datetime | None = None
+
+    @property
+    def takes_explicit(self) -> bool:
+        """Whether explicit and pinned memories, documents and MEMORY.md go too."""
+        return self.what is not PurgeTarget.OLDER
 
     @property
     def name(self) -> str:
@@ -191,21 +196,32 @@ class Purges:
         """The records of a session, and those that were learned from it."""
         return self._find_ids("purge.records_from_session", space, session=session, source=f'["{session}",%')
 
-    def find_records_before(self, space: Partition, moment: datetime, limit: int) -> list[str]:
-        """Those that were not changed since, whatever they are."""
-        return self._find_ids("purge.records_before", space, moment=to_micros(moment), limit=limit)
+    def is_over(self, order: PurgeRequest, session: str) -> bool:
+        """Whether a session was not active since, and holds nothing that stays."""
+        assert order.before is not None
+        info = Sessions(self._tx).get(order.session_scope(session))
+        if info is None or info.last_active_at >= order.before:
+            return False
+        return order.takes_explicit or not self._find_ids("purge.explicit_in_session", order.space, session=session)
+
+    def find_records_before(self, space: Partition, moment: datetime, limit: int, *, explicit: bool) -> list[str]:
+        """Those that were not changed since; with ``explicit`` whatever they are."""
+        query = "purge.records_before" if explicit else "purge.learned_before"
+        return self._find_ids(query, space, moment=to_micros(moment), limit=limit)
 
     def _find_ids(self, query: str, space: Partition, **params: Any) -> list[str]:
         at = self._find_key(space)
         return [] if at is None else [id_ for (id_,) in self._db.all(query, {**at, **params})]
 
-    def sample_texts(self, space: Partition, limit: int, session: str | None, before: datetime | None) -> list[str]:
-        """Some of the texts."""
+    def sample_texts(self, order: PurgeRequest, limit: int) -> list[str]:
+        """Some of the texts that go."""
+        space, session, before = order.space, order.session, order.before
         at = self._find_key(space)
         if at is None:
             return []
         where = ["created_at < :before"] if before is not None else []
         where += ["session_id = :session"] if session is not None else []
+        where += [] if order.takes_explicit else ["kind = 'message'"]
         params = {**at, "limit": limit, "session": session, "before": micros(before)}
         cipher = self._encryption.cipher_for(space.tenant)
         rows = self._db.all("purge.sample", params, where=" AND ".join(where))
@@ -265,8 +281,8 @@ class Purges:
                 return gone
             after = (rows[-1][0], rows[-1][1])
 
-    def drop_entries_before(self, space: Partition, moment: datetime) -> Mapping[str, int]:
-        """Key-value entries and earlier versions of records from before a moment."""
+    def drop_entries_before(self, space: Partition, moment: datetime, *, explicit: bool) -> Mapping[str, int]:
+        """Key-value entries from before a moment, and earlier versions of records; with ``explicit`` of all of them."""
         at = self._find_key(space)
         if at is None:
             return {}
@@ -274,7 +290,7 @@ class Purges:
         self._db.run("idempotency_keys.delete_before", {**partition_params(space), "before": to_micros(moment)})
         counts = {
             "kv": self._db.run("purge.kv_before", params),
-            "versions": self._db.run("purge.versions_before", params),
+            "versions": self._db.run("purge.versions_before" if explicit else "purge.learned_versions_before", params),
         }
         return {kind: number for kind, number in counts.items() if number}
 

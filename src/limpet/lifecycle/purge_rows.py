@@ -74,10 +74,10 @@ class PurgeTransaction:
         """A session with everything that came of it."""
         space, scope = self.order.space, self.order.session_scope(session)
         learned = Records(self.tx).get_many(space, Purges(self.tx).find_records_from_session(space, session))
-        self._delete_with_derived(learned)
+        self._delete_with_derived(record for record in learned if not self._stays(record))
         self.counts["versions"] += Purges(self.tx).drop_versions_naming(space, session)
         if Sessions(self.tx).get(scope) is not None:
-            self._count(remember.delete_session(self.tx, scope, self.now)[0])
+            self._count(remember.delete_session(self.tx, scope, self._cutter(), self.now)[0])
 
     # Older
 
@@ -86,22 +86,25 @@ class PurgeTransaction:
         for session in purges.find_sessions_before(space, before):
             if self._is_full():
                 return False
-            info = Sessions(self.tx).get(self.order.session_scope(session))
-            if info is not None and info.last_active_at < before:
+            if purges.is_over(self.order, session):
                 self.drop_session(session)
-            elif info is not None and not self._drop_messages(session, before):
+            elif not self._drop_messages(session, before):
                 return False
-        while ids := purges.find_records_before(space, before, _RECORDS):
+        while ids := purges.find_records_before(space, before, _RECORDS, explicit=self.order.takes_explicit):
             self._delete_with_derived(Records(self.tx).get_many(space, ids))
             if self._is_full():
                 return False
-        while ids := purges.find_documents_before(space, before, _RECORDS):
+        while self.order.takes_explicit and (ids := purges.find_documents_before(space, before, _RECORDS)):
             for id in ids:
                 self._count(Documents(self.tx).delete(space, id))
             if self._is_full():
                 return False
-        self._count(purges.drop_entries_before(space, before))
+        self._count(purges.drop_entries_before(space, before, explicit=self.order.takes_explicit))
         return True
+
+    def _stays(self, record: Record) -> bool:
+        """What somebody saved or pinned, where only what was said is to go."""
+        return not self.order.takes_explicit and (record.pinned or record.origin is Origin.EXPLICIT)
 
     def _drop_messages(self, session: str, before: datetime) -> bool:
         """Whether all of them went. What was learned from those alone goes, too."""
@@ -115,8 +118,8 @@ class PurgeTransaction:
         sources = [record for record in learned if record.source.session_id == session and record.source.sequences]
         only = [record for record in sources if gone.issuperset(record.source.sequences)]
         self.drop_messages(session, sequences)
-        self._delete_with_derived(only)
-        others = {record.id for record in only}
+        self._delete_with_derived(record for record in only if not self._stays(record))
+        others = {record.id for record in only if not self._stays(record)}
         for record in sources:
             if record.id not in others and gone.intersection(record.source.sequences):
                 self._rewrite(record, replace(record, source=_remove_sequences(record.source, gone)))
@@ -165,7 +168,7 @@ class PurgeTransaction:
             page, waiting = waiting, []
             for space in (self.order.space, everybody):
                 for made in Records(self.tx).find_derived_from(space, page):
-                    if made.id in going:
+                    if made.id in going or self._stays(made):
                         continue
                     if _is_derived_only_from(made, going):
                         going[made.id] = made
@@ -207,7 +210,7 @@ class PurgeTransaction:
         self.counts["versions"] += Records(self.tx).drop_versions(record.home.space, record.id)
 
     def _cutter(self) -> remember.RecordChunker:
-        return remember.RecordChunker(self.config.chunks, for_graph=self.config.graph.enabled)
+        return remember.RecordChunker.of(self.config)
 
     def _is_full(self) -> bool:
         return sum(self.counts.values()) >= self.limit

@@ -121,7 +121,7 @@ class _Sweep:
         if self.dry_run:
             return Counter(sessions=1)
         self.between()
-        counts, records = self.sweeper.store.write(partial(_delete_session, scope=scope, now=self.now))
+        counts, records = self.sweeper.store.write(partial(self._delete_session, scope=scope))
         assert scope.user is not None
         self.sweeper.notes.delete_item_lines(scope.tenant, scope.user, records)
         root = self.sweeper.notes.folder
@@ -130,6 +130,13 @@ class _Sweep:
             if not folder.is_symlink():
                 shutil.rmtree(folder, ignore_errors=True)
         return Counter(counts)
+
+    def _delete_session(self, tx: Tx, *, scope: Scope) -> tuple[dict[str, int], list[str]]:
+        """What went, and the ids of its records. Another may have been quicker, or given it more time."""
+        info = Sessions(tx).get(scope)
+        if info is None or info.expires_at is None or info.expires_at > self.now:
+            return {}, []
+        return remember.delete_session(tx, scope, remember.RecordChunker.of(self.sweeper.config), self.now)
 
     def sweep_messages(self, agent: str, before: datetime | None) -> Counter[str]:
         counts: Counter[str] = Counter()
@@ -214,14 +221,6 @@ class _Sweep:
                 self.between()
                 self.sweeper.store.write(partial(_delete_documents, page=page))
         return count
-
-
-def _delete_session(tx: Tx, *, scope: Scope, now: datetime) -> tuple[dict[str, int], list[str]]:
-    """What went, and the ids of the session's own records. Another may have been quicker, or given it more time."""
-    info = Sessions(tx).get(scope)
-    if info is None or info.expires_at is None or info.expires_at > now:
-        return {}, []
-    return remember.delete_session(tx, scope, now)
 
 
 def _read_page(tx: Tx, *, read: Callable[[Tx, str], list[str]], after: str) -> list[str]:

@@ -20,7 +20,8 @@ from limpet.model.values import check_name
 class PurgeTarget(StrEnum):
     SESSION = "session"
     USER = "user"
-    OLDER = "older"  # everything of a user that is older than a moment
+    OLDER = "older"  # what a user said before a moment, and what was learned from it
+    OLDER_EVERYTHING = "older_everything"  # with explicit and pinned memories, documents and MEMORY.md
 
 
 class ErasureState(StrEnum):
@@ -53,7 +54,10 @@ class Receipt:
     asked_at: Annotated[Moment, SET_ONCE, "when it was asked for"]
     tenant: Annotated[str, SET_ONCE, WHOSE, "the tenant it belongs to"] = ""
     before: Annotated[
-        Moment | None, SET_ONCE, Column("before_at"), "of older: what was made before it went; null: all went"
+        Moment | None,
+        SET_ONCE,
+        Column("before_at"),
+        "of older: what was made before it went; null: all went",
     ] = None
     asked_by: Annotated[str | None, SET_ONCE, Plain("who"), "where it was asked for, such as http; null: unknown"] = (
         None

@@ -18,7 +18,7 @@ from limpet.tools.tool import ToolContext
 NAME = "memory_purge"
 TITLE = "Purge memory for good"
 DOC = (
-    "Remove a session, everything older than some days, or everything of this user, for good. The user is asked "
+    "Remove a session, what was said more than some days ago, or everything of this user, for good. The user is asked "
     "before anything goes; use it only when they want it. To drop single memories use memory_forget."
 )
 _ASKED_BY = "mcp"  # never the user's name: a receipt outlives what it is about
@@ -29,12 +29,15 @@ class PurgeArguments:
     what: Annotated[Literal["session", "user", "older"], "One session, everything of the user, or what is older."]
     session: Annotated[Id | None, "The session's id; for what = session."] = None
     days: Annotated[Annotated[float, Number(0, 100_000)] | None, "Older than so many days; for what = older."] = None
+    everything: Annotated[bool, "For what = older: explicit and pinned memories too; needed for 0 days."] = False
     confirm: Annotated[Text | None, "The code an earlier call answered, once the user has agreed."] = None
 
     def __str__(self) -> str:
         if self.what == "session":
             return f"session {self.session} with everything that came of it"
-        return "everything of this user" if self.what == "user" else f"everything older than {self.days:g} days"
+        if self.what == "user":
+            return "everything of this user"
+        return f"{'everything' if self.everything else 'what was said'} more than {self.days:g} days ago"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,4 +94,4 @@ def _purge(whose: ToolContext, asked: PurgeArguments, **more: Any) -> Receipt:
     if asked.what == "user":
         return whose.memory.privacy.purge_user(whose.user, **more)
     assert asked.days is not None
-    return whose.memory.privacy.purge_older(whose.user, asked.days, **more)
+    return whose.memory.privacy.purge_older(whose.user, asked.days, everything=asked.everything, **more)

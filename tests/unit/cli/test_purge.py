@@ -66,6 +66,15 @@ def test_purge_session_and_purge_older(run, data, session):
     assert "no session" in gone.err
 
 
+def test_purge_older_of_0_days_is_refused_without_everything(run, data, session):
+    refused = run("purge", "older", "ana", "--days", "0", "--yes")
+    assert refused.status == 1
+    assert "0 days is all until now" in refused.err
+    assert left(data) == (1, 1)
+    assert run("purge", "older", "ana", "--days", "0", "--everything", "--yes").status == 0
+    assert left(data) == (0, 0)
+
+
 def test_purge_dry_run_needs_no_confirmation(run, data, session):
     done = run("purge", "user", "ana", "--dry-run")
     assert (done.status, done.out.startswith("Would remove: ")) == (0, True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from limpet.cli import render_memory, show
 from limpet.cli.chat.status import status_lines
 from limpet.cli.purge import receipt_lines
+from limpet.cli.render import format_counts
 from limpet.errors import InvalidInput, InvalidKey, LimpetError, NotFound, Unsupported
 from limpet.model.session import CompactionResult, SessionInfo, SessionStatus
 from limpet.model.values import check_id
@@ -247,7 +248,7 @@ def purge_session(chat: ChatLoop, _: str) -> None:
     _purge(
         chat,
         f"Purge session {session} with everything that came of it, for good?",
-        lambda memory: memory.privacy.purge_session(session),
+        lambda memory, dry_run: memory.privacy.purge_session(session, dry_run=dry_run),
     )
 
 
@@ -256,7 +257,7 @@ def purge_user(chat: ChatLoop, _: str) -> None:
     _purge(
         chat,
         f"Purge everything of {show.one_line(user)}, every session and memory, for good?",
-        lambda memory: memory.privacy.purge_user(user),
+        lambda memory, dry_run: memory.privacy.purge_user(user, dry_run=dry_run),
     )
 
 
@@ -264,19 +265,21 @@ def purge_older(chat: ChatLoop, given: str) -> None:
     days, user = _parse_number(given, "/purge_older"), chat.session.user
     _purge(
         chat,
-        f"Purge everything of {show.one_line(user)} older than {show.pluralize(days, 'day')}?",
-        lambda memory: memory.privacy.purge_older(user, days),
+        f"Purge what {show.one_line(user)} said more than {show.pluralize(days, 'day')} ago, and what was learned from"
+        " it? Memories that were saved or pinned stay.",
+        lambda memory, dry_run: memory.privacy.purge_older(user, days, dry_run=dry_run),
     )
 
 
-def _purge(chat: ChatLoop, question: str, purge: Callable[[Limpet], Receipt]) -> None:
-    """The one place where a chat purges. Where its own session went, another takes its place."""
+def _purge(chat: ChatLoop, question: str, purge: Callable[[Limpet, bool], Receipt]) -> None:
+    """The one place where a chat purges, once it has said how much. Where its own session went, another follows."""
     if not chat.has_memory:
         raise ChatUsageError("the memory of this agent is switched off (memory.enabled); there is nothing to purge")
+    chat.screen.say(f"It would remove {format_counts(purge(chat.all_stores, True).counts)}.")
     if not chat.confirm(question):
         chat.screen.say("Nothing was removed.")
         return
-    lines = receipt_lines(purge(chat.all_stores))
+    lines = receipt_lines(purge(chat.all_stores, False))
     if chat.renew_session():
         lines.append(f"New session {chat.session.id}.")
     chat.screen.say(*lines)
