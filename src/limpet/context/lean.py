@@ -9,9 +9,10 @@ from functools import partial
 
 from limpet.config import ContextSettings
 from limpet.context.inputs import ContextInputs, ContextSection, EntryChoice, PromptEntry, preview
-from limpet.context.quote import format_item, quote_document
+from limpet.context.quote import format_item, format_speaker, quote_document
 from limpet.knowledge.prominence import DOUBTED_BY, is_doubtful, is_rule, prominence
 from limpet.model.context import Omission
+from limpet.model.message import Role
 from limpet.model.record import Origin, Record
 from limpet.model.tokens import TokenCounter
 from limpet.search.analysis import count_shared_terms, extract_terms
@@ -78,7 +79,7 @@ def _quote_entry(record: Record, count: TokenCounter) -> PromptEntry:
     day = "" if said is None else said.date().isoformat()
     doubt = " (perhaps no longer true)" if DOUBTED_BY in record.metadata else ""
     said_words = f"{record.source.sentence or record.content}{doubt}"
-    text = format_item(f"{record.source.speaker or 'user'}: ", said_words)
+    text = format_item(f"{format_speaker(Role.USER, record.source.speaker)}: ", said_words)
     sequence = record.source.sequences[0] if record.source.sequences else 0
     place = (day, record.source.session_id or "", sequence, record.id)
     source = record.source.session_id, sequence

@@ -4,47 +4,59 @@ from __future__ import annotations
 
 import re
 
+from limpet.context.lookalikes import INVISIBLE, ROLES, claims_role, contains_role, drop_invisible
+
 # Every character that some reader treats as a line end is one, so that no hidden line starts.
 _BREAKS = re.compile(r"\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _BLANK_LINES = re.compile(r"\n\s*\n")
-# Control characters and direction overrides hide what a line says.
-_HIDDEN = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
-_ROLES = "system|developer|user|human|assistant|model|tool|function"
-_TAG = re.compile(rf"<(?=[/!?|]|[^\W\d]|\s*/?\s*(?:{_ROLES}|instructions?|memory)\b)", re.IGNORECASE)
-_CHAT_MARK = re.compile(r"\[(?=\s*/?\s*(?:INST|SYS)\b)", re.IGNORECASE)
+# Tags, and the control tokens of models: <|im_start|>, <start_of_turn>, <<SYS>>, <｜User｜>, <0x0A>. Tokenizers make
+# full-width signs plain, so that those count as well.
+_TAG = re.compile(rf"[<＜﹤](?=[/!?|｜]|[^\W\d]|0x|\s*/?\s*(?:{ROLES}|instructions?|memory)\b)", re.IGNORECASE)
+_CHAT_MARK = re.compile(
+    r"[\[［](?=\s*/?\s*(?:(?i:INST|SYS|SYSTEM(?:_PROMPT|_MESSAGE)?|g?MASK|[BE]OS)\b"
+    r"|(?:TOOL|AVAILABLE_TOOLS|TOOL_\w+|TOOLS|IMG\w*|PREFIX|SUFFIX|MIDDLE|THINK|ARGS|CALL_ID|CLS|SEP|PAD|UNK|control_\d+)[\]］]))"
+)
 _FENCES = {"```": re.compile("```+"), "~~~": re.compile("~~~+")}
-_ROLE = rf"(?:{_ROLES})\s*(?::|[—–]|-\s)"
 _RULE = r"(?:[-_*=][^\S\n]*)+$"
-_MARK = rf"(?=[\#>]|{_RULE}|{_ROLE})"
+_MARK = rf"(?=[\#＃﹟>]|{_RULE})"
 # Each starts with the previous line end, which is faster to search than line starts.
-_MARKS = re.compile(rf"\n([^\S\n]*+){_MARK}", re.MULTILINE | re.IGNORECASE)
+_MARKS = re.compile(rf"\n([^\S\n]*+){_MARK}", re.MULTILINE)
 # A heading is still a heading after list marks.
 _LISTED = r"(?:[^\S\n]*+(?:[-+*]|\d{1,9}[.)])[^\S\n]++(?=\S))*+"
-_MARKS_IN_LISTS = re.compile(rf"\n({_LISTED}[^\S\n]*+){_MARK}", re.MULTILINE | re.IGNORECASE)
+_MARKS_IN_LISTS = re.compile(rf"\n({_LISTED}[^\S\n]*+){_MARK}", re.MULTILINE)
+# Who speaks, as transcripts write it: "system:", "**system** —", "(system) …".
+_SAYS = r"(?:[:：﹕︓꞉∶=|｜>→—–]|-\s)"
+_LONGEST_SPEAKER = 60
+_WRAPPED = r"[(\[{*_\"'“‘«]{1,4}[^\n()\[\]{}*_\"'”’»]{2,40}[)\]}*_\"'”’»]"
+_SPEAKER = rf"(?=([^\n]{{2,{_LONGEST_SPEAKER}}}?){_SAYS}|({_WRAPPED}))"
+_SPEAKERS = re.compile(rf"\n([^\S\n]*+){_SPEAKER}")
+_SPEAKERS_IN_LISTS = re.compile(rf"\n({_LISTED}[^\S\n]*+){_SPEAKER}")
 _BULLET = re.compile(r"\n([^\S\n]*)(?=[-+*](?:\s|$))")
 _NUMBER = re.compile(r"\n([^\S\n]*\d{1,9})(?=[.)](?:\s|$))")
 _ESCAPED = r"\n\1\\"
-# Most recalled text is one line of plain words without any of the above.
-_PLAIN = re.compile(
-    rf"(?!{_ROLE})(?:[^\W\d_]|[\"'(])[^\n\r\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff<\[`~]*",
-    re.IGNORECASE,
-)
+# Most recalled text is one line of plain words without any of the above, and names no speaker.
+_PLAIN = re.compile(rf"(?![{INVISIBLE}])[^\W\d_][^\n\r\x0b\x0c\u2028\u2029<＜﹤\[［`~{INVISIBLE}]*")
+_SAYS_SOMETHING = re.compile(_SAYS).search
+_HIDDEN = re.compile(f"[{INVISIBLE}]").search
+# In a speaker's name these could end the name, and begin a line of somebody else.
+_NAME_ENDS = re.compile(rf"{_SAYS}|^[-+\d]|[<>＜＞\[\]［］{{}}#＃`*~\"\\]").search
 
 
 def quote(text: str) -> str:
-    """Escape everything that would be structure: headings, lists, rules, fences, tags, role headers."""
-    if _PLAIN.fullmatch(text):
+    """Escape everything that would be structure: headings, lists, rules, fences, tags, control tokens, speakers."""
+    if _PLAIN.fullmatch(text) and not _SAYS_SOMETHING(text, 0, _LONGEST_SPEAKER + 2):
         return text
     # Strip blank lines at the ends too: an empty bullet would be a rule.
     lines = "\n" + _BLANK_LINES.sub("\n", f"\n{_escape_markup(text)}\n").strip("\n")
     for structure in (_MARKS, _BULLET, _NUMBER):
         lines = structure.sub(_ESCAPED, lines)
-    return lines[1:]
+    return _SPEAKERS.sub(_escape_role, lines)[1:]
 
 
 def quote_document(text: str) -> str:
     """Quote a text that has its own section: lists and paragraphs stay."""
-    return _MARKS_IN_LISTS.sub(_ESCAPED, f"\n{_escape_markup(text)}").strip("\n")
+    lines = _MARKS_IN_LISTS.sub(_ESCAPED, f"\n{_escape_markup(text)}")
+    return _SPEAKERS_IN_LISTS.sub(_escape_role, lines).strip("\n")
 
 
 def quote_inline(text: str) -> str:
@@ -53,20 +65,26 @@ def quote_inline(text: str) -> str:
 
 
 def format_speaker(role: str | None, name: str | None) -> str:
-    """Return the speaker. A name that claims another role is shown as a name."""
-    if not name:
+    """Return the speaker. A name that claims another role, or is more than a name, is shown in quotation marks."""
+    shown = " ".join(drop_invisible(_BREAKS.sub(" ", name or "")).split())
+    if not shown:
         return role or "somebody"
-    claims = name.strip().casefold() in _ROLES.split("|") and name != role
-    return f'{role} "{quote_inline(name)}"' if claims else quote_inline(name)
+    if shown == role or not (_NAME_ENDS(shown) or contains_role(shown)):
+        return shown
+    inner = quote_inline(shown.replace('"', "'"))
+    return f'{role or "somebody"} "{inner}"'
+
+
+def _escape_role(found: re.Match[str]) -> str:
+    return f"{found[0]}\\" if claims_role(found[2] or found[3]) else found[0]
 
 
 def _escape_markup(text: str) -> str:
-    if not text.replace("\n", "").replace("\t", "").isprintable():  # most texts are printable and hide nothing
-        text = _HIDDEN.sub("", _BREAKS.sub("\n", text))
-    if "<" in text:
-        text = _TAG.sub("&lt;", text)
-    if "[" in text:
-        text = _CHAT_MARK.sub(r"\[", text)
+    text = _BREAKS.sub("\n", text)
+    if _HIDDEN(text):
+        text = drop_invisible(text)
+    text = _TAG.sub("&lt;", text)
+    text = _CHAT_MARK.sub("&#91;", text)
     for sign, fence in _FENCES.items():
         if sign in text:
             text = fence.sub(lambda match: "\\" + "\\".join(match.group()), text)

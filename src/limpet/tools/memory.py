@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 
 from limpet import Hit, Record
 from limpet.api.runtime import make_redactor
+from limpet.context.lookalikes import drop_invisible
+from limpet.context.quote import format_speaker
 from limpet.errors import InvalidInput
 from limpet.model.dataclass import dataclass
 from limpet.model.record import RecordType
@@ -259,7 +261,7 @@ TOOLS: tuple[AnyTool, ...] = (
 def _to_record(record: Record) -> MemoryRecord:
     return MemoryRecord(
         record.id,
-        record.content,
+        drop_invisible(record.content),
         record.type.value,
         record.key,
         tuple(record.tags),
@@ -270,5 +272,6 @@ def _to_record(record: Record) -> MemoryRecord:
 
 def _to_hit(hit: Hit) -> MemoryHit:
     source = hit.source
-    who = source.name or source.role
-    return MemoryHit(source.kind.value, hit.text, source.id, who, source.created_at.isoformat(), round(hit.score, 4))
+    who = format_speaker(source.role, source.name) if source.role or source.name else None
+    text = drop_invisible(hit.text)
+    return MemoryHit(source.kind.value, text, source.id, who, source.created_at.isoformat(), round(hit.score, 4))
