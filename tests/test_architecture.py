@@ -120,10 +120,12 @@ def imports(module: Module) -> tuple[Import, ...]:
 
 def _imports(module: Module, node: ast.AST, *, at_the_top: bool, for_types: bool) -> Iterator[Import]:
     for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr):
+            continue  # imports are statements, and most nodes are not
         if isinstance(child, ast.Import | ast.ImportFrom):
             for target in _targets(module, child):
                 yield Import(target, child.lineno, at_the_top, for_types)
-        late = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        late = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
         typing = isinstance(child, ast.If) and ast.unparse(child.test).endswith("TYPE_CHECKING")
         yield from _imports(module, child, at_the_top=at_the_top and not late, for_types=for_types or typing)
 
@@ -314,6 +316,13 @@ def _uses(module: Module) -> Iterator[tuple[int, str]]:
             known |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Name | ast.Attribute):
-            first, _, rest = ast.unparse(node).partition(".")
+            first, *rest = _path(node)
             if first in known:
-                yield node.lineno, f"{known[first]}.{rest}" if rest else known[first]
+                yield node.lineno, ".".join((known[first], *rest))
+
+
+def _path(node: ast.expr) -> tuple[str, ...]:
+    """``a.b.c`` as its names; first an empty one where it is an attribute of something else, such as a call."""
+    if isinstance(node, ast.Attribute):
+        return (*_path(node.value), node.attr)
+    return (node.id if isinstance(node, ast.Name) else "",)
