@@ -37,12 +37,26 @@ SELECT adrelid::regclass::text, adnum, pg_get_expr(adbin, adrelid) FROM pg_attrd
 SELECT tgrelid::regclass::text, tgname, tgenabled::text FROM pg_trigger WHERE NOT tgisinternal ORDER BY 1, 2
 """
 
+# Nearly no test changes the schema. This is cheaper to compare than all of it: a row of the catalogue that was written
+# again has another xmin.
+_CHANGES = """
+SELECT (SELECT count(*) || '/' || sum(xmin::text::bigint) FROM pg_namespace),
+  (SELECT count(*) || '/' || sum(xmin::text::bigint) FROM pg_extension),
+  (SELECT count(*) || '/' || sum(xmin::text::bigint) FROM pg_class WHERE oid >= 16384),
+  (SELECT count(*) || '/' || sum(xmin::text::bigint) FROM pg_attribute WHERE attrelid >= 16384),
+  (SELECT count(*) || '/' || sum(xmin::text::bigint) FROM pg_index WHERE indrelid >= 16384),
+  (SELECT count(*) || '/' || sum(xmin::text::bigint) FROM pg_constraint WHERE oid >= 16384),
+  (SELECT count(*) || '/' || sum(xmin::text::bigint) FROM pg_attrdef),
+  (SELECT count(*) || '/' || sum(xmin::text::bigint) FROM pg_trigger)
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class _Fresh:
     """What a database is like that nobody has used."""
 
     schema: str
+    tables: list[str]
     rows: dict[str, list[tuple[Any, ...]]]  # of each table that has some
 
 
@@ -51,6 +65,9 @@ class DatabasesAgain:
         self._server = server
         self._free: list[str] = []
         self._fresh: _Fresh | None = None
+        # One to each database, kept: a new one reads the whole catalogue before it deletes its first row.
+        self._connections: dict[str, Connection[tuple[Any, ...]]] = {}
+        self._changes: dict[str, Any] = {}  # of each database, when it was known to have the schema
 
     def take(self) -> str:
         from limpet import Limpet
@@ -59,11 +76,12 @@ class DatabasesAgain:
             return self._free.pop()
         url = self._server.create_database()
         Limpet.open(url).close()
+        connection = self._connections[url] = _connect(url)
+        self._changes[url] = _all(connection, _CHANGES)
         if self._fresh is None:
-            with _connected(url) as connection:
-                tables = _tables(connection)
-                rows = {table: found for table in tables if (found := _all(connection, f'SELECT * FROM "{table}"'))}
-                self._fresh = _Fresh(_schema(connection), rows)
+            tables = [name for (name,) in _all(connection, _TABLES)]
+            rows = {table: found for table in tables if (found := _all(connection, f'SELECT * FROM "{table}"'))}
+            self._fresh = _Fresh(_schema(connection), tables, rows)
         return url
 
     def give_back(self, url: str) -> None:
@@ -76,23 +94,31 @@ class DatabasesAgain:
         if as_it_was:
             self._free.append(url)
         else:
-            self._server.drop_database(url)
+            self._drop(url)
 
     def close(self) -> None:
         while self._free:
-            self._server.drop_database(self._free.pop())
+            self._drop(self._free.pop())
+
+    def _drop(self, url: str) -> None:
+        self._connections.pop(url).close()
+        self._server.drop_database(url)
 
     def _emptied(self, url: str) -> bool:
         assert self._fresh is not None
-        with _connected(url) as connection:
-            _all(connection, "SET lock_timeout = '10s'")
+        if self._connections[url].closed:  # a test that cuts connections cuts this one too
+            self._connections[url] = _connect(url)
+        connection = self._connections[url]
+        with connection.transaction():
+            _all(connection, "SET LOCAL lock_timeout = '10s'")
             _all(connection, _THROW_OUT)
-            if _schema(connection) != self._fresh.schema:
-                return False
+            if (changes := _all(connection, _CHANGES)) != self._changes[url]:
+                if _schema(connection) != self._fresh.schema:
+                    return False
+                self._changes[url] = changes
             # Not TRUNCATE, which makes new files for every table and index: that takes ten times as long.
-            _all(connection, "SET session_replication_role = replica")  # in any order, whatever refers to what
-            gone = sum(connection.execute(f'DELETE FROM "{table}"'.encode()).rowcount for table in _tables(connection))
-            if gone > _MANY:
+            _all(connection, "SET LOCAL session_replication_role = replica")  # in any order, whatever refers to what
+            if _delete_rows(connection, self._fresh.tables) > _MANY:
                 return False
             _all(connection, _SEQUENCES)
             for table, rows in self._fresh.rows.items():
@@ -102,19 +128,23 @@ class DatabasesAgain:
         return True
 
 
-def _connected(url: str) -> Connection[tuple[Any, ...]]:
+def _delete_rows(connection: Connection[tuple[Any, ...]], tables: list[str]) -> int:
+    """How many there were. One statement for all tables: most are empty, and each statement is a message and back."""
+    deletions = ", ".join(f'd{at} AS (DELETE FROM "{table}" RETURNING 1)' for at, table in enumerate(tables))
+    counts = " + ".join(f"(SELECT count(*) FROM d{at})" for at in range(len(tables)))
+    [(count,)] = _all(connection, f"WITH {deletions} SELECT {counts}")
+    return int(count)
+
+
+def _connect(url: str) -> Connection[tuple[Any, ...]]:
     import psycopg
 
-    return psycopg.connect(url, connect_timeout=10)
+    return psycopg.connect(url, connect_timeout=10, autocommit=True)
 
 
 def _all(connection: Connection[tuple[Any, ...]], sql: str) -> list[tuple[Any, ...]]:
     cursor = connection.execute(sql.encode())
     return cursor.fetchall() if cursor.description else []
-
-
-def _tables(connection: Connection[tuple[Any, ...]]) -> list[str]:
-    return [name for (name,) in _all(connection, _TABLES)]
 
 
 def _schema(connection: Connection[tuple[Any, ...]]) -> str:
