@@ -51,11 +51,13 @@ def load_migrations(package: str) -> list[Migration]:
 
 def apply_migrations(target: MigrationTarget, migrations: Sequence[Migration]) -> int:
     """Apply what is missing, in order. Returns how many were applied."""
-    check_consistent_history(target.list_applied(), migrations)
-    missing = [migration for migration in migrations if migration.version not in target.list_applied()]
+    applied = target.list_applied()
+    check_consistent_history(applied, migrations)
+    missing = [migration for migration in migrations if migration.version not in applied]
     for migration in missing:
         target.apply(migration)
-    check_consistent_history(target.list_applied(), migrations)
+    if missing:  # another process may have applied some of them meanwhile
+        check_consistent_history(target.list_applied(), migrations)
     return len(missing)
 
 
