@@ -212,25 +212,28 @@ def _merge(items: Sequence[_Item]) -> list[_Item]:
     for item in items:
         groups.setdefault(item.identity, []).append(item)
     best = [_choose(group) for group in groups.values()]
+    claims = [item.claim for item in best if item.claim is not None and item.claim.source.session_id is not None]
     return [
         item
         for item in sorted(best, key=lambda each: -each.hit.score)
-        if item.is_learned or not any(_says_same(item, other) for other in best if other.claim)
+        if item.is_learned or not any(_says_same(item, claim) for claim in claims)
     ]
 
 
 def _choose(group: Sequence[_Item]) -> _Item:
     chosen = max(group, key=lambda item: (item.match >= _ANSWERS and item.match, item.says_more, item.hit.score))
     said = [item.hit.score for item in group if not item.found_alone] or [chosen.hit.score]
-    return replace(chosen, hit=replace(chosen.hit, score=max(said)))
+    return _set_score(chosen, max(said))
 
 
-def _says_same(item: _Item, other: _Item) -> bool:
-    if other.claim is None or other.claim.source.session_id is None or item.hit.source.kind is not SourceKind.MESSAGE:
+def _set_score(item: _Item, score: float) -> _Item:
+    return item if item.hit.score == score else replace(item, hit=replace(item.hit, score=score))
+
+
+def _says_same(item: _Item, claim: Record) -> bool:
+    if item.hit.source.kind is not SourceKind.MESSAGE:
         return False
-    return is_near_duplicate(item.hit.text, _quote(other.claim)) or is_near_duplicate(
-        item.hit.text, other.claim.content
-    )
+    return is_near_duplicate(item.hit.text, _quote(claim)) or is_near_duplicate(item.hit.text, claim.content)
 
 
 def _score(items: Sequence[_Item], question: Question) -> list[_Item]:
@@ -269,7 +272,7 @@ def _rank(items: Sequence[_Item], claims: _Claims, *, back: bool) -> list[_Item]
             placed.append(item)
     placed = _order_successors(placed, claims, back=back)
     scores += [scores[-1] if scores else 0.0] * (len(placed) - len(scores))
-    return [replace(item, hit=replace(item.hit, score=score)) for item, score in zip(placed, scores, strict=True)]
+    return [_set_score(item, score) for item, score in zip(placed, scores, strict=True)]
 
 
 def _order_successors(items: list[_Item], claims: _Claims, *, back: bool) -> list[_Item]:
