@@ -30,7 +30,7 @@ quick: $(DEV)  ## units, and the contract of the store in memory: a minute
 	LIMPET_TEST_EXAMPLES=0.2 $(PYTEST) --level quick tests/test_architecture.py tests/test_public_names.py tests/unit tests/contract $(ARGS)
 
 test: lint quick  ## lint, quick, and the rest that every change needs: seven minutes
-	LIMPET_TEST_EXAMPLES=0.5 $(PYTEST) --level test $(ARGS)
+	LIMPET_TEST_EXAMPLES=0.2 $(PYTEST) --level test $(ARGS)
 
 test-all: test rest  ## all of it: every backend, crashes, and properties with more examples
 

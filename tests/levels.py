@@ -1,11 +1,12 @@
 """Which tests run when: ``make quick`` runs those that are quick, ``make test`` adds more, ``make test-all`` the rest.
 
-Every test belongs to one level, so that none runs twice. Only properties run again in the levels after theirs: each
-level tries more examples than the one before.
+Every test belongs to one level, so that none runs twice. Only properties run again in ``make test-all``, with ten times
+the examples.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -29,30 +30,43 @@ def select(config: pytest.Config, items: list[pytest.Item]) -> None:
     wanted: Level | None = config.getoption("level")
     if wanted is None:
         return
-    left_out = [item for item in items if not runs_in(item, wanted)]
-    items[:] = [item for item in items if runs_in(item, wanted)]
+    runs, left_out = [], []
+    for item in items:
+        (runs if runs_in(item, wanted) else left_out).append(item)
+    items[:] = runs
     config.hook.pytest_deselected(items=left_out)
 
 
 def runs_in(item: pytest.Item, wanted: Level) -> bool:
-    level = find_level(item)
-    again = item.get_closest_marker("hypothesis") is not None and LEVELS.index(level) < LEVELS.index(wanted)
-    return level == wanted or again
+    again = wanted == "rest" and item.get_closest_marker("hypothesis") is not None
+    return again or find_level(item) == wanted
 
 
 def find_level(item: pytest.Item) -> Level:
     suite, backend = _suite(item), find_backend(item)
-    differs = item.get_closest_marker("every_backend") is not None
-    if suite in {"crash", "bench"} or (backend == "postgres" and not differs):
+    if suite in {"crash", "bench"} or _has(item, "long"):
         return "rest"
-    if suite in QUICK and backend in {None, "memory"} and item.get_closest_marker("slow") is None:
+    if backend == "postgres" and not _has(item, "every_backend"):
+        return "rest"
+    if backend == "remote" and item.path.name not in CORE_OF_REMOTE:
+        return "rest"
+    if suite in QUICK and backend in {None, "memory"} and not _has(item, "slow"):
         return "quick"
     return "test"
 
 
+def _has(item: pytest.Item, mark: str) -> bool:
+    return item.get_closest_marker(mark) is not None
+
+
 def _suite(item: pytest.Item) -> str:
     """The folder, or the file where it is in none."""
-    return item.path.relative_to(_HERE).parts[0] if item.path.is_relative_to(_HERE) else "bench"
+    return _suite_of(item.path)
+
+
+@cache
+def _suite_of(path: Path) -> str:
+    return path.relative_to(_HERE).parts[0] if path.is_relative_to(_HERE) else "bench"
 
 
 def find_backend(item: pytest.Item) -> str | None:

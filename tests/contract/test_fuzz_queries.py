@@ -18,8 +18,8 @@ pytestmark = pytest.mark.every_backend
 def test_recall_answers_any_query_within_time_limit(store_url: str) -> None:
     with open_with(store_url, HashEmbedder()) as memory:
         fuzz_queries.fill(memory, seed=1, chunks=600)
-        outcome = fuzz_queries.ask(memory, seed=2, count=600)
-        assert 100 < outcome.found < outcome.asked  # neither a store that finds nothing nor one without a floor
+        outcome = fuzz_queries.ask(memory, seed=2, count=300)
+        assert 50 < outcome.found < outcome.asked  # neither a store that finds nothing nor one without a floor
         assert max(outcome.seconds) < 3, str(outcome)
         # A question of 20,000 signs among them; a busy machine takes its time too.
         assert outcome.at(0.99) < 40 * outcome.at(0.5) + 0.1, str(outcome)

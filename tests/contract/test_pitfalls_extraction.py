@@ -27,19 +27,15 @@ def test_extraction_cursor_in_memory_extracts_everything_again(tmp_path: Path, c
 
 
 @pytest.mark.slow
-def test_recalled_memories_and_system_prompt_are_extracted_as_facts(learning: Limpet, store_url: str) -> None:
-    """The context is fed back as assistant text for a hundred turns: no new record but the turns themselves.
-
-    On disk for twenty: there, too, each cursor is read where the last one was written.
-    """
-    turns = 100 if store_url == ":memory:" else 20
+def test_recalled_memories_and_system_prompt_are_extracted_as_facts(learning: Limpet) -> None:
+    """The context is fed back as assistant text turn after turn: no new record but the turns themselves."""
     session = learning.session("test", "1", user="alice")
     session.append("system", "You are Bob. You live in Berlin. The user loves coffee. We decided to use Rust.")
     talk(learning, "I live in Porto", "I love tea", "We decided to use PostgreSQL", "Never deploy on Fridays")
     before = {record.id for record in learned(learning, history=True)}
     assert len(before) >= 4
     assert not {value for _, _, value in facts(learning)} & {"Berlin", "coffee", "Rust"}
-    for number in range(turns):
+    for number in range(20):
         with session.turn(f"What do you know about me? ({number})") as turn:
             turn.reply(turn.context.text or "nothing")
         learning.jobs.run()

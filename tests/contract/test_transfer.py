@@ -453,7 +453,7 @@ def test_export_during_writes_is_consistent_snapshot(store_url: str, folders: Fo
             assert json.loads(export["data/sessions.jsonl"])["last_sequence"] == len(lines)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_export_and_import_use_constant_memory(tmp_path: Path) -> None:
     """Four times the messages are moved with hardly more memory: what grows is less than the messages weigh."""
     peaks = []

@@ -161,7 +161,7 @@ def add_run(tx: Any, schedule: Schedule, run: Run) -> None:
     Schedules(tx).add_run(schedule.scope, run, "x" * 1_000_000)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_export_and_import_of_run_outputs_use_constant_memory(tmp_path: Path) -> None:
     peaks = []
     for count in (12, 36):  # a batch is about four

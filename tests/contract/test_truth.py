@@ -95,7 +95,7 @@ def test_passing_state_is_past_after_two_weeks(memory: Limpet, say: Say, clock: 
     assert not [record for record in memory.records(user="alice") if record.attribute and "headache" in record.content]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_lasting_fact_is_in_context_after_400_days_of_other_talk(clock: FakeClock) -> None:
     config = Config.load(overrides={"jobs.worker": False, "embedding.model": "none", "graph.enabled": False})
     with Limpet.open(":memory:", config=config, clock=clock) as memory:

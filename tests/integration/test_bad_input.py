@@ -469,6 +469,7 @@ def test_hostile_text_on_postgres(postgres_url: str, tmp_path: Path, monkeypatch
         made.memory.close()
 
 
+@pytest.mark.long
 @memory
 def test_ten_megabyte_text_in_every_argument(target: Target) -> None:
     numbers = "k limit offset count max_tokens last after before upper_sequence expected_epoch dry_run repair pinned"

@@ -358,6 +358,7 @@ def growth(work: Callable[[], None]) -> int:
     return tracemalloc.get_traced_memory()[0] - before
 
 
+@pytest.mark.long
 def test_server_memory_does_not_grow_with_requests(ask: Asked) -> None:
     def some(count: int) -> None:
         async def run() -> None:

@@ -165,6 +165,7 @@ def test_long_conversation_fits_window_and_keeps_every_fact_reachable(tmp_path: 
         assert lost == []
 
 
+@pytest.mark.long
 def test_long_conversation_is_unaffected_by_restarts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Records of one moment stand in the order of their ids, which are given out in turn here and not by chance."""
     count = exact_counter()
@@ -181,6 +182,7 @@ def test_long_conversation_is_unaffected_by_restarts(tmp_path: Path, monkeypatch
     assert different == []
 
 
+@pytest.mark.long
 def test_long_conversation_with_failing_llm_fits_window(tmp_path: Path) -> None:
     """Its summaries are used, and where it fails the digest takes over: the budget holds, the watermark moves on."""
     count = exact_counter()

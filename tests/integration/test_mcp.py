@@ -125,6 +125,7 @@ def test_mcp_purge_is_offered_when_allowed_and_asks(tmp_path: Path) -> None:
         assert memory.sessions(user="alice") == []
 
 
+@pytest.mark.long
 def test_mcp_ten_servers_on_one_file_lose_no_write(tmp_path: Path) -> None:
     """Several clients on one machine, each with a server of its own, are the normal case."""
     servers, writes = 10, 10

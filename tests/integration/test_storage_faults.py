@@ -486,7 +486,7 @@ def test_close_during_use_answers_every_thread(durable_url: str) -> None:
 
 
 def in_a_child(work: Any) -> str:
-    """What the work said in a forked child; nothing if it says nothing in half a minute."""
+    """What the work said in a forked child; nothing if it says nothing in a minute."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -501,7 +501,7 @@ def in_a_child(work: Any) -> str:
             os._exit(0)
     os.close(writing)
     with os.fdopen(reading) as file:
-        if not select.select([file], [], [], 30)[0]:
+        if not select.select([file], [], [], 60)[0]:
             os.kill(child, signal.SIGKILL)
         said = file.read()
     os.waitpid(child, 0)
@@ -556,7 +556,7 @@ def test_fork_during_sqlite_call_does_not_hang_child(what: str, tmp_path: Path) 
             else:
                 memory.admin.backup(tmp_path / f"{threading.get_ident()}-{number}.db")
 
-    over, times = threading.Event(), 60 if what == "recall" else 20
+    over, times = threading.Event(), 20
     with Limpet.open(tmp_path / "data") as memory, ThreadPoolExecutor(2) as pool:
         memory.session("t", "1", user="alice").append("user", "before")
         using = [pool.submit(use, memory, over) for _ in range(2)]

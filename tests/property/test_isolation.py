@@ -1063,6 +1063,7 @@ def _in_worlds(test: Callable[..., None]) -> Callable[[Limpet], None]:
     return run
 
 
+@pytest.mark.hypothesis
 @pytest.mark.slow
 def test_reads_never_return_data_of_others(memory: Limpet) -> None:
     def look(world: World) -> None:
@@ -1074,6 +1075,7 @@ def test_reads_never_return_data_of_others(memory: Limpet) -> None:
     _in_worlds(look)(memory)
 
 
+@pytest.mark.hypothesis
 @pytest.mark.slow
 def test_writes_never_change_data_of_others(memory: Limpet) -> None:
     def attack(world: World) -> None:
@@ -1097,6 +1099,7 @@ def test_writes_never_change_data_of_others(memory: Limpet) -> None:
     _in_worlds(attack)(memory)
 
 
+@pytest.mark.hypothesis
 @pytest.mark.slow
 def test_forget_and_delete_keep_data_of_others(memory: Limpet) -> None:
     def remove(world: World) -> None:
@@ -1117,6 +1120,7 @@ def test_forget_and_delete_keep_data_of_others(memory: Limpet) -> None:
     _in_worlds(remove)(memory)
 
 
+@pytest.mark.hypothesis
 @pytest.mark.slow
 def test_purge_keeps_data_of_others(memory: Limpet) -> None:
     def purge(world: World) -> None:

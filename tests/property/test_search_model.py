@@ -138,6 +138,7 @@ def _same_catalogue(mine: Catalogue, theirs: Catalogue) -> None:
     assert (mine.names, mine.sessions, mine.removals) == (theirs.names, theirs.sessions, theirs.removals)
 
 
+@pytest.mark.hypothesis
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def test_search_cache_matches_fresh_read(

@@ -672,6 +672,7 @@ def _owner(home: Owner) -> dict[str, Any]:
             return {"scope": "global"}
 
 
+@pytest.mark.hypothesis
 @pytest.mark.slow
 def test_store_matches_dict_model(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # Few enough that the word index is merged and taken apart again and again.

@@ -35,7 +35,10 @@ class Item:
         (Item("contract/test_x.py", "postgres", store_url="postgres"), "rest"),
         (Item("contract/test_x.py", "every_backend", durable_url="sqlite"), "test"),
         (Item("contract/test_x.py", "every_backend", "postgres", store_url="postgres"), "test"),
+        (Item("contract/test_x.py", store_url="remote"), "rest"),
+        (Item("contract/test_kv.py", store_url="remote"), "test"),
         (Item("integration/test_x.py"), "test"),
+        (Item("integration/test_x.py", "long"), "rest"),
         (Item("property/test_x.py", "hypothesis"), "test"),
         (Item("crash/test_x.py"), "rest"),
         (Item("../bench/tests/test_x.py"), "rest"),
@@ -45,9 +48,9 @@ def test_levels(item: Any, level: str) -> None:
     assert find_level(item) == level
 
 
-def test_a_property_runs_again_in_the_levels_after_its_own() -> None:
+def test_property_runs_again_in_the_last_level() -> None:
     item: Any = Item("unit/test_x.py", "hypothesis")
-    assert [runs_in(item, level) for level in ("quick", "test", "rest")] == [True, True, True]
+    assert [runs_in(item, level) for level in ("quick", "test", "rest")] == [True, False, True]
     item = Item("property/test_x.py", "hypothesis")
     assert [runs_in(item, level) for level in ("quick", "test", "rest")] == [False, True, True]
     item = Item("unit/test_x.py")

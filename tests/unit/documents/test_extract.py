@@ -88,7 +88,7 @@ def test_extract_html_text_accepts_any_markup(parts: list[str]) -> None:
 def test_extract_html_text_runs_in_linear_time(start: str) -> None:
     began = time.process_time()
     for end in ("", ">", "-->"):
-        extract_html_text(start * (600_000 // len(start)) + end)
+        extract_html_text(start * (200_000 // len(start)) + end)
     assert time.process_time() - began < 10
 
 

@@ -112,5 +112,5 @@ def test_redact_runs_in_linear_time(piece):
         redact(text)
         return time.process_time() - begin
 
-    small = min(seconds(125_000) for _ in range(2))
-    assert seconds(1_000_000) < 8 * max(small, 0.02) * 3
+    small = min(seconds(40_000) for _ in range(2))
+    assert seconds(320_000) < 8 * max(small, 0.02) * 3

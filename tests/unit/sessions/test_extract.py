@@ -183,7 +183,7 @@ def test_extraction_takes_linear_time() -> None:
         assert estimate_tokens(extract(messages)) <= 500
         return time.process_time() - begun
 
-    small, large = seconds(250), seconds(2000)
+    small, large = seconds(100), seconds(800)
     assert large < 16 * small + 0.2
 
 
