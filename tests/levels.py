@@ -30,7 +30,8 @@ def select(config: pytest.Config, items: list[pytest.Item]) -> None:
     wanted: Level | None = config.getoption("level")
     if wanted is None:
         return
-    runs, left_out = [], []
+    runs: list[pytest.Item] = []
+    left_out: list[pytest.Item] = []
     for item in items:
         (runs if runs_in(item, wanted) else left_out).append(item)
     items[:] = runs

@@ -139,7 +139,7 @@ def _delete_rows(connection: Connection[tuple[Any, ...]], tables: list[str]) -> 
 def _connect(url: str) -> Connection[tuple[Any, ...]]:
     import psycopg
 
-    return psycopg.connect(url, connect_timeout=10, autocommit=True)
+    return psycopg.connect(url, connect_timeout=60, autocommit=True)
 
 
 def _all(connection: Connection[tuple[Any, ...]], sql: str) -> list[tuple[Any, ...]]:

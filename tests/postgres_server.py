@@ -82,7 +82,7 @@ class ServerAt:
     def run(self, sql: str, parameters: dict[str, Any] | None = None, *, database: str = "postgres") -> list[Any]:
         import psycopg
 
-        with psycopg.connect(self.url(database), autocommit=True, connect_timeout=10) as connection:
+        with psycopg.connect(self.url(database), autocommit=True, connect_timeout=60) as connection:
             cursor = connection.execute(sql.encode(), parameters)
             return cursor.fetchall() if cursor.description else []
 
@@ -209,7 +209,7 @@ class PostgresServer(ServerAt):
         import psycopg
 
         try:
-            psycopg.connect(self.url(), connect_timeout=10).close()
+            psycopg.connect(self.url(), connect_timeout=60).close()
         except psycopg.OperationalError:
             return False
         return True

@@ -46,7 +46,7 @@ class SharedServer(uvicorn.Server):
         self._apps: dict[str, tuple[ASGIApp, asyncio.Queue[Any], asyncio.Task[Any]]] = {}
         self._numbers = count(1)
         Thread(target=self.run, args=([listening],), daemon=True).start()
-        assert self._started.wait(30), "the server does not start"
+        assert self._started.wait(60), "the server does not start"
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

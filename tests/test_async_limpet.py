@@ -83,7 +83,7 @@ def no_thread_stays() -> None:
     """A thread that was told to end may need a moment."""
     for thread in threading.enumerate():
         if thread.name.startswith("limpet"):
-            thread.join(5)
+            thread.join(60)
             assert not thread.is_alive()
 
 
@@ -469,13 +469,13 @@ class held:  # noqa: N801 - reads as a verb
     def _hold(self) -> None:
         def work(_: object) -> None:
             self._begun.set()
-            self._release.wait(10)
+            self._release.wait(60)
 
         self._store.write(work)
 
     def __enter__(self) -> threading.Event:
         self._thread.start()
-        self._begun.wait(10)
+        assert self._begun.wait(60)
         return self._release
 
     def __exit__(self, *_: object) -> None:

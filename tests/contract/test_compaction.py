@@ -123,7 +123,7 @@ def test_compact_calls_llm_outside_transaction(store_url: str) -> None:
         def appended() -> str:
             writer = threading.Thread(target=session.append, args=("user", "meanwhile"))
             writer.start()
-            writer.join(5)
+            writer.join(60)
             assert not writer.is_alive()
             return "They count."
 

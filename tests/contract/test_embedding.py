@@ -276,7 +276,7 @@ def test_start_worker_embeds_chunks_left_by_previous_process(durable_url: str, t
 
 
 def _wait(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not done():
         assert time.monotonic() < deadline
         time.sleep(0.01)

@@ -616,7 +616,7 @@ def test_job_handler_sees_stopping_when_store_closes(durable_url: str, clock: Fa
         bench.ask()
         bench.worker.register(KIND, handler)
         memory.jobs.start_worker()
-        assert begun.wait(30)
+        assert begun.wait(60)
     assert seen == [True]
     with Limpet.open(durable_url, clock=clock) as memory:
         assert [job.state for job in memory.jobs.list()] == ["waiting"]

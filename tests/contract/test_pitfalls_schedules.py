@@ -233,7 +233,7 @@ def test_hung_runner_blocks_schedule_forever(store_url: str) -> None:
 
         def hang(firing: Firing) -> str:
             hung.set()
-            rescued.wait(30)
+            rescued.wait(60)
             return "too late"
 
         def rescue(firing: Firing) -> str:
@@ -242,7 +242,7 @@ def test_hung_runner_blocks_schedule_forever(store_url: str) -> None:
 
         thread = threading.Thread(target=lambda: _until(lambda: memory.schedules.run(hang)))
         thread.start()
-        assert hung.wait(30)
+        assert hung.wait(60)
         _until(lambda: memory.schedules.run(rescue))
         thread.join()
         [schedule] = memory.schedules.search()
@@ -252,7 +252,7 @@ def test_hung_runner_blocks_schedule_forever(store_url: str) -> None:
 def _until(done: Any) -> None:
     import time
 
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not done():
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -371,7 +371,7 @@ def test_schedule_lease_is_renewed_during_long_run(
             for _ in range(3):
                 clock.advance(seconds=2)
                 renewed.clear()
-                assert renewed.wait(30), "the lease was not renewed"
+                assert renewed.wait(60), "the lease was not renewed"
                 taken.append(store.write(lambda tx: ScheduleQueue(tx).claim(clock.now, clock.now + LEASE)))
             return "held"
 
@@ -637,8 +637,8 @@ def test_worker_runs_schedules_in_background_thread(store_url: str) -> None:
             return firing.goal
 
         memory.jobs.start_worker(on_schedule=callback, notify=lambda notification: told.set())
-        assert done.wait(20)
-        assert told.wait(20)
+        assert done.wait(60)
+        assert told.wait(60)
     with pytest.raises(InvalidInput, match="on_schedule"), Limpet.open(":memory:") as memory:
         memory.jobs.start_worker(notify=print)
     assert made.state is ScheduleState.ACTIVE
@@ -694,7 +694,7 @@ def test_async_schedules_left_by_ended_loop_run_later(tmp_path: Path, clock: Fak
     opened[0]._pool.shutdown()
     for thread in threading.enumerate():
         if thread.name.startswith("limpet"):
-            thread.join(20)
+            thread.join(60)
             assert not thread.is_alive()
     with opened[0]._sync as memory:
         assert memory.schedules.run(lambda firing: "done") == 2

@@ -15,7 +15,7 @@ def at_once(call: Callable[[int], T], count: int = 8) -> list[T]:
     barrier = Barrier(count)
 
     def run(number: int) -> T:
-        barrier.wait(30)
+        barrier.wait(60)
         return call(number)
 
     with ThreadPoolExecutor(count) as pool:

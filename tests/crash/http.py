@@ -76,7 +76,7 @@ class Client:
     def _answer(self, path: str, body: dict[str, Any], key: str) -> Any:
         if self._connection is None:
             place = urlsplit(self.siege.url)
-            self._connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=10)
+            self._connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=60)
         heads = {"Content-Type": "application/json", **({"Idempotency-Key": key} if key else {})}
         self._connection.request("POST", path, json.dumps(body), heads)
         with self._connection.getresponse() as answer:

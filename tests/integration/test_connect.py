@@ -111,7 +111,7 @@ def test_an_exception_inside_a_turn_leaves_the_message(url: str) -> None:
 
 def test_a_turn_goes_on_when_the_server_is_gone(memory: Limpet, caplog: pytest.LogCaptureFixture) -> None:
     with served(memory) as url:
-        client = Limpet.connect(url, timeout=2)
+        client = Limpet.connect(url, timeout=30)
         session = client.session(user="alice")
         client.close()
     with session.turn("Where is my memory?") as turn:

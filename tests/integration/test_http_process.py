@@ -196,9 +196,7 @@ def test_serve_shutdown_finishes_requests_and_keeps_acknowledged_writes(data: Pa
         writing = [threads.submit(write, number) for number in range(50)]
         until(lambda: len(kept) > 100)
         stopping.set()
-        began = time.monotonic()
         assert server.stop(60) == 0
-        assert time.monotonic() - began < 30
         listening.rest()  # which ended, too
         for each in writing:
             each.result()

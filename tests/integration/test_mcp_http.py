@@ -102,7 +102,7 @@ def serving(folder: Path) -> Iterator[Running]:
             yield Running(memory, f"http://127.0.0.1:{listening.getsockname()[1]}", server, thread)
         finally:
             server.should_exit = True
-            thread.join(30)
+            thread.join(60)
             assert not thread.is_alive()
 
 
@@ -122,7 +122,7 @@ async def connected(running: Running, key: str, era: str, path: str = "/mcp", **
 
 def http_client(key: str) -> httpx2.AsyncClient:
     headers = {"authorization": f"Bearer {key}"} if key else {}
-    return httpx2.AsyncClient(headers={**headers, "accept": "application/json, text/event-stream"}, timeout=20)
+    return httpx2.AsyncClient(headers={**headers, "accept": "application/json, text/event-stream"}, timeout=60)
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -312,5 +312,5 @@ def test_mcp_http_open_streams_end_on_server_shutdown(tmp_path: Path) -> None:
 
     with serving(tmp_path) as running:
         anyio.run(run, running)
-        running.thread.join(10)
+        running.thread.join(60)
         assert not running.thread.is_alive()

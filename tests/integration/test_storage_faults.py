@@ -391,7 +391,7 @@ answer("done")
             with pytest.raises(StoreBusy):
                 Limpet.open(tmp_path / "limpet.db", config=settings(busy_timeout_ms=100, wal=False))
         finally:
-            holder.communicate("\n", timeout=30)
+            holder.communicate("\n", timeout=60)
         assert every_row(memory) == before
         assert session.append("user", "after").sequence == 2
         assert faults(memory) == []
@@ -471,7 +471,10 @@ def test_close_during_use_answers_every_thread(durable_url: str) -> None:
     threads = [threading.Thread(target=use, daemon=True) for _ in range(4)]
     for thread in threads:
         thread.start()
-    time.sleep(0.2)
+    deadline = time.monotonic() + 60
+    while len(stored) < 20:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
     memory.close()
     for thread in threads:
         thread.join(60)

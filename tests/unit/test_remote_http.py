@@ -99,7 +99,7 @@ def drip(handler: BaseHTTPRequestHandler) -> None:
 
 
 @contextmanager
-def connected(url: str, key: str | None = "lim_secret", timeout: float = 10) -> Iterator[Client]:
+def connected(url: str, key: str | None = "lim_secret", timeout: float = 60) -> Iterator[Client]:
     client = Client(Address.parse(url), key, timeout)
     try:
         yield client
@@ -127,13 +127,17 @@ def test_a_prefix_of_the_address_stands_before_every_path():
 
 
 def test_a_connection_that_the_server_closed_is_not_used_again():
+    closed = threading.Semaphore(0)
+
     def close_after(handler: BaseHTTPRequestHandler) -> None:
         answer()(handler)
-        handler.close_connection = True
+        handler.wfile.flush()
+        hang_up(handler)
+        closed.release()
 
     with serve(close_after) as (fake, url), connected(url) as client:
         client.send(POST)
-        time.sleep(0.1)
+        assert closed.acquire(timeout=60)
         client.send(POST)
         assert len(fake.requests) == 2
 
@@ -170,7 +174,7 @@ def test_repeating_ends_after_a_few_attempts():
 
 def test_a_wait_longer_than_the_time_limit_is_not_waited_for():
     with serve(answer(503, {"code": "overloaded", "detail": "too many"}, Retry_After="3600")) as (fake, url):
-        with connected(url, timeout=5) as client, pytest.raises(errors.StoreBusy):
+        with connected(url) as client, pytest.raises(errors.StoreBusy):
             client.send(GET)
         assert len(fake.requests) == 1
 

@@ -116,7 +116,7 @@ def test_forget_accepts_yes_on_a_real_terminal(memories, data):
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs) as process:
         os.close(theirs)
         os.write(ours, b"y\n")
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
     shown = ""
     with suppress(OSError):  # nobody holds the other end any more; until then it comes in pieces
         while piece := os.read(ours, 4096):

@@ -104,7 +104,7 @@ def test_worker_exits_cleanly_on_signal(talk, data, number):
         assert "(embed) ran for" in process.stderr.readline()
         time.sleep(0.2)  # it waits for more now
         process.send_signal(number)
-        out, _ = process.communicate(timeout=30)
+        out, _ = process.communicate(timeout=60)
     assert (process.returncode, out) == (0, "1 job run.\n")
     with Limpet.open(data) as memory:
         assert memory.jobs.list() == []

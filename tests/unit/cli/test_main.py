@@ -269,7 +269,7 @@ def test_closed_output_pipe_exits_cleanly(data):
     assert process.stderr is not None
     process.stdout.read(10)
     process.stdout.close()
-    assert process.wait(30) == 0
+    assert process.wait(60) == 0
     assert process.stderr.read() == ""
     process.stderr.close()
     assert process.stdin is not None
@@ -280,20 +280,10 @@ def test_interrupt_prints_one_line_and_exits_130(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     process = limpet("import", "pipe", stdin=subprocess.DEVNULL)
     with open(tmp_path / "pipe", "wb"):  # open as soon as the command reads it, and then silent
-        out, err = interrupted(process)
-    assert (process.returncode, out, err) == (130, "", "limpet: interrupted\n")
-
-
-def interrupted(process):
-    """Ctrl-C, pressed again where it fell into the instant before the command waits for its file."""
-    for _ in range(10):
         process.send_signal(signal.SIGINT)
-        try:
-            return process.communicate(timeout=3)
-        except subprocess.TimeoutExpired:
-            continue
-    process.kill()
-    return process.communicate()
+    # A signal that came in the instant before the command read is seen when the pipe is closed.
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, "", "limpet: interrupted\n")
 
 
 @pytest.mark.slow
@@ -301,7 +291,7 @@ def interrupted(process):
 def test_unwritable_output_exits_1():
     with open("/dev/full", "w") as full:
         process = limpet("demo", stdout=full)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (1, "limpet: No space left on device\n")
 
 
@@ -310,9 +300,9 @@ def test_output_works_in_ascii_encoding(data):
     with Limpet.open(data) as memory:
         memory.remember("Crème brûlée 🍮", user="a")
     ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    out, err = limpet("records", env=ascii_only).communicate(timeout=30)
+    out, err = limpet("records", env=ascii_only).communicate(timeout=60)
     assert (r"br\xfbl" in out, err) == (True, "")
-    out, err = limpet("records", "--json", env=ascii_only).communicate(timeout=30)
+    out, err = limpet("records", "--json", env=ascii_only).communicate(timeout=60)
     assert (json.loads(out)[0]["content"], err) == ("Crème brûlée 🍮", "")
 
 

@@ -108,7 +108,7 @@ def test_is_opt_out_runs_in_linear_time(piece):
 
     start = time.process_time()
     is_opt_out(piece * (100_000 // len(piece)))
-    assert time.process_time() - start < 2
+    assert time.process_time() - start < 10
 
 
 WORDINGS = [

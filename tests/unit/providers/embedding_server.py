@@ -31,6 +31,16 @@ class EmbeddingServer(ThreadingHTTPServer):
         self.requests: list[dict[str, Any]] = []
         self.keys: list[str | None] = []
         self.released = threading.Event()
+        self._asked = threading.Event()
+
+    def wait_for_request(self) -> None:
+        """A client that gave up soon may be ahead of this server."""
+        assert self._asked.wait(60)
+
+    def add_request(self, given: dict[str, Any], key: str | None) -> None:
+        self.requests.append(given)
+        self.keys.append(key)
+        self._asked.set()
 
     @property
     def url(self) -> str:
@@ -47,13 +57,11 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self.given = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.given["path"] = self.path
-        self.server.requests.append(self.given)
-        self.server.keys.append(self.headers["Authorization"])
+        self.server.add_request(self.given, self.headers["Authorization"])
         (self.server.plan.pop(0) if self.server.plan else self.server.usual)(self)
 
     def do_GET(self) -> None:
-        self.server.requests.append({"path": self.path})
-        self.server.keys.append(self.headers["Authorization"])
+        self.server.add_request({"path": self.path}, self.headers["Authorization"])
         well(self)
 
     def log_message(self, format: str, *args: object) -> None:
@@ -129,7 +137,7 @@ def trickles_headers(handler: Handler) -> None:
 @contextmanager
 def embedding_server() -> Iterator[EmbeddingServer]:
     server = EmbeddingServer()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.002})
     thread.start()
     try:
         yield server

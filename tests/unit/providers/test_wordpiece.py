@@ -165,7 +165,7 @@ def test_token_ids_treat_special_token_text_as_text():
 def test_token_ids_are_fast_on_very_long_text(text):
     started = time.process_time()
     assert len(token_ids(text, 256)) <= 256
-    assert time.process_time() - started < 1
+    assert time.process_time() - started < 10
 
 
 def test_token_ids_drop_lone_surrogates():

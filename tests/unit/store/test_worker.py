@@ -331,7 +331,7 @@ def test_worker_thread_stops_without_waiting_for_poll_interval(monkeypatch: pyte
     working.start(stay=True)
     thread = working._thread
     assert thread is not None
-    thread.join(20)
+    thread.join(50)
     still_there = thread.is_alive()
     working.stop()
     assert not still_there
@@ -365,7 +365,7 @@ def test_worker_thread_ends_when_only_patient_jobs_remain(clock: FakeClock) -> N
     working.start()
     thread = working._thread
     assert thread is not None
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive()
     jobs.due["decay"] = clock.now
     assert working.has_work(working.job_kinds)

@@ -19,7 +19,7 @@ from limpet.store import writer as writer_module
 from limpet.store.writer import Writer
 from tests.interrupts import Alarm, interrupt_at
 
-PATIENCE = 10.0
+PATIENCE = 60.0
 
 
 class Rows(list[Any]):
@@ -521,7 +521,7 @@ def test_close_inside_transaction_does_not_deadlock(writer: Writer) -> None:
         done.set()
 
     threading.Thread(target=close, daemon=True).start()
-    assert done.wait(3), "close() waits for the transaction it was called in"
+    assert done.wait(PATIENCE), "close() waits for the transaction it was called in"
 
 
 def test_run_exclusive_runs_between_transactions(memory: Memory, crowd: Crowd, writer: Writer) -> None:
