@@ -102,6 +102,16 @@ def encrypt_everything(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(runtime.Runtime, "can_write_files", may_keep_files)
 
 
+@pytest.fixture(autouse=True)
+def no_worker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Background work is done when a test asks for it: what a test compares must not change meanwhile.
+
+    The programs and servers of integration tests work as they do for everybody.
+    """
+    if levels.find_suite(request.path) in {"unit", "contract", "property"}:
+        monkeypatch.setenv("LIMPET_JOBS_WORKER", "false")
+
+
 @pytest.fixture
 def clock() -> FakeClock:
     return FakeClock()

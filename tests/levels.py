@@ -44,7 +44,7 @@ def runs_in(item: pytest.Item, wanted: Level) -> bool:
 
 
 def find_level(item: pytest.Item) -> Level:
-    suite, backend = _suite(item), find_backend(item)
+    suite, backend = find_suite(item.path), find_backend(item)
     if suite in {"crash", "bench"} or _has(item, "long"):
         return "rest"
     if backend == "postgres" and not _has(item, "every_backend"):
@@ -60,13 +60,9 @@ def _has(item: pytest.Item, mark: str) -> bool:
     return item.get_closest_marker(mark) is not None
 
 
-def _suite(item: pytest.Item) -> str:
-    """The folder, or the file where it is in none."""
-    return _suite_of(item.path)
-
-
 @cache
-def _suite_of(path: Path) -> str:
+def find_suite(path: Path) -> str:
+    """The folder, or the file where it is in none."""
     return path.relative_to(_HERE).parts[0] if path.is_relative_to(_HERE) else "bench"
 
 

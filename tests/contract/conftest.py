@@ -69,9 +69,3 @@ def timed(store_url: str, clock: FakeClock) -> Iterator[Limpet]:
     """A store on each backend whose time is the fixture ``clock``."""
     with Limpet.open(store_url, clock=clock) as opened:
         yield opened
-
-
-@pytest.fixture
-def no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stores that do background work only when told to: what is compared must not change meanwhile."""
-    monkeypatch.setenv("LIMPET_JOBS_WORKER", "false")

@@ -255,8 +255,11 @@ def test_embedding_when_auto_defers_for_embedder_declared_slow(store_url: str) -
         assert texts(memory.recall("canine", user="alice")) == ["the puppy slept"]
 
 
+BACKGROUND = {"embedding__when": "later", "embedding__background": True, "jobs__worker": True}
+
+
 def test_background_worker_embeds_missing_chunks(store_url: str, topics: Topics) -> None:
-    with open_with(store_url, topics, embedding__when="later", embedding__background=True) as memory:
+    with open_with(store_url, topics, **BACKGROUND) as memory:
         memory.session("t", "1", user="alice").append("user", "the puppy slept")
         _wait(lambda: vectors(memory) == (1, 1))
         assert texts(memory.recall("canine", user="alice")) == ["the puppy slept"]
@@ -270,7 +273,7 @@ def test_start_worker_embeds_chunks_left_by_previous_process(durable_url: str, t
         memory.jobs.start_worker()
         memory.jobs.start_worker()
         _wait(lambda: vectors(memory) == (1, 1))
-    with open_with(durable_url, topics, embedding__when="later", embedding__background=True) as memory:
+    with open_with(durable_url, topics, **BACKGROUND) as memory:
         memory.session("t", "1", user="alice").append("user", "another")
         _wait(lambda: vectors(memory) == (2, 2))
 

@@ -36,7 +36,6 @@ from tests.contract.rows import every_row, faults, sql
 
 pytestmark = [
     pytest.mark.every_backend,
-    pytest.mark.usefixtures("no_worker"),
     pytest.mark.skipif(BY_HAND, reason="these say themselves what is encrypted"),
 ]
 

@@ -32,7 +32,6 @@ from tests.contract.test_encryption import (  # noqa: F401 - fixtures
 
 pytestmark = [
     pytest.mark.every_backend,
-    pytest.mark.usefixtures("no_worker"),
     pytest.mark.skipif(BY_HAND, reason="these say themselves what is encrypted"),
 ]
 

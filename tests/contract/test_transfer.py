@@ -33,7 +33,7 @@ from tests.contract.exports import START, contents, deeds, edited, remove_everyt
 from tests.contract.rows import every_row, faults
 from tests.examples import examples
 
-pytestmark = [pytest.mark.every_backend, pytest.mark.usefixtures("no_worker")]
+pytestmark = pytest.mark.every_backend
 
 _numbers = itertools.count()
 FEW = settings(max_examples=examples(12), suppress_health_check=list(HealthCheck), deadline=None)

@@ -24,8 +24,6 @@ from tests.contract.exports import START, chat, contents, edited, scheduled
 from tests.contract.rows import every_row, faults
 from tests.contract.schedule_bench import Bench
 
-pytestmark = pytest.mark.usefixtures("no_worker")
-
 SAID = "All of them, and the cactus. 🌵 " * 40
 
 
