@@ -242,7 +242,7 @@ def seen(feed: events.Feed) -> list[tuple[str, str, Any]]:
 def test_event_feed_reports_changes_and_deletions(memory: Limpet, clock: FakeClock) -> None:
     one, two = (memory.session("web", chat, user="ann") for chat in "12")
     kept, lost = (memory.remember(text, user="ann") for text in ("Ann keeps bees", "Ann keeps geese"))
-    feed = events.Feed(lambda: memory, "ann", clock())
+    feed = events.Feed(lambda: memory, "ann", clock(), clock)
     feed.poll()
     clock.advance(hours=1)
     assert feed.poll() == []
@@ -263,12 +263,25 @@ def test_event_feed_reports_changes_and_deletions(memory: Limpet, clock: FakeClo
     assert feed.poll() == []
 
 
+def test_event_feed_goes_on_after_change_from_the_future(memory: Limpet, clock: FakeClock) -> None:
+    feed = events.Feed(lambda: memory, "ann", clock(), clock)
+    clock.advance(days=400)  # a clock that is wrong, and is set right
+    early = memory.remember("Ann keeps bees", user="ann")
+    clock.advance(days=-400)
+    assert [each for _, each, _ in seen(feed)] == [early.id]
+    later = []
+    for number in range(3):
+        clock.advance(minutes=1)
+        later.append(memory.remember(f"Ann keeps {number} geese", user="ann").id)
+        assert [each for _, each, _ in seen(feed)] == later[-1:]
+
+
 def test_event_feed_does_not_report_items_beyond_first_page_as_deleted(
     memory: Limpet, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(events, "_PAGE", 3)
     made = [memory.remember(f"fact {number}", user="ann").id for number in range(3)]
-    feed = events.Feed(lambda: memory, "ann", clock())
+    feed = events.Feed(lambda: memory, "ann", clock(), clock)
     feed.poll()
     clock.advance(minutes=1)
     for number in range(3, 8):

@@ -49,13 +49,17 @@ class TurnMessage:
     is_error: bool = False
 
     @classmethod
-    def from_message(cls, message: Message, created_at: datetime) -> TurnMessage:
-        """A stored message, without what it repeats of its prompt. ``created_at`` stands in where it has no time."""
+    def from_message(cls, message: Message, created_at: datetime, now: datetime | None = None) -> TurnMessage:
+        """A stored message, without what it repeats of its prompt. ``created_at`` stands in where it has no time.
+
+        A date to come is taken for ``now``: what was said is true since it was said, whatever its clock says.
+        """
+        said_at = message.created_at or created_at
         return cls(
             message.sequence,
             message.role,
             blank_ranges(message.text, message.metadata.get(QUOTED_KEY)),
-            message.created_at or created_at,
+            said_at if now is None else min(said_at, now),
             message.name,
             message.tool_calls,
             message.tool_call_id,

@@ -225,9 +225,10 @@ class Learner:
                 "learn.extractor is llm, and there is no language model; set llm.model, or choose rules"
             )
         whole = TurnExtraction([])
-        before = [TurnMessage.from_message(message, info.created_at) for message in earlier]
+        now = self.clock()
+        before = [TurnMessage.from_message(message, info.created_at, now) for message in earlier]
         for turn in turns:
-            said = [TurnMessage.from_message(message, info.created_at) for message in turn]
+            said = [TurnMessage.from_message(message, info.created_at, now) for message in turn]
             part = self._extract_turn(info, said, before[-_EARLIER:], self._find_echo_texts(info, turn), llm)
             calls, used = whole.calls + part.calls, whole.used + part.used
             if part.error is not None:

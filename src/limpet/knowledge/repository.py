@@ -63,7 +63,9 @@ def build_scope_clauses(scope: Scope, record_id: str | None = None) -> tuple[lis
 def build_current_clauses(now: datetime) -> tuple[list[str], dict[str, Any]]:
     """Clauses that keep a query on records ``r`` to those that are true at the moment."""
     clauses = [
-        "r.valid_from <= :moment AND (r.valid_to IS NULL OR r.valid_to > :moment)",
+        # One that was true when it was written is true: the clock that wrote it may be ahead of this one.
+        "(r.valid_from <= :moment OR r.valid_from <= r.created_at OR r.valid_from <= r.updated_at)",
+        "(r.valid_to IS NULL OR r.valid_to > :moment)",
         "(r.expires_at IS NULL OR r.expires_at > :moment)",
         "r.superseded_by IS NULL",
         "r.archived_at IS NULL",

@@ -170,7 +170,7 @@ class ForeignImporter:
             state=SessionStatus.TERMINATED,  # it is over, or goes on elsewhere
             metadata={**found.metadata, _IMPORTED_ID: found.id},
             created_at=created,
-            last_active_at=max([created, *said, *([found.last_active_at] if found.last_active_at else [])]),
+            last_active_at=min(self.now, max([created, *said, found.last_active_at or created])),
         )
 
     def _derive_id(self, user: str, name: str, created: datetime | None) -> str:

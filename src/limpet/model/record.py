@@ -116,7 +116,9 @@ class Record:
     inputs: Annotated[tuple[Id, ...], UNIQUE, NULL_IF_EMPTY, "ids of the records it was made from"] = ()
 
     def is_valid_at(self, moment: datetime) -> bool:
-        begun = self.valid_from is None or self.valid_from <= moment
+        """One that was true when it was written is so, though the clock that wrote it was ahead of this one."""
+        written = max(at for at in (moment, self.created_at, self.updated_at) if at is not None)
+        begun = self.valid_from is None or self.valid_from <= written
         return begun and not any(end is not None and end <= moment for end in (self.valid_to, self.expires_at))
 
     @property

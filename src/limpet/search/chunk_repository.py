@@ -370,10 +370,10 @@ def _build_filters(query: ChunkQuery, cipher: Cipher) -> tuple[str, dict[str, An
 
 
 def _is_current(chunk: Row, now: int) -> bool:
-    valid_from, valid_to, superseded_by, expires_at = chunk[12:16]
-    if valid_from is None:
+    begins_at, valid_to, superseded_by, expires_at = chunk[12:16]
+    if begins_at is None:
         return True  # not a record
-    begun = valid_from <= now
+    begun = begins_at == 0 or begins_at <= now
     ended = any(end is not None and end <= now for end in (valid_to, expires_at))
     return begun and not ended and superseded_by is None
 

@@ -49,6 +49,7 @@ WHERE r.bucket = :bucket AND r.partition_id = :partition_id
 UNION SELECT c.ordinal FROM records r JOIN chunks c
     ON c.bucket = r.bucket AND c.partition_id = r.partition_id AND c.record_id = r.id
 WHERE r.bucket = :bucket AND r.partition_id = :partition_id AND r.valid_from > :now
+    AND r.valid_from > r.created_at AND r.valid_from > r.updated_at
 
 -- name: chunks.tail
 SELECT ordinal, word_count, terms FROM chunks WHERE bucket = :bucket AND partition_id = :partition_id AND ordinal >= :low ORDER BY ordinal
@@ -62,8 +63,10 @@ SELECT c.ordinal FROM chunks c LEFT JOIN records r
 WHERE c.bucket = :bucket AND c.partition_id = :partition_id AND {where} ORDER BY c.ordinal
 
 -- name: chunks.fetch
+-- A record that was true when it was written begins with 0: the clock that wrote it may be ahead of the reader's.
 SELECT c.ordinal, c.text, c.kind, coalesce(c.session_id, r.session_id), c.record_id, c.document_id, c.first_sequence,
-    c.last_sequence, c.role, c.name, c.created_at, r.metadata, r.valid_from, r.valid_to, r.superseded_by, r.expires_at,
+    c.last_sequence, c.role, c.name, c.created_at, r.metadata,
+    CASE WHEN r.valid_from > r.created_at AND r.valid_from > r.updated_at THEN r.valid_from WHEN r.id IS NOT NULL THEN 0 END, r.valid_to, r.superseded_by, r.expires_at,
     r.layer, r.type, r.key, d.uri, d.title, d.metadata
 FROM chunks c
     LEFT JOIN records r ON r.bucket = c.bucket AND r.partition_id = c.partition_id AND r.id = c.record_id

@@ -20,7 +20,7 @@ from limpet import Limpet, Record
 from limpet.errors import InvalidInput, LimpetError
 from limpet.model.schema import to_json
 from limpet.model.session import SessionInfo
-from limpet.model.values import PageCursor, from_micros, to_micros
+from limpet.model.values import Clock, PageCursor, from_micros, to_micros
 from limpet.server.payload import json_bytes
 from limpet.server.problems import Problem
 
@@ -53,14 +53,16 @@ _Read = Callable[[Limpet, str | None, PageCursor | None], list[_ListEntry]]
 class Feed:
     """All that was changed since a moment, each change once. ``opened`` is asked each time: a key may be revoked."""
 
-    def __init__(self, opened: Callable[[], Limpet], user: str | None, since: datetime) -> None:
+    def __init__(self, opened: Callable[[], Limpet], user: str | None, since: datetime, clock: Clock) -> None:
         self._opened = opened
         self._user = user
+        self._clock = clock
         self._lists = (_ListWatcher("session", _read_sessions, since), _ListWatcher("record", _read_records, since))
 
     def poll(self) -> list[Change]:
         memory = self._opened()
-        found = [each for one in self._lists for each in one.poll(memory, self._user)]
+        now = self._clock()
+        found = [each for one in self._lists for each in one.poll(memory, self._user, now)]
         return sorted(found, key=lambda each: (each.at is None, each.at and to_micros(each.at)))
 
 
@@ -78,7 +80,7 @@ class _ListWatcher:
         self._told: dict[str, datetime] = {}
         self._top: dict[str, _ListEntry] = {}
 
-    def poll(self, memory: Limpet, user: str | None) -> list[Change]:
+    def poll(self, memory: Limpet, user: str | None, now: datetime) -> list[Change]:
         top = self._read(memory, user, None)
         found = self._read_after(self._since - _OVERLAP, top, partial(self._read, memory, user))
         new = {each.id: each for each in found if self._told.get(each.id) != each.at}
@@ -86,7 +88,8 @@ class _ListWatcher:
         quiet = [each for each in top if each.id not in new and self._has_changed(each)]
         changes += [Change(None, self._kind, each.shape()) for each in quiet]
         changes += [Change(None, "gone", {"kind": self._kind, "id": id_}) for id_ in self._find_removed(top)]
-        self._since = max([self._since, *(each.at for each in found)])
+        # What has a date to come is told once, and does not hide what comes before that date.
+        self._since = max([self._since, *(each.at for each in found if each.at <= now)])
         self._told = {each.id: each.at for each in found if each.at >= self._since - 2 * _OVERLAP}
         self._top = {each.id: each._replace(shape=dict) for each in top}  # what it said need not be kept
         return changes

@@ -128,7 +128,7 @@ def store_entries(tx: Tx, scope: Scope, entries: Sequence[MessageWithChunks], no
         index_message(tx, scope, message, entry.chunks)
         stored.append(message)
         count += 1
-        active_at = max(active_at, message.created_at or now)
+        active_at = max(active_at, min(message.created_at or now, now))  # a date to come is no activity
         oldest_at = min(oldest_at, message.created_at or now)
     if count > head.message_count:
         Sessions(tx).advance(scope, last, count, active_at, oldest_at)

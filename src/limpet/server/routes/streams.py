@@ -51,7 +51,8 @@ async def get_events(
     if service.streams >= service.most_streams or (who.id and own >= max(1, service.most_streams // 4)):
         raise Problem(503, "too_many_streams", "too many listen already", headers={"Retry-After": "5"})
     begin = events.parse_last_event_id(request.headers.get("last-event-id"))
-    feed = events.Feed(lambda: service.door.identify(request.headers).memory, user, begin or system_clock())
+    since = min(begin or system_clock(), system_clock())
+    feed = events.Feed(lambda: service.door.identify(request.headers).memory, user, since, system_clock)
     # Asked once before the answer begins: whoever may not look is told so, and a fresh reader starts from now.
     service.open_stream(who.id)
     try:
