@@ -352,7 +352,7 @@ def test_graph_job_reads_session_longer_than_batch(store_url: str) -> None:
 
 
 def test_graph_job_reads_message_appended_while_it_runs(memory: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
-    from limpet.knowledge import english as reading
+    from limpet.knowledge.graph import extract as reading
 
     session, real = say(memory, "Anna called."), reading.extract_from_message
 
@@ -370,7 +370,7 @@ def test_graph_job_reads_message_appended_while_it_runs(memory: Limpet, monkeypa
 def test_graph_job_discards_source_deleted_while_it_runs(
     memory: Limpet, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
-    from limpet.knowledge import english as reading
+    from limpet.knowledge.graph import extract as reading
 
     session, real = say(memory, "My brother Zygfryd lives in Porto.", "Hello."), reading.extract_from_message
     changed: list[str] = []

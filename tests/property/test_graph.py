@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from limpet import Entity, Graph, GraphSource, Mention, Relation
-from limpet.knowledge.english.graph import extract_from_message
 from limpet.knowledge.graph.assemble import assemble_graph, select_subgraph
+from limpet.knowledge.graph.extract import extract_from_message
 from limpet.model.graph import EntityKind, Link, Node, RelationKind, normalize_name
 from limpet.model.message import Message
 from limpet.search.graph_walk import resolve_entities

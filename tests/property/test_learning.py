@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from limpet.knowledge.english.extract import MAX_CANDIDATES, Candidate, TurnMessage
-from limpet.knowledge.english.extract import extract_candidates as extract
+from limpet.knowledge.candidate import Candidate, TurnMessage
+from limpet.knowledge.read import MAX_CANDIDATES
+from limpet.knowledge.read import extract_candidates as extract
 from limpet.knowledge.reconcile import End, ExistingRecord, Merge, Supersede, reconcile
 from limpet.model.message import Role, ToolCall
 from limpet.model.record import Layer, Origin, RecordType

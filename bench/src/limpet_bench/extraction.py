@@ -1,5 +1,7 @@
 """How much of what a turn teaches the rules find, and how much of what they find is right, on labelled turns.
 
+The rules are one half of the local reader: ``read`` counts what all of it finds, by the words of the expected value.
+
 The format of the labels is told beside them, in tests/data/extraction/README.md.
 """
 
@@ -16,14 +18,16 @@ from time import perf_counter
 from typing import Any
 
 from limpet.errors import InvalidInput
-from limpet.knowledge.english.extract import Candidate, TurnMessage
-from limpet.knowledge.english.extract import extract_candidates as extract
+from limpet.knowledge.candidate import Candidate, TurnMessage
+from limpet.knowledge.read import extract_candidates as extract
+from limpet.knowledge.read import read_turn
 from limpet.knowledge.similarity import tokenize
 from limpet.model.message import Role, ToolCall
 from limpet.model.record import RecordType
 
 _BEGIN = datetime(2026, 3, 2, 9, tzinfo=UTC)
 _LONGER = 3  # extra words a value may have besides the expected ones
+_SURE = 0.5  # confidence from which a claim is shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,11 @@ class Expected:
         wanted, found = tokenize(self.value), tokenize(candidate.value or "")
         run = f" {' '.join(wanted)} " in f" {' '.join(found)} "
         return run and len(found) <= len(wanted) + _LONGER
+
+    def is_in(self, candidate: Candidate) -> bool:
+        """Whether a claim says the value, in whatever words and under whatever attribute."""
+        wanted = " ".join(tokenize(self.value.removeprefix("~")))
+        return wanted in " ".join(tokenize(f"{candidate.content} {candidate.sentence}"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +104,7 @@ class Score:
 @dataclass(slots=True)
 class Report:
     whole: Score = field(default_factory=Score)
+    read: Score = field(default_factory=Score)  # wrong: turns that teach nothing, and something was learned
     kinds: dict[str, Score] = field(default_factory=lambda: defaultdict(Score))
     types: dict[str, Score] = field(default_factory=lambda: defaultdict(Score))
     faults: list[str] = field(default_factory=list)
@@ -152,7 +162,18 @@ def measure(turns: Sequence[Labelled]) -> Report:
         found = extract(labelled.turn, labelled.recalled)
         report.seconds += perf_counter() - start
         _judge(labelled, found, report)
+        _judge_reading(labelled, read_turn(labelled.turn, labelled.recalled), report.read)
     return report
+
+
+def _judge_reading(labelled: Labelled, found: Sequence[Candidate], score: Score) -> None:
+    shown = [candidate for candidate in found if candidate.confidence >= _SURE and not candidate.tentative]
+    score.turns += 1
+    score.wrong += bool(shown) and not labelled.expect
+    for expected in labelled.expect:
+        if not expected.optional:
+            said = any(expected.is_in(candidate) for candidate in shown)
+            score.right, score.missed = score.right + said, score.missed + (not said)
 
 
 def _judge(labelled: Labelled, found: Sequence[Candidate], report: Report) -> None:
@@ -211,6 +232,7 @@ def main(args: argparse.Namespace) -> int:
 def _as_dict(report: Report) -> dict[str, Any]:
     return {
         **report.whole.as_dict(),
+        "read": report.read.as_dict(),
         "kinds": {kind: score.as_dict() for kind, score in sorted(report.kinds.items())},
         "types": {kind: score.as_dict() for kind, score in sorted(report.types.items())},
         "faults": report.faults,
@@ -226,5 +248,8 @@ def _lines(name: str, report: Report, *, faults: bool) -> Iterator[str]:
             f"{kind:16} {score.precision:9.3f} {score.recall:7.3f} {score.right:6} {score.wrong:6} {score.missed:7}"
             f" {score.neither:9}"
         )
+    read = report.read
+    said = f"{read.right} of {read.right + read.missed} said"
+    yield f"whole reader: {said}; {read.wrong} turns should have taught nothing"
     if faults:
         yield from report.faults

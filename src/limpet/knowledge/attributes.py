@@ -15,6 +15,8 @@ class Attribute:
     values: str = "many"
     lasts: str = "lasting"
     standing: bool = False
+    says: str = ""
+    denies: str = ""
     words: str = ""
 
     @property

@@ -15,7 +15,7 @@ from limpet.errors import ProviderError
 from limpet.knowledge import english
 from limpet.knowledge.attributes import find_label, get_attribute, load_attributes
 from limpet.knowledge.candidate import Candidate, Echoes, TurnMessage, find_references
-from limpet.knowledge.read import PASSING, read_turn
+from limpet.knowledge.read import PASSING, extract_candidates, read_turn
 from limpet.knowledge.similarity import compute_signature, fold_text, is_same_value
 from limpet.model.message import Role
 from limpet.model.record import Layer, RecordType
@@ -203,7 +203,7 @@ def _ground_facts(items: Sequence[object], turn: Sequence[TurnMessage]) -> list[
             found.setdefault((candidate.type, fold_text(candidate.content)), candidate)
     if not any(candidate.exclusive for candidate in found.values()):
         return list(found.values())
-    by_rules = english.extract_candidates(turn)
+    by_rules = extract_candidates(turn)
     return [candidate for candidate in found.values() if not _is_misread(candidate, by_rules)]
 
 

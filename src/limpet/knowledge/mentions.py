@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from limpet.knowledge import english
 from limpet.knowledge.candidate import Candidate, TurnMessage
+from limpet.knowledge.read import extract_candidates
 from limpet.knowledge.similarity import compute_signature, is_near_duplicate, is_same_value
 from limpet.model.message import Message, Role
 from limpet.model.record import Record
@@ -35,7 +35,7 @@ def find_mentions(message: Message, records: Sequence[Record], at: datetime) -> 
         return set()
     said = TurnMessage.from_message(replace(message, metadata={}), at)  # what it repeats of its prompt says it as well
     to_user = message.role is Role.ASSISTANT and message.name is None
-    candidates = [] if to_user else english.extract_candidates([said], unheard_too=True)
+    candidates = [] if to_user else extract_candidates([said], unheard_too=True)
     found = set(_match_reply(said, records) if to_user else _match_candidates(candidates, records))
     taught = _group_by_sentence(candidates)
     for sentence in split_sentences(said.text):
@@ -56,7 +56,7 @@ def _match_reply(said: TurnMessage, records: Sequence[Record]) -> Iterator[str]:
         for yours, mine in _SECOND_TO_FIRST_PERSON:
             turned = yours.sub(mine, turned)
         as_user = replace(said, role=Role.USER, text=turned, tool_calls=())
-        if turned != sentence.text and any(_match_candidates(english.extract_candidates([as_user]), records)):
+        if turned != sentence.text and any(_match_candidates(extract_candidates([as_user]), records)):
             yield sentence.text
 
 

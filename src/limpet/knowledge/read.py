@@ -16,6 +16,8 @@ from limpet.knowledge import english
 from limpet.knowledge.attributes import get_attribute
 from limpet.knowledge.candidate import Candidate, Echoes, TurnMessage, find_references
 from limpet.knowledge.reader import DOUBTFUL, SHOWN, SURE, VITAL_ATTRIBUTES, Reading, default_reader
+from limpet.knowledge.similarity import fold_text, is_near_duplicate, is_same_value
+from limpet.knowledge.work import find_reports, read_outcomes, read_work
 from limpet.model.message import Role
 from limpet.model.record import Layer, RecordType
 
@@ -35,6 +37,7 @@ _STANDING_KINDS = frozenset("constraint instruction decision plan goal relations
 _TENTATIVE = 0.7
 _NO_TOPIC = frozenset("other event plan goal decision".split())
 _SPEAKERS = (Role.USER, Role.ASSISTANT)
+MAX_CANDIDATES = 50  # per turn: more is a document, not a conversation
 
 
 class Statement(NamedTuple):
@@ -61,10 +64,69 @@ def read_turn(
     found: list[Candidate] = []
     earlier = list(before)
     for said in turn:
-        if english.is_person(said, turn):
+        if _is_person(said, turn):
             found += _read_message(said, [each.text for each in earlier if each.role in _SPEAKERS], echoes)
         earlier.append(said)
-    return english.deduplicate([*found, *english.extract_work(turn, echoes)])
+    return _deduplicate([*found, *_read_work(turn, echoes)])
+
+
+def extract_candidates(
+    turn: Sequence[TurnMessage], recalled: Collection[str] = (), *, unheard_too: bool = False
+) -> list[Candidate]:
+    """What the rules alone are sure of, in the order it was said, each once. Never raises, whatever the text.
+
+    ``unheard_too``: also of what a speaker asks not to have remembered. Nobody may learn that, but who forgets
+    something has to find it.
+    """
+    echoes = Echoes(recalled)
+    found: list[Candidate] = []
+    for said in turn:
+        if _is_person(said, turn) and len(found) < MAX_CANDIDATES:
+            statements = english.find_own_statements(said.text, unheard_too=unheard_too)
+            own = [each for each in statements if not echoes.contains(said.text[each.start : each.end])]
+            found += [candidate for candidates in _apply_rules(said, own) for candidate in candidates]
+    return _deduplicate([*found, *_read_work(turn, echoes)])
+
+
+def _is_person(said: TurnMessage, turn: Sequence[TurnMessage]) -> bool:
+    """Whether a person speaks for themselves: a user, or anybody where people talk with each other by name."""
+    names = [each for each in turn if each.role in _SPEAKERS]
+    return said.role is Role.USER or (said.role is Role.ASSISTANT and all(map(english.is_named, names)))
+
+
+def _read_work(turn: Sequence[TurnMessage], echoes: Echoes) -> Iterator[Candidate]:
+    for said in turn:
+        if said.role is Role.ASSISTANT and not _is_person(said, turn):
+            yield from read_work(said, echoes)
+    yield from read_outcomes(turn)
+
+
+def _apply_rules(said: TurnMessage, statements: Sequence[english.OwnStatement]) -> Iterator[list[Candidate]]:
+    """For each statement, what rules are sure of. A report on the work is a sentence, told at its first statement."""
+    before = None
+    for statement, candidates in zip(statements, english.extract_statements(said, statements), strict=True):
+        sentence = statement.sentence
+        words = said.text[sentence.start : sentence.start + len(sentence.text)]
+        reports = find_reports(said, words, by_user=True) if sentence != before else []
+        yield [*reports, *candidates]
+        before = sentence
+
+
+def _deduplicate(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Each fact of a turn once, in the order they were said. Two homes both stay: reconciliation decides."""
+    kept: dict[tuple[object, ...], list[Candidate]] = {}
+    for candidate in candidates[: 2 * MAX_CANDIDATES]:
+        same = kept.setdefault((candidate.type, candidate.subject, candidate.attribute, candidate.polarity), [])
+        if not any(_is_repeat(candidate, other) for other in same):
+            same.append(candidate)
+    found = [candidate for same in kept.values() for candidate in same]
+    return sorted(found, key=lambda candidate: candidate.sequence)[:MAX_CANDIDATES]
+
+
+def _is_repeat(one: Candidate, other: Candidate) -> bool:
+    if one.attribute is not None:
+        return is_same_value(one.value, other.value)
+    return fold_text(one.content) == fold_text(other.content) or is_near_duplicate(one.content, other.content)
 
 
 def _read_message(said: TurnMessage, before: Sequence[str], echoes: Echoes) -> Iterator[Candidate]:
@@ -78,14 +140,15 @@ def _read_message(said: TurnMessage, before: Sequence[str], echoes: Echoes) -> I
         for each in _split(said, before[-1] if before else "")
         if said.text[answered : each.own.end].strip(" .,;:!") and not echoes.contains(each.words)
     ]
-    sure = english.extract_statements(said, [each.own for each in statements])
+    sure = _apply_rules(said, [each.own for each in statements])
     for statement, candidates in zip(statements, sure, strict=True):
+        reading = statement.reading
         if candidates:
             yield from (_word(said, candidate, statement, len(candidates)) for candidate in candidates)
-        elif statement.reading is not None and statement.reading.keep >= DOUBTFUL:
-            yield _build(said, statement, statement.reading)
-        elif statement.reading is not None and english.has_change_sign(statement.text):
-            yield replace(_build(said, statement, statement.reading), confidence=_TENTATIVE, tentative=True)
+        elif reading is not None and reading.keep >= DOUBTFUL:
+            yield _build(said, statement, reading)
+        elif reading is not None and english.has_change_sign(statement.text):
+            yield replace(_build(said, statement, reading), confidence=_TENTATIVE, tentative=True)
 
 
 def _read_answer(said: TurnMessage, answer: english.Answer) -> Iterator[Candidate]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from limpet.knowledge.english.extract import extract_candidates as extract
+from limpet.knowledge.read import extract_candidates as extract
+from limpet.knowledge.read import read_turn
 from limpet.model.message import Role
 from limpet.model.record import Layer, RecordType
 from tests.unit.knowledge.turns import learned, said, shell, told
@@ -63,13 +64,30 @@ def test_extract_assigns_reported_speech_to_its_speaker():
         ("I used to live in Oslo.", "home", "Oslo"),
         ("I don't work at Bosch anymore.", "employer", "Bosch"),
         ("I quit my job at Bosch.", "employer", "Bosch"),
-        ("I stopped smoking.", "habit", "smoking"),
         ("I don't like olives.", "likes", "olives"),
         ("I can't stand olives.", "likes", "olives"),
     ],
 )
 def test_extract_negates_ended_or_denied_facts(text, attribute, value):
     assert told(learned(text)) == [("user", attribute, value, False)]
+
+
+@pytest.mark.parametrize(
+    ("text", "ended"),
+    [
+        ("I stopped smoking.", True),
+        ("The backend is written in Go.", False),
+        ("I play chess on Thursdays.", False),
+        ("I'm hoping to run a marathon next year.", False),
+        ("Every release needs a sign-off from legal.", False),
+    ],
+)
+def test_reader_keeps_what_no_rule_has_a_value_for(text, ended):
+    """Recognising is the trained reader's work: the claim is there, quoted, and says whether it holds."""
+    (candidate,) = read_turn([said(text)])
+    assert candidate.sentence.rstrip(".") == text.rstrip(".")
+    assert candidate.confidence >= 0.5
+    assert candidate.polarity is not ended
 
 
 @pytest.mark.parametrize(
@@ -319,7 +337,6 @@ def test_extract_accepts_sloppy_and_indirect_wording(text, expected):
         ("i cleared the cache but still get ERR_MODULE_NOT_FOUND", RecordType.FAILURE),
         ("every public function needs a docstring", RecordType.CONSTRAINT),
         ("release is on the 12th of April", RecordType.CONSTRAINT),
-        ("The backend is written in Go.", RecordType.FACT),
         ("We'll use Terraform for the infra.", RecordType.DECISION),
     ],
 )

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from limpet.errors import ProviderError
-from limpet.knowledge.english.graph import extract_from_message, extract_from_record
-from limpet.knowledge.english.graph_names import find_entities
 from limpet.knowledge.graph import llm
+from limpet.knowledge.graph.extract import extract_from_message, extract_from_record
+from limpet.knowledge.graph.names import find_entities
 from limpet.model.graph import EntityKind, RelationKind, normalize_name
 from limpet.model.message import Message
 from limpet.model.record import Layer, Record, RecordType

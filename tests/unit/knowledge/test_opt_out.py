@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 
 import pytest
 
+from limpet.knowledge.candidate import TurnMessage
 from limpet.knowledge.english.assertions import is_forget_request, is_opt_out
-from limpet.knowledge.english.extract import TurnMessage
-from limpet.knowledge.english.extract import extract_candidates as extract
-from limpet.knowledge.english.graph import extract_from_message
+from limpet.knowledge.graph.extract import extract_from_message
 from limpet.knowledge.learn import build_turn_event
 from limpet.knowledge.llm_extract import parse_answer
+from limpet.knowledge.read import extract_candidates as extract
 from limpet.model.message import Message, Role
 from limpet.model.scope import Level, Owner, Scope
 

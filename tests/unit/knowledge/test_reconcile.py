@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from limpet.knowledge.english.extract import Candidate
+from limpet.knowledge.candidate import Candidate
 from limpet.knowledge.reconcile import Add, End, ExistingRecord, Ignore, Merge, Supersede, reconcile
 from limpet.model.record import Layer, Origin, RecordType, fingerprint
 from tests.unit.knowledge.turns import NOON, learned

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from limpet.knowledge.english.extract import Candidate, TurnMessage
-from limpet.knowledge.english.extract import extract_candidates as extract
+from limpet.knowledge.candidate import Candidate, TurnMessage
+from limpet.knowledge.read import extract_candidates as extract
 from limpet.model.message import Role, ToolCall
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

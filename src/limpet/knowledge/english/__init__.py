@@ -1,113 +1,40 @@
-"""The rules for English: how facts, names and relations are found in a text without a language model.
+"""The rules for English: what in a text is the speaker's own word, and what of it rules are sure of.
 
 They are precise and find little. The names below are all that the rest of Limpet uses of them; nothing outside imports
-the modules of this package. Each module is imported, and its many patterns compiled, when one of its names is used.
+the modules of this package. Each module is imported when one of its names is used. Words and patterns are data, in
+words.toml and patterns.toml.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from limpet.knowledge.english.answers import Answer, complete_answer
-    from limpet.knowledge.english.assertions import find_statements, is_forget_request, is_opt_out
-    from limpet.knowledge.english.change import has_change_sign, has_end_sign, is_passing
-    from limpet.knowledge.english.extract import (
-        OwnStatement,
-        apply_correction,
-        deduplicate,
-        extract_candidates,
-        extract_statements,
-        extract_work,
-        find_corrections,
-        find_own_statements,
-        is_named,
-        is_person,
-    )
-    from limpet.knowledge.english.graph import (
-        extract_from_message,
-        extract_from_record,
-        find_role,
-        find_speaker,
-        is_eligible,
-        is_exclusive,
-    )
-    from limpet.knowledge.english.lexicon import find_role_word
-    from limpet.knowledge.english.statement import (
-        find_name,
-        has_count_changed,
-        has_several,
-        is_change,
-        is_contradiction,
-        is_correction_of,
-        is_one_of_several,
-        is_reversal,
-    )
-    from limpet.knowledge.english.wording import (
-        find_asked_subjects,
-        find_last_date,
-        find_subject,
-        resolve_dates,
-        to_third_person,
-        word_claim,
-    )
-
-__all__ = [
-    "Answer",
-    "OwnStatement",
-    "apply_correction",
-    "complete_answer",
-    "deduplicate",
-    "extract_candidates",
-    "extract_from_message",
-    "extract_from_record",
-    "extract_statements",
-    "extract_work",
-    "find_asked_subjects",
-    "find_corrections",
-    "find_last_date",
-    "find_name",
-    "find_own_statements",
-    "find_role",
-    "find_role_word",
-    "find_speaker",
-    "find_statements",
-    "find_subject",
-    "has_change_sign",
-    "has_count_changed",
-    "has_end_sign",
-    "has_several",
-    "is_change",
-    "is_contradiction",
-    "is_correction_of",
-    "is_eligible",
-    "is_exclusive",
-    "is_forget_request",
-    "is_named",
-    "is_one_of_several",
-    "is_opt_out",
-    "is_passing",
-    "is_person",
-    "is_reversal",
-    "resolve_dates",
-    "to_third_person",
-    "word_claim",
-]
+    from limpet.knowledge.english.answers import *  # noqa: F403
+    from limpet.knowledge.english.assertions import *  # noqa: F403
+    from limpet.knowledge.english.change import *  # noqa: F403
+    from limpet.knowledge.english.clause import *  # noqa: F403
+    from limpet.knowledge.english.facts import *  # noqa: F403
+    from limpet.knowledge.english.statement import *  # noqa: F403
+    from limpet.knowledge.english.wording import *  # noqa: F403
 
 _HOMES = {
     "answers": "Answer complete_answer",
-    "assertions": "find_statements is_forget_request is_opt_out",
-    "change": "has_change_sign has_end_sign is_passing",
-    "extract": (
-        "OwnStatement apply_correction deduplicate extract_candidates extract_statements extract_work find_corrections"
-        " find_own_statements is_named is_person"
+    "assertions": (
+        "MAX_SENTENCE OwnStatement extract_assertion find_own_statements find_statements is_forget_request is_opt_out"
+        " mask_quotations"
     ),
-    "graph": "extract_from_message extract_from_record find_role find_speaker is_eligible is_exclusive",
-    "lexicon": "find_role_word",
+    "change": "has_change_sign has_end_sign is_passing",
+    "clause": "expand_contractions find_role_word",
+    "facts": "extract_decisions extract_statements is_named is_product",
     "statement": (
-        "find_name has_count_changed has_several is_change is_contradiction is_correction_of is_one_of_several"
-        " is_reversal"
+        "apply_correction find_corrections find_name has_count_changed has_several is_change is_contradiction"
+        " is_correction_of is_one_of_several is_reversal"
     ),
     "wording": "find_asked_subjects find_last_date find_subject resolve_dates to_third_person word_claim",
 }
@@ -119,3 +46,40 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
     return value
+
+
+@cache
+def load_table(name: str) -> Mapping[str, Any]:
+    import tomllib  # late: only what learns needs the tables
+
+    return tomllib.loads(Path(__file__).with_name(name).read_text("utf-8"))
+
+
+@cache
+def get_words(name: str) -> frozenset[str]:
+    """One of the closed lists of words.toml."""
+    return frozenset(word.replace("_", " ") for word in load_table("words.toml")[name].split())
+
+
+@cache
+def get_pattern(name: str) -> re.Pattern[str]:
+    """One of the patterns of patterns.toml."""
+    return compile_pattern(load_table("patterns.toml")[name])
+
+
+def compile_pattern(text: str) -> re.Pattern[str]:
+    """Compile a pattern as it stands in patterns.toml: alternatives by line, {names} of other patterns or of words."""
+    return re.compile(_expand(text), re.IGNORECASE)
+
+
+def _expand(text: str) -> str:
+    alternatives = text.strip("\n").replace("\n  ", "").replace("\n", "|")
+    return re.sub(r"\{([a-z_]+)\}", lambda match: f"(?:{_expand_name(match[1])})", alternatives)
+
+
+@cache
+def _expand_name(name: str) -> str:
+    patterns = load_table("patterns.toml")
+    if name in patterns:
+        return _expand(patterns[name])
+    return "|".join(sorted(get_words(name), key=lambda word: (-len(word), word)))

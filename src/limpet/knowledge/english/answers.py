@@ -9,8 +9,9 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from limpet.knowledge.english import get_words
 from limpet.knowledge.english.assertions import is_opt_out
-from limpet.knowledge.english.lexicon import PETS, find_role_word
+from limpet.knowledge.english.clause import find_role_word
 from limpet.search.analysis import split_sentences
 
 
@@ -207,7 +208,7 @@ def _name_subject(who: str, before: Sequence[str]) -> str | None:
     if lowered in {"he", "him", "his"}:
         return _find_last(before, lambda role: role not in _FEMALE)
     if lowered in {"it", "its"}:
-        return _find_last(before, lambda role: role in PETS)
+        return _find_last(before, lambda role: role in get_words("pets"))
     if lowered in {"they", "them", "their"} or " " in who:
         return None
     return re.sub(r"['’]s$", "", who)

@@ -3,54 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, Protocol
 
-from limpet.knowledge.candidate import Candidate
-from limpet.knowledge.similarity import compute_signature, is_same_value, stem, tokenize
-from limpet.model.record import RecordType
+from limpet.knowledge.attributes import get_attribute
+from limpet.knowledge.candidate import Candidate, TurnMessage
+from limpet.knowledge.english import get_pattern
+from limpet.knowledge.english.assertions import find_statements
+from limpet.knowledge.similarity import compute_signature, fold_text, is_same_value, stem, tokenize
+from limpet.model.message import Role
+from limpet.model.record import Record, RecordType
 
 _DETERMINED = frozenset(
     """a an the one two three four five six seven eight nine ten several some many no my his her their our both few head
     retired unemployed self-employed""".split()
 )
-# The words between subject and value, affirmative and negative.
-_WORDINGS: Mapping[str, tuple[str, str]] = {
-    "home": ("lives in", "does not live in"),
-    "origin": ("is from", "is not from"),
-    "employer": ("works at", "no longer works at"),
-    "role": ("works as {a}", "does not work as {a}"),
-    "name": ("is called", "is not called"),
-    "nickname": ("wants to be called", "does not want to be called"),
-    "age": ("is {} years old", "is not {} years old"),
-    "birthday": ("has their birthday on", "does not have their birthday on"),
-    "nationality": ("is", "is not"),
-    "studies": ("studies or studied", "does not study"),
-    "school": ("studies or studied at", "does not study at"),
-    "relationship": ("is", "is not"),
-    "family": ("has {a}", "does not have {a}"),
-    "pet": ("has {a}", "does not have {a}"),
-    "owns": ("owns {a}", "does not own {a}"),
-    "allergy": ("is allergic to", "is not allergic to"),
-    "diet": ("is", "is not"),
-    "eats": ("eats", "does not eat"),
-    "drinks": ("drinks", "does not drink"),
-    "habit": ("does this:", "does not do this:"),
-    "health": ("has", "does not have"),
-    "hobby": ("does this in their free time:", "no longer does this in their free time:"),
-    "language": ("speaks", "does not speak"),
-    "learning": ("is learning", "is not learning"),
-    "visited": ("was in", "was never in"),
-    "plan": ("plans to:", "does not plan to:"),
-    "goal": ("wants to:", "does not want to:"),
-    "likes": ("likes", "does not like"),
-    "prefers": ("prefers", "does not prefer"),
-    "uses": ("uses", "does not use"),
-    "email": ("has the email address", "does not have the email address"),
-    "phone": ("has the phone number", "does not have the phone number"),
-    "timezone": ("is in the time zone", "is not in the time zone"),
-    "status": ("has", "has not"),
-}
 
 
 def format_statement(
@@ -61,8 +28,8 @@ def format_statement(
     if attribute.startswith("favourite:"):
         what = attribute.partition(":")[2]
         return f"{who}'s favourite {what} {'is' if polarity else 'is not'} {value}."
-    holds, fails = _WORDINGS.get(attribute, (f"has the {attribute}", f"does not have the {attribute}"))
-    wording = holds if polarity else fails
+    known = get_attribute(attribute)
+    wording = (known.says if polarity else known.denies) or f"{'has' if polarity else 'does not have'} the {attribute}"
     if "{}" in wording:
         return f"{who} {wording.format(value)}."
     return f"{who} {wording.format(a=_choose_article(value))} {value}.".replace("  ", " ")
@@ -215,3 +182,57 @@ def has_several(subject: str, value: str | None) -> bool:
     """Return whether a count of people implies several like this one: two sisters."""
     counted = _parse_count(value)
     return counted is not None and counted[0] > 1 and stem(subject.rpartition("/")[2]) in counted[1]
+
+
+# Corrections that name only what they correct: "her name is Alexis, not Alexa"
+
+
+# Single-valued attributes: a wrong value can only be the same fact, misstated.
+_CORRECTED = frozenset("name nickname home employer age origin birthday school".split())
+
+
+class Correction(NamedTuple):
+    said: TurnMessage
+    sentence: str
+    new: str
+    old: str
+
+
+def find_corrections(turn: Sequence[TurnMessage], found: Iterable[Candidate]) -> Iterator[Correction]:
+    """Return the user's corrections that no rule could assign to a subject."""
+    placed = {candidate.sentence for candidate in found}
+    for said in turn:
+        if said.role is Role.USER:
+            for sentence, _ in find_statements(said.text):
+                match = get_pattern("correction").search(sentence.text)
+                if match and sentence.text not in placed:
+                    yield Correction(said, sentence.text, match["new"], match["old"])
+
+
+def apply_correction(correction: Correction, records: Iterable[Record]) -> Candidate | None:
+    """Return the correction of the one fact with the wrong value; nothing if there are two."""
+    wrong = [
+        record
+        for record in records
+        if record.attribute in _CORRECTED
+        and record.polarity
+        and fold_text(record.value or "") == fold_text(correction.old)
+    ]
+    if len({(record.subject, record.attribute) for record in wrong}) != 1:
+        return None
+    (record, *_) = wrong
+    return Candidate(
+        type=record.type,
+        layer=record.layer,
+        content=format_statement(record.subject or "user", record.attribute or "", correction.new),
+        sentence=correction.sentence,
+        sequence=correction.said.sequence,
+        subject=record.subject or "user",
+        said_at=correction.said.created_at,
+        speaker=correction.said.speaker,
+        attribute=record.attribute,
+        value=correction.new,
+        confidence=0.8,
+        salience=record.salience,
+        tags=record.tags,
+    )

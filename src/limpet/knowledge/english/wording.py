@@ -10,8 +10,7 @@ import re
 from datetime import datetime, timedelta
 
 from limpet.knowledge.candidate import Candidate, TurnMessage
-from limpet.knowledge.english.clause import normalize_subject
-from limpet.knowledge.english.lexicon import find_role_word
+from limpet.knowledge.english.clause import find_role_word, normalize_subject
 from limpet.knowledge.english.statement import format_statement
 from limpet.model.record import RecordType
 from limpet.search.analysis import parse_spans

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from limpet.knowledge import english
+from limpet.knowledge.graph import extract
 from limpet.model.dataclass import dataclass
 from limpet.model.graph import (
     Entity,
@@ -154,13 +154,13 @@ class _EndpointResolver:
             role = (
                 link.predicate
                 if link.kind is RelationKind.ROLE
-                else english.find_role(self.known[node].name, link.sentence)
+                else extract.find_role(self.known[node].name, link.sentence)
             )
             ways = [way for way in self.shared[node] if role and self.known[way].id.endswith(f"/{role}")]
             return ways[0] if len(ways) == 1 else node
         step = self.known[node].id.rpartition("/")[2]
         names = [
-            at for name, at in self.several.get(node, {}).items() if english.find_role(name, link.sentence) == step
+            at for name, at in self.several.get(node, {}).items() if extract.find_role(name, link.sentence) == step
         ]
         return names[0] if len(names) == 1 and names[0] not in self.shared else node
 
@@ -194,7 +194,7 @@ def _find_end_times(groups: Mapping[_Key, Sequence[Link]]) -> dict[_Key, datetim
     lines: dict[tuple[int, str], list[tuple[datetime, int, _Key]]] = defaultdict(list)
     for key, said in groups.items():
         subject, predicate, *_ = key
-        if english.is_exclusive(predicate) and said[0].kind is RelationKind.FACT:
+        if extract.is_exclusive(predicate) and said[0].kind is RelationKind.FACT:
             for link in said:
                 lines[subject, predicate].append((link.source.at, link.source.sequence or 0, key))
     ends: dict[_Key, datetime] = {}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from limpet.config import GraphSettings
 from limpet.errors import ProviderError, SessionNotFound, StoreReadOnly
-from limpet.knowledge import english
+from limpet.knowledge.graph import extract
 from limpet.knowledge.repository import Records
 from limpet.model.dataclass import dataclass
 from limpet.model.graph import Graph
@@ -107,7 +107,7 @@ class GraphBuilder:
             GraphTables(tx).drop_record(space, record_id)
             if record is not None and record.home.space == space:
                 plain = replace(record, title=record.title and mask(record.title), content=mask(record.content))
-                GraphTables(tx).add(space, [english.extract_from_record(plain, most)])
+                GraphTables(tx).add(space, [extract.extract_from_record(plain, most)])
             finish(tx)
 
         self.store.write(write)
@@ -117,7 +117,7 @@ class GraphBuilder:
 
         settings, now = self.settings, self.clock()
         by_rules = [
-            english.extract_from_message(message, session_id, now, settings.message_names) for message in messages
+            extract.extract_from_message(message, session_id, now, settings.message_names) for message in messages
         ]
         if self.llm is None or not settings.llm:
             return llm.LlmGraphResult(by_rules)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from limpet.errors import ProviderError
 from limpet.knowledge import english
+from limpet.knowledge.graph import extract
 from limpet.knowledge.similarity import fold_text
 from limpet.model.graph import (
     SENTENCE_CHARS,
@@ -81,7 +82,7 @@ def build_request(messages: Sequence[Message], *, timeout: float) -> LlmRequest:
             "text": message.text[:_MAX_MESSAGE],
         }
         for message in messages
-        if english.is_eligible(message)
+        if extract.is_eligible(message)
     ]
     question = json.dumps({"messages": heard}, ensure_ascii=False)
     return LlmRequest(
@@ -108,7 +109,7 @@ def extract_graph(
 
     Raises ProviderError; no answer is never taken for "nothing is named".
     """
-    if not any(map(english.is_eligible, messages)):
+    if not any(map(extract.is_eligible, messages)):
         return LlmGraphResult(list(by_rules))
     answer = llm.complete(build_request(messages, timeout=timeout))
     data = answer.data
@@ -122,11 +123,11 @@ def extract_graph(
 
 
 def _ground_message(message: Message, rules: GraphDraft, data: Mapping[str, Any], most: int) -> GraphDraft:
-    if not english.is_eligible(message):
+    if not extract.is_eligible(message):
         return rules
     text = fold_text(message.text)
     entities = {found.id: found for found in rules.entities if "/" in found.id}
-    me = english.find_speaker(message)
+    me = extract.find_speaker(message)
     for item in data["entities"]:
         name, id_ = str(item["name"]).strip(), normalize_name(str(item["name"]))
         if (

@@ -6,18 +6,11 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import cache
 from typing import NamedTuple
 
-from limpet.knowledge.english.assertions import (
-    FOR_A_WHILE,
-    MAX_SENTENCE,
-    extract_assertion,
-    is_forget_request,
-    is_opt_out,
-)
-from limpet.knowledge.english.graph_names import NameSpan, find_entities, scan_text
-from limpet.knowledge.english.lexicon import KIN, PETS, RELATIONS, SINGLE, any_of
-from limpet.knowledge.english.values import is_product
+from limpet.knowledge import english
+from limpet.knowledge.graph.names import NameSpan, find_entities, scan_text
 from limpet.model.graph import (
     SENTENCE_CHARS,
     USER,
@@ -34,53 +27,6 @@ from limpet.model.record import Record
 from limpet.search.analysis import Sentence
 
 IDENTITY = "is"
-# People have one or two of these, so "my sister" is a particular person. Friends and colleagues are many.
-PARTICULAR = (KIN & frozenset(RELATIONS.values())) | SINGLE | PETS
-
-_ROLES = any_of(frozenset(RELATIONS) | PETS)
-_EX = r"(?!ex\b|former\b|previous\b)"  # an ex-wife is not a wife
-_MY = rf"(?i:\b(?:my|our) {_EX}(?:[a-z-]{{2,12}} {_EX}){{0,2}}?(?P<role>{_ROLES}))\b"
-_CALLED = r"(?i:['’]s name is|,? (?:is |was |who is |whose name is )?(?:called|named))?"
-_MINE_BEFORE = re.compile(rf"{_MY}{_CALLED},? $")
-_SOMEBODYS_BEFORE = re.compile(rf"['’]s (?i:(?P<role>{_ROLES})),? $")  # as in records: the user's sister Anna
-_MINE = re.compile(_MY)
-_MINE_AFTER = re.compile(rf"^(?:,| is| was|, who is)? {_MY}")
-_THEIRS = re.compile(rf"^['’]s (?i:(?:[a-z-]{{2,12}} ){{0,2}}?(?P<role>{_ROLES})){_CALLED},? $")
-
-_NOT = r"(?P<not>(?i:don['’]t |doesn['’]t |didn['’]t |never |no longer |used to |not |wasn['’]t |isn['’]t ))?"
-_OFTEN = r"(?i:(?:also|now|currently|just|still|recently|already|really|have|has|had|['’]ve) )*"
-
-
-class _FactPattern(NamedTuple):
-    predicate: str
-    verbs: str
-
-
-_FACTS = tuple(
-    (
-        fact.predicate,
-        re.compile(
-            rf"(?:^|[ ,;])(?P<who>I|i|We|we|)(?:['’](?:m|ve|re|s))? ?{_OFTEN}{_NOT}{_OFTEN}"
-            rf"(?i:{fact.verbs}) (?:the )?$"
-        ),
-    )
-    for fact in (
-        _FactPattern(
-            "lives in", r"live[sd]? in|living in|moved (?:back )?to|moving to|am based in|is based in|based in"
-        ),
-        _FactPattern(
-            "works at", r"works? (?:at|for)|worked (?:at|for)|working (?:at|for)|(?:got|have|has) a job at|joined"
-        ),
-        _FactPattern("is from", r"(?:am |is |was |are )?from|grew up in|come from|comes from|was born in"),
-        _FactPattern(
-            "studied at", r"stud(?:y|ies|ied) at|studying at|graduated from|graduate of|go(?:es)? to school at"
-        ),
-        _FactPattern("is married to", r"(?:am |is |was )?married to|married"),
-        _FactPattern("visited", r"visited|visiting|went to|travell?ed to|flew to|been to|trip to"),
-        _FactPattern("met", r"met(?: with)?"),
-        _FactPattern("uses", r"use|uses|using|switched to"),
-    )
-)
 # Single-valued: a later one ends the earlier.
 EXCLUSIVE = frozenset({"lives in", "works at"})
 _OBJECTS = {
@@ -95,8 +41,21 @@ _OBJECTS = {
 }
 
 
-_WAS = re.compile(r"\b(?:lived in|worked (?:at|for))", re.IGNORECASE)
-_HAS = re.compile(r"\b(?:have|has)\b|['’]ve\b", re.IGNORECASE)
+@cache
+def _load_facts() -> list[tuple[str, re.Pattern[str]]]:
+    """The relations that words before a name state, each with its pattern."""
+    verbs = english.load_table("patterns.toml")["graph"]
+    return [
+        (predicate, english.compile_pattern(f"{{fact_subject}}(?:{words}) (?:the )?$"))
+        for predicate, words in verbs.items()
+    ]
+
+
+@cache
+def load_particular_roles() -> frozenset[str]:
+    """People have one or two of these, so "my sister" is a particular person. Friends and colleagues are many."""
+    kin = frozenset(role for word in english.get_words("kin") if (role := english.find_role_word(word)) == word)
+    return kin | english.get_words("single") | english.get_words("pets")
 
 
 class SentenceRelations(NamedTuple):
@@ -106,7 +65,7 @@ class SentenceRelations(NamedTuple):
 
 def build_relative(owner: EntityDraft, role: str) -> EntityDraft:
     """A person identified by a role, such as "the user's sister"."""
-    kind = EntityKind.ANIMAL if role in PETS else EntityKind.PERSON
+    kind = EntityKind.ANIMAL if role in english.get_words("pets") else EntityKind.PERSON
     return EntityDraft(f"{owner.id}/{role}", f"{owner.name}'s {role}", kind)
 
 
@@ -119,7 +78,9 @@ def find_role(name: str, sentence: str) -> str | None:
     """Return the role of a name for the speaker: sister, for "my sister Anna"."""
     for found in re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", sentence):
         before = sentence[max(0, found.start() - 70) : found.start()]
-        if role := _MINE_BEFORE.search(before) or _SOMEBODYS_BEFORE.search(before):
+        if role := english.get_pattern("mine_before").search(before) or english.get_pattern("somebodys_before").search(
+            before
+        ):
             return _parse_role(role)
     return None
 
@@ -137,9 +98,9 @@ def find_relations(sentence: Sentence, spots: Sequence[NameSpan], me: EntityDraf
         add_entities(*ends)
         relations[stated] = None
     if me is not None:
-        for match in _MINE.finditer(sentence.text):
+        for match in english.get_pattern("my_role").finditer(sentence.text):
             role = _parse_role(match)
-            if role in PARTICULAR:
+            if role in load_particular_roles():
                 add_entities(me, build_relative(me, role))
                 relations[
                     RelationDraft(
@@ -155,25 +116,33 @@ _RelationWithEnds = tuple[RelationDraft, tuple[EntityDraft, ...]]
 def _iter_roles(text: str, spots: Sequence[NameSpan], me: EntityDraft | None) -> Iterator[_RelationWithEnds]:
     for at, spot in enumerate(spots):
         before, after = text[max(0, spot.start - 70) : spot.start], text[spot.end : spot.end + 60]
-        mine = (_MINE_BEFORE.search(before) or _MINE_AFTER.search(after)) if me is not None else None
+        mine = (
+            (english.get_pattern("mine_before").search(before) or english.get_pattern("mine_after").search(after))
+            if me is not None
+            else None
+        )
         if mine is not None and me is not None:
             yield from _build_role_relations(me, _parse_role(mine), spot.found, text)
-        elif at and (theirs := _THEIRS.search(text[spots[at - 1].end : spot.start])):
+        elif at and (theirs := english.get_pattern("theirs").search(text[spots[at - 1].end : spot.start])):
             owner = _to_person(spots[at - 1].found)
             yield from _build_role_relations(owner, _parse_role(theirs), spot.found, text)
 
 
 def _parse_role(match: re.Match[str]) -> str:
     word = match["role"].casefold()
-    return RELATIONS.get(word, word)
+    return english.find_role_word(word) or word
 
 
 def _build_role_relations(owner: EntityDraft, role: str, entity: EntityDraft, text: str) -> Iterator[_RelationWithEnds]:
-    entity = EntityDraft(entity.id, entity.name, EntityKind.ANIMAL) if role in PETS else _to_person(entity)
+    entity = (
+        EntityDraft(entity.id, entity.name, EntityKind.ANIMAL)
+        if role in english.get_words("pets")
+        else _to_person(entity)
+    )
     if entity.id == owner.id:
         return
     yield RelationDraft(owner.id, role, entity.id, None, RelationKind.ROLE, True, text), (owner, entity)
-    if role in PARTICULAR:
+    if role in load_particular_roles():
         known = build_relative(owner, role)
         yield RelationDraft(known.id, IDENTITY, entity.id, None, RelationKind.IDENTITY, True, text), (known, entity)
 
@@ -183,11 +152,11 @@ def _to_person(entity: EntityDraft) -> EntityDraft:
 
 
 def _iter_facts(text: str, spots: Sequence[NameSpan], me: EntityDraft | None) -> Iterator[_RelationWithEnds]:
-    if extract_assertion(text) != text:
+    if english.extract_assertion(text) != text:
         return
     for at, spot in enumerate(spots):
         before = text[max(0, spot.start - 90) : spot.start]
-        for predicate, pattern in _FACTS:
+        for predicate, pattern in _load_facts():
             match = pattern.search(before)
             if match is None or spot.found.kind not in _OBJECTS[predicate]:
                 continue
@@ -195,21 +164,19 @@ def _iter_facts(text: str, spots: Sequence[NameSpan], me: EntityDraft | None) ->
                 break
             subject = _find_subject(text, match, spot.start - len(before), spots[:at], me)
             if subject is not None and subject.id != spot.found.id:
-                over = _WAS.search(match.group()) and not _HAS.search(match.group())
-                holds = match["not"] is None and not over
-                yield (
-                    RelationDraft(subject.id, predicate, spot.found.id, None, RelationKind.FACT, holds, text),
-                    (
-                        subject,
-                        spot.found,
-                    ),
-                )
+                over = english.get_pattern("fact_over").search(match.group())
+                holds = match["not"] is None and not (over and over["over"])
+                stated = RelationDraft(subject.id, predicate, spot.found.id, None, RelationKind.FACT, holds, text)
+                yield stated, (subject, spot.found)
             break
 
 
 def _is_no_home(spot: NameSpan, text: str) -> bool:
     """Return whether this is a tool that a team moved to, or a temporary stay."""
-    return is_product(spot.found.name) or FOR_A_WHILE.match(text[spot.end :].lstrip(" ,")) is not None
+    return (
+        english.is_product(spot.found.name)
+        or english.get_pattern("brief").match(text[spot.end :].lstrip(" ,")) is not None
+    )
 
 
 def _find_subject(
@@ -221,8 +188,8 @@ def _find_subject(
     verb = shift + match.start("who")
     if earlier and not text[earlier[-1].end : verb].strip() and earlier[-1].found.kind is EntityKind.PERSON:
         return earlier[-1].found
-    if me is not None and (own := re.search(rf"{_MY}$", text[:verb].rstrip())):
-        return build_relative(me, role) if (role := _parse_role(own)) in PARTICULAR else None
+    if me is not None and (own := english.compile_pattern("{my_role}$").search(text[:verb].rstrip())):
+        return build_relative(me, role) if (role := _parse_role(own)) in load_particular_roles() else None
     return None
 
 
@@ -243,7 +210,7 @@ _MAX_VALUE = 300
 
 def is_eligible(message: Message) -> bool:
     """Ignore tool output, system prompts and messages that must not be stored."""
-    if message.role is Role.USER and is_opt_out(message.text):
+    if message.role is Role.USER and english.is_opt_out(message.text):
         return False
     return message.role in {Role.USER, Role.ASSISTANT} and bool(message.text.strip())
 
@@ -271,7 +238,7 @@ def _extract_from_text(source: GraphSource, text: str, me: EntityDraft | None, m
     entities = {found.id: found for found in reading.entities[:most]}
     relations: dict[RelationDraft, None] = {}
     for sentence, spots in reading.sentences:
-        if len(sentence.text) > MAX_SENTENCE or is_forget_request(sentence.text):
+        if len(sentence.text) > english.MAX_SENTENCE or english.is_forget_request(sentence.text):
             continue
         known = [spot for spot in spots if spot.found.id in entities]
         more = find_relations(sentence, known, me)

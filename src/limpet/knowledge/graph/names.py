@@ -6,14 +6,15 @@ import re
 import sys
 import unicodedata
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import NamedTuple
 
+from limpet.knowledge import english
 from limpet.knowledge.candidate import find_references
-from limpet.knowledge.english.assertions import mask_quotations
-from limpet.knowledge.english.lexicon import ENDINGS, GIVEN_NAMES, LOCATED, NAMELESS, ORGANISED, PLACES, TOOLS
 from limpet.model.graph import MAX_NAME, EntityDraft, EntityKind, normalize_name
 from limpet.search.analysis import Sentence, split_sentences
 
+ENDINGS = ("ing", "ed", "ly", "tion", "ness", "ment", "ful", "able", "ible", "ous", "ive", "est")
 MAX_TEXT = 20_000  # characters of a message that are read; longer text was pasted
 
 
@@ -60,6 +61,13 @@ _SHORT = 3  # letters of a place in capitals only: UK, NYC
 _OPENING = 2  # characters before the first word, such as a quotation mark
 
 
+@cache
+def load_nameless() -> frozenset[str]:
+    """Capitalized words and first words that are not names."""
+    common = frozenset().union(*map(english.get_words, ("no_names", "demonyms", "languages")))
+    return (common - english.get_words("tools")) | english.get_words("nameless")
+
+
 class NameSpan(NamedTuple):
     """A name and its position in the sentence."""
 
@@ -80,7 +88,7 @@ def find_entities(text: str) -> tuple[EntityDraft, ...]:
 
 
 def scan_text(text: str) -> EntityScan:
-    whole = mask_quotations(text[:MAX_TEXT])
+    whole = english.mask_quotations(text[:MAX_TEXT])
     calm = [sentence for sentence in split_sentences(_blank_titles(whole)) if not _is_shouted(sentence.text)]
     inner = _find_inner_names(calm)
     said = tuple((sentence, tuple(_iter_spans(sentence.text, inner))) for sentence in calm)
@@ -109,7 +117,7 @@ def _find_inner_names(calm: Sequence[Sentence]) -> frozenset[str]:
         for match in _NAME.finditer(sentence.text):
             if match.start() > _OPENING:
                 inner.update(word.casefold() for word in match.group().split())
-    return frozenset(inner - NAMELESS)
+    return frozenset(inner - load_nameless())
 
 
 def _iter_spans(text: str, inner: frozenset[str]) -> Iterator[NameSpan]:
@@ -132,14 +140,14 @@ def _trim_name(name: str, start: int, inner: frozenset[str]) -> Iterator[tuple[i
     words = name.split(" ")
     at = start
     opening = start <= _OPENING
-    while words and (words[0].casefold() in NAMELESS or (opening and not _begins_name(words, inner))):
+    while words and (words[0].casefold() in load_nameless() or (opening and not _begins_name(words, inner))):
         at += len(words[0]) + 1
         words = words[1:]
         opening = False
         while words and not words[0][:1].isupper():  # a connecting word that is now first
             at += len(words[0]) + 1
             words = words[1:]
-    while words and (words[-1].casefold() in NAMELESS or not words[-1][:1].isupper()):
+    while words and (words[-1].casefold() in load_nameless() or not words[-1][:1].isupper()):
         words = words[:-1]
     whole = " ".join(words)
     if words and 1 < len(whole) <= MAX_NAME and not whole.isdigit():
@@ -149,7 +157,7 @@ def _trim_name(name: str, start: int, inner: frozenset[str]) -> Iterator[tuple[i
 def _begins_name(words: list[str], inner: frozenset[str]) -> bool:
     """The first word of a sentence is always capitalized."""
     first = words[0].casefold()
-    if first in inner or first in GIVEN_NAMES or first in PLACES:
+    if first in inner or first in english.get_words("given_names") or first in english.get_words("places"):
         return True
     if len(words[0]) > 1 and any(map(str.isupper, words[0][1:])):  # NATO, O'Brien, GitHub
         return True
@@ -161,15 +169,15 @@ def _classify_name(name: str, before: str, after: str) -> EntityKind:
     words = normalize_name(name).split()
     if not words:
         return EntityKind.THING
-    if " ".join(words) in PLACES:
+    if " ".join(words) in english.get_words("places"):
         return EntityKind.PLACE
-    if words[0] in TOOLS:
+    if words[0] in english.get_words("tools"):
         return EntityKind.THING
-    if words[-1] in ORGANISED or (words[0] in ORGANISED and len(words) > 1):
+    if words[-1] in english.get_words("organised") or (words[0] in english.get_words("organised") and len(words) > 1):
         return EntityKind.ORGANISATION
-    if words[-1] in LOCATED and len(words) > 1:
+    if words[-1] in english.get_words("located") and len(words) > 1:
         return EntityKind.PLACE
-    given = words[0] in GIVEN_NAMES and len(words) <= 3
+    given = words[0] in english.get_words("given_names") and len(words) <= 3
     if given or _BEFORE_PERSON.search(before):
         return EntityKind.PERSON
     if _BEFORE_WORK.search(before):
@@ -193,7 +201,7 @@ def _is_title(quotation: str) -> bool:
     heads = [word for word in words if word[:1].isupper()]
     if not 1 <= len(words) <= 8 or not words[0][:1].isupper() or 2 * len(heads) <= len(words):
         return False
-    return len(words) > 1 or words[0].casefold() not in NAMELESS
+    return len(words) > 1 or words[0].casefold() not in load_nameless()
 
 
 def _iter_tags(text: str) -> Iterator[EntityDraft]:
