@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limpet.knowledge.english.coordination import split_statements
+from limpet.knowledge.english.assertions import split_statements
 from limpet.knowledge.english.wording import find_last_date, resolve_dates, to_third_person
 
 MONDAY = datetime(2026, 11, 16, 10, tzinfo=UTC)
