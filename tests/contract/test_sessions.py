@@ -6,8 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from limpet import Limpet
-from limpet.errors import InvalidInput, InvalidKey, SessionNotFound
+from limpet import Limpet, Message
+from limpet.errors import InvalidInput, InvalidKey, SessionNotFound, WrongState
 from limpet.model.scope import SessionKey
 from limpet.model.session import SessionStatus
 from limpet.testing import FakeClock
@@ -271,6 +271,39 @@ def test_session_pause_and_resume(memory: Limpet) -> None:
     assert memory.session("telegram", "1").id == session.id
     session.resume()
     assert memory.load_session(session.id).state is SessionStatus.ACTIVE
+
+
+@pytest.mark.parametrize("state", ["paused", "terminated"])
+def test_session_that_is_not_active_refuses_messages(memory: Limpet, state: str) -> None:
+    session = memory.session("telegram", "1")
+    first = session.append("user", "before", idempotency_key="one")
+    session.pause() if state == "paused" else session.terminate()
+    with pytest.raises(WrongState, match=state):
+        session.append("user", "after")
+    with pytest.raises(WrongState, match=state):
+        session.extend([Message.new("user", "after")])
+    with pytest.raises(WrongState, match=state), session.turn("after"):
+        pass
+    assert session.append("user", "before", idempotency_key="one").sequence == first.sequence  # only said again
+    assert [message.text for message in session.messages()] == ["before"]
+
+
+def test_session_takes_messages_again_after_resume(memory: Limpet) -> None:
+    session = memory.session("telegram", "1")
+    session.pause()
+    session.resume()
+    assert session.append("user", "after").sequence == 1
+    session.terminate()
+    assert memory.session("telegram", "1").append("user", "after").sequence == 1
+
+
+def test_reply_to_session_terminated_during_turn_is_refused(memory: Limpet) -> None:
+    session = memory.session("telegram", "1")
+    with session.turn("How are you?") as turn:
+        session.terminate()
+        with pytest.raises(WrongState, match="terminated"):
+            turn.reply("Fine.")
+    assert [message.text for message in session.messages()] == ["How are you?"]
 
 
 def test_session_terminated_cannot_be_resumed(memory: Limpet) -> None:

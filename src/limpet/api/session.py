@@ -371,7 +371,7 @@ class Session:
 
     @session_operation("session.pause", WRITE_SESSION, "POST /pause", cli="sessions pause")
     def pause(self) -> None:
-        """Pause the session until ``resume``."""
+        """Pause the session: it takes no messages until ``resume``."""
         self._set_state(SessionStatus.PAUSED)
 
     @session_operation("session.resume", WRITE_SESSION, "POST /resume", cli="sessions resume")
@@ -381,7 +381,7 @@ class Session:
 
     @session_operation("session.terminate", WRITE_SESSION, "POST /terminate", cli="sessions terminate")
     def terminate(self) -> None:
-        """End the session for good; ``memory.session(…)`` creates its successor."""
+        """End the session for good: it takes no more messages; ``memory.session(…)`` creates its successor."""
         self._set_state(SessionStatus.TERMINATED)
 
     def _set_state(self, state: SessionStatus) -> None:

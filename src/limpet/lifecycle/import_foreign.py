@@ -223,7 +223,7 @@ def _store_messages(tx: Tx, info: SessionInfo, entries: Sequence[MessageWithChun
             raise InvalidInput("its id belongs to another user's session here")
         new = 1
     before = Sessions(tx).get_head(scope).message_count
-    store_entries(tx, scope, entries, now)
+    store_entries(tx, scope, entries, now, any_state=True)
     return new, Sessions(tx).get_head(scope).message_count - before
 
 

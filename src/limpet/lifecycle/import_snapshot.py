@@ -116,7 +116,7 @@ class SnapshotImporter:
                 continue
             if not Sessions(tx).add(info.scope, info):
                 raise StorageError(f"session {session.original_id} could not be added; nothing was imported")
-            stored = store_entries(tx, info.scope, entries, info.last_active_at)
+            stored = store_entries(tx, info.scope, entries, info.last_active_at, any_state=True)
             if session.summary and stored:
                 last = stored[-1].sequence
                 swap_summary(tx, info.scope, SummaryDraft(session.summary, last), last, None, now)

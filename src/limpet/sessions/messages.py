@@ -9,11 +9,12 @@ from functools import partial
 from typing import NamedTuple
 
 from limpet.config import ChunkSettings
-from limpet.errors import BudgetTooSmall, IdempotencyConflict, SequenceConflict
+from limpet.errors import BudgetTooSmall, IdempotencyConflict, SequenceConflict, WrongState
 from limpet.model.chunk import ChunkDraft, ChunkSource, SourceKind
 from limpet.model.dataclass import dataclass
 from limpet.model.message import Cost, HistoryBudget, Message, Role, fit_history, group_steps, message_tokens
 from limpet.model.scope import Level, Partition, Scope
+from limpet.model.session import SessionStatus
 from limpet.model.telemetry import Progress
 from limpet.model.values import Clock, check_name
 from limpet.search.chunk_repository import Chunks
@@ -109,10 +110,15 @@ def _chunk_message(message: Message, config: ChunkSettings, now: datetime) -> tu
     return chunk_message(message, message.created_at or now, config.max_chars, config.overlap)
 
 
-def store_entries(tx: Tx, scope: Scope, entries: Sequence[MessageWithChunks], now: datetime) -> list[Message]:
-    """Store the messages with the next sequence numbers; all or none."""
+def store_entries(
+    tx: Tx, scope: Scope, entries: Sequence[MessageWithChunks], now: datetime, *, any_state: bool = False
+) -> list[Message]:
+    """Store the messages with the next sequence numbers; all or none.
+
+    Raises WrongState where the session is paused or has ended, unless ``any_state``: an import brings what was said.
+    """
     head = Sessions(tx).get_head(scope)
-    last, count, active_at = head
+    last, count, active_at = head.last_sequence, head.message_count, head.last_active_at
     oldest_at = now
     stored = []
     for entry in entries:
@@ -122,6 +128,8 @@ def store_entries(tx: Tx, scope: Scope, entries: Sequence[MessageWithChunks], no
             if first is not None:
                 stored.append(first)
                 continue
+        if not any_state:
+            refuse_inactive(scope, head.state)
         last = _next_sequence(message.sequence, last)
         message = message.with_sequence(last, message.created_at or now)
         Messages(tx).insert(scope, message)
@@ -133,6 +141,14 @@ def store_entries(tx: Tx, scope: Scope, entries: Sequence[MessageWithChunks], no
     if count > head.message_count:
         Sessions(tx).advance(scope, last, count, active_at, oldest_at)
     return stored
+
+
+def refuse_inactive(scope: Scope, state: SessionStatus) -> None:
+    """Raises WrongState: what is paused or has ended takes no messages, on any interface."""
+    if state is SessionStatus.PAUSED:
+        raise WrongState(f"session {scope.session} is paused and takes no messages; resume it first")
+    if state is SessionStatus.TERMINATED:
+        raise WrongState(f"session {scope.session} is terminated; memory.session(…) gives its successor")
 
 
 def _next_sequence(requested: int, last: int) -> int:

@@ -78,6 +78,7 @@ class Head(NamedTuple):
     last_sequence: int
     message_count: int
     last_active_at: datetime
+    state: SessionStatus
 
 
 class _SessionRows:
@@ -154,7 +155,7 @@ class Sessions(_SessionRows):
         if row is None:
             raise _not_found_error(scope)
         self._tx.partition_ids[scope.tenant, scope.session] = row[3]
-        return Head(row[0], row[1], from_micros(row[2]))
+        return Head(row[0], row[1], from_micros(row[2]), SessionStatus(row[4]))
 
     def find_live(self, scope: Scope, key: str) -> SessionInfo | None:
         where, params = build_scope_filter(scope)
