@@ -321,7 +321,19 @@ def test_import_terminates_session_when_chat_is_live(memory: Limpet, folders: Fo
 # Interrupted
 
 
-def many(memory: Limpet, messages: int = 2600) -> None:
+# Five batches and a part of one, which need not be large.
+BATCH = 50
+MANY = 258
+SMALL_BATCHES = {"limpet.lifecycle.import_export._LINES": BATCH, "limpet.lifecycle.export._PROGRESS_EVERY": BATCH}
+
+
+@pytest.fixture
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in SMALL_BATCHES.items():
+        monkeypatch.setattr(name, value)
+
+
+def many(memory: Limpet, messages: int = MANY) -> None:
     for chat in range(3):
         session = memory.session("t", str(chat), user="alice")
         session.extend([Message.new("user", f"walrus {chat} {number}") for number in range(messages // 3)])
@@ -343,7 +355,7 @@ def stopping(after: int) -> Callable[[str, int, int], None]:
     return stop
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("small_batches")
 def test_import_resumes_after_interruption(store_url: str, folders: Folders) -> None:
     folder = folders()
     with Limpet.open(":memory:") as source:
@@ -353,12 +365,12 @@ def test_import_resumes_after_interruption(store_url: str, folders: Folders) -> 
         with pytest.raises(Stop):
             memory.transfer.import_(folder, progress=stopping(4))
         half = memory.admin.stats()["messages"]
-        assert 0 < half < 2598
+        assert 0 < half < MANY
         assert faults(memory) == []
         seen: list[tuple[str, int, int]] = []
         done = memory.transfer.import_(folder, progress=lambda *step: seen.append(step))
         assert done.continued >= half
-        assert (done.sessions, done.messages) == (3, 2598)
+        assert (done.sessions, done.messages) == (3, MANY)
         assert next(line for stage, line, _ in seen if stage == "messages") > half
         assert exported(memory, folders, "alice") == contents(folder)
         assert every_row(memory)["transfers"] == []
@@ -368,7 +380,9 @@ def test_import_resumes_after_interruption(store_url: str, folders: Folders) -> 
 KILLED = """
 import sys
 from limpet import Limpet
+from limpet.lifecycle import export, import_export
 
+import_export._LINES = export._PROGRESS_EVERY = int(sys.argv[6])
 stage, at = sys.argv[3], int(sys.argv[4])
 
 def progress(now, done, total):
@@ -382,7 +396,7 @@ with Limpet.open(sys.argv[1]) as memory:
 
 
 def killed_at(url: str, folder: Path, stage: str, at: int, verb: str) -> None:
-    command = [sys.executable, "-c", KILLED, url, str(folder), stage, str(at), verb]
+    command = [sys.executable, "-c", KILLED, url, str(folder), stage, str(at), verb, str(BATCH)]
     child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert child.stdout is not None
     assert child.stdin is not None
@@ -393,7 +407,8 @@ def killed_at(url: str, folder: Path, stage: str, at: int, verb: str) -> None:
     child.stdout.close()
 
 
-@pytest.mark.parametrize(("stage", "at"), [("sessions", 1), ("messages", 500), ("messages", 2000), ("kv", 1)])
+@pytest.mark.parametrize(("stage", "at"), [("sessions", 1), ("messages", BATCH), ("messages", 4 * BATCH), ("kv", 1)])
+@pytest.mark.usefixtures("small_batches")
 def test_import_resumes_after_process_kill(durable_url: str, folders: Folders, stage: str, at: int) -> None:
     folder = folders()
     with Limpet.open(":memory:") as source:
@@ -401,7 +416,7 @@ def test_import_resumes_after_process_kill(durable_url: str, folders: Folders, s
         source.transfer.export(folder, "alice")
     killed_at(durable_url, folder, stage, at, "import_")
     with Limpet.open(durable_url) as memory:
-        assert memory.admin.stats()["messages"] < 2598
+        assert memory.admin.stats()["messages"] < MANY
         assert faults(memory) == []
         done = memory.transfer.import_(folder)
         assert done.continued > 0
@@ -409,12 +424,13 @@ def test_import_resumes_after_process_kill(durable_url: str, folders: Folders, s
         assert faults(memory) == []
 
 
+@pytest.mark.usefixtures("small_batches")
 def test_export_killed_leaves_only_unfinished_folder(durable_url: str, folders: Folders) -> None:
     folder, whole = folders(), folders()
     with Limpet.open(durable_url) as memory:
         many(memory)
         memory.transfer.export(whole)
-    killed_at(durable_url, folder, "messages", 1000, "export")
+    killed_at(durable_url, folder, "messages", 2 * BATCH, "export")
     unfinished = folder.with_name(f"{folder.name}.unfinished")
     assert unfinished.is_dir()
     assert not folder.exists()
