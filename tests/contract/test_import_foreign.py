@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from limpet import Limpet
-from limpet.errors import InvalidInput, Unsupported
+from limpet.errors import InvalidInput, RecordNotFound, Unsupported
 from limpet.model.record import Origin
 from limpet.model.session import SessionStatus
 from tests.contract.rows import every_row, faults
@@ -103,6 +103,24 @@ def test_import_keeps_users_and_times_of_memories(memory: Limpet) -> None:
     assert omar.created_at is not None
     assert omar.created_at.isoformat() == "2026-01-06T10:00:00+00:00"
     assert len(memory.records(user="nadia")) == 2
+
+
+def test_imported_memory_is_found_by_the_id_it_had(memory: Limpet, tmp_path: Path) -> None:
+    """Ids of other programs need not be UUIDs. They stay with the record through an export, too."""
+    told = "1712345678901234567-0-3"
+    path = tmp_path / "memories.json"
+    path.write_text(json.dumps([{"id": told, "memory": "Alice likes tea", "user_id": "alice"}]))
+    assert memory.transfer.import_(path).records == 1
+    assert memory.transfer.import_(path).already
+    record = memory.records.get(told)
+    assert memory.records.update(told, user="alice", content="Alice likes green tea").id == record.id
+    with pytest.raises(RecordNotFound):
+        memory.records.get(told, user="bob")
+    memory.transfer.export(tmp_path / "out")
+    with Limpet.open(":memory:") as other:
+        other.transfer.import_(tmp_path / "out")
+        assert other.records.get(told).content == "Alice likes green tea"
+    assert memory.forget(told).ids == (record.id,)
 
 
 def test_import_updates_memory_with_changed_text(memory: Limpet, tmp_path: Path) -> None:

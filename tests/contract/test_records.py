@@ -449,13 +449,48 @@ def test_unknown_record_raises_record_not_found(memory: Limpet) -> None:
         with pytest.raises(RecordNotFound):
             call()
     for call in (
-        lambda: memory.records.get("x"),
+        lambda: memory.records.get(""),
         lambda: memory.records.history(""),
-        lambda: memory.records.update("x", content="y"),
-        lambda: memory.forget("x"),
+        lambda: memory.records.update(" ", content="y"),
+        lambda: memory.forget("../x"),
     ):
         with pytest.raises(InvalidKey):
             call()
+    for missing in ("x", "1712345678901234567-0-3", "01890000-0000-7000-8000-00000000000g"):
+        with pytest.raises(RecordNotFound):
+            memory.records.get(missing)
+        with pytest.raises(RecordNotFound):
+            memory.forget(missing)
+
+
+def test_explicit_memory_knows_the_session_it_came_up_in(memory: Limpet) -> None:
+    """It is the user's all the same, also when the session goes."""
+    first, second = (memory.session("t", chat, user="alice") for chat in "12")
+    saved = memory.remember("Alice keeps bees", user="alice", key="hobby", source=first.id)
+    assert (saved.source.session_id, saved.level, saved.session_id) == (first.id, "user", None)
+    assert (
+        memory.remember("Alice keeps two hives", user="alice", key="hobby", source=second.id).source.session_id
+        == second.id
+    )
+    assert memory.remember("Alice keeps three hives", user="alice", key="hobby").source.session_id == second.id
+    assert memory.remember("For this chat", session=first.id).source.session_id == first.id
+    assert memory.recall("hives", user="alice")[0].text == "Alice keeps three hives"
+    assert memory.privacy.purge_session(second.id).verified
+    kept = memory.records.get(saved.id)
+    assert (kept.content, kept.source.session_id) == ("Alice keeps three hives", None)
+    assert contents(memory.records.history(saved.id)) == ["Alice keeps bees", "Alice keeps three hives"]
+    assert faults(memory) == []
+
+
+def test_source_of_explicit_memory_must_be_a_session_of_its_owner(memory: Limpet) -> None:
+    theirs = memory.session("t", "1", user="bob")
+    before = every_row(memory)
+    for missing in (theirs.id, "01890000-0000-7000-8000-000000000009"):
+        with pytest.raises(SessionNotFound, match="leave source out"):
+            memory.remember("x", user="alice", source=missing)
+    with pytest.raises(InvalidInput, match="no user"):
+        memory.remember("x", agent="coder", source=theirs.id)
+    assert every_row(memory) == before
 
 
 def test_record_of_other_user_is_not_found(memory: Limpet) -> None:

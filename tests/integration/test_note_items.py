@@ -184,6 +184,18 @@ def test_import_items_adds_hand_written_line_once(memory: Limpet) -> None:
     assert memory.records.count(user="alice") == 2
 
 
+def test_import_items_keeps_ids_of_other_programs(memory: Limpet) -> None:
+    memory.notes.export_items("alice")
+    told = "1712345678901234567-0-3"
+    path = items(memory) / "semantic.jsonl"
+    path.write_text(json.dumps({"id": told, "content": "Alice likes tea"}) + "\n")
+    assert memory.notes.import_items("alice").added == 1
+    record = memory.records.get(told)
+    assert json.loads(path.read_text())["id"] == record.id
+    done = memory.notes.import_items("alice")
+    assert (done.added, done.changed, done.problems) == (0, 0, ())
+
+
 def test_import_items_deletes_missing_line_only_on_request(memory: Limpet, clock: FakeClock) -> None:
     fill(memory, clock)
     memory.notes.export_items(user="alice")

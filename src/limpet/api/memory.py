@@ -38,6 +38,7 @@ from limpet.api.parameters import (
     SessionRef,
     Since,
     Skill,
+    SourceSession,
     Tags,
     ThroughAgent,
     Title,
@@ -53,7 +54,7 @@ from limpet.api.parameters import (
 )
 from limpet.api.records import compute_expiry
 from limpet.context.build import SEARCH_SOURCES, Conversation, visible_partitions
-from limpet.errors import InvalidInput, RecordNotFound, Unsupported
+from limpet.errors import InvalidInput, RecordNotFound, SessionNotFound, Unsupported
 from limpet.knowledge import remember as memory
 from limpet.knowledge.note_lines import add_note_lines, wants_notes
 from limpet.knowledge.promote import LAYERS
@@ -70,10 +71,11 @@ from limpet.model.record import (
     Record,
     RecordChanges,
     RecordFilter,
+    RecordSource,
     RecordType,
     editable_fields,
 )
-from limpet.model.scope import Level, Owner, Partition
+from limpet.model.scope import Level, Owner, Partition, Scope
 from limpet.model.values import with_bucket
 from limpet.providers.reranker import Reranker, check_reranker, rerank_hits
 from limpet.search import recipes, search
@@ -87,6 +89,7 @@ from limpet.security.operation import (
     On,
     operation,
 )
+from limpet.sessions.repository import Sessions
 from limpet.store import idempotency
 from limpet.store.tx import Tx
 
@@ -127,11 +130,13 @@ class MemoryOperations(Handle):
         session: SessionRef | None = None,
         agent: Agent | None = None,
         scope: Everyone | None = None,
+        source: SourceSession | None = None,
         idempotency_key: IdempotencyName | None = None,
     ) -> Record:
         """Keep a memory. The same key (or id) again replaces its text and keeps what it said before.
 
         Without a key and an id, the same statement again is the record that there is, and ``said`` counts it.
+        ``session`` keeps it for that session alone; ``source`` only says in which session it came up.
 
         Asked again with the same ``idempotency_key`` within two days, it answers with what was made the first time, as
         it is by then; with another request under that key it raises IdempotencyConflict.
@@ -155,26 +160,19 @@ class MemoryOperations(Handle):
             "expires_at": compute_expiry(now, ttl),
         }
         changes = RecordChanges({name: value for name, value in values.items() if value is not None})
-        asked = _build_request(idempotency_key, home, id, changes, ttl)
+        asked = _build_request(idempotency_key, home, id, changes, ttl, source)
         known = None if asked is None else self._read(lambda tx: _find_previous(tx, home, asked, now))
         if known is not None:
             return known
-        draft = Record(
-            id=id or with_bucket(self._runtime.new_id(), home.space.bucket),
-            home=home,
-            layer=Layer.SEMANTIC,
-            type=RecordType.FACT,
-            content="",
-            created_at=now,
-            updated_at=now,
-            valid_from=now,
-        )
+        draft = _make_draft(id or with_bucket(self._runtime.new_id(), home.space.bucket), home, source, now)
         cut = self._view.chunker.with_vectors(self._runtime.embedder, changes.apply_to(draft))
 
         def save(tx: Tx) -> Record:
             before = _find_previous(tx, home, asked, now)
             if before is not None:
                 return before
+            if source is not None:
+                _check_source(tx, home, source)
             saved = memory.save(tx, draft, changes, cut, now, anonymous=id is None and key is None)
             idempotency.save_key(tx, home.space, asked, saved.id, now)
             if saved.layer is Layer.EPISODIC:  # it may be worth promoting
@@ -355,8 +353,37 @@ class MemoryOperations(Handle):
         return self._runtime.profiler.load_profile(self._scope(user=user))
 
 
+def _make_draft(id: str, home: Owner, source: str | None, now: datetime) -> Record:
+    """A record that says nothing yet."""
+    return Record(
+        id=id,
+        home=home,
+        layer=Layer.SEMANTIC,
+        type=RecordType.FACT,
+        content="",
+        created_at=now,
+        updated_at=now,
+        valid_from=now,
+        source=RecordSource(source or home.scope.session),
+    )
+
+
+def _check_source(tx: Tx, home: Owner, session: str) -> None:
+    """A session of the same user: nobody learns by it whether somebody else's exists."""
+    user = home.scope.user
+    if user is None:
+        raise InvalidInput("source is the session of a user, and this memory is of no user")
+    if Sessions(tx).get(Scope(home.scope.tenant, user=user, session=session)) is None:
+        raise SessionNotFound(f"no session {session} of {user}; leave source out, or name one of theirs")
+
+
 def _build_request(
-    key: str | None, home: Owner, record_id: str | None, changes: RecordChanges, ttl: timedelta | float | None
+    key: str | None,
+    home: Owner,
+    record_id: str | None,
+    changes: RecordChanges,
+    ttl: timedelta | float | None,
+    source: str | None,
 ) -> IdempotencyKey | None:
     """The request as it is when it is asked again: without the time that it is asked at."""
     if key is None:
@@ -365,7 +392,10 @@ def _build_request(
     assert ttl is None or isinstance(ttl, timedelta)
     lasting = None if ttl is None else ttl // timedelta(microseconds=1)
     return IdempotencyKey.from_request(
-        ResourceKind.RECORD, key, {**said, "ttl": lasting, "id": record_id, "home": [home.level.value, home.owner]}
+        ResourceKind.RECORD,
+        key,
+        {**said, "ttl": lasting, "id": record_id, "home": [home.level.value, home.owner]}
+        | ({} if source is None else {"source": source}),
     )
 
 

@@ -294,7 +294,10 @@ RecipeName = Annotated[str, Described(limits.Text(), enum=[*RECIPES]), "how hits
 # Records
 History = Annotated[bool, limits.Boolean(), "also records that are no longer true"]
 Archived = Annotated[bool, limits.Boolean(), "records that have faded, and no others"]
-RecordId = Annotated[str, limits.Uuid(), Called("record id"), "the record's id"]
+RecordId = Annotated[str, limits.ForeignId(), Called("record id"), "the record's id, or the one it was imported with"]
+SourceSession = Annotated[
+    str, limits.Uuid(), Called("session id"), "id of the user's session in which it came up; left out: of none"
+]
 NewRecordId = Annotated[str, limits.Uuid(), Called("record id"), "an id of your own; left out: a new one"]
 RecordKey = Annotated[str, limits.Identifier(), "unique to its owner: saying it again replaces the content"]
 Remembered = Annotated[str, limits.Text(blank=False), "what is remembered"]

@@ -24,6 +24,7 @@ from limpet.model.constraints import (
     Choice,
     Codec,
     Definitions,
+    ForeignId,
     Integer,
     OptionalCodec,
     Text,
@@ -86,6 +87,10 @@ class Argument(NamedTuple):
     @property
     def is_id(self) -> bool:
         return isinstance(unwrap(self.codec), Uuid)
+
+    @property
+    def is_foreign_id(self) -> bool:
+        return isinstance(unwrap(self.codec), ForeignId)
 
     @property
     def is_choice(self) -> bool:

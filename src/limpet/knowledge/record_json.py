@@ -13,7 +13,7 @@ from limpet.errors import InvalidInput
 from limpet.model.lines import LineCodec
 from limpet.model.record import Layer, Record, RecordChanges, editable_fields
 from limpet.model.scope import Level, Partition
-from limpet.model.values import with_bucket
+from limpet.model.values import check_any_id, from_micros, is_id, uuid7, with_bucket
 
 TIMES = ("valid_from", "valid_to", "expires_at")
 
@@ -56,8 +56,12 @@ def from_json(value: Mapping[str, Any], tenant: str, user: str, new_id: Callable
         raise InvalidInput(f"a record has no {', '.join(sorted(unknown))}")
     given = {name: found for name, found in value.items() if found is not None}
     told = {"layer": "semantic", "type": "fact", "level": "session" if "session_id" in given else "user", **given}
+    bucket = Partition(tenant, Level.USER, user).bucket
     if "id" not in told:
-        told["id"] = with_bucket(new_id(), Partition(tenant, Level.USER, user).bucket)
+        told["id"] = with_bucket(new_id(), bucket)
+    elif (external := external_id(value)) is not None:
+        noise = hashlib.blake2b(f"{tenant}\n{user}\n{external}".encode(), digest_size=10).digest()
+        told["id"] = with_bucket(uuid7(from_micros(0), noise), bucket)
     record = _LINE.read(told, {"tenant": tenant, "user": user})
     if record.layer is Layer.WORKING:
         raise InvalidInput("layer: working records are not kept in files")
@@ -75,6 +79,12 @@ def from_json(value: Mapping[str, Any], tenant: str, user: str, new_id: Callable
     # What people write is held to the limits of what a caller may set.
     changes = {name: getattr(record, name) for name in editable_fields() if name in given}
     return RecordChanges.validate(changes, now).apply_to(record)
+
+
+def external_id(value: Mapping[str, Any]) -> str | None:
+    """The id that another program gave; None where it is one of ours, or there is none."""
+    told = value.get("id")
+    return told if isinstance(told, str) and not is_id(told) and check_any_id(told, "id") else None
 
 
 def apply_edit(old: Record, wanted: Record) -> Record:

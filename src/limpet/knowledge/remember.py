@@ -95,7 +95,8 @@ def save(
     if old is None and "key" in changes.values:
         old = Records(tx).find_by_key(home, changes.values["key"])
     if old is not None:
-        return _apply_changes(tx, old, changes, cut, now, base=_clear_end(old, now))
+        source = draft.source if draft.source.session_id is not None else old.source
+        return _apply_changes(tx, old, changes, cut, now, base=replace(_clear_end(old, now), source=source))
     wanted = changes.apply_to(draft)
     if anonymous:
         Chunks(tx).lock(home.space)  # else two callers insert the same at once
@@ -138,8 +139,9 @@ def _count_repeat(tx: Tx, old: Record, changes: RecordChanges, cut: RecordChunke
     return _apply_changes(tx, current, RecordChanges(added), cut, now)
 
 
-def insert(tx: Tx, record: Record, cut: RecordChunker) -> Record:
-    Records(tx).insert(record.home, record)
+def insert(tx: Tx, record: Record, cut: RecordChunker, external_id: str | None = None) -> Record:
+    """Store a new record. ``external_id``: what another program called it; it is found by that too."""
+    Records(tx).insert(record.home, record, external_id)
     index(tx, record, cut)
     _enqueue_graph(tx, record, cut)
     return record

@@ -10,7 +10,7 @@ from limpet.errors import ConstraintFailed
 from limpet.model.job import GRAPH_RECORD
 from limpet.model.record import Layer, Origin, Record, RecordQuery
 from limpet.model.scope import Level, Owner, Partition, Scope, hash_bucket
-from limpet.model.values import PageCursor, bucket_of_id, to_micros
+from limpet.model.values import PageCursor, bucket_of_id, is_id, to_micros
 from limpet.search.chunk_repository import Chunks
 from limpet.search.filters import build_keyset_clause, build_record_clauses
 from limpet.search.graph_repository import GraphTables
@@ -46,7 +46,7 @@ def build_scope_clauses(scope: Scope, record_id: str | None = None) -> tuple[lis
     if scope.user is not None:
         clauses += ["r.bucket = :bucket"] if record_id else ["r.bucket = :bucket", _OF_USER]
         params["bucket"] = hash_bucket(scope.tenant, Level.USER.value, scope.user)
-    elif record_id is not None:
+    elif record_id is not None and is_id(record_id):
         clauses.append("r.bucket = :bucket")
         params["bucket"] = bucket_of_id(record_id)
     for column, name, value in (

@@ -30,7 +30,7 @@ from limpet.model.session import SessionInfo, SessionStatus
 from limpet.model.telemetry import Progress
 from limpet.model.transfer import MAX_LISTED_SKIPS, ImportResult, ImportSkip
 from limpet.model.types import MAX_URI_BYTES
-from limpet.model.values import from_micros, uuid7
+from limpet.model.values import from_micros, uuid7, with_bucket
 from limpet.search.embed import ChunkEmbedder
 from limpet.sessions.messages import MessageWithChunks, prepare_entries, store_entries
 from limpet.sessions.repository import Sessions
@@ -185,7 +185,7 @@ class ForeignImporter:
         changes = RecordChanges.validate(given, self.now)
         created = found.created_at or self.now
         draft = Record(
-            id=self._derive_id(user, found.id, found.created_at),
+            id=with_bucket(self._derive_id(user, found.id, found.created_at), home.space.bucket),
             home=home,
             layer=Layer.SEMANTIC,
             type=RecordType.FACT,
@@ -200,7 +200,7 @@ class ForeignImporter:
         )
         record = changes.apply_to(draft)
         cut = remember.RecordChunker(self.config.chunks, for_graph=self.config.graph.enabled)
-        return self.store.write(lambda tx: _store_record(tx, record, cut, self.now))
+        return self.store.write(lambda tx: _store_record(tx, record, cut, self.now, found.external_id))
 
     # Documents
 
@@ -227,11 +227,12 @@ def _store_messages(tx: Tx, info: SessionInfo, entries: Sequence[MessageWithChun
     return new, Sessions(tx).get_head(scope).message_count - before
 
 
-def _store_record(tx: Tx, record: Record, cut: remember.RecordChunker, now: datetime) -> bool:
+def _store_record(tx: Tx, record: Record, cut: remember.RecordChunker, now: datetime, external_id: str | None) -> bool:
     """Whether it was not here, or said something else."""
     old = Records(tx).lock(Scope(record.home.scope.tenant), record.id)
     if old is None:
-        remember.insert(tx, record, cut)
+        taken = external_id is not None and Records(tx).get(record.home.scope, external_id) is not None
+        remember.insert(tx, record, cut, None if taken else external_id)
         return True
     if old.home != record.home:
         raise InvalidInput("its id belongs to another user's record here")

@@ -232,7 +232,7 @@ class ItemSync:
             counts.changed += 1
             return
         try:
-            memory.insert(tx, record, self.cut)
+            memory.insert(tx, record, self.cut, record_json.external_id(one.line.value or {}))
         except ConstraintFailed:
             raise InvalidInput(f"the id {record.id} is taken; leave the id out to get a new one") from None
         counts.added += 1

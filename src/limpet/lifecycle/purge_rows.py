@@ -74,7 +74,10 @@ class PurgeTransaction:
         """A session with everything that came of it."""
         space, scope = self.order.space, self.order.session_scope(session)
         learned = Records(self.tx).get_many(space, Purges(self.tx).find_records_from_session(space, session))
-        self._delete_with_derived(record for record in learned if not self._stays(record))
+        kept = {record.id: record for record in learned if self._stays(record) or _is_saved_for_user(record)}
+        self._delete_with_derived(record for record in learned if record.id not in kept)
+        for record in kept.values():  # the session it came up in is gone
+            remember.rewrite(self.tx, record, replace(record, source=RecordSource()), self._cutter(), self.now)
         self.counts["versions"] += Purges(self.tx).drop_versions_naming(space, session)
         if Sessions(self.tx).get(scope) is not None:
             self._count(remember.delete_session(self.tx, scope, self._cutter(), self.now)[0])
@@ -217,6 +220,11 @@ class PurgeTransaction:
 
     def _count(self, counts: Mapping[str, int]) -> None:
         self.counts.update(counts)
+
+
+def _is_saved_for_user(record: Record) -> bool:
+    """What the user saved for themselves while the session went on. It is theirs, not the session's."""
+    return record.origin is Origin.EXPLICIT and record.home.level is not Level.SESSION
 
 
 def _is_derived_only_from(record: Record, gone: Mapping[str, Record]) -> bool:

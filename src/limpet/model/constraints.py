@@ -11,11 +11,13 @@ from typing import Any, ClassVar, Literal
 
 from limpet.errors import InvalidInput
 from limpet.model.values import (
+    FOREIGN_ID,
     MAX_CONTENT_BYTES,
     MAX_LABEL_BYTES,
     MAX_NAME_BYTES,
     MAX_PAGE,
     MAX_RECORD_KEY,
+    check_any_id,
     check_choice,
     check_day,
     check_flag,
@@ -229,6 +231,18 @@ class Uuid(Scalar):
 
     def limits(self) -> dict[str, Any]:
         return {"pattern": _UUID}
+
+
+class ForeignId(Scalar):
+    """A UUID, in lower case once it is checked, or an id that another program gave."""
+
+    __slots__ = ()
+
+    def check(self, value: Any, name: str) -> str:
+        return check_any_id(value, name)
+
+    def limits(self) -> dict[str, Any]:
+        return {"pattern": f"^{FOREIGN_ID}$"}
 
 
 class Identifier(Scalar):

@@ -306,6 +306,22 @@ def check_id(value: object, what: str) -> str:
     return lowered
 
 
+FOREIGN_ID = r"[A-Za-z0-9][A-Za-z0-9._:@+=~-]{0,127}"
+
+
+def is_id(value: str) -> bool:
+    return _UUID.fullmatch(value.lower()) is not None
+
+
+def check_any_id(value: object, what: str) -> str:
+    """An id of ours, or one that another program gave."""
+    if isinstance(value, str) and is_id(value):
+        return value.lower()
+    if isinstance(value, str) and not re.fullmatch(FOREIGN_ID, value):
+        raise InvalidKey(f"{what} is not a UUID, nor up to 128 letters, digits and . _ : @ + = ~ -: {value[:80]!r}")
+    return value if isinstance(value, str) else check_id(value, what)
+
+
 Clock = Callable[[], datetime]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from limpet import Limpet
 from limpet.mcp.http import TOOL_CONTEXT, McpHttpApp, create_http_app
+from limpet.model.values import FOREIGN_ID
 from limpet.server.auth import LOCAL_NAMES, Authenticator, is_local
 from limpet.server.metrics import Metrics
 from limpet.server.middleware import RequestMiddleware
@@ -108,6 +109,8 @@ def _pattern(path: str, methods: Mapping[str, Route]) -> str:
     for key, argument in next(iter(methods.values())).form.in_path.items():
         if argument.is_id:
             path = path.replace(f"{{{key}}}", f"{{{key}:id}}")
+        elif argument.is_foreign_id:
+            path = path.replace(f"{{{key}}}", f"{{{key}:foreign_id}}")
         elif path.endswith(f"{{{key}}}"):
             path = path.replace(f"{{{key}}}", f"{{{key}:path}}")
     return path
@@ -125,7 +128,12 @@ class _IdConvertor(Convertor[str]):
         return value
 
 
+class _ForeignIdConvertor(_IdConvertor):
+    regex = FOREIGN_ID
+
+
 register_url_convertor("id", _IdConvertor())
+register_url_convertor("foreign_id", _ForeignIdConvertor())
 
 
 def _describe_api(service: Service, listed: list[Route]) -> Callable[[Request], Awaitable[Response]]:

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from limpet import Hit, Record
+from limpet.api.parameters import RecordId
 from limpet.api.runtime import make_redactor
 from limpet.context.lookalikes import drop_invisible
 from limpet.context.quote import format_speaker
 from limpet.errors import InvalidInput
 from limpet.model.dataclass import dataclass
 from limpet.model.record import RecordType
-from limpet.model.types import Count, HitCount, Id, Key, Label, PageLimit, Tags, Text, Words
+from limpet.model.types import Count, HitCount, Key, Label, PageLimit, Tags, Text, Words
 from limpet.model.values import to_iso
 from limpet.notes.user_notes import compute_version
 from limpet.tools.tool import AnyTool, ToolContext, ToolDefinition
@@ -71,14 +72,20 @@ class MemorySave:
 def save(whose: ToolContext, given: MemorySave) -> MemoryRecord:
     content = make_redactor(whose.memory.config)(given.content)
     record = whose.memory.remember(
-        content, user=whose.user, key=given.key, type=given.type, tags=given.tags, pinned=given.pinned
+        content,
+        user=whose.user,
+        key=given.key,
+        type=given.type,
+        tags=given.tags,
+        pinned=given.pinned,
+        source=whose.session,
     )
     return _to_record(record)
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryUpdate:
-    id: Id
+    id: Annotated[RecordId, ""]
     content: Words | None = None
     tags: Tags | None = None
     pinned: bool | None = None
@@ -97,7 +104,7 @@ def update(whose: ToolContext, given: MemoryUpdate) -> MemoryRecord:
 
 @dataclass(frozen=True, slots=True)
 class MemoryPromote:
-    id: Id
+    id: Annotated[RecordId, ""]
 
 
 def promote(whose: ToolContext, given: MemoryPromote) -> MemoryRecord:
@@ -106,7 +113,7 @@ def promote(whose: ToolContext, given: MemoryPromote) -> MemoryRecord:
 
 @dataclass(frozen=True, slots=True)
 class MemoryForget:
-    id: Id | None = None
+    id: Annotated[RecordId | None, ""] = None
     key: Key | None = None
     query: Annotated[Words | None, "All these words."] = None
     everywhere: bool = False

@@ -46,6 +46,13 @@ def _fault(value: Any, name: str) -> str | None:
     return next((error.message for error in found), None)
 
 
+def test_saved_memory_knows_the_session_of_the_toolbox(memory: Limpet) -> None:
+    session = memory.session("t", "1", user="alice")
+    saved = Toolbox(memory, "alice", session=session.id).call("memory_save", {"content": "Alice keeps bees"})
+    assert saved.data is not None
+    assert memory.records.get(saved.data["id"]).source.session_id == session.id
+
+
 def test_all_tools_together_cost_under_1500_tokens(box: Toolbox) -> None:
     count = pytest.importorskip("rs_bpe").openai.o200k_base()
     for shapes in (box.openai(), box.anthropic()):

@@ -194,7 +194,12 @@ def remember(chat: ChatLoop, given: str) -> None:
         raise ChatUsageError("/remember needs a text: /remember TEXT, or /remember key=TEXT")
     if not chat.has_memory:
         raise ChatUsageError("the memory of this agent is switched off (memory.enabled); nothing was stored")
-    record = chat.memory.remember(text, user=chat.session.user, key=keyed[1] if keyed else None)
+    record = chat.memory.remember(
+        text,
+        user=chat.session.user,
+        key=keyed[1] if keyed else None,
+        source=chat.session.id,
+    )
     under = f" under {record.key}" if record.key else ""
     version = "" if record.version == 1 else f", now version {record.version}"
     chat.screen.say(f"Remembered{under}{version}: {record.id}")
@@ -308,7 +313,12 @@ COMMANDS = (
     Command("/forget", "ID|key|query", "remove a record, or after confirmation all that contain the words", forget),
     Command("/purge_session", "", "purge this session, after confirmation", purge_session),
     Command("/purge_user", "", "purge everything of yours, after confirmation", purge_user),
-    Command("/purge_older", "<days>", "purge what is older, after confirmation", purge_older),
+    Command(
+        "/purge_older",
+        "<days>",
+        "purge what was said earlier, after confirmation; saved and pinned memories stay",
+        purge_older,
+    ),
     Command("/quit", "", "leave the chat, like Ctrl-D", quit_chat),
 )
 BY_NAME = {command.name: command for command in COMMANDS}

@@ -43,6 +43,7 @@ class ForeignRecord:
     subject: str | None = None
     attribute: str | None = None
     value: str | None = None
+    external_id: str | None = None  # what the other program calls it, where that is an id and says nothing
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -17,6 +18,7 @@ from limpet.lifecycle.formats.contents import (
 )
 from limpet.lifecycle.formats.source import ImportSource, iter_values
 from limpet.model.transfer import ImportSkip
+from limpet.model.values import FOREIGN_ID
 
 NAME = "mem0"
 _LISTS = ("results", "memories")
@@ -61,7 +63,15 @@ def _read_memory(place: str, value: Mapping[str, Any]) -> ForeignItem:
     created = try_parse_time(value.get("created_at"))
     user = clean_name(value.get("user_id"))
     return ForeignRecord(
-        id_, text, user, None, tags, about, created, try_parse_time(value.get("updated_at")) or created
+        id_,
+        text,
+        user,
+        None,
+        tags,
+        about,
+        created,
+        try_parse_time(value.get("updated_at")) or created,
+        external_id=id_ if re.fullmatch(FOREIGN_ID, id_) else None,
     )
 
 

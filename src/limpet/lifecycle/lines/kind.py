@@ -13,7 +13,7 @@ from limpet.model.dataclass import dataclass
 from limpet.model.lines import LineCodec
 from limpet.model.scope import Partition, Scope
 from limpet.model.transfer import derive_id
-from limpet.model.values import check_id, check_name, with_bucket
+from limpet.model.values import check_any_id, check_name, with_bucket
 from limpet.store.tx import Tx
 
 PAGE = 200  # rows read at once
@@ -67,7 +67,7 @@ class ImportTarget:
     def external_id(self, id: str, told: str | None) -> str | None:
         """The id it had before: in the export, or before that where it keeps the export's."""
         if told is not None:
-            told = check_id(told, "external_id")
+            told = check_any_id(told, "external_id")
         return self.old_ids.get(id, told)
 
     def register_id(self, old: object, home: Partition) -> None:
