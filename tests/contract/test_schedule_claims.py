@@ -67,7 +67,7 @@ def test_finish_with_an_error_is_tried_again(timed: Limpet, clock: FakeClock) ->
     run = timed.schedules.finish(made.id, claim_one(timed).token, error="the hose leaks")
     assert (run.status, run.error) == ("failed", "the hose leaks")
     after = timed.schedules.get(made.id)
-    assert (after.failures, after.due_at) == (1, made.next_run_at)
+    assert (after.failures, after.last_status, after.due_at) == (0, "failed", made.next_run_at)
     assert after.next_run_at is not None
     clock.now = after.next_run_at
     assert claim_one(timed).schedule.attempts == 2

@@ -521,7 +521,7 @@ def test_schedule_failed_firing_is_retried_with_backoff_then_given_up(bench: Ben
     after = bench.go_to_next(made)
     assert (after.due_at, after.next_run_at) == (due, due + timedelta(minutes=3))
     after = bench.go_to_next(made)
-    assert (after.due_at, after.attempts, after.failures, after.run_count) == (moment("2026-03-12T00:00"), 0, 3, 1)
+    assert (after.due_at, after.attempts, after.failures, after.run_count) == (moment("2026-03-12T00:00"), 0, 1, 1)
     assert [firing.attempt for firing in bench.fired] == [1, 2, 3]
     assert {firing.key for firing in bench.fired} == {bench.fired[0].key}
     runs = bench.schedules.runs(made.id)
@@ -540,11 +540,24 @@ def test_schedule_next_firing_replaces_later_retry(bench: Bench) -> None:
     assert after.attempts == 0
 
 
+def test_schedule_retries_of_one_firing_are_one_failure(bench: Bench) -> None:
+    """An outage of minutes switched a schedule of every five minutes off: each retry counted."""
+    made = bench.make("every: 5m")
+    bench.fail()
+    began = bench.clock.now
+    while bench.clock.now < began + timedelta(minutes=24):
+        assert bench.go_to_next(made).state == "active"
+    assert len(bench.fired) > 10
+    assert bench.now(made).failures < 5
+    bench.answer = lambda firing: "better"
+    assert bench.go_to_next(made).failures == 0
+
+
 def test_schedule_notifies_after_three_failures_and_is_disabled_after_five(bench: Bench) -> None:
     made = bench.make("cron: 0 0 * * *", channel="telegram", chat="12")
     bench.fail(error=PermissionDenied)
     for told, state in [(0, "active"), (0, "active"), (1, "active"), (1, "active"), (2, "disabled")]:
-        after = bench.go_to_next(made)
+        *_, after = [bench.go_to_next(made) for _ in range(3)]  # each firing is tried three times
         assert (len(bench.told), after.state) == (told, state)
     assert (bench.now(made).failures, bench.now(made).next_run_at) == (5, None)
     third, last = bench.told
@@ -738,3 +751,20 @@ def test_agent_with_own_store_has_own_schedules(tmp_path: Path) -> None:
             memory.schedules.create(user="alice", goal="x", cadence="every: 1h", agent="coder")
         memory.agent("coder").schedules.create(user="alice", goal="x", cadence="every: 1h", agent="coder")
         assert (memory.schedules.count(), memory.agent("coder").schedules.count()) == (0, 1)
+
+
+def test_creating_a_schedule_says_where_nothing_runs_them(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    def create() -> bool:
+        caplog.clear()
+        bench.make("every: 1h")
+        return "nothing has run schedules in this store" in caplog.text
+
+    assert create()
+    assert bench.run() == 0  # it looked
+    assert not create()
+    bench.clock.advance(hours=1)
+    assert not create()
+    bench.clock.advance(hours=2)
+    assert create()
+    assert bench.run() > 0
+    assert not create()

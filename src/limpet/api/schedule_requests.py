@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
 from limpet.api.handle import View
 from limpet.errors import InvalidInput, ScheduleNotFound
@@ -15,11 +16,17 @@ from limpet.model.session import SessionInfo
 from limpet.model.values import check_text, check_time, load_timezone, short_repr
 from limpet.schedules.cadence import resolve_local_time
 from limpet.schedules.firing import Callback, Notifier
-from limpet.schedules.repository import Schedules
+from limpet.schedules.repository import ScheduleQueue, Schedules
 from limpet.schedules.runner import RunHandlers
 from limpet.store import idempotency
 from limpet.store.tx import Tx
 
+if TYPE_CHECKING:
+    from limpet.api.runtime import Runtime
+
+log = logging.getLogger("limpet.schedules")
+
+_RUNNER_SILENCE = timedelta(hours=2)  # one that is started every hour counts
 _NEVER = ("", "never", "none")
 
 
@@ -95,3 +102,21 @@ def make_run_handlers(view: View, callback: Callback, notify: Notifier | None) -
         return Limpet(view.derive(tenant=schedule.tenant, agent=schedule.agent, scheduled=True))
 
     return RunHandlers(callback, notify, memory_for)
+
+
+def describe_missing_runner(runtime: Runtime) -> str | None:
+    """What to say where nothing has looked for due schedules lately; None where something has."""
+    seen, now = runtime.store.read(lambda tx: ScheduleQueue(tx).find_runner()), runtime.clock()
+    if seen is not None and now - seen < _RUNNER_SILENCE:
+        return None
+    since = "yet" if seen is None else f"since {seen.isoformat(timespec='minutes')}"
+    return (
+        f"nothing has run schedules in this store {since}: `limpet worker --schedules` does, or a program with"
+        " memory.schedules.run or memory.schedules.claim"
+    )
+
+
+def warn_without_runner(runtime: Runtime, schedule: Schedule) -> None:
+    missing = describe_missing_runner(runtime)
+    if missing is not None:
+        log.warning("the schedule %s waits: %s", schedule.id, missing)

@@ -17,6 +17,7 @@ from limpet.api.schedule_requests import (
     make_run_handlers,
     parse_end,
     user_partition,
+    warn_without_runner,
 )
 from limpet.errors import InvalidInput, ScheduleNotFound
 from limpet.model.idempotency import IdempotencyKey
@@ -146,7 +147,9 @@ class ScheduleOperations(Handle):
             idempotency.save_key(tx, user_partition(made.scope), asked, made.id, now)
             return made
 
-        return self._runtime.store.write(add)
+        stored = self._runtime.store.write(add)
+        warn_without_runner(self._runtime, stored)
+        return stored
 
     @operation(
         "schedules.get",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import Namespace
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,17 @@ from limpet.cli.render import explain_empty, run_table
 
 if TYPE_CHECKING:
     from limpet import Limpet, Run, Schedule
+
+
+class CreateSchedule(OperationCommand):
+    def call(self, memory: Limpet, args: Namespace, given: Mapping[str, Any]) -> Any:
+        from limpet.api.schedule_requests import describe_missing_runner
+
+        made = super().call(memory, args, given)
+        missing = describe_missing_runner(memory._view.runtime)  # noqa: SLF001 - of ours
+        if missing is not None:
+            print(f"limpet: note: {missing}", file=sys.stderr)
+        return made
 
 
 class DeleteSchedule(OperationCommand):
@@ -67,6 +79,7 @@ class ShowOutput(OperationCommand):
 
 
 SPECIAL: Mapping[str, type[OperationCommand]] = {
+    "schedules.create": CreateSchedule,
     "schedules.delete": DeleteSchedule,
     "schedules.runs": ListRuns,
     "schedules.run_output": ShowOutput,

@@ -351,8 +351,8 @@ class ScheduleSettings(_SettingsBase):
         int, Integer(1, 86_400), "seconds before a failed firing is tried again; twice as long each time"
     ] = 60
     longest_wait_s: Annotated[int, Integer(1, 86_400), "seconds of that wait at most"] = 3600
-    notify_after: Annotated[int, Integer(1, 10_000), "failed runs in a row after which somebody is told"] = 3
-    disable_after: Annotated[int, Integer(1, 10_000), "failed runs in a row after which a schedule is switched off"] = 5
+    notify_after: Annotated[int, Integer(1, 10_000), "failed firings in a row after which somebody is told"] = 3
+    disable_after: Annotated[int, Integer(1, 10_000), "failed firings in a row that switch a schedule off"] = 5
     lease_s: Annotated[
         int, Integer(1, 3600), "seconds a runner that says nothing holds a firing before another takes it"
     ] = 300

@@ -48,7 +48,7 @@ class Schedule:
     """A goal and its cadence.
 
     ``due_at`` is the firing that comes next, ``next_run_at`` when it is run: the same, or later when it is tried again.
-    ``attempts`` counts the runs of that firing that were begun, ``failures`` the runs in a row that failed.
+    ``attempts`` counts the runs of that firing that were begun, ``failures`` the firings in a row that failed.
     ``channel``, ``chat``, ``thread`` and ``session`` say where it was asked for, which is where it reports to.
     """
 
@@ -92,7 +92,7 @@ class Schedule:
     last_run_at: Annotated[Moment | None, "when it last ran; null: never"] = None
     last_status: Annotated[RunStatus | None, "how that ended; null: it never ran"] = None
     attempts: Annotated[int, "runs of the firing that is due that were begun"] = 0
-    failures: Annotated[int, "runs in a row that failed"] = 0
+    failures: Annotated[int, "firings in a row that failed"] = 0
     run_count: Annotated[int, "firings that are over"] = 0
     max_runs: Annotated[int | None, "firings after which it ends; null: no limit"] = None
     ends_at: Annotated[Moment | None, "when it ends; null: never"] = None

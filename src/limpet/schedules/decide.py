@@ -117,20 +117,23 @@ def _end_reason(schedule: Schedule, due: datetime | None) -> str:
 def apply_run(
     was: Schedule, status: RunStatus, started: datetime, ended: datetime, rules: ScheduleSettings
 ) -> ScheduleUpdate:
-    """Return the schedule after a run: done, to be retried, or ended."""
+    """Return the schedule after a run: done, to be retried, or ended.
+
+    A firing that fails is one failure, however often it was tried: an outage of minutes must not switch it off.
+    """
     assert was.due_at is not None
-    ok, failures = status is RunStatus.OK, 0 if status is RunStatus.OK else was.failures + 1
+    ok = status is RunStatus.OK
     cadence, over = parse_schedule_cadence(was), _mark_firing_done(was)
     reached = _coverage_end(was, ended)
     following = next_firing(over, cadence, reached)
-    too_often = failures >= rules.disable_after
     again = ended + retry_delay(was.attempts, rules)
-    ran: dict[str, Any] = {"failures": failures, "last_run_at": started, "last_status": status}
-    ran |= {"updated_at": ended, "settled_at": ended}
-    if not ok and not too_often and was.attempts < rules.attempts and (following is None or again < following):
+    ran: dict[str, Any] = {"last_run_at": started, "last_status": status, "updated_at": ended, "settled_at": ended}
+    if not ok and was.attempts < rules.attempts and (following is None or again < following):
         return ScheduleUpdate(replace(was, next_run_at=again, **ran), started, ended)
+    failures = 0 if ok else was.failures + 1
+    too_often = failures >= rules.disable_after
     missed = count_between(cadence, was.due_at, reached)
-    over = replace(over, attempts=0, run_count=was.run_count + 1, **ran)
+    over = replace(over, attempts=0, failures=failures, run_count=was.run_count + 1, **ran)
     over = _record_gap(was, over, following if missed else None)
     on = _schedule_next(over, following, ok=ok, too_often=too_often)
     if on.state is ScheduleState.FAILED and isinstance(cadence, OneTime):
@@ -239,12 +242,13 @@ def parse_output(text: str) -> RunOutput:
 def is_to_notify(
     schedule: Schedule, status: RunStatus, output: RunOutput, wished: bool | None, rules: ScheduleSettings
 ) -> bool:
-    """Return whether to notify. Failures notify after enough of them, or if it was the last run."""
+    """Return whether to notify. Failed firings notify after enough of them, or if it was the last."""
     if schedule.notify is NotifyPolicy.NEVER:
         return False
     if status is RunStatus.FAILED:
         ended = schedule.state in (ScheduleState.FAILED, ScheduleState.DISABLED)
-        return ended or schedule.failures == rules.notify_after
+        is_given_up = not schedule.attempts
+        return ended or (is_given_up and schedule.failures == rules.notify_after)
     if wished is not None:
         return wished
     return output.marked or (schedule.notify is NotifyPolicy.ALWAYS and bool(output.text.strip()))

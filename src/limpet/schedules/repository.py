@@ -43,6 +43,9 @@ _OUTPUT = RowLayout(SCHEDULE_RUNS, "id output")
 _NOTICE = RowLayout(SCHEDULE_RUNS, "id - - - output")
 
 
+_RUNNER = "schedule_runner"  # the property that says when a runner last looked
+
+
 class ScheduleClaim(NamedTuple):
     """A lease, and when it was taken."""
 
@@ -267,6 +270,15 @@ class ScheduleQueue:
         self._db = tx.db
         self._encryption = tx.encryption
         self._schedules = Schedules(tx)
+
+    def note_runner(self, now: datetime) -> None:
+        """Remember that a runner looked for what is due."""
+        self._db.run("properties.set", {"name": _RUNNER, "value": str(to_micros(now))})
+
+    def find_runner(self) -> datetime | None:
+        """When a runner last looked, to about ten minutes; None: never."""
+        row = self._db.one("properties.get", {"name": _RUNNER})
+        return None if row is None else from_micros(int(row[0]))
 
     def claim(self, now: datetime, until: datetime, scope: Scope | None = None) -> ScheduleLease | None:
         """Claim the schedule that has been due longest, of a scope or of all, until the lease ends."""

@@ -34,6 +34,7 @@ from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.schedules")
 
+_NOTE_EVERY = timedelta(minutes=10)
 _POLL_S = 5.0  # another process may have created a schedule
 _REPAIR_EVERY_S = 300.0  # how often to look for times written by a wrong clock
 _MAX_CLOCK_STEP_BACK = timedelta(minutes=1)  # a larger step back means that the clock was set
@@ -73,6 +74,7 @@ class Runner:
         self._threads: list[threading.Thread] = []
         self._mend_at = 0.0
         self._latest: datetime | None = None
+        self._noted: datetime | None = None  # when the store was told that there is a runner
 
     def run(self, hands: RunHandlers, *, until_idle: bool) -> int:
         """Run what is due now: one firing, or all. Return how many were started."""
@@ -170,7 +172,16 @@ class Runner:
     def _claim(self, span: timedelta, scope: Scope | None = None) -> ScheduleLease | None:
         self._repair_misdated()
         now = self._clock()
-        return self._store.write(lambda tx: ScheduleQueue(tx).claim(now, now + span, scope))
+        is_news = self._noted is None or not timedelta() <= now - self._noted < _NOTE_EVERY
+
+        def work(tx: Tx) -> ScheduleLease | None:
+            if is_news:
+                ScheduleQueue(tx).note_runner(now)
+            return ScheduleQueue(tx).claim(now, now + span, scope)
+
+        lease = self._store.write(work)
+        self._noted = now if is_news else self._noted
+        return lease
 
     def _is_runnable(self, lease: ScheduleLease) -> bool:
         try:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from limpet import Schedule
 from limpet.api import parameters as given
+from limpet.api.schedule_requests import describe_missing_runner
 from limpet.errors import InvalidInput
 from limpet.model.dataclass import dataclass
 from limpet.model.schedule import ScheduleState
@@ -31,6 +33,7 @@ class ScheduleSummary:
     next_run_at: str | None
     last_run_at: str | None
     failures: Annotated[int, "in a row"]
+    note: Annotated[str | None, "what the user should know: such as that nothing runs schedules here"] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,7 @@ def create(whose: ToolContext, asked: ScheduleCreate) -> ScheduleSummary:
         agent=whose.agent,
         session=whose.session,
     )
-    return _to_summary(made)
+    return replace(_to_summary(made), note=_find_runner_note(whose))
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +200,11 @@ TOOLS: tuple[AnyTool, ...] = (
         reads_only=True,
     ),
 )
+
+
+def _find_runner_note(whose: ToolContext) -> str | None:
+    runtime = getattr(whose.memory._view, "runtime", None)  # noqa: SLF001 - a client has none; its server logs it
+    return None if runtime is None else describe_missing_runner(runtime)
 
 
 def _to_summary(schedule: Schedule) -> ScheduleSummary:
