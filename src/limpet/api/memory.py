@@ -137,6 +137,7 @@ class MemoryOperations(Handle):
 
         Without a key and an id, the same statement again is the record that there is, and ``said`` counts it.
         ``session`` keeps it for that session alone; ``source`` only says in which session it came up.
+        Passwords, keys and other secrets in it are masked, unless ``learn.secrets`` is off.
 
         Asked again with the same ``idempotency_key`` within two days, it answers with what was made the first time, as
         it is by then; with another request under that key it raises IdempotencyConflict.
@@ -144,9 +145,9 @@ class MemoryOperations(Handle):
         now = self._now()
         home = self._resolve_owner(user, agent, session, scope)
         values = {
-            "content": content,
+            "content": self._runtime.mask(content),
             "key": key,
-            "title": title,
+            "title": None if title is None else self._runtime.mask(title),
             "type": RecordType(type),
             "layer": LAYERS.get(RecordType(type), Layer.SEMANTIC) if layer is None else Layer(layer),
             # Saying a key again changes its text: labels that were left out stay as they are.

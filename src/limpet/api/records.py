@@ -185,7 +185,9 @@ class RecordOperations(Handle):
         A field that is left out or None stays as it is; ``clear`` names fields to empty, such as ``expires_at``.
         """
         scope, now = self._scope(user=user, agent=agent), self._now()
-        checked, chunker = RecordChanges.validate(changes, now, clear), self._view.chunker
+        mask, chunker = self._runtime.mask, self._view.chunker
+        masked = {name: mask(text) for name in ("content", "title") if isinstance(text := changes.get(name), str)}
+        checked = RecordChanges.validate({**changes, **masked}, now, clear)
         embedding = self._runtime.embedding
         if embedding is not None and checked.values.keys() & {"content", "title"}:
             expected = checked.apply_to(self._get_record(scope, id))

@@ -32,6 +32,7 @@ from limpet.schedules.runner import Runner
 from limpet.search.embed import BatchEmbedder, ChunkEmbedder, set_embedding_model
 from limpet.search.verify import record_analyzer
 from limpet.security.authorize import AuditLog
+from limpet.security.redact import make_mask
 from limpet.security.telemetry import Observers
 from limpet.sessions.compaction import Compactor
 from limpet.sessions.files.listing import session_folder
@@ -135,7 +136,7 @@ class Runtime:
 
     @cached_property
     def mask(self) -> Callable[[str], str]:
-        return make_redactor(self.config)
+        return make_mask(enabled=self.config.learn.secrets)
 
     @cached_property
     def embedder(self) -> ChunkEmbedder:
@@ -162,6 +163,7 @@ class Runtime:
             self.cost,
             self.clock,
             lambda tx, scope: find_learned_sentences(tx, scope, self.clock()),
+            self.mask,
         )
 
     @cached_property
@@ -369,15 +371,6 @@ def create_observers(config: Config) -> Observers:
             ) from None
         observers.add(Telemetry().begin)
     return observers
-
-
-def make_redactor(config: Config) -> Callable[[str], str]:
-    """Masks secrets, so that they stay in the message and are not learned, noted or indexed elsewhere."""
-    if not config.learn.secrets:
-        return lambda text: text
-    from limpet.security.redact import redact  # late: it has many patterns
-
-    return lambda text: redact(text).text
 
 
 def read_default_user() -> str:

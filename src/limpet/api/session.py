@@ -329,11 +329,9 @@ class Session:
         return self._swap_summary(text, upper_sequence, expected_epoch)
 
     def _swap_summary(self, text: str, upper_sequence: int, expected_epoch: int | None) -> bool:
-        now = self._runtime.clock()
+        now, draft = self._runtime.clock(), SummaryDraft(self._runtime.mask(text), upper_sequence)
         return self._runtime.store.write(
-            lambda tx: swap_summary(
-                tx, self._scope, SummaryDraft(text, upper_sequence), upper_sequence, expected_epoch, now
-            )
+            lambda tx: swap_summary(tx, self._scope, draft, upper_sequence, expected_epoch, now)
         )
 
     @session_operation("session.compact", WRITE_SESSION, "POST /compact", cli="sessions compact")

@@ -47,7 +47,7 @@ from limpet.search.graph_repository import GraphTables
 from limpet.search.search import SearchRequest, search
 from limpet.sessions.messages import index_message, partition_of, prepare_entries
 from limpet.sessions.repository import Cursors, Messages, Sessions
-from limpet.sessions.summary import rebuild_summary
+from limpet.sessions.summary import mask_message, rebuild_summary
 from limpet.store.jobs import Jobs
 from limpet.store.store import Store
 from limpet.store.tx import Tx
@@ -378,7 +378,8 @@ class _SessionRedactor:
         now = self.forgetter.clock()
         learned = remember.find_learned_sentences(self.tx, self.scope, now)
         most = self.forgetter.config.compact.summary_tokens
-        rebuild_summary(self.tx, self.scope, history, most, self.forgetter.count, learned, now)
+        masked = [mask_message(message, self.forgetter.mask) for message in history]
+        rebuild_summary(self.tx, self.scope, masked, most, self.forgetter.count, learned, now)
 
 
 def redact_message(message: Message, gone: set[str], mask: Callable[[str], str]) -> Message:

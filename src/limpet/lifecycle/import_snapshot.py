@@ -23,6 +23,7 @@ from limpet.model.session import SessionInfo, SessionQuery, SessionStatus
 from limpet.model.transfer import ImportResult, ImportSkip
 from limpet.model.values import Clock, IdFactory, check_id, with_bucket
 from limpet.search.embed import ChunkEmbedder
+from limpet.security.redact import make_mask
 from limpet.sessions.messages import MessageWithChunks, prepare_entries, store_entries
 from limpet.sessions.repository import Sessions
 from limpet.sessions.summary import SummaryDraft, swap_summary
@@ -119,7 +120,8 @@ class SnapshotImporter:
             stored = store_entries(tx, info.scope, entries, info.last_active_at, any_state=True)
             if session.summary and stored:
                 last = stored[-1].sequence
-                swap_summary(tx, info.scope, SummaryDraft(session.summary, last), last, None, now)
+                summary = make_mask(enabled=self.config.learn.secrets)(session.summary)
+                swap_summary(tx, info.scope, SummaryDraft(summary, last), last, None, now)
             if stored and learn:
                 enqueue_learning(tx, info, self.config, now, now)
                 learning += 1

@@ -17,9 +17,10 @@ from limpet.model.privacy import PurgeTarget
 from limpet.model.record import Origin, Record, RecordSource
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.tokens import TokenCounter
+from limpet.security.redact import make_mask
 from limpet.sessions.messages import index_message, prepare_entries
 from limpet.sessions.repository import Messages, Sessions, Summaries
-from limpet.sessions.summary import rebuild_summary
+from limpet.sessions.summary import mask_message, rebuild_summary
 from limpet.store.tx import Tx
 
 LIMIT = 20_000  # rows of one transaction, about: others wait that long
@@ -157,7 +158,9 @@ class PurgeTransaction:
             self.counts["summaries"] += Purges(self.tx).drop_summary(scope)
             return
         most, learned = self.config.compact.summary_tokens, find_learned_sentences(self.tx, scope, self.now)
-        rebuild_summary(self.tx, scope, told, most, self.count_tokens, learned, self.now)
+        mask = make_mask(enabled=self.config.learn.secrets)
+        masked = [mask_message(message, mask) for message in told]
+        rebuild_summary(self.tx, scope, masked, most, self.count_tokens, learned, self.now)
 
     # Records
 

@@ -1,7 +1,6 @@
 """Masking secrets before text reaches long-term memory.
 
-A table of formats with their beginnings, and what people write before a password. Every pattern is bounded and begins
-with something rare, so that the time grows with the text and no faster.
+``secrets.toml`` has the formats, and what people write before a password. Here is how they are read and compared.
 """
 
 from __future__ import annotations
@@ -9,10 +8,19 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from limpet.model.dataclass import dataclass
+
+_DATA = Path(__file__).with_name("secrets.toml")
+_WORDS = re.compile(r"[a-z]+")
+_ENDS = ".,;:)]}"  # of a sentence or a list, not of a password
+_PRICE = re.compile(r"[$€£]?\d")
+_SEED_LENGTHS = {12, 15, 18, 21, 24}
+_INFLECTED = re.compile(r"(?:ing|ed|ly|[^aeious]s)$")  # hardly any word of a seed phrase is
 
 
 class Redaction(NamedTuple):
@@ -22,38 +30,195 @@ class Redaction(NamedTuple):
     found: tuple[str, ...]
 
 
+class SecretSpan(NamedTuple):
+    start: int
+    end: int
+    kind: str
+
+
 @dataclass(frozen=True, slots=True)
 class SecretPattern:
-    """``signs``: one of them stands in every secret of the kind, so that most texts need no closer look.
+    """``signs``: one of them, in lower case, stands in every text with a secret of the kind; none: look always.
 
     Only the group ``v`` is masked, where the pattern has one.
     """
 
     kind: str
-    pattern: re.Pattern[str]
+    source: str
     signs: tuple[str, ...]
-    is_one: Callable[[str], bool] = lambda _: True
+    is_one: Callable[[str], bool]
+
+    def find(self, text: str, lowered: str) -> Iterator[SecretSpan]:
+        if self.signs and not any(sign in lowered for sign in self.signs):
+            return
+        pattern = _compile(self.source)
+        part = "v" if "v" in pattern.groupindex else 0
+        for match in pattern.finditer(text):
+            if self.is_one(match.group(part)):
+                yield SecretSpan(*match.span(part), self.kind)
 
 
-_A = r"(?<![A-Za-z0-9_-])"  # not inside a longer word
-_Z = r"(?![A-Za-z0-9_-])"
-_ALNUM = r"(?<![A-Za-z0-9])"
+@dataclass(frozen=True, slots=True)
+class _SecretRules:
+    """What the data says, with names and words put into the patterns."""
+
+    forms: tuple[SecretPattern, ...]
+    keys: str
+    passwords: str
+    short_passwords: str
+    ordinary_passwords: str
+    key_signs: tuple[str, ...]
+    password_signs: tuple[str, ...]
+    short_signs: tuple[str, ...]
+    placeholder: str
+    plain: frozenset[str]
+    sentence: frozenset[str]
 
 
-def _secret_pattern(
-    kind: str, pattern: str, *signs: str, is_one: Callable[[str], bool] = lambda _: True, flags: int = 0
-) -> SecretPattern:
-    return SecretPattern(kind, re.compile(pattern, flags), signs, is_one)
+def make_mask(*, enabled: bool) -> Callable[[str], str]:
+    """Secrets stay in the message and are not learned, summed up, noted or put into the graph."""
+    return (lambda text: redact(text).text) if enabled else str
+
+
+def redact(text: str) -> Redaction:
+    """The text with every secret replaced by what kind it was. Redacting twice changes nothing more."""
+    rules, lowered = _load_rules(), text.lower()
+    found = [span for form in rules.forms for span in form.find(text, lowered)]
+    if any(sign in lowered for sign in rules.key_signs):
+        found += _find_named_keys(text, rules)
+    if any(sign in lowered for sign in rules.password_signs):
+        found += _find_named_passwords(text, rules)
+    if any(sign in lowered for sign in rules.short_signs):
+        found += _find_short_passwords(text, rules)
+    if not found:
+        return Redaction(text, ())
+    pieces, kinds, at = [], [], 0
+    for start, end, kind in sorted(found, key=lambda span: (span.start, -span.end)):
+        if end <= at:
+            continue
+        pieces += [text[at : max(at, start)], f"[secret: {kind}]" if start >= at else ""]
+        kinds += [kind] if start >= at else []
+        at = end
+    return Redaction("".join((*pieces, text[at:])), tuple(kinds))
+
+
+def _find_named_keys(text: str, rules: _SecretRules) -> Iterator[SecretSpan]:
+    """Keys without a form of their own, told by the name before them."""
+    for match in _compile(rules.keys).finditer(text):
+        value = match["v"].rstrip(".,;")
+        if (_looks_random(value) and not _compile(rules.placeholder).match(value)) or _is_hex_key(value):
+            yield SecretSpan(match.start("v"), match.start("v") + len(value), "key or token")
+
+
+def _find_named_passwords(text: str, rules: _SecretRules) -> Iterator[SecretSpan]:
+    for match in _compile(rules.passwords).finditer(text):
+        value = match["v"].rstrip(_ENDS + "!?")
+        spelled = re.search(r"\w", text[match.end("name") : match.start("v")]) is not None
+        if _is_password(value, quoted=bool(match["q"]), spelled=spelled):
+            yield _cover(match)
+    for match in _compile(rules.ordinary_passwords).finditer(text):
+        value, name = match["v"].rstrip(_ENDS + "!?"), match["name"]
+        before = text[max(0, match.start() - 40) : match.start()].rstrip(" \t\"'-*")[-1:]
+        is_field = before in "\n,;{(|/" or re.search("[_.]", name)  # of a file or a list, not a word of a sentence
+        is_set = _is_variable(name) and _is_password(value, quoted=False, spelled=False)
+        is_mixed = _is_strong(value) or (is_field and _is_given(value) and _is_mixed(value))
+        if is_set or (is_mixed and not _PRICE.match(value)):
+            yield _cover(match)
+
+
+def _find_short_passwords(text: str, rules: _SecretRules) -> Iterator[SecretSpan]:
+    for match in _compile(rules.short_passwords).finditer(text):
+        value = match["v"].rstrip(_ENDS + "!?")
+        if _is_password(value, quoted=False, spelled=False) and (_is_variable(match["name"]) or _is_mixed(value)):
+            yield _cover(match)
+
+
+def _cover(match: re.Match[str]) -> SecretSpan:
+    return SecretSpan(match.start("v"), match.start("v") + len(match["v"].rstrip(_ENDS)), "password")
+
+
+# Reading the data
+
+
+_compile = cache(re.compile)  # most patterns are never needed: their signs are rare
+
+
+@cache
+def _load_rules() -> _SecretRules:
+    import tomllib  # late: most programs mask nothing
+
+    data = tomllib.loads(_DATA.read_text(encoding="utf-8"))
+    password, is_ = data["password"], "|".join(data["password"]["is"])
+    names = _join_names(password["names"])
+    keys = _join_names(data["key"]["names"], "[ _-]?")
+    fragments = {
+        "start": r"(?<![A-Za-z0-9_-])",
+        "end": r"(?![A-Za-z0-9_-])",
+        "word": r"(?<![A-Za-z0-9])",
+        "password": names,
+        "key": keys,
+        "is": is_,
+    }
+    qualified = r"(?<![A-Za-z0-9])(?P<name>(?:[A-Za-z0-9]{1,20}[_.-]){0,4}"
+    assigned = r"[\"']?[ \t]{0,3}(?:=>|:=|=|:|：)[ \t]{0,3}[\"'`“]?(?P<v>[^\s\"'`”,;<>]{4,200})"
+    return _SecretRules(
+        forms=tuple(_read_form(form, fragments, password["signs"]) for form in data["form"]),
+        key_signs=tuple(data["key"]["signs"]),
+        password_signs=tuple(password["signs"]),
+        keys=(
+            rf"(?i){qualified}(?:{keys})(?:[_-][A-Za-z0-9]{{1,10}})?)[\"']?\s{{0,3}}(?::=|=>|=|:|\b(?:{is_})\b)"
+            r"\s{0,3}[\"'`]?(?P<v>[A-Za-z0-9+/_.=~!@#$%^&*-]{12,300})"
+        ),
+        passwords=(
+            rf"(?i){qualified}[A-Za-z]{{0,20}}?(?:{names})(?:[_-][A-Za-z0-9]{{1,10}})?)[\"']?"
+            rf"(?:\s{{0,3}}(?:=>|:=|=|:|：)\s{{0,3}}"
+            rf"|\s{{1,3}}(?:{is_})(?:\s{{0,3}}:)?\s{{1,3}}(?:now |set to |still )?)"
+            r"(?P<q>[\"'`“]?)(?P<v>[^\s\"'`”,;<>]{4,200})"
+        ),
+        short_passwords=rf"(?i){qualified}(?:{_join_names(password['short'])})){assigned}",
+        short_signs=tuple(password["short"]),
+        ordinary_passwords=rf"(?i){qualified}(?:{_join_names(password['ordinary'])})){assigned}",
+        placeholder=data["placeholder"]["match"],
+        plain=frozenset(data["plain"]["words"].split()),
+        sentence=frozenset(data["sentence"]["words"].split()),
+    )
+
+
+def _join_names(names: list[str], space: str = r"\s{1,3}") -> str:
+    return "|".join(name.replace(" ", space) for name in sorted(names, key=len, reverse=True))
+
+
+def _read_form(form: Mapping[str, Any], fragments: Mapping[str, str], password_signs: list[str]) -> SecretPattern:
+    pattern, signs = form["match"], form["signs"]
+    for name, fragment in fragments.items():
+        pattern = pattern.replace(f"@{name}@", fragment)
+    signs = password_signs if signs == ["@password@"] else signs
+    return SecretPattern(form["kind"], pattern, tuple(signs), _CHECKS[form.get("check", "")])
+
+
+# Checks of a name or a value
+
+
+def _is_variable(name: str) -> bool:
+    """DB_PASS, as environments write it."""
+    return name.isupper() and "_" in name
 
 
 def _looks_random(text: str) -> bool:
     """Letters and digits mixed as nobody types words. Hex alone is a digest, an id or a commit."""
-    if len(text) < 16 or re.fullmatch(r"[0-9a-fA-F-]+|[a-z-]+|[A-Z-]+|[A-Za-z]+[-_][A-Za-z_-]+|\d+", text):
+    if len(text) < 16 or re.fullmatch(
+        r"[0-9a-fA-F-]+|[a-z-]+|[A-Z-]+|[A-Za-z]+[-_][A-Za-z_-]+|\+?[A-Za-z_]+(?:\.[A-Za-z_]+)+|\d+", text
+    ):
         return False
     kinds = sum(bool(re.search(kind, text)) for kind in ("[a-z]", "[A-Z]", "[0-9]"))
     counts = Counter(text)
     entropy = -sum(count / len(text) * math.log2(count / len(text)) for count in counts.values())
     return kinds >= 2 and entropy >= 3.3
+
+
+def _is_hex_key(text: str) -> bool:
+    """Hex, or a UUID: after the name of a key neither is a digest."""
+    return bool(re.fullmatch(r"(?:0x)?[0-9a-fA-F]{32,128}|[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}", text))
 
 
 def _has_digit(text: str) -> bool:
@@ -78,184 +243,55 @@ def _is_card(text: str) -> bool:
     return sum(doubled) % 10 == 0
 
 
-SECRET_PATTERNS: tuple[SecretPattern, ...] = (
-    _secret_pattern(
-        "private key",
-        r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: "
-        r"BLOCK)?-----(?:(?!-----)[\s\S]){0,20000}(?:-----END (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: "
-        r"BLOCK)?-----)?",
-        "PRIVATE KEY",
-    ),
-    _secret_pattern("anthropic key", rf"{_A}sk-ant-[A-Za-z0-9_-]{{20,200}}", "sk-ant-"),
-    _secret_pattern("openrouter key", rf"{_A}sk-or-(?:v1-)?[A-Za-z0-9]{{32,100}}", "sk-or-"),
-    _secret_pattern(
-        "openai key",
-        rf"{_A}sk-(?:proj-|svcacct-|admin-|None-)[A-Za-z0-9_-]{{20,200}}",
-        "sk-proj-",
-        "sk-svcacct-",
-        "sk-admin-",
-        "sk-None-",
-    ),
-    _secret_pattern("openai key", rf"{_A}sk-[A-Za-z0-9]{{20,100}}{_Z}", "sk-", is_one=_has_digit),
-    _secret_pattern("stripe key", rf"{_A}(?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{{16,120}}", "_live_", "_test_"),
-    _secret_pattern("stripe webhook secret", rf"{_A}whsec_[A-Za-z0-9+/=]{{24,100}}", "whsec_"),
-    _secret_pattern(
-        "aws key id", rf"{_ALNUM}(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{{16}}(?![A-Za-z0-9])", "AKIA", "ASIA", "ABIA", "ACCA"
-    ),
-    _secret_pattern("github token", rf"{_A}gh[pousr]_[A-Za-z0-9]{{30,255}}", "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
-    _secret_pattern("github token", rf"{_A}github_pat_[A-Za-z0-9_]{{30,255}}", "github_pat_"),
-    _secret_pattern("gitlab token", rf"{_A}gl(?:pat|dt|rt|cbt|ptt|ft|soat|agent|oas)-[A-Za-z0-9_-]{{18,300}}", "gl"),
-    _secret_pattern("slack token", rf"{_A}xox[abcdeoprs](?:\.xox[bp])?-[A-Za-z0-9-]{{10,250}}", "xox"),
-    _secret_pattern("slack token", rf"{_A}xapp-\d-[A-Za-z0-9-]{{20,250}}", "xapp-"),
-    _secret_pattern(
-        "slack webhook", r"https://hooks\.slack\.com/(?:services|workflows)/[A-Za-z0-9+/]{20,200}", "hooks.slack.com"
-    ),
-    _secret_pattern(
-        "discord webhook",
-        r"https://(?:\w{1,20}\.)?discord(?:app)?\.com/api/webhooks/\d{5,25}/[\w-]{20,120}",
-        "/api/webhooks/",
-    ),
-    _secret_pattern(
-        "discord token", rf"{_A}[MNO][A-Za-z0-9_-]{{23,27}}\.[A-Za-z0-9_-]{{6}}\.[A-Za-z0-9_-]{{27,45}}{_Z}", "."
-    ),
-    _secret_pattern("google key", rf"{_A}AIza[A-Za-z0-9_-]{{35}}{_Z}", "AIza"),
-    _secret_pattern("google oauth secret", rf"{_A}GOCSPX-[A-Za-z0-9_-]{{24,40}}", "GOCSPX-"),
-    _secret_pattern("google oauth token", rf"{_A}ya29\.[A-Za-z0-9_-]{{20,500}}", "ya29."),
-    _secret_pattern("npm token", rf"{_A}npm_[A-Za-z0-9]{{30,60}}{_Z}", "npm_"),
-    _secret_pattern("pypi token", rf"{_A}pypi-[A-Za-z0-9_-]{{40,300}}", "pypi-"),
-    _secret_pattern("limpet key", rf"{_A}lim_[A-Za-z0-9_-]{{43}}{_Z}", "lim_"),
-    _secret_pattern("hugging face token", rf"{_A}(?:hf|api_org)_[A-Za-z0-9]{{30,60}}{_Z}", "hf_", "api_org_"),
-    _secret_pattern("sendgrid key", rf"{_A}SG\.[A-Za-z0-9_-]{{16,32}}\.[A-Za-z0-9_-]{{30,64}}", "SG."),
-    _secret_pattern("twilio key", rf"{_ALNUM}SK[0-9a-f]{{32}}(?![A-Za-z0-9])", "SK"),
-    _secret_pattern("mailgun key", rf"{_A}key-[0-9a-f]{{32}}{_Z}", "key-"),
-    _secret_pattern("telegram bot token", rf"(?<![\w:])(?:bot)?\d{{8,10}}:AA[A-Za-z0-9_-]{{32,34}}{_Z}", ":AA"),
-    _secret_pattern("digitalocean token", rf"{_A}do[opr]_v1_[0-9a-f]{{64}}", "_v1_"),
-    _secret_pattern("databricks token", rf"{_A}dapi[0-9a-f]{{32}}(?:-\d)?{_Z}", "dapi"),
-    _secret_pattern("shopify token", rf"{_A}shp(?:at|ca|pa|ss)_[0-9a-fA-F]{{32}}", "shp"),
-    _secret_pattern(
-        "square token", rf"{_A}(?:EAAA[A-Za-z0-9_-]{{56,70}}|sq0(?:atp|csp)-[A-Za-z0-9_-]{{22,50}})", "EAAA", "sq0"
-    ),
-    _secret_pattern("linear key", rf"{_A}lin_(?:api|oauth)_[A-Za-z0-9]{{32,60}}", "lin_"),
-    _secret_pattern(
-        "notion token", rf"{_A}(?:secret_[A-Za-z0-9]{{43}}|ntn_[A-Za-z0-9]{{40,60}}){_Z}", "secret_", "ntn_"
-    ),
-    _secret_pattern("docker token", rf"{_A}dckr_pat_[A-Za-z0-9_-]{{20,60}}", "dckr_pat_"),
-    _secret_pattern("vault token", rf"{_A}hv[sbr]\.[A-Za-z0-9_-]{{20,200}}", "hvs.", "hvb.", "hvr."),
-    _secret_pattern("groq key", rf"{_A}gsk_[A-Za-z0-9]{{40,80}}", "gsk_"),
-    _secret_pattern("replicate token", rf"{_A}r8_[A-Za-z0-9]{{30,60}}", "r8_"),
-    _secret_pattern("xai key", rf"{_A}xai-[A-Za-z0-9]{{40,120}}", "xai-"),
-    _secret_pattern("perplexity key", rf"{_A}pplx-[A-Za-z0-9]{{40,80}}", "pplx-"),
-    _secret_pattern("new relic key", rf"{_A}NRAK-[A-Z0-9]{{27}}{_Z}", "NRAK-"),
-    _secret_pattern("grafana token", rf"{_A}gl(?:sa|c)_[A-Za-z0-9+/=_]{{30,400}}", "glsa_", "glc_"),
-    _secret_pattern("age key", rf"{_A}AGE-SECRET-KEY-1[A-Z0-9]{{50,70}}", "AGE-SECRET-KEY-"),
-    _secret_pattern("azure storage key", r"(?<=AccountKey=)[A-Za-z0-9+/]{60,100}={0,2}", "AccountKey="),
-    _secret_pattern("sas signature", r"(?<=[?&]sig=)[A-Za-z0-9%+/=]{30,120}", "sig="),
-    _secret_pattern(
-        "jwt", rf"{_A}eyJ[A-Za-z0-9_-]{{8,2000}}\.eyJ[A-Za-z0-9_-]{{8,4000}}\.[A-Za-z0-9_-]{{0,1000}}", "eyJ"
-    ),
-    _secret_pattern(
-        "password in a url",
-        r"(?<=://)[^\s:/@'\"<>\[\]]{0,100}:(?!//)(?!\[secret)(?P<v>[^\s/@'\"<>]{1,200})(?=@[\w.\[-])",
-        "://",
-    ),
-    _secret_pattern(
-        "bearer token",
-        r"(?i:\b(?:bearer|basic|token)(?=\s+\S{16}))\s+(?!\[secret)(?P<v>[A-Za-z0-9._~+/-]{16,2000}={0,2})",
-        "earer",
-        "EARER",
-        "asic",
-        "oken",
-        is_one=_looks_random,
-    ),
-    _secret_pattern("card number", r"(?<![\w.,+-])(?:\d[ -]?){12,18}\d(?![\w-]|[.,]\d)", "", is_one=_is_card),
-)
-
-_NAMES = (
-    r"(?:[A-Za-z0-9]{1,20}[_.-]){0,4}(?:api[_-]?key|apikey|secret[_-]?(?:access[_-]?)?key|secret|"
-    r"access[_-]?token|auth[_-]?token|"
-    r"refresh[_-]?token|client[_-]?secret|private[_-]?key|signing[_-]?key|encryption[_-]?key|"
-    r"account[_-]?key|token|credentials?)(?:[_-][A-Za-z0-9]{1,10})?"
-)
-_ASSIGNED = re.compile(
-    rf"(?i)(?<![A-Za-z0-9]){_NAMES}[\"']?\s{{0,3}}(?::=|=>|=|:|"
-    rf"\bis\b)\s{{0,3}}[\"'`]?(?P<v>[A-Za-z0-9+/_.=~!@#$%^&*-]{{12,300}})"
-)
-_NAMES_OF_WORDS = (
-    r"(?:[A-Za-z0-9]{1,20}[_.-]){0,4}(?:password|passwd|passphrase|passcode|pwd|passwort|kennwort|contraseña)"
-)
-_PASSWORD = re.compile(
-    rf"(?i)(?<![A-Za-z0-9]){_NAMES_OF_WORDS}(?:[_-][A-Za-z0-9]{{1,10}})?[\"']?(?:\s{{0,3}}(?:=>|:=|=|"
-    rf":)\s{{0,3}}|\s{{1,3}}(?:is|was|ist)(?:\s{{0,3}}:)?\s{{1,3}}(?:now |set to |still "
-    rf")?)(?P<q>[\"'`“]?)(?P<v>[^\s\"'`”,;<>]{{4,200}})"
-)
-_PIN = re.compile(
-    r"(?i)\b(?:my|the|our|card|phone|sim|bank)\s+(?:pin|pin code|pin number|passcode)\s+(?:is|=|:)\s*(?P<v>\d{4,8})\b"
-)
-_FLAG = re.compile(r"(?:(?<=\s)|^)--(?:password|token|api-key|secret)(?:=|\s+)(?P<v>[^\s\"'<>$\[{(-][^\s\"'<>]{5,200})")
-# What stands where a secret would: to be filled in, read from elsewhere, or masked already.
-_PLACEHOLDER = re.compile(
-    r"(?i)(?:your|change-?me|example|placeholder|dummy|x{3,}|\*{3,}|\.{3}|<|\$|\{\{|%\(|os\.|"
-    r"process\.|env[.\[(]|self\.|config[.\[]|"
-    r"settings[.\[]|request[.\[]|args[.\[]|params[.\[]|input\(|getpass|keyring|\[secret|redacted|\w{1,40}[(\[])"
-)
-# A sentence goes on: "the password is wrong".
-_PLAIN = frozenset(
-    """none null true false undefined required optional incorrect invalid wrong expired missing empty reset not too
-    still never being stored hashed encrypted protected safe secure weak strong long short correct valid field
-    string text
-    str int bytes bool hidden forgotten shared unknown blank default used case about what that this here there also only
-    and needed set unset same different saved sent visible shown gone back broken leaked compromised rotated updated
-    changed generated secret vault password token user vergessen falsch very always just now correctly it's mandatory
-    stronger weaker longer shorter complex simple good bad easy hard the an for with from patience""".split()
-)
+def _is_given(value: str) -> bool:
+    """Not left to be filled in."""
+    return len(value) >= 3 and not _compile(_load_rules().placeholder).match(value) and not value.endswith(("(", "()"))
 
 
-def redact(text: str) -> Redaction:
-    """The text with every secret replaced by what kind it was. Redacting twice changes nothing more."""
-    found: list[tuple[int, int, str]] = []
-    for form in SECRET_PATTERNS:
-        if any(sign in text for sign in form.signs):
-            part = "v" if form.pattern.groups else 0
-            matches = form.pattern.finditer(text)
-            found += [(*match.span(part), form.kind) for match in matches if form.is_one(match.group(part))]
-    found += _find_named_secrets(text)
-    if not found:
-        return Redaction(text, ())
-    pieces, kinds, at = [], [], 0
-    for start, end, kind in sorted(found, key=lambda span: (span[0], -span[1])):
-        if end <= at:
-            continue
-        pieces += [text[at : max(at, start)], f"[secret: {kind}]" if start >= at else ""]
-        kinds += [kind] if start >= at else []
-        at = end
-    return Redaction("".join((*pieces, text[at:])), tuple(kinds))
+def _is_odd(value: str) -> bool:
+    """A digit, a capital or a sign inside: a plain word more likely goes on with the sentence."""
+    stripped = value.rstrip(_ENDS + "!?")
+    odd = re.search(r"\d|[^\w-]|[a-z][A-Z]|_", stripped[:100])
+    return len(stripped) >= 4 and odd is not None and _is_given(stripped)
 
 
-def _find_named_secrets(text: str) -> list[tuple[int, int, str]]:
-    """Secrets without a form of their own, told by the name before them."""
-    found = []
-    for match in _ASSIGNED.finditer(text):
-        value = match["v"].rstrip(".,;")
-        if (_looks_random(value) and not _PLACEHOLDER.match(value)) or re.fullmatch(r"[0-9a-fA-F]{32,128}", value):
-            found.append((match.start("v"), match.start("v") + len(value), "key or token"))
-    for match in _PASSWORD.finditer(text):
-        value = match["v"].rstrip(".,;:!?)")
-        if _is_password(
-            value, quoted=bool(match["q"]), spelled=" " in match.group()[: match.start("v") - match.start()].strip()
-        ):
-            found.append((match.start("v"), match.start("v") + len(value), "password"))
-    found += [(match.start("v"), match.end("v"), "password") for match in _PIN.finditer(text)]
-    found += [
-        (match.start("v"), match.end("v"), "password")
-        for match in _FLAG.finditer(text)
-        if not _PLACEHOLDER.match(match["v"]) and (_has_digit(match["v"]) or _looks_random(match["v"]))
-    ]
-    return found
+def _is_mixed(value: str) -> bool:
+    """Letters with digits, or with signs that are not part of words and numbers."""
+    return bool(re.search(r"[A-Za-z]", value) and re.search(r"\d|[!#$%^&*?@+]", value) and len(value) >= 6)
+
+
+def _is_strong(value: str) -> bool:
+    kinds = sum(bool(re.search(kind, value)) for kind in ("[a-z]", "[A-Z]", "[0-9]", r"[^\w\s]"))
+    return kinds >= 3 and _has_digit(value) and _is_given(value) and "://" not in value
+
+
+def _has_no_sentence(text: str) -> bool:
+    return _load_rules().sentence.isdisjoint(_WORDS.findall(text.lower()))
+
+
+def _is_seed_phrase(text: str) -> bool:
+    """Without a name before it: of the right length, each word known by four letters, no sentence and no inflection."""
+    words = _WORDS.findall(text)
+    starts = {word[:4] for word in words}
+    inflected = sum(bool(_INFLECTED.search(word)) for word in set(words))
+    return len(words) in _SEED_LENGTHS and len(starts) == len(set(words)) and inflected <= 2 and _has_no_sentence(text)
 
 
 def _is_password(value: str, *, quoted: bool, spelled: bool) -> bool:
     """After "is" a plain word more likely ends a sentence; a digit, a capital or a sign inside makes it a password."""
-    if len(value) < 4 or _PLACEHOLDER.match(value) or value.endswith(("(", "()")):
+    if len(value) < 4 or not _is_given(value):
         return False
-    odd = re.search(r"\d|[^\w-]|[a-z][A-Z]|_", value[:100]) is not None
-    return quoted or odd or (not spelled and value.casefold() not in _PLAIN)
+    return quoted or _is_odd(value) or (not spelled and value.casefold() not in _load_rules().plain)
+
+
+_CHECKS: Mapping[str, Callable[[str], bool]] = {
+    "": lambda _: True,
+    "card": _is_card,
+    "digit": _has_digit,
+    "given": _is_given,
+    "odd": _is_odd,
+    "random": _looks_random,
+    "seed phrase": _is_seed_phrase,
+    "seed words": _has_no_sentence,
+    "strong": _is_strong,
+}

@@ -227,6 +227,7 @@ class Compactor:
     cost: Cost
     clock: Clock
     find_learned: Callable[[Tx, Scope], Sequence[LearnedSentence]] = lambda _tx, _scope: ()
+    mask: Callable[[str], str] = str
 
     def start_deadline(self) -> Deadline:
         """Start the time that a model has for all summaries of a turn together."""
@@ -271,7 +272,8 @@ class Compactor:
         deadline: Deadline | None = None,
     ) -> CompactionResult:
         """Compact according to the plan, and plan again after a lost race. ``idle``: the reason if the plan is None."""
-        summariser = Summariser(fit_window(self.settings, window), self.count, self.llm, self.llm_timeout, deadline)
+        limits = fit_window(self.settings, window)
+        summariser = Summariser(limits, self.count, self.llm, self.llm_timeout, deadline, self.mask)
         done = self._compact_once(scope, summariser, plan, idle)
         return self._compact_once(scope, summariser, plan, idle) if done.reason == Reason.OVERTAKEN else done
 

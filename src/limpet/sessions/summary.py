@@ -92,13 +92,16 @@ class Summariser:
     llm: Llm | None = None
     timeout: float = 15.0
     deadline: Deadline | None = None  # of all calls together
+    mask: Callable[[str], str] = str
 
     def write(self, old: SummaryDraft, messages: Sequence[Message], find_learned: FindLearned = tuple) -> SummaryDraft:
         """Write the summary of the old one and the messages after it.
 
         The messages follow what the draft quotes; with a model they follow what is written, and are quoted again if it
-        fails. The model gets every message; after its first failure, or at the deadline, the rest is quoted.
+        fails. The model gets every message; after its first failure, or at the deadline, the rest is quoted. Secrets
+        in messages are masked: a summary is in every prompt, and outlives the messages.
         """
+        messages = [mask_message(message, self.mask) for message in messages]
         if self.llm is None:
             return replace(old, tail=self._extract(old, messages, find_learned))
         draft, spoken = replace(old, tail=""), [message for message in messages if message.role is not Role.TOOL]
@@ -174,9 +177,14 @@ class Summariser:
         elif least > _SHORT_SUMMARY and tokens < _TOO_SHORT * least:
             problem = f"is only {tokens} tokens long"
         else:
-            return text
+            return self.mask(text)
         log.warning("the model's summary %s; messages are quoted instead", problem)
         return None
+
+
+def mask_message(message: Message, mask: Callable[[str], str]) -> Message:
+    plain = mask(message.text)
+    return message if plain == message.text else replace(message, content=plain)
 
 
 def _is_readable(text: str) -> bool:

@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal
 
 from limpet import Hit, Record
 from limpet.api.parameters import RecordId
-from limpet.api.runtime import make_redactor
 from limpet.context.lookalikes import drop_invisible
 from limpet.context.quote import format_speaker
 from limpet.errors import InvalidInput
@@ -16,6 +15,7 @@ from limpet.model.record import RecordType
 from limpet.model.types import Count, HitCount, Key, Label, PageLimit, Tags, Text, Words
 from limpet.model.values import to_iso
 from limpet.notes.user_notes import compute_version
+from limpet.security.redact import make_mask
 from limpet.tools.tool import AnyTool, ToolContext, ToolDefinition
 
 
@@ -70,9 +70,8 @@ class MemorySave:
 
 
 def save(whose: ToolContext, given: MemorySave) -> MemoryRecord:
-    content = make_redactor(whose.memory.config)(given.content)
     record = whose.memory.remember(
-        content,
+        given.content,
         user=whose.user,
         key=given.key,
         type=given.type,
@@ -97,8 +96,6 @@ def update(whose: ToolContext, given: MemoryUpdate) -> MemoryRecord:
     }
     if not changes:
         raise InvalidInput("nothing to change: give content, tags or pinned")
-    if "content" in changes:
-        changes["content"] = make_redactor(whose.memory.config)(changes["content"])
     return _to_record(whose.memory.records.update(given.id, user=whose.user, **changes))
 
 
@@ -183,7 +180,7 @@ def notes(whose: ToolContext, given: MemoryNotes) -> MemoryNotesResult:
         return _to_notes(file.read())
     if given.text is None:
         raise InvalidInput(f"{given.action} needs text")
-    text = make_redactor(whose.memory.config)(given.text)
+    text = make_mask(enabled=whose.memory.config.learn.secrets)(given.text)
     if given.action == "append":
         return _to_notes(file.append(text).text)
     if given.version is None and file.read():

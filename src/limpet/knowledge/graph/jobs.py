@@ -27,6 +27,7 @@ from limpet.providers.llm import Llm
 from limpet.search.graph_repository import GraphTables
 from limpet.sessions import usage
 from limpet.sessions.repository import Cursors, Messages, Sessions
+from limpet.sessions.summary import mask_message
 from limpet.store.jobs import JobLease, Jobs
 from limpet.store.store import Store
 from limpet.store.tx import Tx
@@ -73,7 +74,7 @@ class GraphBuilder:
             return done, Messages(tx).range(scope, done, None, batch)
 
         done, messages = self.store.read(read_batch)
-        read = self._extract_messages(session_id, [_mask_message(message, self.mask) for message in messages])
+        read = self._extract_messages(session_id, [mask_message(message, self.mask) for message in messages])
 
         def write(tx: Tx) -> bool:
             try:
@@ -163,11 +164,6 @@ class GraphBuilder:
             return assemble.assemble_graph(part, seen[: limits.mentions], cut=len(seen) > limits.mentions)
 
         return self.store.read(read)
-
-
-def _mask_message(message: Message, mask: Callable[[str], str]) -> Message:
-    plain = mask(message.text)
-    return message if plain == message.text else replace(message, content=plain)
 
 
 def _enqueue_sessions(tx: Tx, space: Partition, sessions: Sequence[str], now: datetime) -> None:

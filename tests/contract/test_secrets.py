@@ -1,0 +1,96 @@
+"""Secrets stay in the message they were said in: nothing that outlives it, or is in every prompt, repeats them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from limpet import Config, Limpet, Message
+from limpet.providers.fake_llm import FakeLlm
+from limpet.providers.llm import Completion
+
+PASSWORD = "Hunter2" + "X9!"
+SAID = f"Deploy with DB_PASS={PASSWORD} please"
+MASKED = "Deploy with DB_PASS=[secret: password] please"
+
+
+def test_remember_masks_secrets(memory: Limpet) -> None:
+    record = memory.remember(SAID, user="alice", key="deploy", title=f"pw: {PASSWORD}")
+    assert (record.content, record.title) == (MASKED, "pw: [secret: password]")
+    again = memory.remember(f"mot de passe : {PASSWORD}", user="alice", key="deploy")
+    assert again.content == "mot de passe : [secret: password]"
+    assert PASSWORD not in repr(memory.records.history(record.id, user="alice"))
+    assert PASSWORD not in memory.context("deploy", user="alice").text
+
+
+def test_updated_record_masks_secrets(memory: Limpet) -> None:
+    record = memory.remember("Alice deploys on Fridays", user="alice")
+    changed = memory.records.update(record.id, user="alice", content=SAID, title=f"Passwort: {PASSWORD}")
+    assert (changed.content, changed.title) == (MASKED, "Passwort: [secret: password]")
+
+
+def test_remembered_secret_has_one_record_whether_masked_or_not(memory: Limpet) -> None:
+    first = memory.remember(SAID, user="alice", idempotency_key="once")
+    assert memory.remember(SAID, user="alice", idempotency_key="once").id == first.id
+    assert memory.remember(MASKED, user="alice").id == first.id
+
+
+def test_quoted_summary_masks_secrets(memory: Limpet) -> None:
+    session = memory.session("t", "1", user="alice")
+    session.extend([Message.new("user", SAID), Message.new("assistant", f"Done with {PASSWORD} as the password.")])
+    session.compact(keep=0)
+    summary = session.summary()
+    assert summary is not None
+    assert MASKED in summary.text
+    assert PASSWORD not in summary.text
+    assert session.messages()[0].text == SAID
+
+
+def test_summary_by_the_caller_masks_secrets(memory: Limpet) -> None:
+    session = memory.session("t", "1", user="alice")
+    session.extend([Message.new("user", "Deploy"), Message.new("assistant", "Done")])
+    assert session.set_summary(SAID, 1)
+    assert session.swap_summary(f"{SAID} again", 2, 1)
+    summary = session.summary()
+    assert summary is not None
+    assert summary.text == f"{MASKED} again"
+
+
+def test_summary_by_a_model_neither_shows_it_secrets_nor_keeps_them() -> None:
+    llm = FakeLlm(Completion(f"They deploy with DB_PASS={PASSWORD}, it said."))
+    with Limpet.open(":memory:", config=Config.load(overrides={"jobs.worker": False}), llm=llm) as memory:
+        session = memory.session("t", "1", user="alice")
+        session.extend([Message.new("user", SAID), Message.new("assistant", "Done")])
+        session.compact(keep=0)
+        summary = session.summary()
+    assert summary is not None
+    assert summary.text == "They deploy with DB_PASS=[secret: password], it said."
+    asked = json.dumps([message.text for request in llm.calls for message in request.messages])
+    assert MASKED in asked
+    assert PASSWORD not in asked
+
+
+def test_summary_that_is_written_again_masks_secrets(memory: Limpet) -> None:
+    session = memory.session("t", "1", user="alice")
+    session.extend([Message.new("user", SAID), Message.new("user", "I live in Oslo."), Message.new("assistant", "Ok")])
+    session.compact(keep=0)
+    record = memory.remember("I live in Oslo.", user="alice")
+    memory.forget(record.id, user="alice", everywhere=True)
+    summary = session.summary()
+    assert summary is not None
+    assert "Oslo" not in summary.text
+    assert MASKED in summary.text
+
+
+@pytest.mark.parametrize("text", ["my PIN is 4821", "Cookie: sid=abc123def", "pw: Hunter22"])
+def test_secrets_are_kept_where_the_setting_says_so(text: str) -> None:
+    config = Config.load(overrides={"learn.secrets": False, "jobs.worker": False})
+    with Limpet.open(":memory:", config=config) as memory:
+        assert memory.remember(text, user="alice").content == text
+        session = memory.session("t", "1", user="alice")
+        session.extend([Message.new("user", text), Message.new("assistant", "Ok")])
+        session.compact(keep=0)
+        summary = session.summary()
+        assert summary is not None
+        assert text in summary.text
