@@ -30,6 +30,7 @@ NOT_REMOTE: Mapping[str, str] = {
     "test_job_that_kills_its_worker_is_dead_after_last_attempt": CRASH,
     "test_idempotency_key_is_not_stored_when_request_fails": CRASH,
     "test_interrupted_purge_is_finished_by_next_call_or_worker": CRASH,
+    "test_killed_purge_is_finished_by_next_run_at_once": CRASH,
     "test_append_with_same_idempotency_key_returns_first_message": CONFLICT,
     "test_append_with_same_idempotency_key_from_many_threads_stores_one": CONFLICT,
     "test_always_included_records_are_newest_of_each_layer": EQUAL,

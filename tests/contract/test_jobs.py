@@ -27,6 +27,12 @@ LEASE = timedelta(minutes=5)
 HOUR = timedelta(hours=1)
 
 
+@pytest.fixture(autouse=True)
+def no_retention(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The only jobs are those of a test."""
+    monkeypatch.setenv("LIMPET_RETENTION_ENABLED", "false")
+
+
 class Bench:
     """A store with a clock, and jobs on it by their bare names."""
 

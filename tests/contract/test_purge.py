@@ -434,6 +434,30 @@ def test_interrupted_purge_is_finished_by_next_call_or_worker(
     assert faults(memory) == []
 
 
+@pytest.mark.parametrize("killed", ["call", "worker"])
+def test_killed_purge_is_finished_by_next_run_at_once(
+    memory: Limpet, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, killed: str
+) -> None:
+    """Not when the head start of the caller, or the lease of the worker that was killed, is over."""
+    fill(memory, "alice", MARK, messages=10)
+
+    def die(*_: Any, **__: Any) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(purging.Purger, "_delete_batch", die)
+        with pytest.raises(Killed):
+            memory.privacy.purge_user("alice")
+        if killed == "worker":
+            clock.advance(minutes=2)
+            with pytest.raises(Killed):
+                memory.jobs.run()
+    assert tables_with(memory, MARK)
+    memory.jobs.run()
+    assert [each.done_at is None for each in memory.privacy.receipts()] == [False]
+    assert tables_with(memory, MARK) == []
+
+
 def test_purge_receipt_reports_erasure_of_bytes(memory: Limpet) -> None:
     fill(memory, "alice", MARK)
     expected = ErasureState.VACUUM if memory.admin.stats()["backend"] == "postgres" else ErasureState.GONE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -12,8 +13,9 @@ import pytest
 from limpet import Config, Limpet
 from limpet.api.job_handlers import ensure_retention_job
 from limpet.config import RetentionSettings
-from limpet.errors import ConfigError, SessionNotFound
-from limpet.store.jobs import JobQueue
+from limpet.errors import ConfigError, SessionNotFound, WrongState
+from limpet.lifecycle.retention import RetentionSweeper
+from limpet.store.jobs import JobLease, JobQueue
 from limpet.testing import FakeClock
 from tests.contract.rows import every_row, faults
 
@@ -220,3 +222,90 @@ def test_retention_job_is_enqueued_when_non_empty_store_is_opened(tmp_path: Path
     with Limpet.open(tmp_path, config=config, clock=clock) as memory:
         memory.jobs.run()
         assert memory.sessions(user="alice")[0].message_count == 0
+
+
+def test_retention_runs_in_program_that_stays_open_and_only_appends(
+    store_url: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    swept = threading.Event()
+    run_job = RetentionSweeper.run_job
+
+    def sweep(self: RetentionSweeper, claim: JobLease) -> Any:
+        again = run_job(self, claim)
+        swept.set()
+        return again
+
+    monkeypatch.setattr(RetentionSweeper, "run_job", sweep)
+    settings = {"retention.messages_days": 90, "embedding.model": "none", "jobs.worker": True}
+    with Limpet.open(store_url, config=Config.load(overrides=settings), clock=clock) as memory:  # a new, empty store
+        session = say(memory, clock, 100)
+        for _ in range(3):
+            clock.advance(hours=1)
+            session.append("user", "and on")
+        assert swept.wait(60)
+        assert [message.text for message in session.messages()] == ["and on"] * 3
+
+
+def test_retention_runs_without_worker_when_jobs_are_run(store_url: str, clock: FakeClock) -> None:
+    settings = {"retention.messages_days": 90, "jobs.worker": False}
+    with Limpet.open(store_url, config=Config.load(overrides=settings), clock=clock) as memory:  # a new, empty store
+        session = say(memory, clock, 100)
+        memory.jobs.run()
+        clock.advance(hours=2)
+        memory.jobs.run()
+        assert session.count() == 0
+
+
+def test_retention_leaves_no_word_of_deleted_message_in_summary(opening: Open, clock: FakeClock) -> None:
+    memory = opening(retention__messages_days=10)
+    session = memory.session("c", "1", user="alice")
+    session.append("user", "The walrus lives in the harbour")
+    clock.advance(days=5)
+    for text in ("The ferry leaves at noon", "The tram is late", "The bus is full"):
+        session.append("user", text)
+    session.compact(keep=1)
+    before = session.summary()
+    assert before is not None
+    assert "walrus" in before.text
+    clock.advance(days=7)
+    memory.privacy.retention()
+    after = session.summary()
+    assert after is not None
+    assert "walrus" not in after.text
+    assert "ferry" in after.text
+
+
+@pytest.mark.parametrize(("days", "left"), [(-1, 1), (0, 2), (30, 2), (1, 1)])
+def test_retention_deletes_daily_notes_with_messages_or_by_their_own_days(
+    tmp_path: Path, clock: FakeClock, days: int, left: int
+) -> None:
+    settings = {"retention.messages_days": 10, "retention.notes_days": days, "jobs.worker": False}
+    with Limpet.open(tmp_path, config=Config.load(overrides=settings), clock=clock) as memory:
+        memory.notes.long_term("alice").write("Alice keeps bees\n")
+        for wait in (12, 0):
+            with memory.session("c", "1", user="alice").turn("The walrus lives in the harbour") as turn:
+                turn.reply("It does.")
+            clock.advance(days=wait)
+        would_go = memory.privacy.retention(dry_run=True)[-1].counts.get("notes", 0)
+        assert memory.privacy.retention()[-1].counts.get("notes", 0) == would_go
+        notes = [path for path in tmp_path.rglob("*.md") if "walrus" in path.read_text()]
+        assert len(notes) == left
+        assert memory.notes.long_term("alice").read() == "Alice keeps bees\n"
+
+
+def test_expired_session_is_not_handed_out_live(opening: Open, clock: FakeClock) -> None:
+    memory = opening()
+    old = memory.session("c", "1", user="alice", ttl=timedelta(hours=1))
+    old.append("user", "not for long")
+    clock.advance(hours=2)  # and nothing has swept yet
+    assert memory.find_session("c", "1", user="alice") is None
+    with pytest.raises(WrongState, match="expired"):
+        old.append("user", "too late")
+    fresh = memory.session("c", "1", user="alice")
+    assert fresh.id != old.id
+    assert fresh.append("user", "in time").sequence == 1
+    memory.privacy.retention()
+    with pytest.raises(SessionNotFound):
+        memory.load_session(old.id)
+    assert memory.session("c", "1", user="alice").id == fresh.id
+    assert faults(memory) == []

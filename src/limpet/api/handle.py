@@ -47,7 +47,13 @@ class View:
         base = self.agents.runtime(self.agent)
         principal = self.caller or Principal(base.config.audit.operator, self.tenant, grants=OPERATOR)
         authorizer = GrantAuthorizer(
-            principal, base.store, base.audit_log, self._load_grants, base.observers, self.default_user
+            principal,
+            base.store,
+            base.audit_log,
+            self._load_grants,
+            base.observers,
+            self.default_user,
+            base.check_upkeep,
         )
         chunker = RecordChunker.of(base.config)
         derived = {

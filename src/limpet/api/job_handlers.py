@@ -95,6 +95,13 @@ def register_handlers(runtime: Runtime) -> None:
             runtime.worker.register(name, partial(kind.run, runtime), patient=kind.patient)
         elif embedding is not None:  # other models' jobs are for other processes
             runtime.worker.register(name, partial(kind.run, runtime), embedding.model, patient=kind.patient)
+    if runtime.upkeep is not None:
+        runtime.upkeep.run = partial(begin_due_work, runtime)
+    begin_due_work(runtime)
+
+
+def begin_due_work(runtime: Runtime) -> None:
+    """Start the worker if there is work: when the store is opened, and from time to time after a write."""
     ensure_retention_job(runtime)
     settings, wanted = runtime.config, runtime.worker.job_kinds
     wanted = [each for each in wanted if each[0] != EMBED or settings.embedding.background]

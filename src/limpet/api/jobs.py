@@ -11,7 +11,7 @@ from limpet.api.job_handlers import ensure_retention_job
 from limpet.api.parameters import JobIds, JobKind, JobStateName, Limit, Offset, UntilIdle
 from limpet.api.schedule_requests import make_run_handlers
 from limpet.errors import InvalidInput
-from limpet.model.job import JobInfo, JobQuery
+from limpet.model.job import PURGE, JobInfo, JobQuery
 from limpet.model.telemetry import Progress
 from limpet.schedules.firing import Callback, Notifier
 from limpet.security.operation import (
@@ -30,7 +30,12 @@ class JobOperations(Handle):
 
     @operation("jobs.run", on=On.WHOLE, needs=(WRITE_STORE,), http="POST /v1/jobs/run", answer="begun", cli="jobs run")
     def run(self, until_idle: UntilIdle = True, progress: Progress | None = None) -> int:
-        """Do background work that is due now, such as missing vectors. Returns how many jobs were begun."""
+        """Do background work that is due now, such as missing vectors. Returns how many jobs were begun.
+
+        A purge that was interrupted is due now, whoever had it.
+        """
+        ensure_retention_job(self._runtime, stays=True)
+        self._runtime.worker.take_over(PURGE)
         return self._runtime.worker.run(until_idle=until_idle, progress=progress)
 
     @operation(
@@ -55,6 +60,7 @@ class JobOperations(Handle):
             raise InvalidInput("notify gets what schedules bring: give on_schedule, too")
         handlers = None if on_schedule is None else make_run_handlers(self._view, on_schedule, notify)
         ensure_retention_job(self._runtime, stays=True)
+        self._runtime.worker.take_over(PURGE)
         self._runtime.worker.start(stay=True, busy=busy)
         if handlers is not None:
             self._runtime.runner.start(handlers)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -64,6 +65,32 @@ DATABASE = "limpet.db"
 DEFAULT_USER = "me"  # whose memory it is where nobody is named
 
 
+log = logging.getLogger("limpet.jobs")
+
+_UPKEEP_PERIOD = timedelta(minutes=5)
+
+
+class Upkeep:
+    """Looks for periodic work every few minutes, after a write: a program may stay open for months."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._due_at: datetime | None = None  # what is due when the store is opened is looked for then
+        self.run: Callable[[], None] = lambda: None
+
+    def check(self) -> None:
+        now = self._clock()
+        due_at = self._due_at or now + _UPKEEP_PERIOD
+        if due_at - _UPKEEP_PERIOD <= now < due_at:  # else it is due, or the clock was set
+            self._due_at = due_at
+            return
+        self._due_at = now + _UPKEEP_PERIOD
+        try:
+            self.run()
+        except StorageError as error:  # the write that came before was kept
+            log.warning("background work was not looked for: %s", error)
+
+
 @dataclass(frozen=True)
 class Runtime:
     """What the calls of one agent run on: a store, the agent's settings, and the features composed of both.
@@ -86,6 +113,7 @@ class Runtime:
     keys_used: dict[str, datetime] = field(default_factory=dict)  # when a key's use was last noted, by its id
     uses: UseCounter = field(default_factory=UseCounter)  # recalls that are not written yet
     observers: Observers = field(default_factory=Observers)  # they get each call, job and request
+    upkeep: Upkeep | None = None  # None where nothing is kept
     choose_llm: Callable[[Config], Llm | None] = lambda _: None
 
     def for_agent(self, name: str) -> Runtime:
@@ -112,6 +140,11 @@ class Runtime:
     def can_write_files(self, tenant: str) -> bool:
         """Plain files beside an encrypted tenant would show what it hides."""
         return self.config.encryption.plain_files or not self.store.is_encrypted(tenant)
+
+    def check_upkeep(self) -> None:
+        """After a write."""
+        if self.upkeep is not None:
+            self.upkeep.check()
 
     def wake_worker(self) -> None:
         """After a job was enqueued: a thread of this process does it, where the settings want one."""
@@ -327,6 +360,7 @@ def create_runtime(
         choose_llm(config),
         audit_log=audit_log,
         observers=observers,
+        upkeep=Upkeep(clock),
         choose_llm=choose_llm,
     )
 

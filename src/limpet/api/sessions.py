@@ -77,9 +77,10 @@ class SessionOperations(Handle):
             return self._for_agent(name)._open_session(key, user, name, metadata, ttl)  # noqa: SLF001
         assert ttl is None or isinstance(ttl, timedelta)
         scope, about = self._scope(user=user, agent=name), dict(metadata or {})
-        info = self._read(lambda tx: Sessions(tx).find_live(scope, str(key)))
+        now = self._now()
+        info = self._read(lambda tx: Sessions(tx).find_live(scope, str(key), now))
         if info is None:
-            now, new_id = self._now(), self._runtime.new_id
+            new_id = self._runtime.new_id
             info = self._write(
                 lambda tx: lifecycle.open_session(tx, scope, key, new_id=new_id, now=now, metadata=about, ttl=ttl)
             )
@@ -112,7 +113,8 @@ class SessionOperations(Handle):
         if self._view.agents.runtime(name) is not self._runtime:
             return self._for_agent(name)._find_session(key, user, name)  # noqa: SLF001
         scope = self._scope(user=user, agent=name)
-        info = self._read(lambda tx: Sessions(tx).find_live(scope, str(key)))
+        now = self._now()
+        info = self._read(lambda tx: Sessions(tx).find_live(scope, str(key), now))
         return None if info is None else Session(self._runtime, self._authorizer, info)
 
     def _resolve_chat(

@@ -373,11 +373,10 @@ class RetentionSettings(_SettingsBase):
     enabled: Annotated[bool, "an hourly job removes what is older than this, and sessions whose time is over"] = True
     messages_days: Annotated[int, Integer(0, 100_000), "days a message is kept; 0: for ever"] = 0
     records_days: Annotated[
-        int,
-        Integer(0, 100_000),
-        "days a learned record is kept that is neither changed nor used; 0: for ever",
+        int, Integer(0, 100_000), "days a learned record is kept that is neither changed nor used; 0: for ever"
     ] = 0
     documents_days: Annotated[int, Integer(0, 100_000), "days a document is kept that is not changed; 0: for ever"] = 0
+    notes_days: Annotated[int, Integer(-1, 100_000), "days a daily note is kept; -1: as messages; 0: for ever"] = -1
     tenants: Annotated[
         str, Printable(65_536), "other days for single tenants, such as acme=30, acme.records=365, beta=0"
     ] = "none"

@@ -167,7 +167,7 @@ def _build_session_info(
         session_id = with_bucket(new_id(), Partition(scope.tenant, Level.USER, session.user).bucket)
     owner = Scope(scope.tenant, session.user, session.agent or default_agent)
     taken = (
-        session.state is not SessionStatus.TERMINATED and Sessions(tx).find_live(owner, str(session.key)) is not None
+        session.state is not SessionStatus.TERMINATED and Sessions(tx).find_open(owner, str(session.key)) is not None
     )
     return SessionInfo(
         id=session_id,

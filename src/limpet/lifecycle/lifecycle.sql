@@ -205,6 +205,9 @@ SELECT id FROM documents WHERE bucket = :bucket AND partition_id = :partition_id
 -- name: retention.sessions
 SELECT id, user_id, agent FROM sessions WHERE tenant = :tenant AND {where} ORDER BY id LIMIT :limit
 
+-- name: retention.users
+SELECT owner FROM partitions WHERE tenant = :tenant AND level = 'user' ORDER BY owner
+
 -- name: retention.agents
 SELECT DISTINCT agent FROM sessions WHERE tenant = :tenant AND oldest_at IS NOT NULL ORDER BY agent
 

@@ -63,7 +63,7 @@ class PurgeFiles:
             return 0
         gone = self._drop_sessions(sessions, resumed=resumed) + self._drop_imported()
         if self.order.what is PurgeTarget.USER:
-            return gone + _remove(self.root, self.folder)
+            return gone + remove_path(self.root, self.folder)
         self._drop_items(records, resumed=resumed)
         if self.order.before is not None and self.folder.is_dir():
             gone += self._drop_older(self.order.before)
@@ -97,7 +97,7 @@ class PurgeFiles:
         found = [self.root / "sessions" / session for session in sessions]
         if resumed:  # whose they were is unknown by now; sessions without a row are orphans
             found += self._find_orphans(self.root / "sessions")
-        return sum(_remove(self.root, path) for path in found)
+        return sum(remove_path(self.root, path) for path in found)
 
     def _find_orphans(self, folder: Path) -> list[Path]:
         if not folder.is_dir():
@@ -139,27 +139,23 @@ class PurgeFiles:
             left = rewrite(path, change)
         if removed and not left.strip():
             for each in _file_and_lock(path):
-                _remove(self.root, each)
+                remove_path(self.root, each)
         return removed
 
     # Older
 
     def _drop_older(self, before: datetime) -> int:
         assert self.root is not None
-        gone = sum(_remove(self.root, path) for path in list(self._find_older(before)))
+        gone = sum(remove_path(self.root, path) for path in list(self._find_older(before)))
         moment = self.notes.open(self.order.space).to_local(before)
         return gone + bool(self._filter_day(moment.date(), partial(_is_before, f"[{moment:%H:%M}]")))
 
     def _find_older(self, before: datetime) -> Iterator[Path]:
         """Notes of days that were over; with what is explicit, MEMORY.md with its copies if unchanged since."""
-        first = self.notes.local_day(before)
-        for path in sorted(self.folder.iterdir()):
-            day = _parse_day(path.name)
-            is_memory = self.order.takes_explicit and path.name.startswith(MEMORY_FILE)
-            if (day is not None and day < first) or (is_memory and _is_unchanged(path, before)):
-                yield path
+        yield from find_old_notes(self.folder, self.notes.local_day(before))
         if not self.order.takes_explicit:
             return
+        yield from (path for path in sorted(self.folder.glob(f"{MEMORY_FILE}*")) if _is_unchanged(path, before))
         copies = sorted((self.folder / "items").glob("**/*.conflict"))
         yield from (path for path in copies if _is_unchanged(path, before))
 
@@ -182,7 +178,7 @@ class PurgeFiles:
         except InvalidInput:
             log.warning("%s cannot be read; look whether it tells of who was purged", path)
             return 0
-        return _remove(self.root, path) if any(s.user == self.order.space.owner for s in snapshot.sessions) else 0
+        return remove_path(self.root, path) if any(s.user == self.order.space.owner for s in snapshot.sessions) else 0
 
 
 def _has_session(tx: Tx, session: Scope) -> bool:
@@ -199,6 +195,13 @@ def _is_from_session(line: str, sides: Collection[str]) -> bool:
 
 def _is_before(moment: str, line: str) -> bool:
     return line.startswith("[") and line[:7] < moment
+
+
+def find_old_notes(folder: Path, first: date) -> list[Path]:
+    """The notes of days before this one, with their copies and locks."""
+    if not folder.is_dir():
+        return []
+    return [path for path in sorted(folder.iterdir()) if (day := _parse_day(path.name)) is not None and day < first]
 
 
 def _parse_day(name: str) -> date | None:
@@ -226,7 +229,7 @@ def _file_and_lock(path: Path) -> list[Path]:
     return [path, path.with_name(f"{path.name}.lock")]
 
 
-def _remove(root: Path, path: Path) -> int:
+def remove_path(root: Path, path: Path) -> int:
     """How many files went. A link is removed, and what it leads to left alone."""
     check_no_symlink(root, path.parent)
     try:

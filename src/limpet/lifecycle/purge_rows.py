@@ -128,15 +128,14 @@ class PurgeTransaction:
             if record.id not in others and gone.intersection(record.source.sequences):
                 self._rewrite(record, replace(record, source=_remove_sequences(record.source, gone)))
 
-    def drop_messages(self, session: str, sequences: list[int], *, retell: bool = True) -> None:
+    def drop_messages(self, session: str, sequences: list[int]) -> None:
         """Without what was learned from them. The summary is written again from what is left."""
         scope = self.order.session_scope(session)
         Sessions(self.tx).lock(scope)
         counts, ranges = Purges(self.tx).drop_messages(scope, sequences)
         self._count(counts)
         self._reindex_range(scope, ranges)
-        if retell:
-            self._rewrite_summary(scope)
+        self._rewrite_summary(scope)
 
     def _reindex_range(self, scope: Scope, ranges: Mapping[bytes, tuple[int, int]]) -> None:
         """Messages that stay and say the same."""

@@ -1,7 +1,7 @@
 """Retention: what is older than the settings want it goes, hourly; and sessions whose time is over.
 
-Messages go with their chunks, words, vectors and what the graph has of them. What was learned from them stays, by the
-rule of records. A summary stays as long as it was told since.
+Messages go with their chunks, words, vectors and what the graph has of them; a summary is written again from what is
+left, and daily notes go by their own rule or with the messages. What was learned stays, by the rule of records.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import logging
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ from limpet.documents.repository import Documents
 from limpet.errors import KeyMissing
 from limpet.knowledge import remember
 from limpet.knowledge.repository import Records
+from limpet.lifecycle.purge_files import find_old_notes, remove_path
 from limpet.lifecycle.purge_repository import PurgeRequest, Purges
 from limpet.lifecycle.purge_rows import PurgeTransaction
 from limpet.model.dataclass import dataclass
@@ -29,9 +29,9 @@ from limpet.model.scope import Level, Partition, Scope
 from limpet.model.tokens import TokenCounter
 from limpet.model.values import Clock, to_micros
 from limpet.notes.user_notes import UserNotes
-from limpet.sessions.extract import replace_count
 from limpet.sessions.files.listing import session_folder
-from limpet.sessions.repository import Messages, Sessions, Summaries
+from limpet.sessions.repository import Sessions
+from limpet.store.atomic_files import owner_folder
 from limpet.store.idempotency import IdempotencyKeys
 from limpet.store.jobs import JobLease
 from limpet.store.store import Store
@@ -83,15 +83,16 @@ class RetentionSweeper:
             found.append(RetentionResult(tenant, agent, {"messages": days.messages}, +counts))
         work.sweep_idempotency_keys()
         days = retention_days(self.config, tenant)
-        counts = Counter({"records": work.sweep_records(days), "documents": work.sweep_documents(days)})
-        return [*found, RetentionResult(tenant, None, {"records": days.records, "documents": days.documents}, +counts)]
+        swept = {"records": work.sweep_records(days), "documents": work.sweep_documents(days)}
+        counts = Counter({**swept, "notes": work.sweep_notes(days)})
+        rules = {"records": days.records, "documents": days.documents, "notes": days.get_days("notes")}
+        return [*found, RetentionResult(tenant, None, rules, +counts)]
 
 
 def retention_days(config: Config, tenant: str) -> RetentionDays:
     rules = config.retention
-    return RetentionDays(rules.messages_days, rules.records_days, rules.documents_days).for_tenant(
-        rules.tenants, tenant
-    )
+    days = RetentionDays(rules.messages_days, rules.records_days, rules.documents_days, rules.notes_days)
+    return days.for_tenant(rules.tenants, tenant)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,14 +160,7 @@ class _Sweep:
             return Counter()
         order = PurgeRequest("", PurgeTarget.OLDER, Partition(scope.tenant, Level.USER, scope.user), before=before)
         removal = PurgeTransaction(tx, order, self.sweeper.config, self.sweeper.count, self.now)
-        removal.drop_messages(scope.session, Purges(tx).find_messages_before(scope, before, _MESSAGES), retell=False)
-        summary = Summaries(tx).get(scope)
-        if summary is not None and summary.updated_at < before:
-            removal.counts["summaries"] += Purges(tx).drop_summary(scope)
-        elif summary is not None:
-            left = Messages(tx).count_through(scope, summary.upper_sequence)
-            _, epoch = Summaries(tx).get_watermarks(scope)
-            Summaries(tx).put(scope, replace(summary, text=replace_count(summary.text, left), epoch=epoch + 1))
+        removal.drop_messages(scope.session, Purges(tx).find_messages_before(scope, before, _MESSAGES))
         return removal.counts
 
     def sweep_idempotency_keys(self) -> None:
@@ -210,6 +204,18 @@ class _Sweep:
         for user, ids in sorted(by_user.items()):
             self.sweeper.notes.delete_item_lines(self.tenant, user, ids)
 
+    def sweep_notes(self, days: RetentionDays) -> int:
+        """Files of days that are over. MEMORY.md is the user's own, and stays."""
+        before, folder = days.cutoff("notes", self.now), self.sweeper.notes.folder
+        if before is None or folder is None:
+            return 0
+        count, first = 0, self.sweeper.notes.local_day(before)
+        for user in self.sweeper.store.read(lambda tx: ExpiredRows(tx).users(self._scope)):
+            self.between()
+            found = find_old_notes(owner_folder(folder, Partition(self.tenant, Level.USER, user)), first)
+            count += len(found) if self.dry_run else sum(remove_path(folder, path) for path in found)
+        return count
+
     def sweep_documents(self, days: RetentionDays) -> int:
         before = days.cutoff("documents", self.now)
         if before is None:
@@ -248,6 +254,9 @@ class ExpiredRows:
 
     def __init__(self, tx: Tx) -> None:
         self._db = tx.db
+
+    def users(self, scope: Scope) -> list[str]:
+        return [user for (user,) in self._db.all("retention.users", {"tenant": scope.tenant})]
 
     def agents(self, scope: Scope) -> list[str]:
         """Those that have messages."""

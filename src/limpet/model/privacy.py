@@ -90,20 +90,25 @@ def purge_digest(tenant: str, name: str) -> str:
     return hashlib.sha256(f"{len(tenant)}:{tenant}:{name}".encode()).hexdigest()
 
 
-_KINDS = ("messages", "records", "documents")
+_KINDS = ("messages", "records", "documents", "notes")
 
 
 @dataclass(frozen=True, slots=True)
 class RetentionDays:
-    """How many days; 0 is for ever."""
+    """How many days; 0 is for ever. Notes without days of their own go with the messages they tell of."""
 
     messages: int = 0
     records: int = 0
     documents: int = 0
+    notes: int = -1
+
+    def get_days(self, kind: str) -> int:
+        days: int = getattr(self, kind)
+        return self.messages if days < 0 else days
 
     def cutoff(self, kind: str, now: datetime) -> datetime | None:
         """What is older than this goes; None where all is kept."""
-        days: int = getattr(self, kind)
+        days = self.get_days(kind)
         try:
             return now - timedelta(days=days) if days else None
         except OverflowError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -52,6 +53,10 @@ class SessionInfo:
     @property
     def scope(self) -> Scope:
         return Scope(self.tenant, self.user, self.agent, self.id)
+
+    def is_expired(self, now: datetime) -> bool:
+        """Whether its time is over, swept or not."""
+        return self.expires_at is not None and self.expires_at <= now
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,8 +43,10 @@ class GrantAuthorizer:
         stored: GrantLoader,
         observers: Observers,
         default_user: str,
+        after_write: Callable[[], None] = lambda: None,
     ) -> None:
         self.principal = principal
+        self._after_write = after_write
         self._store = store
         self._audit_log = audit_log
         self._stored = stored
@@ -72,6 +74,12 @@ class GrantAuthorizer:
                 raise
 
     def _run(self, call: OperationCall) -> Any:
+        answer = self._run_audited(call)
+        if call.operation.writes:
+            self._after_write()
+        return answer
+
+    def _run_audited(self, call: OperationCall) -> Any:
         operation, audit_log = call.operation, self._audit_log
         logs = audit_log is not None and not operation.silent and (operation.writes or operation.audited)
         logs = logs or (audit_log is not None and not operation.silent and audit_log.config.reads)

@@ -163,15 +163,6 @@ def is_extracted(text: str) -> bool:
     return _LAST_LINE.fullmatch(text.rpartition("\n")[2]) is not None
 
 
-def replace_count(text: str, number: int) -> str:
-    """Return an extracted summary that says that so many messages can be searched, and any other text as it is."""
-    lines, newline, last = text.rpartition("\n")
-    match = _LAST_LINE.fullmatch(last)
-    if match is None:
-        return text
-    return f"{lines}{newline}{_format_last_line(number, _parse_day(match['day'], None))}"
-
-
 class _ParsedSummary(NamedTuple):
     quotes: list[Quote]
     number: int = 0

@@ -25,12 +25,14 @@ def open_session(
     metadata: Mapping[str, Any] | None = None,
     ttl: timedelta | None = None,
 ) -> SessionInfo:
-    """Return the live session with this key, or create one."""
+    """Return the live session with this key, or create one. One whose time is over ends here, and is swept later."""
     assert scope.user is not None
     assert scope.agent is not None
-    session = Sessions(tx).find_live(scope, str(key))
-    if session is not None:
+    session = Sessions(tx).find_open(scope, str(key))
+    if session is not None and not session.is_expired(now):
         return session
+    if session is not None:
+        Sessions(tx).set_state(session.scope, SessionStatus.TERMINATED)
     info = SessionInfo(
         id=with_bucket(new_id(), Partition(scope.tenant, Level.USER, scope.user).bucket),
         tenant=scope.tenant,
@@ -46,7 +48,7 @@ def open_session(
     if Sessions(tx).add(scope, info):
         return info
     # Another process created it after our read.
-    session = Sessions(tx).find_live(scope, str(key))
+    session = Sessions(tx).find_live(scope, str(key), now)
     if session is None:
         raise StorageError(f"the session {key} could be neither found nor created; retry the call")
     return session

@@ -20,7 +20,7 @@ from limpet.model.values import Clock, check_name
 from limpet.search.chunk_repository import Chunks
 from limpet.search.chunker import chunk_message
 from limpet.search.embed import ChunkEmbedder
-from limpet.sessions.repository import Messages, Sessions
+from limpet.sessions.repository import Head, Messages, Sessions
 from limpet.store.store import Store
 from limpet.store.tx import Tx
 
@@ -129,7 +129,7 @@ def store_entries(
                 stored.append(first)
                 continue
         if not any_state:
-            refuse_inactive(scope, head.state)
+            refuse_inactive(scope, head, now)
         last = _next_sequence(message.sequence, last)
         message = message.with_sequence(last, message.created_at or now)
         Messages(tx).insert(scope, message)
@@ -143,12 +143,14 @@ def store_entries(
     return stored
 
 
-def refuse_inactive(scope: Scope, state: SessionStatus) -> None:
+def refuse_inactive(scope: Scope, head: Head, now: datetime) -> None:
     """Raises WrongState: what is paused or has ended takes no messages, on any interface."""
-    if state is SessionStatus.PAUSED:
+    if head.state is SessionStatus.PAUSED:
         raise WrongState(f"session {scope.session} is paused and takes no messages; resume it first")
-    if state is SessionStatus.TERMINATED:
-        raise WrongState(f"session {scope.session} is terminated; memory.session(…) gives its successor")
+    over = head.expires_at is not None and head.expires_at <= now
+    if over or head.state is SessionStatus.TERMINATED:
+        end = "expired" if over else "terminated"
+        raise WrongState(f"session {scope.session} is {end}; memory.session(…) gives its successor")
 
 
 def _next_sequence(requested: int, last: int) -> int:

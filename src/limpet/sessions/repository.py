@@ -79,6 +79,7 @@ class Head(NamedTuple):
     message_count: int
     last_active_at: datetime
     state: SessionStatus
+    expires_at: datetime | None
 
 
 class _SessionRows:
@@ -155,9 +156,15 @@ class Sessions(_SessionRows):
         if row is None:
             raise _not_found_error(scope)
         self._tx.partition_ids[scope.tenant, scope.session] = row[3]
-        return Head(row[0], row[1], from_micros(row[2]), SessionStatus(row[4]))
+        return Head(row[0], row[1], from_micros(row[2]), SessionStatus(row[4]), row[5] and from_micros(row[5]))
 
-    def find_live(self, scope: Scope, key: str) -> SessionInfo | None:
+    def find_live(self, scope: Scope, key: str, now: datetime) -> SessionInfo | None:
+        """The session of the key that takes messages now. One whose time is over does not."""
+        info = self.find_open(scope, key)
+        return info if info is not None and not info.is_expired(now) else None
+
+    def find_open(self, scope: Scope, key: str) -> SessionInfo | None:
+        """The one session that holds the key: not terminated, though its time may be over."""
         where, params = build_scope_filter(scope)
         where += " AND s.key = :key AND s.state <> 'TERMINATED'"
         row = self._db.one("sessions.select", {**params, "key": key}, where=where)

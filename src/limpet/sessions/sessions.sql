@@ -7,7 +7,7 @@ ON CONFLICT DO NOTHING
 SELECT @columns(s sessions), s.partition_id FROM sessions s WHERE {where} {order}
 
 -- name: sessions.head
-SELECT s.last_sequence, s.message_count, s.last_active_at, s.partition_id, s.state FROM sessions s WHERE {where} {order}
+SELECT s.last_sequence, s.message_count, s.last_active_at, s.partition_id, s.state, s.expires_at FROM sessions s WHERE {where} {order}
 
 -- name: sessions.locate
 SELECT s.partition_id FROM sessions s WHERE {where}

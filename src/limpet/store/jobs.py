@@ -128,6 +128,10 @@ class JobQueue:
             lambda tx: tx.db.run("jobs.release_misdated", bounds) + tx.db.run("jobs.redate", bounds)
         )
 
+    def take_over(self, kind: str, now: datetime) -> None:
+        """Make all of the kind due, leased or not: who holds one may be dead."""
+        self._store.write(lambda tx: tx.db.run("jobs.take_over", {"kind": kind, "now": to_micros(now)}))
+
     def next_time(self, wanted: Sequence[JobFilter]) -> datetime | None:
         """When there will be something to claim: exactly unless many are leased that were asked for again."""
         chosen = [_kind_filter([each]) for each in wanted]

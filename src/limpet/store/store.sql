@@ -37,6 +37,9 @@ ON CONFLICT (bucket, tenant, level, owner, kind, detail) DO UPDATE SET requests 
 -- name: jobs.make_due
 UPDATE jobs SET attempts = 0, dead = 0, run_at = 0 WHERE kind = :kind
 
+-- name: jobs.take_over
+UPDATE jobs SET leased_until = 0, run_at = :now WHERE kind = :kind AND dead = 0
+
 -- name: jobs.due
 SELECT id, tenant, level, owner, kind, detail, requests, attempts FROM jobs
 WHERE dead = 0 AND run_at <= :now AND leased_until <= :now AND {where}

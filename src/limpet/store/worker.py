@@ -81,6 +81,11 @@ class Worker:
             return True
         return self._queue.next_time([kind for kind in kinds if kind not in self._patient]) is not None
 
+    def take_over(self, kind: str) -> None:
+        """Make jobs of this kind due, also leased ones: for work that two may do at once, and that must not wait."""
+        if self._queue.count([(kind, "")]):
+            self._queue.take_over(kind, self._clock())
+
     def run(self, *, until_idle: bool, progress: Progress | None = None) -> int:
         """Do what is due now: one job, or all of them. Answers how many were begun."""
         if self._stop.is_set():

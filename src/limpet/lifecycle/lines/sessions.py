@@ -58,7 +58,7 @@ def _put_one(tx: Tx, state: SessionState) -> LineOutcome:
     scope, owner = info.scope, Scope(info.tenant, info.user, info.agent)
     if Sessions(tx).get(scope) is not None:
         return LineOutcome(False, ALREADY_PRESENT)
-    taken = info.state is not SessionStatus.TERMINATED and Sessions(tx).find_live(owner, str(info.key)) is not None
+    taken = info.state is not SessionStatus.TERMINATED and Sessions(tx).find_open(owner, str(info.key)) is not None
     if taken:
         state = replace(state, info=replace(info, state=SessionStatus.TERMINATED))
     if state.external_id is not None and Sessions(tx).get(replace(scope, session=state.external_id)) is not None:
