@@ -361,3 +361,27 @@ def test_extract_command_result_prefers_outcome_over_duration():
 )
 def test_extract_statement_that_precedes_a_question(text, stated):
     assert {candidate.sentence for candidate in extract([said(text)])} == ({stated} if stated else set())
+
+
+@pytest.mark.parametrize(
+    ("text", "facts"),
+    [
+        ("My budget is $1,500.", [("user", "budget", "$1,500", True)]),
+        ("my birthday is 3 may", [("user", "birthday", "3 may", True)]),
+        ("I'm colourblind, red and green.", [("user", "health", "colourblind", True)]),
+        ("Halina takes methotrexate.", [("halina", "health", "methotrexate", True)]),
+        ("Kenji moved to infra.", []),
+        ("I have moved to days since the new matron.", []),
+        ("I moved into my mate Lewis's spare room.", []),
+        ("My uncle's name is there.", []),
+        ("Don't ask what day it is.", []),
+    ],
+)
+def test_extract_reads_whole_values_and_no_lookalikes(text, facts):
+    assert told(learned(text)) == facts
+
+
+def test_extract_does_not_take_somebody_who_works_for_a_fix():
+    found = learned("I moved to Lisbon last week and my sister Anna works at Galp.")
+    assert [candidate.type for candidate in found] == [RecordType.FACT] * 3
+    assert ("user/sister", "employer", "Galp", True) in told(found)

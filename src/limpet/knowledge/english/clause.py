@@ -103,6 +103,7 @@ class Clause:
     owned: bool = False
     name: str | None = None
     hedged: bool = False
+    whole: str = ""  # the statement it is part of
 
 
 def normalize_subject(name: str) -> str:
@@ -148,7 +149,7 @@ class ClauseReader:
                 subject = self._find_antecedent(before)
             for clause in self._read(piece, subject, first=not before):
                 subject = clause.subject
-                yield replace(clause, hedged=hedged or clause.hedged)
+                yield replace(clause, hedged=hedged or clause.hedged, whole=text)
             self._update_from_piece(piece)
             before = piece
 

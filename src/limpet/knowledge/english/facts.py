@@ -239,6 +239,8 @@ def _apply_rule(rule: Rule, clause: Clause, seen: Aspect) -> Fact | None:
     forbidden = seen.negated or seen.ended or seen.core.startswith("can not")
     if match is None or not value or (rule.others and "/" not in clause.subject) or (rule.denied and not forbidden):
         return None
+    if rule.attribute == "home" and value.islower() and not clause.whole.islower():
+        return None  # a place has a name; it is lowercase only if all the text is
     verb, text = match.group().split()[0].lower(), clause.predicate
     if (seen.negated or seen.ended) and (rule.attribute == "age" or verb in {"moved", "relocated", "emigrated"}):
         return None  # "not thirty" or "not moved" is not a state
@@ -265,7 +267,7 @@ def _match_owned(clause: Clause) -> Iterator[Fact]:
     predicate = re.sub(r"^(?:new|current) ", "", clause.predicate)
     for rule in _load_rules("owned"):
         value = rule.read_value(rule.pattern.match(predicate))
-        if value and value.casefold() != clause.subject:
+        if value and value.casefold() != clause.subject and (rule.attribute != "name" or is_name(value)):
             value = value.title() if rule.attribute == "name" and value.islower() else value
             yield Fact(clause.subject, rule.attribute, value, confidence=0.9)
             return
@@ -291,7 +293,7 @@ def _find_orders(sentence: str, me: str) -> Iterator[Fact]:
             subject = me if named.get("whose") or (name == "budget" and match.start() == 0) else "project"
             label = f"{attribute}:{what.lower().strip()}" if what else attribute
             exclusive = what is not None or has_change_sign(sentence)
-            value = _cut(match["v"], "thing_stop")
+            value = match["v"].strip(" .,") if name == "budget" else _cut(match["v"], "thing_stop")
             yield Fact(subject, label, value, RecordType.CONSTRAINT, confidence=0.85, exclusive=exclusive)
             return
     if lifted := get_pattern("lifted").search(sentence):
