@@ -86,6 +86,85 @@ def test_agent_may_have_its_own_store(tmp_path: Path) -> None:
         assert memory.agent("coder").session("t", "1", user="alice").id == session.id
 
 
+QUIET = {"embedding.model": "none", "jobs.worker": False}
+WORD = "xylophonist"
+
+
+def fill_own_store(folder: Path) -> None:
+    """One turn with the agent, its note and its jobs are in its own store; nothing of it is in the shared one."""
+    with open_memory(folder, overrides=OWN | QUIET) as memory:
+        memory.session("t", "1", user="bob").append("user", "hello")
+        with memory.session("t", "1", user="alice", agent="coder").turn(f"I live with a {WORD}.") as turn:
+            turn.reply("Noted.")
+
+
+def files_with(folder: Path, word: str = WORD) -> list[str]:
+    found = [path for path in folder.rglob("*") if path.is_file() and word.encode() in path.read_bytes()]
+    return sorted(str(path.relative_to(folder)) for path in found)
+
+
+@pytest.mark.parametrize("settings", [OWN, {}], ids=["configured", "found on disk"])
+def test_purge_user_reaches_own_store_of_agent(tmp_path: Path, settings: dict[str, Any]) -> None:
+    """Without the configuration it said that nothing was left, while the words stood in the agent's file."""
+    fill_own_store(tmp_path)
+    assert files_with(tmp_path)
+    with open_memory(tmp_path, overrides=settings | QUIET) as memory:
+        assert memory.privacy.purge_user("alice", dry_run=True).counts["messages"] == 2
+        receipt = memory.privacy.purge_user("alice")
+        assert (receipt.verified, receipt.counts["messages"]) == (True, 2)
+        assert len(memory.sessions(user="bob")) == 1
+    assert files_with(tmp_path) == []
+
+
+@pytest.mark.parametrize("settings", [OWN, {}], ids=["configured", "found on disk"])
+def test_stats_doctor_and_jobs_cover_own_store_of_agent(tmp_path: Path, settings: dict[str, Any]) -> None:
+    fill_own_store(tmp_path)
+    with open_memory(tmp_path, overrides=settings | QUIET) as memory:
+        stats = memory.admin.stats()
+        assert (stats["sessions"], stats["messages"], stats["agents"]) == (2, 3, ["coder"])
+        assert {owner.owner for owner in memory.admin.owners()} >= {"alice", "bob"}
+        checks = {finding.check for finding in memory.admin.doctor()}
+        assert any(check.endswith(" of agent coder") for check in checks)
+        assert all(finding.ok for finding in memory.admin.doctor())
+        assert "coder" in {job.agent for job in memory.jobs.list()}
+        assert memory.jobs.run() > 0
+        assert [job for job in memory.jobs.list() if job.agent and job.kind == EXTRACT] == []
+        assert len(memory.jobs.list(limit=1)) <= 1
+
+
+@pytest.mark.parametrize("settings", [OWN, {}], ids=["configured", "found on disk"])
+def test_export_carries_own_store_of_agent(tmp_path: Path, settings: dict[str, Any]) -> None:
+    fill_own_store(tmp_path / "data")
+    with open_memory(tmp_path / "data", overrides=settings | QUIET) as memory:
+        done = memory.transfer.export(tmp_path / "out", user="alice")
+        assert (done.counts["sessions"], done.counts["messages"]) == (1, 2)
+        with (tmp_path / "out.zip").open("wb") as file:
+            assert memory.transfer.archive(file, user="alice").counts == done.counts
+    for name, source in (("folder", "out"), ("zip", "out.zip")):
+        with open_memory(tmp_path / name, overrides=OWN | QUIET) as memory:
+            taken = memory.transfer.import_(tmp_path / source)
+            assert (taken.sessions, taken.messages) == (1, 2)
+            assert memory.sessions(user="alice") == []
+            assert memory.agent("coder").recall(WORD, user="alice")
+            assert memory.transfer.import_(tmp_path / source).already
+    with open_memory(tmp_path / "shared", overrides=QUIET) as memory:
+        memory.transfer.import_(tmp_path / "out")
+        assert memory.recall(WORD, user="alice"), "an agent without its own store has its memory in the shared one"
+
+
+@pytest.mark.parametrize("settings", [OWN, {}], ids=["configured", "found on disk"])
+def test_backup_carries_own_store_of_agent(tmp_path: Path, settings: dict[str, Any]) -> None:
+    fill_own_store(tmp_path / "data")
+    with open_memory(tmp_path / "data", overrides=settings | QUIET) as memory:
+        memory.admin.backup(tmp_path / "copy.db")
+    assert files_with(tmp_path / "copy.db.agents") == ["coder.db"]
+    with open_memory(tmp_path / "again", overrides=settings | QUIET) as memory:
+        assert memory.admin.restore(tmp_path / "copy.db")["messages"] == 3
+        assert memory.admin.stats()["messages"] == 3
+    with open_memory(tmp_path / "again", overrides=OWN | QUIET) as memory:
+        assert memory.agent("coder").recall(WORD, user="alice")
+
+
 def test_agent_with_own_store_is_not_looked_up_in_shared_store(tmp_path: Path) -> None:
     with open_memory(tmp_path, overrides=OWN | OFF) as memory:
         for name in ("coder", "ghost"):

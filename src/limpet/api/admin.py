@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from limpet.api.handle import Handle
 from limpet.api.parameters import OfAgent, OfSession, OfUser, Overwrite, ReadPath, Repair, WritePath
-from limpet.api.runtime import prepare_store
+from limpet.api.runtime import Runtime, prepare_store
 from limpet.errors import InvalidInput, Unsupported
 from limpet.model.job import Finding
 from limpet.model.scope import DEFAULT_TENANT, Level, Partition
@@ -26,6 +29,7 @@ from limpet.security.operation import (
     operation,
 )
 from limpet.sessions import usage
+from limpet.store.atomic_files import make_folder
 
 if TYPE_CHECKING:
     from limpet.sessions.files.index import FileSessions
@@ -33,6 +37,8 @@ if TYPE_CHECKING:
 _A_FILE: Mapping[Interface, str] = {
     **dict.fromkeys(("http", "remote"), "a backup is a file beside the store; export streams"),
 }
+
+_OF_AGENTS = ".agents"  # the folder beside a backup for the own stores of agents
 
 
 class AdminOperations(Handle):
@@ -75,21 +81,33 @@ class AdminOperations(Handle):
         from limpet.sessions.verify import check_sessions
         from limpet.store.reencrypt import check_encryption
 
-        store, chunks = self._runtime.store, self._runtime.chunk_checker.check(repair=repair)
+        def check(runtime: Runtime) -> list[Finding]:
+            store, chunks = runtime.store, runtime.chunk_checker.check(repair=repair)
+            return [
+                *store.check_files(),
+                *check_sessions(store, repair=repair),
+                *check_knowledge(store, repair=repair),
+                *check_index(store, repair=repair),
+                *check_encryption(store),
+                chunks,
+            ]
+
         return [
-            *store.check_files(),
-            *check_sessions(store, repair=repair),
-            *check_knowledge(store, repair=repair),
-            *check_index(store, repair=repair),
-            *check_encryption(store),
-            chunks,
+            finding if agent is None else replace(finding, check=f"{finding.check} of agent {agent}")
+            for agent, runtime in self._stores()
+            for finding in check(runtime)
         ]
 
     @operation("admin.backup", on=On.WHOLE, needs=(READ_STORE,), audited=True, cli="backup", left_out=_A_FILE)
     def backup(self, path: WritePath, progress: Progress | None = None) -> None:
-        """Copy the live store to a new SQLite file."""
+        """Copy the live store to a new SQLite file; the own stores of agents to files in ``PATH.agents`` beside it."""
         assert isinstance(path, str)
-        self._runtime.store.backup(path, progress)
+        (_, shared), *others = self._stores()
+        shared.store.backup(path, progress)
+        for agent, runtime in others:
+            folder = Path(f"{path}{_OF_AGENTS}")
+            make_folder(folder)
+            runtime.store.backup(str(folder / f"{self._view.agents.own_folder(agent or '')}.db"), progress)
 
     @operation(
         "admin.restore",
@@ -104,28 +122,41 @@ class AdminOperations(Handle):
         """Put a backup in place, which ``backup`` made. The file stays as it is. Answers rows by table.
 
         A store that has anything in it is left alone, unless ``overwrite`` says so: then all of it is replaced, of
-        every tenant, in one transaction. Other programs that have the store open should be closed first.
+        every tenant, in one transaction. Other programs that have the store open should be closed first. The own stores
+        of agents come back from ``PATH.agents``, each by itself.
         """
         from limpet.store.copy import restore_file
 
         assert isinstance(path, str)
-        runtime = self._runtime
-        store, settings = runtime.store, runtime.config.storage
-        rows = restore_file(store, path, settings, runtime.clock, progress, overwrite=overwrite)
-        prepare_store(store, runtime.embedding, runtime.clock())
-        return rows
+        apart = sorted(Path(f"{path}{_OF_AGENTS}").glob("*.db")) if self._view.agent is None else []
+        rows = Counter[str]()
+        for runtime, file in [
+            (self._runtime, path),
+            *((self._view.agents.runtime_in(each.stem), str(each)) for each in apart),
+        ]:
+            settings = runtime.config.storage
+            rows.update(restore_file(runtime.store, file, settings, runtime.clock, progress, overwrite=overwrite))
+            prepare_store(runtime.store, runtime.embedding, runtime.clock())
+        return dict(rows)
 
     @operation("admin.stats", on=On.WHOLE, needs=(READ_STORE,), http="GET /v1/stats", cli="stats")
     def stats(self) -> Mapping[str, Any]:
-        """How much there is, over all tenants."""
-        store = self._runtime.store
-        return {"backend": store.backend, "location": store.location, **store.count_rows()}
+        """How much there is, over all tenants, with the own stores of agents."""
+        stores, counts = self._stores(), Counter[str]()
+        for _, runtime in stores:
+            counts.update(runtime.store.count_rows())
+        shared = self._runtime.store
+        apart = {"agents": [agent for agent, _ in stores if agent is not None]} if len(stores) > 1 else {}
+        return {"backend": shared.backend, "location": shared.location, **counts, **apart}
 
     @operation("admin.owners", on=On.WHOLE, needs=(READ_GLOBAL,), http="GET /v1/owners", cli="users")
     def owners(self) -> list[Partition]:
         """Who has memory in this tenant: its users and agents, and the tenant itself where it shares some."""
-        found = self._read(lambda tx: tx.db.all("partitions.list", {}))
-        return [Partition(tenant, Level(level), owner) for tenant, level, owner in found if tenant == self._tenant]
+        rows = [
+            row for _, each in self._stores() for row in each.store.read(lambda tx: tx.db.all("partitions.list", {}))
+        ]
+        found = (Partition(tenant, Level(level), owner) for tenant, level, owner in rows if tenant == self._tenant)
+        return list(dict.fromkeys(found))
 
     @operation("admin.observe", on=On.WHOLE, needs=(READ_STORE,), silent=True, left_out=IN_PROCESS)
     def observe(self, callback: Callable[[ActivityResult], object]) -> Callable[[], None]:

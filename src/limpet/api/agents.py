@@ -16,6 +16,7 @@ from typing import NamedTuple
 from weakref import WeakSet
 
 from limpet.api.runtime import (
+    DATABASE,
     Runtime,
     create_observers,
     create_runtime,
@@ -86,10 +87,46 @@ class Agents:
             return self._apart[key]
 
     def iter_own_stores(self) -> Iterator[tuple[str, Runtime]]:
-        """The agents whose own store exists already."""
+        """The agents whose own store exists already, also without the settings that made it: found by its folder."""
+        known = set()
         for name in filter(self._has_own_store, self.config.agents):
+            known.add(folder_name(name))
             if name in self._apart or database_file(Path(self._store_location(name))).exists():
                 yield name, self.runtime(name)
+        root = self._own_stores_folder()
+        for path in [] if root is None else sorted(root.glob(f"*/{DATABASE}")):
+            if path.parent.name not in known and not path.parent.is_symlink():
+                yield path.parent.name, self.runtime_in(path.parent.name)
+
+    def runtime_in(self, folder: str) -> Runtime:
+        """What runs on the own store in this folder, of an agent that may be configured or not. Makes it if need be."""
+        for name in filter(self._has_own_store, self.config.agents):
+            if folder_name(name) == folder:
+                return self.runtime(name)
+        root, key = self._own_stores_folder(), f"/{folder}"  # no agent's name
+        if root is None:
+            raise ConfigError(f"{self.given.location} has no folder for the own store of an agent")
+        with self._lock:
+            if self._closed:
+                raise StoreUnavailable("this store is closed; open it again")
+            if key not in self._apart:
+                self._apart[key] = self._open(str(root / folder), self.config)
+            return self._apart[key]
+
+    def own_folder(self, name: str) -> str:
+        """The folder of an own store, below that of all of them. One that is not configured is named by it."""
+        return folder_name(name) if name in self.config.agents else name
+
+    def find_own(self, folder: str) -> Runtime | None:
+        """What runs on the own store that the settings give to the agent of this folder; None where they do not."""
+        names = filter(self._has_own_store, self.config.agents)
+        return next((self.runtime(name) for name in names if folder_name(name) == folder), None)
+
+    def _own_stores_folder(self) -> Path | None:
+        location = self.given.location
+        if location == MEMORY or "://" in location or not self.config.memory.enabled:
+            return None
+        return database_file(Path(location).expanduser()).parent / FOLDER
 
     def close(self, wait_s: float | None = None) -> None:
         """Wait for the job and the firing at hand, at most so long, then write what is left and close the stores."""

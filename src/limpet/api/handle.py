@@ -109,6 +109,14 @@ class Handle:
     def _has_other_store(self, agent: str) -> bool:
         return self._view.agents.runtime(agent).store is not self._runtime.store
 
+    def _stores(self) -> list[tuple[str | None, Runtime]]:
+        """For what is about the whole store: this one, and those of agents that have their own, with their names.
+
+        A handle of such an agent means its own store alone.
+        """
+        others = self._view.agents.iter_own_stores() if self._view.agent is None else ()
+        return [(None, self._runtime), *others]
+
     def _resolve_owner(
         self, user: str | None, agent: str | None = None, session: str | None = None, scope: str | None = None
     ) -> Owner:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from limpet.api.handle import Handle
@@ -32,11 +33,16 @@ class JobOperations(Handle):
     def run(self, until_idle: UntilIdle = True, progress: Progress | None = None) -> int:
         """Do background work that is due now, such as missing vectors. Returns how many jobs were begun.
 
-        A purge that was interrupted is due now, whoever had it.
+        A purge that was interrupted is due now, and so is the work of agents with their own stores.
         """
-        ensure_retention_job(self._runtime, stays=True)
-        self._runtime.worker.take_over(PURGE)
-        return self._runtime.worker.run(until_idle=until_idle, progress=progress)
+        begun = 0
+        for _, runtime in self._stores():
+            ensure_retention_job(runtime, stays=True)
+            runtime.worker.take_over(PURGE)
+            begun += runtime.worker.run(until_idle=until_idle, progress=progress)
+            if begun and not until_idle:
+                break
+        return begun
 
     @operation(
         "jobs.start_worker",
@@ -59,9 +65,10 @@ class JobOperations(Handle):
         if on_schedule is None and notify is not None:
             raise InvalidInput("notify gets what schedules bring: give on_schedule, too")
         handlers = None if on_schedule is None else make_run_handlers(self._view, on_schedule, notify)
-        ensure_retention_job(self._runtime, stays=True)
-        self._runtime.worker.take_over(PURGE)
-        self._runtime.worker.start(stay=True, busy=busy)
+        for _, runtime in self._stores():
+            ensure_retention_job(runtime, stays=True)
+            runtime.worker.take_over(PURGE)
+            runtime.worker.start(stay=True, busy=busy)
         if handlers is not None:
             self._runtime.runner.start(handlers)
 
@@ -73,21 +80,34 @@ class JobOperations(Handle):
         limit: Limit = 50,
         offset: Offset = 0,
     ) -> builtins.list[JobInfo]:
-        """Jobs that wait, run or are dead, the next to run first. A job that is done is gone."""
+        """Jobs that wait, run or are dead, the next to run first. A job that is done is gone.
+
+        Those of agents with their own stores come last; ``agent`` says whose.
+        """
         checked: Any = state
-        query, now = JobQuery(state=checked, kind=kind, limit=limit, offset=offset), self._now()
-        return self._read(lambda tx: Jobs(tx).find(self._scope(), query, now))
+        query, now, scope = JobQuery(state=checked, kind=kind, limit=offset + limit), self._now(), self._scope()
+        found = [
+            job if agent is None else replace(job, agent=agent)
+            for agent, runtime in self._stores()
+            for job in runtime.store.read(lambda tx: Jobs(tx).find(scope, query, now))
+        ]
+        return found[offset : offset + limit]
 
     @operation(
         "jobs.retry", on=On.WHOLE, needs=(WRITE_GLOBAL,), http="POST /v1/jobs/retry", answer="retried", cli="jobs retry"
     )
     def retry(self, ids: JobIds | None = None, kind: JobKind | None = None) -> int:
-        """Retry dead jobs: these, those of a kind, or all. Returns how many."""
-        chosen, now = None if ids is None else [*ids], self._now()
-        count = self._write(lambda tx: Jobs(tx).retry(self._scope(), chosen, kind, now))
-        if count:
-            self._runtime.wake_worker()
-        return count
+        """Retry dead jobs: these, those of a kind, or all. Returns how many.
+
+        Ids are those of this store; for those of an agent with its own, use ``memory.agent(name).jobs``.
+        """
+        chosen, now, total = None if ids is None else [*ids], self._now(), 0
+        for _, runtime in self._stores() if chosen is None else [(None, self._runtime)]:
+            count = runtime.store.write(lambda tx: Jobs(tx).retry(self._scope(), chosen, kind, now))
+            if count:
+                runtime.wake_worker()
+            total += count
+        return total
 
     @operation(
         "jobs.drop",

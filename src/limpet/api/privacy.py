@@ -147,9 +147,7 @@ class PrivacyOperations(Handle):
         return Partition(self._tenant, Level.USER, user)
 
     def _runtimes(self) -> list[Runtime]:
-        """This one; with those of agents that have their own, unless this is such a one."""
-        others = self._view.agents.iter_own_stores() if self._view.agent is None else ()
-        return [self._runtime, *(runtime for _, runtime in others)]
+        return [runtime for _, runtime in self._stores()]
 
     def _session_owner(self, runtime: Runtime, session: str, user: str | None) -> str | None:
         scope = self._scope(user=user, session=session)

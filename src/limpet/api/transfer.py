@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import IO, BinaryIO
+from typing import IO, TYPE_CHECKING, BinaryIO
 
 from limpet.api.handle import Handle
 from limpet.api.parameters import DryRun, Format, LearnFromImport, OfUser, ReadPath, WritePath
@@ -14,6 +14,10 @@ from limpet.model.telemetry import Progress
 from limpet.model.transfer import ExportResult, ImportResult
 from limpet.model.values import short_repr
 from limpet.security.operation import READ, READ_STORE, WRITE, WRITE_STORE, On, operation
+
+if TYPE_CHECKING:
+    from limpet.lifecycle.export import ExportSource
+    from limpet.lifecycle.import_any import Importer
 
 log = logging.getLogger("limpet.import")
 
@@ -38,8 +42,7 @@ class TransferOperations(Handle):
         """
         from limpet.lifecycle.export import export  # late: few programs ever export
 
-        runtime, scope = self._runtime, self._scope(user=user)
-        return export(runtime.store, runtime.folder, scope, Path(path), progress or (lambda *_: None))
+        return export(self._sources(), self._scope(user=user), Path(path), progress or (lambda *_: None))
 
     @operation(
         "transfer.archive",
@@ -55,8 +58,16 @@ class TransferOperations(Handle):
 
         if not callable(getattr(file, "write", None)) or not callable(getattr(file, "seek", None)):
             raise InvalidInput(f"file must be a binary file opened for writing, not {short_repr(file)}")
-        runtime, scope = self._runtime, self._scope(user=user)
-        return write_archive(runtime.store, runtime.folder, scope, file, progress or (lambda *_: None))
+        return write_archive(self._sources(), self._scope(user=user), file, progress or (lambda *_: None))
+
+    def _sources(self) -> list[ExportSource]:
+        """The store, and the own stores of agents."""
+        from limpet.lifecycle.export import ExportSource
+
+        return [
+            ExportSource(runtime.store, runtime.folder, "" if agent is None else self._view.agents.own_folder(agent))
+            for agent, runtime in self._stores()
+        ]
 
     @operation(
         "transfer.import_", on=On.REACH, needs=(WRITE, READ_STORE), audited=True, http="POST /v1/import", cli="import"
@@ -113,12 +124,19 @@ class TransferOperations(Handle):
         self, path: str, user: str | None, format: str, progress: Progress | None, *, learn: bool, dry_run: bool
     ) -> ImportResult:
         scope, report = self._scope(user=user), progress or (lambda *_: None)
-        done = self._runtime.importer.import_path(scope, path, format, report, learn=learn, dry_run=dry_run)
+        done = self._runtime.importer.import_path(
+            scope, path, format, report, self._find_importer, learn=learn, dry_run=dry_run
+        )
         if done.learning:
             self._runtime.wake_worker()
         if done.messages and not dry_run:
             self._warn_about_retention()
         return done
+
+    def _find_importer(self, folder: str) -> Importer | None:
+        """For the part of an export that is of an agent with its own store here."""
+        runtime = self._view.agents.find_own(folder) if self._view.agent is None else None
+        return None if runtime is None else runtime.importer
 
     def _warn_about_retention(self) -> None:
         """Whoever brings years of conversations learns now, and not by their absence, that only days are kept."""

@@ -2,8 +2,9 @@
 
 By id, key or query it is the same: what the records stated, and their values. Words that name no record are looked for
 themselves. A text *says* it if it has the statement or all words of its value: that goes when it is to go everywhere. A
-text *mentions* it if it has one of the words that set the statement apart, or answers it with one of its words: that is
-named too, because a list that is too long does less harm than a false all-clear.
+text *mentions* it if it has a name or a long number of the statement, a word of a short value, or half of the words, or
+answers it with one of its words: that is named too, because a list that is too long does less harm than a false
+all-clear.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 FORGOTTEN_MARK = "[forgotten]"
 _MAX_HITS = 200  # hits among which it is looked for
 _MAX_REPLIES = 20  # messages after the user's that may answer it
-_FEW_WORDS = 2  # of a statement each of them sets it apart
+_FEW_WORDS = 2  # of a value each of them sets it apart
 _LONG_NUMBER = re.compile(r"\d{4,}")  # says enough alone: a PIN, a salary, a telephone number
 _EPISODES = (Origin.TURN, Origin.CONDENSED)  # they quote messages, and state nothing themselves
 _Matcher = Callable[[str], bool]
@@ -68,13 +69,24 @@ class NoteFile(NamedTuple):
 
 
 class _Search(NamedTuple):
-    """What to look for. ``words``: those that may give it away in other words, without statements about others."""
+    """What to look for. ``words``: terms that may give it away in other words; ``marks``: those that do alone.
+
+    ``apart``: statements about others, in which they do not count.
+    """
 
     partition: Partition
     text: str
     tells: _Matcher
-    words: Sequence[str] = ()
+    words: frozenset[int] = frozenset()
+    marks: frozenset[int] = frozenset()
     apart: Sequence[str] = ()
+    answered: frozenset[int] = frozenset()  # terms that a reply to it takes up
+
+    def is_mentioned(self, folded: str) -> bool:
+        if self.tells(folded):
+            return True
+        found = self.words & _find_terms(folded, self.apart)
+        return bool(found & self.marks) or (bool(found) and len(found) >= (len(self.words) + 1) // 2)
 
 
 class RemainingFinder:
@@ -85,7 +97,6 @@ class RemainingFinder:
         stated = [record for record in going.records if record.origin not in _EPISODES]
         others = {text for record in going.others for text in (record.content, record.source.sentence) if text}
         self._searches = list(_iter_searches(stated, sorted(map(_fold_text, others), key=len, reverse=True)))
-        self._distinctive: dict[_Search, frozenset[int]] = {}  # terms by search, known after find_stored
         if not stated and query is not None:
             spaces = {record.home.space for record in going.records}
             if owner.user is not None:
@@ -103,13 +114,9 @@ class RemainingFinder:
         return any(each.tells(folded) for each in self._searches)
 
     def mentions(self, text: str) -> bool:
-        """Return whether a text says it, or has a word that sets it apart."""
+        """Return whether a text says it, or has words of it that give it away."""
         folded = _fold_text(text)
-        return any(each.tells(folded) or self._mentions(each, folded) for each in self._searches)
-
-    def _mentions(self, each: _Search, folded: str) -> bool:
-        terms = self._distinctive.get(each, frozenset())
-        return bool(terms) and _has_any_term(terms, each.apart, folded)
+        return any(each.is_mentioned(folded) for each in self._searches)
 
     def select_sentences(self, text: str, *, answers: bool = False) -> set[str]:
         """The sentences that say it; of a message that answers it, also those that have one of its words."""
@@ -124,10 +131,8 @@ class RemainingFinder:
         found = []
         for each in self._searches:
             wanted = self._forgetter.build_word_search(each.text[:2000], _MAX_HITS, ChunkQuery())
-            hits = [(hit, _fold_text(hit.text)) for hit in search(tx, each.partition, wanted)]
-            self._distinctive[each] = _choose_distinctive(each.words, [text for _, text in hits])
-            hits = [(hit, text) for hit, text in hits if each.tells(text) or self._mentions(each, text)]
-            found += [_to_place(each.partition, hit.source) for hit, _ in hits]
+            hits = [hit for hit in search(tx, each.partition, wanted) if each.is_mentioned(_fold_text(hit.text))]
+            found += [_to_place(each.partition, hit.source) for hit in hits]
         return [*dict.fromkeys([*found, *self.find_replies(tx)]), *self.find_summaries(tx)]
 
     def find_replies(self, tx: Tx) -> list[Place]:
@@ -147,10 +152,7 @@ class RemainingFinder:
 
     def _answers(self, text: str) -> bool:
         folded = _fold_text(text)
-        return any(
-            _has_any_term(frozenset(term for word in each.words for term in extract_terms(word)), each.apart, folded)
-            for each in self._searches
-        )
+        return any(each.answered & _find_terms(folded, each.apart) for each in self._searches)
 
     def find_summaries(self, tx: Tx) -> list[Place]:
         found = []
@@ -241,46 +243,36 @@ def _iter_searches(records: Iterable[Record], others: Sequence[str]) -> Iterator
     for record in records:
         for text in sorted({record.content, record.source.sentence or record.content}):
             yield _Search(record.home.space, text, partial(_contains_text, _fold_text(text)))
-        said = _specific_text(record)
-        words = [word for word in re.findall(r"\w+", said) if extract_terms(word)]
+        said = record.value or remember.strip_subject(record.content)
         terms = frozenset(extract_terms(said))
-        if not words:
+        if not terms:
             continue
-        apart = tuple(each for each in others if _has_any_term(terms, (), each))
-        if re.search(r"[^\W\d_]{3}", said) or _LONG_NUMBER.search(said):
-            tells: _Matcher = partial(_has_all_terms, terms, apart)
-            yield _Search(record.home.space, said, tells, tuple(words), apart)
-        else:  # everybody may say a short number; only the reply to it is about it
-            yield _Search(record.home.space, said, _never, tuple(words), apart)
+        apart = tuple(each for each in others if terms & _find_terms(each))
+        says_enough = re.search(r"[^\W\d_]{3}", said) or _LONG_NUMBER.search(said)
+        tells: _Matcher = partial(_has_all_terms, terms, apart) if says_enough else _never
+        marks = _find_marks(said, terms, is_value=bool(record.value)) if says_enough else frozenset[int]()
+        # Everybody may say a short number; only a reply to it is about it.
+        words = terms if says_enough else frozenset[int]()
+        yield _Search(record.home.space, said, tells, words, marks, apart, terms)
 
 
-def _specific_text(record: Record) -> str:
-    """The value; without one the statement, without the engine's words for whom it is about."""
-    return record.value or remember.strip_subject(record.content)
-
-
-def _choose_distinctive(words: Sequence[str], texts: Sequence[str]) -> frozenset[int]:
-    """The terms of a few words, or of the rarer half of more: of equally rare ones, numbers and names come first."""
-    if not any(re.search(r"[^\W\d_]{3}", word) or _LONG_NUMBER.search(word) for word in words):
-        return frozenset()
-    counts = [analyse(text).counts.keys() for text in texts]
-
-    def rarity(word: str) -> tuple[int, bool, bool, int]:
-        terms = set(extract_terms(word))
-        return sum(terms <= found for found in counts), not word.isdecimal(), word.islower(), -len(word)
-
-    ranked = sorted(dict.fromkeys(words), key=rarity)
-    return frozenset(term for word in ranked[: max(_FEW_WORDS, len(ranked) // 2)] for term in extract_terms(word))
+def _find_marks(said: str, terms: frozenset[int], *, is_value: bool) -> frozenset[int]:
+    """The terms that set it apart alone: long numbers, names, and each word of a short value."""
+    if is_value and len(terms) <= _FEW_WORDS:
+        return terms
+    words = re.findall(r"\w+", said)
+    named = [word for place, word in enumerate(words) if word[:1].isupper() and (place or is_value)]
+    return frozenset(term for word in [*named, *_LONG_NUMBER.findall(said)] for term in extract_terms(word))
 
 
 def _never(_text: str) -> bool:
     return False
 
 
-def _has_any_term(words: frozenset[int], apart: Iterable[str], text: str) -> bool:
+def _find_terms(text: str, apart: Iterable[str] = ()) -> frozenset[int]:
     for statement in apart:
         text = text.replace(statement, " ")
-    return not words.isdisjoint(analyse(text).counts.keys())
+    return frozenset(analyse(text).counts)
 
 
 def _has_all_terms(words: frozenset[int], apart: Iterable[str], text: str) -> bool:

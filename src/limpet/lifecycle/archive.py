@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,13 +14,12 @@ from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile, ZipInfo, is_zipfile
 
 from limpet.documents.files import printable_path
 from limpet.errors import InvalidInput
-from limpet.lifecycle.export import export
+from limpet.lifecycle.export import ExportSource, export
 from limpet.lifecycle.export_folder import MANIFEST, names_format
 from limpet.model.scope import Scope
 from limpet.model.telemetry import Progress
 from limpet.model.transfer import ExportResult
 from limpet.store.atomic_files import translate_errors
-from limpet.store.store import Store
 
 _SLICE = 1 << 20
 _MAX_UNPACKED = 16 << 30
@@ -28,10 +27,10 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+|^\.+")
 _ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)  # two archives of the same memory are the same bytes
 
 
-def write_archive(store: Store, root: Path | None, scope: Scope, file: BinaryIO, progress: Progress) -> ExportResult:
+def write_archive(sources: Sequence[ExportSource], scope: Scope, file: BinaryIO, progress: Progress) -> ExportResult:
     with TemporaryDirectory(prefix="limpet-") as place:
         folder = Path(place, "export")
-        done = export(store, root, scope, folder, progress)
+        done = export(sources, scope, folder, progress)
         with translate_errors(folder, "pack"), ZipFile(file, "w") as packed:
             for each in sorted(path for path in folder.rglob("*") if path.is_file()):
                 entry = ZipInfo(each.relative_to(folder).as_posix(), _ZIP_EPOCH)

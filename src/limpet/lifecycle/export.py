@@ -6,9 +6,12 @@ pasted together from two moments would be none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from limpet.lifecycle import copied_files
 from limpet.lifecycle.copied_files import ExportFile
@@ -26,18 +29,34 @@ from limpet.store.store import Store
 from limpet.store.tx import Tx
 
 FILES = "files"
+AGENTS = "agents"  # below an export: those of agents with their own stores
 NAMES = (*(kind.name for kind in KINDS), FILES)
 _PROGRESS_EVERY = 500
 
 
-def export(store: Store, root: Path | None, scope: Scope, path: Path, progress: Progress) -> ExportResult:
-    """Of the scope's user, or of its whole tenant. ``root``: the store's folder, if it has one."""
+class ExportSource(NamedTuple):
+    """A store, and its folder if it has one. ``agent``: the folder of the agent whose own store it is."""
+
+    store: Store
+    root: Path | None
+    agent: str = ""
+
+
+def export(sources: Sequence[ExportSource], scope: Scope, path: Path, progress: Progress) -> ExportResult:
+    """Of the scope's user, or of its whole tenant. Own stores of agents are exports of their own, below the first."""
+    counts, size = Counter[str](), 0
     with AtomicFolder(path) as folder, translate_errors(path, "write"):
-        files = store.read(lambda tx: _write(tx, root, scope, folder.path, progress))
-        manifest = Manifest(scope.user, files)
-        (folder.path / MANIFEST).write_bytes(manifest.as_bytes())
-    counts = {name: file.lines for name, file in files.items()}
-    return ExportResult(str(path), counts, sum(file.bytes for file in files.values()))
+        for source in sources:
+            place = folder.path / AGENTS / source.agent if source.agent else folder.path
+            place.mkdir(parents=True, exist_ok=True)
+            files = source.store.read(lambda tx: _write(tx, source.root, scope, place, progress))  # noqa: B023
+            if source.agent and not any(file.lines for file in files.values()):
+                shutil.rmtree(place)
+                continue
+            (place / MANIFEST).write_bytes(Manifest(scope.user, files).as_bytes())
+            counts.update({name: file.lines for name, file in files.items()})
+            size += sum(file.bytes for file in files.values())
+    return ExportResult(str(path), dict(counts), size)
 
 
 def _write(tx: Tx, root: Path | None, scope: Scope, folder: Path, progress: Progress) -> dict[str, DataFile]:

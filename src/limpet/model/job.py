@@ -65,6 +65,7 @@ class JobInfo:
     leased_until: Annotated[Moment | None, "until when its worker holds it; null: no worker does"]
     error: Annotated[str | None, "of its last run; null: there was none"]
     created_at: Annotated[Moment | None, "when it was made; null: unknown"]
+    agent: Annotated[str | None, "the agent in whose own store it is; null: in the shared one"] = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,8 @@ def test_demo_json_output(run):
     said = [version["content"] for version in story["history"]["versions"]]
     assert said == ["Regatta is on 13 June", "Regatta is on 20 June"]
     assert story["history"]["as_of"]["content"] == "Regatta is on 13 June"
-    assert story["forget"] == {**story["forget"], "forgotten": 1, "left": [], "found again": 0}
+    assert story["forget"] == {**story["forget"], "forgotten": 1, "found again": 0}
+    assert [place.partition(" of ")[0] for place in story["forget"]["left"]] == ["message 1", "message 3"]
     assert story["sessions"][0]["last_active_at"] == "2026-06-06T08:19:00+00:00"
 
 

@@ -192,7 +192,7 @@ def test_global_option_given_twice_uses_last_value(run, tmp_path):
 def test_error_prints_one_line_and_exits_1(run, talk):
     done = run("records", "show", "nope")
     assert (done.status, done.out) == (1, "")
-    assert done.err == "limpet: record id is not a UUID: 'nope'\n"
+    assert done.err == "limpet: no record nope here\n"
 
 
 def test_error_as_json_has_code(run, talk):

@@ -233,7 +233,9 @@ def test_records_count_by_owner_and_session(run, dog, talk):
 
 
 @pytest.mark.parametrize("verb", ["show", "history"])
-@pytest.mark.parametrize(("given", "code"), [("x", "invalid_key"), (MISSING, "record_not_found")])
+@pytest.mark.parametrize(
+    ("given", "code"), [("../x", "invalid_key"), ("x", "record_not_found"), (MISSING, "record_not_found")]
+)
 def test_records_commands_report_unknown_record(run, dog, verb, given, code):
     done = run("records", verb, given, "--json")
     assert (done.status, done.error["code"]) == (1, code)
