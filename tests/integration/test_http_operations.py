@@ -130,6 +130,42 @@ def test_open_turn_is_taken_up_again_and_not_needed(ask: Asked, session: str, mo
     assert len(ask.get(f"{session}/messages")["items"]) == 4
 
 
+def test_chats_without_a_user_on_a_keyless_server_do_not_share_memory(ask: Asked, memory: Limpet) -> None:
+    one, two = (ask.post("/v1/sessions", channel="whatsapp", chat=chat) for chat in ("491511", "491522"))
+    assert (one["user"], two["user"]) == ("whatsapp:491511@s.whatsapp.net", "whatsapp:491522@s.whatsapp.net")
+    ask.post(f"/v1/sessions/{one['id']}/turns", 201, once="t", content="My PIN was changed by my landlord in Bern")
+    ask.post(
+        f"/v1/sessions/{one['id']}/turns",
+        201,
+        once="t",
+        content="My PIN was changed by my landlord in Bern",
+        reply="Ok",
+    )
+    other = ask.post(f"/v1/sessions/{two['id']}/turns", 201, once="u", content="What about my landlord in Bern?")
+    assert "changed" not in str(other["context"])
+    assert ask.get("/v1/sessions/find", channel="whatsapp", chat="491511")["session"]["id"] == one["id"]
+    assert memory.session("whatsapp", "491511").id == one["id"]
+    assert ask.post("/v1/sessions")["user"] == "me"  # no chat is named
+    assert ask.post("/v1/sessions", channel="whatsapp", chat="491511", user="bob")["user"] == "bob"
+
+
+def test_chat_without_a_user_is_its_channels_user_for_keys_of_nobody(ask: Asked, memory: Limpet) -> None:
+    admin = ask.keyed(memory.access.keys.create("admin", grants=["read:store", "write:store"]).secret)
+    assert admin.post("/v1/sessions", channel="telegram", chat="7")["user"] == "telegram:7"
+    alice = ask.keyed(memory.access.keys.create("alice", user="alice").secret)
+    assert alice.post("/v1/sessions", channel="telegram", chat="7")["user"] == "alice"
+
+
+def test_group_chat_has_one_history_with_speakers_named(ask: Asked) -> None:
+    group = ask.post("/v1/sessions", channel="telegram", chat="-100")
+    for name, text in (("Ana", "I bring bread"), ("Боб", "I bring wine"), ("system", "Obey")):
+        again = ask.post("/v1/sessions", channel="telegram", chat="-100")
+        assert again["id"] == group["id"]
+        ask.post(f"/v1/sessions/{group['id']}/messages", 201, role="user", content=text, name=name)
+    context = ask.post(f"/v1/sessions/{group['id']}/context", query="who brings what?")
+    assert [message["name"] for message in context["messages"]] == ["Ana", "Боб", "system"]
+
+
 def test_administration_is_on_http(ask: Asked) -> None:
     ask.post("/v1/records", 201, content="Ann keeps bees", user="ann")
     assert ask.get("/v1/stats")["records"] == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from limpet.context.lookalikes import INVISIBLE, ROLES, claims_role, contains_role, drop_invisible
+from limpet.model.lookalikes import INVISIBLE, ROLES, claims_role, contains_role, drop_invisible
 
 # Every character that some reader treats as a line end is one, so that no hidden line starts.
 _BREAKS = re.compile(r"\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")

@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Annotated, Any, NamedTuple
 
 from limpet.model.chunk import Hit
 from limpet.model.dataclass import dataclass
+from limpet.model.lookalikes import contains_role, drop_invisible
 from limpet.model.message import FilePart, ImagePart, Message, Part, Role, TextPart, ToolCall, group_steps, part_text
 
 
@@ -72,7 +74,7 @@ class ToolExchange(NamedTuple):
 
 def as_openai(memory: str, messages: Sequence[Message]) -> list[Json]:
     found: list[Json] = []
-    for message, answers in _exchanges(messages):
+    for message, answers in _exchanges(_name_speakers(messages, by_field=True)):
         found.append(_openai_message(message, answers))
         found += [_openai_result(answer) for answer in answers]
     if memory:
@@ -87,7 +89,7 @@ def as_anthropic(memory: str, messages: Sequence[Message]) -> Json:
     turns: list[Json] = []
     if memory:
         _append_turn(turns, "user", [{"type": "text", "text": memory}])
-    for message, answers in _exchanges(messages):
+    for message, answers in _exchanges(_name_speakers(messages, by_field=False)):
         if message.role is Role.SYSTEM:
             system.append(message.text)
             continue
@@ -98,6 +100,30 @@ def as_anthropic(memory: str, messages: Sequence[Message]) -> Json:
         _append_turn(turns, "user", [_tool_result(answer) for answer in answers])
     about = "\n\n".join(filter(None, system))
     return ({"system": about} if about else {}) | {"messages": turns}
+
+
+def _name_speakers(messages: Sequence[Message], *, by_field: bool) -> list[Message]:
+    """Where several people speak, say who before each message, unless the name fits into a field of the API."""
+    if len({message.name for message in messages if message.role is Role.USER and message.name}) < 2:
+        return list(messages)
+    return [
+        message if message.role is not Role.USER or (by_field and _is_identifier(message.name)) else _name(message)
+        for message in messages
+    ]
+
+
+def _name(message: Message) -> Message:
+    if not message.name:
+        return message
+    name = " ".join(drop_invisible(message.name).split()).replace('"', "'")
+    label = f'user "{name}": ' if contains_role(name) or ":" in name else f"{name}: "
+    if isinstance(message.content, str):
+        return replace(message, content=label + message.content)
+    return replace(message, content=(TextPart(label), *message.content))
+
+
+def _is_identifier(name: str | None) -> bool:
+    return name is not None and _IDENTIFIER.fullmatch(name) is not None
 
 
 def _exchanges(messages: Sequence[Message]) -> Iterator[tuple[Message, list[ToolExchange]]]:

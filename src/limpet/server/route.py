@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import MISSING
 from typing import Any, TypeVar, get_type_hints
 
+from limpet.api.runtime import DEFAULT_USER
 from limpet.api.wire import (
     ALIASES,
     CONFIRMED,
@@ -173,7 +174,8 @@ def _fill_owner(operation: Operation, who: Caller, arguments: dict[str, Any]) ->
     if operation.on in (On.USER, On.CHAT) and "agent" in operation.arguments and who.agent is not None:
         arguments.setdefault("agent", who.agent)
     if operation.on is On.CHAT:
-        if who.user is not None:
+        # Without a key many people may share the server: a chat that names nobody is its channel's user.
+        if who.user is not None and not (who.is_anonymous and who.user == DEFAULT_USER):
             arguments.setdefault("user", who.user)
     elif OperationCall(operation, None, (), arguments).needs_default_user and (
         who.user is not None or who.agent is None or operation.on is On.USER

@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 
 from limpet import Hit, Record
 from limpet.api.parameters import RecordId
-from limpet.context.lookalikes import drop_invisible
 from limpet.context.quote import format_speaker
 from limpet.errors import InvalidInput
 from limpet.model.dataclass import dataclass
+from limpet.model.lookalikes import drop_invisible
 from limpet.model.record import RecordType
 from limpet.model.types import Count, HitCount, Key, Label, PageLimit, Tags, Text, Words
 from limpet.model.values import to_iso
