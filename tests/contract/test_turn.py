@@ -206,8 +206,50 @@ def test_turn_continues_when_store_is_full(
     assert [text for _, text in said(session)] == ["I live in Porto", "Where do I live?", "In Porto."]
 
 
-def test_turn_reply_returns_none_when_it_cannot_be_stored(
-    memory: Limpet, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.fixture
+def lenient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings of a program that prefers an answer to an error."""
+    monkeypatch.setenv("LIMPET_TURN_ON_LOST_WRITE", "log")
+
+
+def test_turn_reply_that_is_not_kept_raises(memory: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever goes on after reply() relies on it. The same call works once the store does."""
+    session = opened(memory)
+    with session.turn("Hello") as turn:
+        with monkeypatch.context() as broken:
+            broken.setattr(type(memory._runtime.store), "write", Failing(StoreFull("no space left")))
+            with pytest.raises(StoreFull, match="no space left"):
+                turn.reply("Hi")
+        assert [failed.what for failed in turn.failed] == ["keeping the reply"]
+        assert turn.reply("Hi") is not None
+    assert said(session) == [("user", "Hello"), ("assistant", "Hi")]
+
+
+def test_turn_without_reply_whose_message_is_not_kept_raises(memory: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = opened(memory)
+    with monkeypatch.context() as broken:
+        broken.setattr(type(memory._runtime.store), "write", Failing(StoreFull("no space left")))
+        with pytest.raises(StoreFull, match="no space left"), session.turn("Hello"):
+            pass
+        with pytest.raises(ZeroDivisionError), session.turn("Hello"):
+            raise ZeroDivisionError  # the program's own error goes first
+    with session.turn("Are you there?") as turn:
+        pass
+    assert turn.failed == ()
+    assert said(session) == [("user", "Are you there?")]
+
+
+def test_turn_that_was_not_kept_at_first_is_kept_at_its_end(memory: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = opened(memory)
+    with monkeypatch.context() as broken:
+        broken.setattr(type(memory._runtime.store), "write", Failing(StoreFull("no space left")))
+        turn = session.turn("Hello").__enter__()
+    turn.__exit__(None, None, None)
+    assert said(session) == [("user", "Hello")]
+
+
+def test_turn_reply_returns_none_when_it_cannot_be_stored_and_settings_say_log(
+    lenient: None, memory: Limpet, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     session = opened(memory)
     with session.turn("Hello") as turn, monkeypatch.context() as broken:
@@ -217,7 +259,9 @@ def test_turn_reply_returns_none_when_it_cannot_be_stored(
     assert said(session) == [("user", "Hello")]
 
 
-def test_turn_continues_when_store_is_unreachable(memory: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_turn_continues_when_store_is_unreachable(
+    lenient: None, memory: Limpet, monkeypatch: pytest.MonkeyPatch
+) -> None:
     session = opened(memory)
     with monkeypatch.context() as broken:
         for name in ("read", "write"):

@@ -21,6 +21,7 @@ from limpet.errors import (
     InvalidInput,
     PermissionDenied,
     SessionNotFound,
+    StorageError,
     StoreUnavailable,
     Unauthenticated,
     Unsupported,
@@ -114,10 +115,10 @@ def test_a_turn_goes_on_when_the_server_is_gone(memory: Limpet, caplog: pytest.L
         client = Limpet.connect(url, timeout=30)
         session = client.session(user="alice")
         client.close()
-    with session.turn("Where is my memory?") as turn:
+    with pytest.raises(StorageError), session.turn("Where is my memory?") as turn:
         assert [message.text for message in turn.context.messages] == ["Where is my memory?"]
         assert turn.context.as_openai()[-1]["content"] == "Where is my memory?"
-        assert turn.reply("Gone.") is None
+        turn.reply("Gone.")
     assert [failed.what for failed in turn.failed] == ["keeping the user's message", "keeping the reply"]
     assert "a turn goes on without keeping the reply" in caplog.text
 

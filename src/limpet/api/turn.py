@@ -2,7 +2,8 @@
 
 What memory knows is read before the turn is written: a question is not its own best answer. Then the user's message is
 kept, history compacted if that is due, the context laid out; the agent works; the reply is kept, and the day's note
-written. Each step is a function below. One that fails is logged and left out, and the turn goes on without it.
+written. Each step is a function below. One that fails is logged and left out, and the turn goes on without it; only a
+turn that is not kept in the end raises.
 """
 
 from __future__ import annotations
@@ -206,7 +207,10 @@ class Turn:
         metadata: Metadata | None = None,
         created_at: CreatedAt | None = None,
     ) -> Message | None:
-        """Keep the reply and all that was added before it, in one transaction. None when it could not be kept.
+        """Keep the reply and all that was added before it, in one transaction.
+
+        Raises StorageError when that could not be done; the same call may be repeated. With
+        ``turn.on_lost_write = "log"`` it returns None instead.
 
         ``usage`` is counted to the session's bill: ``{"model": …, "input_tokens": …, "output_tokens": …}``, or what
         OpenAI or Anthropic answered with.
@@ -225,9 +229,7 @@ class Turn:
         said = mark_quotes(said, self.context.text)
         assert usage is None or isinstance(usage, ModelUsage)
         missing = [] if self._kept else [self._message]
-        kept = self._attempt(
-            "keeping the reply", lambda: self._finish([*missing, *self._steps, said], usage), None, StorageError
-        )
+        kept = self._keep("keeping the reply", lambda: self._finish([*missing, *self._steps, said], usage))
         self._open = False
         if kept is None:
             return None
@@ -245,7 +247,9 @@ class Turn:
     ) -> None:
         if self._open and self._steps:
             log.info("%d messages of a turn without a reply are not kept", len(self._steps))
-        self._open = False
+        unsaved, self._open = self._open and not self._kept, False
+        if unsaved and error is None:  # there was no reply to try it again with
+            self._keep_question()
 
     def _check_open(self) -> None:
         if self._reply is not None:
@@ -273,6 +277,19 @@ class Turn:
             self._runtime.wake_worker()
         return kept
 
+    def _keep_question(self) -> None:
+        self._kept = self._keep("keeping the user's message", lambda: self._store([self._message])) is not None
+
+    def _keep(self, what: str, store: Callable[[], StoredMessages]) -> StoredMessages | None:
+        """Raises what kept it from being stored, unless the settings want that logged alone."""
+        try:
+            return store()
+        except StorageError as error:
+            self._note_failure(what, error)
+            if self._runtime.config.turn.on_lost_write == "raise":
+                raise
+            return None
+
     def _write_daily_note(self, reply: Message) -> None:
         """The turn's line in the notes of its day."""
         assert reply.created_at is not None
@@ -286,9 +303,12 @@ class Turn:
         except (InvalidInput, SessionNotFound):
             raise  # what was asked for is wrong: no less memory would help
         except expected as error:  # why: memory never breaks the agent; the turn goes on with less of it
-            log.warning("a turn goes on without %s: %s", what, error, exc_info=not isinstance(error, StorageError))
-            self._failed.append(Omission(what, str(error) or type(error).__name__))
+            self._note_failure(what, error)
             return otherwise
+
+    def _note_failure(self, what: str, error: Exception) -> None:
+        log.warning("a turn goes on without %s: %s", what, error, exc_info=not isinstance(error, StorageError))
+        self._failed.append(Omission(what, str(error) or type(error).__name__))
 
 
 def store_messages(

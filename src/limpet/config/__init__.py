@@ -41,6 +41,7 @@ from limpet.config.sections import (
     SessionSettings,
     StorageSettings,
     TelemetrySettings,
+    TurnSettings,
 )
 from limpet.config.setting import parse_toml, suggest
 from limpet.errors import ConfigError, InvalidKey
@@ -76,6 +77,7 @@ __all__ = [
     "SessionSettings",
     "StorageSettings",
     "TelemetrySettings",
+    "TurnSettings",
 ]
 
 
@@ -83,6 +85,7 @@ __all__ = [
 class Config:
     storage: StorageSettings = field(default_factory=StorageSettings)
     session: SessionSettings = field(default_factory=SessionSettings)
+    turn: TurnSettings = field(default_factory=TurnSettings)
     memory: MemorySettings = field(default_factory=MemorySettings)
     context: ContextSettings = field(default_factory=ContextSettings)
     compact: CompactionSettings = field(default_factory=CompactionSettings)

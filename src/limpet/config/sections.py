@@ -43,14 +43,17 @@ class StorageSettings(_SettingsBase):
     readers: Annotated[int, Integer(1, 256), "SQLite read connections kept open at most"] = 8
     group_size: Annotated[int, Integer(1, 10_000), "writes of concurrent callers that share one commit at most"] = 256
     postgres_connections: Annotated[int, Integer(1, 1000), "PostgreSQL connections open at most"] = 8
-    connect_timeout_s: Annotated[
-        int, Integer(1, 3600), "how long to wait for PostgreSQL to answer a new connection"
-    ] = 10
+    connect_timeout_s: Annotated[int, Integer(1, 3600), "seconds that a new PostgreSQL connection may take"] = 10
     silence_s: Annotated[
-        int,
-        Integer(0, 3600),
-        "seconds of a dead network after which a PostgreSQL connection is given up; 0: as the system does",
+        int, Integer(0, 3600), "seconds of a dead network after which PostgreSQL is given up; 0: as the system does"
     ] = 30
+
+
+@dataclass(frozen=True, slots=True)
+class TurnSettings(_SettingsBase):
+    on_lost_write: Annotated[
+        Literal["raise", "log"], "a turn that cannot be kept raises StorageError, or is logged and reply() returns None"
+    ] = "raise"
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,9 +218,7 @@ class CompactionSettings(_SettingsBase):
     summary_tokens: Annotated[int, Integer(50, 100_000), "tokens of a summary at most"] = 500
     temperature: Annotated[float, Number(0, 2), "of the model that writes the summary"] = 0.3
     timeout_s: Annotated[float, Number(0.1, 3600), "seconds the model has for it"] = 15.0
-    message_characters: Annotated[
-        int, Integer(20, 100_000), "characters of each message the summary is written from"
-    ] = 300
+    message_characters: Annotated[int, Integer(20, 100_000), "characters of a message that a summary reads"] = 300
     batch: Annotated[int, Integer(1, 10_000), "messages told to the model at a time"] = 100
 
     def __post_init__(self) -> None:
@@ -249,9 +250,7 @@ class LearningSettings(_SettingsBase):
     fade_days: Annotated[
         int, Integer(0, 100_000), "days without use after which a record of middling worth fades; 0: never"
     ] = 30
-    delete_archived_days: Annotated[
-        int, Integer(0, 100_000), "days after which an archived record is deleted; 0: never"
-    ] = 0
+    delete_archived_days: Annotated[int, Integer(0, 100_000), "days an archived record is kept; 0: for ever"] = 0
     delete_past_days: Annotated[
         int, Integer(0, 100_000), "days after which a learned record that is no longer true is deleted; 0: never"
     ] = 0
@@ -468,6 +467,7 @@ class TelemetrySettings(_SettingsBase):
 SECTIONS: dict[str, Any] = {
     "storage": StorageSettings,
     "session": SessionSettings,
+    "turn": TurnSettings,
     "memory": MemorySettings,
     "context": ContextSettings,
     "compact": CompactionSettings,

@@ -1,7 +1,8 @@
 """A turn over HTTP: one request stores the user's message and answers the context, another stores the reply.
 
 Both carry the same idempotency key: the server finds the open turn by it, and each of them can be sent again. A server
-that cannot be reached does not break the agent: the turn goes on with the conversation's message alone.
+that cannot be reached does not break the agent: the turn goes on with the conversation's message alone, and what could
+not be stored in the end raises.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ class RemoteTurn(Turn):
     def __init__(self, view: RemoteView, info: SessionInfo, message: Message, fields: Mapping[str, Any]) -> None:
         """``fields``: of the request, by their names in JSON."""
         self._authorizer = view.authorizer
+        self._remote: RemoteAuthorizer | None = None
         self._scope = info.scope
         self._info = info
         self._message = message
@@ -45,6 +47,7 @@ class RemoteTurn(Turn):
         self._steps: list[Message] = []
         self._reply: Message | None = None
         self._compacted: tuple[CompactionResult, ...] = ()
+        self._kept = False
         self._open = False
         self._failed: list[Omission] = []
 
@@ -54,6 +57,7 @@ class RemoteTurn(Turn):
     def send_question(self, authorizer: RemoteAuthorizer) -> None:
         if self._context is not None:
             raise InvalidInput("a turn is used once; session.turn(…) makes the next")
+        self._remote = authorizer
         try:
             answer = self._send(authorizer, {})
         except StorageError as error:  # memory never breaks the agent; the reply sends the question again
@@ -61,12 +65,18 @@ class RemoteTurn(Turn):
             self._message = replace(self._message, created_at=self._message.created_at or system_clock())
             self._context = Context("", (self._message,), self._message.tokens, {}, (), ())
         else:
+            self._kept = True
             self._message = read_answer(codec(Message), answer["message"])
             self._context = read_answer(codec(Context), answer["context"])
             compacted = read_answer(codec(CompactionResult | None), answer["compacted"])
             self._compacted = () if compacted is None else (compacted,)
             self._failed += read_answer(codec(tuple[Omission, ...]), answer["failed"])
         self._open = True
+
+    def _keep_question(self) -> None:
+        assert self._remote is not None  # the block has begun
+        answer = self._send(self._remote, {})
+        self._kept, self._message = True, read_answer(codec(Message), answer["message"])
 
     def send_reply(self, authorizer: RemoteAuthorizer, fields: Mapping[str, Any]) -> Message | None:
         self._check_open()
@@ -75,9 +85,8 @@ class RemoteTurn(Turn):
             answer = self._send(authorizer, {**steps, **fields})
         except StorageError as error:
             self._add_failure("keeping the reply", error)
-            return None
-        finally:
-            self._open = False
+            raise
+        self._open = False
         self._message = read_answer(codec(Message), answer["message"])
         self._failed += read_answer(codec(tuple[Omission, ...]), answer["failed"])[len(self._failed) :]
         self._reply = read_answer(codec(Message | None), answer["reply"])

@@ -208,8 +208,8 @@ class ChatLoop:
             whole = self._request_reply(self.llm, turn.context)
             event["usage"] = to_usage(self.llm, whole)
             before = len(turn.failed)
-            turn.reply(whole.text, usage=event["usage"])
             event["reply"] = whole.text
+            turn.reply(whole.text, usage=event["usage"])
             self._note_finish(whole)
             self._note_failed(turn.failed[before:])
 
