@@ -1,4 +1,4 @@
-"""Three hundred turns through a small window: nothing told is out of reach, and no prompt is too long."""
+"""A hundred and sixty turns through a small window: nothing told is out of reach, and no prompt is too long."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from limpet.model.values import uuid7
 from limpet.providers.fake_llm import FakeLlm
 from limpet.providers.llm import Completion, Llm, LlmRequest
 
-TURNS = 300
+TURNS = 160
 # What is learned is there before the next turn, so that two runs can be compared.
 QUIET = Config.load(overrides={"jobs.worker": False})
 WINDOW = 2000
@@ -65,15 +65,15 @@ class Line(NamedTuple):
 
 
 def script() -> list[Line]:
-    """The same for everybody: small talk of very different lengths, and every 24 turns something to keep."""
+    """The same for everybody: small talk of very different lengths, and every 12 turns something to keep."""
     chance = random.Random(20)
     lines = []
     for number in range(TURNS):
         topic = chance.choice(TOPICS)
         talk = " ".join(chance.choices(WORDS, k=chance.choice((4, 12, 40, 150))))
         user = f"Turn {number}, about {topic}: {talk}"
-        if number % 24 == 5 and number // 24 < len(PLANTED):
-            user = f"{PLANTED[number // 24][0]}. {talk}"
+        if number % 12 == 5 and number // 12 < len(PLANTED):
+            user = f"{PLANTED[number // 12][0]}. {talk}"
         answer = " ".join(chance.choices(WORDS, k=chance.choice((3, 25, 90))))
         lines.append(Line(user, f"About {topic}: {answer}"))
     return lines
@@ -174,9 +174,9 @@ def test_long_conversation_is_unaffected_by_restarts(tmp_path: Path, monkeypatch
         ids = itertools.count()
         monkeypatch.setattr("limpet.api.runtime.uuid7", lambda now, _: uuid7(now, next(ids).to_bytes(10, "big")))
         with closing(talk(tmp_path / folder, count, restarts)) as turns:
-            return [seen for *_, seen in itertools.islice(turns, TURNS // 2)]
+            return [seen for *_, seen in itertools.islice(turns, TURNS)]
 
-    restarts = frozenset(random.Random(3).sample(range(1, TURNS // 2), 25))
+    restarts = frozenset(random.Random(3).sample(range(1, TURNS), 25))
     through, restarted = told("through", frozenset()), told("restarted", restarts)
     different = [at for at, pair in enumerate(zip(through, restarted, strict=True)) if pair[0] != pair[1]]
     assert different == []
@@ -196,11 +196,10 @@ def test_long_conversation_with_failing_llm_fits_window(tmp_path: Path) -> None:
         return Completion(f"Summary number {calls}: they talked about many things.")
 
     llm = FakeLlm(answer)
-    covered, turns = 0, TURNS // 2
-    told = itertools.islice(talk(tmp_path, count, frozenset({50, 100}), llm), turns)
-    for number, (_, context, seen) in enumerate(told):
+    covered = 0
+    for number, (_, context, seen) in enumerate(talk(tmp_path, count, frozenset({50, 100}), llm)):
         assert cost(context, count) <= WINDOW, f"turn {number}"
         assert context.messages[0].sequence <= seen.covered + 1
         covered = seen.covered
     assert calls > 10
-    assert covered > 2 * turns - 60
+    assert covered > 2 * TURNS - 60
