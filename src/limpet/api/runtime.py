@@ -348,6 +348,10 @@ def create_runtime(
     worker = Worker(JobQueue(store), clock, config.jobs, secrets.SystemRandom().random, observers)
     audit_log = AuditLog(store, config.audit, clock, lambda: secrets.token_bytes(10))
     runner = _create_runner(store, config, clock, observers)
+
+    def choose_limited(config: Config) -> Llm | None:
+        return limit_llm(choose_llm(config), config, store, clock)
+
     return Runtime(
         store,
         config,
@@ -357,12 +361,22 @@ def create_runtime(
         runner,
         folder,
         count,
-        choose_llm(config),
+        choose_limited(config),
         audit_log=audit_log,
         observers=observers,
         upkeep=Upkeep(clock),
-        choose_llm=choose_llm,
+        choose_llm=choose_limited,
     )
+
+
+def limit_llm(llm: Llm | None, config: Config, store: Store, clock: Clock) -> Llm | None:
+    """The model, asked no more once all programs on the store have spent what it may cost in a day."""
+    if llm is None or not config.llm.daily_cost:
+        return llm
+    from limpet.providers.limited_llm import LimitedLlm  # late: few programs set a limit
+    from limpet.store.spending import DailySpending
+
+    return LimitedLlm(llm, config.llm.daily_cost, DailySpending(store, clock))
 
 
 def create_stateless_runtime(

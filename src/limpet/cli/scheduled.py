@@ -31,7 +31,7 @@ def has_llm(memory: Limpet) -> bool:
 
 def run_turn(firing: Firing) -> RunResult:
     """One turn of the schedule's own conversation."""
-    from limpet.api.runtime import select_llm
+    from limpet.api.runtime import limit_llm, select_llm
     from limpet.model.schedule import RunResult
     from limpet.providers.llm import LlmRequest, TelemetryLlm
 
@@ -39,7 +39,9 @@ def run_turn(firing: Firing) -> RunResult:
     llm = select_llm(None, memory.config)
     if llm is None:
         raise ProviderError(NO_LLM)
-    llm = TelemetryLlm(llm, memory._view.agents.observers)  # noqa: SLF001 - observers hear of this request, too
+    view = memory._view  # noqa: SLF001 - observers hear of this request, and it counts
+    llm = TelemetryLlm(llm, view.agents.observers)
+    llm = limit_llm(llm, memory.config, view.runtime.store, view.runtime.clock) or llm
     session = memory.session(CHANNEL, schedule.id, user=schedule.user, agent=schedule.agent)
     wishes = [_TASK_PROMPT, *([_NOTIFY_PROMPT] if schedule.notify is NotifyPolicy.CONDITIONAL else [])]
     limits = Limits.of(memory.config, None, None)

@@ -34,9 +34,7 @@ def _check_zone(key: str, name: str) -> None:
 @dataclass(frozen=True, slots=True)
 class StorageSettings(_SettingsBase):
     wal: Annotated[bool, "SQLite keeps a write-ahead log: readers and the writer do not wait for each other"] = True
-    busy_timeout_ms: Annotated[
-        int, Integer(0, 3_600_000), "how long a write waits for another process on the SQLite file"
-    ] = 5000
+    busy_timeout_ms: Annotated[int, Integer(0, 3_600_000), "how long a write on SQLite waits for another one"] = 5000
     synchronous: Annotated[
         Literal["full", "normal"], "full survives a power cut; normal a killed process, and is faster"
     ] = "full"
@@ -178,6 +176,7 @@ class LlmSettings(_SettingsBase):
     price: Annotated[
         str, Printable(), "of a million tokens, IN/OUT or IN/OUT/CACHED, such as 3/15/0.3; none: costs are not known"
     ] = "none"
+    daily_cost: Annotated[float, Number(0, 1e9), "what it may cost in a day, of UTC; 0: no limit; needs a price"] = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,13 @@ def run(args: Namespace) -> int:
         session = memory.session(CHANNEL, args.chat, user=args.user, agent=agent)
         with Stopper() as stopper:
             chat = ChatLoop(
-                memory, session, llm, (args.max_tokens, args.window), screen, InputReader(sys.stdin, screen), stopper
+                memory,
+                session,
+                _limit(memory, llm, agent),
+                (args.max_tokens, args.window),
+                screen,
+                InputReader(sys.stdin, screen),
+                stopper,
             )
             chat.run(resolve_location(args))
     return 0
@@ -112,6 +118,14 @@ def _load_config(args: Namespace) -> Config:
     if args.llm is None:
         return config
     return map_config(config, lambda own: replace(own, llm=replace(own.llm, model=args.llm)))
+
+
+def _limit(memory: Limpet, llm: Llm | None, agent: str) -> Llm | None:
+    """What the chat asks counts as what memory asks does."""
+    from limpet.api.runtime import limit_llm
+
+    runtime = memory.agent(agent)._view.runtime  # noqa: SLF001 - of ours
+    return limit_llm(llm, runtime.config, runtime.store, runtime.clock)
 
 
 def _select_llm(args: Namespace, config: Config) -> Llm | None:
