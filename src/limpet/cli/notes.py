@@ -56,17 +56,18 @@ def _add_show_options(parser: Parser) -> None:
 def show_day(args: Namespace) -> int:
     user = resolve_user(args)
     with open_memory(args, needed=True) as memory:
-        day = _today(args) if args.day is None else args.day
+        day = _today(args, user) if args.day is None else args.day
         text = memory.notes.day(user=user, day=day)
     lines = _text_lines(text) or [f"No notes of {day}."]
     show.print_result(args, {"user": user, "day": day.isoformat(), "text": text}, lines)
     return 0
 
 
-def _today(args: Namespace) -> date:
+def _today(args: Namespace, user: str) -> date:
     from limpet.model.values import load_timezone
 
-    return datetime.now(load_timezone(load_config(args).notes.timezone)).date()
+    settings = load_config(args).notes
+    return datetime.now(load_timezone(settings.find_zone(user) or settings.timezone)).date()
 
 
 def edit_long_term(args: Namespace) -> int:

@@ -1,5 +1,6 @@
 """The sections of the settings, a field each: its default, what it may be, and what it means."""
 
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from limpet.config.setting import Setting
@@ -8,7 +9,7 @@ from limpet.model.constraints import Choice, Integer, Number, Printable
 from limpet.model.dataclass import dataclass
 from limpet.model.privacy import parse_tenant_days
 from limpet.model.schema import fields_of
-from limpet.model.values import load_timezone
+from limpet.model.values import load_timezone, parse_user_zones
 
 RECIPES = ("default", "words", "vectors", "weighted", "graph", "graph_global")
 
@@ -24,9 +25,9 @@ class _SettingsBase:
             object.__setattr__(self, key, known.check(getattr(self, key), f"{section}.{key}"))
 
 
-def _check_zone(key: str, name: str) -> None:
+def _check_zone(key: str, name: str, check: Callable[[str], Any] = load_timezone) -> None:
     try:
-        load_timezone(name)
+        check(name)
     except InvalidInput as error:
         raise ConfigError(f"{key}: {error}") from None
 
@@ -276,12 +277,18 @@ class NotesSettings(_SettingsBase):
     daily: Annotated[bool, "a context reads the daily notes"] = True
     write_daily: Annotated[bool, "each turn adds its line to the notes of its day"] = True
     timezone: Annotated[str, Printable(), "the zone whose days and hours notes follow, such as Europe/Lisbon"] = "UTC"
+    timezones: Annotated[str, Printable(65_536), "zones of users, for notes and schedules: ana=Asia/Tokyo, …"] = "none"
     max_memory_bytes: Annotated[int, Integer(1, 4_194_304), "bytes of MEMORY.md at most"] = 262_144
     max_day_bytes: Annotated[int, Integer(1024, 67_108_864), "bytes of one day's notes at most"] = 1_048_576
 
     def __post_init__(self) -> None:
         _SettingsBase.__post_init__(self)
         _check_zone("notes.timezone", self.timezone)
+        _check_zone("notes.timezones", self.timezones, parse_user_zones)
+
+    def find_zone(self, user: str | None) -> str | None:
+        """The zone of this user, if they have one of their own."""
+        return parse_user_zones(self.timezones).get(user or "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,9 +329,7 @@ class JobSettings(_SettingsBase):
         int, Integer(1, 10_000), "runs of a job that fails, or whose worker dies, before it is laid aside"
     ] = 50
     # A lease that ends further ahead than an hour is taken for a clock's mistake.
-    lease_s: Annotated[
-        int, Integer(1, 3600), "seconds a worker holds a job without a word before another may take it"
-    ] = 300
+    lease_s: Annotated[int, Integer(1, 3600), "seconds a silent worker holds a job before another takes it"] = 300
     longest_wait_s: Annotated[int, Integer(1, 86_400), "seconds a failed job waits at most; the first times less"] = (
         3600
     )
@@ -345,15 +350,11 @@ class ScheduleSettings(_SettingsBase):
     attempts: Annotated[
         int, Integer(1, 1000), "runs of one firing that fails, or whose runner dies, before it is given up"
     ] = 3
-    first_wait_s: Annotated[
-        int, Integer(1, 86_400), "seconds before a failed firing is tried again; twice as long each time"
-    ] = 60
+    first_wait_s: Annotated[int, Integer(1, 86_400), "seconds before a failed firing is retried, then doubled"] = 60
     longest_wait_s: Annotated[int, Integer(1, 86_400), "seconds of that wait at most"] = 3600
     notify_after: Annotated[int, Integer(1, 10_000), "failed firings in a row after which somebody is told"] = 3
     disable_after: Annotated[int, Integer(1, 10_000), "failed firings in a row that switch a schedule off"] = 5
-    lease_s: Annotated[
-        int, Integer(1, 3600), "seconds a runner that says nothing holds a firing before another takes it"
-    ] = 300
+    lease_s: Annotated[int, Integer(1, 3600), "seconds a silent runner holds a firing before another takes it"] = 300
     longest_run_s: Annotated[int, Integer(1, 604_800), "seconds a run may take before its runner is taken for hung"] = (
         3600
     )

@@ -136,7 +136,7 @@ class Forgetter:
         for sequence in sequences:
             for message in Messages(tx).range(scope, sequence - 1, sequence + 1, None):
                 assert message.created_at is not None
-                day = self.notes.local_day(message.created_at)
+                day = self.notes.local_day(message.created_at, scope.user or "")
                 yield from (day, day + timedelta(days=1))
 
     def _collect_mentions(self, tx: Tx, records: Sequence[Record], trail: Provenance) -> None:

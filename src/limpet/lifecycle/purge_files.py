@@ -114,7 +114,7 @@ class PurgeFiles:
         mask, sides, days = self.mask, set[str](), set[date]()
         for message in messages:
             if message.role in (Role.USER, Role.ASSISTANT) and message.created_at is not None:
-                day = self.notes.local_day(message.created_at)
+                day = self.notes.local_day(message.created_at, self.order.space.owner)
                 days |= {day, day + timedelta(days=1)}  # a turn's line stands where its reply came
                 for text in {message.text, mask(message.text)}:
                     pair = (text, "") if message.role is Role.USER else ("", text)
@@ -152,7 +152,7 @@ class PurgeFiles:
 
     def _find_older(self, before: datetime) -> Iterator[Path]:
         """Notes of days that were over; with what is explicit, MEMORY.md with its copies if unchanged since."""
-        yield from find_old_notes(self.folder, self.notes.local_day(before))
+        yield from find_old_notes(self.folder, self.notes.local_day(before, self.order.space.owner))
         if not self.order.takes_explicit:
             return
         yield from (path for path in sorted(self.folder.glob(f"{MEMORY_FILE}*")) if _is_unchanged(path, before))

@@ -209,9 +209,10 @@ class _Sweep:
         before, folder = days.cutoff("notes", self.now), self.sweeper.notes.folder
         if before is None or folder is None:
             return 0
-        count, first = 0, self.sweeper.notes.local_day(before)
+        count = 0
         for user in self.sweeper.store.read(lambda tx: ExpiredRows(tx).users(self._scope)):
             self.between()
+            first = self.sweeper.notes.local_day(before, user)
             found = find_old_notes(owner_folder(folder, Partition(self.tenant, Level.USER, user)), first)
             count += len(found) if self.dry_run else sum(remove_path(folder, path) for path in found)
         return count

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from enum import StrEnum
+from functools import cache
 from itertools import islice
 from os import PathLike
 from typing import Any, NamedTuple, TypeVar
@@ -304,6 +305,19 @@ def check_id(value: object, what: str) -> str:
     if not _UUID.fullmatch(lowered):
         raise InvalidKey(f"{what} is not a UUID: {value[:80]!r}")
     return lowered
+
+
+@cache
+def parse_user_zones(text: str) -> Mapping[str, str]:
+    """``ana=Europe/Lisbon, ben=Asia/Tokyo``: zones by user. Raises InvalidInput."""
+    zones = {}
+    for entry in [] if text == "none" else filter(None, (entry.strip() for entry in text.split(","))):
+        user, sign, zone = (part.strip() for part in entry.rpartition("="))
+        if not sign:
+            raise InvalidInput(f"{entry!r} is not USER=ZONE, such as ana=Europe/Lisbon")
+        load_timezone(zone)
+        zones[check_name(user, "user")] = zone
+    return zones
 
 
 FOREIGN_ID = r"[A-Za-z0-9][A-Za-z0-9._:@+=~-]{0,127}"

@@ -82,8 +82,9 @@ class UserNotes:
             )
         return found
 
-    def local_day(self, moment: datetime) -> date:
-        return moment.astimezone(load_timezone(self.settings.timezone)).date()
+    def local_day(self, moment: datetime, user: str) -> date:
+        zone = self.settings.find_zone(user) or self.settings.timezone
+        return moment.astimezone(load_timezone(zone)).date()
 
     def write_turn(self, partition: Partition, user: str, assistant: str, moment: datetime) -> None:
         """Add the turn's line to the notes of its day, if the settings and the store allow it."""
@@ -172,7 +173,8 @@ class NoteFiles:
 
     def to_local(self, moment: datetime) -> datetime:
         try:
-            return moment.astimezone(load_timezone(self.settings.timezone))
+            user = self.owner.owner if self.owner.level is Level.USER else None
+            return moment.astimezone(load_timezone(self.settings.find_zone(user) or self.settings.timezone))
         except OverflowError:
             raise InvalidInput(f"{moment} is outside the years 1 to 9999 in that time zone") from None
 
