@@ -36,6 +36,8 @@ T = TypeVar("T")
 MEMORY = ":memory:"
 MIN_SQLITE_VERSION = (3, 35, 0)  # RETURNING
 APPLICATION_ID = 0x4C494D50  # "LIMP" in the file's header, so that `file` and we can tell whose it is
+_POLL_S = 0.0005  # between two looks whether another process is done
+_POLITE_S = 0.2  # for so long after it had to wait, a writer leaves others a moment before each turn
 _OLD_APPLICATION_ID = 0x484F4C44  # of stores from before the first release
 
 _ERROR_CLASSES: dict[int, tuple[type[StorageError], str]] = {
@@ -152,11 +154,40 @@ class SqliteConnection:
         self._encryption = encryption or EncryptionRegistry()
         self.raw = _connect(path, config, reader=reader)
         self.db = SqliteDb(self.raw, path)
+        self._busy_s = config.busy_timeout_ms / 1000
+        self._polls = False
+        self._polite_until = 0.0
         self.tx = Tx(self.db, caches, self._encryption)
 
+    def poll_for_turn(self) -> None:
+        """From now on wait for other processes in equal short steps.
+
+        SQLite waits longer and longer between its looks: a process that has waited long is passed by those that have
+        just come, and now and then waits for seconds.
+        """
+        self.db.execute_sql("PRAGMA busy_timeout = 0")
+        self._polls = True
+
     def begin(self) -> None:
-        self._begin("BEGIN IMMEDIATE")
+        if self._polls:
+            self._wait_and_begin()
+        else:
+            self._begin("BEGIN IMMEDIATE")
         self._load_encryption_state(writing=True)
+
+    def _wait_and_begin(self) -> None:
+        began = time.monotonic()
+        if began < self._polite_until:
+            time.sleep(_POLL_S)  # whoever waits looks meanwhile
+        while True:
+            try:
+                return self._begin("BEGIN IMMEDIATE")
+            except StoreBusy:
+                now = time.monotonic()
+                self._polite_until = now + _POLITE_S
+                if now > began + self._busy_s:
+                    raise
+            time.sleep(_POLL_S)
 
     def _begin(self, statement: str) -> None:
         self.rollback()  # of what an interrupt left open

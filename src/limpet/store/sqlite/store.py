@@ -49,6 +49,8 @@ class SqliteStore(Store):
             self._sqlite = SqliteConnection(path, config, self.caches, self._encryption)
             migrate_or_close(self._sqlite, self._encryption, SqliteSchema(self._sqlite, clock), "limpet.store.sqlite")
             # A database in memory belongs to its one connection: reads take turns with the writer.
+            if config.wal and path != MEMORY:
+                self._sqlite.poll_for_turn()
             readers = None if path == MEMORY else ReaderPool(self._connect_reader, config.readers)
             super().__init__(self._sqlite, readers, config.group_size, self._encryption)
             self._file = None if path == MEMORY else scrubbing.FILES.acquire(path)
