@@ -277,7 +277,8 @@ def test_chat_json_prints_one_object_per_line(chat, server, spec):
     assert (failed["reply"], failed["error"]["code"]) == (None, "provider_error")
     assert (wrong["kind"], wrong["command"], wrong["error"]["code"]) == ("command", "/stauts", "usage")
     assert remembered["lines"][0].startswith("Remembered under a: ")
-    assert purged["lines"] == ["Nothing was removed."]
+    assert purged["lines"][0].startswith("It would remove ")
+    assert purged["lines"][1:] == ["Nothing was removed."]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from limpet.cli import show
 from limpet.cli.chat.loop import Limits, to_usage
 from limpet.cli.chat.prompt import build_messages
+from limpet.cli.chat.tool_use import ask_with_tools, open_toolbox
 from limpet.errors import ProviderError
 from limpet.model.schedule import NOTIFY_MARK, NotifyPolicy
 
@@ -48,7 +49,8 @@ def run_turn(firing: Firing) -> RunResult:
     asked = f"{' '.join(wishes)}\n\n{schedule.goal}"
     with session.turn(asked, max_tokens=limits.max_tokens, model_window=limits.model_window) as held:
         request = LlmRequest(build_messages(held.context), max_tokens=limits.reply, timeout=memory.config.llm.timeout_s)
-        whole = llm.complete(request)
+        box = open_toolbox(memory, session, limits.window)
+        whole = ask_with_tools(llm.complete, request, box, held)
         if not whole.text.strip():
             raise ProviderError(f"{llm.name} answered without a word")
         held.reply(whole.text, usage=to_usage(llm, whole))

@@ -43,7 +43,7 @@ class AnthropicLlm(HttpLlm):
     """
 
     kind = "anthropic"
-    concessions: ClassVar = {"tool_choice": ("tool",), "temperature": ("temperature",)}
+    concessions: ClassVar = {"tool_choice": ("tool",), "tools": ("tool",), "temperature": ("temperature",)}
 
     def __init__(
         self,

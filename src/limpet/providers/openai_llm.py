@@ -43,6 +43,7 @@ class OpenAiLlm(HttpLlm):
         "response_format": ("response_format", "json_schema", "structured output", "grammar"),
         "max_tokens": ("max_completion_tokens",),
         "temperature": ("temperature",),
+        "tools": ("tool", "function call"),
         "stream_options": ("stream_options",),
     }
     streaming: ClassVar = {"stream_options": {"include_usage": True}}

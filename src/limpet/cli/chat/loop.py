@@ -14,6 +14,7 @@ from limpet.cli.chat.lines import InputReader
 from limpet.cli.chat.prompt import SYSTEM, build_messages
 from limpet.cli.chat.screen import Screen
 from limpet.cli.chat.stopping import ReplyInterrupt, Stopper
+from limpet.cli.chat.tool_use import ask_with_tools, open_toolbox
 from limpet.cli.render_memory import dropped_lines
 from limpet.context.compose import compute_budget
 from limpet.errors import LimpetError, ProviderError, SessionNotFound
@@ -25,7 +26,7 @@ from limpet.model.tokens import estimate_tokens
 from limpet.providers.llm import Completion, Finish, Llm, LlmRequest
 
 if TYPE_CHECKING:
-    from limpet import Config, Limpet
+    from limpet import Config, Limpet, Turn
 
 NO_MODEL = "no model: showing what memory would give"
 _ASK_WITHOUT_MODEL = "No model to ask: name one with --llm or the setting llm.model. Memory would have given it:"
@@ -205,7 +206,7 @@ class ChatLoop:
             if self.llm is None:
                 self.screen.say(_ASK_WITHOUT_MODEL, *memory_lines(turn.context))
                 return
-            whole = self._request_reply(self.llm, turn.context)
+            whole = self._request_reply(self.llm, turn)
             event["usage"] = to_usage(self.llm, whole)
             before = len(turn.failed)
             event["reply"] = whole.text
@@ -222,9 +223,18 @@ class ChatLoop:
         for entry in failed:
             self.screen.note(f"memory goes without {entry.what}: {entry.reason}")
 
-    def _request_reply(self, llm: Llm, context: Context) -> Completion:
-        timeout, began = self.memory.config.llm.timeout_s, time.monotonic()
-        request = LlmRequest(build_messages(context), max_tokens=self.limits.reply, timeout=timeout)
+    def _request_reply(self, llm: Llm, turn: Turn) -> Completion:
+        limits, timeout = self.limits, self.memory.config.llm.timeout_s
+        request = LlmRequest(build_messages(turn.context), max_tokens=limits.reply, timeout=timeout)
+        box = open_toolbox(self.memory, self.session, limits.window)
+        return ask_with_tools(lambda request: self._stream_answer(llm, request), request, box, turn, self._note_tool)
+
+    def _note_tool(self, said: str) -> None:
+        self.screen.break_line()
+        self.screen.note(said)
+
+    def _stream_answer(self, llm: Llm, request: LlmRequest) -> Completion:
+        timeout, began = request.timeout, time.monotonic()
         stream = llm.stream(request)
         try:
             return self._read_stream(stream, llm)
@@ -241,7 +251,7 @@ class ChatLoop:
             for piece in stream:
                 self._stopper.check()
                 if isinstance(piece, Completion):
-                    if not piece.text.strip():
+                    if not piece.text.strip() and not piece.tool_calls:
                         raise ProviderError(f"{llm.name} answered without a word; ask another way, or another model")
                     return piece
                 self.screen.write_piece(piece)

@@ -18,7 +18,7 @@ MESSAGE = "# Message"
 def build_messages(context: Context) -> tuple[Message, ...]:
     """User and assistant in turn, which many models insist on: what the same one says next joins what was said.
 
-    There are no tools here. Results of another program's tools are data as memory is, and its calls are left out.
+    Results of tools in earlier turns are data as memory is, and their calls are left out.
     """
     system = [SYSTEM, *(message.text for message in context.messages if message.role is Role.SYSTEM)]
     turns = _MessageBuilder()
