@@ -84,3 +84,28 @@ def test_work_grows_in_proportion_to_the_text(memory: Limpet, entry: str) -> Non
         growth = min(measure(long) for _ in range(2)) / min(measure(make_text(name, SHORT)) for _ in range(2))
         wrong += [f"{name}: {growth:.1f}"] if growth > MAX_GROWTH else []
     assert wrong == []
+
+
+def test_forget_by_query_takes_work_in_proportion_to_the_records() -> None:
+    """Counted in steps of the database: each record looked through all others, inside the write lock."""
+    settings = {"embedding.model": "none", "jobs.worker": False}
+    few, many = (_count_forget_steps(count, settings) for count in (200, 800))
+    assert many < 2 * 4 * few
+
+
+def _count_forget_steps(count: int, settings: dict[str, object]) -> int:
+    steps = 0
+
+    def count_step() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    with Limpet.open(":memory:", config=Config.load(overrides=settings)) as memory:
+        for number in range(count):
+            memory.remember(f"value of thing {number}", user="alice")
+        raw = memory._runtime.store._sqlite.raw  # type: ignore[attr-defined]
+        raw.set_progress_handler(count_step, 100)
+        assert len(memory.forget(query="thing", user="alice").ids) == count
+        raw.set_progress_handler(None, 0)
+    return steps

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import datetime, timedelta
 
@@ -33,6 +34,7 @@ REPLY_TIME = timedelta(minutes=1)  # then a message is learned from without a re
 _SUBJECT = re.compile(r"\b[Tt]he user(?:['’]s)?\b")
 _TURN_LABEL = re.compile(r"(?:^|\| )(?:Asked|Answered): ")  # in the record of a turn
 # They repeat messages, which search finds already.
+_COPIES_PAGE = 500  # records whose copies are looked for at once
 _DERIVED_ORIGINS = (Origin.TURN, Origin.CONDENSED)
 
 
@@ -225,27 +227,42 @@ def find_with_copies(tx: Tx, scope: Scope, record_ids: Sequence[str]) -> list[Re
     waiting = [*chosen, *(turn for day in chosen if _is_condensed(day) for turn in _load_inputs(tx, day))]
     found: dict[str, Record] = {}
     while waiting:
-        record = waiting.pop(0)
-        if record.id not in found:
-            found[record.id] = record
-            waiting += _find_copies(tx, record)
+        new = {record.id: record for record in waiting if record.id not in found}
+        found |= new
+        waiting = [copy for page in _pages(list(new.values())) for copy in _find_copies(tx, page)]
     return list(found.values())
 
 
-def _find_copies(tx: Tx, record: Record) -> list[Record]:
-    space = record.home.space
-    everybody = Partition(space.tenant, Level.GLOBAL, "")
-    made = [other for each in {space, everybody} for other in Records(tx).find_derived_from(each, [record.id])]
-    copies = [
-        other for other in made if other.origin in (Origin.PROMOTED, Origin.CONDENSED) or _has_absorbed(other, record)
-    ]
+def _pages(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
+    return (records[at : at + _COPIES_PAGE] for at in range(0, len(records), _COPIES_PAGE))
+
+
+def _find_copies(tx: Tx, records: Sequence[Record]) -> list[Record]:
+    """Of all of them at once: a question for each would look through the owner's records each time."""
+    copies: list[Record] = []
+    for space in dict.fromkeys(record.home.space for record in records):
+        here = {record.id: record for record in records if record.home.space == space}
+        everybody = Partition(space.tenant, Level.GLOBAL, "")
+        made = [other for each in {space, everybody} for other in Records(tx).find_derived_from(each, list(here))]
+        copies += [
+            other
+            for other in made
+            if other.origin in (Origin.PROMOTED, Origin.CONDENSED)
+            or any(_has_absorbed(other, here[id]) for id in other.inputs if id in here)
+        ]
+        said = {(each.home, each.fingerprint) for each in here.values() if each.origin is not Origin.CONDENSED}
+        twins = Records(tx).find_by_fingerprints(space, sorted({fingerprint for _, fingerprint in said}))
+        twins = [twin for twin in twins if (twin.home, twin.fingerprint) in said]
+        copies += [twin for twin in twins if not twin.pinned and twin.origin is not Origin.EXPLICIT]
+    return copies + [each for record in records for each in _load_replaced(tx, record)]
+
+
+def _load_replaced(tx: Tx, record: Record) -> list[Record]:
+    """Of what it was merged with, what gave way to it says the same; of a promoted one, all."""
     if record.origin is Origin.CONDENSED:
-        return copies
-    twins = [twin for twin in Records(tx).find_by_fingerprint(space, record.fingerprint) if twin.home == record.home]
-    copies += [twin for twin in twins if not twin.pinned and twin.origin is not Origin.EXPLICIT]
-    # Of any other it was merged with, only what gave way to it says the same.
+        return []
     promoted = record.origin is Origin.PROMOTED
-    return copies + [each for each in _load_inputs(tx, record) if promoted or each.superseded_by == record.id]
+    return [each for each in _load_inputs(tx, record) if promoted or each.superseded_by == record.id]
 
 
 def _has_absorbed(record: Record, twin: Record) -> bool:
@@ -264,10 +281,12 @@ def _is_condensed(record: Record) -> bool:
 
 def delete_records(tx: Tx, records: Sequence[Record], cut: RecordChunker, now: datetime) -> Forgotten:
     """Remove records. What was condensed into one of them, and stays, comes back to be condensed again."""
-    totals: dict[str, int] = {}
+    totals: Counter[str] = Counter()
+    for space in dict.fromkeys(record.home.space for record in records):
+        ids = [record.id for record in records if record.home.space == space]
+        totals["chunks"] += Chunks(tx).drop_records(space, ids) if len(ids) > 1 else 0
     for record in records:
-        for kind, number in Records(tx).delete(Scope(record.home.scope.tenant), record.id).items():
-            totals[kind] = totals.get(kind, 0) + number
+        totals.update(Records(tx).delete(Scope(record.home.scope.tenant), record.id))
     for left in (turn for day in records if _is_condensed(day) for turn in _load_inputs(tx, day)):
         if left.archived_at is not None:
             rewrite(tx, left, replace(left, archived_at=None), cut, now)

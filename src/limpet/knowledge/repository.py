@@ -297,6 +297,15 @@ class Records:
         stored = self._encryption.cipher_for(space.tenant).encrypt_deterministic(RECORDS["fingerprint"], fingerprint)
         return self._find_in_partition(space, "r.fingerprint = :fingerprint", {"fingerprint": stored})
 
+    def find_by_fingerprints(self, space: Partition, fingerprints: Sequence[str]) -> list[Record]:
+        """Those with one of these fingerprints, also ended and archived ones."""
+        if not fingerprints:
+            return []
+        cipher = self._encryption.cipher_for(space.tenant)
+        stored = cipher.encrypt_all_deterministic(RECORDS["fingerprint"], fingerprints)
+        params = {"fingerprints": self._db.to_text_array(stored)}
+        return self._find_in_partition(space, "r.fingerprint IN :fingerprints[]", params)
+
     def find_by_attribute(self, space: Partition, subject: str, attribute: str) -> list[Record]:
         """Those about this attribute of this subject that nothing has superseded."""
         clause = "r.subject = :subject AND r.attribute = :attribute AND r.superseded_by IS NULL"
@@ -309,10 +318,7 @@ class Records:
 
     def find_derived_from(self, space: Partition, ids: Sequence[str]) -> list[Record]:
         """Those that have one of these among their inputs."""
-        clause = (
-            "r.id IN (SELECT i.record_id FROM record_inputs i"
-            " WHERE i.bucket = r.bucket AND i.partition_id = r.partition_id AND i.input_id IN :ids[])"
-        )
+        clause = "r.id IN (SELECT i.record_id FROM record_inputs i WHERE i.bucket = :bucket AND i.input_id IN :ids[])"
         return self._find_in_partition(space, clause, {"ids": self._db.to_text_array(ids)}) if ids else []
 
     def find_unused_since(

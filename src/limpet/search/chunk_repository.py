@@ -204,6 +204,14 @@ class Chunks:
     def drop_record(self, partition: Partition, record_id: str) -> int:
         return self._drop(partition, "record_id = :id", record_id)
 
+    def drop_records(self, partition: Partition, record_ids: Sequence[str]) -> int:
+        """Of many at once: every removal writes the rows of its words again."""
+        row = self._find_partition(partition, self._db.for_update)
+        if row is None:
+            return 0
+        params = {**row.key, "ids": self._db.to_text_array(record_ids)}
+        return self._drop_rows(row, self._db.all("chunks.terms", params, where="record_id IN :ids[]"))
+
     def drop_document(self, partition: Partition, document_id: str) -> int:
         return self._drop(partition, "document_id = :id", document_id)
 
