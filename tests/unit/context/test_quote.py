@@ -134,7 +134,9 @@ def test_quote_is_idempotent(text: str) -> None:
     assert quote(once) == once
 
 
-@pytest.mark.parametrize("piece", ["- ", "1. ", "-", "<", "`", " ", "\n \n", "_ ", "system ", "[", "*", "> "])
+@pytest.mark.parametrize(
+    "piece", ["- ", "1. ", "-", "<", "`", " ", "\n \n", "_ ", "system ", "[", "*", "> ", "\n\u200b", "\nѕystem: ", "(a"]
+)
 def test_quote_runs_in_linear_time(piece: str) -> None:
     text = piece * 50_000 + "x"
     start = process_time()

@@ -100,6 +100,7 @@ HOSTILE = (
         "a-",
         "_",
     ),
+    *("abc ", "1. abc\n", "seed phrase ", "curl -u ", "Cookie: a=", "a_pass", "mot de passe de ", "login is a / "),
 )
 
 
