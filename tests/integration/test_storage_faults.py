@@ -236,7 +236,7 @@ def test_open_of_read_only_store_fails_and_keeps_data(public: Path) -> None:
     assert done.stdout.startswith("StoreReadOnly"), done
     public.chmod(0o755)
     for path in public.iterdir():
-        path.chmod(0o644)
+        path.chmod(0o600)
     with Limpet.open(public) as memory:
         assert memory.admin.stats()["messages"] == 1
         assert faults(memory) == []

@@ -12,6 +12,7 @@ from limpet.cli import show
 from limpet.cli.derive import OperationCommand
 from limpet.cli.options import Parser, UsageError
 from limpet.cli.render_memory import format_graph, truncation_note
+from limpet.store.private_files import open_private
 
 if TYPE_CHECKING:
     from limpet import Graph, Limpet
@@ -53,7 +54,8 @@ class ShowGraph(OperationCommand):
 def _write(graph: Graph, file: str) -> None:
     as_json = file.lower().endswith(".json")
     text = json.dumps(graph.to_json(), indent=2, ensure_ascii=False) + "\n" if as_json else graph.to_graphml()
-    Path(file).write_text(text, encoding="utf-8", errors="replace")
+    with open_private(Path(file), "w", encoding="utf-8", errors="replace") as out:
+        out.write(text)
 
 
 SPECIAL: Mapping[str, type[OperationCommand]] = {"graph.get": ShowGraph}

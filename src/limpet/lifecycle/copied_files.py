@@ -16,6 +16,7 @@ from limpet.model.values import check_choice, check_id, check_name, check_number
 from limpet.notes.user_notes import MEMORY_FILE
 from limpet.sessions.files.listing import list_folder
 from limpet.store.atomic_files import check_no_symlink, folder_name, is_bookkeeping, owner_folder, translate_errors
+from limpet.store.private_files import make_private_folders, open_private
 
 FOLDER = "files"
 FIELDS = {
@@ -75,8 +76,8 @@ def copy_file(source: Path, target: Path) -> tuple[int, str]:
     """How long it was while it was read, and its SHA-256."""
     digest, size = hashlib.sha256(), 0
     with translate_errors(target, "copy to"):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with open(source, "rb") as reading, open(target, "wb") as writing:
+        make_private_folders(target.parent)
+        with open(source, "rb") as reading, open_private(target, "wb") as writing:
             while piece := reading.read(_PIECE):
                 digest.update(piece)
                 size += writing.write(piece)

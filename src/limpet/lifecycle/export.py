@@ -25,6 +25,7 @@ from limpet.model.telemetry import Progress
 from limpet.model.transfer import ExportResult
 from limpet.sessions.files.listing import session_folder
 from limpet.store.atomic_files import translate_errors
+from limpet.store.private_files import make_private_folders, open_private
 from limpet.store.store import Store
 from limpet.store.tx import Tx
 
@@ -48,19 +49,20 @@ def export(sources: Sequence[ExportSource], scope: Scope, path: Path, progress: 
     with AtomicFolder(path) as folder, translate_errors(path, "write"):
         for source in sources:
             place = folder.path / AGENTS / source.agent if source.agent else folder.path
-            place.mkdir(parents=True, exist_ok=True)
+            make_private_folders(place)
             files = source.store.read(lambda tx: _write(tx, source.root, scope, place, progress))  # noqa: B023
             if source.agent and not any(file.lines for file in files.values()):
                 shutil.rmtree(place)
                 continue
-            (place / MANIFEST).write_bytes(Manifest(scope.user, files).as_bytes())
+            with open_private(place / MANIFEST, "wb") as file:
+                file.write(Manifest(scope.user, files).as_bytes())
             counts.update({name: file.lines for name, file in files.items()})
             size += sum(file.bytes for file in files.values())
     return ExportResult(str(path), dict(counts), size)
 
 
 def _write(tx: Tx, root: Path | None, scope: Scope, folder: Path, progress: Progress) -> dict[str, DataFile]:
-    (folder / DATA).mkdir()
+    make_private_folders(folder / DATA)
     totals, files = Transfers(tx).totals(scope), {}
     with ReadableWriter(folder) as readable:
         for kind in KINDS:

@@ -21,6 +21,7 @@ from limpet.model.dataclass import dataclass
 from limpet.model.values import check_number
 from limpet.store import strict_json
 from limpet.store.atomic_files import make_folder, sync_folder, translate_errors
+from limpet.store.private_files import open_private
 
 FORMAT, VERSION = "limpet-export", 1
 OLD_FORMAT = "holdfast-export"  # the same format, by the name the project had before
@@ -189,7 +190,7 @@ class LineWriter:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file = open(path, "wb", buffering=_PIECE)  # noqa: SIM115 - closed by __exit__
+        self._file = open_private(path, "wb", buffering=_PIECE)  # closed by __exit__
         self._digest = hashlib.sha256()
         self.lines = self.bytes = 0
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TextIO
+from typing import IO, Any, Self
 
 from limpet.model.message import Role, part_from_json, part_text
 from limpet.sessions.transcript import TranscriptEntry, render_entry
+from limpet.store.private_files import make_private_folders, open_private
 from limpet.store.timestamps import parse_timestamp
 
 FOLDER = "readable"
@@ -28,8 +29,9 @@ class ReadableWriter:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / FOLDER
-        (self._folder / "sessions").mkdir(parents=True)
-        (folder / "README.md").write_text(ABOUT, encoding="utf-8")
+        make_private_folders(self._folder / "sessions")
+        with _open_file(folder / "README.md") as about:
+            about.write(ABOUT)
         self._index = _open_file(self._folder / "index.md")
         self._records = _open_file(self._folder / "records.md")
         self._index.write("# Sessions\n\n")
@@ -38,7 +40,7 @@ class ReadableWriter:
         self._schedules.write("# Schedules\n\n")
         self._has_runs = False
         self._session = ""
-        self._transcript: TextIO | None = None
+        self._transcript: IO[str] | None = None
 
     def add(self, kind: str, line: Mapping[str, Any]) -> None:
         if kind == "sessions":
@@ -83,8 +85,8 @@ class ReadableWriter:
         self._schedules.close()
 
 
-def _open_file(path: Path) -> TextIO:
-    return open(path, "w", encoding="utf-8", newline="\n")
+def _open_file(path: Path) -> IO[str]:
+    return open_private(path, "w", encoding="utf-8", newline="\n")
 
 
 def _message_text(line: Mapping[str, Any]) -> str:

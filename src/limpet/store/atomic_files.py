@@ -15,6 +15,7 @@ from pathlib import Path
 
 from limpet.errors import StorageError, StoreBusy, StoreFull, StoreReadOnly
 from limpet.model.scope import DEFAULT_TENANT, Level, Partition
+from limpet.store.private_files import make_private_folders
 
 if sys.platform == "win32":
     import msvcrt
@@ -61,11 +62,9 @@ def write_atomic(path: Path, data: bytes, last_look: Callable[[], None] | None =
 
 
 def make_folder(folder: Path) -> None:
-    """Create the folder and its parents, and make their names survive a power cut."""
+    """Create the folder and its parents for their owner alone, and make their names survive a power cut."""
     with translate_errors(folder, "create"):
-        missing = [place for place in (folder, *folder.parents) if not place.exists()]
-        folder.mkdir(parents=True, exist_ok=True)
-        for place in reversed(missing):
+        for place in make_private_folders(folder):
             sync_folder(place.parent)
 
 

@@ -18,6 +18,7 @@ from limpet.errors import DocumentNotFound, InvalidInput, StorageError, StoreUna
 from limpet.model.schema import codec
 from limpet.model.transfer import ExportResult, ImportResult
 from limpet.store.atomic_files import translate_errors
+from limpet.store.private_files import make_tree_private
 
 if TYPE_CHECKING:
     from limpet.api.remote.authorizer import RemoteAuthorizer
@@ -36,6 +37,7 @@ def export(authorizer: RemoteAuthorizer, _subject: Any, given: dict[str, Any]) -
     with AtomicFolder(target) as folder, _download(authorizer, given) as packed:
         with translate_errors(target, "write"), _open_zip(packed) as archive:
             archive.extractall(folder.path)  # which leaves nothing outside the folder, whatever names are in it
+            make_tree_private(folder.path)
         return _describe_export(folder.path, str(target))
 
 

@@ -25,6 +25,7 @@ from limpet.errors import (
 )
 from limpet.store.encryption import EncryptionRegistry
 from limpet.store.migrate import EXPORT_HINT
+from limpet.store.private_files import create_private_file, make_private_folders
 from limpet.store.queries import Statements, to_sqlite
 from limpet.store.tx import NO_PARAMS, Caches, Params, Row, Tx, compute_cosines
 
@@ -245,6 +246,8 @@ def _connect(path: str, config: StorageSettings, *, reader: bool) -> sqlite3.Con
             f"SQLite {'.'.join(map(str, MIN_SQLITE_VERSION))} or newer is needed;"
             f" this Python has {sqlite3.sqlite_version}"
         )
+    if path != MEMORY:
+        create_private_file(path)
     try:
         raw = sqlite3.connect(
             path,
@@ -304,7 +307,7 @@ def _set_journal(raw: sqlite3.Connection, config: StorageSettings) -> None:
 def prepare_folder(path: str) -> None:
     folder = Path(path).parent
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private_folders(folder)
     except OSError as error:
         raise StoreReadOnly(
             f"the folder {folder} cannot be made: {error.strerror}; choose another with --data"

@@ -16,6 +16,7 @@ from limpet.model.privacy import ErasureState
 from limpet.model.telemetry import Progress
 from limpet.model.values import Clock
 from limpet.store.encryption import EncryptionRegistry, KeyProvider
+from limpet.store.private_files import create_private_file, find_readable_by_others
 from limpet.store.sqlite import scrub as scrubbing
 from limpet.store.sqlite.connection import MEMORY, SqliteConnection, prepare_folder, translate_error
 from limpet.store.sqlite.schema import SqliteSchema
@@ -102,6 +103,13 @@ class SqliteStore(Store):
             with block_forks():
                 found = self._writer.run_exclusive(look)
             yield found
+        yield self._check_permissions()
+
+    def _check_permissions(self) -> Finding:
+        found = list(find_readable_by_others([self.path, f"{self.path}-wal"]))
+        files = " ".join(found)
+        detail = f"other accounts can read {files}: chmod 600 {files}" if found else "other accounts cannot read it"
+        return Finding("file permissions", not found, detail)
 
     def _check_integrity(self) -> Finding:
         try:
@@ -166,6 +174,7 @@ def _backup(source: SqliteConnection, target: Path, progress: Progress | None) -
 
 
 def _copy_database(source: sqlite3.Connection, path: Path, progress: Progress | None) -> None:
+    create_private_file(str(path))
     target = sqlite3.connect(path, isolation_level=None)
     try:
 
