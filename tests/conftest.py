@@ -102,14 +102,17 @@ def encrypt_everything(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(runtime.Runtime, "can_write_files", may_keep_files)
 
 
-@pytest.fixture(autouse=True)
-def no_worker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Background work is done when a test asks for it: what a test compares must not change meanwhile.
+@pytest.fixture
+def no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Background work is done when a test asks for it: what a test compares must not change meanwhile."""
+    monkeypatch.setenv("LIMPET_JOBS_WORKER", "false")
 
-    The programs and servers of integration tests work as they do for everybody.
-    """
-    if levels.find_suite(request.path) in {"unit", "contract", "property"}:
-        monkeypatch.setenv("LIMPET_JOBS_WORKER", "false")
+
+@pytest.fixture(autouse=True)
+def no_worker_without_program(request: pytest.FixtureRequest) -> None:
+    """The programs and servers of integration tests work as they do for everybody."""
+    if levels.find_suite(request.path) in {"unit", "contract", "property", "test_async_limpet.py"}:
+        request.getfixturevalue("no_worker")
 
 
 @pytest.fixture

@@ -20,6 +20,8 @@ from limpet.testing import FakeClock
 from tests.contract.processes import run_together
 from tests.contract.rows import faults
 
+pytestmark = pytest.mark.usefixtures("no_worker")
+
 
 @pytest.fixture
 def memory(tmp_path: Path, clock: FakeClock) -> Iterator[Limpet]:
