@@ -14,6 +14,7 @@ from limpet_bench.extraction import load, measure
 DATA = Path(__file__).parents[2] / "data" / "extraction"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "precision", "recall", "said", "traps"),
     [
@@ -54,6 +55,7 @@ def test_labelled_turns_are_sufficient_and_unique():
     assert sum(not labelled.expect for labelled in turns) >= 50
 
 
+@pytest.mark.slow
 def test_bench_extract_prints_report(capsys):
     assert main(["bench", "extract", "--data", str(DATA / "dev.jsonl")]) == 0
     assert "precision" in capsys.readouterr().out
