@@ -63,7 +63,7 @@ def load(
 ) -> Session:
     """Every chat a session of its own under the same key; the last one is still open.
 
-    The chats were in spring 2026, or so much ``later``; ``at`` is told when each begins.
+    The chats were in spring 2026, or so much ``later``; ``at`` is told when each begins and ends.
     """
     from limpet.model.message import Message
 
@@ -73,6 +73,7 @@ def load(
         at(begins)
         if number:
             session = session.new()
+        at(begins + timedelta(minutes=len(chat.lines) - 1))
         session.extend(
             Message.new(
                 "user" if speaker == "Mara" else "assistant",
