@@ -191,7 +191,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_configure(config: pytest.Config) -> None:
     hands_out_tests = config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput")
-    if hands_out_tests and not config.option.collectonly:
+    needs_server = config.getoption("level") != "quick" and not config.option.collectonly
+    if hands_out_tests and needs_server:
         server = _shared_server(config)
         if isinstance(server, str):
             os.environ[SERVER_MISSING] = server
