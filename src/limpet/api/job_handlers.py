@@ -95,7 +95,7 @@ def register_handlers(runtime: Runtime) -> None:
             runtime.worker.register(name, partial(kind.run, runtime), patient=kind.patient)
         elif embedding is not None:  # other models' jobs are for other processes
             runtime.worker.register(name, partial(kind.run, runtime), embedding.model, patient=kind.patient)
-    if runtime.upkeep is not None:
+    if runtime.upkeep is not None and runtime.config.jobs.worker:  # else jobs.run() looks for it
         runtime.upkeep.run = partial(begin_due_work, runtime)
     begin_due_work(runtime)
 
