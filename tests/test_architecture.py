@@ -49,6 +49,7 @@ FENCED = "limpet.knowledge.english"
 THIRD_PARTY_AT_THE_TOP = {
     "limpet.store.postgres": {"psycopg"},
     "limpet.search.rank": {"numpy"},
+    "limpet.knowledge.change_network": {"numpy"},
     "limpet.knowledge.reader_network": {"numpy"},
     "limpet.security.otel": {"opentelemetry"},
     "limpet.server": {"prometheus_client", "pydantic", "pydantic_core", "starlette", "typing_extensions", "uvicorn"},

@@ -245,7 +245,8 @@ class MemoryOperations(Handle):
             skill,
             SEARCH_SOURCES,
         )
-        hits = self._add_notes(home, wanted, self._read(lambda tx: recall_claims(tx, home.space, wanted)))
+        found = self._read(lambda tx: recall_claims(tx, home.space, wanted, with_standing=True))
+        hits = self._add_notes(home, wanted, found)
         self._count_uses(home.space, hits[:count], now)
         ranked = hits if rerank is None or not hits else rerank_hits(rerank, wanted.question.text, hits)[:count]
         return [replace(hit, rank=rank) for rank, hit in enumerate(ranked, start=1)]

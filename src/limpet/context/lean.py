@@ -50,10 +50,16 @@ def _filter(material: ContextInputs) -> Iterable[Record]:
 
 
 def _deduplicate(records: Iterable[Record]) -> Iterable[Record]:
-    seen: set[str] = set()
-    for record in records:
+    """Each statement once: what another record of the same message quotes as a part of more is left out."""
+    found, seen = list(records), set[str]()
+    quotes: dict[tuple[str | None, tuple[int, ...]], set[str]] = {}
+    for record in found:
+        quotes.setdefault((record.source.session_id, record.source.sequences), set()).add(record.source.sentence or "")
+    for record in found:
         same = " ".join(record.content.casefold().split()).rstrip(".!")
-        if same not in seen:
+        quote = record.source.sentence
+        beside = quotes[record.source.session_id, record.source.sequences] if quote and record.source.sequences else ()
+        if same not in seen and not any(quote != other and (quote or "") in other for other in beside):
             seen.add(same)
             yield record
 

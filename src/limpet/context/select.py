@@ -15,6 +15,7 @@ from limpet.config import ContextSettings
 from limpet.context.inputs import ContextInputs, ContextSection, EntryChoice, PromptEntry, hit_section, preview
 from limpet.context.lean import format_day
 from limpet.context.quote import format_item, format_speaker, quote_document, quote_inline
+from limpet.knowledge.prominence import DOUBTED_BY
 from limpet.model.chunk import Hit, SourceKind
 from limpet.model.context import Omission
 from limpet.model.message import Message
@@ -333,7 +334,7 @@ def _build_hit_entry(hit: Hit, section: ContextSection, count: TokenCounter) -> 
     """One day heading for all hits of a day: a date on each hit would cost one hit in six."""
     source = hit.source
     label = "" if section is ContextSection.RELATED and _is_claim(hit) else f"{_source_label(hit)}: "
-    text = format_item(label, hit.text if hit.holds else f"{hit.text} ({_past(hit)})")
+    text = format_item(label, f"{hit.text}{_mark_past(hit)}")
     day = source.created_at.date().isoformat()
     place = (day, source.session_id or "", source.first_sequence or 0, source.id)
     return PromptEntry(section, text, count, partial(_describe_hit, hit), place, under=day, hit=hit)
@@ -343,8 +344,10 @@ def _is_claim(hit: Hit) -> bool:
     return hit.source.kind is SourceKind.RECORD and hit.source.role is not None
 
 
-def _past(hit: Hit) -> str:
-    return "no longer true" if hit.until is None else f"until {format_day(hit.until)}, no longer true"
+def _mark_past(hit: Hit) -> str:
+    if hit.holds:
+        return " (perhaps no longer true)" if DOUBTED_BY in hit.metadata else ""
+    return " (no longer true)" if hit.until is None else f" (until {format_day(hit.until)}, no longer true)"
 
 
 def _source_label(hit: Hit) -> str:

@@ -9,9 +9,20 @@ from datetime import datetime
 
 from limpet.knowledge import english, remember
 from limpet.knowledge.candidate import Candidate
+from limpet.knowledge.change import find_changes, tells_of_change
 from limpet.knowledge.prominence import DOUBTED_BY
-from limpet.knowledge.read import find_topic
-from limpet.knowledge.reconcile import Add, End, ExistingRecord, Ignore, Merge, Supersede, lower_confidence, reconcile
+from limpet.knowledge.reconcile import (
+    DOUBTED,
+    Add,
+    Decision,
+    End,
+    ExistingRecord,
+    Ignore,
+    Merge,
+    Supersede,
+    lower_confidence,
+    reconcile,
+)
 from limpet.knowledge.remember import RecordChunker
 from limpet.knowledge.repository import Records
 from limpet.model.dataclass import dataclass
@@ -25,8 +36,7 @@ from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.knowledge")
 
-DOUBTED = 0.45  # confidence of what may have changed: it is not shown alone any more
-_LOOKED_THROUGH = 100  # newest claims among which a change is looked for
+LOOKED_THROUGH = 100  # newest claims among which a change is looked for
 
 
 def user_partition(info: SessionInfo) -> Partition:
@@ -74,16 +84,14 @@ class Reconciler:
         found = self._find_matches(near)
         known = {record.id: record for record in found.values() if record.archived_at is None}
         faded = [record for record in found.values() if record.archived_at is not None]
-        changes = english.has_change_sign(self.candidate.sentence)
-        existing = [
-            replace(_to_existing(record, near.get(record.id), topic=changes), said_with=self._is_said_with(record))
-            for record in known.values()
-        ]
+        changes = self._find_changes(list(known.values()))
+        existing = [_to_existing(record, near.get(record.id), changes.get(record.id, 0.0)) for record in known.values()]
         decision = reconcile(self.candidate, existing)
+        told = self._choose_words(decision, changes)
         match decision:
             case Add(valid_from, valid_to, conflicts, confidence, doubts):
                 new = replace(
-                    self._new_record(),
+                    self._new_record(told),
                     valid_from=valid_from,
                     valid_to=valid_to,
                     confidence=self.candidate.confidence if confidence is None else confidence,
@@ -97,7 +105,7 @@ class Reconciler:
                 self._merge(known[decision.into], decision)
                 return LearnResult(merged=(decision.into,))
             case Supersede(ids, at, conflicts):
-                new = self._insert(self._new_record(), conflicts)
+                new = self._insert(self._new_record(told), conflicts)
                 for old in ids:
                     self._end(known[old], at, new)
                 self._end_faded(faded, new)
@@ -110,8 +118,24 @@ class Reconciler:
                 log.debug("what message %d says is passed over: %s", self.candidate.sequence, reason)
         return LearnResult()
 
-    def _is_said_with(self, record: Record) -> bool:
-        return record.source.session_id == self.info.id and self.candidate.sequence in record.source.sequences
+    def _find_changes(self, records: Sequence[Record]) -> dict[str, float]:
+        """How likely the candidate's own clause takes back each record that was not said with it."""
+        candidate = self.candidate
+        if not tells_of_change(candidate.message):
+            return {}
+        claims = [record for record in records if self._can_be_taken_back(record)]
+        changes = find_changes(candidate.message, [record.content for record in claims])
+        start = candidate.message.find(candidate.sentence)
+        end = start + len(candidate.sentence) if start >= 0 else len(candidate.message)
+        return {
+            record.id: change.probability
+            for record, change in zip(claims, changes, strict=True)
+            if min(end, change.end) > max(start, change.start)
+        }
+
+    def _can_be_taken_back(self, record: Record) -> bool:
+        said_with = record.source.session_id == self.info.id and self.candidate.sequence in record.source.sequences
+        return not said_with and record.origin is not Origin.TURN
 
     def _find_matches(self, near: Iterable[str]) -> dict[str, Record]:
         """Those that say the same, are about the same, or are near. Read here: others may have learned meanwhile."""
@@ -120,8 +144,8 @@ class Reconciler:
         if candidate.attribute is not None:
             found += Records(tx).find_by_attribute(space, candidate.subject, candidate.attribute)
             found += self._find_same_role()
-        if candidate.value is None and english.has_change_sign(candidate.sentence):
-            found += Records(tx).find_newest_claims(space, _LOOKED_THROUGH, self.now)
+        if tells_of_change(candidate.message):
+            found += Records(tx).find_newest_claims(space, LOOKED_THROUGH, self.now)
         owner = Scope(self.info.tenant, user=self.info.user)
         found += [record for id_ in near if (record := Records(tx).get(owner, id_)) is not None]
         # Records of one session and superseded ones are neither merged with nor retired.
@@ -137,9 +161,18 @@ class Reconciler:
         about, space = Records(self.tx).find_by_attribute, user_partition(self.info)
         return [*about(space, subject, "name"), *about(space, subject.rpartition("/")[0], "family")]
 
-    def _new_record(self) -> Record:
+    def _choose_words(self, decision: Decision, changes: Mapping[str, float]) -> Candidate:
+        """All that a message states, where it takes something back: what is so now may stand in another clause."""
+        candidate = self.candidate
+        taken = decision.ids if isinstance(decision, Supersede) else ()
+        taken = decision.doubts if isinstance(decision, Add) else taken
+        if not candidate.whole or candidate.value is not None or not any(changes.get(each, 0.0) for each in taken):
+            return candidate
+        return replace(candidate, content=candidate.whole, sentence=candidate.message)
+
+    def _new_record(self, told: Candidate) -> Record:
         id_ = with_bucket(self.new_id(), user_partition(self.info).bucket)
-        return build_record(self.info, self.candidate, id_, self.now)
+        return build_record(self.info, told, id_, self.now)
 
     def _insert(self, record: Record, conflicts: Sequence[str]) -> Record:
         conflicting = {"conflicts": " ".join(conflicts)} if conflicts else {}
@@ -183,9 +216,8 @@ class Reconciler:
         return [copy for copy in made if copy.origin is Origin.PROMOTED and copy.superseded_by is None]
 
 
-def _to_existing(record: Record, similarity: float | None, *, topic: bool = False) -> ExistingRecord:
+def _to_existing(record: Record, similarity: float | None, contradicted: float = 0.0) -> ExistingRecord:
     return ExistingRecord(
-        topic=record.attribute or (find_topic(record.source.sentence or record.content) if topic else None),
         id=record.id,
         type=record.type,
         content=record.content,
@@ -203,4 +235,5 @@ def _to_existing(record: Record, similarity: float | None, *, topic: bool = Fals
         tags=record.tags,
         references=record.references,
         similarity=similarity,
+        contradicted=contradicted,
     )

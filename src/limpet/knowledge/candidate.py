@@ -110,7 +110,8 @@ class Candidate:
     tags: tuple[str, ...] = ()
     references: tuple[str, ...] = ()
     until: datetime | None = None  # a passing state, or what has a date: it holds until then
-    topic: str | None = None  # the attribute it seems to be about; only change is looked for by it
+    message: str = ""  # all of what was said: a change is looked for in it
+    whole: str = ""  # what the message states, in one sentence or a few: it stands for what it takes back
     tentative: bool = False  # worth keeping only if it takes back something that is known
     skill: str | None = None  # that was active in its turn
 

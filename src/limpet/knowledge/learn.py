@@ -15,8 +15,9 @@ from typing import NamedTuple
 from limpet.config import Config
 from limpet.errors import ProviderError, SessionNotFound
 from limpet.knowledge import english, remember
-from limpet.knowledge.apply import Reconciler, build_record, user_partition
+from limpet.knowledge.apply import LOOKED_THROUGH, Reconciler, build_record, user_partition
 from limpet.knowledge.candidate import Candidate, TurnMessage, find_references
+from limpet.knowledge.change import prepare, tells_of_change
 from limpet.knowledge.promote import choose_layer
 from limpet.knowledge.read import read_turn
 from limpet.knowledge.remember import REPLY_TIME, RecordChunker, enqueue_learning, enqueue_maintenance
@@ -153,6 +154,7 @@ class Learner:
             raise found.error
         turns = turns[: found.turns]
         candidates = [self._admit(candidate) for candidate in found.candidates]
+        self._prepare_changes(info, candidates)
         near = [self._find_near(info, candidate.content) for candidate in candidates]
         drafts = [build_record(info, candidate, "draft", self.clock()) for candidate in candidates]
         return LearnBatch(
@@ -165,6 +167,13 @@ class Learner:
             RecordChunker(self.config.chunks).with_vectors(self.embedder, *drafts),
             llm,
         )
+
+    def _prepare_changes(self, info: SessionInfo, candidates: Sequence[Candidate]) -> None:
+        """Analyse what may be taken back before the transaction: inside it, only numbers are compared."""
+        if any(tells_of_change(candidate.message) for candidate in candidates):
+            space, now = user_partition(info), self.clock()
+            known = self.store.read(lambda tx: Records(tx).find_newest_claims(space, LOOKED_THROUGH, now))
+            prepare([*(record.content for record in known), *(candidate.content for candidate in candidates)])
 
     def _commit(self, batch: LearnBatch, finish: Callable[[Tx], None] = lambda _: None) -> LearnResult:
         return self.store.write(lambda tx: self._write(tx, batch, finish))
@@ -234,7 +243,11 @@ class Learner:
             if part.error is not None:
                 return whole._replace(calls=calls, used=used, error=part.error)
             skill = next((str(each.metadata[SKILL_KEY]) for each in turn if SKILL_KEY in each.metadata), None)
-            candidates = [*whole.candidates, *(replace(each, skill=skill) for each in part.candidates)]
+            texts = {each.sequence: each.text for each in said}
+            candidates = [
+                *whole.candidates,
+                *(replace(each, skill=skill, message=texts.get(each.sequence, "")) for each in part.candidates),
+            ]
             whole = TurnExtraction(candidates, whole.turns + 1, calls, used)
             before += said
         return whole

@@ -7,7 +7,7 @@ decides whether the rest is worth keeping and what it is about, and rules add at
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -15,6 +15,7 @@ from typing import NamedTuple
 from limpet.knowledge import english
 from limpet.knowledge.attributes import get_attribute
 from limpet.knowledge.candidate import Candidate, Echoes, TurnMessage, find_references
+from limpet.knowledge.change import tells_of_change
 from limpet.knowledge.reader import DOUBTFUL, SHOWN, SURE, VITAL_ATTRIBUTES, Reading, default_reader
 from limpet.knowledge.similarity import fold_text, is_near_duplicate, is_same_value
 from limpet.knowledge.work import find_reports, read_outcomes, read_work
@@ -35,7 +36,7 @@ _TYPES = {
 }
 _STANDING_KINDS = frozenset("constraint instruction decision plan goal relationship".split())
 _TENTATIVE = 0.7
-_NO_TOPIC = frozenset("other event plan goal decision".split())
+_MAX_WHOLE = 300  # characters of a message that is kept as a whole for what it takes back
 _SPEAKERS = (Role.USER, Role.ASSISTANT)
 MAX_CANDIDATES = 50  # per turn: more is a document, not a conversation
 
@@ -65,7 +66,9 @@ def read_turn(
     earlier = list(before)
     for said in turn:
         if _is_person(said, turn):
-            found += _read_message(said, [each.text for each in earlier if each.role in _SPEAKERS], echoes)
+            found += _add_whole(
+                said, _read_message(said, [each.text for each in earlier if each.role in _SPEAKERS], echoes)
+            )
         earlier.append(said)
     return _deduplicate([*found, *_read_work(turn, echoes)])
 
@@ -129,6 +132,19 @@ def _is_repeat(one: Candidate, other: Candidate) -> bool:
     return fold_text(one.content) == fold_text(other.content) or is_near_duplicate(one.content, other.content)
 
 
+def _add_whole(said: TurnMessage, candidates: Iterable[Candidate]) -> Iterator[Candidate]:
+    """The claims of a message that may tell of a change, each with all that it states: one clause says what is over,
+    and another what is so now."""
+    own = list(english.find_own_statements(said.text)) if tells_of_change(said.text) else []
+    words = said.text[own[0].start : own[-1].end].strip() if own else ""
+    if not words or len(words) > _MAX_WHOLE:
+        yield from candidates
+        return
+    speaker = said.speaker if english.is_named(said) else None
+    whole = english.resolve_dates(english.to_third_person(words, speaker), said.created_at)
+    yield from (replace(candidate, message=said.text, whole=whole) for candidate in candidates)
+
+
 def _read_message(said: TurnMessage, before: Sequence[str], echoes: Echoes) -> Iterator[Candidate]:
     answer = english.complete_answer(said.text, before)
     answered = 0
@@ -147,7 +163,7 @@ def _read_message(said: TurnMessage, before: Sequence[str], echoes: Echoes) -> I
             yield from (_word(said, candidate, statement, len(candidates)) for candidate in candidates)
         elif reading is not None and reading.keep >= DOUBTFUL:
             yield _build(said, statement, reading)
-        elif reading is not None and english.has_change_sign(statement.text):
+        elif reading is not None and tells_of_change(said.text):
             yield replace(_build(said, statement, reading), confidence=_TENTATIVE, tentative=True)
 
 
@@ -237,7 +253,6 @@ def _build(said: TurnMessage, statement: Statement, reading: Reading) -> Candida
         references=find_references(statement.words),
         polarity=reading.status != "ended",
         until=_find_end(statement.text, reading, said.created_at),
-        topic=None if reading.attribute in _NO_TOPIC else reading.attribute,
     )
 
 
@@ -246,13 +261,6 @@ def _rate(reading: Reading, *, quoted: bool) -> float:
     if reading.shown and not quoted:
         return round(min(0.9, reading.keep), 3)
     return round(0.3 + 0.15 * (min(reading.keep, SHOWN) - DOUBTFUL) / (SHOWN - DOUBTFUL), 3)
-
-
-def find_topic(text: str) -> str | None:
-    """The attribute that a statement seems to be about, sure or not; None for what has none."""
-    readings = default_reader().read(text)
-    best = max(readings, key=lambda reading: reading.keep, default=None)
-    return None if best is None or best.attribute in _NO_TOPIC else best.attribute
 
 
 def _find_end(text: str, reading: Reading, said_at: datetime) -> datetime | None:

@@ -12,10 +12,10 @@ from datetime import datetime
 
 from limpet.knowledge import english
 from limpet.knowledge.attributes import get_attribute
-from limpet.knowledge.prominence import is_doubtful
+from limpet.knowledge.prominence import DOUBTED_BY, find_standing, is_doubtful
 from limpet.knowledge.repository import Records
 from limpet.knowledge.similarity import is_near_duplicate
-from limpet.model.chunk import Hit, Signal, Source, SourceKind
+from limpet.model.chunk import ChunkQuery, Hit, Signal, Source, SourceKind
 from limpet.model.dataclass import dataclass
 from limpet.model.record import Origin, Record
 from limpet.model.scope import Partition
@@ -27,6 +27,9 @@ _SPARE = 10  # hits read beyond those asked for: some become one, some are left 
 _COVERED = 0.6  # share of a message that its claims quote, from which they stand for it
 _ANSWERS = 0.5  # share of the question's words that a claim has to hold to come first
 _MOST_AHEAD = 3  # claims that come first for holding what is asked
+_ENOUGH = 5  # hits, up to which what is known about the user is added
+_KNOWN = 60  # claims among which the likeliest are chosen
+_UNFOUND = 0.2  # score of what is added where search found nothing
 _SAME_QUESTION = 0.7  # share of a question's words that are those of another
 
 
@@ -60,8 +63,18 @@ class _Item:
         return self.hit.source.kind is SourceKind.MESSAGE
 
 
-def recall(tx: Tx, partition: Partition, wanted: SearchRequest, known: SignalCache | None = None) -> list[Hit]:
-    """The best hits for a question, each statement once, what holds before what does not."""
+def recall(
+    tx: Tx,
+    partition: Partition,
+    wanted: SearchRequest,
+    known: SignalCache | None = None,
+    *,
+    with_standing: bool = False,
+) -> list[Hit]:
+    """The best hits for a question, each statement once, what holds before what does not.
+
+    ``with_standing``: where they are few, and the question is about the user, add what is known about them.
+    """
     if wanted.query.as_of is not None or wanted.recipe.record_recipe is not None:
         return search(tx, partition, wanted, known)
     more = 2 * wanted.k if wanted.recipe.newer else 0
@@ -73,8 +86,33 @@ def recall(tx: Tx, partition: Partition, wanted: SearchRequest, known: SignalCac
     if only_messages or not wanted.recipe.newer:  # the caller chose how to rank: only mark what does not hold
         return _finish([*claims.attach(found)][: wanted.k], wanted.now)
     items = _merge(_drop_unasked(_score(claims.replace_messages(found), wanted.question)))
-    items = _rank(items, claims, back=wanted.question.asks_back)
-    return _finish(items[: wanted.k], wanted.now)
+    items = _rank(items, claims, back=wanted.question.asks_back)[: wanted.k]
+    if with_standing:
+        items += _find_standing_claims(tx, partition, wanted, items)[: wanted.k - len(items)]
+    return _finish(items, wanted.now)
+
+
+def _find_standing_claims(tx: Tx, partition: Partition, wanted: SearchRequest, found: Sequence[_Item]) -> list[_Item]:
+    """What is known about the user, where the question is about them and search found little: the likeliest first.
+
+    "Which tyres do I need?" shares no word with "The user drives a Dacia", and yet that is what it is about.
+    """
+    asked = english.find_asked_subjects(wanted.question.text)
+    if not asked or len(found) >= _ENOUGH or wanted.query != ChunkQuery() or wanted.question.asks_back:
+        return []
+    from limpet.knowledge.change import embed_text  # late: it brings the encoder
+
+    shown = {item.claim.id for item in found if item.claim is not None}
+    standing = [record for record in find_standing(tx, partition, "", _KNOWN, wanted.now) if record.id not in shown]
+    question, terms = embed_text(wanted.question.text), frozenset(wanted.question.terms)
+    scored = [(float(embed_text(each.content) @ question) + _match(each, terms, asked), each) for each in standing]
+    least = min((item.hit.score for item in found), default=_UNFOUND)
+    items = []
+    for score, record in sorted(scored, key=lambda pair: -pair[0])[:_ENOUGH]:
+        source = Source(SourceKind.RECORD, record.id, record.created_at or wanted.now)
+        hit = Hit(record.content, least * min(1.0, max(0.0, score)), {"known": Signal(1, score)}, source)
+        items.append(_Item(_place(hit, record), record))
+    return items
 
 
 def _repeats_question(hit: Hit, question: Question) -> bool:
@@ -103,8 +141,9 @@ class _Claims:
         taught = records.find_by_messages(partition, said)
         ids = {hit.source.id for hit in hits if hit.source.kind is SourceKind.RECORD}
         self.by_id = {record.id: record for record in [*taught, *records.get_many(partition, sorted(ids))]}
-        missing = {record.superseded_by for record in self.by_id.values() if record.superseded_by} - self.by_id.keys()
-        self.by_id |= {record.id: record for record in records.get_many(partition, sorted(missing - {None}))}
+        later = {id_ for record in self.by_id.values() if (id_ := _find_later(record)) is not None}
+        missing = sorted(later - self.by_id.keys())
+        self.by_id |= {record.id: record for record in records.get_many(partition, missing)}
         self._by_message: dict[tuple[str, int], list[Record]] = {}
         for record in taught:
             for sequence in record.source.sequences:
@@ -121,8 +160,8 @@ class _Claims:
 
     def _find_past(self, claims: Sequence[Record]) -> Record | None:
         """One of the claims of a message: half of them were taken back, or all have expired."""
-        past = [each for each in claims if not self.holds(each)]
-        ended = [each for each in past if each.superseded_by is not None or each.valid_to is not None]
+        past = [each for each in claims if not self.holds(each) or DOUBTED_BY in each.metadata]
+        ended = [each for each in past if _find_later(each) is not None or each.valid_to is not None]
         if ended and 2 * len(ended) >= len(claims):
             return ended[0]
         return past[0] if past and len(past) == len(claims) else None
@@ -148,11 +187,11 @@ class _Claims:
         return record.superseded_by is None and record.is_valid_at(self._now)
 
     def find_successor(self, record: Record) -> Record | None:
-        """The record that holds in the place of this one."""
+        """The record that holds in the place of this one, or may."""
         seen: set[str] = set()
-        while record.superseded_by is not None and record.superseded_by not in seen:
-            seen.add(record.superseded_by)
-            successor = self.by_id.get(record.superseded_by)
+        while (later := _find_later(record)) is not None and later not in seen:
+            seen.add(later)
+            successor = self.by_id.get(later)
             if successor is None:
                 return None
             record = successor
@@ -165,9 +204,18 @@ class _Claims:
             (source.session_id or "", at) for at in (source.first_sequence, source.last_sequence) if at is not None
         }
         taught = [record for place in sorted(places) for record in self._by_message.get(place, ())]
-        taught = [record for record in taught if not (is_doubtful(record) and self.holds(record))]
+        taught = [
+            record
+            for record in taught
+            if not is_doubtful(record) or not self.holds(record) or DOUBTED_BY in record.metadata
+        ]
         quoted = [(at, record) for record in taught if (at := hit.text.find(_quote(record))) >= 0]
         return [record for _, record in sorted(quoted, key=lambda pair: (pair[0], pair[1].content))]
+
+
+def _find_later(record: Record) -> str | None:
+    """The id of what took its place, or may have."""
+    return record.superseded_by or record.metadata.get(DOUBTED_BY)
 
 
 def _quote(record: Record) -> str:
@@ -263,7 +311,7 @@ def _rank(items: Sequence[_Item], claims: _Claims, *, back: bool) -> list[_Item]
     placed: list[_Item] = []
     ids = {item.claim.id for item in ordered if item.claim is not None}
     for item in ordered:
-        successor = None if item.claim is None or claims.holds(item.claim) else claims.find_successor(item.claim)
+        successor = None if item.claim is None else claims.find_successor(item.claim)
         if successor is not None and successor.id not in ids:
             ids.add(successor.id)
             newer = _Item(_to_successor(item.hit, successor), successor)
@@ -281,11 +329,10 @@ def _order_successors(items: list[_Item], claims: _Claims, *, back: bool) -> lis
     keyed: list[tuple[float, int, _Item]] = []
     for at, item in enumerate(items):
         place = float(at)
-        if item.claim is not None and not claims.holds(item.claim):
-            successor = claims.find_successor(item.claim)
-            other = None if successor is None else places.get(successor.id)
-            if other is not None:
-                place = min(place, other - 0.5) if back else max(place, other + 0.5)
+        successor = None if item.claim is None else claims.find_successor(item.claim)
+        other = None if successor is None else places.get(successor.id)
+        if other is not None:
+            place = min(place, other - 0.5) if back else max(place, other + 0.5)
         keyed.append((place, at, item))
     return [item for _, _, item in sorted(keyed, key=lambda each: each[:2])]
 
@@ -309,6 +356,8 @@ def _mark(item: _Item, now: datetime) -> Hit:
     ends = [end for end in (claim.valid_to, claim.expires_at) if end is not None and end <= now]
     until = min(ends, default=None)
     holds = until is None and claim.superseded_by is None
+    if holds and DOUBTED_BY in claim.metadata:
+        hit = replace(hit, metadata={**hit.metadata, DOUBTED_BY: claim.metadata[DOUBTED_BY]})
     if item.match >= _ANSWERS:
         hit = replace(hit, signals={**hit.signals, "claim": Signal(1, item.match)})
     return replace(
@@ -316,14 +365,13 @@ def _mark(item: _Item, now: datetime) -> Hit:
     )
 
 
+_SIGNALS = {"words": "its words", "vectors": "its meaning", "claim": "what it states", "known": "whom it is about"}
+
+
 def _explain(hit: Hit, claim: Record | None = None, *, holds: bool = True) -> str:
     """One sentence for people."""
     best = min(hit.signals.items(), key=lambda pair: pair[1].rank, default=None)
-    by = (
-        {"words": "its words", "vectors": "its meaning", "claim": "what it states"}.get(best[0], best[0])
-        if best
-        else "its age"
-    )
+    by = _SIGNALS.get(best[0], best[0]) if best else "its age"
     if claim is None:
         return f"Found by {by}."
     what = f"the {claim.attribute} of {claim.subject}" if claim.attribute and claim.subject else "what was said"

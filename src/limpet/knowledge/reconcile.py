@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Union
 
 from limpet.knowledge import english
-from limpet.knowledge.attributes import get_attribute
 from limpet.knowledge.candidate import Candidate
+from limpet.knowledge.change import find_content_stems, find_name_stems
+from limpet.knowledge.reader import VITAL_ATTRIBUTES
 from limpet.knowledge.similarity import (
     compute_signature,
     fold_text,
     has_same_breadth,
     is_near_duplicate,
     is_same_value,
-    stem,
     tokenize,
 )
 from limpet.model.dataclass import dataclass
@@ -30,24 +31,12 @@ log = logging.getLogger("limpet.knowledge")
 
 DUPLICATE_COSINE = 0.97  # cosine from which two texts with the same numbers and no denial say the same
 MIN_RETIRE_CONFIDENCE = 0.65  # below this confidence nothing is retired
+DOUBTED = 0.45  # confidence of what may have changed: it is not shown alone any more
 _RAISE, _LOWER = 0.3, 0.8  # of the distance to 1; of the confidence
 _MOST = 0.99
-DOUBTS = 0.4  # from this score a record that a statement may take back is doubtful
-CONTRADICTS = 0.6  # from this score a statement with a sign of change takes a record back
-_GENERIC = frozenset(
-    map(
-        stem,
-        """now no longer moved move switch switched change changed started start stop stopped quit left
-    new old gave give up back get got go went going make made take took day week month year time today yesterday last
-    next since user others more like want need use used still work works live lives home thing things good
-    bit""".split(),
-    )
-)
-_SIDE_BY_SIDE = frozenset(  # of these one has several: another does not mean that the first is over
-    """health allergy family child friend likes dislikes hobby skill belief assistant_rule assistant_style event
-    language""".split()
-)
-_NEARLY, _MOST_RETIRED = 0.1, 3
+CONTRADICTS, DOUBTS = 0.5, 0.2  # probability from which a message takes a record back, or makes it doubtful
+_CAUTION = 0.25  # so much more where the record is health, diet or a rule: there a wrong end costs most
+_NEARLY, _MOST_RETIRED = 0.3, 3
 _SINGLE_VALUED = frozenset(
     "home employer role age birthday relationship status diet origin".split()
 )  # one value a person
@@ -74,13 +63,16 @@ class ExistingRecord:
     tags: tuple[str, ...] = ()
     references: tuple[str, ...] = ()
     similarity: float | None = None
-    topic: str | None = None  # the attribute the reader takes it to be about
-    said_with: bool = False  # in the same message as the candidate: they do not take each other back
+    contradicted: float = 0.0  # how likely the candidate's message takes it back
 
     @property
     def is_protected(self) -> bool:
         """Only the user may change what the user stated outright."""
         return self.pinned or self.origin is Origin.EXPLICIT
+
+    @property
+    def is_vital(self) -> bool:
+        return self.type in (RecordType.INSTRUCTION, RecordType.CONSTRAINT) or self.attribute in VITAL_ATTRIBUTES
 
     def is_current_at(self, at: datetime) -> bool:
         return self.valid_to is None or self.valid_to > at
@@ -139,9 +131,11 @@ Decision = Union[Add, Merge, Supersede, End, Ignore]
 def reconcile(candidate: Candidate, known: Iterable[ExistingRecord]) -> Decision:
     """By rules alone."""
     decision = _decide(candidate, [record for record in known if _is_comparable(candidate, record)])
-    if candidate.tentative and not isinstance(decision, (Supersede, End)):
-        return Ignore("it takes back nothing that is known")
-    return decision
+    if not candidate.tentative or isinstance(decision, (Supersede, End)):
+        return decision
+    if isinstance(decision, Add) and decision.doubts:
+        return replace(decision, confidence=DOUBTED)
+    return Ignore("it takes back nothing that is known")
 
 
 def _decide(candidate: Candidate, records: Sequence[ExistingRecord]) -> Decision:
@@ -186,60 +180,12 @@ def _decide_change(candidate: Candidate, records: Sequence[ExistingRecord], at: 
 def find_contradicted(
     candidate: Candidate, records: Sequence[ExistingRecord], least: float = CONTRADICTS
 ) -> list[ExistingRecord]:
-    """What a statement with a sign of change takes back, where no rule knows the attribute: what says most of the same.
-
-    "I gave up coffee" ends "The user drinks coffee every morning"; "we meet at noon now" replaces "we meet at three".
-    """
-    told = candidate.value is None and candidate.attribute is not None and get_attribute(candidate.attribute).is_single
-    anew = told and candidate.confidence >= MIN_RETIRE_CONFIDENCE  # another value of what has one
-    if not anew and not english.has_change_sign(candidate.sentence):
-        return []
-    current = [
-        record
-        for record in records
-        if record.polarity and record.is_current_at(candidate.said_at) and not record.said_with
-    ]
-    alone = sum(_has_same_topic(candidate, record) for record in current) == 1
-    scored = [(score_contradiction(candidate, record, alone=alone), record) for record in current]
-    best = max((score for score, _ in scored), default=0.0)
-    return [record for score, record in scored if score >= max(least, best - _NEARLY)][:_MOST_RETIRED]
-
-
-def score_contradiction(candidate: Candidate, record: ExistingRecord, *, alone: bool) -> float:
-    """How likely a statement with a sign of change takes a record back, from the words and topics they share.
-
-    ``alone``: nothing else that is known is of the same topic.
-    """
-    mine, theirs = _content_stems(candidate.content), _content_stems(record.content)
-    heard = mine & theirs
-    share = len(heard) / max(1, min(len(mine), len(theirs)))
-    names = 0.3 if heard & _name_stems(record.content) else 0.0
-    meaning = 0.0 if record.similarity is None else max(0.0, record.similarity - 0.4)
-    ends = 0.15 if heard and english.has_end_sign(candidate.sentence) else 0.0
-    return 0.7 * share + names + _score_topic(candidate, record, alone=alone) + meaning + ends
-
-
-def _score_topic(candidate: Candidate, record: ExistingRecord, *, alone: bool) -> float:
-    """A topic that the reader only guesses weighs little; one that is sure, and holds one value, is enough."""
-    if not _has_same_topic(candidate, record):
-        return 0.0
-    single = get_attribute(candidate.topic).is_single or (alone and candidate.topic not in _SIDE_BY_SIDE)
-    sure = (candidate.attribute is not None) + (record.attribute is not None)
-    return (0.4, 0.5, 0.6)[sure] if single else 0.15
-
-
-def _has_same_topic(candidate: Candidate, record: ExistingRecord) -> bool:
-    return candidate.topic is not None and candidate.topic == (record.topic or "").partition(":")[0]
-
-
-def _content_stems(text: str) -> frozenset[str]:
-    return frozenset(each for each in compute_signature(text).stems if each not in _GENERIC)
-
-
-def _name_stems(text: str) -> frozenset[str]:
-    """The words a text writes as names: what they name is spoken of again."""
-    words = (word.strip("'’.,;:!?()“”\"") for word in text.split()[1:])
-    return frozenset(stem(word.casefold().removesuffix("'s")) for word in words if word[:1].isupper() and len(word) > 2)
+    """What a message takes back where no rule knows the attribute: what the model of change says."""
+    current = [record for record in records if record.polarity and record.is_current_at(candidate.said_at)]
+    best = max((record.contradicted for record in current), default=0.0)
+    return [
+        record for record in current if record.contradicted >= max(least + _CAUTION * record.is_vital, best - _NEARLY)
+    ][:_MOST_RETIRED]
 
 
 def _is_update(candidate: Candidate, holding: Sequence[ExistingRecord], records: Sequence[ExistingRecord]) -> bool:
@@ -412,13 +358,21 @@ def _is_comparable(candidate: Candidate, record: ExistingRecord) -> bool:
     } - {None}
     if record.subject == candidate.subject:
         return len(names) < 2  # what Ana says of herself is not about Bo
-    return candidate.value is None and (_speaks_of(candidate, record) or _names_same(candidate, record))
+    if _speaks_of(candidate, record):
+        return candidate.value is None or record.contradicted >= DOUBTS
+    if _is_named_person(candidate.subject) and _is_named_person(record.subject):
+        return False
+    return record.contradicted >= DOUBTS or (candidate.value is None and _names_same(candidate, record))
+
+
+def _is_named_person(subject: str) -> bool:
+    return subject not in ("user", "somebody", "project") and "/" not in subject
 
 
 def _names_same(candidate: Candidate, record: ExistingRecord) -> bool:
     """Whether they name the same thing, where the statement itself does not say whom it is about."""
-    shared = _content_stems(candidate.content) & _content_stems(record.content)
-    return bool(shared & _name_stems(record.content)) or any(len(each) > 6 for each in shared)
+    shared = find_content_stems(candidate.content) & find_content_stems(record.content)
+    return bool(shared & find_name_stems(record.content)) or any(len(each) > 6 for each in shared)
 
 
 def _speaks_of(candidate: Candidate, record: ExistingRecord) -> bool:

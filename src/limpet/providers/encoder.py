@@ -52,6 +52,14 @@ class EncoderEmbedder:
             vectors += network.encode([pieces[index] for index in batch]).tolist()
         return vectors
 
+    def embed_pieces(self, text: str) -> NDArray[float32]:
+        """Return a row for each word piece of a text, before they see their neighbours."""
+        import numpy as np
+
+        with _loading:
+            network = _load(self._path)
+        return network.get_rows(np.array(token_ids(text, _MAX_PIECES + 2)[1:-1] or [UNKNOWN]))
+
 
 def _batches(lengths: Sequence[int]) -> Iterator[range]:
     """Yield runs of texts with at most ``_BATCH`` pieces together; a longer text is alone."""
@@ -85,6 +93,10 @@ class _Network:
         self._known = np.zeros(count, dtype=bool)
         self._seen = np.zeros((count, 3, hidden), dtype=np.float32)  # takes memory only for pieces that occurred
         self._count = np.zeros(count, dtype=np.float32)
+
+    def get_rows(self, pieces: NDArray[Any]) -> NDArray[float32]:
+        rows: NDArray[float32] = self._table[pieces] * self._scale[pieces, None]
+        return rows
 
     def encode(self, texts: Sequence[NDArray[Any]]) -> NDArray[float32]:
         import numpy as np

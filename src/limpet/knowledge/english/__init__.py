@@ -29,7 +29,7 @@ _HOMES = {
         "MAX_SENTENCE OwnStatement extract_assertion find_own_statements find_statements is_forget_request is_opt_out"
         " mask_quotations"
     ),
-    "change": "has_change_sign has_end_sign is_passing",
+    "change": "has_change_sign has_end_sign has_stay_sign is_passing",
     "clause": "expand_contractions find_role_word",
     "facts": "extract_decisions extract_statements is_named is_product",
     "statement": (

@@ -23,7 +23,10 @@ _END = (
     r"(?:isn['’]?t|not) going back|went on \w+day|without one|had enough of|that['’]?s (?:that|\w+ done)",
 )
 
-
+_STAYS = (
+    r"still|again|as well|too|also|another|besides|same|this week|this (?:mon|tues|wednes|thurs|fri|satur|sun)day",
+    r"for now|till|until|if|would|might|maybe|thinking|used to|back in|when i was|remember|as always|as usual|both",
+)
 _PASSING = (
     r"today|tonight|right now|rn|at the moment|this (?:morning|afternoon|evening)|just now|for today|out of \w+ again",
     r"i(?:['’]?m| am) (?:in the (?:kitchen|bath|shower|car|garden)|on (?:the|a) (?:train|bus|plane|phone)|at the \w+)",
@@ -35,7 +38,7 @@ def _compile(phrases: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(rf"\b(?:{'|'.join(phrases)})\b", re.IGNORECASE)
 
 
-_CHANGES, _ENDS, _PASSES = _compile(_CHANGE), _compile(_END), _compile(_PASSING)
+_CHANGES, _ENDS, _STAY, _PASSES = (_compile(phrases) for phrases in (_CHANGE, _END, _STAYS, _PASSING))
 
 
 def has_change_sign(sentence: str) -> bool:
@@ -44,6 +47,11 @@ def has_change_sign(sentence: str) -> bool:
 
 def has_end_sign(sentence: str) -> bool:
     return _ENDS.search(sentence) is not None
+
+
+def has_stay_sign(sentence: str) -> bool:
+    """Return whether it speaks of the same, of something beside it, or of what is not so yet or any more."""
+    return _STAY.search(sentence) is not None
 
 
 def is_passing(sentence: str) -> bool:

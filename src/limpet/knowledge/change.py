@@ -1,0 +1,238 @@
+"""Whether a message takes back what is known, in whatever words: a small trained model on the encoder's vectors.
+
+It asks two things. Does a clause tell of a change ("hung up my boots for good")? And is a claim what it is about ("The
+user plays football on Sundays"), more than the other claims are? training/change trains it; here it runs on numpy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from limpet.knowledge import english
+from limpet.knowledge.clauses import split_clauses
+from limpet.knowledge.reader import default_reader
+from limpet.knowledge.similarity import TextSignature, compute_signature, stem
+from limpet.model.dataclass import dataclass
+from limpet.providers.encoder import EncoderEmbedder
+
+if TYPE_CHECKING:
+    from limpet.knowledge.change_network import ChangeNetwork
+    from limpet.knowledge.reader import Reading
+    from limpet.store.tx import Array
+
+WEIGHTS = Path(__file__).with_name("change.npz")
+_MAX_CLAUSES = 12  # of a message; the rest is not compared
+_MAX_COMPARED = 8  # claims most like the message, which are looked at closely
+_ALONE = 0.15  # similarity that a lone claim has to beat
+_SHARE, _NAMES, _ENDS, _PLAIN = 0.6, 0.25, 0.15, 0.55  # what words alone count for, and from when they do
+_CACHED = 4096
+_GENERIC = frozenset(
+    map(
+        stem,
+        """now no longer moved move switch switched change changed started start stop stopped quit left
+    new old gave give up back get got go went going make made take took day week month year time today yesterday last
+    next since user others more like want need use used still work works live lives home thing things good
+    bit""".split(),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """How likely a message takes a claim back, and the clause that does, ``message[start:end]``."""
+
+    probability: float
+    start: int = 0
+    end: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """A claim, a clause or a whole message, as far as it is compared."""
+
+    text: str
+    vector: Array
+    stems: frozenset[str]
+    names: frozenset[str]
+    signature: TextSignature
+
+    @property
+    def has_number(self) -> bool:
+        return any(character.isdigit() for character in self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class _Clause:
+    start: int
+    end: int
+    said: _Text
+    changes: float  # logit that it tells of a change
+    reading: Reading | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Message:
+    said: _Text
+    clauses: tuple[_Clause, ...]
+    changes: float  # logit of the whole
+
+    @property
+    def most(self) -> float:
+        return max(clause.changes for clause in self.clauses)
+
+
+def find_changes(message: str, claims: Sequence[str]) -> list[Change]:
+    """Return for each claim how likely the message takes it back."""
+    found = [Change(0.0)] * len(claims)
+    for at, (clause, features) in measure(message, claims).items():
+        plain = _judge_words(clause.said, _analyse(claims[at]))
+        found[at] = Change(max(plain, _load().judge(features)), clause.start, clause.end)
+    return found
+
+
+def _judge_words(said: _Text, claim: _Text) -> float:
+    """How likely a clause with a sign of change takes a claim back, by the words alone: it repeats most of them.
+
+    The trained model has seen few statements as short and plain as "I left Acme".
+    """
+    if not english.has_change_sign(said.text):
+        return 0.0
+    heard = said.stems & claim.stems
+    share = len(heard) / max(1, min(len(said.stems), len(claim.stems)))
+    ends = _ENDS if heard and english.has_end_sign(said.text) else 0.0
+    score = _SHARE * share + (_NAMES if heard & claim.names else 0.0) + ends
+    return score if score >= _PLAIN else 0.0
+
+
+def measure(message: str, claims: Sequence[str]) -> dict[int, tuple[_Clause, list[float]]]:
+    """Return, by number, the claims most like the message, each with the clause that is nearest and what is judged."""
+    import numpy as np
+
+    told = _analyse_message(message)
+    if told is None or not claims:
+        return {}
+    known = np.array([embed_text(claim) for claim in claims])
+    whole = known @ told.said.vector
+    parts = known @ np.array([clause.said.vector for clause in told.clauses]).T
+    best = parts.max(axis=1)
+    found = {}
+    for at in np.argsort(-np.maximum(whole, best))[:_MAX_COMPARED].tolist():
+        clause = told.clauses[int(parts[at].argmax())]
+        others = [np.delete(each, at).max() if len(claims) > 1 else _ALONE for each in (whole, best)]
+        alike = [whole[at], best[at], whole[at] - others[0], best[at] - others[1]]
+        found[at] = clause, [*map(float, alike), *_compare(told, clause, claims[at])]
+    return found
+
+
+def tells_of_change(message: str) -> bool:
+    """Return whether any clause may tell of a change; if not, nothing needs to be compared."""
+    told = _analyse_message(message)
+    if told is None:
+        return False
+    return max(told.most, told.changes) >= _load().gate or english.has_change_sign(message)
+
+
+def prepare(claims: Sequence[str]) -> None:
+    """Analyse claims ahead of a transaction, so that comparing them inside it is quick."""
+    for claim in claims:
+        _analyse(claim)
+        _read(claim)
+
+
+def _compare(told: _Message, clause: _Clause, claim_text: str) -> list[float]:
+    """What tells whether a clause takes a claim back, beside their vectors. In the order of the training."""
+    claim, said = _analyse(claim_text), clause.said
+    mine, theirs = clause.reading, _read(claim_text)
+    heard = told.said.stems & claim.stems
+    known = mine is not None and theirs is not None
+    same = mine is not None and theirs is not None and mine.attribute == theirs.attribute
+    numbers = claim.has_number and said.has_number and claim.signature.numbers != said.signature.numbers
+    return [
+        len(heard) / max(1, min(len(told.said.stems), len(claim.stems))),
+        float(bool(heard)),
+        float(bool(heard & claim.names)),
+        min(len(heard), 4) / 4,
+        float(english.has_change_sign(told.said.text)),
+        float(english.has_end_sign(told.said.text)),
+        float(english.has_change_sign(said.text)),
+        float(english.has_end_sign(said.text)),
+        float(same),
+        mine.attribute_sure * theirs.attribute_sure if same and mine and theirs else 0.0,
+        float(known and mine is not None and theirs is not None and mine.about == theirs.about),
+        float(known and mine is not None and mine.about == "user"),
+        told.changes,
+        clause.changes,
+        told.most,
+        float(bool(claim.names) and not claim.names & told.said.stems),
+        float(bool(said.names - claim.names)),
+        float(bool(said.names & claim.names)),
+        float(claim.has_number),
+        float(said.has_number),
+        float(numbers),
+        float(said.signature.negated),
+        float(claim.signature.negated),
+        float(english.has_stay_sign(said.text)),
+        float("?" in said.text),
+    ]
+
+
+@lru_cache(_CACHED)
+def _analyse_message(text: str) -> _Message | None:
+    spans = [(start, end) for start, end in split_clauses(text) if len(text[start:end].strip()) > 3][:_MAX_CLAUSES]
+    if not spans:
+        return None
+    readings = {reading.start: reading for reading in default_reader().read(text)}
+    clauses = tuple(
+        _Clause(start, end, _analyse(words), _score(words), readings.get(start))
+        for start, end in spans
+        if (words := text[start:end].strip())
+    )
+    return _Message(_analyse(text), clauses, _score(text))
+
+
+def _score(text: str) -> float:
+    return _load().score(_encoder().embed_pieces(text))
+
+
+@lru_cache(_CACHED)
+def _analyse(text: str) -> _Text:
+    return _Text(text, embed_text(text), find_content_stems(text), find_name_stems(text), compute_signature(text))
+
+
+@lru_cache(_CACHED)
+def _read(claim: str) -> Reading | None:
+    return max(default_reader().read(claim), key=lambda reading: reading.keep, default=None)
+
+
+@lru_cache(_CACHED)
+def embed_text(text: str) -> Array:
+    """The vector of a text by the encoder that comes with Limpet, whatever embedder a store has."""
+    import numpy as np
+
+    return np.array(_encoder().embed([text])[0], dtype=np.float32)
+
+
+def find_content_stems(text: str) -> frozenset[str]:
+    """The words of a text that say what it is about."""
+    return frozenset(each for each in compute_signature(text).stems if each not in _GENERIC)
+
+
+def find_name_stems(text: str) -> frozenset[str]:
+    """The words a text writes as names: what they name is spoken of again."""
+    words = (word.strip("'’.,;:!?()“”\"") for word in text.split()[1:])
+    return frozenset(stem(word.casefold().removesuffix("'s")) for word in words if word[:1].isupper() and len(word) > 2)
+
+
+@cache
+def _encoder() -> EncoderEmbedder:
+    return EncoderEmbedder()
+
+
+@cache
+def _load() -> ChangeNetwork:
+    from limpet.knowledge.change_network import ChangeNetwork
+
+    return ChangeNetwork.load(WEIGHTS)

@@ -1,0 +1,64 @@
+"""What a message takes back, in whatever words."""
+
+from __future__ import annotations
+
+import pytest
+
+from limpet.knowledge.change import find_changes, tells_of_change
+from limpet.knowledge.reconcile import CONTRADICTS, DOUBTS
+
+KNOWN = [
+    "The user rents a room above the bakery in Lugo.",
+    "The user works at Brightwater Logistics.",
+    "The user plays the clarinet.",
+    "The user's dog is called Pickles.",
+    "The user is allergic to peanuts.",
+    "The user drives a Skoda Fabia.",
+]
+
+
+def most_likely(message: str) -> tuple[str, float]:
+    changes = find_changes(message, KNOWN)
+    best = max(range(len(KNOWN)), key=lambda at: changes[at].probability)
+    return KNOWN[best], changes[best].probability
+
+
+@pytest.mark.parametrize(
+    ("message", "claim"),
+    [
+        ("I've left Brightwater Logistics, I'm at Corven Dental now.", "The user works at Brightwater Logistics."),
+        ("handed in my notice at Brightwater, new job starts on the 2nd", "The user works at Brightwater Logistics."),
+        ("Sold the Skoda, I drive a Kia now. What tyres does it need?", "The user drives a Skoda Fabia."),
+        ("I gave up the clarinet, my hands hurt too much.", "The user plays the clarinet."),
+    ],
+)
+def test_find_changes_finds_what_is_over(message: str, claim: str) -> None:
+    best, probability = most_likely(message)
+    assert best == claim
+    assert probability >= CONTRADICTS
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "What's the weather in Lisbon tomorrow?",
+        "Can you shorten this paragraph for me please",
+        "I have a meeting at three.",
+        "My neighbour plays the tuba in the brass band.",
+    ],
+)
+def test_find_changes_leaves_what_nobody_took_back(message: str) -> None:
+    assert most_likely(message)[1] < DOUBTS
+
+
+def test_find_changes_names_the_clause_that_does() -> None:
+    message = "Can you help with the form? I've left Brightwater Logistics, I'm at Corven Dental now."
+    change = find_changes(message, KNOWN)[1]
+    assert "Brightwater" in message[change.start : change.end]
+
+
+@pytest.mark.parametrize("message", ["", " ", "?", "…", "\x00", "a" * 100_000, "word " * 20_000, "\U0001f984" * 50])
+def test_find_changes_takes_any_text(message: str) -> None:
+    assert len(find_changes(message, KNOWN)) == len(KNOWN)
+    assert find_changes(message, []) == []
+    assert tells_of_change(message) in (True, False)
