@@ -18,6 +18,7 @@ from limpet.knowledge.repository import Records
 from limpet.lifecycle.transfer_repository import Transfers
 from limpet.model.schedule import NotifyPolicy, Run, RunStatus, ScheduleState
 from limpet.model.scope import Level, Partition, Scope
+from limpet.model.session import SessionStatus
 from limpet.schedules.repository import Schedules
 from limpet.store.atomic_files import owner_folder
 
@@ -71,6 +72,8 @@ def _do(
     value: Any,
 ) -> None:
     session = chat(memory, user, number)
+    if kind in ("say", "call", "parts", "summary") and session.info.state is SessionStatus.PAUSED:
+        session.resume()
     filled = one if one.strip() else "filled"
     match kind:
         case "say":

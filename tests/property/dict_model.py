@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from limpet import Message, Record, SessionInfo, Summary
-from limpet.model.record import Layer, RecordType, fingerprint
+from limpet.model.record import Layer, RecordSource, RecordType, fingerprint
 from limpet.model.scope import Level, Owner, Scope, SessionKey
 from limpet.model.session import ModelUsage, SessionStatus
 
@@ -36,6 +36,11 @@ class PlainSession:
     def change(self, **values: Any) -> None:
         self.info = replace(self.info, **values)
 
+    def knows(self, given: Iterable[Message]) -> bool:
+        """Whether all of them were stored before, under their keys."""
+        keys = {message.idempotency_key for message in self.messages} - {None}
+        return all(message.idempotency_key in keys for message in given)
+
     def append(self, given: Iterable[Message], now: datetime) -> list[Message] | None:
         """None when a sequence is refused: then nothing is stored."""
         kept, last, active = list(self.messages), self.info.last_sequence, self.info.last_active_at
@@ -50,7 +55,7 @@ class PlainSession:
             last = message.sequence or last + 1
             stored = replace(message, sequence=last, created_at=message.created_at or now)
             assert stored.created_at is not None
-            active = max(active, stored.created_at)
+            active = max(active, min(stored.created_at, now))  # a date to come is no activity
             kept.append(stored)
             answers.append(stored)
         self.messages = kept
@@ -154,6 +159,7 @@ class PlainMemory:
         if same is not None:
             return same.change(changes, now, said_again=True)
         blank = Record(id, home, Layer.SEMANTIC, RecordType.FACT, "", created_at=now, updated_at=now, valid_from=now)
+        blank = replace(blank, source=RecordSource(home.scope.session))  # the conversation it came up in
         record = replace(blank, **changes)
         self.records[id] = PlainRecord([replace(record, fingerprint=fingerprint(record.type, record.content))])
         return self.records[id].now

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from limpet import Config, FilePart, ImagePart, Limpet, Message, Record, Session, TextPart, ToolCall
 from limpet.config import SessionSettings
-from limpet.errors import InvalidInput, RecordNotFound, SequenceConflict, SessionNotFound
+from limpet.errors import InvalidInput, RecordNotFound, SequenceConflict, SessionNotFound, WrongState
 from limpet.model.message import Part, Role
 from limpet.model.record import Layer, RecordType
 from limpet.model.scope import Level, Owner, SessionKey
@@ -261,6 +261,11 @@ class StoreMachine(RuleBasedStateMachine):
         if session.deleted:
             with pytest.raises(SessionNotFound):
                 handle.extend(messages)
+            return
+        if session.info.state is not SessionStatus.ACTIVE and not session.knows(messages):
+            with pytest.raises(WrongState):
+                handle.extend(messages)
+            self.compare(session)
             return
         expected = session.append(messages, now)
         if expected is None:

@@ -52,12 +52,13 @@ def add(commands: Any, summary: str) -> None:
 def demo(args: Namespace) -> int:
     from tempfile import TemporaryDirectory
 
-    from limpet import Limpet
+    from limpet import Config, Limpet
 
     clock = SampleClock()
+    config = Config.load(overrides={"jobs.worker": False})  # its clock jumps: a lease would seem to have run out
     with (
         TemporaryDirectory(prefix="limpet-demo-") as folder,
-        Limpet.open(folder, clock=clock) as memory,
+        Limpet.open(folder, clock=clock, config=config) as memory,
     ):
         session = sample.load(memory, at=clock.set)
         steps = {

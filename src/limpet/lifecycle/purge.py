@@ -237,7 +237,7 @@ def _read_state(tx: Tx, *, order: PurgeRequest) -> _PurgeState:
     else:
         assert order.before is not None
         found = Purges(tx).find_sessions_before(order.space, order.before)
-        sessions = [session for session in found if Purges(tx).is_over(order, session)]
+        sessions = [session for session in found if Purges(tx).is_over(order.session_scope(session), order)]
     samples = Purges(tx).sample_texts(order, _SAMPLES)
     return _PurgeState(set(sessions), samples=[text for text in samples if len(text) >= _MIN_SAMPLE_CHARS])
 
@@ -286,7 +286,11 @@ def _find_rows_left(tx: Tx, *, order: PurgeRequest) -> list[str]:
     assert order.before is not None
     explicit = order.takes_explicit
     found = purges.find_sessions_before(space, order.before)
-    rest = [f"session {id}" for id in found if _has_old_messages(tx, order, id) or purges.is_over(order, id)]
+    rest = [
+        f"session {id}"
+        for id in found
+        if _has_old_messages(tx, order, id) or purges.is_over(order.session_scope(id), order)
+    ]
     rest += [f"record {id}" for id in purges.find_records_before(space, order.before, _MAX_LEFT, explicit=explicit)]
     documents = purges.find_documents_before(space, order.before, _MAX_LEFT) if explicit else ()
     return rest + [f"document {id}" for id in documents]

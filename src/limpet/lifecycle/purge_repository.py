@@ -196,13 +196,13 @@ class Purges:
         """The records of a session, and those that were learned from it."""
         return self._find_ids("purge.records_from_session", space, session=session, source=f'["{session}",%')
 
-    def is_over(self, order: PurgeRequest, session: str) -> bool:
+    def is_over(self, scope: Scope, order: PurgeRequest) -> bool:
         """Whether a session was not active since, and holds nothing that stays."""
         assert order.before is not None
-        info = Sessions(self._tx).get(order.session_scope(session))
+        info = Sessions(self._tx).get(scope)
         if info is None or info.last_active_at >= order.before:
             return False
-        return order.takes_explicit or not self._find_ids("purge.explicit_in_session", order.space, session=session)
+        return order.takes_explicit or not self._find_ids("purge.explicit_in_session", order.space, session=info.id)
 
     def find_records_before(self, space: Partition, moment: datetime, limit: int, *, explicit: bool) -> list[str]:
         """Those that were not changed since; with ``explicit`` whatever they are."""

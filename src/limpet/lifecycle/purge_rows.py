@@ -90,7 +90,7 @@ class PurgeTransaction:
         for session in purges.find_sessions_before(space, before):
             if self._is_full():
                 return False
-            if purges.is_over(self.order, session):
+            if purges.is_over(self.order.session_scope(session), self.order):
                 self.drop_session(session)
             elif not self._drop_messages(session, before):
                 return False
