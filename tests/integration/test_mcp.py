@@ -116,9 +116,9 @@ def test_mcp_purge_is_offered_when_allowed_and_asks(tmp_path: Path) -> None:
     async def run() -> None:
         transport = stdio_client(process(tmp_path, "--user", "alice", "--allow-purge"))
         async with Client(transport, elicitation_callback=agree) as client:
-            done = await client.call_tool("memory_purge", {"what": "older", "days": 0})
+            done = await client.call_tool("memory_purge", {"what": "older", "days": 0, "everything": True})
             assert done.structured_content["state"] == "purged"
-            assert done.structured_content["receipt"]["what"] == "older"
+            assert done.structured_content["receipt"]["what"] == "older_everything"
 
     anyio.run(run)
     with Limpet.open(tmp_path) as memory:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -128,8 +129,9 @@ class AdminOperations(Handle):
         from limpet.store.copy import restore_file
 
         assert isinstance(path, str)
-        apart = sorted(Path(f"{path}{_OF_AGENTS}").glob("*.db")) if self._view.agent is None else []
-        rows = Counter[str]()
+        rows, apart = Counter[str](), list[Path]()
+        with suppress(OSError):  # a path that cannot be: restore_file says what is wrong with it
+            apart = sorted(Path(f"{path}{_OF_AGENTS}").glob("*.db")) if self._view.agent is None else []
         for runtime, file in [
             (self._runtime, path),
             *((self._view.agents.runtime_in(each.stem), str(each)) for each in apart),

@@ -75,7 +75,7 @@ def _build_entry(record: Record, count: TokenCounter) -> PromptEntry:
     section = ContextSection.RULES if is_rule(record) else ContextSection.ABOUT
     text = format_item("", _date(record))
     place = ("" if record.subject in (None, "user") else record.subject or "", _day(record), record.id)
-    source = record.source.session_id, record.source.sequences[0] if record.source.sequences else 0
+    source = (record.source.session_id, record.source.sequences[0]) if record.source.sequences else None
     return PromptEntry(section, text, count, partial(describe_record, record), place, record=record.id, source=source)
 
 

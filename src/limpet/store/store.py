@@ -193,7 +193,7 @@ class _Place:
         self._free = free
 
     def __del__(self) -> None:
-        free = self._free()
+        free = self._free() if hasattr(self, "_free") else None  # an interrupt may come while one is made
         if free is not None:
             free.put(_Place(self._free))
 
