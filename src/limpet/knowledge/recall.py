@@ -260,7 +260,7 @@ def _merge(items: Sequence[_Item]) -> list[_Item]:
     for item in items:
         groups.setdefault(item.identity, []).append(item)
     best = [_choose(group) for group in groups.values()]
-    claims = [item.claim for item in best if item.claim is not None and item.claim.source.session_id is not None]
+    claims = [item.claim for item in best if item.claim is not None and item.claim.source.sequences]
     return [
         item
         for item in sorted(best, key=lambda each: -each.hit.score)
