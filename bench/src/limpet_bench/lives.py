@@ -39,8 +39,8 @@ class Fact:
         """Return whether a record states exactly this."""
         if record.type.value not in self.types:
             return False
-        if self.attribute is None:
-            return within(self.value or self.answer, record.content)
+        if self.attribute is None or record.value is None:  # a claim need not name its value: its sentence says it
+            return self.polarity == record.polarity and within(self.value or self.answer, record.content)
         right = record.attribute == self.attribute and self.subject in {None, record.subject}
         return right and self.polarity == record.polarity and within(self.value or self.answer, record.value)
 

@@ -26,7 +26,7 @@ from limpet.knowledge.reconcile import (
 from limpet.knowledge.remember import RecordChunker
 from limpet.knowledge.repository import Records
 from limpet.model.dataclass import dataclass
-from limpet.model.record import Origin, Record, RecordSource, fingerprint
+from limpet.model.record import Origin, Record, RecordSource, RecordType, fingerprint
 from limpet.model.scope import Level, Owner, Partition, Scope
 from limpet.model.session import LearnResult, SessionInfo
 from limpet.model.types import MAX_TAGS
@@ -36,6 +36,15 @@ from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.knowledge")
 
+_CLAIMS = (
+    RecordType.FACT,
+    RecordType.PREFERENCE,
+    RecordType.CONSTRAINT,
+    RecordType.INSTRUCTION,
+    RecordType.DECISION,
+    RecordType.PLAN,
+    RecordType.RELATIONSHIP,
+)
 LOOKED_THROUGH = 100  # newest claims among which a change is looked for
 
 
@@ -135,7 +144,7 @@ class Reconciler:
 
     def _can_be_taken_back(self, record: Record) -> bool:
         said_with = record.source.session_id == self.info.id and self.candidate.sequence in record.source.sequences
-        return not said_with and record.origin is not Origin.TURN
+        return not said_with and record.type in _CLAIMS and record.origin is not Origin.TURN
 
     def _find_matches(self, near: Iterable[str]) -> dict[str, Record]:
         """Those that say the same, are about the same, or are near. Read here: others may have learned meanwhile."""

@@ -88,9 +88,15 @@ def find_changes(message: str, claims: Sequence[str]) -> list[Change]:
     """Return for each claim how likely the message takes it back."""
     found = [Change(0.0)] * len(claims)
     for at, (clause, features) in measure(message, claims).items():
+        if _is_event(_read(claims[at])):
+            continue  # what happened stays so
         plain = _judge_words(clause.said, _analyse(claims[at]))
         found[at] = Change(max(plain, _load().judge(features)), clause.start, clause.end)
     return found
+
+
+def _is_event(claim: Reading | None) -> bool:
+    return claim is not None and (claim.kind == "event" or claim.status == "past")
 
 
 def _judge_words(said: _Text, claim: _Text) -> float:

@@ -238,7 +238,7 @@ def _read_state(tx: Tx, *, order: PurgeRequest) -> _PurgeState:
         assert order.before is not None
         found = Purges(tx).find_sessions_before(order.space, order.before)
         sessions = [session for session in found if Purges(tx).is_over(order.session_scope(session), order)]
-    samples = Purges(tx).sample_texts(order, _SAMPLES)
+    samples = Purges(tx).sample_texts(order.space, order, _SAMPLES)
     return _PurgeState(set(sessions), samples=[text for text in samples if len(text) >= _MIN_SAMPLE_CHARS])
 
 

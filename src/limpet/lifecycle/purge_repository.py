@@ -213,9 +213,9 @@ class Purges:
         at = self._find_key(space)
         return [] if at is None else [id_ for (id_,) in self._db.all(query, {**at, **params})]
 
-    def sample_texts(self, order: PurgeRequest, limit: int) -> list[str]:
+    def sample_texts(self, space: Partition, order: PurgeRequest, limit: int) -> list[str]:
         """Some of the texts that go."""
-        space, session, before = order.space, order.session, order.before
+        session, before = order.session, order.before
         at = self._find_key(space)
         if at is None:
             return []
