@@ -141,7 +141,7 @@ def test_power_cut_loses_no_acknowledged_write(nursery: Nursery, tmp_path: Path,
         copy.mkdir()
         for name in ("limpet.db", "limpet.db-wal"):
             if (store / name).exists():
-                shutil.copyfile(store / name, copy / name)
+                shutil.copy(store / name, copy / name)
         noted = fleet.noted()
         for pid in fleet.pids:
             nursery.resume(pid)
