@@ -114,7 +114,6 @@ def test_interrupt_at_any_line_of_store_leaves_it_usable(
     assert wrong == []
 
 
-@pytest.mark.skip(reason="an interrupted writer beside another thread can leave both waiting: a fault to be mended")
 def test_interrupts_anywhere_in_calls_leave_store_usable(store_url: str, pool: ThreadPoolExecutor) -> None:
     """At places all over the code, caches and search included, while another thread writes."""
     stop = threading.Event()

@@ -200,9 +200,9 @@ class Writer:
                 self._queue.popleft()
             if not self._queue:
                 self._led = False
-            elif not self._queue[0].leads:
+            else:
                 self._queue[0].leads = True
-                self._queue[0].wake()
+                self._queue[0].wake()  # each time: an interrupt may have come before it was woken
             leader.leads = False
 
     def _cancel(self, ticket: WriteRequest[Any]) -> None:
