@@ -151,10 +151,7 @@ def prepare(claims: Sequence[str]) -> None:
 def _compare(told: _Message, clause: _Clause, claim_text: str) -> list[float]:
     """What tells whether a clause takes a claim back, beside their vectors. In the order of the training."""
     claim, said = _analyse(claim_text), clause.said
-    mine, theirs = clause.reading, _read(claim_text)
     heard = told.said.stems & claim.stems
-    known = mine is not None and theirs is not None
-    same = mine is not None and theirs is not None and mine.attribute == theirs.attribute
     numbers = claim.has_number and said.has_number and claim.signature.numbers != said.signature.numbers
     return [
         len(heard) / max(1, min(len(told.said.stems), len(claim.stems))),
@@ -165,10 +162,7 @@ def _compare(told: _Message, clause: _Clause, claim_text: str) -> list[float]:
         float(english.has_end_sign(told.said.text)),
         float(english.has_change_sign(said.text)),
         float(english.has_end_sign(said.text)),
-        float(same),
-        mine.attribute_sure * theirs.attribute_sure if same and mine and theirs else 0.0,
-        float(known and mine is not None and theirs is not None and mine.about == theirs.about),
-        float(known and mine is not None and mine.about == "user"),
+        *_compare_readings(clause.reading, _read(claim_text)),
         told.changes,
         clause.changes,
         told.most,
@@ -183,6 +177,15 @@ def _compare(told: _Message, clause: _Clause, claim_text: str) -> list[float]:
         float(english.has_stay_sign(said.text)),
         float("?" in said.text),
     ]
+
+
+def _compare_readings(mine: Reading | None, theirs: Reading | None) -> list[float]:
+    """Whether the reader takes both to be about the same attribute, how sure it is, and about whom they are."""
+    if mine is None or theirs is None:
+        return [0.0] * 4
+    same = mine.attribute == theirs.attribute
+    sure = mine.attribute_sure * theirs.attribute_sure if same else 0.0
+    return [float(same), sure, float(mine.about == theirs.about), float(mine.about == "user")]
 
 
 @lru_cache(_CACHED)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from limpet.errors import ProviderError
-from limpet.providers.llm import Completion, Llm, LlmRequest
+from limpet.providers.llm import Completion, Llm, LlmRequest, LlmWrapper
 
 
 class Spending(Protocol):
@@ -17,24 +17,13 @@ class Spending(Protocol):
         """Count what an answer cost."""
 
 
-class LimitedLlm:
+class LimitedLlm(LlmWrapper):
     """Behaves like the wrapped model up to the limit. The answer that passes it is still given."""
 
     def __init__(self, llm: Llm, limit: float, spending: Spending) -> None:
-        self._llm = llm
+        super().__init__(llm)
         self._limit = limit
         self._spending = spending
-
-    def __repr__(self) -> str:
-        return repr(self._llm)
-
-    @property
-    def name(self) -> str:
-        return self._llm.name
-
-    @property
-    def model(self) -> str:
-        return self._llm.model
 
     def complete(self, request: LlmRequest) -> Completion:
         self._check()

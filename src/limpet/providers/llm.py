@@ -209,12 +209,11 @@ def split_model_name(name: str) -> tuple[str | None, str]:
     return (provider, model) if colon and provider and model else (None, name)
 
 
-class TelemetryLlm:
-    """Behaves like the wrapped model, and reports requests to observers."""
+class LlmWrapper:
+    """A model that goes by the names of the one it wraps."""
 
-    def __init__(self, llm: Llm, observers: Observers) -> None:
+    def __init__(self, llm: Llm) -> None:
         self._llm = llm
-        self._observers = observers
 
     def __repr__(self) -> str:
         return repr(self._llm)
@@ -226,6 +225,14 @@ class TelemetryLlm:
     @property
     def model(self) -> str:
         return self._llm.model
+
+
+class TelemetryLlm(LlmWrapper):
+    """Behaves like the wrapped model, and reports requests to observers."""
+
+    def __init__(self, llm: Llm, observers: Observers) -> None:
+        super().__init__(llm)
+        self._observers = observers
 
     def complete(self, request: LlmRequest) -> Completion:
         if not self._observers.on:

@@ -224,7 +224,7 @@ class ReaderPool:
         connection = self._acquire()
         try:
             answer = connection.snapshot(work)
-        except Exception:
+        except Exception:  # why: whatever a read raised, its connection is sound and serves the next one
             self._release(connection)
             raise
         except BaseException:  # why: an interrupt may come at any line: nobody knows what the connection is at
