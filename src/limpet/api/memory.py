@@ -53,7 +53,7 @@ from limpet.api.parameters import (
     Words,
 )
 from limpet.api.records import compute_expiry
-from limpet.context.build import SEARCH_SOURCES, Conversation, visible_partitions
+from limpet.context.build import SEARCH_SOURCES, visible_partitions
 from limpet.errors import InvalidInput, RecordNotFound, SessionNotFound, Unsupported
 from limpet.knowledge import remember as memory
 from limpet.knowledge.note_lines import add_note_lines, wants_notes
@@ -344,7 +344,7 @@ class MemoryOperations(Handle):
         scope = replace(self._scope(user=user), session="")  # in no conversation
         name = agent or self._view.agent or self._runtime.config.session.default_agent
         visible = self._authorizer.filter_visible(visible_partitions(scope, name))
-        return builder.compose(asked, Conversation(""), builder.recall(scope, visible, asked))
+        return builder.compose(asked, builder.recall(scope, visible, asked))
 
     @operation("profile", on=On.USER, needs=(READ_USER,), http="GET /v1/profile", cli="profile")
     def profile(self, user: User | None = None) -> Profile:

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 from limpet.api.parameters import Content, CreatedAt, MessageUsage, Metadata, Skill, Speaker, ToolCalls
 from limpet.api.runtime import Runtime
-from limpet.context.build import ContextRequest, Conversation, Recalled, visible_partitions
+from limpet.context.build import ContextRequest, visible_partitions
+from limpet.context.select import ContextInputs
 from limpet.errors import InvalidInput, SessionNotFound, StorageError
 from limpet.knowledge import english
 from limpet.knowledge.candidate import QUOTED_KEY, find_echoes
@@ -113,8 +114,8 @@ class Turn:
         """Store the user's message and lay out the context."""
         if self._context is not None:
             raise InvalidInput("a turn is used once; session.turn(…) makes the next")
-        known = self._attempt("what memory knows", self._recall, Recalled())
-        self._failed += [*known.texts.failed, *known.failed]
+        known = self._attempt("what memory knows", self._recall, self._asked.start_inputs(self._info.id))
+        self._failed += known.failed
         self._message, self._kept = self._store_question()
         deadline = self._runtime.compactor.start_deadline()
         self._compacted = self._attempt("compacting history", lambda: self._compact(deadline), ())
@@ -122,7 +123,7 @@ class Turn:
         self._open = True
         return self
 
-    def _recall(self) -> Recalled:
+    def _recall(self) -> ContextInputs:
         """Before the turn is written: what memory knows about the question, and what the user's files say."""
         visible = self._authorizer.filter_visible(visible_partitions(self._info.scope, self._info.agent))
         return self._runtime.context.recall(self._info.scope, visible, self._asked)
@@ -137,7 +138,7 @@ class Turn:
         compacted = self._runtime.compactor.compact_if_due(self._info.scope, self._window, deadline)
         return (compacted,) if compacted.done else ()
 
-    def _compose_context(self, known: Recalled, deadline: Deadline) -> Context:
+    def _compose_context(self, known: ContextInputs, deadline: Deadline) -> Context:
         builder, scope, asked = self._runtime.context, self._info.scope, self._asked
         unsaved = None if self._kept and not self._runtime.keeps_nothing else self._message
         whole = self._attempt(
@@ -153,7 +154,7 @@ class Turn:
         )
         if as_it_stands is not None:
             return as_it_stands
-        return builder.compose(asked, Conversation(self._info.id).with_message(self._message), known)
+        return builder.compose(asked, known.with_message(self._message))
 
     # The agent's side
 

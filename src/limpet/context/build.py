@@ -7,32 +7,30 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from datetime import datetime
 from functools import cache, partial
-from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
-from limpet.config import Config, SearchSettings
-from limpet.context.compose import Candidates, assemble, compute_budget
-from limpet.context.inputs import ContextInputs, ContextSection, hit_section
-from limpet.context.select import layer_limits
+from limpet.config import Config
+from limpet.context.compose import Candidates, Composer, compute_budget, hit_section
+from limpet.context.select import ContextInputs, ContextSection, layer_limits
 from limpet.errors import SessionNotFound
 from limpet.knowledge.profile import is_accurate, to_profile
 from limpet.knowledge.prominence import find_standing
 from limpet.knowledge.recall import recall as recall_claims
 from limpet.knowledge.repository import Records
 from limpet.model.chunk import ChunkQuery, Hit, SourceKind, Vector
-from limpet.model.context import Context, Omission
+from limpet.model.context import Context, Omission, OmissionReason
 from limpet.model.dataclass import dataclass
 from limpet.model.message import Cost, Message
 from limpet.model.record import Layer, ProfileLine, Record
 from limpet.model.scope import Level, Owner, Partition, Scope
-from limpet.model.session import CompactionResult, Summary
+from limpet.model.session import CompactionResult
 from limpet.model.tokens import TokenCounter
 from limpet.model.types import MAX_HITS
 from limpet.model.values import PROFILE, Clock, check_number, check_optional_name, check_time
-from limpet.notes.user_notes import NO_NOTE_TEXTS, NoteTexts, UserNotes
+from limpet.notes.user_notes import NoteTexts, UserNotes
 from limpet.providers.llm import Deadline
 from limpet.search import recipes, search
 from limpet.search.analysis import Question
@@ -46,7 +44,6 @@ from limpet.store.tx import Tx
 log = logging.getLogger("limpet.context")
 
 T = TypeVar("T")
-RecallFunction = Callable[[Partition, ChunkQuery, int], list[Hit]]
 
 _CANDIDATES_PER_SHOWN = 3  # newest records read per record shown in a layer, in addition to recalled ones
 _RECORDS_ONLY = ChunkQuery(kinds=(SourceKind.RECORD,))
@@ -62,33 +59,18 @@ class ContextRequest:
     at: datetime
     now: datetime
 
-
-class Recalled(NamedTuple):
-    """What was recalled for the query."""
-
-    hits: tuple[Hit, ...] = ()
-    records: tuple[Record, ...] = ()
-    relevance: Mapping[str, float] = MappingProxyType({})  # of recalled records
-    working_memory: str = ""
-    profile: tuple[ProfileLine, ...] = ()
-    texts: NoteTexts = NO_NOTE_TEXTS
-    failed: tuple[Omission, ...] = ()
+    def start_inputs(self, session: str) -> ContextInputs:
+        """Return inputs without memory and conversation."""
+        return ContextInputs(session, self.now, self.query, skill=self.skill)
 
 
-class Conversation(NamedTuple):
-    """The conversation: its newest messages, and those of them that the summary does not cover."""
+class PreparedRecall(NamedTuple):
+    """What a recall needs before the transaction: the question, its vectors, and the user's notes."""
 
-    session: str
-    history: tuple[Message, ...] = ()
-    message_count: int = 0
-    summary: Summary | None = None
-    unsummarised: tuple[Message, ...] | None = None
-
-    def with_message(self, message: Message) -> Conversation:
-        """Return a copy with a message that is not stored."""
-        recent = None if self.unsummarised is None else (*self.unsummarised, message)
-        count = self.message_count + 1
-        return self._replace(history=(*self.history, message), message_count=count, unsummarised=recent)
+    question: Question
+    recipe: recipes.Recipe
+    vectors: Mapping[Partition, Vector]
+    texts: NoteTexts
 
 
 class ContextCompaction(NamedTuple):
@@ -127,57 +109,46 @@ class ContextBuilder:
 
     def build(self, scope: Scope, visible: Sequence[Partition], request: ContextRequest) -> Context:
         """Build a context from one snapshot of the store, so that conversation and memory are consistent."""
-        texts = self._read_notes(scope, request)
-        recaller = self._prepare_recall(request, visible)
+        prepared = self._prepare_recall(scope, visible, request)
 
-        def read(tx: Tx) -> tuple[Conversation, Recalled]:
-            conversation = self._read_conversation(tx, scope, request)
-            return conversation, _Collector(self.config, scope, visible, request, texts, tx).collect(recaller.bind(tx))
+        def read(tx: Tx) -> ContextInputs:
+            recalled = _Collector(self.config, scope, visible, request, prepared, tx).collect()
+            return self._read_conversation(tx, scope, request, recalled)
 
-        return self.compose(request, *self.store.read(read))
+        return self.compose(request, self.store.read(read))
 
-    def recall(self, scope: Scope, visible: Sequence[Partition], request: ContextRequest) -> Recalled:
+    def recall(self, scope: Scope, visible: Sequence[Partition], request: ContextRequest) -> ContextInputs:
         """Recall what memory has on the question, and read the user's files."""
-        texts = self._read_notes(scope, request)
-        recaller = self._prepare_recall(request, visible)
-        return self.store.read(
-            lambda tx: _Collector(self.config, scope, visible, request, texts, tx).collect(recaller.bind(tx))
-        )
+        prepared = self._prepare_recall(scope, visible, request)
+        return self.store.read(lambda tx: _Collector(self.config, scope, visible, request, prepared, tx).collect())
 
-    def compose(
-        self, request: ContextRequest, conversation: Conversation, recalled: Recalled, offered: Candidates | None = None
-    ) -> Context:
-        inputs = _build_inputs(request, conversation, recalled)
-        return assemble(inputs, self.config.context, request.budget, self.count, self.cost, offered)
+    def compose(self, request: ContextRequest, inputs: ContextInputs, offered: Candidates | None = None) -> Context:
+        return Composer(inputs, self.config.context, request.budget, self.count, self.cost, offered).assemble()
 
     def compose_conversation(
         self,
         scope: Scope,
         request: ContextRequest,
-        recalled: Recalled,
+        recalled: ContextInputs,
         unsaved: Message | None = None,
         offered: Candidates | None = None,
     ) -> Context:
         """Compose with the stored conversation and a message that could not be stored."""
-        conversation = self.store.read(lambda tx: self._read_conversation(tx, scope, request))
-        if unsaved is not None:
-            conversation = conversation.with_message(unsaved)
-        return self.compose(request, conversation, recalled, offered)
+        inputs = self.store.read(lambda tx: self._read_conversation(tx, scope, request, recalled))
+        return self.compose(request, inputs if unsaved is None else inputs.with_message(unsaved), offered)
 
     def compose_complete(
         self,
         scope: Scope,
         request: ContextRequest,
-        recalled: Recalled,
+        recalled: ContextInputs,
         window: int | None = None,
         unsaved: Message | None = None,
         deadline: Deadline | None = None,
     ) -> ContextCompaction:
         """Compose a context that covers every message: among its messages, or by its summary."""
-        assert scope.session is not None
         done: tuple[CompactionResult, ...] = ()
-        inputs = _build_inputs(request, Conversation(scope.session), recalled)
-        offered = Candidates.of(inputs, self.config.context, self.count)
+        offered = Candidates.of(recalled, self.config.context, self.count)
         context = self.compose_conversation(scope, request, recalled, unsaved, offered)
         covers = self.compactor.settings.enabled and self.config.context.show_summary
         # A longer summary takes room itself. A second round compacts everything that it displaced.
@@ -190,16 +161,17 @@ class ContextBuilder:
             context = self.compose_conversation(scope, request, recalled, unsaved, offered)
         return ContextCompaction(context, done)
 
-    def _read_notes(self, scope: Scope, request: ContextRequest) -> NoteTexts:
+    def _prepare_recall(self, scope: Scope, visible: Sequence[Partition], request: ContextRequest) -> PreparedRecall:
         assert scope.user is not None
-        return self.notes.read_texts(Partition(scope.tenant, Level.USER, scope.user), self.config.context, request.now)
-
-    def _prepare_recall(self, request: ContextRequest, partitions: Sequence[Partition]) -> _Recaller:
+        user = Partition(scope.tenant, Level.USER, scope.user)
+        texts = self.notes.read_texts(user, self.config.context, request.now)
         recipe = search.find_recipe(self.config.search.recipe)
-        vectors = search.embed_question(self.embedder, partitions, request.query) if recipe.dense else {}
-        return _Recaller(Question.parse(request.query, request.at), recipe, self.config.search, request.now, vectors)
+        vectors = search.embed_question(self.embedder, visible, request.query) if recipe.dense else {}
+        return PreparedRecall(Question.parse(request.query, request.at), recipe, vectors, texts)
 
-    def _read_conversation(self, tx: Tx, scope: Scope, request: ContextRequest) -> Conversation:
+    def _read_conversation(
+        self, tx: Tx, scope: Scope, request: ContextRequest, recalled: ContextInputs
+    ) -> ContextInputs:
         info = Sessions(tx).get(scope)
         if info is None:
             raise SessionNotFound(f"session {scope.session} was deleted")
@@ -209,53 +181,14 @@ class ContextBuilder:
         summary, unsummarised = Summaries(tx).get(scope), history
         if summary is not None:
             unsummarised = read_newest(recent, request.budget, most, self.cost, summary.upper_sequence)
-        return Conversation(info.id, tuple(history), info.message_count, summary, tuple(unsummarised))
-
-
-def _build_inputs(request: ContextRequest, conversation: Conversation, recalled: Recalled) -> ContextInputs:
-    return ContextInputs(
-        session=conversation.session,
-        now=request.now,
-        query=request.query,
-        history=conversation.history,
-        message_count=conversation.message_count,
-        summary=conversation.summary,
-        unsummarised=conversation.unsummarised,
-        records=recalled.records,
-        relevance=recalled.relevance,
-        hits=recalled.hits,
-        long_term=recalled.texts.long_term,
-        today=recalled.texts.today,
-        recent=recalled.texts.recent,
-        working_memory=recalled.working_memory,
-        profile=recalled.profile,
-        skill=request.skill,
-        failed=(*recalled.texts.failed, *recalled.failed),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Recaller:
-    """A search, prepared before the transaction."""
-
-    question: Question
-    recipe: recipes.Recipe
-    settings: SearchSettings
-    now: datetime
-    vectors: Mapping[Partition, Vector]
-
-    def bind(self, tx: Tx) -> RecallFunction:
-        """Bind the search to a transaction. Signals are cached per partition."""
-        signals: search.SignalCache = {}
-
-        def recall(partition: Partition, query: ChunkQuery, k: int) -> list[Hit]:
-            vector = self.vectors.get(partition)
-            request = search.SearchRequest(
-                self.question, query, self.recipe, k, self.settings, self.now, vector, sources=SEARCH_SOURCES
-            )
-            return recall_claims(tx, partition, request, signals)
-
-        return recall
+        return replace(
+            recalled,
+            session=info.id,
+            history=tuple(history),
+            message_count=info.message_count,
+            summary=summary,
+            unsummarised=tuple(unsummarised),
+        )
 
 
 @dataclass(slots=True)
@@ -264,35 +197,56 @@ class _Collector:
     scope: Scope
     spaces: Sequence[Partition]  # the user's own first
     asked: ContextRequest
-    texts: NoteTexts
+    prepared: PreparedRecall
     tx: Tx
+    signals: search.SignalCache = field(default_factory=dict)
     failed: list[Omission] = field(default_factory=list)
 
-    def collect(self, recall: RecallFunction) -> Recalled:
+    def collect(self) -> ContextInputs:
         """Read all parts that can be read."""
-        hits: list[Hit] = self._read_part(hit_section(self.config.context.layout), lambda: self._find_hits(recall), [])
+        hits: list[Hit] = self._read_part(hit_section(self.config.context.layout), self._find_hits, [])
         relevance = {hit.source.id: hit.score for hit in reversed(hits) if hit.source.kind is SourceKind.RECORD}
-        records: list[Record] = self._read_part("records", lambda: self._find_records(relevance, recall), [])
+        records: list[Record] = self._read_part("records", lambda: self._find_records(relevance), [])
         working_memory = self._read_part(ContextSection.WORKING, self._read_working_memory, "")
         profile: tuple[ProfileLine, ...] = self._read_part("the profile", self._read_profile, ())
-        return Recalled(tuple(hits), tuple(records), relevance, working_memory, profile, self.texts, tuple(self.failed))
+        texts = self.prepared.texts
+        return replace(
+            self.asked.start_inputs(self.scope.session or ""),
+            hits=tuple(hits),
+            records=tuple(records),
+            relevance=relevance,
+            working_memory=working_memory,
+            profile=profile,
+            long_term=texts.long_term,
+            today=texts.today,
+            recent=texts.recent,
+            failed=(*texts.failed, *self.failed),
+        )
+
+    def _recall(self, partition: Partition, query: ChunkQuery, k: int) -> list[Hit]:
+        question, recipe, vectors, _ = self.prepared
+        now, vector = self.asked.now, vectors.get(partition)
+        request = search.SearchRequest(
+            question, query, recipe, k, self.config.search, now, vector, sources=SEARCH_SOURCES
+        )
+        return recall_claims(self.tx, partition, request, self.signals)
 
     def _read_part(self, name: str, read: Callable[[], T], empty: T) -> T:
         try:
             return read()
         except Exception as error:  # why: a smaller prompt is better than a broken agent
             log.warning("a context is built without its %s: %s", name, error)
-            self.failed.append(Omission(str(name), f"could not be read: {error}"))
+            self.failed.append(OmissionReason.UNREADABLE.omit(str(name), error=error))
             return empty
 
-    def _find_hits(self, recall: RecallFunction) -> list[Hit]:
+    def _find_hits(self) -> list[Hit]:
         limits = self.config.context
         if not self.asked.query.strip() or not limits.hits or not limits.show_relevant:
             return []
-        hits = [hit for partition in self.spaces for hit in recall(partition, ChunkQuery(), limits.hits)]
+        hits = [hit for partition in self.spaces for hit in self._recall(partition, ChunkQuery(), limits.hits)]
         return sorted(hits, key=lambda hit: -hit.score)[: limits.hits]
 
-    def _find_records(self, relevance: dict[str, float], recall: RecallFunction) -> list[Record]:
+    def _find_records(self, relevance: dict[str, float]) -> list[Record]:
         limits = self.config.context
         if limits.layout == "lean":
             return self._find_standing(relevance)
@@ -307,7 +261,7 @@ class _Collector:
             return records
         # There may be more than the newest: search the records alone for relevant ones.
         mine = self.spaces[0]
-        hits = recall(mine, _RECORDS_ONLY, min(max(1, most), MAX_HITS))
+        hits = self._recall(mine, _RECORDS_ONLY, min(max(1, most), MAX_HITS))
         relevance |= {hit.source.id: max(hit.score, relevance.get(hit.source.id, 0.0)) for hit in reversed(hits)}
         missing = relevance.keys() - {record.id for record in records}
         return records + self._find_always_included(mine, 0, {}, sorted(missing))

@@ -1,97 +1,331 @@
-"""Select the contents of a context: what is always included, and recalled passages, without duplicates.
+"""Select what stands in a context whatever is recalled, in two layouts, each statement once.
 
-Always included are the user's files, stated memories and the best records of each layer. A passage is not shown if the
-context already contains it.
+The lean layout has what is known about the user, instructions and constraints, and notes, as dated sentences. The
+layout golemcore has the user's files, stated memories and the best records of each layer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
 from datetime import datetime, timedelta
+from enum import StrEnum
 from functools import partial
 from typing import NamedTuple
 
 from limpet.config import ContextSettings
-from limpet.context.inputs import ContextInputs, ContextSection, EntryChoice, PromptEntry, hit_section, preview
-from limpet.context.lean import format_day
 from limpet.context.quote import format_item, format_speaker, quote_document, quote_inline
-from limpet.knowledge.prominence import DOUBTED_BY
+from limpet.knowledge.prominence import DOUBTED_BY, is_doubtful, is_rule, prominence
 from limpet.model.chunk import Hit, SourceKind
-from limpet.model.context import Omission
-from limpet.model.message import Message
+from limpet.model.context import Omission, OmissionReason
+from limpet.model.dataclass import dataclass
+from limpet.model.message import Message, Role
 from limpet.model.record import Layer, Origin, ProfileLine, Record
 from limpet.model.scope import Level
-from limpet.model.tokens import TokenCounter
+from limpet.model.session import Summary
+from limpet.model.tokens import TokenCounter, estimate_tokens, min_tokens
 from limpet.search.analysis import count_shared_terms, extract_terms
 from limpet.search.recipes import score
 
-_SECTION = {
-    Layer.WORKING: ContextSection.WORKING,
-    Layer.SEMANTIC: ContextSection.SEMANTIC,
-    Layer.PROCEDURAL: ContextSection.PROCEDURAL,
-    Layer.EPISODIC: ContextSection.EPISODIC,
-}
 _NO_DATE = ""
 _PROFILE_ORDER = " "  # after the lines of a file, before records
+_YEAR = re.compile(r"\b(?:19|20)\d\d\b")
+_TURN_LINE = re.compile(r"(?:\d{4}-\d\d-\d\d )?\[\d\d:\d\d\] (?:User|Assistant): ")
+_MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
+_RELEVANCE = 2.0  # how much being asked for counts against standing out unasked
+_EPISODES = (Origin.TURN, Origin.CONDENSED)
 
-_Describe = Callable[[], str]
-_MessageRef = tuple[str | None, int]
+
+class ContextSection(StrEnum):
+    """In printed order: what changes least comes first, so that the start of a prompt stays cached."""
+
+    ABOUT = "About the user"
+    RULES = "Instructions and constraints"
+    NOTES = "Notes"
+    LONG_TERM = "Long-term Memory"
+    USER = "User Memories"
+    WORKING = "Working Memory"
+    SEMANTIC = "Semantic Memory"
+    PROCEDURAL = "Procedural Memory"
+    EPISODIC = "Episodic Memory"
+    TODAY = "Today's Notes"
+    RECENT = "Recent Context"
+    RELEVANT = "Relevant Memory"
+    RELATED = "Relevant"
+    SUMMARY = "Summary"
+    EARLIER = "Earlier in this conversation"
 
 
-def select_always_included(material: ContextInputs, limits: ContextSettings, count: TokenCounter) -> EntryChoice:
-    """The most important first: a tight budget cuts from the end."""
+@dataclass(frozen=True, slots=True)
+class ContextInputs:
+    """``history``: the newest messages that could fit; ``unsummarised``: those that the summary does not cover.
+
+    The texts are Markdown from the user's own files.
+    """
+
+    session: str
+    now: datetime
+    query: str = ""
+    history: tuple[Message, ...] = ()
+    message_count: int = 0
+    summary: Summary | None = None
+    unsummarised: tuple[Message, ...] | None = None
+    records: tuple[Record, ...] = ()
+    relevance: Mapping[str, float] = field(default_factory=dict)  # of recalled records
+    hits: tuple[Hit, ...] = ()
+    working_memory: str = ""
+    long_term: str = ""
+    profile: tuple[ProfileLine, ...] = ()
+    today: str = ""
+    recent: str = ""
+    skill: str | None = None
+    failed: tuple[Omission, ...] = ()
+
+    def with_message(self, message: Message) -> ContextInputs:
+        """Return a copy with a message that is not stored."""
+        recent = None if self.unsummarised is None else (*self.unsummarised, message)
+        count = self.message_count + 1
+        return replace(self, history=(*self.history, message), message_count=count, unsummarised=recent)
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class PromptEntry:
+    """An entry that may be printed in a section, and its position there.
+
+    Tokens are counted on demand: most omitted entries are never counted.
+    """
+
+    section: ContextSection
+    text: str
+    count: TokenCounter
+    what: Callable[[], str]  # describes it to a person if it is omitted
+    place: tuple[str | int, ...] = ()
+    under: str = ""  # a line shared by several entries, such as their day
+    hit: Hit | None = None
+    record: str | None = None
+    source: tuple[str | None, int] | None = None  # the message it was learned from
+    counted: int | None = None
+
+    @property
+    def tokens(self) -> int:
+        if self.counted is None:
+            self.counted = self.count(f"{self.text}\n")
+        return self.counted
+
+    def fits(self, room: int) -> bool:
+        if self.counted is None and self.count is estimate_tokens and min_tokens(self.text) > room:
+            return False
+        return self.tokens <= room
+
+    @property
+    def record_id(self) -> str | None:
+        """Return the id of the record it shows, in its section or as a hit."""
+        if self.hit is not None and self.hit.source.kind is SourceKind.RECORD:
+            return self.hit.source.id
+        return self.record
+
+
+class EntryChoice(NamedTuple):
+    """Entries in selection order, and what was already omitted."""
+
+    entries: list[PromptEntry]
+    dropped: list[Omission]
+    doubtful: tuple[PromptEntry, ...] = ()  # as they were said; they fill what room is left
+
+    def drop(self, records: Iterable[Record], reason: OmissionReason, **values: object) -> None:
+        self.dropped.extend(reason.omit(describe_record(record), **values) for record in records)
+
+
+def preview(text: str, most: int = 60) -> str:
+    """Return the start of a text, to identify what was omitted."""
+    line = " ".join(text[: 2 * most].split())
+    return line if len(line) <= most and len(text) <= 2 * most else f"{line[:most].rstrip()}…"
+
+
+def describe_record(record: Record) -> str:
+    return f"{record.type} {f'{record.key}: ' if record.key else ''}{preview(record.content)}"
+
+
+def format_day(moment: datetime) -> str:
+    return f"{moment.day} {_MONTHS[moment.month - 1]} {moment.year}"
+
+
+def select_standing(material: ContextInputs, limits: ContextSettings, count: TokenCounter) -> EntryChoice:
+    """What is known of the user and said by them, the most important first: a tight budget cuts from the end."""
+    select = _select_lean if limits.layout == "lean" else _select_by_layer
+    return select(material, limits, count)
+
+
+def _share_terms(terms: frozenset[int], text: str) -> float:
+    """Return the share of the question's words that the text contains."""
+    return count_shared_terms(terms, text) / len(terms) if terms else 0.0
+
+
+def _split_lines(section: ContextSection, text: str, name: str, count: TokenCounter, number: int) -> list[PromptEntry]:
+    """Split a text into lines, so that the part that fits can be kept."""
+    document = quote_document(text)
+    lines = document.split("\n") if document.strip() else []
+    return [_build_line(section, line, name, line, count, (_NO_DATE, number, at)) for at, line in enumerate(lines)]
+
+
+def _build_line(
+    section: ContextSection, text: str, name: str, line: str, count: TokenCounter, place: tuple[str | int, ...]
+) -> PromptEntry:
+    return PromptEntry(section, text, count, lambda: f"a line of {name}: {preview(line)}", place)
+
+
+# The lean layout
+
+
+def _select_lean(material: ContextInputs, limits: ContextSettings, count: TokenCounter) -> EntryChoice:
+    terms = frozenset(extract_terms(material.query))
+    found = list(_deduplicate(_filter(material)))
+    worth = {record.id: _score(record, material, terms) for record in found}
+    found.sort(key=lambda record: (-worth[record.id], record.id))
+    ranked = [record for record in found if not is_doubtful(record)]
+    doubtful = [record for record in found if is_doubtful(record) and record.source.session_id is not None]
+    chosen = EntryChoice([], [], tuple(_quote_entry(record, count) for record in doubtful[: limits.standing]))
+    chosen.entries.extend(_build_statement(record, count) for record in ranked[: limits.standing])
+    chosen.drop(ranked[limits.standing :], OmissionReason.BEYOND_STANDING, most=limits.standing)
+    chosen.entries.extend(_note_entries(material, limits, terms, count))
+    return chosen
+
+
+def _filter(material: ContextInputs) -> Iterable[Record]:
+    """Claims and what was stated outright; no episodes, which the messages tell."""
+    for record in material.records:
+        here = record.session_id in (None, material.session)
+        if here and record.origin not in _EPISODES:
+            yield record
+
+
+def _deduplicate(records: Iterable[Record]) -> Iterable[Record]:
+    """Each statement once: what another record of the same message quotes as a part of more is left out."""
+    found, seen = list(records), set[str]()
+    quotes: dict[tuple[str | None, tuple[int, ...]], set[str]] = {}
+    for record in found:
+        quotes.setdefault((record.source.session_id, record.source.sequences), set()).add(record.source.sentence or "")
+    for record in found:
+        same = " ".join(record.content.casefold().split()).rstrip(".!")
+        quote = record.source.sentence
+        beside = quotes[record.source.session_id, record.source.sequences] if quote and record.source.sequences else ()
+        if same not in seen and not any(quote != other and (quote or "") in other for other in beside):
+            seen.add(same)
+            yield record
+
+
+def _score(record: Record, material: ContextInputs, terms: frozenset[int]) -> float:
+    relevance = max(material.relevance.get(record.id, 0.0), _share_terms(terms, record.content))
+    return prominence(record, material.now) + _RELEVANCE * relevance
+
+
+def _build_statement(record: Record, count: TokenCounter) -> PromptEntry:
+    section = ContextSection.RULES if is_rule(record) else ContextSection.ABOUT
+    text = format_item("", _date(record))
+    day = "" if record.created_at is None else record.created_at.isoformat()
+    place = ("" if record.subject in (None, "user") else record.subject or "", day, record.id)
+    source = (record.source.session_id, record.source.sequences[0]) if record.source.sequences else None
+    return PromptEntry(section, text, count, partial(describe_record, record), place, record=record.id, source=source)
+
+
+def _quote_entry(record: Record, count: TokenCounter) -> PromptEntry:
+    """What may be a claim, as it was said: under its day, with its speaker."""
+    day = _format_day(record.valid_from or record.created_at)
+    doubt = " (perhaps no longer true)" if DOUBTED_BY in record.metadata else ""
+    said_words = f"{record.source.sentence or record.content}{doubt}"
+    text = format_item(f"{format_speaker(Role.USER, record.source.speaker)}: ", said_words)
+    sequence = record.source.sequences[0] if record.source.sequences else 0
+    place = (day, record.source.session_id or "", sequence, record.id)
+    source = record.source.session_id, sequence
+    what = partial(describe_record, record)
+    return PromptEntry(ContextSection.RELATED, text, count, what, place, under=day, record=record.id, source=source)
+
+
+def _date(record: Record) -> str:
+    """The sentence with the day it was said, unless it names a year itself."""
+    said = record.valid_from or record.created_at
+    label = "".join(f"{part}: " for part in (record.key, record.title) if part)
+    text = f"{label}{record.content}"
+    if said is None or _YEAR.search(text) or record.origin is Origin.EXPLICIT:
+        return text
+    return f"{text.rstrip()} ({format_day(said)})"
+
+
+def _note_entries(
+    material: ContextInputs, limits: ContextSettings, terms: frozenset[int], count: TokenCounter
+) -> list[PromptEntry]:
+    """Lines of the user's notes, the relevant ones first; what a turn wrote there is in the messages already."""
+    texts = (
+        ("working memory", material.working_memory, limits.show_working),
+        ("MEMORY.md", material.long_term, limits.show_long_term),
+        ("the notes of the days before", material.recent, limits.show_recent),
+        ("today's notes", material.today, limits.show_today),
+    )
+    entries = [
+        entry
+        for number, (name, text, show) in enumerate(texts)
+        for entry in (_split_lines(ContextSection.NOTES, text, name, count, number) if show else ())
+        if entry.text.strip() and not _TURN_LINE.match(entry.text)
+    ]
+    return sorted(entries, key=lambda entry: (-_share_terms(terms, entry.text), entry.place))
+
+
+# The layout golemcore
+
+
+def _select_by_layer(material: ContextInputs, limits: ContextSettings, count: TokenCounter) -> EntryChoice:
     pinned: list[Record] = []
     stated: list[Record] = []
     others: list[Record] = []
     for record in material.records:
         if record.session_id in (None, material.session) and not _is_in_conversation(record, material.session):
             (pinned if record.pinned else stated if _is_explicit(record) else others).append(record)
-    worth = _score_relevance(material, stated + others)
+    terms = frozenset(extract_terms(material.query))
+    worth = {
+        record.id: max(material.relevance.get(record.id, 0.0), compute_coverage(terms, record))
+        for record in stated + others
+    }
     chosen = EntryChoice([], [])
     if limits.show_long_term:
-        chosen.entries.extend(_split_lines(ContextSection.LONG_TERM, material.long_term, "MEMORY.md", count))
-        chosen.entries.extend(
-            _build_entry(ContextSection.LONG_TERM, record, count) for record in _sort_oldest_first(pinned)
-        )
+        pinned.sort(key=lambda record: (_format_day(record.created_at), record.id))
+        chosen.entries.extend(_split_lines(ContextSection.LONG_TERM, material.long_term, "MEMORY.md", count, 0))
+        chosen.entries.extend(_build_entry(ContextSection.LONG_TERM, record, count) for record in pinned)
     if limits.show_working:
-        chosen.entries.extend(_split_lines(ContextSection.WORKING, material.working_memory, "working memory", count))
+        lines = _split_lines(ContextSection.WORKING, material.working_memory, "working memory", count, 0)
+        chosen.entries.extend(lines)
     if limits.show_user_memories:
         _choose_stated(stated, worth, limits, count, chosen)
     _choose_scored(others, worth, material, limits, count, chosen)
     if limits.show_profile:
         _add_profile_lines(material.profile, count, chosen)
-    if limits.show_today:
-        chosen.entries.extend(reversed(_split_lines(ContextSection.TODAY, material.today, "today's notes", count)))
-    if limits.show_recent:
-        notes = _split_lines(ContextSection.RECENT, material.recent, "the notes of the days before", count)
-        chosen.entries.extend(reversed(notes))
+    for section, text, name, show in (
+        (ContextSection.TODAY, material.today, "today's notes", limits.show_today),
+        (ContextSection.RECENT, material.recent, "the notes of the days before", limits.show_recent),
+    ):
+        chosen.entries.extend(reversed(_split_lines(section, text, name, count, 0)) if show else ())
     return chosen
 
 
 def layer_limits(limits: ContextSettings) -> dict[Layer, int]:
     """Return the number of records for each layer that is shown."""
-    layers = {
-        Layer.WORKING: (limits.working_top, limits.show_working),
-        Layer.SEMANTIC: (limits.semantic_top, limits.show_semantic),
-        Layer.PROCEDURAL: (limits.procedural_top, limits.show_procedural),
-        Layer.EPISODIC: (limits.episodic_top, limits.show_episodic),
-    }
-    return {layer: top for layer, (top, show) in layers.items() if show}
+    layers = (Layer.WORKING, Layer.SEMANTIC, Layer.PROCEDURAL, Layer.EPISODIC)
+    return {layer: getattr(limits, f"{layer}_top") for layer in layers if getattr(limits, f"show_{layer}")}
 
 
 def _add_profile_lines(profile: Sequence[ProfileLine], count: TokenCounter, chosen: EntryChoice) -> None:
     """Add the profile lines that say more than the memories already chosen, before all of them."""
     there = {entry.record for entry in chosen.entries if entry.record is not None}
-    lines = [line for line in profile if not there >= set(line.sources)]
-    entries = []
-    for at, line in enumerate(lines):
-        text = format_item("", line.text)
-        what = partial(_describe_line, "the profile", line.text)
-        entries.append(PromptEntry(ContextSection.LONG_TERM, text, count, what, (_PROFILE_ORDER, at)))
-    chosen.entries[:0] = entries
+    lines = [line.text for line in profile if not there >= set(line.sources)]
+    chosen.entries[:0] = [
+        _build_line(
+            ContextSection.LONG_TERM, format_item("", line), "the profile", line, count, (_PROFILE_ORDER, 0, at)
+        )
+        for at, line in enumerate(lines)
+    ]
     if repeated := len(profile) - len(lines):
-        lines_said = f"{repeated} line{'s' * (repeated != 1)} of the profile"
-        chosen.dropped.append(Omission(lines_said, "said by the memories that are shown"))
+        what = f"{repeated} line{'s' * (repeated != 1)} of the profile"
+        chosen.dropped.append(OmissionReason.IN_MEMORIES.omit(what))
 
 
 def _is_in_conversation(record: Record, session: str) -> bool:
@@ -103,21 +337,13 @@ def _is_explicit(record: Record) -> bool:
     return record.key is not None and record.home.level is Level.USER and record.origin is Origin.EXPLICIT
 
 
-def _score_relevance(material: ContextInputs, records: Iterable[Record]) -> dict[str, float]:
-    """Return the recall score, or the share of the question's words if that is higher."""
-    terms = frozenset(extract_terms(material.query))
-    return {
-        record.id: max(material.relevance.get(record.id, 0.0), compute_coverage(terms, record)) for record in records
-    }
-
-
 def _choose_stated(
     stated: list[Record], worth: dict[str, float], limits: ContextSettings, count: TokenCounter, chosen: EntryChoice
 ) -> None:
+    most = limits.user_memories
     ranked = sorted(stated, key=lambda record: (worth[record.id], _update_time(record)), reverse=True)
-    chosen.entries.extend(_build_entry(ContextSection.USER, record, count) for record in ranked[: limits.user_memories])
-    reason = f"beyond the {limits.user_memories} most relevant user memories"
-    chosen.dropped.extend(Omission(_describe_record(record), reason) for record in ranked[limits.user_memories :])
+    chosen.entries.extend(_build_entry(ContextSection.USER, record, count) for record in ranked[:most])
+    chosen.drop(ranked[most:], OmissionReason.BEYOND_USER_MEMORIES, most=most)
 
 
 def _choose_scored(
@@ -130,19 +356,30 @@ def _choose_scored(
 ) -> None:
     """Choose the best of each layer, then the best of all that fit."""
     scores = {record.id: score(record, worth[record.id], material.now, material.skill) for record in records}
+
+    def rank(found: Iterable[Record]) -> list[Record]:
+        return sorted(found, key=lambda record: (scores[record.id], _update_time(record), record.id), reverse=True)
+
     best: list[Record] = []
     for layer, top in layer_limits(limits).items():
-        ranked = _rank((record for record in records if record.layer is layer), scores)
+        ranked = rank(record for record in records if record.layer is layer)
         if layer is Layer.EPISODIC:
-            since = material.now - timedelta(days=limits.episodic_days)
-            faded = {record.id for record in ranked if not _is_recent(record, since)} - material.relevance.keys()
-            old = f"older than {limits.episodic_days} days and not recalled"
-            chosen.dropped.extend(Omission(_describe_record(record), old) for record in ranked if record.id in faded)
-            ranked = [record for record in ranked if record.id not in faded]
+            ranked = list(_drop_faded(ranked, material, limits, chosen))
         best += ranked[:top]
-        reason = f"beyond the {top} best {layer.value} records"
-        chosen.dropped.extend(Omission(_describe_record(record), reason) for record in ranked[top:])
-    _pack(_rank(best, scores), scores, limits, count, chosen)
+        chosen.drop(ranked[top:], OmissionReason.BEYOND_LAYER, most=top, layer=layer)
+    _pack(rank(best), scores, limits, count, chosen)
+
+
+def _drop_faded(
+    records: Sequence[Record], material: ContextInputs, limits: ContextSettings, chosen: EntryChoice
+) -> Iterator[Record]:
+    since = material.now - timedelta(days=limits.episodic_days)
+    for record in records:
+        recent = any(at is not None and at >= since for at in (record.updated_at, record.last_used_at))
+        if recent or record.id in material.relevance:
+            yield record
+        else:
+            chosen.drop([record], OmissionReason.FADED, days=limits.episodic_days)
 
 
 def _pack(
@@ -150,27 +387,14 @@ def _pack(
 ) -> None:
     used = 0
     for record in records:
-        entry = _build_entry(_SECTION[record.layer], record, count)
+        entry = _build_entry(ContextSection[record.layer.name], record, count)
         if used + entry.tokens > limits.pack_hard:
-            chosen.dropped.append(Omission(entry.what(), f"over the {limits.pack_hard} tokens for records"))
+            chosen.drop([record], OmissionReason.OVER_RECORD_TOKENS, most=limits.pack_hard)
         elif used + entry.tokens > limits.pack_soft and scores[record.id] < limits.pack_strong:
-            reason = f"past {limits.pack_soft} tokens only records with a score of {limits.pack_strong} enter"
-            chosen.dropped.append(Omission(entry.what(), reason))
+            chosen.drop([record], OmissionReason.NOT_STRONG, most=limits.pack_soft, least=limits.pack_strong)
         else:
             used += entry.tokens
             chosen.entries.append(entry)
-
-
-def _rank(records: Iterable[Record], scores: dict[str, float]) -> list[Record]:
-    return sorted(records, key=lambda record: (scores[record.id], _update_time(record), record.id), reverse=True)
-
-
-def _sort_oldest_first(records: Iterable[Record]) -> list[Record]:
-    return sorted(records, key=lambda record: (_format_day(record.created_at), record.id))
-
-
-def _is_recent(record: Record, since: datetime) -> bool:
-    return any(at is not None and at >= since for at in (record.updated_at, record.last_used_at))
 
 
 def _update_time(record: Record) -> float:
@@ -178,37 +402,16 @@ def _update_time(record: Record) -> float:
 
 
 def _build_entry(section: ContextSection, record: Record, count: TokenCounter) -> PromptEntry:
-    text = format_item(_label(section, record), record.content)
-    # A record's position does not depend on its score: a prompt that keeps its order stays cached.
-    place = ("record", record.key or "", _format_day(record.created_at), record.id)
-    return PromptEntry(section, text, count, partial(_describe_record, record), place, record=record.id)
-
-
-def _label(section: ContextSection, record: Record) -> str:
-    parts = [
-        _format_day(record.created_at) if section is ContextSection.EPISODIC else "",
+    day = _format_day(record.created_at)
+    parts = (
+        day if section is ContextSection.EPISODIC else "",
         record.key or "",
         quote_inline(record.title) if record.title else "",
-    ]
-    return "".join(f"{part}: " for part in parts if part)
-
-
-def _describe_record(record: Record) -> str:
-    return f"{record.layer} record {f'{record.key}: ' if record.key else ''}{preview(record.content)}"
-
-
-def _split_lines(section: ContextSection, text: str, name: str, count: TokenCounter) -> list[PromptEntry]:
-    """Split a text into lines, so that the part that fits can be kept."""
-    document = quote_document(text)
-    lines = document.split("\n") if document.strip() else []
-    return [
-        PromptEntry(section, line, count, partial(_describe_line, name, line), (_NO_DATE, at))
-        for at, line in enumerate(lines)
-    ]
-
-
-def _describe_line(name: str, line: str) -> str:
-    return f"a line of {name}: {preview(line)}"
+    )
+    text = format_item("".join(f"{part}: " for part in parts if part), record.content)
+    # A record's position does not depend on its score: a prompt that keeps its order stays cached.
+    place = ("record", record.key or "", day, record.id)
+    return PromptEntry(section, text, count, partial(describe_record, record), place, record=record.id)
 
 
 def _format_day(moment: datetime | None) -> str:
@@ -217,152 +420,7 @@ def _format_day(moment: datetime | None) -> str:
 
 def compute_coverage(question: frozenset[int], record: Record) -> float:
     """Return the share of the question's words that the record contains."""
-    if not question:
-        return 0.0
     text = record.content
     if record.key or record.title:
         text = f"{(record.key or '').replace('_', ' ')} {record.title or ''} {text}"
-    return count_shared_terms(question, text) / len(question)
-
-
-# Passages
-
-
-class HitCandidate(NamedTuple):
-    """A hit as it would be printed, and what decides whether it is, computed once."""
-
-    entry: PromptEntry
-    hit: Hit
-    what: _Describe
-    against: str  # a reason to omit it regardless of the other entries
-    ends: tuple[_MessageRef, ...]  # the first and last message of this text; empty for other sources
-    here: bool  # from this session
-    fact: bool  # a record
-
-
-class Selection(NamedTuple):
-    """Selected entries, and the omitted ones with their reasons."""
-
-    entries: list[PromptEntry]
-    left: list[tuple[_Describe, str]]
-
-
-def build_candidates(material: ContextInputs, limits: ContextSettings, count: TokenCounter) -> list[HitCandidate]:
-    """Return all hits, the best first."""
-    query = material.query.strip()
-    return (
-        [_build_candidate(hit, material.session, query, count, limits) for hit in material.hits]
-        if limits.show_relevant
-        else []
-    )
-
-
-def _build_candidate(hit: Hit, session: str, query: str, count: TokenCounter, limits: ContextSettings) -> HitCandidate:
-    section = hit_section(limits.layout)
-    source, entry = hit.source, _build_hit_entry(hit, section, count)
-    fact, is_message = source.kind is SourceKind.RECORD, source.kind is SourceKind.MESSAGE
-    first, last = (source.session_id, source.first_sequence or 0), (source.session_id, source.last_sequence or 0)
-    what, against = entry.what, "it is the question itself" if hit.text.strip() == query else ""
-    learned = fact and source.role is not None  # from a message, and known everywhere
-    if fact and not learned and source.session_id not in (None, session):
-        what, against = _describe_foreign_record, "what it says is known there only"
-    said = is_message or learned
-    ends = () if not said else (first,) if first == last else (first, last)
-    return HitCandidate(entry, hit, what, against, ends, said and source.session_id == session, fact)
-
-
-def _describe_foreign_record() -> str:
-    return "a record of another session"
-
-
-def select_hits(
-    candidates: Sequence[HitCandidate], messages: Sequence[Message], records: Collection[str], limits: ContextSettings
-) -> Selection:
-    """Select the passages to print in addition to these messages and records.
-
-    Records among them have their own limits on number and tokens.
-    """
-    shown_here = {message.sequence: message for message in messages}
-    entries: list[PromptEntry] = []
-    omitted: list[tuple[_Describe, str]] = []
-    beyond: list[tuple[_Describe, str]] = []
-    seen: set[_MessageRef] = set()
-    facts = tokens = 0
-    for passage in candidates:
-        entry = passage.entry
-        if reason := passage.against or _rejection_reason(passage, shown_here, records, seen):
-            omitted.append((passage.what, reason))
-        elif passage.fact and (facts >= limits.facts or tokens + entry.tokens > limits.facts_tokens):
-            reason = f"beyond {limits.facts} recalled facts or their {limits.facts_tokens} tokens"
-            beyond.append((passage.what, reason))
-        else:
-            entries.append(entry)
-            if passage.fact:
-                facts, tokens = facts + 1, tokens + entry.tokens
-    return Selection(entries, omitted + beyond)
-
-
-def _rejection_reason(
-    passage: HitCandidate, messages: Mapping[int, Message], records: Collection[str], seen: set[_MessageRef]
-) -> str:
-    if passage.fact and passage.hit.source.id in records:
-        return "already in a section above"
-    if not passage.hit.holds and passage.hit.superseded_by in records:
-        return "no longer holds, and what took its place is above"
-    if not passage.ends:
-        return ""
-    if passage.here and _is_in_messages(passage, messages):
-        return "already among the messages"
-    # A repeated text spans from its first message to its last; the messages between are different.
-    if passage.fact:
-        return ""
-    if not seen.isdisjoint(passage.ends):
-        return "of the same message as a better hit"
-    seen.update(passage.ends)
-    return ""
-
-
-def _is_in_messages(passage: HitCandidate, messages: Mapping[int, Message]) -> bool:
-    """A repeated text has a range; only the messages that contain it belong to the hit."""
-    first, last, text = passage.ends[0][1], passage.ends[-1][1], passage.hit.text
-    if first == last:
-        return first in messages
-    return any(first <= sequence <= last and text in said.searchable for sequence, said in messages.items())
-
-
-def _build_hit_entry(hit: Hit, section: ContextSection, count: TokenCounter) -> PromptEntry:
-    """One day heading for all hits of a day: a date on each hit would cost one hit in six."""
-    source = hit.source
-    label = "" if section is ContextSection.RELATED and _is_claim(hit) else f"{_source_label(hit)}: "
-    text = format_item(label, f"{hit.text}{_mark_past(hit)}")
-    day = source.created_at.date().isoformat()
-    place = (day, source.session_id or "", source.first_sequence or 0, source.id)
-    return PromptEntry(section, text, count, partial(_describe_hit, hit), place, under=day, hit=hit)
-
-
-def _is_claim(hit: Hit) -> bool:
-    return hit.source.kind is SourceKind.RECORD and hit.source.role is not None
-
-
-def _mark_past(hit: Hit) -> str:
-    if hit.holds:
-        return " (perhaps no longer true)" if DOUBTED_BY in hit.metadata else ""
-    return " (no longer true)" if hit.until is None else f" (until {format_day(hit.until)}, no longer true)"
-
-
-def _source_label(hit: Hit) -> str:
-    if hit.source.kind is SourceKind.MESSAGE:
-        return format_speaker(hit.source.role, hit.source.name)
-    about = next(_find_labels(hit), hit.source.kind.value)
-    return quote_inline(about)
-
-
-def _find_labels(hit: Hit) -> Iterator[str]:
-    names = ("key", "type") if hit.source.kind is SourceKind.RECORD else ("title", "uri")
-    return (str(hit.metadata[name]) for name in names if hit.metadata.get(name))
-
-
-def _describe_hit(hit: Hit) -> str:
-    return (
-        f"hit of {hit.source.created_at.date().isoformat()} from {preview(_source_label(hit), 30)}: {preview(hit.text)}"
-    )
+    return _share_terms(question, text)

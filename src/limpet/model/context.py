@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from enum import StrEnum
 from hashlib import blake2b
 from typing import Annotated, Any, NamedTuple
 
@@ -26,6 +27,32 @@ class Omission:
 
     what: Annotated[str, "what was left out"]
     reason: Annotated[str, "why, in words"]
+
+
+class OmissionReason(StrEnum):
+    """Why something was left out of a context. What stands in braces is filled in by ``omit``."""
+
+    UNREADABLE = "could not be read: {error}"
+    OVER_BUDGET = "over the token budget"
+    OVER_MESSAGES = "over the token or message budget"
+    SUMMARIZED = "covered by the summary"
+    IN_MESSAGES = "already among the messages"
+    IN_SECTION = "already in a section above"
+    IN_MEMORIES = "said by the memories that are shown"
+    IN_BETTER_HIT = "of the same message as a better hit"
+    IS_QUESTION = "it is the question itself"
+    OTHER_SESSION = "what it says is known there only"
+    REPLACED = "no longer holds, and what took its place is above"
+    FADED = "older than {days} days and not recalled"
+    NOT_STRONG = "past {most} tokens only records with a score of {least} enter"
+    OVER_RECORD_TOKENS = "over the {most} tokens for records"
+    BEYOND_STANDING = "beyond the {most} that matter most"
+    BEYOND_USER_MEMORIES = "beyond the {most} most relevant user memories"
+    BEYOND_LAYER = "beyond the {most} best {layer} records"
+    BEYOND_FACTS = "beyond {most} recalled facts or their {tokens} tokens"
+
+    def omit(self, what: str, **values: object) -> Omission:
+        return Omission(what, self.value.format(**values))
 
 
 @dataclass(frozen=True, slots=True)

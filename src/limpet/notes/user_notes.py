@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from limpet.config import ContextSettings, NotesSettings
 from limpet.errors import InvalidInput, StorageError, StoreBusy, StoreFull, Unsupported, WrongState
-from limpet.model.context import Omission
+from limpet.model.context import Omission, OmissionReason
 from limpet.model.dataclass import dataclass
 from limpet.model.scope import Level, Partition
 from limpet.model.values import check_text, load_timezone
@@ -150,7 +150,7 @@ class _NoteReader:
             return read()
         except Exception as error:  # why: memory never breaks the agent; a prompt without a file beats none
             log.warning("a context goes without %s: %s", name, error)
-            self.failed.append(Omission(name, f"could not be read: {error}"))
+            self.failed.append(OmissionReason.UNREADABLE.omit(name, error=error))
             return ""
 
     def read_day(self, day: date) -> str:

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from limpet.config import ContextSettings
-from limpet.context.compose import assemble
-from limpet.context.inputs import ContextInputs
+from limpet.context.compose import Composer
+from limpet.context.select import ContextInputs
 from limpet.model.chunk import Hit, Signal, Source, SourceKind
 from limpet.model.context import Context
 from limpet.model.message import Message, message_tokens
@@ -63,7 +63,8 @@ def built(
     history: Sequence[Message] = material.get("history", ())
     given: dict[str, Any] = {"session": HERE, "now": NOW, "message_count": len(history)} | material
     cost = message_tokens if count is estimate_tokens else (lambda message: count(message.searchable))
-    return assemble(ContextInputs(**given), limits or ContextSettings(layout="golemcore"), budget, count, cost)
+    settings = limits or ContextSettings(layout="golemcore")
+    return Composer(ContextInputs(**given), settings, budget, count, cost).assemble()
 
 
 def headings(text: str) -> list[str]:

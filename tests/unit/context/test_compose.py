@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from limpet.config import ContextSettings
-from limpet.context.compose import Composer, assemble
-from limpet.context.inputs import ContextInputs
+from limpet.context.compose import Composer
+from limpet.context.select import ContextInputs
 from limpet.model.context import Context
 from limpet.model.message import Message, ToolCall, message_tokens
 from limpet.model.record import Layer, Origin
@@ -402,4 +402,4 @@ def test_context_composed_once_equals_context_composed_twice(
     expected = desk.compose(None, history)
     if len(expected.messages) != material.message_count and text.strip():
         expected = desk.compose(summary, history[told:])
-    assert assemble(material, ContextSettings(layout="golemcore"), budget, estimate_tokens, message_tokens) == expected
+    assert desk.assemble() == expected

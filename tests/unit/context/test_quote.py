@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from limpet.context.lean import _quote_entry
 from limpet.context.quote import format_item, format_speaker, quote, quote_document, quote_inline
+from limpet.context.select import _quote_entry
 from limpet.model.context import Context
 from limpet.model.record import Layer, RecordSource
 from limpet.model.session import Summary
