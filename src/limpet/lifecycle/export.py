@@ -11,13 +11,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from limpet.lifecycle import copied_files
 from limpet.lifecycle.copied_files import ExportFile
 from limpet.lifecycle.export_folder import DATA, MANIFEST, AtomicFolder, DataFile, LineWriter, Manifest
-from limpet.lifecycle.lines import KINDS, LineKind
-from limpet.lifecycle.lines.kind import iter_session_scopes
+from limpet.lifecycle.line_kind import LineKind, iter_session_scopes
+from limpet.lifecycle.lines import KINDS
 from limpet.lifecycle.readable import ReadableWriter
 from limpet.lifecycle.transfer_repository import Transfers
 from limpet.model.scope import Level, Partition, Scope
@@ -79,13 +79,13 @@ def _write(tx: Tx, root: Path | None, scope: Scope, folder: Path, progress: Prog
 def _write_kind(
     tx: Tx,
     scope: Scope,
-    kind: LineKind,
+    kind: LineKind[Any],
     writer: LineWriter,
     readable: ReadableWriter,
     totals: Mapping[str, int],
     progress: Progress,
 ) -> None:
-    for line in kind.lines(tx, scope):
+    for line in map(kind.write, kind.find(tx, scope)):
         writer.write(line)
         readable.add(kind.name, line)
         if writer.lines % _PROGRESS_EVERY == 0:

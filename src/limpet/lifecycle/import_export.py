@@ -20,8 +20,8 @@ from limpet.lifecycle.copied_files import ExportFile
 from limpet.lifecycle.export import FILES, NAMES
 from limpet.lifecycle.export_folder import DATA, FORMAT, ExportLine, Manifest, read_lines, read_manifest, resume_lines
 from limpet.lifecycle.formats.snapshot_fields import error_location
-from limpet.lifecycle.lines import IMPORT_STEPS, KINDS, ImportTarget, LineKind, LineOutcome
-from limpet.lifecycle.lines.kind import ALREADY_PRESENT
+from limpet.lifecycle.line_kind import PRESENT, ImportTarget, LineKind, LineOutcome
+from limpet.lifecycle.lines import IMPORT_STEPS, KINDS
 from limpet.lifecycle.transfer_repository import Imports, Transfers
 from limpet.model.dataclass import dataclass
 from limpet.model.scope import Level, Scope
@@ -55,13 +55,15 @@ class ImportProgress:
     left_out: int = 0
     skipped: tuple[tuple[str, str], ...] = ()
 
-    def advance(self, kind: LineKind, lines: Sequence[ExportLine], outcomes: Sequence[LineOutcome]) -> ImportProgress:
+    def advance(
+        self, kind: LineKind[Any], lines: Sequence[ExportLine], outcomes: Sequence[LineOutcome]
+    ) -> ImportProgress:
         added = sum(outcome.added for outcome in outcomes)
-        here = sum(outcome.reason == ALREADY_PRESENT for outcome in outcomes)
+        here = sum(outcome.reason == PRESENT.reason for outcome in outcomes)
         told = [
             (_describe_place(kind.name, line), outcome.reason[:_REASON])
             for line, outcome in zip(lines, outcomes, strict=True)
-            if outcome.reason and outcome.reason != ALREADY_PRESENT
+            if outcome.reason and outcome.reason != PRESENT.reason
         ]
         return replace(
             self,
@@ -129,9 +131,8 @@ class ExportImporter:
         for kind in KINDS:
             owners: dict[str, str] = {}
             for line, item in self._iter_items(kind):
-                if kind.owner is not None:
-                    id_, owner = kind.owner(item)
-                    owners[id_] = owner
+                if (taker := kind.owner(item)) is not None:
+                    owners[taker[0]] = taker[1]
                 if len(owners) == _LOOKUP_BATCH:
                     taken = self._has_foreign_ids(kind, owners) or taken
                     owners = {}
@@ -142,11 +143,11 @@ class ExportImporter:
             copied_files.verify_copy(self.folder, file)
         return taken
 
-    def _iter_items(self, kind: LineKind) -> Iterator[tuple[ExportLine, Any]]:
+    def _iter_items(self, kind: LineKind[Any]) -> Iterator[tuple[ExportLine, Any]]:
         for line in read_lines(self.folder, kind.name, self.manifest.files[kind.name]):
             yield line, _parse_item(kind, line, self.into)
 
-    def _has_foreign_ids(self, kind: LineKind, owners: dict[str, str]) -> bool:
+    def _has_foreign_ids(self, kind: LineKind[Any], owners: dict[str, str]) -> bool:
         return bool(self.store.read(lambda tx: Transfers(tx).find_conflicting_ids(self.into.scope, kind.name, owners)))
 
     def _iter_files(self) -> Iterator[ExportFile]:
@@ -162,7 +163,7 @@ class ExportImporter:
 
     # Writing
 
-    def _import_kind(self, kind: LineKind, into: ImportTarget, mark: ImportProgress) -> ImportProgress:
+    def _import_kind(self, kind: LineKind[Any], into: ImportTarget, mark: ImportProgress) -> ImportProgress:
         total = self.manifest.files[kind.name].lines
         for lines in _iter_batches(resume_lines(self.folder, kind.name, mark.line, mark.offset)):
             items = [kind.prepare(_parse_item(kind, line, into), into) for line in lines]
@@ -172,7 +173,7 @@ class ExportImporter:
 
     def _make_batch_work(
         self,
-        kind: LineKind,
+        kind: LineKind[Any],
         into: ImportTarget,
         mark: ImportProgress,
         lines: Sequence[ExportLine],
@@ -197,8 +198,8 @@ class ExportImporter:
                 done = self._import_file(file, into)
             except LimpetError as error:
                 done = str(error)
-            taken, here = taken + (done == ""), here + (done == ALREADY_PRESENT)
-            if done not in ("", ALREADY_PRESENT):
+            taken, here = taken + (done == ""), here + (done == PRESENT.reason)
+            if done not in ("", PRESENT.reason):
                 notes.append(ImportSkip(file.path, done[:_REASON]))
         return taken, here, notes
 
@@ -225,7 +226,7 @@ class ExportImporter:
                 write_atomic(target, data)
                 return ""
             if there == data:
-                return ALREADY_PRESENT
+                return PRESENT.reason
             return f"another {file.name} is here; this one is beside it as {save_conflict_copy(target, data).name}"
 
 
@@ -253,10 +254,9 @@ def _iter_batches(lines: Iterator[ExportLine]) -> Iterator[list[ExportLine]]:
         yield batch
 
 
-def _parse_item(kind: LineKind, line: ExportLine, into: ImportTarget) -> Any:
+def _parse_item(kind: LineKind[Any], line: ExportLine, into: ImportTarget) -> Any:
     with error_location(_describe_place(kind.name, line)):
-        kind.check_fields(line.value)
-        return kind.read(line.value, into)
+        return kind.parse(line.value, into)
 
 
 def _describe_place(name: str, line: ExportLine) -> str:
@@ -265,7 +265,7 @@ def _describe_place(name: str, line: ExportLine) -> str:
 
 def _build_report(mark: ImportProgress, files: int, notes: list[ImportSkip], continued: int) -> ImportResult:
     here = [
-        ImportSkip(f"{DATA}/{kind}.jsonl", f"{number:,} of its lines: {ALREADY_PRESENT}")
+        ImportSkip(f"{DATA}/{kind}.jsonl", f"{number:,} of its lines: {PRESENT.reason}")
         for kind, number in mark.here.items()
     ]
     told = [ImportSkip(place, reason) for place, reason in mark.skipped]

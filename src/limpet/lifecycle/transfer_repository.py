@@ -124,17 +124,6 @@ class Transfers:
     def _find_pending_jobs(self, space: Partition, detail: str, kinds: Sequence[str]) -> tuple[str, ...]:
         return tuple(kind for kind in kinds if Jobs(self._tx).is_waiting(space, kind, detail))
 
-    def put_session(self, scope: Scope, state: SessionState) -> bool:
-        """Without messages, and without what is said of them. False when its id or its key is taken."""
-        added = Sessions(self._tx).add(
-            scope, state.info, external_id=state.external_id, cleared_through=state.cleared_through
-        )
-        if not added:
-            return False
-        for entry in state.usage:
-            UsageEntries(self._tx).add(scope, entry)
-        return True
-
     def restore_session_state(self, scope: Scope, state: SessionState) -> None:
         """What is said of the messages, now that they are there. What the session has of it already stays."""
         info, past = state.info, Summaries(self._tx).get_watermarks(scope)

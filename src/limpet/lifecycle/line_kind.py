@@ -1,10 +1,11 @@
-"""What a kind of line is: how it is written, read and put back. Each kind is a file beside this one."""
+"""What a kind of line of an export is, and where lines go when they are put back."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import Any, NamedTuple
+from itertools import groupby
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from limpet.config import Config
 from limpet.errors import InvalidInput
@@ -14,11 +15,13 @@ from limpet.model.lines import LineCodec
 from limpet.model.scope import Partition, Scope
 from limpet.model.transfer import derive_id
 from limpet.model.values import check_any_id, check_name, with_bucket
+from limpet.sessions.repository import Sessions
 from limpet.store.tx import Tx
+
+T = TypeVar("T")
 
 PAGE = 200  # rows read at once
 IDS = 10_000  # ids read at once: a page of them costs a sort of all
-ALREADY_PRESENT = "it is here already"
 
 
 class LineOutcome(NamedTuple):
@@ -26,6 +29,10 @@ class LineOutcome(NamedTuple):
 
     added: bool
     reason: str = ""
+
+
+ADDED, PRESENT = LineOutcome(True), LineOutcome(False, "it is here already")
+NO_SESSION = LineOutcome(False, "its session is not here")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,27 +83,54 @@ class ImportTarget:
             self.homes[old.lower()] = home
 
 
-@dataclass(frozen=True, slots=True)
-class LineKind:
-    """``lines`` tells of everything in a scope. ``read`` checks a line and says what it means there; ``prepare`` does
-    what is slow, outside every transaction; ``put`` stores some, and says of each what became of it."""
+class LineKind(Generic[T]):
+    """The lines of one noun. ``find`` gives everything in a scope, ``read`` checks a line and says what it means there,
+    ``prepare`` does what is slow, outside every transaction, and ``put`` says of each what became of it."""
 
-    name: str
-    about: str
-    line: LineCodec[Any]
-    lines: Callable[[Tx, Scope], Iterator[dict[str, Any]]]
-    read: Callable[[dict[str, Any], ImportTarget], Any]
-    put: Callable[[Tx, Sequence[Any], ImportTarget], list[LineOutcome]]
-    prepare: Callable[[Any, ImportTarget], Any] = lambda item, _: item
+    name: ClassVar[str]
+    about: ClassVar[str]
+    required: ClassVar[tuple[str, ...]] = ()
     noun: str | None = None  # what it is counted as in a report
-    owner: Callable[[Any], tuple[str, str]] | None = None  # the id it takes, and whose it is
 
-    def check_fields(self, value: dict[str, Any]) -> None:
+    def __init__(self, state: type[T]) -> None:
+        self.line = LineCodec(state)
+
+    def find(self, tx: Tx, scope: Scope) -> Iterator[T]:
+        raise NotImplementedError
+
+    def write(self, state: T) -> dict[str, Any]:
+        return self.line.write(state)
+
+    def parse(self, value: dict[str, Any], into: ImportTarget) -> T:
+        """What a line means there, with its fields checked. Raises InvalidInput."""
         if unknown := value.keys() - self.line.fields.keys():
             raise InvalidInput(f"{self.name} have no {', '.join(sorted(map(repr, unknown)))[:200]}")
+        require_fields(value, *self.required)
+        return self.read(value, into)
+
+    def read(self, value: dict[str, Any], into: ImportTarget) -> T:
+        return self.line.read(value, {"tenant": into.tenant}, into.map_id)
+
+    def prepare(self, state: T, into: ImportTarget) -> Any:
+        return state
+
+    def put(self, tx: Tx, items: Sequence[Any], into: ImportTarget) -> list[LineOutcome]:
+        return [self.put_one(tx, item, into) for item in items]
+
+    def put_one(self, tx: Tx, state: T, into: ImportTarget) -> LineOutcome:
+        raise NotImplementedError
+
+    def owner(self, state: T) -> tuple[str, str] | None:
+        """The id it takes, and whose it is; None where no other owner can have it."""
+        return None
 
 
-def iter_pages(read: Callable[[str], list[str]]) -> Iterator[list[str]]:
+def require_fields(value: Mapping[str, Any], *names: str) -> None:
+    if missing := [name for name in names if value.get(name) is None]:
+        raise InvalidInput(f"{', '.join(missing)} is missing")
+
+
+def iter_ids(read: Callable[[str], list[str]]) -> Iterator[list[str]]:
     """All ids, page by page: ``read`` gives those after one."""
     after = ""
     while ids := read(after):
@@ -112,6 +146,16 @@ def iter_session_scopes(tx: Tx, scope: Scope) -> Iterator[Scope]:
         after = page[-1].session or ""
 
 
-def require_fields(value: Mapping[str, Any], *names: str) -> None:
-    if missing := [name for name in names if value.get(name) is None]:
-        raise InvalidInput(f"{', '.join(missing)} is missing")
+class SessionLineKind(LineKind[T]):
+    """Lines that belong to a session, and come together."""
+
+    def put(self, tx: Tx, items: Sequence[Any], into: ImportTarget) -> list[LineOutcome]:
+        outcomes: list[LineOutcome] = []
+        for session_id, group in groupby(items, key=lambda item: item.session_id):
+            found = list(group)
+            info = Sessions(tx).get(Scope(into.tenant, user=into.user, session=session_id))
+            outcomes += [NO_SESSION] * len(found) if info is None else self.put_in(tx, info.scope, found)
+        return outcomes
+
+    def put_in(self, tx: Tx, scope: Scope, items: Sequence[Any]) -> list[LineOutcome]:
+        raise NotImplementedError
