@@ -211,7 +211,7 @@ def test_import_into_encrypted_tenant_encrypts_its_progress(
         talk(source, "1", "porto")
         source.schedules.create("u", goal="Ask about portotea", cadence="every: 1h")
         source.transfer.export(tmp_path / "one", "u")
-    monkeypatch.setattr("limpet.lifecycle.import_export._LINES", 2)
+    monkeypatch.setattr("limpet.lifecycle.importer._LINES", 2)
     encrypted = memory.tenant(ENCRYPTED)
 
     def stop(*_: object) -> None:

@@ -96,7 +96,7 @@ def test_snapshot_is_not_imported_twice_after_crash_before_rename(
         raise OSError(5, "power cut")
 
     with monkeypatch.context() as patched:
-        patched.setattr("limpet.lifecycle.import_snapshot.os.replace", fail)
+        patched.setattr("limpet.lifecycle.import_foreign.os.replace", fail)
         with Limpet.open(folder) as memory:
             memory.jobs.run(until_idle=True)
             before = every_row(memory)

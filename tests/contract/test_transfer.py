@@ -324,7 +324,7 @@ def test_import_terminates_session_when_chat_is_live(memory: Limpet, folders: Fo
 # Five batches and a part of one, which need not be large.
 BATCH = 50
 MANY = 258
-SMALL_BATCHES = {"limpet.lifecycle.import_export._LINES": BATCH, "limpet.lifecycle.export._PROGRESS_EVERY": BATCH}
+SMALL_BATCHES = {"limpet.lifecycle.importer._LINES": BATCH, "limpet.lifecycle.export._PROGRESS_EVERY": BATCH}
 
 
 @pytest.fixture
@@ -380,9 +380,9 @@ def test_import_resumes_after_interruption(store_url: str, folders: Folders) -> 
 KILLED = """
 import sys
 from limpet import Limpet
-from limpet.lifecycle import export, import_export
+from limpet.lifecycle import export, importer
 
-import_export._LINES = export._PROGRESS_EVERY = int(sys.argv[6])
+importer._LINES = export._PROGRESS_EVERY = int(sys.argv[6])
 stage, at = sys.argv[3], int(sys.argv[4])
 
 def progress(now, done, total):

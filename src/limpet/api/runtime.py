@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from limpet.knowledge.learn import Learner
     from limpet.knowledge.profile import Profiler
     from limpet.knowledge.promote import Promoter
-    from limpet.lifecycle.import_any import Importer
-    from limpet.lifecycle.import_snapshot import SnapshotImporter
+    from limpet.lifecycle.import_foreign import SnapshotImporter
+    from limpet.lifecycle.importer import Importer
     from limpet.lifecycle.item_sync import ItemSync
     from limpet.lifecycle.purge import Purger
     from limpet.lifecycle.retention import RetentionSweeper
@@ -321,13 +321,13 @@ class Runtime:
 
     @cached_property
     def snapshots(self) -> SnapshotImporter:
-        from limpet.lifecycle.import_snapshot import SnapshotImporter
+        from limpet.lifecycle.import_foreign import SnapshotImporter
 
         return SnapshotImporter(self.store, self.config, self.embedder, self.clock, self.new_id)
 
     @cached_property
     def importer(self) -> Importer:
-        from limpet.lifecycle.import_any import Importer
+        from limpet.lifecycle.importer import Importer
 
         return Importer(self.store, self.config, self.notes, self.documents, self.snapshots, self.embedder, self.clock)
 

@@ -17,7 +17,7 @@ from limpet.security.operation import READ, READ_STORE, WRITE, WRITE_STORE, On, 
 
 if TYPE_CHECKING:
     from limpet.lifecycle.export import ExportSource
-    from limpet.lifecycle.import_any import Importer
+    from limpet.lifecycle.importer import Importer
 
 log = logging.getLogger("limpet.import")
 
@@ -54,7 +54,7 @@ class TransferOperations(Handle):
     )
     def archive(self, file: BinaryIO, user: OfUser | None = None, *, progress: Progress | None = None) -> ExportResult:
         """What ``export`` writes, as a zip in a file that you opened. It needs no right on the machine's files."""
-        from limpet.lifecycle.archive import write_archive
+        from limpet.lifecycle.export import write_archive
 
         if not callable(getattr(file, "write", None)) or not callable(getattr(file, "seek", None)):
             raise InvalidInput(f"file must be a binary file opened for writing, not {short_repr(file)}")
@@ -113,7 +113,7 @@ class TransferOperations(Handle):
 
         It is read to its end, at most ``server.max_import_bytes``; its name may tell the format, and is never opened.
         """
-        from limpet.lifecycle.archive import copy_to_disk
+        from limpet.lifecycle.export_folder import copy_to_disk
 
         if not callable(getattr(file, "read", None)):
             raise InvalidInput(f"file must be a binary file opened for reading, not {short_repr(file)}")

@@ -68,7 +68,7 @@ class About:
 
 
 def opened(module: str, folder: Path, embedder: Embedder | None) -> Peer:
-    return cast(Opening, import_module(module).opened)(folder, embedder)
+    return cast("Opening", import_module(module).opened)(folder, embedder)
 
 
 def is_installed(package: str) -> bool:

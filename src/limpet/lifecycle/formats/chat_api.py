@@ -9,8 +9,16 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from limpet.errors import InvalidInput
-from limpet.lifecycle.formats.blocks import MessageDraft, parse_tool_calls, split_messages
-from limpet.lifecycle.formats.contents import ForeignItem, ForeignSession, clean_name, make_key, try_parse_time
+from limpet.lifecycle.formats.contents import (
+    ForeignItem,
+    ForeignSession,
+    MessageDraft,
+    clean_name,
+    make_key,
+    parse_tool_calls,
+    split_messages,
+    try_parse_time,
+)
 from limpet.lifecycle.formats.source import ImportSource, iter_json_lines, iter_values
 from limpet.model.message import Message
 from limpet.model.transfer import ImportSkip

@@ -8,16 +8,17 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from limpet.errors import InvalidInput
-from limpet.lifecycle.formats.blocks import MessageDraft, split_messages
 from limpet.lifecycle.formats.contents import (
     ForeignDocument,
     ForeignItem,
     ForeignRecord,
     ForeignSession,
+    MessageDraft,
     clean_name,
     clean_text,
     iter_objects,
     make_key,
+    split_messages,
     try_parse_time,
 )
 from limpet.lifecycle.formats.source import ImportSource, iter_values

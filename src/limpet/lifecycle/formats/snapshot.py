@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Any
 
 from limpet.errors import InvalidInput
-from limpet.lifecycle.formats.snapshot_fields import Fields, error_location, json_type_name
+from limpet.lifecycle.formats.contents import Fields, error_location, json_type_name
 from limpet.model.dataclass import dataclass
 from limpet.model.message import ImagePart, Message, Part, Role, TextPart, ToolCall, part_from_json
 from limpet.model.scope import SessionKey, default_user_id

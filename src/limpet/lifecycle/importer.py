@@ -1,7 +1,7 @@
-"""An export taken in again, batch by batch: each is one transaction together with the mark of how far it has come.
+"""An export of ours put back, batch by batch; and the one entry for every import, which detects the format of a path.
 
-Everything is read and checked before anything is written. Whoever is killed in the middle and called again goes on
-behind the last mark.
+Everything is read and checked before anything is written. Each batch is one transaction together with the mark of how
+far the import has come: one that was killed in the middle continues behind the last mark.
 """
 
 from __future__ import annotations
@@ -9,17 +9,33 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, field, replace
+from dataclasses import asdict, field, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from limpet.config import Config
+from limpet.documents.add import DocumentIngester
 from limpet.errors import InvalidInput, LimpetError
 from limpet.lifecycle import copied_files
 from limpet.lifecycle.copied_files import ExportFile
-from limpet.lifecycle.export import FILES, NAMES
-from limpet.lifecycle.export_folder import DATA, FORMAT, ExportLine, Manifest, read_lines, read_manifest, resume_lines
-from limpet.lifecycle.formats.snapshot_fields import error_location
+from limpet.lifecycle.export import AGENTS, FILES, NAMES
+from limpet.lifecycle.export_folder import (
+    DATA,
+    FORMAT,
+    ExportLine,
+    Manifest,
+    is_archive,
+    is_export,
+    open_archive,
+    read_lines,
+    read_manifest,
+    resume_lines,
+)
+from limpet.lifecycle.formats.contents import error_location
+from limpet.lifecycle.formats.detect import AUTO, SNAPSHOT, checked_format, detect
+from limpet.lifecycle.formats.source import ImportSource
+from limpet.lifecycle.import_foreign import ForeignImporter, SnapshotImporter
 from limpet.lifecycle.line_kind import PRESENT, ImportTarget, LineKind, LineOutcome
 from limpet.lifecycle.lines import IMPORT_STEPS, KINDS
 from limpet.lifecycle.transfer_repository import Imports, Transfers
@@ -106,7 +122,7 @@ class ExportImporter:
             lines = {kind.noun: self.manifest.files[kind.name].lines for kind in KINDS if kind.noun}
             files = self.manifest.files[FILES].lines
             return ImportResult(FORMAT, **lines, files=files, dry_run=True)  # type: ignore[arg-type]  # nouns are fields
-        continued = self._count_lines_before(mark)
+        continued = sum(self.manifest.files[kind.name].lines for kind in IMPORT_STEPS[: mark.step]) + mark.line
         into = replace(self.into, renews=mark.renews if known is not None else taken)
         mark = replace(mark, renews=into.renews)
         for step, kind in list(enumerate(IMPORT_STEPS))[mark.step :]:
@@ -120,9 +136,6 @@ class ExportImporter:
         mark = replace(mark, here=_add_count(mark.here, FILES, known_files))
         return _build_report(mark, files, notes, continued)
 
-    def _count_lines_before(self, mark: ImportProgress) -> int:
-        return sum(self.manifest.files[kind.name].lines for kind in IMPORT_STEPS[: mark.step]) + mark.line
-
     # Before anything is written
 
     def _check_all(self) -> bool:
@@ -130,8 +143,8 @@ class ExportImporter:
         taken = False
         for kind in KINDS:
             owners: dict[str, str] = {}
-            for line, item in self._iter_items(kind):
-                if (taker := kind.owner(item)) is not None:
+            for line in read_lines(self.folder, kind.name, self.manifest.files[kind.name]):
+                if (taker := kind.owner(_parse_item(kind, line, self.into))) is not None:
                     owners[taker[0]] = taker[1]
                 if len(owners) == _LOOKUP_BATCH:
                     taken = self._has_foreign_ids(kind, owners) or taken
@@ -142,10 +155,6 @@ class ExportImporter:
         for file in self._iter_files():
             copied_files.verify_copy(self.folder, file)
         return taken
-
-    def _iter_items(self, kind: LineKind[Any]) -> Iterator[tuple[ExportLine, Any]]:
-        for line in read_lines(self.folder, kind.name, self.manifest.files[kind.name]):
-            yield line, _parse_item(kind, line, self.into)
 
     def _has_foreign_ids(self, kind: LineKind[Any], owners: dict[str, str]) -> bool:
         return bool(self.store.read(lambda tx: Transfers(tx).find_conflicting_ids(self.into.scope, kind.name, owners)))
@@ -167,27 +176,24 @@ class ExportImporter:
         total = self.manifest.files[kind.name].lines
         for lines in _iter_batches(resume_lines(self.folder, kind.name, mark.line, mark.offset)):
             items = [kind.prepare(_parse_item(kind, line, into), into) for line in lines]
-            mark = self.store.write(self._make_batch_work(kind, into, mark, lines, items))
+            mark = self.store.write(partial(self._put_batch, kind=kind, into=into, mark=mark, lines=lines, items=items))
             self.progress(kind.name, mark.line, total)
         return mark
 
-    def _make_batch_work(
+    def _put_batch(
         self,
+        tx: Tx,
+        *,
         kind: LineKind[Any],
         into: ImportTarget,
         mark: ImportProgress,
         lines: Sequence[ExportLine],
         items: Sequence[Any],
-    ) -> Callable[[Tx], ImportProgress]:
-        now = self.clock()
-
-        def work(tx: Tx) -> ImportProgress:
-            reached = mark.advance(kind, lines, kind.put(tx, items, into))
-            state = json.dumps(asdict(reached), ensure_ascii=False, separators=(",", ":"))
-            Imports(tx).save_progress(into.scope, self.key, str(self.folder), state, now)
-            return reached
-
-        return work
+    ) -> ImportProgress:
+        reached = mark.advance(kind, lines, kind.put(tx, items, into))
+        state = json.dumps(asdict(reached), ensure_ascii=False, separators=(",", ":"))
+        Imports(tx).save_progress(into.scope, self.key, str(self.folder), state, self.clock())
+        return reached
 
     def _import_files(self, into: ImportTarget) -> tuple[int, int, list[ImportSkip]]:
         """How many were taken, and how many were here. No transaction has files in it: each is there whole or not at
@@ -271,14 +277,82 @@ def _build_report(mark: ImportProgress, files: int, notes: list[ImportSkip], con
     told = [ImportSkip(place, reason) for place, reason in mark.skipped]
     return ImportResult(
         FORMAT,
-        sessions=mark.counts.get("sessions", 0),
-        messages=mark.counts.get("messages", 0),
-        records=mark.counts.get("records", 0),
-        documents=mark.counts.get("documents", 0),
-        schedules=mark.counts.get("schedules", 0),
+        **mark.counts,  # type: ignore[arg-type]  # nouns are fields
         files=files,
         already=bool(mark.here) and not mark.added and not files and not mark.left_out and not notes,
         continued=continued,
         left_out=mark.left_out + len(notes) + sum(mark.here.values()),
         skipped=(*here, *told, *notes)[:MAX_LISTED_SKIPS],
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Importer:
+    store: Store
+    config: Config
+    notes: UserNotes
+    documents: DocumentIngester
+    snapshots: SnapshotImporter
+    embedder: ChunkEmbedder
+    clock: Clock
+
+    def import_path(
+        self,
+        scope: Scope,
+        path: str,
+        format: str,
+        progress: Progress,
+        find_importer: Callable[[str], Importer | None] = lambda _folder: None,
+        *,
+        learn: bool,
+        dry_run: bool,
+    ) -> ImportResult:
+        """``find_importer``: of an agent's folder in an export, the importer of its own store here, if it has one."""
+        learns = learn and self.config.learn.enabled and not dry_run
+        place, wanted = Path(path).expanduser(), checked_format(format)
+        if wanted in (AUTO, FORMAT) and is_archive(place):
+            with open_archive(place) as folder:
+                return self._import_all(folder, scope, progress, find_importer, dry_run=dry_run)
+        if wanted == FORMAT or (wanted == AUTO and is_export(place)):
+            return self._import_all(place, scope, progress, find_importer, dry_run=dry_run)
+        source = ImportSource.of(place)
+        kind = detect(source) if wanted == AUTO else wanted
+        if kind == SNAPSHOT:
+            return self.snapshots.import_file(scope, place, learn=learns, dry_run=dry_run)
+        importer = ForeignImporter(
+            self.store, self.config, self.documents, self.embedder, scope, kind, self.clock(), dry_run, learns
+        )
+        return importer.run(source, progress)
+
+    def _import_all(
+        self,
+        folder: Path,
+        scope: Scope,
+        progress: Progress,
+        find_importer: Callable[[str], Importer | None],
+        *,
+        dry_run: bool,
+    ) -> ImportResult:
+        """An export, and those of agents below it: each into its own store, or into this one where it has none."""
+        done = self._import_export(folder, scope, progress, dry_run=dry_run)
+        for part in sorted(path for path in (folder / AGENTS).glob("*") if is_export(path)):
+            importer = find_importer(part.name) or self
+            done = _merge(done, importer._import_export(part, scope, progress, dry_run=dry_run))  # noqa: SLF001 - ours
+        return done
+
+    def _import_export(self, folder: Path, scope: Scope, progress: Progress, *, dry_run: bool) -> ImportResult:
+        manifest, into, key = read_target(folder, self.config, scope.tenant, scope.user)
+        importer = ExportImporter(
+            self.store, self.notes, self.embedder, self.clock, folder, manifest, into, key, progress
+        )
+        return importer.run(dry_run=dry_run)
+
+
+def _merge(one: ImportResult, other: ImportResult) -> ImportResult:
+    totals = {
+        each.name: getattr(one, each.name) + getattr(other, each.name)
+        for each in fields(one)
+        if type(getattr(one, each.name)) in (int, tuple)
+    }
+    added = sum(totals[name] for name in ("sessions", "messages", "records", "documents", "files", "schedules"))
+    return replace(one, **totals, already=(one.already or other.already) and not added)
