@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from limpet.model.telemetry import ActivityResult
     from limpet.model.transfer import ExportResult, ImportResult
     from limpet.schedules.firing import Firing
-    from limpet.sessions.files.index import FileSessions
+    from limpet.sessions.files import FileSessions
 
 __version__ = "0.1.0"
 
@@ -106,7 +106,7 @@ _HOMES = {
     "model.telemetry": "ActivityResult",
     "model.transfer": "ExportResult ImportResult",
     "lifecycle.item_sync": "ItemExportResult ItemImportResult",
-    "sessions.files.index": "FileSessions",
+    "sessions.files": "FileSessions",
     "api": "Limpet",
     "errors": "LimpetError Unauthenticated",
     "api.session": "Session",

@@ -188,7 +188,7 @@ from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from limpet.model.values import uuid7
-from limpet.sessions.files.index import FileSessions
+from limpet.sessions.files import FileSessions
 ids = count(number * 1000)
 clock = lambda: datetime.now(UTC)
 files = FileSessions(Path(given), clock=clock, new_id=lambda: uuid7(clock(), next(ids).to_bytes(10, "big")))

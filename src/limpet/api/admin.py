@@ -33,7 +33,7 @@ from limpet.sessions import usage
 from limpet.store.atomic_files import make_folder
 
 if TYPE_CHECKING:
-    from limpet.sessions.files.index import FileSessions
+    from limpet.sessions.files import FileSessions
 
 _A_FILE: Mapping[Interface, str] = {
     **dict.fromkeys(("http", "remote"), "a backup is a file beside the store; export streams"),
@@ -48,7 +48,7 @@ class AdminOperations(Handle):
     @operation("admin.file_sessions", on=On.WHOLE, needs=(READ_STORE, WRITE_STORE), left_out=IN_PROCESS)
     def file_sessions(self) -> FileSessions:
         """Sessions kept as plain files in the store's folder, for people who read their memory with an editor."""
-        from limpet.sessions.files.index import FileSessions
+        from limpet.sessions.files import FileSessions
 
         if self._runtime.folder is None:
             raise Unsupported("this store has no folder to keep plain files in; open a folder")

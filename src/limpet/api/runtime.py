@@ -36,7 +36,7 @@ from limpet.security.authorize import AuditLog
 from limpet.security.redact import make_mask
 from limpet.security.telemetry import Observers
 from limpet.sessions.compaction import Compactor
-from limpet.sessions.files.listing import session_folder
+from limpet.sessions.files import session_folder
 from limpet.sessions.messages import MessageAppender
 from limpet.sessions.repository import Sessions
 from limpet.store.jobs import JobQueue

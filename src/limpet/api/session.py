@@ -72,7 +72,7 @@ from limpet.security.operation import (
     session_operation,
 )
 from limpet.sessions import lifecycle, usage
-from limpet.sessions.files.listing import list_folder
+from limpet.sessions.files import list_folder
 from limpet.sessions.messages import partition_of, restore
 from limpet.sessions.repository import WORKING_MEMORY, KeyValueEntries, Sessions, Summaries
 from limpet.sessions.repository import Messages as MessageRows

@@ -14,7 +14,7 @@ from limpet.model.dataclass import dataclass
 from limpet.model.scope import Level, Partition
 from limpet.model.values import check_choice, check_id, check_name, check_number
 from limpet.notes.user_notes import MEMORY_FILE
-from limpet.sessions.files.listing import list_folder
+from limpet.sessions.files import list_folder
 from limpet.store.atomic_files import check_no_symlink, folder_name, is_bookkeeping, owner_folder, translate_errors
 from limpet.store.private_files import make_private_folders, open_private
 

@@ -26,7 +26,7 @@ from limpet.model.message import Role, part_from_json, part_text
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.telemetry import Progress
 from limpet.model.transfer import ExportResult
-from limpet.sessions.files.listing import session_folder
+from limpet.sessions.files import session_folder
 from limpet.sessions.transcript import TranscriptEntry, render_entry
 from limpet.store.atomic_files import translate_errors
 from limpet.store.private_files import make_private_folders, open_private

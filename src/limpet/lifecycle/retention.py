@@ -29,7 +29,7 @@ from limpet.model.scope import Level, Partition, Scope
 from limpet.model.tokens import TokenCounter
 from limpet.model.values import Clock, to_micros
 from limpet.notes.user_notes import UserNotes
-from limpet.sessions.files.listing import session_folder
+from limpet.sessions.files import session_folder
 from limpet.sessions.repository import Sessions
 from limpet.store.atomic_files import owner_folder
 from limpet.store.idempotency import IdempotencyKeys

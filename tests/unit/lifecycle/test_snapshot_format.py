@@ -16,7 +16,7 @@ from limpet.lifecycle.formats.snapshot import Snapshot, SnapshotSession, parse_s
 from limpet.model.message import ImagePart, Message, Role, TextPart, ToolCall
 from limpet.model.scope import SessionKey
 from limpet.model.session import SessionStatus
-from limpet.sessions.files.index import FileSessions
+from limpet.sessions.files import FileSessions
 
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
 CREATED = datetime(2026, 2, 1, 9, 0, tzinfo=UTC)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from limpet.model.values import Clock, uuid7
-from limpet.sessions.files.index import FileSessions
+from limpet.sessions.files import FileSessions
 
 START = datetime(2026, 11, 15, 10, 30, 1, 123456, tzinfo=UTC)
 

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from limpet.errors import InvalidInput, InvalidKey, StoreCorrupt, StoreFull
 from limpet.model.message import Role
 from limpet.model.values import Clock
-from limpet.sessions.files import basic
-from limpet.sessions.files.basic import BasicSession
+from limpet.sessions import files
+from limpet.sessions.files import BasicSession
 from limpet.sessions.transcript import TranscriptEntry
 from tests.examples import examples
 
@@ -165,7 +165,7 @@ def test_kv_set_on_full_disk_keeps_old_file(store: BasicSession, monkeypatch: py
         raise StoreFull("no space")
 
     store.kv_set("k", "old")
-    monkeypatch.setattr(basic, "write_atomic", full)
+    monkeypatch.setattr(files, "write_atomic", full)
     with pytest.raises(StoreFull):
         store.kv_set("k", "new")
     assert store.kv_get("k") == "old"
@@ -304,7 +304,7 @@ WRITER = """
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from limpet.sessions.files.basic import BasicSession
+from limpet.sessions.files import BasicSession
 store = BasicSession(Path(sys.argv[1]), kv_cap=10_000, transcript_cap=10_000, clock=lambda: datetime.now(UTC))
 for number in range(10_000):
     store.kv_set(f"k{number}", "x" * 2000)
@@ -338,7 +338,7 @@ KILLED_AT = """
 import os, signal, sys
 from datetime import UTC, datetime
 from pathlib import Path
-from limpet.sessions.files.basic import BasicSession
+from limpet.sessions.files import BasicSession
 store = BasicSession(Path(sys.argv[1]), clock=lambda: datetime.now(UTC))
 store.kv_set("k", "old")
 store.transcript_append("user", "old")

@@ -13,9 +13,8 @@ import pytest
 from limpet.errors import ConstraintFailed, InvalidInput, InvalidKey, SessionNotFound, StoreCorrupt, Unsupported
 from limpet.model.message import Role
 from limpet.model.values import Clock, uuid7
-from limpet.sessions.files import store_types
-from limpet.sessions.files.index import FileSessions
-from limpet.sessions.files.store_types import SessionStore, register_store_type
+from limpet.sessions import files
+from limpet.sessions.files import FileSessions, SessionStore, register_store_type
 from limpet.sessions.transcript import TranscriptEntry
 
 START = datetime(2026, 11, 15, 10, 30, 1, 123456, tzinfo=UTC)
@@ -25,7 +24,7 @@ FIRST = TranscriptEntry(Role.USER, START, "from the first store")
 
 @pytest.fixture(autouse=True)
 def registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_types, "_factories", dict(store_types._factories))
+    monkeypatch.setattr(files, "_factories", dict(files._factories))
 
 
 class OnlyTranscript(SessionStore):
@@ -159,7 +158,7 @@ def test_operation_unsupported_by_every_store_is_named(sessions: FileSessions) -
 def test_session_of_uninstalled_store_type_is_listed(sessions: FileSessions, monkeypatch: pytest.MonkeyPatch) -> None:
     register_store_type("only_transcript", OnlyTranscript)
     sessions.create_session(["only_transcript"])
-    monkeypatch.delitem(store_types._factories, "only_transcript")
+    monkeypatch.delitem(files._factories, "only_transcript")
     [session] = sessions.list()
     with pytest.raises(Unsupported, match="no store type 'only_transcript'"):
         session.transcript_read_last(1)

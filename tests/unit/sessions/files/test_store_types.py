@@ -7,9 +7,8 @@ import pytest
 
 from limpet.errors import InvalidInput, InvalidKey, Unsupported
 from limpet.model.values import Clock
-from limpet.sessions.files import store_types as families
-from limpet.sessions.files.basic import BasicSession
-from limpet.sessions.files.store_types import SessionStore, open_store, register_store_type, store_types
+from limpet.sessions import files as families
+from limpet.sessions.files import BasicSession, SessionStore, get_factory, register_store_type, store_types
 
 
 class Nothing(SessionStore):
@@ -37,20 +36,20 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_basic_session_store_type_is_registered(tmp_path: Path, clock: Clock) -> None:
     assert store_types() == ("basic_session",)
-    assert isinstance(open_store("basic_session", tmp_path, clock=clock), BasicSession)
+    assert isinstance(get_factory("basic_session")(tmp_path, kv_cap=3, transcript_cap=4, clock=clock), BasicSession)
 
 
-def test_open_store_passes_settings_to_store_type(tmp_path: Path, clock: Clock) -> None:
+def test_store_factory_passes_settings_to_store_type(tmp_path: Path, clock: Clock) -> None:
     register_store_type("nothing", Nothing)
-    store = open_store("nothing", tmp_path, kv_cap=3, transcript_cap=4, clock=clock)
+    store = get_factory("nothing")(tmp_path, kv_cap=3, transcript_cap=4, clock=clock)
     assert isinstance(store, Nothing)
     assert store.settings == (tmp_path, 3, 4, clock)
     assert store_types() == ("basic_session", "nothing")
 
 
-def test_open_store_rejects_unknown_type_and_lists_known(tmp_path: Path, clock: Clock) -> None:
+def test_unknown_store_type_is_rejected_with_list_of_known() -> None:
     with pytest.raises(Unsupported, match="no store type 'graph'; known: basic_session"):
-        open_store("graph", tmp_path, clock=clock)
+        get_factory("graph")
 
 
 def test_register_store_type_rejects_name_in_use() -> None:

@@ -1,1 +1,0 @@
-"""Sessions kept as plain files."""
