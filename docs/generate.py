@@ -38,7 +38,6 @@ from limpet.model import schema, types
 from limpet.model.containers import ListCodec
 from limpet.model.schema import fields_of
 from limpet.security.operation import EXEMPT, OPERATIONS, Operation
-from limpet.store.encrypted_columns import ENCRYPTED_COLUMNS, list_plaintext_columns
 from limpet.store.encryption import EncryptionMode
 from limpet.store.tables import TABLES
 
@@ -457,18 +456,17 @@ def encrypted_columns() -> Iterator[str]:
         " and times are not encrypted. The terms in `postings` are keyed numbers too."
     )
     rows = [
-        f"| `{table.name}.{name}` | {ENCRYPTED_AS[columns[name].kind]} |"
+        f"| `{table.name}.{name}` | {ENCRYPTED_AS[table[name].kind]} |"
         for table in TABLES
         for name in table.columns
-        if name in (columns := ENCRYPTED_COLUMNS.get(table.name, {}))
+        if name in table
     ]
     yield "\n".join(["| encrypted | how |", "|---|---|", *rows])
-    plain = list_plaintext_columns()
     rows = [
-        f"| `{table.name}.{name}` | {plain[table.name][name]} |"
+        f"| `{table.name}.{name}` | {table.readable[name]} |"
         for table in TABLES
         for name in table.columns
-        if name in plain.get(table.name, {})
+        if name in table.readable
     ]
     yield "\n".join(["| readable | what it is |", "|---|---|", *rows])
 

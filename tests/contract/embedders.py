@@ -12,8 +12,8 @@ import numpy as np
 from limpet import Config, Limpet
 from limpet.errors import ProviderError
 from limpet.model.chunk import Hit
-from limpet.store.encrypted_columns import CHUNKS
 from limpet.store.encryption import RowLayout
+from limpet.store.tables import CHUNKS
 from tests.contract.rows import sql
 
 # Words of one group mean the same.

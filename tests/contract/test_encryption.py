@@ -22,7 +22,6 @@ from limpet.model.scope import Level, Partition
 from limpet.schedules.repository import Schedules
 from limpet.search.verify import rebuild_index
 from limpet.store.copy import copy_store
-from limpet.store.encrypted_columns import AAD_COLUMNS, ENCRYPTED_COLUMNS, list_plaintext_columns
 from limpet.store.encryption import EncryptionMode
 from limpet.store.encryption_keys import key_file, read_keys, write_keys
 from limpet.store.jobs import JobQueue, Jobs
@@ -188,9 +187,8 @@ def test_encrypted_tenant_returns_same_results_as_plain_one(memory: Limpet):
 def test_encrypted_tenant_stores_no_plaintext_in_tables(memory: Limpet):
     write_everywhere(memory)
     tables = every_row(memory)
-    assert {table for table in ENCRYPTED_COLUMNS if not tables[table]} == set(), (
-        "every table must have something to hide"
-    )
+    empty = {table.name for table in TABLES if table and not tables[table.name]}
+    assert empty == set(), "every table must have something to hide"
     [audit] = [table for table in TABLES if table.name == "audit"]
     tables[audit.name] = sql(memory, f"SELECT {', '.join(audit.columns)} FROM audit")
     told = {
@@ -233,7 +231,7 @@ def on_disk(folder: Path) -> bytes:
 
 
 def test_every_text_column_is_listed_as_encrypted_or_plaintext(memory: Limpet):
-    """A new column must say which: see store/encrypted_columns.py."""
+    """A new column must say which: see store/tables.py."""
     if memory._runtime.store.backend == "postgres":
         found = sql(
             memory,
@@ -248,24 +246,14 @@ def test_every_text_column_is_listed_as_encrypted_or_plaintext(memory: Limpet):
         )
     ours = {(table.name, column) for table in TABLES for column in table.columns}
     known = {table.name for table in TABLES} | {"limpet_migrations", "limpet_writers", "sqlite_sequence"}
-    assert {table for table, _ in found} <= known, "a table that is not in storage/sql/tables.py"
-    listed = {
-        (table, name)
-        for lists in (ENCRYPTED_COLUMNS, list_plaintext_columns())
-        for table, names in lists.items()
-        for name in names
-    }
+    assert {table for table, _ in found} <= known, "a table that is not in store/tables.py"
+    listed = {(table.name, name) for table in TABLES for name in (*table, *table.readable)}
     texts = {(table, column) for table, column in found if (table, column) in ours}
     assert texts - listed == set(), "neither encrypted nor readable"
     assert listed - texts == set(), "no such column of text"
-    assert not {(t, c) for t, names in ENCRYPTED_COLUMNS.items() for c in names} & {
-        (t, c) for t, n in list_plaintext_columns().items() for c in n
-    }
+    assert not [table.name for table in TABLES if table.keys() & table.readable.keys()]
     reading = {EncryptionMode.TEXT, EncryptionMode.SOURCE, EncryptionMode.VECTOR}
-    bound = {
-        table for table, names in ENCRYPTED_COLUMNS.items() if any(column.kind in reading for column in names.values())
-    }
-    assert bound <= AAD_COLUMNS.keys()
+    assert not [t.name for t in TABLES if not t.bound_to and any(column.kind in reading for column in t.values())]
 
 
 def test_missing_encryption_key_blocks_only_its_tenant(durable_url: str, config: Config, keys: Path, tmp_path: Path):

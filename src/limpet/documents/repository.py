@@ -9,9 +9,8 @@ from limpet.model.scope import Partition
 from limpet.model.values import PageCursor
 from limpet.search.chunk_repository import Chunks
 from limpet.search.filters import build_keyset_clause
-from limpet.store.encrypted_columns import DOCUMENTS
 from limpet.store.encryption import Cipher, RowLayout
-from limpet.store.rows import DOCUMENT_ROWS
+from limpet.store.tables import DOCUMENT_ROWS, DOCUMENTS
 from limpet.store.tx import Row, Tx, partition_params
 
 _DOCUMENT = RowLayout(DOCUMENTS, DOCUMENT_ROWS)

@@ -10,14 +10,13 @@ from limpet.errors import ConstraintFailed
 from limpet.model.job import GRAPH_RECORD
 from limpet.model.record import Layer, Origin, Record, RecordQuery
 from limpet.model.scope import Level, Owner, Partition, Scope, hash_bucket
-from limpet.model.values import PageCursor, bucket_of_id, is_id, to_micros
+from limpet.model.values import PageCursor, bucket_of_id, is_id, micros, to_micros
 from limpet.search.chunk_repository import Chunks
 from limpet.search.filters import build_keyset_clause, build_record_clauses
 from limpet.search.graph_repository import GraphTables
-from limpet.store.encrypted_columns import RECORD_METADATA, RECORD_TAGS, RECORD_VERSIONS, RECORDS
 from limpet.store.encryption import Cipher, RowLayout
 from limpet.store.jobs import Jobs
-from limpet.store.rows import RECORD_ROWS, micros
+from limpet.store.tables import RECORD_METADATA, RECORD_ROWS, RECORD_TAGS, RECORD_VERSIONS, RECORDS
 from limpet.store.tx import Row, Tx, partition_key, partition_params
 
 _RECORD = RowLayout(RECORDS, RECORD_ROWS)

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from limpet.model.job import Finding
 from limpet.store.doctor import find_cipher, run_check
-from limpet.store.encrypted_columns import RECORD_METADATA, RECORD_TAGS, RECORDS
 from limpet.store.encryption import RowLayout
 from limpet.store.store import Store
+from limpet.store.tables import RECORD_METADATA, RECORD_TAGS, RECORDS
 from limpet.store.tx import Db, Row, Tx
 
 _LABELLED = RowLayout(RECORDS, "id tags metadata inputs")

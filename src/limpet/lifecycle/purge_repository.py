@@ -11,13 +11,12 @@ from limpet.model.dataclass import dataclass
 from limpet.model.job import PURGE
 from limpet.model.privacy import PurgeTarget, Receipt
 from limpet.model.scope import STORE_PARTITION, Level, Partition, Scope
-from limpet.model.values import from_micros, to_micros
+from limpet.model.values import from_micros, micros, to_micros
 from limpet.search.chunk_repository import Chunks
 from limpet.sessions.repository import Sessions, session_key
-from limpet.store.encrypted_columns import CHUNKS, RECORD_VERSIONS
 from limpet.store.encryption import RowLayout
 from limpet.store.jobs import Jobs
-from limpet.store.rows import RECEIPT_ROWS, micros
+from limpet.store.tables import CHUNKS, RECEIPT_ROWS, RECORD_VERSIONS
 from limpet.store.tx import Partitions, Tx, partition_key, partition_params
 
 _TEXT = RowLayout(CHUNKS, "ordinal text")

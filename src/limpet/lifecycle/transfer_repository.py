@@ -15,13 +15,12 @@ from limpet.model.graph import EntityDraft, EntityKind, GraphDraft, GraphSource,
 from limpet.model.job import EXTRACT, GRAPH, GRAPH_RECORD
 from limpet.model.scope import Level, Owner, Partition, Scope, hash_bucket
 from limpet.model.transfer import DocumentPiece, DocumentState, RecordState, RecordVersion, SessionState
-from limpet.model.values import bucket_of_id, from_micros, to_micros
+from limpet.model.values import bucket_of_id, from_micros, micros, to_micros
 from limpet.sessions.repository import Sessions, Summaries, UsageEntries, session_key
 from limpet.sessions.repository import build_scope_filter as sessions_in_scope
-from limpet.store.encrypted_columns import CHUNKS, ENTITIES, IMPORTS, RECORD_VERSIONS, RELATIONS, TRANSFERS
 from limpet.store.encryption import RowLayout
 from limpet.store.jobs import Jobs
-from limpet.store.rows import RECORD_ROWS, micros
+from limpet.store.tables import CHUNKS, ENTITIES, IMPORTS, RECORD_ROWS, RECORD_VERSIONS, RELATIONS, TRANSFERS
 from limpet.store.tx import Partitions, Row, Tx
 
 _OF_SESSIONS = (EXTRACT, GRAPH)

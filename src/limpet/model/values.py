@@ -399,6 +399,14 @@ def from_micros(value: int) -> datetime:
     return _EPOCH + timedelta(microseconds=value)
 
 
+def micros(value: datetime | None) -> int | None:
+    return None if value is None else to_micros(value)
+
+
+def moment(value: int | None) -> datetime | None:
+    return None if value is None else from_micros(value)
+
+
 def load_timezone(name: str) -> tzinfo:
     """The time zone of an IANA name. UTC needs no zone database."""
     if name == "UTC":

@@ -25,9 +25,8 @@ from limpet.model.scope import Level, Partition, Scope, hash_bucket
 from limpet.model.values import from_micros, to_micros
 from limpet.search.chunk_repository import Chunks
 from limpet.search.filters import build_keyset_clause
-from limpet.store.encrypted_columns import SCHEDULE_RUNS, SCHEDULES
 from limpet.store.encryption import RowLayout
-from limpet.store.rows import RUN_ROWS, SCHEDULE_ROWS
+from limpet.store.tables import RUN_ROWS, SCHEDULE_ROWS, SCHEDULE_RUNS, SCHEDULES
 from limpet.store.tx import Encryption, Params, Row, Tx
 
 _NANO = 1_000_000_000

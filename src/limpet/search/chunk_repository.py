@@ -17,9 +17,9 @@ from limpet.search.catalogue import CATALOGUES, Catalogue, CatalogueRow, make_em
 from limpet.search.filters import build_record_clauses
 from limpet.search.vectors import Unembedded, Vectors, VectorScores
 from limpet.search.word_index import PartitionRow, WordScores
-from limpet.store.encrypted_columns import CHUNKS, DOCUMENTS, RECORDS
 from limpet.store.encryption import Cipher, RowLayout
 from limpet.store.jobs import Jobs
+from limpet.store.tables import CHUNKS, DOCUMENTS, RECORDS
 from limpet.store.tx import Array, Row, Tx, partition_params
 
 _MESSAGE = SourceKind.MESSAGE.value

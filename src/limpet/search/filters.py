@@ -6,8 +6,8 @@ from typing import Any
 
 from limpet.model.record import RecordFilter
 from limpet.model.values import PageCursor, to_micros
-from limpet.store.encrypted_columns import RECORD_METADATA, RECORD_TAGS
 from limpet.store.encryption import Cipher
+from limpet.store.tables import RECORD_METADATA, RECORD_TAGS
 
 
 def build_record_clauses(wanted: RecordFilter, cipher: Cipher) -> tuple[list[str], dict[str, Any]]:

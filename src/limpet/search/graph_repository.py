@@ -10,11 +10,10 @@ from typing import Any, NamedTuple
 from limpet.model.dataclass import dataclass
 from limpet.model.graph import EntityKind, GraphDraft, GraphSource, Link, Node, NodeMention, RelationKind, first_word
 from limpet.model.scope import Level, Partition, Scope
-from limpet.model.values import from_micros, to_micros
+from limpet.model.values import from_micros, moment, to_micros
 from limpet.search.chunk_repository import Chunks
-from limpet.store.encrypted_columns import ENTITIES, RELATIONS
 from limpet.store.encryption import Cipher, RowLayout
-from limpet.store.rows import moment
+from limpet.store.tables import ENTITIES, RELATIONS
 from limpet.store.tx import CacheKind, Params, Row, Tx, partition_key
 
 _NAMES_AT_ONCE = 500

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from limpet.model.chunk import Vector
 from limpet.model.dataclass import dataclass
 from limpet.search.word_index import PartitionRow
-from limpet.store.encrypted_columns import CHUNKS
 from limpet.store.encryption import Cipher, RowLayout, pack_floats
+from limpet.store.tables import CHUNKS
 from limpet.store.tx import Array, CacheKind, Row, Tx, compute_cosines
 
 log = logging.getLogger("limpet.store")

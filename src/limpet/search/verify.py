@@ -14,9 +14,9 @@ from limpet.search.analysis import ANALYZER_VERSION, add_words, analyse, format_
 from limpet.search.word_index import PartitionRow
 from limpet.store import jobs
 from limpet.store.doctor import find_cipher, run_check
-from limpet.store.encrypted_columns import CHUNKS
 from limpet.store.encryption import Cipher, RowLayout
 from limpet.store.store import Store
+from limpet.store.tables import CHUNKS
 from limpet.store.tx import Db, Row, Tx, partition_key
 
 log = logging.getLogger("limpet.search")

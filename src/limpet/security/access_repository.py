@@ -10,7 +10,7 @@ from limpet.errors import InvalidInput
 from limpet.model.access import AuditEntry, AuditQuery, Grant, GrantInfo, Reach, Right
 from limpet.model.scope import Level, Scope, hash_bucket
 from limpet.model.values import from_micros, to_micros
-from limpet.store.rows import AUDIT_ROWS
+from limpet.store.tables import AUDIT_ROWS
 from limpet.store.tx import Tx
 
 _FILTERS = {

@@ -7,9 +7,10 @@ from datetime import datetime
 
 from limpet.errors import InvalidInput
 from limpet.model.access import Grant, KeyInfo, Reach, audit_name
+from limpet.model.columns import to_text
 from limpet.model.scope import STORE_PARTITION, Partition, Scope
 from limpet.model.values import to_micros
-from limpet.store.rows import KEY_ROWS, to_json
+from limpet.store.tables import KEY_ROWS
 from limpet.store.tx import Tx
 
 _FOREVER = (1 << 63) - 1
@@ -100,4 +101,4 @@ class ApiKeys:
 
 
 def _encode_grants(grants: Iterable[Grant]) -> str:
-    return to_json([str(grant) for grant in grants])
+    return to_text([str(grant) for grant in grants])

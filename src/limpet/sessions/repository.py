@@ -9,18 +9,18 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from limpet.errors import SessionNotFound
+from limpet.model.columns import to_text
 from limpet.model.job import COMPACT, EXTRACT, GRAPH
 from limpet.model.message import Message
 from limpet.model.scope import Level, Partition, Scope, hash_bucket
 from limpet.model.session import KvEntry, ModelUsage, SessionInfo, SessionQuery, SessionStatus, Summary
-from limpet.model.values import bucket_of_id, from_micros, to_micros
+from limpet.model.values import bucket_of_id, from_micros, micros, to_micros
 from limpet.search.chunk_repository import Chunks
 from limpet.search.filters import build_keyset_clause
 from limpet.search.graph_repository import GraphTables
-from limpet.store.encrypted_columns import KV, MESSAGES, SESSIONS, SUMMARIES
 from limpet.store.encryption import Cipher, RowLayout
 from limpet.store.jobs import Jobs
-from limpet.store.rows import MESSAGE_ROWS, SESSION_ROWS, micros, to_json
+from limpet.store.tables import KV, MESSAGE_ROWS, MESSAGES, SESSION_ROWS, SESSIONS, SUMMARIES
 from limpet.store.tx import Params, Row, Tx, partition_key
 
 WORKING_MEMORY = "working_memory"  # the key of the working memory
@@ -186,7 +186,7 @@ class Sessions(_SessionRows):
         self._db.run("sessions.set_state", {**self._key(scope), "state": state.value})
 
     def set_metadata(self, scope: Scope, metadata: Mapping[str, Any]) -> None:
-        params = {**self._key(scope), "metadata": to_json(dict(metadata))}
+        params = {**self._key(scope), "metadata": to_text(dict(metadata))}
         self._db.run("sessions.set_metadata", self._cipher(scope).encrypt_params(SESSIONS, scope.session, params))
 
     def set_expiry(self, scope: Scope, expires_at: datetime | None) -> None:

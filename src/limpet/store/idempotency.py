@@ -10,8 +10,8 @@ from limpet.errors import IdempotencyConflict
 from limpet.model.idempotency import KEY_LIFETIME, IdempotencyEntry, IdempotencyKey
 from limpet.model.scope import Partition, Scope
 from limpet.model.values import from_micros, to_micros
-from limpet.store.encrypted_columns import IDEMPOTENCY_KEYS
 from limpet.store.encryption import RowLayout
+from limpet.store.tables import IDEMPOTENCY_KEYS
 from limpet.store.tx import Tx, partition_params
 
 _ENTRY = RowLayout(IDEMPOTENCY_KEYS, "resource_id digest created_at")

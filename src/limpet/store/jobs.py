@@ -16,9 +16,9 @@ from limpet.errors import InvalidInput, LeaseLost
 from limpet.model.job import Job, JobInfo, JobQuery, JobState
 from limpet.model.scope import STORE_PARTITION, Level, Partition, Scope
 from limpet.model.values import Clock, from_micros, to_micros
-from limpet.store.encrypted_columns import JOBS
 from limpet.store.encryption import RowLayout
 from limpet.store.store import Store
+from limpet.store.tables import JOBS
 from limpet.store.tx import NO_ENCRYPTION, Db, Params, Row, Tx, partition_params
 
 JobFilter = tuple[str, str]  # a kind of job, and its detail where only jobs with that one are meant

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
-from limpet.store.rows import ROWS
+from limpet.model.columns import RowCodec
+from limpet.store.tables import TABLES
 
 DIALECTS = ("sqlite", "postgres")
 _NAME = re.compile(r"^-- name: (\S+)(?: (\w+))?[ \t]*\n", re.MULTILINE)
@@ -42,9 +45,14 @@ def iter_queries() -> Iterator[tuple[str, str, str]]:
                 yield name, dialect or "", _NOUN.sub(_expand, sql.strip().rstrip(";"))
 
 
+@cache
+def _nouns() -> dict[str, RowCodec[Any]]:
+    return {table.name: table.rows for table in TABLES if table.rows is not None}
+
+
 def _expand(found: re.Match[str]) -> str:
     what, alias, table = found.groups()
-    columns = ROWS[table].columns
+    columns = _nouns()[table].columns
     if what == "set":
         return ", ".join(f"{each.name} = :{each.name}" for each in columns if not each.is_set_once)
     prefix = ":" if what == "values" else f"{alias}." if alias else ""

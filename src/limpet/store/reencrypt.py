@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, Protocol
 from limpet.errors import DecryptionFailed, KeyMissing, StorageError
 from limpet.model.job import Finding
 from limpet.model.telemetry import Progress
-from limpet.store.encrypted_columns import AAD_COLUMNS, ENCRYPTED_COLUMNS
 from limpet.store.encryption import (
     STATE_ENCRYPTED,
     STATE_ENCRYPTING,
@@ -38,8 +37,8 @@ from limpet.store.tx import PLAINTEXT, Db, Row, Tx
 
 _BATCH = 500
 _WORDS = "words"
-_STEPS = (*(table.name for table in TABLES if table.name in ENCRYPTED_COLUMNS), _WORDS)
-_BY_NAME = {table.name: table for table in TABLES}
+_TABLES = {table.name: table for table in TABLES if table.bound_to}
+_STEPS = (*_TABLES, _WORDS)
 # Whose a row is, by the first of these columns that its table has.
 _TENANT_FILTERS = {
     "tenant": "tenant = :tenant",
@@ -121,7 +120,7 @@ def _run_batch(
 
 def _run_step(db: Db, tenant: str, reached: _Checkpoint, old: Cipher, new: Cipher) -> tuple[int, list[Any] | None]:
     """How many rows, and up to which key; None when the step is done."""
-    table = _BY_NAME[reached.step]
+    table = _TABLES[reached.step]
     rows, after = _read_page(db, table, tenant, reached.after)
     if table.name == "vectors":
         _reencrypt_vectors(db, rows, old, new)
@@ -145,8 +144,7 @@ def _rebuild_next(
 
 def _fixed_key(table: Table) -> tuple[str, ...]:
     """The first columns of the key that encryption does not change."""
-    encrypted = ENCRYPTED_COLUMNS[table.name]
-    changing = [at for at, name in enumerate(table.key) if name in encrypted]
+    changing = [at for at, name in enumerate(table.key) if name in table]
     return table.key[: changing[0]] if changing else table.key
 
 
@@ -171,22 +169,21 @@ def _read_page(db: Db, table: Table, tenant: str, after: list[Any] | None) -> tu
     return rows, list(groups[-1]) if groups else None
 
 
-def _associated_data(table: str, values: dict[str, Any]) -> object:
-    columns = AAD_COLUMNS[table]
+def _associated_data(table: Table, values: dict[str, Any]) -> object:
+    columns = table.bound_to
     return values[columns[0]] if len(columns) == 1 else tuple(values[name] for name in columns)
 
 
 def _reencrypt_rows(db: Db, table: Table, rows: list[Row], old: Cipher, new: Cipher) -> None:
-    encrypted = ENCRYPTED_COLUMNS[table.name]
-    shape = RowLayout(encrypted, " ".join(table.columns))
-    compared = {name: column for name, column in encrypted.items() if column.kind in _DETERMINISTIC}
-    read = {name: column for name, column in encrypted.items() if column.kind in _NONDETERMINISTIC}
+    shape = RowLayout(table, " ".join(table.columns))
+    compared = {name: column for name, column in table.items() if column.kind in _DETERMINISTIC}
+    read = {name: column for name, column in table.items() if column.kind in _NONDETERMINISTIC}
     changes = []
     for row in rows:
         stored = dict(zip(table.columns, row, strict=True))
-        plain = dict(zip(table.columns, old.decrypt_row(shape, _associated_data(table.name, stored), row), strict=True))
+        plain = dict(zip(table.columns, old.decrypt_row(shape, _associated_data(table, stored), row), strict=True))
         values = dict(new.encrypt_params(compared, None, plain))
-        values = dict(new.encrypt_params(read, _associated_data(table.name, values), values))
+        values = dict(new.encrypt_params(read, _associated_data(table, values), values))
         change = {f"new_{name}": values[name] for name in (*compared, *read)}
         changes.append(change | {f"old_{name}": stored[name] for name in table.key})
     if changes:
@@ -235,8 +232,8 @@ def check_encryption(store: Store) -> Iterator[Finding]:
 
 def _check_tenant(tx: Tx, tenant: str) -> Finding:
     cipher, looked_at, faults = tx.encryption.cipher_for(tenant), 0, []
-    for table in (_BY_NAME[name] for name in _STEPS if name != _WORDS):
-        shape, after = RowLayout(ENCRYPTED_COLUMNS[table.name], " ".join(table.columns)), None
+    for table in _TABLES.values():
+        shape, after = RowLayout(table, " ".join(table.columns)), None
         while True:
             rows, after = _read_page(tx.db, table, tenant, after)
             if after is None:
@@ -257,4 +254,4 @@ def _check_row(cipher: Cipher, table: Table, shape: RowLayout, row: Row) -> None
         _, partition_id, ordinal, model_id, _, stored = row
         cipher.decrypt_vector((partition_id, ordinal, model_id), bytes(stored or b""))
     else:
-        cipher.decrypt_row(shape, _associated_data(table.name, dict(zip(table.columns, row, strict=True))), row)
+        cipher.decrypt_row(shape, _associated_data(table, dict(zip(table.columns, row, strict=True))), row)

@@ -1,80 +1,199 @@
-"""Every table with its columns and key, parents before children."""
+"""Every table, parents before children: its key, its columns, and what becomes of each in an encrypted tenant.
+
+The nouns say it of their own columns. Rows go through ``cipher.encrypt_params(TABLE, row, params)`` on their way in
+and ``cipher.decrypt_row(LAYOUT, row, values)`` on their way out; a test compares all of this with the schema.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any
 
-from limpet.store.rows import ROWS
+from limpet.model.access import AuditEntry, KeyInfo
+from limpet.model.columns import RowCodec, encrypted_names
+from limpet.model.document import Document
+from limpet.model.message import Message
+from limpet.model.privacy import Receipt
+from limpet.model.record import Record
+from limpet.model.schedule import Run, Schedule
+from limpet.model.session import SessionInfo
+from limpet.store.encryption import EncryptedColumn, EncryptedColumns, EncryptionMode, declare_columns
+
+_REASONS = {"whose": "whose", "ids": "an id", "words": "a word of ours"}
+# What stands in readable columns that those words do not describe.
+_READABLE = {
+    "partitions.owner": "a user's or agent's id",
+    "sessions.key": "channel, chat and thread: sessions are found by it",
+    "usage.model": "a model's name",
+    "models.name": "a model's name",
+    "postings.data": "which chunks hold a term, how often, and how long they are",
+    "jobs.detail": "which session, record or model",
+    "properties.value": "about the store itself",
+    "grants.name": "a right, and whose",
+    "api_keys.secret_hash": "tells whether a secret is this key's; it cannot be guessed",
+    "tenant_encryption.check_value": "tells keys apart, and nothing else about them",
+    "tenant_encryption.old_check": "the same, of the key before",
+    "tenant_encryption.progress": "table names and ids",
+}
+_ENCRYPTED = frozenset(mode.value for mode in EncryptionMode)
+
+TABLES: list[Table] = []
 
 
-class Table(NamedTuple):
-    name: str
-    key: tuple[str, ...]
-    columns: tuple[str, ...]
+class Table(Mapping[str, EncryptedColumn]):
+    """As a mapping: the encrypted columns by name.
+
+    ``columns`` says "key: group, group": each group begins with how its columns are encrypted, or with what stands in
+    them and is readable (``whose``, ``ids``, ``words``, ``readable``); one of numbers has no such word. ``bound_to``
+    names the columns, as they are stored, that say of which row a value is; of rows that the database numbers, what
+    is known before.
+    """
+
+    def __init__(self, name: str, columns: str, bound_to: str = "", noun: RowCodec[Any] | None = None) -> None:
+        key, _, groups = columns.partition(":")
+        self.name, self.key, self.bound_to, self.rows = name, tuple(key.split()), tuple(bound_to.split()), noun
+        self._groups = [group.split() for group in groups.split(",")]
+        TABLES.append(self)
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The key first, then what the store adds, then what the noun says."""
+        marks = (*_ENCRYPTED, *_REASONS, "readable")
+        added = (name for group in self._groups for name in group[bool(group) and group[0] in marks :])
+        return tuple(dict.fromkeys((*self.key, *added, *(() if self.rows is None else self.rows.names))))
+
+    @cached_property
+    def readable(self) -> dict[str, str]:
+        """Text and bytes that stay readable, and what they are."""
+        found = {
+            name: _REASONS[mark] for mark, *names in filter(None, self._groups) if mark in _REASONS for name in names
+        }
+        found |= {name: _READABLE[place] for name in self.columns if (place := f"{self.name}.{name}") in _READABLE}
+        noun = () if self.rows is None else self.rows.columns
+        return {column.name: column.plain for column in noun if column.plain} | found
+
+    @cached_property
+    def _encrypted(self) -> EncryptedColumns:
+        """Read from the noun when it is first needed."""
+        added = {mark: " ".join(names) for mark, *names in filter(None, self._groups) if mark in _ENCRYPTED}
+        noun = {} if self.rows is None else encrypted_names(self.rows)
+        return {**declare_columns(self.name, **noun), **declare_columns(self.name, **added)}
+
+    def __getitem__(self, name: str) -> EncryptedColumn:
+        return self._encrypted[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._encrypted)
+
+    def __len__(self) -> int:
+        return len(self._encrypted)
 
 
-def _table(name: str, key: str, rest: str = "") -> Table:
-    """A noun tells its own columns; ``rest`` are those that the store adds."""
-    noun = ROWS[name].names if name in ROWS else ()
-    keys = tuple(key.split())
-    return Table(name, keys, tuple(dict.fromkeys((*keys, *rest.split(), *noun))))
+SESSION_ROWS = RowCodec(SessionInfo)
+MESSAGE_ROWS = RowCodec(Message)
+RECORD_ROWS = RowCodec(Record)
+DOCUMENT_ROWS = RowCodec(Document)
+SCHEDULE_ROWS = RowCodec(Schedule)
+RUN_ROWS = RowCodec(Run)
+AUDIT_ROWS = RowCodec(AuditEntry)
+KEY_ROWS = RowCodec(KeyInfo)
+RECEIPT_ROWS = RowCodec(Receipt)
 
-
-TABLES = (
-    _table(
-        "partitions",
-        "bucket id",
-        "tenant level owner next_ordinal merged_ordinal chunk_count word_count removals next_graph_id",
-    ),
-    _table("sessions", "bucket partition_id id", "external_id key cleared_through summary_epoch oldest_at"),
-    _table("messages", "bucket partition_id session_id sequence"),
-    _table(
-        "summaries",
-        "bucket partition_id session_id",
-        "text epoch upper_sequence message_count updated_at written_sequence written_characters",
-    ),
-    _table("kv", "bucket partition_id session_id key", "value position updated_at"),
-    _table(
-        "usage", "bucket partition_id session_id model", "calls input_tokens output_tokens cached_tokens cost_nanos"
-    ),
-    _table("cursors", "bucket partition_id session_id name", "sequence"),
-    _table("records", "bucket partition_id id", "external_id owner source_session source_sequence"),
-    _table("record_versions", "bucket partition_id record_id version", "body updated_at replaced_at"),
-    _table("record_tags", "bucket partition_id record_id tag", ""),
-    _table("record_metadata", "bucket partition_id record_id key", "value"),
-    _table("record_inputs", "bucket partition_id record_id input_id", ""),
-    _table("documents", "bucket partition_id id"),
-    _table(
-        "chunks",
-        "bucket partition_id ordinal",
-        "kind session_id record_id document_id first_sequence last_sequence role name created_at worded_at hash"
-        " word_count flags terms text",
-    ),
-    _table("postings", "bucket partition_id term first_ordinal", "data"),
-    _table("models", "id", "name dimension"),
-    _table("vectors", "bucket partition_id ordinal model_id", "vector encrypted"),
-    _table("late_vectors", "bucket partition_id number", "low high"),
-    _table("entities", "bucket partition_id id", "normal first_word name"),
-    _table("mentions", "bucket partition_id id", "entity_id kind session_id sequence record_id said_at"),
-    _table(
-        "relations",
-        "bucket partition_id id",
-        "subject_id predicate object_id value kind polarity sentence session_id sequence record_id said_at",
-    ),
-    _table(
-        "jobs",
-        "bucket tenant level owner kind detail",
-        "id requests run_at attempts leased_until error dead created_at",
-    ),
-    _table("idempotency_keys", "bucket tenant level owner kind key_hash", "digest resource_id created_at"),
-    _table("schedules", "bucket partition_id id", "text_folded leased_until token claimed_at claimed_due_at"),
-    _table("schedule_runs", "bucket partition_id id", "output characters notice notice_until"),
-    _table("imports", "tenant digest", "name sessions messages imported_at"),
-    _table("transfers", "tenant digest", "user_id name state updated_at"),
-    _table("audit", "tenant id"),
-    _table("receipts", "tenant id"),
-    _table("properties", "name", "value"),
-    _table("grants", "tenant user_id name", "granted_at granted_by"),
-    _table("api_keys", "id", "secret_hash"),
-    _table("tenant_encryption", "tenant", "state version check_value old_check progress"),
+Table(
+    "partitions",
+    "bucket id: whose tenant level, readable owner,"
+    " next_ordinal merged_ordinal chunk_count word_count removals next_graph_id",
 )
+SESSIONS = Table(
+    "sessions",
+    "bucket partition_id id: ids external_id, readable key, cleared_through summary_epoch oldest_at",
+    "id",
+    SESSION_ROWS,
+)
+MESSAGES = Table(
+    "messages", "bucket partition_id session_id sequence: ids session_id", "session_id sequence", MESSAGE_ROWS
+)
+SUMMARIES = Table(
+    "summaries",
+    "bucket partition_id session_id: ids session_id, text text,"
+    " epoch upper_sequence message_count updated_at written_sequence written_characters",
+    "session_id",
+)
+KV = Table(
+    "kv",
+    "bucket partition_id session_id key: ids session_id, same key, text value, position updated_at",
+    "session_id key",
+)
+Table(
+    "usage",
+    "bucket partition_id session_id model: ids session_id, readable model,"
+    " calls input_tokens output_tokens cached_tokens cost_nanos",
+)
+Table("cursors", "bucket partition_id session_id name: ids session_id, words name, sequence")
+RECORDS = Table(
+    "records", "bucket partition_id id: ids external_id source_session, whose owner, source_sequence", "id", RECORD_ROWS
+)
+RECORD_VERSIONS = Table(
+    "record_versions",
+    "bucket partition_id record_id version: ids record_id, text body, updated_at replaced_at",
+    "record_id version",
+)
+RECORD_TAGS = Table("record_tags", "bucket partition_id record_id tag: ids record_id, same tag", "record_id")
+RECORD_METADATA = Table(
+    "record_metadata", "bucket partition_id record_id key: ids record_id, same key value", "record_id"
+)
+Table("record_inputs", "bucket partition_id record_id input_id: ids record_id input_id")
+DOCUMENTS = Table("documents", "bucket partition_id id:", "id", DOCUMENT_ROWS)
+CHUNKS = Table(
+    "chunks",
+    "bucket partition_id ordinal: words kind role, ids session_id record_id document_id,"
+    " first_sequence last_sequence created_at worded_at word_count flags, text name text, same_bytes hash, terms terms",
+    "partition_id ordinal",
+)
+Table("postings", "bucket partition_id term first_ordinal: readable data")
+Table("models", "id: readable name, dimension")
+Table("vectors", "bucket partition_id ordinal model_id: vector vector encrypted", "partition_id ordinal model_id")
+Table("late_vectors", "bucket partition_id number: low high")
+ENTITIES = Table("entities", "bucket partition_id id: same normal first_word, text name", "partition_id normal")
+Table("mentions", "bucket partition_id id: words kind, ids session_id record_id, entity_id sequence said_at")
+RELATIONS = Table(
+    "relations",
+    "bucket partition_id id: words kind, ids session_id record_id, text predicate value sentence,"
+    " subject_id object_id polarity sequence said_at",
+    "partition_id subject_id",
+)
+JOBS = Table(
+    "jobs",
+    "bucket tenant level owner kind detail: whose tenant level owner, words kind, readable detail, text error,"
+    " id requests run_at attempts leased_until dead created_at",
+    "id",
+)
+# Hashes, too: who guesses a short key, and what was asked for under it, must not find it confirmed here.
+IDEMPOTENCY_KEYS = Table(
+    "idempotency_keys",
+    "bucket tenant level owner kind key_hash: whose tenant level owner, words kind, same key_hash digest,"
+    " ids resource_id, created_at",
+    "key_hash",
+)
+SCHEDULES = Table(
+    "schedules",
+    "bucket partition_id id: text text_folded, leased_until token claimed_at claimed_due_at",
+    "id",
+    SCHEDULE_ROWS,
+)
+SCHEDULE_RUNS = Table(
+    "schedule_runs", "bucket partition_id id: text output, characters notice notice_until", "id", RUN_ROWS
+)
+IMPORTS = Table(
+    "imports", "tenant digest: whose tenant, same digest, text name, sessions messages imported_at", "digest"
+)
+TRANSFERS = Table(
+    "transfers", "tenant digest: whose tenant user_id, same digest, text name state, updated_at", "digest"
+)
+Table("audit", "tenant id:", noun=AUDIT_ROWS)
+Table("receipts", "tenant id:", noun=RECEIPT_ROWS)
+Table("properties", "name: words name, readable value")
+Table("grants", "tenant user_id name: whose tenant user_id granted_by, readable name, granted_at")
+Table("api_keys", "id: readable secret_hash", noun=KEY_ROWS)
+Table("tenant_encryption", "tenant: whose tenant, words state, version, readable check_value old_check progress")
