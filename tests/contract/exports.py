@@ -20,7 +20,7 @@ from limpet.model.schedule import NotifyPolicy, Run, RunStatus, ScheduleState
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.session import SessionStatus
 from limpet.schedules.repository import Schedules
-from limpet.store.atomic_files import owner_folder
+from limpet.store.files import owner_folder
 
 START = datetime(2026, 1, 2, 3, 4, 5, 678_901, tzinfo=UTC)
 USERS = ("alice", "bob/ü")

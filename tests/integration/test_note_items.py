@@ -15,7 +15,7 @@ from limpet import Config, Limpet, Record
 from limpet.errors import StorageError, Unsupported
 from limpet.lifecycle.item_sync import LineStatus, decide_line_status
 from limpet.notes import user_notes
-from limpet.store import atomic_files
+from limpet.store import files as atomic_files
 from limpet.testing import FakeClock
 from tests.contract.processes import run_together
 from tests.contract.rows import faults

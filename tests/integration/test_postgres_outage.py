@@ -242,7 +242,7 @@ def test_commit_whose_answer_is_lost_is_not_repeated(
         return answer
 
     def connect(self: PostgresConnection) -> None:
-        if self._db is not None and self._db.raw.closed and next(refusals, False):
+        if hasattr(self, "db") and self.db.raw.closed and next(refusals, False):
             raise StoreUnavailable("cannot be reached")
         real_connect(self)
 

@@ -171,7 +171,7 @@ def as_nobody(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     if os.geteuid() == 0:
         # Everything is imported while root can still read it.
         before += (
-            "import limpet.api, limpet.store.sqlite.store, limpet.store.doctor\n"
+            "import limpet.api, limpet.store.sqlite.store\n"
             "import difflib, numpy, Stemmer\n"
             "from limpet.search.analysis import analyse; analyse('warm é')\n"
             "from limpet.store.sqlite.connection import load_statements; load_statements()\n"

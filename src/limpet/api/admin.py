@@ -30,7 +30,7 @@ from limpet.security.operation import (
     operation,
 )
 from limpet.sessions import usage
-from limpet.store.atomic_files import make_folder
+from limpet.store.files import make_folder
 
 if TYPE_CHECKING:
     from limpet.sessions.files import FileSessions

@@ -34,7 +34,7 @@ from limpet.providers.embedder import Embedder
 from limpet.providers.llm import Llm, TelemetryLlm
 from limpet.search.embed import BatchEmbedder
 from limpet.security.telemetry import Observers
-from limpet.store.atomic_files import folder_name
+from limpet.store.files import folder_name
 
 FOLDER = "agents"
 MEMORY = ":memory:"

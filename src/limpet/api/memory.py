@@ -63,7 +63,6 @@ from limpet.knowledge.remember import enqueue_maintenance
 from limpet.knowledge.repository import Records
 from limpet.model.chunk import ChunkQuery, Hit, SourceKind, Vector
 from limpet.model.context import Context
-from limpet.model.idempotency import IdempotencyKey, ResourceKind
 from limpet.model.record import (
     Forgotten,
     Layer,
@@ -91,6 +90,7 @@ from limpet.security.operation import (
 )
 from limpet.sessions.repository import Sessions
 from limpet.store import idempotency
+from limpet.store.idempotency import IdempotencyKey, ResourceKind
 from limpet.store.tx import Tx
 
 

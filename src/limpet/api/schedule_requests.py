@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from limpet.api.handle import View
 from limpet.errors import InvalidInput, ScheduleNotFound
-from limpet.model.idempotency import IdempotencyKey, ResourceKind
 from limpet.model.schedule import Schedule, ScheduleQuery
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.session import SessionInfo
@@ -19,6 +18,7 @@ from limpet.schedules.firing import Callback, Notifier
 from limpet.schedules.repository import ScheduleQueue, Schedules
 from limpet.schedules.runner import RunHandlers
 from limpet.store import idempotency
+from limpet.store.idempotency import IdempotencyKey, ResourceKind
 from limpet.store.tx import Tx
 
 if TYPE_CHECKING:

@@ -20,7 +20,6 @@ from limpet.api.schedule_requests import (
     warn_without_runner,
 )
 from limpet.errors import InvalidInput, ScheduleNotFound
-from limpet.model.idempotency import IdempotencyKey
 from limpet.model.schedule import (
     END_STATES,
     NotifyPolicy,
@@ -51,6 +50,7 @@ from limpet.security.operation import (
     operation,
 )
 from limpet.store import idempotency
+from limpet.store.idempotency import IdempotencyKey
 from limpet.store.tx import Tx
 
 

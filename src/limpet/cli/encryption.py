@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from limpet.config import Config
-    from limpet.store.encryption import EncryptionState
+    from limpet.store.encryption_keys import EncryptionState
     from limpet.store.store import Store
 
 
@@ -47,7 +47,7 @@ def add(commands: Any, summary: str) -> None:
 
 
 def status(args: Namespace) -> int:
-    from limpet.store.encryption import list_states
+    from limpet.store.encryption_keys import list_states
 
     store = _open_store(args)
     try:
@@ -63,7 +63,7 @@ def status(args: Namespace) -> int:
 
 def _state(store: Store, tenant: str, states: Mapping[str, EncryptionState]) -> dict[str, Any]:
     from limpet.errors import KeyMissing
-    from limpet.store.encryption import STATE_PLAINTEXT
+    from limpet.store.encryption_keys import STATE_PLAINTEXT
 
     found = states.get(tenant)
     if found is None or found.state == STATE_PLAINTEXT:
@@ -109,7 +109,7 @@ def encrypt(args: Namespace) -> int:
 
 def rotate(args: Namespace) -> int:
     """With a key folder a fresh key is put first in the tenant's file; else the first of the keys that are given."""
-    from limpet.store.encryption import STATE_ENCRYPTED, STATE_PLAINTEXT, get_state
+    from limpet.store.encryption_keys import STATE_ENCRYPTED, STATE_PLAINTEXT, get_state
 
     config, tenant, store = place.load_config(args), _tenant(args), _open_store(args)
     try:

@@ -12,7 +12,7 @@ from limpet.cli import show
 from limpet.cli.derive import OperationCommand
 from limpet.cli.options import Parser, UsageError
 from limpet.cli.render_memory import format_graph, truncation_note
-from limpet.store.private_files import open_private
+from limpet.store.files import open_private
 
 if TYPE_CHECKING:
     from limpet import Graph, Limpet

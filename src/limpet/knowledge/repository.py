@@ -207,7 +207,7 @@ class Records:
         chosen = {*ids, *(self._find_newest_ids(where, params, layers) if keyed or any(layers.values()) else ())}
         rows = self._db.all(
             "records.select",
-            {**params, "ids": self._db.to_text_array(sorted(chosen))},
+            {**params, "ids": self._db.to_array(sorted(chosen))},
             where=f"{where} AND {_IN_PARTITION} AND r.id IN :ids[]",
             order="ORDER BY r.updated_at DESC, r.id DESC",
         )
@@ -230,8 +230,8 @@ class Records:
                 **partition_params(space),
                 **params,
                 "session": session,
-                "types": self._db.to_text_array(list(types)),
-                "labels": self._db.to_text_array(labels),
+                "types": self._db.to_array(list(types)),
+                "labels": self._db.to_array(labels),
                 "limit": limit,
             },
             where=" AND ".join([_OF_PARTITION, *clauses]),
@@ -265,7 +265,7 @@ class Records:
 
     def get_many(self, space: Partition, ids: Sequence[str]) -> list[Record]:
         """Those with these ids, ended and archived ones too."""
-        return self._find_in_partition(space, "r.id IN :ids[]", {"ids": self._db.to_text_array(ids)}) if ids else []
+        return self._find_in_partition(space, "r.id IN :ids[]", {"ids": self._db.to_array(ids)}) if ids else []
 
     def find_by_messages(self, space: Partition, messages: frozenset[tuple[str, int]]) -> list[Record]:
         """What these messages taught, each given by its session and its sequence; also what has ended since."""
@@ -274,8 +274,8 @@ class Records:
         clause = "r.source_session IN :sessions[] AND r.source_sequence IN :sequences[]"
         sessions, sequences = {session for session, _ in messages}, {sequence for _, sequence in messages}
         params = {
-            "sessions": self._db.to_text_array(sorted(sessions)),
-            "sequences": self._db.to_int_array(sorted(sequences)),
+            "sessions": self._db.to_array(sorted(sessions)),
+            "sequences": self._db.to_array(sorted(sequences)),
         }
         found = self._find_in_partition(space, clause, params)
         return [record for record in found if not messages.isdisjoint(_list_messages(record))]
@@ -302,7 +302,7 @@ class Records:
             return []
         cipher = self._encryption.cipher_for(space.tenant)
         stored = cipher.encrypt_all_deterministic(RECORDS["fingerprint"], fingerprints)
-        params = {"fingerprints": self._db.to_text_array(stored)}
+        params = {"fingerprints": self._db.to_array(stored)}
         return self._find_in_partition(space, "r.fingerprint IN :fingerprints[]", params)
 
     def find_by_attribute(self, space: Partition, subject: str, attribute: str) -> list[Record]:
@@ -318,7 +318,7 @@ class Records:
     def find_derived_from(self, space: Partition, ids: Sequence[str]) -> list[Record]:
         """Those that have one of these among their inputs."""
         clause = "r.id IN (SELECT i.record_id FROM record_inputs i WHERE i.bucket = :bucket AND i.input_id IN :ids[])"
-        return self._find_in_partition(space, clause, {"ids": self._db.to_text_array(ids)}) if ids else []
+        return self._find_in_partition(space, clause, {"ids": self._db.to_array(ids)}) if ids else []
 
     def find_unused_since(
         self, space: Partition, moment: datetime, limit: int, after: tuple[datetime, str] | None = None

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from limpet.model.job import Finding
-from limpet.store.doctor import find_cipher, run_check
 from limpet.store.encryption import RowLayout
 from limpet.store.store import Store
 from limpet.store.tables import RECORD_METADATA, RECORD_TAGS, RECORDS
@@ -18,8 +17,8 @@ _KEY = ("bucket", "partition_id", "id")
 
 
 def check_knowledge(store: Store, *, repair: bool) -> Iterator[Finding]:
-    yield run_check(store, "labels", lambda tx: _check_labels(tx, repair=repair), repair=repair)
-    yield run_check(store, "graph", lambda tx: _check_graph(tx.db, repair=repair), repair=repair)
+    yield store.run_check("labels", lambda tx: _check_labels(tx, repair=repair), repair=repair)
+    yield store.run_check("graph", lambda tx: _check_graph(tx.db, repair=repair), repair=repair)
 
 
 class _LabelQueries(NamedTuple):
@@ -46,7 +45,7 @@ def _check_labels(tx: Tx, *, repair: bool) -> Finding:
     expected: dict[str, set[Row]] = {kind: set() for kind in _LABELS}
     unread: set[Row] = set()
     for tenant, bucket, partition_id, *rest in db.all("records.labels", {}):
-        cipher, key = find_cipher(tx, tenant), (bucket, partition_id, rest[0])
+        cipher, key = tx.encryption.find_cipher(tenant), (bucket, partition_id, rest[0])
         if cipher is None:
             unread.add(key)
             continue

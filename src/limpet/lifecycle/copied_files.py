@@ -15,8 +15,15 @@ from limpet.model.scope import Level, Partition
 from limpet.model.values import check_choice, check_id, check_name, check_number
 from limpet.notes.user_notes import MEMORY_FILE
 from limpet.sessions.files import list_folder
-from limpet.store.atomic_files import check_no_symlink, folder_name, is_bookkeeping, owner_folder, translate_errors
-from limpet.store.private_files import make_private_folders, open_private
+from limpet.store.files import (
+    check_no_symlink,
+    folder_name,
+    is_bookkeeping,
+    make_private_folders,
+    open_private,
+    owner_folder,
+    translate_errors,
+)
 
 FOLDER = "files"
 FIELDS = {

@@ -28,10 +28,8 @@ from limpet.model.telemetry import Progress
 from limpet.model.transfer import ExportResult
 from limpet.sessions.files import session_folder
 from limpet.sessions.transcript import TranscriptEntry, render_entry
-from limpet.store.atomic_files import translate_errors
-from limpet.store.private_files import make_private_folders, open_private
+from limpet.store.files import make_private_folders, open_private, parse_timestamp, translate_errors
 from limpet.store.store import Store
-from limpet.store.timestamps import parse_timestamp
 from limpet.store.tx import Tx
 
 FILES = "files"

@@ -25,9 +25,14 @@ from limpet.documents.files import printable_path
 from limpet.errors import InvalidInput, StorageError
 from limpet.model.dataclass import dataclass
 from limpet.model.values import check_number
-from limpet.store import strict_json
-from limpet.store.atomic_files import make_folder, sync_folder, translate_errors
-from limpet.store.private_files import open_private
+from limpet.store.files import (
+    format_json_file,
+    make_folder,
+    open_private,
+    parse_json_file,
+    sync_folder,
+    translate_errors,
+)
 
 FORMAT, VERSION = "limpet-export", 1
 OLD_FORMAT = "holdfast-export"  # the same format, by the name the project had before
@@ -68,7 +73,7 @@ class Manifest:
             {"path": f"{DATA}/{kind}.jsonl", "lines": file.lines, "bytes": file.bytes, "sha256": file.sha256}
             for kind, file in self.files.items()
         ]
-        return strict_json.dumps({"format": FORMAT, "version": VERSION, "user": self.user, "files": files})
+        return format_json_file({"format": FORMAT, "version": VERSION, "user": self.user, "files": files})
 
 
 def names_format(text: bytes) -> bool:
@@ -95,7 +100,7 @@ def read_manifest(folder: Path, kinds: tuple[str, ...]) -> tuple[Manifest, str]:
     try:
         if len(data) > _MAX_MANIFEST_BYTES:
             raise InvalidInput(f"it is longer than {_MAX_MANIFEST_BYTES:,} bytes")
-        return _parse_manifest(strict_json.loads(data), kinds), hashlib.sha256(data).hexdigest()
+        return _parse_manifest(parse_json_file(data), kinds), hashlib.sha256(data).hexdigest()
     except ValueError as error:
         raise InvalidInput(f"{MANIFEST}: {error}") from None
 
@@ -175,7 +180,7 @@ def _raw_lines(file: BinaryIO, name: str, first: int) -> Iterator[bytes]:
 
 def parse_line(raw: bytes, name: str, number: int) -> dict[str, Any]:
     try:
-        value = strict_json.loads(raw)
+        value = parse_json_file(raw)
     except ValueError as error:
         raise InvalidInput(f"{name}, line {number}: it is not JSON: {error}") from None
     if not isinstance(value, dict):

@@ -47,7 +47,7 @@ from limpet.model.values import Clock, check_name
 from limpet.notes.user_notes import UserNotes, lock_notes_file, save_conflict_copy
 from limpet.search.embed import ChunkEmbedder
 from limpet.sessions.repository import Sessions
-from limpet.store.atomic_files import owner_folder, read_bytes, write_atomic
+from limpet.store.files import owner_folder, read_bytes, write_atomic
 from limpet.store.store import Store
 from limpet.store.tx import Tx
 

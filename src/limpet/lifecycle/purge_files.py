@@ -20,7 +20,7 @@ from limpet.model.scope import DEFAULT_TENANT, Scope
 from limpet.model.values import Clock, check_id
 from limpet.notes.user_notes import MEMORY_FILE, UserNotes, day_path, decode_text, format_line, lock_notes_file, rewrite
 from limpet.sessions.repository import Messages, Sessions
-from limpet.store.atomic_files import check_no_symlink, owner_folder
+from limpet.store.files import check_no_symlink, owner_folder
 from limpet.store.store import Store
 from limpet.store.tx import Tx
 

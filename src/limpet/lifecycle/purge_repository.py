@@ -242,7 +242,7 @@ class Purges:
         if at is None:
             return {}, {}
         dropped, ranges = self._chunks.drop_messages(scope, sequences)
-        params = {**at, "session": scope.session, "sequences": self._db.to_int_array(sequences)}
+        params = {**at, "session": scope.session, "sequences": self._db.to_array(sequences)}
         named = self._db.all("purge.mentioned", params)
         self._db.run("purge.relations", params)
         mentions = self._db.run("purge.mentions", params)

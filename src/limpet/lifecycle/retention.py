@@ -23,7 +23,6 @@ from limpet.lifecycle.purge_files import find_old_notes, remove_path
 from limpet.lifecycle.purge_repository import PurgeRequest, Purges
 from limpet.lifecycle.purge_rows import PurgeTransaction
 from limpet.model.dataclass import dataclass
-from limpet.model.idempotency import KEY_LIFETIME
 from limpet.model.privacy import PurgeTarget, RetentionDays, RetentionResult
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.tokens import TokenCounter
@@ -31,8 +30,8 @@ from limpet.model.values import Clock, to_micros
 from limpet.notes.user_notes import UserNotes
 from limpet.sessions.files import session_folder
 from limpet.sessions.repository import Sessions
-from limpet.store.atomic_files import owner_folder
-from limpet.store.idempotency import IdempotencyKeys
+from limpet.store.files import owner_folder
+from limpet.store.idempotency import KEY_LIFETIME, IdempotencyKeys
 from limpet.store.jobs import JobLease
 from limpet.store.store import Store
 from limpet.store.tx import Tx

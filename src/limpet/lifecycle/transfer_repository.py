@@ -178,16 +178,16 @@ class Transfers:
         """The clauses that find records with these ids, bucket by bucket; and those whose id does not say theirs."""
         clauses, params = records_in_scope(scope)
         if scope.user is not None:
-            yield " AND ".join([*clauses, "r.id IN :ids[]"]), {**params, "ids": self._db.to_text_array(ids)}
+            yield " AND ".join([*clauses, "r.id IN :ids[]"]), {**params, "ids": self._db.to_array(ids)}
             return
         by_bucket: dict[int, list[str]] = {}
         for id_ in ids:
             by_bucket.setdefault(bucket_of_id(id_), []).append(id_)
         where = " AND ".join([*clauses, "r.bucket = :bucket AND r.id IN :ids[]"])
         for bucket, some in by_bucket.items():
-            yield where, {**params, "bucket": bucket, "ids": self._db.to_text_array(some)}
+            yield where, {**params, "bucket": bucket, "ids": self._db.to_array(some)}
         where = " AND ".join([*clauses, "r.external_id IN :ids[] AND r.id = r.external_id"])
-        yield where, {**params, "ids": self._db.to_text_array(ids)}
+        yield where, {**params, "ids": self._db.to_array(ids)}
 
     def put_record(self, home: Owner, state: RecordState) -> None:
         record, cipher = state.record, self._tx.encryption.cipher_for(home.scope.tenant)
@@ -301,7 +301,7 @@ class Transfers:
             id_
             for bucket, ids in by_bucket.items()
             for id_, tenant, owner in self._db.all(
-                _OWNER_QUERIES[kind], {"bucket": bucket, "ids": self._db.to_text_array(ids)}
+                _OWNER_QUERIES[kind], {"bucket": bucket, "ids": self._db.to_array(ids)}
             )
             if tenant != scope.tenant or owner != owners[id_]
         ]

@@ -15,15 +15,10 @@ from limpet.errors import InvalidInput
 from limpet.model.constraints import Codec, EnumChoice, Instant, OptionalCodec, Uuid
 from limpet.model.containers import JsonObject, JsonValue, ListCodec, MapCodec
 from limpet.model.schema import EXPORT_FLAT, IN_JSON, NO_EXPORT, NO_JSON, OMIT_FALSE, Field, ObjectCodec, noun_codec
-from limpet.model.values import check_time, short_repr
+from limpet.model.values import check_time, format_utc, short_repr
 
 T = TypeVar("T")
 MapId = Callable[[str], str]
-
-
-def format_utc(moment: datetime) -> str:
-    """ISO 8601 in UTC, to the microsecond: equal times are equal texts."""
-    return moment.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 def parse_time(value: object, name: str) -> datetime:

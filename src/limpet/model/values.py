@@ -387,6 +387,11 @@ def to_iso(moment: datetime | None) -> str | None:
     return None if moment is None else moment.isoformat()
 
 
+def format_utc(moment: datetime) -> str:
+    """ISO 8601 in UTC, to the microsecond: equal times are equal texts."""
+    return moment.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+
+
 def to_micros(value: datetime) -> int:
     return (value - _EPOCH) // _MICROSECOND
 

@@ -19,8 +19,7 @@ from typing import Any
 from limpet.errors import StorageError
 from limpet.model.dataclass import dataclass
 from limpet.notes import user_notes
-from limpet.store import strict_json
-from limpet.store.atomic_files import check_no_symlink, make_folder, write_atomic
+from limpet.store.files import check_no_symlink, format_json_file, make_folder, parse_json_file, write_atomic
 
 log = logging.getLogger("limpet.notes")
 
@@ -111,7 +110,7 @@ class ItemFiles:
         if not data:
             return SyncState()
         try:
-            value = strict_json.loads(data)
+            value = parse_json_file(data)
             return SyncState(str(value["store"]), {str(id): str(digest) for id, digest in value["digests"].items()})
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             log.warning("%s is damaged (%s): lines that differ from their records will count as conflicts", path, error)
@@ -119,7 +118,7 @@ class ItemFiles:
 
     def write_sync(self, sync: SyncState) -> None:
         path = check_no_symlink(self.root, self.folder / SYNC)
-        write_atomic(path, strict_json.dumps({"store": sync.store, "digests": dict(sorted(sync.digests.items()))}))
+        write_atomic(path, format_json_file({"store": sync.store, "digests": dict(sorted(sync.digests.items()))}))
 
 
 def parse_lines(files: Mapping[str, bytes]) -> list[ItemLine]:
@@ -133,7 +132,7 @@ def parse_lines(files: Mapping[str, bytes]) -> list[ItemLine]:
 
 def _parse_line(name: str, number: int, raw: bytes) -> ItemLine:
     try:
-        value = strict_json.loads(raw)
+        value = parse_json_file(raw)
     except ValueError as error:
         return ItemLine(name, number, raw, problem=f"it is not JSON: {error}")
     if not isinstance(value, dict):

@@ -23,7 +23,7 @@ from limpet.model.context import Omission, OmissionReason
 from limpet.model.dataclass import dataclass
 from limpet.model.scope import Level, Partition
 from limpet.model.values import check_text, load_timezone
-from limpet.store.atomic_files import (
+from limpet.store.files import (
     check_no_symlink,
     is_behind_link,
     lock_file,

@@ -343,7 +343,7 @@ class ScheduleQueue:
         if all(self._encryption.can_use(tenant(row)) for row in rows):
             return rows
         closed = [name for (name,) in self._db.all("schedules.tenants", {}) if not self._encryption.can_use(name)]
-        return find("NOT s.tenant IN :closed[]", {"closed": self._db.to_text_array(closed)})
+        return find("NOT s.tenant IN :closed[]", {"closed": self._db.to_array(closed)})
 
 
 def not_found(schedule_id: str) -> ScheduleNotFound:

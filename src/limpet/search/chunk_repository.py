@@ -100,7 +100,7 @@ class Chunks:
     def _evict_purged(self, purges: str | None) -> None:
         """After a purge, maybe by another process, evict the purged partitions from the caches."""
         known = self._tx.caches.list_partitions()
-        params = {"ids": self._db.to_int_array(known)}
+        params = {"ids": self._db.to_array(known)}
         for (partition_id,) in self._db.all("partitions.find_purged", params) if known else ():
             self._tx.caches.drop_partition(partition_id)
         self._tx.caches.purges = purges
@@ -209,7 +209,7 @@ class Chunks:
         row = self._find_partition(partition, self._db.for_update)
         if row is None:
             return 0
-        params = {**row.key, "ids": self._db.to_text_array(record_ids)}
+        params = {**row.key, "ids": self._db.to_array(record_ids)}
         return self._drop_rows(row, self._db.all("chunks.terms", params, where="record_id IN :ids[]"))
 
     def drop_document(self, partition: Partition, document_id: str) -> int:
@@ -315,7 +315,7 @@ class Chunks:
         row = self._find_partition(partition)
         if row is None:
             return {}
-        params, moment = {**row.key, "ordinals": self._db.to_int_array(ordinals)}, to_micros(now)
+        params, moment = {**row.key, "ordinals": self._db.to_array(ordinals)}, to_micros(now)
         cipher = self._cipher(partition)
         return {
             chunk[0]: _parse_chunk(_decrypt_chunk(cipher, row.id, chunk))

@@ -114,7 +114,7 @@ class GraphTables:
         wanted = list(stored)
         known: dict[str, int] = {}
         for start in range(0, len(wanted), _NAMES_AT_ONCE):
-            page = self._db.to_text_array(wanted[start : start + _NAMES_AT_ONCE])
+            page = self._db.to_array(wanted[start : start + _NAMES_AT_ONCE])
             found = self._db.all("entities.find_ids", {**partition_key(at), "names": page})
             known.update((stored[normal], number) for normal, number in found)
         return known
@@ -148,7 +148,7 @@ class GraphTables:
         if beginning is None:
             return self._select_nodes(partition, "TRUE", {})
         words = self._cipher(partition).encrypt_all_deterministic(ENTITIES["first_word"], beginning)
-        return self._select_nodes(partition, "e.first_word IN :words[]", {"words": self._db.to_text_array(words)})
+        return self._select_nodes(partition, "e.first_word IN :words[]", {"words": self._db.to_array(words)})
 
     def _select_nodes(self, partition: Partition, where: str, params: dict[str, Any]) -> list[Node]:
         at = self._chunks.find_partition_id(partition)
@@ -169,7 +169,7 @@ class GraphTables:
         where, params = "TRUE", dict[str, Any](partition_key(at))
         if nodes is not None:
             where = "(x.subject_id IN :nodes[] OR x.object_id IN :nodes[])"
-            params["nodes"] = self._db.to_int_array(nodes)
+            params["nodes"] = self._db.to_array(nodes)
         cipher = self._cipher(partition)
         found = self._db.all("relations.select", params, where=where)
         return [_build_link(cipher.decrypt_row(_RELATION, (at, row[0]), row)) for row in found]
@@ -178,7 +178,7 @@ class GraphTables:
         at = self._chunks.find_partition_id(partition)
         if at is None:
             return []
-        params = {**partition_key(at), "nodes": self._db.to_int_array(nodes), "limit": limit}
+        params = {**partition_key(at), "nodes": self._db.to_array(nodes), "limit": limit}
         rows = self._db.all("mentions.select", params, where="entity_id IN :nodes[]", order="LIMIT :limit")
         return [NodeMention(node, _build_source(*rest)) for node, *rest in rows]
 
@@ -189,7 +189,7 @@ class GraphTables:
             return []
         where, params = "TRUE", dict[str, Any](partition_key(at))
         if nodes is not None:
-            where, params["nodes"] = "m.entity_id IN :nodes[]", self._db.to_int_array(nodes)
+            where, params["nodes"] = "m.entity_id IN :nodes[]", self._db.to_array(nodes)
         rows = self._db.all("mentions.places", params, where=where)
         return [
             MentionPlace(node, session, sequence, ordinal)

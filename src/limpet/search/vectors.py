@@ -356,7 +356,7 @@ class Vectors:
             return {}
         if not self._cipher.is_encrypted:
             return self._db.compute_cosines(self._row.key, model_id, ordinals, question.values)
-        params = {**self._row.key, "model_id": model_id, "ordinals": self._db.to_int_array(ordinals)}
+        params = {**self._row.key, "model_id": model_id, "ordinals": self._db.to_array(ordinals)}
         stored = self._db.all("vectors.encrypted_some", params)
         matrix = self._decrypt_matrix(model_id, stored)
         return compute_cosines([ordinal for ordinal, _ in stored], matrix, question.values)

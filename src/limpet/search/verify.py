@@ -13,7 +13,6 @@ from limpet.search import word_index
 from limpet.search.analysis import ANALYZER_VERSION, add_words, analyse, format_index_text
 from limpet.search.word_index import PartitionRow
 from limpet.store import jobs
-from limpet.store.doctor import find_cipher, run_check
 from limpet.store.encryption import Cipher, RowLayout
 from limpet.store.store import Store
 from limpet.store.tables import CHUNKS
@@ -51,10 +50,10 @@ def check_index(store: Store, *, repair: bool) -> Iterator[Finding]:
     stale = store.read(_find_analyzer) != ANALYZER_VERSION
     for (partition_id,) in store.read(lambda tx: tx.db.all("partitions.ids", {})):
         check = partial(_check_words, partition_id=partition_id, stale=stale, repair=repair)
-        yield run_check(store, "words", check, repair=repair)
+        yield store.run_check("words", check, repair=repair)
     if repair:
         store.write(_save_analyzer)
-    yield run_check(store, "vectors", lambda tx: _check_vectors(tx.db, repair=repair), repair=repair)
+    yield store.run_check("vectors", lambda tx: _check_vectors(tx.db, repair=repair), repair=repair)
 
 
 def _check_words(tx: Tx, *, partition_id: int, stale: bool, repair: bool) -> Finding:
@@ -64,7 +63,7 @@ def _check_words(tx: Tx, *, partition_id: int, stale: bool, repair: bool) -> Fin
     if found is None:
         return Finding("words", ok=True, detail="a partition that is gone by now")
     tenant, level, owner, *counters = found
-    cipher = find_cipher(tx, tenant)
+    cipher = tx.encryption.find_cipher(tenant)
     if cipher is None:
         return Finding("words", ok=True, detail=f"{level} {owner}: not looked at, tenant {tenant!r} has no key here")
     row = PartitionRow(partition_id, *counters)

@@ -88,7 +88,7 @@ def merge_tail(db: Db, partition: PartitionRow) -> None:
     """Move the tail into the postings. The caller writes the partition's counters."""
     rows = db.all("chunks.tail", partition.tail_params(partition.merged_ordinal))
     added = build_postings(rows)
-    last_blocks = db.all("postings.last_blocks", {**partition.key, "terms": db.to_int_array(list(added))})
+    last_blocks = db.all("postings.last_blocks", {**partition.key, "terms": db.to_array(list(added))})
     open_blocks = {
         term: (first, bytes(data)) for term, first, data in last_blocks if len(data) < BLOCK_ENTRIES * _ENTRY_BYTES
     }
@@ -203,7 +203,7 @@ def _load_entries(
     import numpy as np
 
     pieces: defaultdict[int, list[bytes]] = defaultdict(list)
-    for term, data in db.all("postings.find", {**partition.key, "terms": db.to_int_array(terms)}):
+    for term, data in db.all("postings.find", {**partition.key, "terms": db.to_array(terms)}):
         pieces[term].append(bytes(data))
     for term, data in _tail_entries(tail, terms):
         pieces[term].append(data)

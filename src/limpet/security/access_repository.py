@@ -87,7 +87,7 @@ class AuditEntries:
         assert scope.user is not None
         params = {**_user_params(scope), "bucket": hash_bucket(scope.tenant, Level.USER.value, scope.user)}
         sessions = [id_ for (id_,) in self._db.all("audit.sessions_of", params)]
-        named = {"tenant": scope.tenant, "sessions": self._db.to_text_array(sessions)}
+        named = {"tenant": scope.tenant, "sessions": self._db.to_array(sessions)}
         return self._db.run("audit.erase_sessions", named) if sessions else 0
 
     def trim(self, scope: Scope, before: datetime) -> int:

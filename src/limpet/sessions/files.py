@@ -28,12 +28,20 @@ from limpet.model.values import (
     check_name,
     check_text,
     check_time,
+    format_utc,
     from_micros,
 )
 from limpet.sessions.transcript import TranscriptEntry, checked_role, parse, render_entry, split
-from limpet.store import strict_json
-from limpet.store.atomic_files import is_bookkeeping, lock_file, make_folder, read_bytes, write_atomic
-from limpet.store.timestamps import format_timestamp, parse_timestamp
+from limpet.store.files import (
+    format_json_file,
+    is_bookkeeping,
+    lock_file,
+    make_folder,
+    parse_json_file,
+    parse_timestamp,
+    read_bytes,
+    write_atomic,
+)
 
 KV_CAP = 200
 TRANSCRIPT_CAP = 500
@@ -151,7 +159,7 @@ class BasicSession(SessionStore):
     def kv_set(self, key: str, value: Any) -> None:
         check_name(key, "key")
         copy = json.loads(check_json(value, f"the value of {key!r}"))
-        entry = {"key": key, "value": copy, "ts": format_timestamp(self._clock())}
+        entry = {"key": key, "value": copy, "ts": format_utc(self._clock())}
         with self._lock_file(self._kv):
             document = self._document()
             others = [other for other in document["entries"] if other["key"] != key]
@@ -193,7 +201,7 @@ class BasicSession(SessionStore):
         if data is None:
             return {"cap": self._kv_cap, "entries": []}
         try:
-            document = _checked_document(strict_json.loads(data))
+            document = _checked_document(parse_json_file(data))
         except ValueError as error:
             raise _corrupt_error(self._kv, error) from error
         # The file may have been written under a larger cap.
@@ -201,7 +209,7 @@ class BasicSession(SessionStore):
 
     def _save(self, document: dict[str, Any], entries: list[dict[str, Any]]) -> None:
         document = {**document, "cap": self._kv_cap, "entries": entries[-self._kv_cap :]}
-        write_atomic(self._kv, strict_json.dumps(document))
+        write_atomic(self._kv, format_json_file(document))
 
     def _transcript_text(self) -> str:
         try:
@@ -288,7 +296,7 @@ class IndexEntry:
         return cls(check_id(value.get("id"), "id"), agent, types, parse_timestamp(str(value.get("created_at"))))
 
     def to_json(self) -> dict[str, Any]:
-        types, created = list(self.store_types), format_timestamp(self.created_at)
+        types, created = list(self.store_types), format_utc(self.created_at)
         return {"id": self.id, "agent_id": self.agent, "store_types": types, "created_at": created}
 
 
@@ -385,7 +393,7 @@ class FileSessions:
             # The folder comes first: an entry in the index always has one.
             make_folder(session_folder(self._folder, entry.id))
             document["sessions"].append(entry.to_json())
-            write_atomic(self._index, strict_json.dumps(document))
+            write_atomic(self._index, format_json_file(document))
         return self._session(entry)
 
     def load_session(self, id: str) -> FileSession:
@@ -406,7 +414,7 @@ class FileSessions:
         if data is None:
             return {"sessions": []}, ()
         try:
-            document = strict_json.loads(data)
+            document = parse_json_file(data)
             return document, _checked_entries(document)
         except ValueError as error:
             raise _corrupt_error(self._index, error) from error

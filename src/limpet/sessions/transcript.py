@@ -15,7 +15,8 @@ from typing import Annotated
 from limpet.errors import InvalidInput
 from limpet.model.dataclass import dataclass
 from limpet.model.message import Role
-from limpet.store.timestamps import format_timestamp, parse_timestamp
+from limpet.model.values import format_utc
+from limpet.store.files import parse_timestamp
 
 _BREAKS = r"\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029"
 _LINE_START = rf"(\A|[{_BREAKS}])([^\S{_BREAKS}]*)"
@@ -38,7 +39,7 @@ def render(entries: Iterable[TranscriptEntry]) -> str:
 
 
 def render_entry(entry: TranscriptEntry) -> str:
-    return f"### {checked_role(entry.role)} — {format_timestamp(entry.created_at)}\n\n{_escape(entry.text)}\n\n"
+    return f"### {checked_role(entry.role)} — {format_utc(entry.created_at)}\n\n{_escape(entry.text)}\n\n"
 
 
 def parse(text: str) -> list[TranscriptEntry]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from limpet.model.job import Finding
-from limpet.store.doctor import run_check
 from limpet.store.store import Store
 from limpet.store.tx import Db
 
 
 def check_sessions(store: Store, *, repair: bool) -> Iterator[Finding]:
-    yield run_check(store, "sessions", lambda tx: _check_counters(tx.db, repair=repair), repair=repair)
-    yield run_check(store, "summaries", lambda tx: _check_summaries(tx.db), repair=repair)
+    yield store.run_check("sessions", lambda tx: _check_counters(tx.db, repair=repair), repair=repair)
+    yield store.run_check("summaries", lambda tx: _check_summaries(tx.db), repair=repair)
 
 
 def _check_counters(db: Db, *, repair: bool) -> Finding:

@@ -9,22 +9,20 @@ to its row: put elsewhere it cannot be decrypted.
 from __future__ import annotations
 
 import binascii
-import logging
 import struct
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from functools import cache, cached_property, lru_cache
 from hashlib import blake2b
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from limpet.errors import DecryptionFailed, KeyMissing, LimpetError, Unsupported
+from limpet.errors import DecryptionFailed, Unsupported
 from limpet.model.chunk import Terms
 from limpet.model.columns import RowCodec
 from limpet.model.imports import load_extension
-from limpet.store.tx import PLAINTEXT, Db, Params, Row
 
-log = logging.getLogger("limpet.store")
+if TYPE_CHECKING:
+    from limpet.store.tx import Params, Row
 
 KEY_BYTES = 32
 _NONCE = 12
@@ -77,42 +75,43 @@ class RowLayout:
         return [(at, self._encrypted[name]) for at, name in enumerate(names) if name in self._encrypted]
 
 
-class KeyProvider(Protocol):
-    """Where keys come from."""
+class Cipher:
+    """What the values of a tenant go through. Of one that is not encrypted, they stay as they are."""
 
-    @property
-    def is_required(self) -> bool:
-        """Whether a tenant that is not encrypted is refused."""
+    is_encrypted = False
 
-    def get_keys(self, tenant: str) -> Sequence[bytes]:
-        """All there are for the tenant, the one to encrypt with first."""
-
-    def nonce(self, size: int) -> bytes: ...
-
-
-class Cipher(Protocol):
-    """A tenant's: encrypted, or plain text, and then nothing happens at all."""
-
-    @property
-    def is_encrypted(self) -> bool: ...
     def encrypt_params(self, encrypted: EncryptedColumns, row: object, values: Params) -> Params:
         """The values with those of encrypted columns encrypted."""
+        return values
 
-    def decrypt_row(self, shape: RowLayout, row: object, values: Row) -> Row: ...
+    def decrypt_row(self, shape: RowLayout, row: object, values: Row) -> Row:
+        return values
+
     def encrypt_deterministic(self, column: EncryptedColumn, text: str) -> str:
         """What the database has where it has this text."""
+        return text
 
-    def encrypt_all_deterministic(self, column: EncryptedColumn, texts: Iterable[str]) -> list[str]: ...
-    def hash_terms(self, terms: Terms) -> Terms: ...
-    def hash_term(self, term: int) -> int: ...
-    def encrypt_vector(self, row: object, values: bytes) -> bytes: ...
-    def decrypt_vector(self, row: object, stored: bytes) -> bytes: ...
+    def encrypt_all_deterministic(self, column: EncryptedColumn, texts: Iterable[str]) -> list[str]:
+        return [self.encrypt_deterministic(column, text) for text in texts]
+
+    def hash_terms(self, terms: Terms) -> Terms:
+        return terms
+
+    def hash_term(self, term: int) -> int:
+        return term
+
+    def encrypt_vector(self, row: object, values: bytes) -> bytes:
+        return values
+
+    def decrypt_vector(self, row: object, stored: bytes) -> bytes:
+        return stored
 
 
+PLAINTEXT = Cipher()
 _VECTOR = EncryptedColumn("vector", EncryptionMode.VECTOR, b"vectors.vector\0")
 
 
-class TenantCipher:
+class TenantCipher(Cipher):
     """Safe to share between threads."""
 
     is_encrypted = True
@@ -127,7 +126,7 @@ class TenantCipher:
         self._reading = aead.AESGCM(made[:_READING])
         self._comparing = aead.AESSIV(made[_READING : _READING + _COMPARING])
         secret = made[_READING + _COMPARING :][:_TERMS]
-        self.hash_term = lru_cache(_TERM_CACHE_SIZE)(lambda term: _hash_term(secret, term))
+        self._hash_term = lru_cache(_TERM_CACHE_SIZE)(lambda term: _hash_term(secret, term))
 
     def encrypt_params(self, encrypted: EncryptedColumns, row: object, values: Params) -> Params:
         found = dict(values)
@@ -149,12 +148,12 @@ class TenantCipher:
         encrypted: str = self._encrypt(column, None, text)
         return encrypted
 
-    def encrypt_all_deterministic(self, column: EncryptedColumn, texts: Iterable[str]) -> list[str]:
-        return [self.encrypt_deterministic(column, text) for text in texts]
+    def hash_term(self, term: int) -> int:
+        return self._hash_term(term)
 
     def hash_terms(self, terms: Terms) -> Terms:
         # In the order of their new numbers: the old one is that of the text.
-        return Terms(dict(sorted((self.hash_term(term), count) for term, count in terms.counts.items())), terms.length)
+        return Terms(dict(sorted((self._hash_term(term), count) for term, count in terms.counts.items())), terms.length)
 
     def encrypt_vector(self, row: object, values: bytes) -> bytes:
         return self._encrypt_bytes(_VECTOR, row, values)
@@ -279,175 +278,3 @@ def _invalid_tag() -> type[Exception]:
     from cryptography.exceptions import InvalidTag
 
     return InvalidTag
-
-
-STATE_PLAINTEXT, STATE_ENCRYPTED, STATE_ENCRYPTING, STATE_ROTATING = (
-    "plaintext",
-    "encrypted",
-    "encrypting",
-    "rotating",
-)
-
-
-class EncryptionStateUnknown(LimpetError):
-    """Nobody has noted yet whether this tenant is encrypted. The store notes it and runs the work again."""
-
-
-class EncryptionState(NamedTuple):
-    state: str
-    version: int
-    check: bytes
-    old_check: bytes
-    progress: str
-
-
-class EncryptionRegistry:
-    """What a store remembers of its tenants' encryption until somebody changes it. Safe to share between threads.
-
-    A transaction learns with its beginning how often the table was changed; only when that differs from what is
-    remembered are rows read again. Writers take turns on both backends, so that no writer works with an older answer
-    than the one before it left.
-    """
-
-    def __init__(self, keyring: KeyProvider | None = None) -> None:
-        self.keyring = keyring
-        self.is_ready = False  # once the table is there
-        self._lock = threading.Lock()
-        self._changes = -1
-        self._ciphers: dict[str, Cipher] = {}
-
-    @property
-    def is_required(self) -> bool:
-        return self.keyring is not None and self.keyring.is_required
-
-    def get_keys(self, tenant: str) -> Sequence[bytes]:
-        return () if self.keyring is None else self.keyring.get_keys(tenant)
-
-    def begin(self, db: Db, changes: int, *, writing: bool) -> TxEncryption:
-        """For one transaction. A view from before the latest change has ciphers of its own for a moment."""
-        with self._lock:
-            if changes > self._changes:
-                self._changes, self._ciphers = changes, {}
-            return TxEncryption(db, self, self._ciphers if changes == self._changes else {}, writing=writing)
-
-    def make_cipher(
-        self, tenant: str, current: EncryptionState, *, check: bytes | None = None, version: int | None = None
-    ) -> TenantCipher:
-        """With the key that fits. Raises KeyMissing."""
-        wanted = current.check if check is None else check
-        keys = self.get_keys(tenant)
-        for key in keys:
-            if check_value(key, tenant) == wanted:
-                assert self.keyring is not None
-                return TenantCipher(tenant, key, current.version if version is None else version, self.keyring.nonce)
-        if keys:
-            raise KeyMissing(f"tenant {tenant!r} is encrypted with another key than the one given; {_KEY_HINT}")
-        raise KeyMissing(f"tenant {tenant!r} is encrypted and its key is not there; {_KEY_HINT}")
-
-    def is_encrypted(self, db: Db, tenant: str) -> bool:
-        """Or will be with the first that is written."""
-        current = get_state(db, tenant)
-        if current is not None:
-            return current.state != STATE_PLAINTEXT
-        return bool(self.get_keys(tenant)) and _is_new(db, tenant)
-
-    def record_initial_state(self, db: Db, tenant: str) -> None:
-        """Note that the tenant is encrypted, if it has a key and holds nothing yet, or that it is plain text."""
-        if self.keyring is None or get_state(db, tenant) is not None:
-            return
-        keys, is_new = self.get_keys(tenant), _is_new(db, tenant)
-        if self.is_required and not (keys and is_new):
-            raise _key_required_error(tenant)
-        if keys and is_new:
-            put_state(db, tenant, EncryptionState(STATE_ENCRYPTED, 1, check_value(keys[0], tenant), b"", ""))
-            return
-        if keys:
-            log.warning(
-                "tenant %r has text from before there was a key for it, and stays plain text:"
-                " limpet --tenant %s encryption encrypt",
-                tenant,
-                tenant,
-            )
-        put_state(db, tenant, EncryptionState(STATE_PLAINTEXT, 0, b"", b"", ""))
-
-
-_KEY_HINT = (
-    "set encryption.key_env or encryption.key_file to where its key is."
-    " Without that key nobody can read it, and nothing was written"
-)
-
-
-class TxEncryption:
-    """The tenants' ciphers in one transaction."""
-
-    def __init__(self, db: Db, registry: EncryptionRegistry, ciphers: dict[str, Cipher], *, writing: bool) -> None:
-        self._db = db
-        self._registry = registry
-        self._ciphers = ciphers
-        self._writing = writing
-
-    def cipher_for(self, tenant: str) -> Cipher:
-        return self._ciphers.get(tenant) or self._load_cipher(tenant)
-
-    def _load_cipher(self, tenant: str) -> Cipher:
-        current, registry = get_state(self._db, tenant), self._registry
-        if current is None:
-            if registry.keyring is not None and self._writing:
-                raise EncryptionStateUnknown(tenant)
-            return PLAINTEXT
-        if current.state in (STATE_ENCRYPTING, STATE_ROTATING):
-            raise KeyMissing(
-                f"tenant {tenant!r} is being encrypted, and read and written by nobody else until that is done;"
-                f" where it was interrupted, limpet --tenant {tenant} encryption encrypt goes on with it"
-            )
-        if current.state == STATE_PLAINTEXT:
-            if registry.is_required and self._writing:
-                raise _key_required_error(tenant)
-            cipher: Cipher = PLAINTEXT
-        else:
-            cipher = registry.make_cipher(tenant, current)
-        if self._writing or not registry.is_required:
-            self._ciphers[tenant] = cipher
-        return cipher
-
-    def can_use(self, tenant: str) -> bool:
-        try:
-            cipher = self.cipher_for(tenant)
-        except KeyMissing:
-            return False
-        except EncryptionStateUnknown:
-            if self._registry.is_required:  # it holds rows already: settling would refuse it
-                return False
-            raise
-        return cipher.is_encrypted or not self._registry.is_required
-
-
-def get_state(db: Db, tenant: str) -> EncryptionState | None:
-    row = db.one("encryption.get", {"tenant": tenant})
-    return None if row is None else _parse_state(row)
-
-
-def list_states(db: Db) -> Mapping[str, EncryptionState]:
-    """Of every tenant that has one."""
-    return {tenant: _parse_state(tuple(rest)) for tenant, *rest in db.all("encryption.all", {})}
-
-
-def put_state(db: Db, tenant: str, current: EncryptionState) -> None:
-    db.run("encryption.put", {"tenant": tenant, **current._asdict()})
-    db.run("encryption.count_change", {})
-
-
-def _is_new(db: Db, tenant: str) -> bool:
-    return db.one("encryption.has_rows", {"tenant": tenant}) is None
-
-
-def _parse_state(row: Row) -> EncryptionState:
-    state, version, check, old_check, progress = row
-    return EncryptionState(state, version, bytes(check), bytes(old_check), progress)
-
-
-def _key_required_error(tenant: str) -> KeyMissing:
-    return KeyMissing(
-        f"tenant {tenant!r} is not encrypted, and encryption.required wants every tenant encrypted: give it a key,"
-        f" and if it has text already, run limpet --tenant {tenant} encryption encrypt"
-    )

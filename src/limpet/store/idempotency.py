@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import datetime
-from typing import TypeVar
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, NamedTuple, TypeVar
 
 from limpet.errors import IdempotencyConflict
-from limpet.model.idempotency import KEY_LIFETIME, IdempotencyEntry, IdempotencyKey
+from limpet.model.dataclass import dataclass
 from limpet.model.scope import Partition, Scope
-from limpet.model.values import from_micros, to_micros
+from limpet.model.values import check_name, from_micros, to_micros
 from limpet.store.encryption import RowLayout
 from limpet.store.tables import IDEMPOTENCY_KEYS
 from limpet.store.tx import Tx, partition_params
@@ -20,6 +23,36 @@ T = TypeVar("T")
 Lookup = Callable[[Tx, str], T]
 
 _TRIM_LIMIT = 10
+KEY_LIFETIME = timedelta(hours=48)  # how long a key is remembered
+
+
+class ResourceKind(StrEnum):
+    RECORD = "record"
+    SCHEDULE = "schedule"
+
+
+class IdempotencyEntry(NamedTuple):
+    """What a key stands for."""
+
+    id: str
+    digest: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class IdempotencyKey:
+    """A request as the store knows it: two hashes."""
+
+    thing: ResourceKind
+    key_hash: str
+    digest: str
+
+    @classmethod
+    def from_request(cls, thing: ResourceKind, key: object, request: Mapping[str, Any]) -> IdempotencyKey:
+        """``request`` is what was asked for, checked, and without what differs when it is asked again."""
+        name = check_name(key, "idempotency_key")
+        told = json.dumps([name, request], sort_keys=True, ensure_ascii=False, default=_encode_value)
+        return cls(thing, _hash(name), _hash(told))
 
 
 class IdempotencyKeys:
@@ -80,3 +113,11 @@ def save_key(tx: Tx, partition: Partition, asked: IdempotencyKey | None, made_id
     if asked is not None:
         IdempotencyKeys(tx).put(partition, asked, made_id, now)
         IdempotencyKeys(tx).trim(Scope(partition.tenant), now - KEY_LIFETIME, _TRIM_LIMIT)
+
+
+def _encode_value(value: object) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

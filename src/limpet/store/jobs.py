@@ -75,7 +75,7 @@ class Jobs:
         """Let dead jobs be tried again."""
         params = {
             "tenant": _require_tenant_scope(scope),
-            "ids": self._db.to_int_array(ids or ()),
+            "ids": self._db.to_array(ids or ()),
             "any_id": int(ids is None),
             "kind": kind or "",
             "any_kind": int(kind is None),
@@ -85,7 +85,7 @@ class Jobs:
 
     def drop(self, scope: Scope, ids: Sequence[int]) -> int:
         """Remove dead jobs."""
-        return self._db.run("jobs.drop", {"tenant": _require_tenant_scope(scope), "ids": self._db.to_int_array(ids)})
+        return self._db.run("jobs.drop", {"tenant": _require_tenant_scope(scope), "ids": self._db.to_array(ids)})
 
 
 class JobQueue:

@@ -75,10 +75,10 @@ class Statements(dict[tuple[str, str, str], str]):
     def __init__(self, dialect: str, finish: Callable[[str], str]) -> None:
         super().__init__()
         self._queries = load_queries(dialect)
-        self._finish = finish
+        self.finish = finish
 
     def __missing__(self, key: tuple[str, str, str]) -> str:
         name, where, order = key
         text = self._queries[name].replace("{where}", where or "TRUE").replace("{order}", order)
-        made = self[key] = self._finish(text)
+        made = self[key] = self.finish(text)
         return made

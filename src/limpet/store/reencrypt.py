@@ -15,25 +15,21 @@ from typing import Any, NamedTuple, Protocol
 from limpet.errors import DecryptionFailed, KeyMissing, StorageError
 from limpet.model.job import Finding
 from limpet.model.telemetry import Progress
-from limpet.store.encryption import (
+from limpet.store.encryption import PLAINTEXT, Cipher, EncryptionMode, RowLayout, check_value, pack_floats
+from limpet.store.encryption_keys import (
     STATE_ENCRYPTED,
     STATE_ENCRYPTING,
     STATE_PLAINTEXT,
     STATE_ROTATING,
-    Cipher,
-    EncryptionMode,
     EncryptionRegistry,
     EncryptionState,
-    RowLayout,
-    check_value,
     get_state,
     list_states,
-    pack_floats,
     put_state,
 )
 from limpet.store.store import Store
 from limpet.store.tables import TABLES, Table
-from limpet.store.tx import PLAINTEXT, Db, Row, Tx
+from limpet.store.tx import Db, Row, Tx
 
 _BATCH = 500
 _WORDS = "words"

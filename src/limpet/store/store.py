@@ -10,28 +10,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from limpet.errors import StorageError, StoreUnavailable
 from limpet.model.job import Finding
 from limpet.model.privacy import ErasureState
 from limpet.model.telemetry import Progress
 from limpet.store import migrate
-from limpet.store.encryption import EncryptionRegistry, EncryptionStateUnknown
-from limpet.store.tx import Caches, Tx
-from limpet.store.writer import TransactionConnection, Writer, block_forks
+from limpet.store.encryption_keys import EncryptionRegistry, EncryptionStateUnknown
+from limpet.store.tx import Caches, Connection, Tx
+from limpet.store.writer import Writer, block_forks
 
 T = TypeVar("T")
 Work = Callable[[Tx], T]
 
 _ROW_COUNTS = ("sessions", "messages", "records", "documents", "chunks", "vectors", "users")
-
-
-class Connection(TransactionConnection, Protocol):
-    def snapshot(self, work: Work[T]) -> T:
-        """Run the work on one consistent view."""
-
-    def close(self) -> None: ...
 
 
 class _Rollback(Exception):
@@ -154,6 +147,13 @@ class Store:
         Without ``whole`` a large file is left to a job. With ``vacuum`` the files are written again, however large.
         """
         raise NotImplementedError
+
+    def run_check(self, name: str, check: Work[Finding], *, repair: bool) -> Finding:
+        """A check in a transaction of its own: what it compares is of one moment, and so is its repair."""
+        try:
+            return (self.write if repair else self.read)(check)
+        except StorageError as error:  # a damaged table is a finding; the rest is looked at still
+            return Finding(name, ok=False, detail=str(error))
 
     def check_files(self) -> Iterable[Finding]:
         """What the database itself says about its files."""

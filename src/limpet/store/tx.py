@@ -7,23 +7,19 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from limpet.model.chunk import Terms
+from limpet.errors import KeyMissing, StorageError
 from limpet.model.scope import BUCKETS, Partition
+from limpet.store.encryption import PLAINTEXT, Cipher
+from limpet.store.queries import Statements
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from limpet.store.encryption import (
-        Cipher,
-        EncryptedColumn,
-        EncryptedColumns,
-        EncryptionRegistry,
-        RowLayout,
-    )
+    from limpet.store.encryption_keys import EncryptionRegistry
 
     Array = np.ndarray[Any, np.dtype[Any]]
 else:
@@ -35,42 +31,66 @@ Row = tuple[Any, ...]
 NO_PARAMS: Params = {}
 
 
-class Db(Protocol):
-    """One connection inside a transaction. Driver errors leave it as errors of ours."""
+class Db:
+    """One connection inside a transaction. Driver errors leave it as errors of ours. Each dialect has a subclass."""
 
     # Appended to a select whose rows must not change before the transaction ends; empty where one writer is the rule.
-    for_update: str
+    for_update = ""
     # The same, passing over rows that somebody else holds.
-    skip_locked: str
+    skip_locked = ""
+    # What stands in a vector's column where it is encrypted, in a column of its own.
+    no_vector: Any = None
 
-    def one(self, name: str, params: Params, *, where: str = "", order: str = "") -> Row | None: ...
-    def all(self, name: str, params: Params, *, where: str = "", order: str = "") -> list[Row]: ...
+    def __init__(self, statements: Statements) -> None:
+        self._sql = statements
+
+    def one(self, name: str, params: Params, *, where: str = "", order: str = "") -> Row | None:
+        rows = self.execute(self._sql[name, where, order], params)
+        return rows[0] if rows else None
+
+    def all(self, name: str, params: Params, *, where: str = "", order: str = "") -> list[Row]:
+        return self.execute(self._sql[name, where, order], params)
+
     def run(self, name: str, params: Params) -> int:
         """The number of rows changed."""
+        raise NotImplementedError
 
-    def run_many(self, name: str, rows: Sequence[Params]) -> None: ...
+    def run_many(self, name: str, rows: Sequence[Params]) -> None:
+        self.execute_many(self._sql[name, "", ""], rows)
+
+    def execute(self, sql: str, params: Any = NO_PARAMS) -> list[Row]:
+        """A statement in the driver's own words."""
+        raise NotImplementedError
+
+    def execute_many(self, sql: str, rows: Sequence[Params]) -> None:
+        raise NotImplementedError
+
     def execute_sql(self, sql: str, params: Params = NO_PARAMS) -> list[Row]:
         """A statement made by code from table and column names, for what treats all tables alike."""
+        return self.execute(self._sql.finish(sql), params)
 
-    def execute_sql_many(self, sql: str, rows: Sequence[Params]) -> None: ...
-    def to_int_array(self, values: Sequence[int]) -> Any:
-        """A list of whole numbers as this driver passes it for ``:name[]``."""
+    def execute_sql_many(self, sql: str, rows: Sequence[Params]) -> None:
+        self.execute_many(self._sql.finish(sql), rows)
 
-    def to_text_array(self, values: Sequence[str]) -> Any:
-        """The same of texts."""
+    def to_array(self, values: Sequence[int] | Sequence[str]) -> Any:
+        """A list of whole numbers or texts as this driver passes it for ``:name[]``."""
+        raise NotImplementedError
 
-    # What stands in a vector's column where it is encrypted, in a column of its own.
-    no_vector: Any
+    def pack_vector(self, values: Sequence[float]) -> Any:
+        raise NotImplementedError
 
-    def pack_vector(self, values: Sequence[float]) -> Any: ...
-    def unpack_vector(self, stored: Any) -> tuple[float, ...]: ...
+    def unpack_vector(self, stored: Any) -> tuple[float, ...]:
+        raise NotImplementedError
+
     def unpack_matrix(self, stored: Sequence[Any]) -> Array:
         """The vectors of ``vectors.page``, a row each."""
+        raise NotImplementedError
 
     def compute_cosines(
         self, key: Params, model_id: int, ordinals: Sequence[int], question: Sequence[float]
     ) -> dict[int, float]:
         """Of the chunks of a partition with these ordinals that have a vector of the model."""
+        raise NotImplementedError
 
 
 def compute_cosines(ordinals: Sequence[int], vectors: Array, question: Sequence[float]) -> dict[int, float]:
@@ -83,39 +103,6 @@ def compute_cosines(ordinals: Sequence[int], vectors: Array, question: Sequence[
     lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(asked)
     found = np.divide(vectors @ asked, lengths, out=np.zeros(len(ordinals), dtype=np.float32), where=lengths > 0)
     return dict(zip(ordinals, found.tolist(), strict=True))
-
-
-class PlaintextCipher:
-    """A tenant that is not encrypted."""
-
-    is_encrypted = False
-
-    def encrypt_params(self, encrypted: EncryptedColumns, row: object, values: Params) -> Params:
-        return values
-
-    def decrypt_row(self, shape: RowLayout, row: object, values: Row) -> Row:
-        return values
-
-    def encrypt_deterministic(self, column: EncryptedColumn, text: str) -> str:
-        return text
-
-    def encrypt_all_deterministic(self, column: EncryptedColumn, texts: Iterable[str]) -> list[str]:
-        return list(texts)
-
-    def hash_terms(self, terms: Terms) -> Terms:
-        return terms
-
-    def hash_term(self, term: int) -> int:
-        return term
-
-    def encrypt_vector(self, row: object, values: bytes) -> bytes:
-        return values
-
-    def decrypt_vector(self, row: object, stored: bytes) -> bytes:
-        return stored
-
-
-PLAINTEXT = PlaintextCipher()
 
 
 _MEGABYTE = 1 << 20
@@ -241,27 +228,26 @@ def _partition_id(key: Hashable) -> int:
     return found
 
 
-class Encryption(Protocol):
-    """Which tenants of a store are encrypted, in one transaction."""
+class Encryption:
+    """The ciphers of one transaction. Here: of a store in which no tenant was ever encrypted, opened without keys."""
 
     def cipher_for(self, tenant: str) -> Cipher:
         """What the tenant's values go through. Raises KeyMissing."""
+        return PLAINTEXT
+
+    def find_cipher(self, tenant: str) -> Cipher | None:
+        """None where the tenant's key is not there: that may be on purpose, and is not a fault of the store."""
+        try:
+            return self.cipher_for(tenant)
+        except KeyMissing:
+            return None
 
     def can_use(self, tenant: str) -> bool:
         """For code that reads many tenants' rows: whether this program may read and write the tenant."""
-
-
-class NoEncryption:
-    """Of a store in which no tenant was ever encrypted, opened without keys."""
-
-    def cipher_for(self, tenant: str) -> PlaintextCipher:
-        return PLAINTEXT
-
-    def can_use(self, tenant: str) -> bool:
         return True
 
 
-NO_ENCRYPTION = NoEncryption()
+NO_ENCRYPTION = Encryption()
 
 
 class Tx:
@@ -295,6 +281,57 @@ class Tx:
             yield
         finally:
             self.seen = None
+
+
+class Connection:
+    """A connection that can be handed from thread to thread, one at a time. Each dialect has a subclass."""
+
+    db: Db
+    tx: Tx
+
+    def begin(self) -> None:
+        raise NotImplementedError
+
+    def commit(self) -> None:
+        """Raises OutcomeUnknown when nobody can tell whether it happened."""
+        self.db.execute("COMMIT")
+
+    def has_committed(self) -> bool:
+        """After a commit was interrupted: did it happen?"""
+        raise NotImplementedError
+
+    def rollback(self) -> None:
+        """Never raises: what was begun is over, whatever state the connection is in."""
+        raise NotImplementedError
+
+    def savepoint(self) -> None:
+        self.db.execute("SAVEPOINT one")
+
+    def release(self) -> None:
+        self.db.execute("RELEASE SAVEPOINT one")
+
+    def rollback_to_savepoint(self) -> None:
+        self.db.execute("ROLLBACK TO SAVEPOINT one")
+        self.release()
+
+    def is_transient(self, error: StorageError) -> bool:
+        """True when the same work may well succeed at once, such as after a deadlock between two processes."""
+        return False
+
+    def begin_read(self) -> None:
+        self.begin()
+
+    def snapshot(self, work: Callable[[Tx], T]) -> T:
+        """Run the work on one consistent view."""
+        try:
+            self.begin_read()
+            with self.tx.cache_lookups():
+                return self.tx.run(work)
+        finally:
+            self.rollback()
+
+    def close(self) -> None:
+        raise NotImplementedError
 
 
 def partition_params(partition: Partition) -> dict[str, str | int]:

@@ -16,34 +16,12 @@ from contextlib import suppress
 from itertools import islice
 from threading import get_ident
 from time import monotonic, sleep
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from limpet.errors import OutcomeUnknown, StorageError, StoreUnavailable
-from limpet.store.tx import Tx
+from limpet.store.tx import Connection, Tx
 
 T = TypeVar("T")
-
-
-class TransactionConnection(Protocol):
-    """What the writer needs of a connection."""
-
-    tx: Tx
-
-    def begin(self) -> None: ...
-    def commit(self) -> None:
-        """Raises OutcomeUnknown when nobody can tell whether it happened."""
-
-    def has_committed(self) -> bool:
-        """After a commit was interrupted: did it happen?"""
-
-    def rollback(self) -> None:
-        """Never raises: what was begun is over, whatever state the connection is in."""
-
-    def savepoint(self) -> None: ...
-    def release(self) -> None: ...
-    def rollback_to_savepoint(self) -> None: ...
-    def is_transient(self, error: StorageError) -> bool:
-        """True when the same work may well succeed at once, such as after a deadlock between two processes."""
 
 
 class WriteRequest(Generic[T]):
@@ -85,7 +63,7 @@ class Writer:
     still.
     """
 
-    def __init__(self, connection: TransactionConnection, group_size: int) -> None:
+    def __init__(self, connection: Connection, group_size: int) -> None:
         self._connection = connection
         self._group_size = group_size
         self._mutex = threading.Lock()  # guards the queue and who leads

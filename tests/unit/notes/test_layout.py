@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from limpet.errors import LimpetError, StorageError
 from limpet.model.scope import Level, Partition
 from limpet.model.values import check_name
-from limpet.store.atomic_files import check_no_symlink, folder_name, owner_folder
+from limpet.store.files import check_no_symlink, folder_name, owner_folder
 
 
 def _is_name(text: str) -> bool:

@@ -12,7 +12,7 @@ import pytest
 
 from limpet.errors import InvalidInput, StorageError, StoreBusy, StoreReadOnly, WrongState
 from limpet.notes.user_notes import ANY_VERSION, LongTerm, compute_version, merge_edits
-from limpet.store import atomic_files
+from limpet.store import files as atomic_files
 from tests.contract.processes import run_together, start
 
 

@@ -13,7 +13,7 @@ from typing import NoReturn
 import pytest
 
 from limpet.errors import LimpetError, StorageError, StoreBusy, StoreFull, StoreReadOnly
-from limpet.store.atomic_files import is_bookkeeping, lock_file, make_folder, read_bytes, write_atomic
+from limpet.store.files import is_bookkeeping, lock_file, make_folder, read_bytes, write_atomic
 
 
 def test_write_atomic_replaces_whole_file(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from limpet.errors import ConstraintFailed, OutcomeUnknown, StorageError, StoreBusy, StoreUnavailable
 from limpet.store import writer as writer_module
+from limpet.store.tx import Connection
 from limpet.store.writer import Writer
 from tests.interrupts import Alarm, interrupt_at
 
@@ -29,7 +30,7 @@ class Rows(list[Any]):
         return work(self)
 
 
-class Memory:
+class Memory(Connection):
     """A connection to a list: what is appended to ``tx`` inside a transaction stays when it is committed."""
 
     def __init__(self) -> None:

@@ -17,8 +17,7 @@ from limpet.api.remote.request import make_request, read_answer
 from limpet.errors import DocumentNotFound, InvalidInput, StorageError, StoreUnavailable, Unsupported
 from limpet.model.schema import codec
 from limpet.model.transfer import ExportResult, ImportResult
-from limpet.store.atomic_files import translate_errors
-from limpet.store.private_files import make_tree_private
+from limpet.store.files import make_tree_private, translate_errors
 
 if TYPE_CHECKING:
     from limpet.api.remote.authorizer import RemoteAuthorizer

@@ -15,7 +15,7 @@ from limpet.model.dataclass import dataclass
 from limpet.model.message import FilePart, ImagePart, Message, Part, TextPart, ToolCall
 from limpet.model.transfer import ImportSkip
 from limpet.model.values import check_metadata, check_name, from_micros
-from limpet.store.timestamps import parse_timestamp
+from limpet.store.files import parse_timestamp
 
 _MAX_LABEL = 1024
 _MAX_NAME = 256

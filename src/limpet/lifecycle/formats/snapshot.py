@@ -22,7 +22,7 @@ from limpet.model.message import ImagePart, Message, Part, Role, TextPart, ToolC
 from limpet.model.scope import SessionKey, default_user_id
 from limpet.model.session import SessionStatus
 from limpet.model.values import check_text, check_time
-from limpet.store import strict_json
+from limpet.store.files import parse_json_file
 
 FILE_CHANNEL = "file"
 
@@ -88,7 +88,7 @@ def parse_snapshot(data: bytes, *, now: datetime) -> Snapshot:
     """``now`` dates a session that has no time at all, neither its own nor that of a message."""
     now = check_time(now, "now")
     try:
-        document = strict_json.loads(data)
+        document = parse_json_file(data)
     except ValueError as error:
         raise InvalidInput(f"the snapshot is not JSON: {error}") from error
     skipped: Counter[str] = Counter()
@@ -181,7 +181,7 @@ def _find_state_word(value: Mapping[str, Any]) -> object:
 
 def _parse_nested(text: str) -> object:
     try:
-        value: object = strict_json.loads(text.encode())
+        value: object = parse_json_file(text.encode())
     except ValueError as error:
         raise InvalidInput(f"the text is not JSON: {error}") from None
     return value

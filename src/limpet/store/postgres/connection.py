@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from limpet.config import StorageSettings
 from limpet.errors import (
@@ -20,16 +20,14 @@ from limpet.errors import (
     Unsupported,
 )
 from limpet.model.imports import load_extension
-from limpet.store.encryption import EncryptionRegistry
+from limpet.store.encryption_keys import EncryptionRegistry
 from limpet.store.queries import Statements, to_postgres
-from limpet.store.tx import NO_PARAMS, Caches, Params, Row, Tx
+from limpet.store.tx import Caches, Connection, Db, Params, Row, Tx
 
 if TYPE_CHECKING:
     import psycopg
 
     from limpet.store.tx import Array
-
-T = TypeVar("T")
 
 # By the first two characters of SQLSTATE, or all five.
 _ERROR_CLASSES: dict[str, tuple[type[StorageError], str]] = {
@@ -81,24 +79,14 @@ def load_statements() -> Statements:
     return Statements("postgres", to_postgres)
 
 
-class PostgresDb:
-    """Named queries on one connection."""
-
+class PostgresDb(Db):
     for_update = "FOR UPDATE"
     skip_locked = "FOR UPDATE SKIP LOCKED"
-    no_vector = None
 
     def __init__(self, connection: psycopg.Connection[Row]) -> None:
+        super().__init__(load_statements())
         self.raw = connection
-        self._sql = load_statements()
         self._error: type[psycopg.Error] = load_driver().Error
-
-    def one(self, name: str, params: Params, *, where: str = "", order: str = "") -> Row | None:
-        rows = self.execute(self._sql[name, where, order], params)
-        return rows[0] if rows else None
-
-    def all(self, name: str, params: Params, *, where: str = "", order: str = "") -> list[Row]:
-        return self.execute(self._sql[name, where, order], params)
 
     def run(self, name: str, params: Params) -> int:
         try:
@@ -106,16 +94,7 @@ class PostgresDb:
         except self._error as error:
             raise translate_error(error) from error
 
-    def run_many(self, name: str, rows: Sequence[Params]) -> None:
-        self._execute_many(self._sql[name, "", ""], rows)
-
-    def execute_sql(self, sql: str, params: Params = NO_PARAMS) -> list[Row]:
-        return self.execute(to_postgres(sql), params)
-
-    def execute_sql_many(self, sql: str, rows: Sequence[Params]) -> None:
-        self._execute_many(to_postgres(sql), rows)
-
-    def _execute_many(self, sql: str, rows: Sequence[Params]) -> None:
+    def execute_many(self, sql: str, rows: Sequence[Params]) -> None:
         if not rows:
             return
         try:
@@ -123,8 +102,7 @@ class PostgresDb:
         except self._error as error:
             raise translate_error(error) from error
 
-    def execute(self, sql: str, params: Sequence[Any] | Params | None = None) -> list[Row]:
-        """A statement in the driver's own words."""
+    def execute(self, sql: str, params: Any = None) -> list[Row]:
         try:
             cursor = self.raw.execute(sql, params)
             return cursor.fetchall() if cursor.description else []
@@ -155,10 +133,7 @@ class PostgresDb:
         found: bytes | None = result.get_value(0, 0)
         return found
 
-    def to_int_array(self, values: Sequence[int]) -> list[int]:
-        return list(values)
-
-    def to_text_array(self, values: Sequence[str]) -> list[str]:
+    def to_array(self, values: Sequence[int] | Sequence[str]) -> list[Any]:
         return list(values)
 
     def pack_vector(self, values: Sequence[float]) -> str:
@@ -178,7 +153,7 @@ class PostgresDb:
     def compute_cosines(
         self, key: Params, model_id: int, ordinals: Sequence[int], question: Sequence[float]
     ) -> dict[int, float]:
-        params = {"model_id": model_id, "ordinals": self.to_int_array(ordinals), "question": self.pack_vector(question)}
+        params = {"model_id": model_id, "ordinals": self.to_array(ordinals), "question": self.pack_vector(question)}
         found = self.all("vectors.some", {**key, **params})
         return {ordinal: 0.0 if cosine != cosine else cosine for ordinal, cosine in found}  # noqa: PLR0124 - NaN
 
@@ -195,8 +170,10 @@ def _keepalive_options(silence_s: int) -> dict[str, int]:
     }
 
 
-class PostgresConnection:
-    """A connection that is made when first needed and again after it was lost."""
+class PostgresConnection(Connection):
+    """It is made again after it was lost."""
+
+    db: PostgresDb
 
     def __init__(
         self,
@@ -212,16 +189,10 @@ class PostgresConnection:
         self._caches = caches or Caches()
         self._config = config
         self._reader = reader
-        self._db: PostgresDb | None = None
         self._writer: int | None = None
         self._number = 0
         self._marked = False
         self.connect()
-
-    @property
-    def db(self) -> PostgresDb:
-        assert self._db is not None
-        return self._db
 
     def connect(self) -> None:
         self.close()
@@ -237,8 +208,8 @@ class PostgresConnection:
             raise StoreUnavailable(
                 f"PostgreSQL cannot be reached: {text}; check the address, user and server"
             ) from error
-        self._db = PostgresDb(raw)
-        self.tx = Tx(self._db, self._caches, self._encryption)
+        self.db = PostgresDb(raw)
+        self.tx = Tx(self.db, self._caches, self._encryption)
 
     def begin(self) -> None:
         """A connection that went stale while idle is made again; nothing was sent on it yet."""
@@ -323,32 +294,13 @@ class PostgresConnection:
         if raw.info.transaction_status != idle:
             raw.close()
 
-    def savepoint(self) -> None:
-        self.db.execute("SAVEPOINT one")
-
-    def release(self) -> None:
-        self.db.execute("RELEASE SAVEPOINT one")
-
-    def rollback_to_savepoint(self) -> None:
-        self.db.execute("ROLLBACK TO SAVEPOINT one")
-        self.db.execute("RELEASE SAVEPOINT one")
-
     def is_transient(self, error: StorageError) -> bool:
         return getattr(error, "sqlstate", "") in _TRANSIENT
-
-    def snapshot(self, work: Callable[[Tx], T]) -> T:
-        """Run the work on one consistent view."""
-        try:
-            self.begin()
-            with self.tx.cache_lookups():
-                return self.tx.run(work)
-        finally:
-            self.rollback()
 
     def unregister(self) -> None:
         with suppress(StorageError):  # a server that is gone keeps a row nobody needs
             self.db.execute("DELETE FROM limpet_writers WHERE id = %s", [self._writer])
 
     def close(self) -> None:
-        if self._db is not None:
-            self._db.raw.close()
+        if hasattr(self, "db"):  # it may never have been reached
+            self.db.raw.close()

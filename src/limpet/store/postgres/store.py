@@ -8,7 +8,7 @@ from limpet.config import StorageSettings
 from limpet.model.privacy import ErasureState
 from limpet.model.telemetry import Progress
 from limpet.model.values import Clock
-from limpet.store.encryption import EncryptionRegistry, KeyProvider
+from limpet.store.encryption_keys import EncryptionKeys, EncryptionRegistry
 from limpet.store.postgres.connection import PostgresConnection
 from limpet.store.postgres.schema import PostgresSchema
 from limpet.store.store import ReaderPool, Store, migrate_or_close
@@ -28,7 +28,7 @@ class PostgresStore(Store):
         config: StorageSettings,
         clock: Clock,
         caches: Caches | None = None,
-        keyring: KeyProvider | None = None,
+        keyring: EncryptionKeys | None = None,
     ) -> None:
         self._url = url
         self.location = _PASSWORD.sub(r"\1:***@", url)

@@ -6,11 +6,11 @@ import json
 import sqlite3
 import struct
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from limpet.config import StorageSettings
 from limpet.errors import (
@@ -23,16 +23,14 @@ from limpet.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
-from limpet.store.encryption import EncryptionRegistry
+from limpet.store.encryption_keys import EncryptionRegistry
+from limpet.store.files import create_private_file, make_private_folders
 from limpet.store.migrate import EXPORT_HINT
-from limpet.store.private_files import create_private_file, make_private_folders
 from limpet.store.queries import Statements, to_sqlite
-from limpet.store.tx import NO_PARAMS, Caches, Params, Row, Tx, compute_cosines
+from limpet.store.tx import NO_PARAMS, Caches, Connection, Db, Params, Row, Tx, compute_cosines
 
 if TYPE_CHECKING:
     from limpet.store.tx import Array
-
-T = TypeVar("T")
 
 MEMORY = ":memory:"
 MIN_SQLITE_VERSION = (3, 35, 0)  # RETURNING
@@ -72,24 +70,13 @@ def load_statements() -> Statements:
     return Statements("sqlite", to_sqlite)
 
 
-class SqliteDb:
-    """Named queries on one connection."""
-
-    for_update = ""
-    skip_locked = ""
+class SqliteDb(Db):
     no_vector = b""
 
     def __init__(self, connection: sqlite3.Connection, path: str) -> None:
+        super().__init__(load_statements())
         self.raw = connection
         self.path = path
-        self._sql = load_statements()
-
-    def one(self, name: str, params: Params, *, where: str = "", order: str = "") -> Row | None:
-        rows = self.execute_sql(self._sql[name, where, order], params)
-        return rows[0] if rows else None
-
-    def all(self, name: str, params: Params, *, where: str = "", order: str = "") -> list[Row]:
-        return self.execute_sql(self._sql[name, where, order], params)
 
     def run(self, name: str, params: Params) -> int:
         try:
@@ -97,25 +84,19 @@ class SqliteDb:
         except sqlite3.Error as error:
             raise translate_error(error, self.path) from error
 
-    def run_many(self, name: str, rows: Sequence[Params]) -> None:
-        self.execute_sql_many(self._sql[name, "", ""], rows)
-
-    def execute_sql(self, sql: str, params: Params = NO_PARAMS) -> list[Row]:
+    def execute(self, sql: str, params: Any = NO_PARAMS) -> list[Row]:
         try:
             return self.raw.execute(sql, params).fetchall()
         except sqlite3.Error as error:
             raise translate_error(error, self.path) from error
 
-    def execute_sql_many(self, sql: str, rows: Sequence[Params]) -> None:
+    def execute_many(self, sql: str, rows: Sequence[Params]) -> None:
         try:
             self.raw.executemany(sql, rows)
         except sqlite3.Error as error:
             raise translate_error(error, self.path) from error
 
-    def to_int_array(self, values: Sequence[int]) -> str:
-        return json.dumps(list(values))
-
-    def to_text_array(self, values: Sequence[str]) -> str:
+    def to_array(self, values: Sequence[int] | Sequence[str]) -> str:
         return json.dumps(list(values))
 
     def pack_vector(self, values: Sequence[float]) -> bytes:
@@ -132,15 +113,15 @@ class SqliteDb:
     def compute_cosines(
         self, key: Params, model_id: int, ordinals: Sequence[int], question: Sequence[float]
     ) -> dict[int, float]:
-        found = self.all("vectors.some", {**key, "model_id": model_id, "ordinals": self.to_int_array(ordinals)})
+        found = self.all("vectors.some", {**key, "model_id": model_id, "ordinals": self.to_array(ordinals)})
         if not found:
             return {}
         vectors = self.unpack_matrix([stored for _, stored in found])
         return compute_cosines([ordinal for ordinal, _ in found], vectors, question)
 
 
-class SqliteConnection:
-    """A connection that can be handed from thread to thread, one at a time."""
+class SqliteConnection(Connection):
+    db: SqliteDb
 
     def __init__(
         self,
@@ -166,7 +147,7 @@ class SqliteConnection:
         SQLite waits longer and longer between its looks: a process that has waited long is passed by those that have
         just come, and now and then waits for seconds.
         """
-        self.db.execute_sql("PRAGMA busy_timeout = 0")
+        self.db.execute("PRAGMA busy_timeout = 0")
         self._polls = True
 
     def begin(self) -> None:
@@ -193,15 +174,12 @@ class SqliteConnection:
     def _begin(self, statement: str) -> None:
         self.rollback()  # of what an interrupt left open
         self.tx.seen = None
-        self.db.execute_sql(statement)
+        self.db.execute(statement)
 
     def _load_encryption_state(self, *, writing: bool) -> None:
         if self._encryption.is_ready:
             found = self.db.one("encryption.generation", {})
             self.tx.load_encryption(found[0] if found else 0, writing=writing)
-
-    def commit(self) -> None:
-        self.db.execute_sql("COMMIT")
 
     def has_committed(self) -> bool:
         return not self.raw.in_transaction
@@ -212,28 +190,9 @@ class SqliteConnection:
             if self.raw.in_transaction:
                 self.raw.execute("ROLLBACK")
 
-    def savepoint(self) -> None:
-        self.db.execute_sql("SAVEPOINT one")
-
-    def release(self) -> None:
-        self.db.execute_sql("RELEASE one")
-
-    def rollback_to_savepoint(self) -> None:
-        self.db.execute_sql("ROLLBACK TO one")
-        self.db.execute_sql("RELEASE one")
-
-    def is_transient(self, error: StorageError) -> bool:
-        return False
-
-    def snapshot(self, work: Callable[[Tx], T]) -> T:
-        """Run the work on one consistent view."""
-        try:
-            self._begin("BEGIN")
-            self._load_encryption_state(writing=False)
-            with self.tx.cache_lookups():
-                return self.tx.run(work)
-        finally:
-            self.rollback()
+    def begin_read(self) -> None:
+        self._begin("BEGIN")
+        self._load_encryption_state(writing=False)
 
     def close(self) -> None:
         with suppress(sqlite3.Error):

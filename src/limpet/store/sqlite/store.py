@@ -15,8 +15,8 @@ from limpet.model.job import Finding
 from limpet.model.privacy import ErasureState
 from limpet.model.telemetry import Progress
 from limpet.model.values import Clock
-from limpet.store.encryption import EncryptionRegistry, KeyProvider
-from limpet.store.private_files import create_private_file, find_readable_by_others
+from limpet.store.encryption_keys import EncryptionKeys, EncryptionRegistry
+from limpet.store.files import create_private_file, find_readable_by_others
 from limpet.store.sqlite import scrub as scrubbing
 from limpet.store.sqlite.connection import MEMORY, SqliteConnection, prepare_folder, translate_error
 from limpet.store.sqlite.schema import SqliteSchema
@@ -37,7 +37,7 @@ class SqliteStore(Store):
         config: StorageSettings,
         clock: Clock,
         caches: Caches | None = None,
-        keyring: KeyProvider | None = None,
+        keyring: EncryptionKeys | None = None,
     ) -> None:
         self.path = self.location = path
         self.backend = "memory" if path == MEMORY else "sqlite"

@@ -1,21 +1,25 @@
-"""Files that are whole at every moment: replaced, never edited in place, and written by one at a time."""
+"""Files beside a store: private from the moment they exist, whole at every moment, written by one at a time."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import hashlib
+import json
 import os
 import re
 import stat
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import IO, Any, NoReturn
 
 from limpet.errors import StorageError, StoreBusy, StoreFull, StoreReadOnly
 from limpet.model.scope import DEFAULT_TENANT, Level, Partition
-from limpet.store.private_files import make_private_folders
+from limpet.model.values import check_time
 
 if sys.platform == "win32":
     import msvcrt
@@ -263,3 +267,100 @@ def _has_symlink(root: str, path: str) -> bool:
 
 def _escape(found: re.Match[str]) -> str:
     return "".join(f"%{byte:02x}" for byte in found.group().encode())
+
+
+# Readable by their owner alone
+
+FOLDER_MODE, FILE_MODE = 0o700, 0o600
+
+_creating = threading.Lock()
+
+
+def make_private_folders(folder: Path) -> list[Path]:
+    """Create the folder and its missing parents, outermost first. Returns those that were missing."""
+    missing = [place for place in (folder, *folder.parents) if not place.exists()][::-1]
+    for place in missing:
+        place.mkdir(FOLDER_MODE, exist_ok=True)
+    if not missing and not folder.is_dir():
+        folder.mkdir()  # raises: something else has the name
+    return missing
+
+
+def open_private(path: Path, mode: str, **options: Any) -> IO[Any]:
+    """Like ``open``. A file that exists keeps its mode."""
+    return open(path, mode, opener=lambda name, flags: os.open(name, flags, FILE_MODE), **options)
+
+
+def create_private_file(path: str) -> None:
+    """Create an empty file for SQLite, which gives its log the mode of the database. One that exists stays as it is.
+
+    The lock ensures that no thread has opened the database before the descriptor is closed here: closing one drops all
+    locks that this process holds on the file. What cannot be created is left to SQLite, which says why.
+    """
+    with _creating, contextlib.suppress(OSError):
+        os.close(os.open(os.path.realpath(path), os.O_RDWR | os.O_CREAT | os.O_EXCL, FILE_MODE))
+
+
+def make_tree_private(folder: Path) -> None:
+    """For files that another library has written below a private folder."""
+    for place, folders, files in os.walk(folder):
+        for name in folders:
+            os.chmod(os.path.join(place, name), FOLDER_MODE)
+        for name in files:
+            os.chmod(os.path.join(place, name), FILE_MODE)
+
+
+def find_readable_by_others(paths: Sequence[str]) -> Iterator[str]:
+    """The paths that every account of this machine can read, because their folder lets them in too."""
+    if os.name == "nt":
+        return
+    for path in paths:
+        with contextlib.suppress(OSError):
+            folder = os.stat(os.path.dirname(os.path.abspath(path))).st_mode
+            if folder & stat.S_IXOTH and os.stat(path).st_mode & stat.S_IROTH:
+                yield path
+
+
+# What stands in them
+
+
+def parse_json_file(data: bytes) -> Any:
+    """The value of a JSON file that people may have edited, or ValueError: what is misread is lost with the next write.
+
+    Repeated names, NaN and lone surrogates are refused; none survives a round trip.
+    """
+    try:
+        text = data.decode("utf-8-sig")
+        value = json.loads(text, object_pairs_hook=_reject_duplicates, parse_constant=_reject_constant)
+        if "\\u" in text:
+            json.dumps(value, ensure_ascii=False).encode()
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except UnicodeEncodeError:
+        raise ValueError("it contains a lone surrogate") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"it is not UTF-8 at byte {error.start}") from None
+    return value
+
+
+def format_json_file(value: Any) -> bytes:
+    return (json.dumps(value, ensure_ascii=False, allow_nan=False, indent=2) + "\n").encode()
+
+
+def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the name {twice!r} appears twice in one object")
+    return found
+
+
+def _reject_constant(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def parse_timestamp(text: str) -> datetime:
+    """The instant, in UTC. A time without a zone, as people type it, is taken as UTC. ValueError if it is no time."""
+    moment = datetime.fromisoformat(text)
+    return check_time(moment if moment.tzinfo else moment.replace(tzinfo=UTC), "time")
