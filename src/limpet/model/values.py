@@ -389,7 +389,7 @@ def to_iso(moment: datetime | None) -> str | None:
 
 def format_utc(moment: datetime) -> str:
     """ISO 8601 in UTC, to the microsecond: equal times are equal texts."""
-    return moment.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+    return check_time(moment, "time").replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 def to_micros(value: datetime) -> int:
