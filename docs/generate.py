@@ -338,7 +338,7 @@ def _signature(name: str, function: Callable[..., Any], skip: int = 1) -> str:
 
 def _parameter(parameter: inspect.Parameter) -> str:
     stars = "**" if parameter.kind is parameter.VAR_KEYWORD else ""
-    text = f"{stars}{parameter.name}: {parameter.annotation}"
+    text = f"{stars}{parameter.name}: {str(parameter.annotation).removeprefix('arg.')}"
     return text if parameter.default is parameter.empty else f"{text} = {parameter.default!r}"
 
 

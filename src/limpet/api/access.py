@@ -4,24 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from limpet.api import parameters as arg
 from limpet.api.handle import Handle
 from limpet.api.keys import KeyOperations
-from limpet.api.parameters import (
-    GrantText,
-    Limit,
-    Offset,
-    OfUser,
-    OneUser,
-    OperationName,
-    Outcome,
-    PrincipalName,
-    Since,
-    Until,
-)
 from limpet.model.access import AuditEntry, AuditQuery, GrantInfo
 from limpet.model.scope import Scope
-from limpet.security.access_repository import AuditEntries
-from limpet.security.access_repository import Grants as StoredGrants
+from limpet.security.access_repository import AuditEntries, Grants
 from limpet.security.operation import READ, READ_GLOBAL, WRITE_GLOBAL, On, operation
 
 
@@ -34,63 +22,47 @@ class AccessOperations(Handle):
         return KeyOperations(self._view)
 
     @operation(
-        "access.grant",
-        on=On.WHOLE,
-        needs=(WRITE_GLOBAL,),
-        values=("user",),
-        audited=True,
-        http="POST /v1/grants",
-        answer="granted",
-        cli="grants add",
+        "access.grant", On.WHOLE, (WRITE_GLOBAL,), "POST /v1/grants", audited=True, answer="granted", cli="grants add"
     )
-    def grant(self, user: OneUser, grant: GrantText) -> bool:
+    def grant(self, user: arg.OneUser, grant: arg.GrantText) -> bool:
         """Let a user do more than is their own: ``read:global``, ``write:user:bob``. False when they may already."""
         parsed: Any = grant
         self._authorizer.check_can_grant(parsed)
         info = GrantInfo(user, parsed, self._now(), self._view.principal.name)
-        return self._view.shared.store.write(lambda tx: StoredGrants(tx).put(self._scope(user=user), info))
+        return self._view.shared.store.write(lambda tx: Grants(tx).put(self._scope(user=user), info))
 
     @operation(
         "access.revoke",
-        on=On.WHOLE,
-        needs=(WRITE_GLOBAL,),
-        values=("user",),
+        On.WHOLE,
+        (WRITE_GLOBAL,),
+        "DELETE /v1/grants",
         audited=True,
-        http="DELETE /v1/grants",
         answer="revoked",
         cli="grants remove",
     )
-    def revoke(self, user: OneUser, grant: GrantText) -> bool:
+    def revoke(self, user: arg.OneUser, grant: arg.GrantText) -> bool:
         """Take a grant away, in every process at once. False when the user did not have it."""
         parsed: Any = grant
         self._authorizer.check_can_grant(parsed)
-        return self._view.shared.store.write(lambda tx: StoredGrants(tx).remove(self._scope(user=user), parsed))
+        return self._view.shared.store.write(lambda tx: Grants(tx).remove(self._scope(user=user), parsed))
 
-    @operation("access.grants", on=On.REACH, needs=(READ,), http="GET /v1/grants", cli="grants list")
-    def grants(self, user: OfUser | None = None) -> list[GrantInfo]:
+    @operation("access.grants", On.REACH, (READ,), "GET /v1/grants", cli="grants list")
+    def grants(self, user: arg.OfUser | None = None) -> list[GrantInfo]:
         """What users may do beyond their own: one user, or all of the tenant."""
-        return self._view.shared.store.read(lambda tx: StoredGrants(tx).find(self._scope(user=user)))
+        return self._view.shared.store.read(lambda tx: Grants(tx).find(self._scope(user=user)))
 
-    @operation(
-        "access.audit",
-        on=On.WHOLE,
-        needs=(READ_GLOBAL,),
-        values=("user",),
-        http="GET /v1/audit",
-        page="offset",
-        cli="audit",
-    )
+    @operation("access.audit", On.WHOLE, (READ_GLOBAL,), "GET /v1/audit", page="offset", cli="audit")
     def audit(
         self,
-        user: OfUser | None = None,
-        operation: OperationName | None = None,
-        since: Since | None = None,
-        until: Until | None = None,
-        outcome: Outcome | None = None,
-        limit: Limit = 50,
-        offset: Offset = 0,
+        user: arg.OfUser | None = None,
+        operation: arg.OperationName | None = None,
+        since: arg.Since | None = None,
+        until: arg.Until | None = None,
+        outcome: arg.Outcome | None = None,
+        limit: arg.Limit = 50,
+        offset: arg.Offset = 0,
         *,
-        principal: PrincipalName | None = None,
+        principal: arg.PrincipalName | None = None,
     ) -> list[AuditEntry]:
         """Who did what to whose memory, the newest first. ``user`` is whose memory, ``principal`` who did it."""
         ended: Any = outcome

@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from limpet.api import parameters as arg
 from limpet.api.handle import Handle
-from limpet.api.parameters import OfAgent, OfSession, OfUser, Overwrite, ReadPath, Repair, WritePath
 from limpet.api.runtime import Runtime, prepare_store
 from limpet.errors import InvalidInput, Unsupported
 from limpet.model.job import Finding
@@ -45,7 +45,7 @@ _OF_AGENTS = ".agents"  # the folder beside a backup for the own stores of agent
 class AdminOperations(Handle):
     """The store as a whole: ``memory.admin``."""
 
-    @operation("admin.file_sessions", on=On.WHOLE, needs=(READ_STORE, WRITE_STORE), left_out=IN_PROCESS)
+    @operation("admin.file_sessions", On.WHOLE, (READ_STORE, WRITE_STORE), left_out=IN_PROCESS)
     def file_sessions(self) -> FileSessions:
         """Sessions kept as plain files in the store's folder, for people who read their memory with an editor."""
         from limpet.sessions.files import FileSessions
@@ -69,13 +69,13 @@ class AdminOperations(Handle):
 
     @operation(
         "admin.doctor",
-        on=On.WHOLE,
-        needs=(READ_STORE,),
+        On.WHOLE,
+        (READ_STORE,),
+        "POST /v1/doctor",
         when=(ExtraPermission("repair", True, WRITE_STORE),),
-        http="POST /v1/doctor",
         cli="doctor",
     )
-    def doctor(self, *, repair: Repair = False) -> list[Finding]:
+    def doctor(self, *, repair: arg.Repair = False) -> list[Finding]:
         """Look for anything that does not hold; with ``repair``, set right what can be derived again."""
         from limpet.knowledge.verify import check_knowledge
         from limpet.search.verify import check_index
@@ -99,8 +99,8 @@ class AdminOperations(Handle):
             for finding in check(runtime)
         ]
 
-    @operation("admin.backup", on=On.WHOLE, needs=(READ_STORE,), audited=True, cli="backup", left_out=_A_FILE)
-    def backup(self, path: WritePath, progress: Progress | None = None) -> None:
+    @operation("admin.backup", On.WHOLE, (READ_STORE,), audited=True, cli="backup", left_out=_A_FILE)
+    def backup(self, path: arg.WritePath, progress: Progress | None = None) -> None:
         """Copy the live store to a new SQLite file; the own stores of agents to files in ``PATH.agents`` beside it."""
         assert isinstance(path, str)
         (_, shared), *others = self._stores()
@@ -110,15 +110,9 @@ class AdminOperations(Handle):
             make_folder(folder)
             runtime.store.backup(str(folder / f"{self._view.agents.own_folder(agent or '')}.db"), progress)
 
-    @operation(
-        "admin.restore",
-        on=On.WHOLE,
-        needs=(READ_STORE, WRITE_STORE),  # counted in the log: an audit row of its own would go with the others
-        cli="restore",
-        left_out=_A_FILE,
-    )
+    @operation("admin.restore", On.WHOLE, (READ_STORE, WRITE_STORE), cli="restore", left_out=_A_FILE)
     def restore(
-        self, path: ReadPath, *, overwrite: Overwrite = False, progress: Progress | None = None
+        self, path: arg.ReadPath, *, overwrite: arg.Overwrite = False, progress: Progress | None = None
     ) -> Mapping[str, int]:
         """Put a backup in place, which ``backup`` made. The file stays as it is. Answers rows by table.
 
@@ -141,7 +135,7 @@ class AdminOperations(Handle):
             prepare_store(runtime.store, runtime.embedding, runtime.clock())
         return dict(rows)
 
-    @operation("admin.stats", on=On.WHOLE, needs=(READ_STORE,), http="GET /v1/stats", cli="stats")
+    @operation("admin.stats", On.WHOLE, (READ_STORE,), "GET /v1/stats", cli="stats")
     def stats(self) -> Mapping[str, Any]:
         """How much there is, over all tenants, with the own stores of agents."""
         stores, counts = self._stores(), Counter[str]()
@@ -151,7 +145,7 @@ class AdminOperations(Handle):
         apart = {"agents": [agent for agent, _ in stores if agent is not None]} if len(stores) > 1 else {}
         return {"backend": shared.backend, "location": shared.location, **counts, **apart}
 
-    @operation("admin.owners", on=On.WHOLE, needs=(READ_GLOBAL,), http="GET /v1/owners", cli="users")
+    @operation("admin.owners", On.WHOLE, (READ_GLOBAL,), "GET /v1/owners", cli="users")
     def owners(self) -> list[Partition]:
         """Who has memory in this tenant: its users and agents, and the tenant itself where it shares some."""
         rows = [
@@ -160,7 +154,7 @@ class AdminOperations(Handle):
         found = (Partition(tenant, Level(level), owner) for tenant, level, owner in rows if tenant == self._tenant)
         return list(dict.fromkeys(found))
 
-    @operation("admin.observe", on=On.WHOLE, needs=(READ_STORE,), silent=True, left_out=IN_PROCESS)
+    @operation("admin.observe", On.WHOLE, (READ_STORE,), silent=True, left_out=IN_PROCESS)
     def observe(self, callback: Callable[[ActivityResult], object]) -> Callable[[], None]:
         """Tell ``callback`` how every call, job and request to a model on this open store went, from now on.
 
@@ -172,9 +166,9 @@ class AdminOperations(Handle):
             raise InvalidInput(f"observe needs a plain function of one argument, not {type(callback).__name__}")
         return self._view.agents.observers.add_end(callback)
 
-    @operation("admin.usage", on=On.FILTER, needs=(READ,), values=("agent",), http="GET /v1/usage", cli="usage")
+    @operation("admin.usage", On.FILTER, (READ,), "GET /v1/usage", cli="usage")
     def usage(
-        self, user: OfUser | None = None, agent: OfAgent | None = None, session: OfSession | None = None
+        self, user: arg.OfUser | None = None, agent: arg.OfAgent | None = None, session: arg.OfSession | None = None
     ) -> Usage:
         """What models took in all: of a session, a user, an agent, or as far as the grants reach."""
         scope = self._scope(user=user, agent=agent, session=session)

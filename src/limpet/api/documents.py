@@ -5,20 +5,8 @@ from __future__ import annotations
 import builtins
 from collections.abc import Sequence
 
+from limpet.api import parameters as arg
 from limpet.api.handle import Handle, to_cursor
-from limpet.api.parameters import (
-    Agent,
-    Before,
-    DocumentName,
-    DocumentText,
-    DocumentUri,
-    Everyone,
-    Labels,
-    Limit,
-    Offset,
-    Title,
-    User,
-)
 from limpet.documents.add import list_possible_uris
 from limpet.documents.repository import Documents
 from limpet.errors import DocumentNotFound
@@ -36,27 +24,27 @@ _PAGE = 500
 class DocumentOperations(Handle):
     """Texts that are searched like messages: ``memory.documents``."""
 
+    # Without a text it reads a file of the machine, which is not the user's.
     @operation(
         "documents.add",
-        on=On.OWNER,
-        needs=(WRITE,),
-        # Without a text it reads a file of the machine, which is not the user's.
+        On.OWNER,
+        (WRITE,),
+        "POST /v1/documents",
         when=(ExtraPermission("text", None, READ_STORE),),
-        http="POST /v1/documents",
         status=201,
         names={"uri_or_path": "uri"},
         cli="documents add",
     )
     def add(
         self,
-        uri_or_path: DocumentName,
-        text: DocumentText | None = None,
-        user: User | None = None,
+        uri_or_path: arg.DocumentName,
+        text: arg.DocumentText | None = None,
+        user: arg.User | None = None,
         *,
-        agent: Agent | None = None,
-        scope: Everyone | None = None,
-        title: Title | None = None,
-        metadata: Labels | None = None,
+        agent: arg.Agent | None = None,
+        scope: arg.Everyone | None = None,
+        title: arg.Title | None = None,
+        metadata: arg.Labels | None = None,
         progress: Progress | None = None,
     ) -> Document | builtins.list[Document]:
         """Store a text under any uri, a file under its ``file://`` uri, or every file of a folder, as a list.
@@ -66,18 +54,16 @@ class DocumentOperations(Handle):
         space = self._resolve_owner(user, agent, None, scope).space
         return self._runtime.documents.add(space, uri_or_path, text, progress or (lambda *_: None), title, metadata)
 
-    @operation(
-        "documents.list", on=On.OWNER, needs=(READ,), http="GET /v1/documents", page="updated_at", cli="documents list"
-    )
+    @operation("documents.list", On.OWNER, (READ,), "GET /v1/documents", page="updated_at", cli="documents list")
     def list(
         self,
-        user: User | None = None,
+        user: arg.User | None = None,
         *,
-        agent: Agent | None = None,
-        scope: Everyone | None = None,
-        limit: Limit = 50,
-        offset: Offset = 0,
-        before: Before | None = None,
+        agent: arg.Agent | None = None,
+        scope: arg.Everyone | None = None,
+        limit: arg.Limit = 50,
+        offset: arg.Offset = 0,
+        before: arg.Before | None = None,
     ) -> builtins.list[Document]:
         """The documents of a user, an agent or the tenant, the latest change first.
 
@@ -86,36 +72,27 @@ class DocumentOperations(Handle):
         space = self._resolve_owner(user, agent, None, scope).space
         return self._read(lambda tx: Documents(tx).find(space, limit, offset, to_cursor(before)))
 
-    @operation(
-        "documents.text", on=On.OWNER, needs=(READ,), http="GET /v1/documents/text", answer="text", cli="documents text"
-    )
+    @operation("documents.text", On.OWNER, (READ,), "GET /v1/documents/text", answer="text", cli="documents text")
     def text(
         self,
-        uri: DocumentUri,
-        user: User | None = None,
+        uri: arg.DocumentUri,
+        user: arg.User | None = None,
         *,
-        agent: Agent | None = None,
-        scope: Everyone | None = None,
+        agent: arg.Agent | None = None,
+        scope: arg.Everyone | None = None,
     ) -> str:
         """The text of the document with this uri, or of this path, as search knows it."""
         space, uris = self._resolve_owner(user, agent, None, scope).space, list_possible_uris(uri)
         return self._read(lambda tx: _read_text(tx, space, uris))
 
-    @operation(
-        "documents.remove",
-        on=On.OWNER,
-        needs=(WRITE,),
-        audited=True,
-        http="DELETE /v1/documents",
-        cli="documents remove",
-    )
+    @operation("documents.remove", On.OWNER, (WRITE,), "DELETE /v1/documents", audited=True, cli="documents remove")
     def remove(
         self,
-        uri: DocumentUri,
-        user: User | None = None,
+        uri: arg.DocumentUri,
+        user: arg.User | None = None,
         *,
-        agent: Agent | None = None,
-        scope: Everyone | None = None,
+        agent: arg.Agent | None = None,
+        scope: arg.Everyone | None = None,
     ) -> Forgotten:
         """Remove the document with this uri, or of this path, with its chunks. Returns what was removed."""
         return self._runtime.documents.remove(self._resolve_owner(user, agent, None, scope).space, uri)

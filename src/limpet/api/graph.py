@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from limpet.api import parameters as arg
 from limpet.api.handle import Handle
-from limpet.api.parameters import Agent, Depth, Entity, Everyone, Fresh, User
 from limpet.model.graph import Graph
 from limpet.security.operation import READ, On, operation
 
@@ -11,16 +11,16 @@ from limpet.security.operation import READ, On, operation
 class GraphOperations(Handle):
     """The knowledge graph: calling ``memory.graph`` reads it."""
 
-    @operation("graph.get", on=On.OWNER, needs=(READ,), http="GET /v1/graph", cli="graph")
+    @operation("graph.get", On.OWNER, (READ,), "GET /v1/graph", cli="graph")
     def __call__(
         self,
-        user: User | None = None,
-        entity: Entity | None = None,
-        depth: Depth = 1,
+        user: arg.User | None = None,
+        entity: arg.Entity | None = None,
+        depth: arg.Depth = 1,
         *,
-        agent: Agent | None = None,
-        scope: Everyone | None = None,
-        fresh: Fresh = False,
+        agent: arg.Agent | None = None,
+        scope: arg.Everyone | None = None,
+        fresh: arg.Fresh = False,
     ) -> Graph:
         """Who and what is spoken of, how they are related, and where that was said: all of it, or around an entity.
 

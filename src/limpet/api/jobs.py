@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from limpet.api import parameters as arg
 from limpet.api.handle import Handle
 from limpet.api.job_handlers import ensure_retention_job
-from limpet.api.parameters import JobIds, JobKind, JobStateName, Limit, Offset, UntilIdle
 from limpet.api.schedule_requests import make_run_handlers
 from limpet.errors import InvalidInput
 from limpet.model.job import PURGE, JobInfo, JobQuery
@@ -29,8 +29,8 @@ from limpet.store.jobs import Jobs
 class JobOperations(Handle):
     """Background work: ``memory.jobs``."""
 
-    @operation("jobs.run", on=On.WHOLE, needs=(WRITE_STORE,), http="POST /v1/jobs/run", answer="begun", cli="jobs run")
-    def run(self, until_idle: UntilIdle = True, progress: Progress | None = None) -> int:
+    @operation("jobs.run", On.WHOLE, (WRITE_STORE,), "POST /v1/jobs/run", answer="begun", cli="jobs run")
+    def run(self, until_idle: arg.UntilIdle = True, progress: Progress | None = None) -> int:
         """Do background work that is due now, such as missing vectors. Returns how many jobs were begun.
 
         A purge that was interrupted is due now, and so is the work of agents with their own stores.
@@ -45,10 +45,7 @@ class JobOperations(Handle):
         return begun
 
     @operation(
-        "jobs.start_worker",
-        on=On.WHOLE,
-        needs=(WRITE_STORE,),
-        left_out={**IN_PROCESS, "cli": "the command worker runs one"},
+        "jobs.start_worker", On.WHOLE, (WRITE_STORE,), left_out={**IN_PROCESS, "cli": "the command worker runs one"}
     )
     def start_worker(
         self,
@@ -72,13 +69,13 @@ class JobOperations(Handle):
         if handlers is not None:
             self._runtime.runner.start(handlers)
 
-    @operation("jobs.list", on=On.WHOLE, needs=(READ_GLOBAL,), http="GET /v1/jobs", page="offset", cli="jobs list")
+    @operation("jobs.list", On.WHOLE, (READ_GLOBAL,), "GET /v1/jobs", page="offset", cli="jobs list")
     def list(
         self,
-        state: JobStateName | None = None,
-        kind: JobKind | None = None,
-        limit: Limit = 50,
-        offset: Offset = 0,
+        state: arg.JobStateName | None = None,
+        kind: arg.JobKind | None = None,
+        limit: arg.Limit = 50,
+        offset: arg.Offset = 0,
     ) -> builtins.list[JobInfo]:
         """Jobs that wait, run or are dead, the next to run first. A job that is done is gone.
 
@@ -93,10 +90,8 @@ class JobOperations(Handle):
         ]
         return found[offset : offset + limit]
 
-    @operation(
-        "jobs.retry", on=On.WHOLE, needs=(WRITE_GLOBAL,), http="POST /v1/jobs/retry", answer="retried", cli="jobs retry"
-    )
-    def retry(self, ids: JobIds | None = None, kind: JobKind | None = None) -> int:
+    @operation("jobs.retry", On.WHOLE, (WRITE_GLOBAL,), "POST /v1/jobs/retry", answer="retried", cli="jobs retry")
+    def retry(self, ids: arg.JobIds | None = None, kind: arg.JobKind | None = None) -> int:
         """Retry dead jobs: these, those of a kind, or all. Returns how many.
 
         Ids are those of this store; for those of an agent with its own, use ``memory.agent(name).jobs``.
@@ -110,15 +105,9 @@ class JobOperations(Handle):
         return total
 
     @operation(
-        "jobs.drop",
-        on=On.WHOLE,
-        needs=(WRITE_GLOBAL,),
-        audited=True,
-        http="POST /v1/jobs/drop",
-        answer="dropped",
-        cli="jobs drop",
+        "jobs.drop", On.WHOLE, (WRITE_GLOBAL,), "POST /v1/jobs/drop", audited=True, answer="dropped", cli="jobs drop"
     )
-    def drop(self, ids: JobIds) -> int:
+    def drop(self, ids: arg.JobIds) -> int:
         """Remove dead jobs; any other is left alone. Returns how many."""
         chosen = [*ids]
         return self._write(lambda tx: Jobs(tx).drop(self._scope(), chosen))

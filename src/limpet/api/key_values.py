@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from limpet.api.parameters import Value, ValueKey
+from limpet.api import parameters as arg
 from limpet.api.runtime import Runtime
 from limpet.model.scope import Scope
 from limpet.model.session import MAX_VALUE_BYTES
@@ -23,12 +23,12 @@ class KeyValues:
         self._cap = runtime.config.session.kv_cap
 
     @session_operation("session.kv.get", READ_SESSION, "GET /kv/{key}", answer="value")
-    def get(self, key: ValueKey) -> Any:
+    def get(self, key: arg.ValueKey) -> Any:
         """The value, or None."""
         return self._runtime.store.read(lambda tx: KeyValueEntries(tx).get(self._scope, key, self._cap))
 
     @session_operation("session.kv.set", WRITE_SESSION, "PUT /kv/{key}")
-    def set(self, key: ValueKey, value: Value) -> None:
+    def set(self, key: arg.ValueKey, value: arg.Value) -> None:
         """Any JSON value. An existing key moves to the end."""
         self._set(key, value)
 
@@ -37,7 +37,7 @@ class KeyValues:
         self._runtime.store.write(lambda tx: KeyValueEntries(tx).set(self._scope, key, text, now, self._cap))
 
     @session_operation("session.kv.delete", WRITE_SESSION, "DELETE /kv/{key}", answer="deleted")
-    def delete(self, key: ValueKey) -> bool:
+    def delete(self, key: arg.ValueKey) -> bool:
         """False when there was no such key."""
         return self._runtime.store.write(lambda tx: KeyValueEntries(tx).delete(self._scope, key, self._cap))
 

@@ -7,18 +7,8 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from limpet.api import parameters as arg
 from limpet.api.handle import Handle
-from limpet.api.parameters import (
-    Grants,
-    IncludeRevoked,
-    KeyName,
-    KeyRef,
-    Lifetime,
-    OfUser,
-    OneUser,
-    Secret,
-    ThroughAgent,
-)
 from limpet.api.runtime import Runtime
 from limpet.errors import InvalidInput, InvalidKey, LimpetError, Unauthenticated
 from limpet.model.access import (
@@ -33,7 +23,7 @@ from limpet.model.access import (
 )
 from limpet.model.scope import STORE_PARTITION, Scope
 from limpet.model.values import check_id
-from limpet.security.access_repository import Grants as StoredGrants
+from limpet.security.access_repository import Grants
 from limpet.security.api_key_repository import ApiKeys
 from limpet.security.operation import (
     IN_PROCESS,
@@ -64,27 +54,27 @@ class KeyOperations(Handle):
     def _runtime(self) -> Runtime:
         return self._view.shared  # keys of all agents are there
 
+    # A key reads and writes all of its user's memory. What else it is given is checked one by one.
     @operation(
         "access.keys.create",
-        on=On.USER,
-        # A key reads and writes all of its user's memory. What else it is given is checked one by one.
-        needs=(READ_USER, WRITE_USER),
+        On.USER,
+        (READ_USER, WRITE_USER),
+        "POST /v1/keys",
         values=("agent",),
         audited=True,
         requires_user=True,
-        http="POST /v1/keys",
         status=201,
         names={"expires_in": "expires_in_seconds"},
         cli="api-keys create",
     )
     def create(
         self,
-        name: KeyName,
+        name: arg.KeyName,
         *,
-        user: OneUser | None = None,
-        agent: ThroughAgent | None = None,
-        grants: Grants = (),
-        expires_in: Lifetime | None = None,
+        user: arg.OneUser | None = None,
+        agent: arg.ThroughAgent | None = None,
+        grants: arg.Grants = (),
+        expires_in: arg.Lifetime | None = None,
     ) -> NewKey:
         """Make a key. The secret in the answer is shown only here: nobody can read it again.
 
@@ -129,19 +119,12 @@ class KeyOperations(Handle):
         if info.user is not None and info.user != self._view.principal.user:
             # A user's key has what the user was granted, too.
             scope = Scope(self._tenant, user=info.user)
-            given += self._runtime.store.read(lambda tx: StoredGrants(tx).list_for(scope))
+            given += self._runtime.store.read(lambda tx: Grants(tx).list_for(scope))
         for grant in given:
             self._authorizer.check_can_grant(grant)
 
-    @operation(
-        "access.keys.list",
-        on=On.WHOLE,
-        needs=(READ_GLOBAL,),
-        values=("user",),
-        http="GET /v1/keys",
-        cli="api-keys list",
-    )
-    def __call__(self, user: OfUser | None = None, include_revoked: IncludeRevoked = False) -> list[KeyInfo]:
+    @operation("access.keys.list", On.WHOLE, (READ_GLOBAL,), "GET /v1/keys", cli="api-keys list")
+    def __call__(self, user: arg.OfUser | None = None, include_revoked: arg.IncludeRevoked = False) -> list[KeyInfo]:
         """The tenant's keys, or one user's, the newest first; on request also those that were revoked or expired."""
         scope, now = Scope(self._tenant, user=user), self._runtime.clock()
         found = self._runtime.store.read(lambda tx: ApiKeys(tx).find(scope))
@@ -149,14 +132,14 @@ class KeyOperations(Handle):
 
     @operation(
         "access.keys.revoke",
-        on=On.WHOLE,
-        needs=(WRITE_GLOBAL,),
+        On.WHOLE,
+        (WRITE_GLOBAL,),
+        "DELETE /v1/keys/{id_or_name}",
         audited=True,
-        http="DELETE /v1/keys/{id_or_name}",
         answer="revoked",
         cli="api-keys revoke",
     )
-    def revoke(self, id_or_name: KeyRef) -> int:
+    def revoke(self, id_or_name: arg.KeyRef) -> int:
         """Take a key away, with all that were made by it and by those, in every process at once.
 
         Answers how many keys these are: 0 when there is none, or it was revoked before.
@@ -178,8 +161,8 @@ class KeyOperations(Handle):
 
         return self._runtime.store.write(revoke_all)
 
-    @operation("access.keys.acting", on=On.WHOLE, needs=(WRITE_STORE,), silent=True, left_out=IN_PROCESS)
-    def acting(self, secret: Secret) -> Limpet:
+    @operation("access.keys.acting", On.WHOLE, (WRITE_STORE,), silent=True, left_out=IN_PROCESS)
+    def acting(self, secret: arg.Secret) -> Limpet:
         """The same store acting as what the key is bound to: its tenant, user, agent and grants.
 
         The audit names it ``key:NAME``. Raises Unauthenticated. The key is looked up each time, so that one that was
@@ -204,10 +187,10 @@ class KeyOperations(Handle):
 
     @operation(
         "access.keys.required",
-        on=On.WHOLE,
-        needs=(READ_STORE,),
+        On.WHOLE,
+        (READ_STORE,),
+        "GET /v1/keys/required",
         silent=True,
-        http="GET /v1/keys/required",
         answer="required",
         left_out={"cli": "limpet serve says so when it starts"},
     )
@@ -220,8 +203,8 @@ class KeyOperations(Handle):
 
     @operation(
         "access.keys.allow_anonymous",
-        on=On.WHOLE,
-        needs=(WRITE_STORE,),
+        On.WHOLE,
+        (WRITE_STORE,),
         audited=True,
         cli="api-keys allow-anonymous",
         left_out=dict.fromkeys(("http", "remote"), "opens the server itself: only for the operator at its machine"),

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Self, cast
 
 from limpet.api import job_handlers
+from limpet.api import parameters as arg
 from limpet.api.access import AccessOperations
 from limpet.api.admin import AdminOperations
 from limpet.api.agents import Agents, OpenOptions
@@ -17,7 +18,6 @@ from limpet.api.handle import View
 from limpet.api.jobs import JobOperations
 from limpet.api.memory import MemoryOperations
 from limpet.api.notes import NoteOperations
-from limpet.api.parameters import ActingName, Grants, OneUser, SessionId, Tenant, ThroughAgent
 from limpet.api.privacy import PrivacyOperations
 from limpet.api.records import RecordOperations
 from limpet.api.runtime import read_default_user
@@ -170,22 +170,15 @@ class Limpet(SessionOperations, MemoryOperations):
 
     # Other views of the same store
 
-    @operation(
-        "acting",
-        on=On.WHOLE,
-        needs=(WRITE_STORE,),
-        values=("user", "agent", "session"),
-        silent=True,
-        left_out=IN_PROCESS,
-    )
+    @operation("acting", On.WHOLE, (WRITE_STORE,), silent=True, left_out=IN_PROCESS)
     def acting(
         self,
-        user: OneUser | None = None,
+        user: arg.OneUser | None = None,
         *,
-        agent: ThroughAgent | None = None,
-        session: SessionId | None = None,
-        grants: Grants = (),
-        name: ActingName | None = None,
+        agent: arg.ThroughAgent | None = None,
+        session: arg.SessionId | None = None,
+        grants: arg.Grants = (),
+        name: arg.ActingName | None = None,
     ) -> Limpet:
         """The same store for somebody with fewer rights: a user, one session of a user, or only what is granted.
 
@@ -199,8 +192,8 @@ class Limpet(SessionOperations, MemoryOperations):
         principal = Principal(known, self._tenant, user, agent, session, parsed)
         return Limpet(self._view.derive(agent=agent or self._view.agent, caller=principal))
 
-    @operation("tenant", on=On.WHOLE, needs=(READ_STORE,), silent=True, left_out=IN_PROCESS)
-    def tenant(self, name: Tenant) -> Limpet:
+    @operation("tenant", On.WHOLE, (READ_STORE,), silent=True, left_out=IN_PROCESS)
+    def tenant(self, name: arg.Tenant) -> Limpet:
         """The same store seen as another tenant. Tenants share nothing but the file."""
         return Limpet(self._view.derive(tenant=name, caller=self._principal_in(name)))
 

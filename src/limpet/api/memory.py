@@ -6,52 +6,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from limpet.api import parameters as arg
 from limpet.api.handle import Handle
-from limpet.api.parameters import (
-    Agent,
-    AsOf,
-    At,
-    Confidence,
-    ContextQuery,
-    DryRun,
-    Everyone,
-    Everywhere,
-    Floor,
-    HitCount,
-    IdempotencyName,
-    Kinds,
-    Labels,
-    LayerByType,
-    Layers,
-    Lifetime,
-    Neighbours,
-    NewRecordId,
-    Pinned,
-    Question,
-    RecipeName,
-    RecordId,
-    RecordKey,
-    RecordTypeName,
-    References,
-    Remembered,
-    Salience,
-    SessionRef,
-    Since,
-    Skill,
-    SourceSession,
-    Tags,
-    ThroughAgent,
-    Title,
-    Tokens,
-    Types,
-    Until,
-    User,
-    ValidFrom,
-    Window,
-    WithLabels,
-    WithTags,
-    Words,
-)
 from limpet.api.records import compute_expiry
 from limpet.context.build import SEARCH_SOURCES, visible_partitions
 from limpet.errors import InvalidInput, RecordNotFound, SessionNotFound, Unsupported
@@ -78,7 +34,7 @@ from limpet.model.scope import Level, Owner, Partition, Scope
 from limpet.model.values import with_bucket
 from limpet.providers.reranker import Reranker, check_reranker, rerank_hits
 from limpet.search import recipes, search
-from limpet.search.analysis import Question as ParsedQuestion
+from limpet.search.analysis import Question
 from limpet.security.operation import (
     ANY_VALUE,
     READ,
@@ -97,13 +53,13 @@ from limpet.store.tx import Tx
 class MemoryOperations(Handle):
     """Remember, recall, forget."""
 
+    # The same key again returns the record as it is by then, whoever changed it.
     @operation(
         "remember",
-        on=On.OWNER,
-        needs=(WRITE,),
-        # The same key again returns the record as it is by then, whoever changed it.
+        On.OWNER,
+        (WRITE,),
+        "POST /v1/records",
         when=(ExtraPermission("idempotency_key", ANY_VALUE, READ),),
-        http="POST /v1/records",
         status=201,
         names={"ttl": "ttl_seconds"},
         tool="memory_save",
@@ -111,27 +67,27 @@ class MemoryOperations(Handle):
     )
     def remember(
         self,
-        content: Remembered,
-        user: User | None = None,
-        key: RecordKey | None = None,
-        type: RecordTypeName = "fact",
-        layer: LayerByType | None = None,
-        tags: Tags = (),
-        metadata: Labels | None = None,
-        confidence: Confidence | None = None,
-        salience: Salience | None = None,
-        pinned: Pinned = False,
-        valid_from: ValidFrom | None = None,
-        ttl: Lifetime | None = None,
+        content: arg.Remembered,
+        user: arg.User | None = None,
+        key: arg.RecordKey | None = None,
+        type: arg.RecordTypeName = "fact",
+        layer: arg.LayerByType | None = None,
+        tags: arg.Tags = (),
+        metadata: arg.Labels | None = None,
+        confidence: arg.Confidence | None = None,
+        salience: arg.Salience | None = None,
+        pinned: arg.Pinned = False,
+        valid_from: arg.ValidFrom | None = None,
+        ttl: arg.Lifetime | None = None,
         *,
-        id: NewRecordId | None = None,
-        title: Title | None = None,
-        references: References = (),
-        session: SessionRef | None = None,
-        agent: Agent | None = None,
-        scope: Everyone | None = None,
-        source: SourceSession | None = None,
-        idempotency_key: IdempotencyName | None = None,
+        id: arg.NewRecordId | None = None,
+        title: arg.Title | None = None,
+        references: arg.References = (),
+        session: arg.SessionRef | None = None,
+        agent: arg.Agent | None = None,
+        scope: arg.Everyone | None = None,
+        source: arg.SourceSession | None = None,
+        idempotency_key: arg.IdempotencyName | None = None,
     ) -> Record:
         """Keep a memory. The same key (or id) again replaces its text and keeps what it said before.
 
@@ -185,32 +141,30 @@ class MemoryOperations(Handle):
             self._runtime.embedder.request_missing(cut.build_drafts(saved))
         return saved
 
-    @operation(
-        "recall", on=On.OWNER, needs=(READ,), http="POST /v1/recall", answer="hits", tool="memory_search", cli="recall"
-    )
+    @operation("recall", On.OWNER, (READ,), "POST /v1/recall", answer="hits", tool="memory_search", cli="recall")
     def recall(
         self,
-        query: Question,
-        user: User | None = None,
-        k: HitCount | None = None,
-        session: SessionRef | None = None,
-        kinds: Kinds | None = None,
-        layers: Layers | None = None,
-        types: Types | None = None,
-        tags: WithTags | None = None,
-        metadata: WithLabels | None = None,
-        since: Since | None = None,
-        until: Until | None = None,
-        as_of: AsOf | None = None,
-        at: At | None = None,
-        recipe: RecipeName | None = None,
+        query: arg.Question,
+        user: arg.User | None = None,
+        k: arg.HitCount | None = None,
+        session: arg.SessionRef | None = None,
+        kinds: arg.Kinds | None = None,
+        layers: arg.Layers | None = None,
+        types: arg.Types | None = None,
+        tags: arg.WithTags | None = None,
+        metadata: arg.WithLabels | None = None,
+        since: arg.Since | None = None,
+        until: arg.Until | None = None,
+        as_of: arg.AsOf | None = None,
+        at: arg.At | None = None,
+        recipe: arg.RecipeName | None = None,
         rerank: Reranker | None = None,
         *,
-        agent: Agent | None = None,
-        scope: Everyone | None = None,
-        neighbours: Neighbours = 0,
-        skill: Skill | None = None,
-        floor: Floor = True,
+        agent: arg.Agent | None = None,
+        scope: arg.Everyone | None = None,
+        neighbours: arg.Neighbours = 0,
+        skill: arg.Skill | None = None,
+        floor: arg.Floor = True,
     ) -> list[Hit]:
         """The chunks that answer the question best, of a user, one of the user's sessions, an agent, or the tenant.
 
@@ -227,7 +181,7 @@ class MemoryOperations(Handle):
         home = self._resolve_owner(user, agent, session, scope)
         kinds_wanted: Any = tuple(kinds or ())
         wanted = search.SearchRequest(
-            ParsedQuestion.parse(query, at or now),
+            Question.parse(query, at or now),
             ChunkQuery(
                 kinds=kinds_wanted,
                 session=home.scope.session,
@@ -276,26 +230,20 @@ class MemoryOperations(Handle):
         return search.embed_question(self._runtime.embedder, [space], question).get(space)
 
     @operation(
-        "forget",
-        on=On.ID_OR_OWNER,
-        needs=(READ, WRITE),
-        audited=True,
-        http="POST /v1/forget",
-        tool="memory_forget",
-        cli="forget",
+        "forget", On.ID_OR_OWNER, (READ, WRITE), "POST /v1/forget", audited=True, tool="memory_forget", cli="forget"
     )
     def forget(
         self,
-        id: RecordId | None = None,
+        id: arg.RecordId | None = None,
         *,
-        key: RecordKey | None = None,
-        query: Words | None = None,
-        user: User | None = None,
-        agent: Agent | None = None,
-        session: SessionRef | None = None,
-        scope: Everyone | None = None,
-        everywhere: Everywhere = False,
-        dry_run: DryRun = False,
+        key: arg.RecordKey | None = None,
+        query: arg.Words | None = None,
+        user: arg.User | None = None,
+        agent: arg.Agent | None = None,
+        session: arg.SessionRef | None = None,
+        scope: arg.Everyone | None = None,
+        everywhere: arg.Everywhere = False,
+        dry_run: arg.DryRun = False,
     ) -> Forgotten:
         """Remove a record by id, by its owner's key, or all records of an owner that hold every word of a query.
 
@@ -323,17 +271,17 @@ class MemoryOperations(Handle):
             self._tenant, owner, choose, self._view.chunker, query, everywhere=everywhere, dry_run=dry_run
         )
 
-    @operation("context", on=On.USER, needs=(READ_USER,), values=("agent",), http="POST /v1/context", cli="context")
+    @operation("context", On.USER, (READ_USER,), "POST /v1/context", values=("agent",), cli="context")
     def context(
         self,
-        query: ContextQuery = "",
-        user: User | None = None,
-        max_tokens: Tokens | None = None,
+        query: arg.ContextQuery = "",
+        user: arg.User | None = None,
+        max_tokens: arg.Tokens | None = None,
         *,
-        agent: ThroughAgent | None = None,
-        model_window: Window | None = None,
-        skill: Skill | None = None,
-        at: At | None = None,
+        agent: arg.ThroughAgent | None = None,
+        model_window: arg.Window | None = None,
+        skill: arg.Skill | None = None,
+        at: arg.At | None = None,
     ) -> Context:
         """What memory knows about a query, laid out for a prompt, without a conversation.
 
@@ -346,8 +294,8 @@ class MemoryOperations(Handle):
         visible = self._authorizer.filter_visible(visible_partitions(scope, name))
         return builder.compose(asked, builder.recall(scope, visible, asked))
 
-    @operation("profile", on=On.USER, needs=(READ_USER,), http="GET /v1/profile", cli="profile")
-    def profile(self, user: User | None = None) -> Profile:
+    @operation("profile", On.USER, (READ_USER,), "GET /v1/profile", cli="profile")
+    def profile(self, user: arg.User | None = None) -> Profile:
         """A short standing text about a user, made of what is known in all chats, with the ids of its sources.
 
         It is stored, and made again when something it is made from has changed.

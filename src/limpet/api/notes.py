@@ -6,8 +6,8 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from limpet.api import parameters as arg
 from limpet.api.handle import Handle
-from limpet.api.parameters import AssistantText, CreatedAt, Day, DeleteMissing, NoteText, NoteVersion, User, UserText
 from limpet.model.scope import Scope, resolve_owner
 from limpet.model.values import check_name
 from limpet.notes.user_notes import LongTerm, NoteFiles, WriteResult
@@ -41,9 +41,9 @@ class LongTermNotes:
 
     @operation(
         "notes.long_term.read",
-        on=On.HANDLE,
-        needs=(READ_USER,),
-        http="GET /v1/notes",
+        On.HANDLE,
+        (READ_USER,),
+        "GET /v1/notes",
         answer="text",
         tool="memory_notes",
         cli="notes memory",
@@ -52,16 +52,16 @@ class LongTermNotes:
         """The text as it is now, "" where there is none."""
         return self._file.read()
 
+    # It reads too: it returns the whole file.
     @operation(
         "notes.long_term.write",
-        on=On.HANDLE,
-        # It returns the whole file.
-        needs=(READ_USER, WRITE_USER),
-        http="PUT /v1/notes",
+        On.HANDLE,
+        (READ_USER, WRITE_USER),
+        "PUT /v1/notes",
         tool="memory_notes",
         cli="notes memory",
     )
-    def write(self, text: NoteText, *, version: NoteVersion | None = None) -> WriteResult:
+    def write(self, text: arg.NoteText, *, version: arg.NoteVersion | None = None) -> WriteResult:
         """Replace what was last read through this handle.
 
         Where the file has changed since, both sides are kept: what one side only added is joined to the other; else the
@@ -73,13 +73,13 @@ class LongTermNotes:
 
     @operation(
         "notes.long_term.append",
-        on=On.HANDLE,
-        needs=(READ_USER, WRITE_USER),
-        http="POST /v1/notes",
+        On.HANDLE,
+        (READ_USER, WRITE_USER),
+        "POST /v1/notes",
         tool="memory_notes",
         cli="notes memory",
     )
-    def append(self, text: NoteText) -> WriteResult:
+    def append(self, text: arg.NoteText) -> WriteResult:
         """Add a paragraph or a line at the end, whatever the file holds."""
         return self._file.append(text)
 
@@ -87,14 +87,14 @@ class LongTermNotes:
 class NoteOperations(Handle):
     """MEMORY.md, daily notes and records as lines: ``memory.notes``."""
 
-    def long_term(self, user: User | None = None) -> LongTermNotes:
+    def long_term(self, user: arg.User | None = None) -> LongTermNotes:
         """The user's MEMORY.md: ``.read()``, ``.write(text)``, ``.append(text)``."""
         owner = self._view.principal.user or self._view.default_user if user is None else check_name(user, "user")
         file = self._writable_notes(owner).long_term()
         return LongTermNotes(self._authorizer, self._scope(user=owner), file)
 
-    @operation("notes.day", on=On.USER, needs=(READ_USER,), http="GET /v1/notes/day", answer="text", cli="notes show")
-    def day(self, user: User | None = None, day: Day | None = None) -> str:
+    @operation("notes.day", On.USER, (READ_USER,), "GET /v1/notes/day", answer="text", cli="notes show")
+    def day(self, user: arg.User | None = None, day: arg.Day | None = None) -> str:
         """The notes of a day, today's if none is given; "" when there are none."""
         found, wanted = self._notes(user), day
         if not isinstance(wanted, date):
@@ -103,40 +103,36 @@ class NoteOperations(Handle):
 
     @operation(
         "notes.add_turn",
-        on=On.USER,
-        needs=(WRITE_USER,),
-        http="POST /v1/notes/day",
+        On.USER,
+        (WRITE_USER,),
+        "POST /v1/notes/day",
         answer="line",
         left_out={"cli": "a turn writes its line itself"},
     )
     def add_turn(
-        self, user: User, user_text: UserText, assistant_text: AssistantText, at: CreatedAt | None = None
+        self,
+        user: arg.User,
+        user_text: arg.UserText,
+        assistant_text: arg.AssistantText,
+        at: arg.CreatedAt | None = None,
     ) -> str:
         """Add a turn's line to the notes of its day. Returns the line."""
         return self._writable_notes(user).add_turn(user_text, assistant_text, at or self._now())
 
     @operation(
-        "notes.export_items",
-        on=On.USER,
-        needs=(READ_USER,),
-        audited=True,
-        http="POST /v1/notes/items/export",
-        cli="notes export",
+        "notes.export_items", On.USER, (READ_USER,), "POST /v1/notes/items/export", audited=True, cli="notes export"
     )
-    def export_items(self, user: User | None = None) -> ItemExportResult:
+    def export_items(self, user: arg.User | None = None) -> ItemExportResult:
         """Write the user's records to ``items/…jsonl`` in their folder. Lines that were edited wait for an import."""
         self._writable_notes(user)
         return self._items(user).export()
 
     @operation(
-        "notes.import_items",
-        on=On.USER,
-        needs=(WRITE_USER,),
-        audited=True,
-        http="POST /v1/notes/items/import",
-        cli="notes import",
+        "notes.import_items", On.USER, (WRITE_USER,), "POST /v1/notes/items/import", audited=True, cli="notes import"
     )
-    def import_items(self, user: User | None = None, *, delete_missing: DeleteMissing = False) -> ItemImportResult:
+    def import_items(
+        self, user: arg.User | None = None, *, delete_missing: arg.DeleteMissing = False
+    ) -> ItemImportResult:
         """Take in what was changed in ``items/…jsonl``, in one transaction. A bad line is reported and left as it is.
 
         A line that is missing removes nothing, unless ``delete_missing`` says so.

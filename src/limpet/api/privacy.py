@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from limpet.api import parameters as arg
 from limpet.api.handle import Handle
-from limpet.api.parameters import AskedBy, Days, DryRun, Everything, Limit, Offset, OfUser, OneUser, SessionId, Vacuum
 from limpet.errors import InvalidInput, SessionNotFound
 from limpet.lifecycle.purge_repository import Purges
 from limpet.model.privacy import ErasureState, PurgeTarget, Receipt, RetentionResult
 from limpet.model.scope import Level, Partition
-from limpet.security.operation import READ_GLOBAL, WRITE_GLOBAL, WRITE_SESSION, WRITE_USER, Interface, On, operation
+from limpet.security.operation import READ_GLOBAL, WRITE_GLOBAL, WRITE_SESSION, WRITE_USER, On, operation
 from limpet.sessions.repository import Sessions
 
 if TYPE_CHECKING:
     from limpet.api.runtime import Runtime
 
-NO_PURGE_TOOL: Mapping[Interface, str] = {"tool": "a model must not purge"}
 _WORST = (ErasureState.GONE, ErasureState.VACUUM, ErasureState.WAITING)
 
 
@@ -28,22 +27,16 @@ class PrivacyOperations(Handle):
     """Purges and retention: ``memory.privacy``. None of them is a tool for a model."""
 
     @operation(
-        "privacy.purge_session",
-        on=On.ID,
-        needs=(WRITE_SESSION,),
-        audited=True,
-        http="POST /v1/purge/session",
-        cli="purge session",
-        left_out=NO_PURGE_TOOL,
+        "privacy.purge_session", On.ID, (WRITE_SESSION,), "POST /v1/purge/session", audited=True, cli="purge session"
     )
     def purge_session(
         self,
-        id: SessionId,
+        id: arg.SessionId,
         *,
-        user: OfUser | None = None,
-        asked_by: AskedBy | None = None,
-        vacuum: Vacuum = False,
-        dry_run: DryRun = False,
+        user: arg.OfUser | None = None,
+        asked_by: arg.AskedBy | None = None,
+        vacuum: arg.Vacuum = False,
+        dry_run: arg.DryRun = False,
     ) -> Receipt:
         """Remove a session with everything that came of it: messages, summary, what was learned from it alone, files.
 
@@ -60,17 +53,21 @@ class PrivacyOperations(Handle):
 
     @operation(
         "privacy.purge_user",
-        on=On.USER,
-        needs=(WRITE_USER,),
+        On.USER,
+        (WRITE_USER,),
+        "POST /v1/purge/user",
         audited=True,
         anonymizes=True,
         requires_user=True,
-        http="POST /v1/purge/user",
         cli="purge user",
-        left_out=NO_PURGE_TOOL,
     )
     def purge_user(
-        self, user: OneUser, *, asked_by: AskedBy | None = None, vacuum: Vacuum = False, dry_run: DryRun = False
+        self,
+        user: arg.OneUser,
+        *,
+        asked_by: arg.AskedBy | None = None,
+        vacuum: arg.Vacuum = False,
+        dry_run: arg.DryRun = False,
     ) -> Receipt:
         """Remove everything of a user, in the stores of all agents: sessions, records, documents, jobs, files, name.
 
@@ -81,23 +78,22 @@ class PrivacyOperations(Handle):
 
     @operation(
         "privacy.purge_older",
-        on=On.USER,
-        needs=(WRITE_USER,),
+        On.USER,
+        (WRITE_USER,),
+        "POST /v1/purge/older",
         audited=True,
         requires_user=True,
-        http="POST /v1/purge/older",
         cli="purge older",
-        left_out=NO_PURGE_TOOL,
     )
     def purge_older(
         self,
-        user: OneUser,
-        days: Days,
+        user: arg.OneUser,
+        days: arg.Days,
         *,
-        everything: Everything = False,
-        asked_by: AskedBy | None = None,
-        vacuum: Vacuum = False,
-        dry_run: DryRun = False,
+        everything: arg.Everything = False,
+        asked_by: arg.AskedBy | None = None,
+        vacuum: arg.Vacuum = False,
+        dry_run: arg.DryRun = False,
     ) -> Receipt:
         """Remove what a user said more than so many days ago: messages, what was learned from them, daily notes.
 
@@ -114,29 +110,13 @@ class PrivacyOperations(Handle):
         what = PurgeTarget.OLDER_EVERYTHING if everything else PurgeTarget.OLDER
         return self._purge(self._runtimes(), space, what, asked_by, vacuum, dry_run, before=before)
 
-    @operation(
-        "privacy.receipts",
-        on=On.WHOLE,
-        needs=(READ_GLOBAL,),
-        http="GET /v1/purge",
-        page="offset",
-        cli="purge receipts",
-        left_out=NO_PURGE_TOOL,
-    )
-    def receipts(self, limit: Limit = 50, offset: Offset = 0) -> list[Receipt]:
+    @operation("privacy.receipts", On.WHOLE, (READ_GLOBAL,), "GET /v1/purge", page="offset", cli="purge receipts")
+    def receipts(self, limit: arg.Limit = 50, offset: arg.Offset = 0) -> list[Receipt]:
         """What was purged, the latest first; also what was begun and is not done. Without names and content."""
         return self._read(lambda tx: Purges(tx).find_receipts(self._scope(), limit, offset))
 
-    @operation(
-        "privacy.retention",
-        on=On.WHOLE,
-        needs=(WRITE_GLOBAL,),
-        audited=True,
-        http="POST /v1/retention",
-        cli="retention",
-        left_out=NO_PURGE_TOOL,
-    )
-    def retention(self, dry_run: DryRun = False) -> list[RetentionResult]:
+    @operation("privacy.retention", On.WHOLE, (WRITE_GLOBAL,), "POST /v1/retention", audited=True, cli="retention")
+    def retention(self, dry_run: arg.DryRun = False) -> list[RetentionResult]:
         """Remove now what the settings no longer keep, and sessions whose time is over; hourly a job does so.
 
         Answers what went, by agent. With ``dry_run`` it is only counted.

@@ -5,29 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
+from limpet.api import parameters as arg
 from limpet.api.handle import Handle, to_cursor
-from limpet.api.parameters import (
-    Archived,
-    AsOf,
-    Before,
-    Clear,
-    History,
-    Layers,
-    Limit,
-    MetadataKey,
-    MetadataValue,
-    OfAgent,
-    Offset,
-    OfSession,
-    OfUser,
-    Promotion,
-    RecordId,
-    Since,
-    Types,
-    Until,
-    WithLabels,
-    WithTags,
-)
 from limpet.errors import RecordNotFound
 from limpet.knowledge import remember as memory
 from limpet.knowledge.repository import Records
@@ -48,9 +27,9 @@ class RecordOperations(Handle):
 
     @operation(
         "records.list",
-        on=On.REACH,
-        needs=(READ,),
-        http="GET /v1/records",
+        On.REACH,
+        (READ,),
+        "GET /v1/records",
         names={"layers": "layer", "types": "type", "tags": "tag"},
         page="updated_at",
         tool="memory_list",
@@ -58,22 +37,22 @@ class RecordOperations(Handle):
     )
     def __call__(
         self,
-        user: OfUser | None = None,
-        session: OfSession | None = None,
-        layers: Layers | None = None,
-        types: Types | None = None,
-        tags: WithTags | None = None,
-        metadata: WithLabels | None = None,
-        since: Since | None = None,
-        until: Until | None = None,
-        as_of: AsOf | None = None,
-        limit: Limit = 50,
-        offset: Offset = 0,
+        user: arg.OfUser | None = None,
+        session: arg.OfSession | None = None,
+        layers: arg.Layers | None = None,
+        types: arg.Types | None = None,
+        tags: arg.WithTags | None = None,
+        metadata: arg.WithLabels | None = None,
+        since: arg.Since | None = None,
+        until: arg.Until | None = None,
+        as_of: arg.AsOf | None = None,
+        limit: arg.Limit = 50,
+        offset: arg.Offset = 0,
         *,
-        agent: OfAgent | None = None,
-        history: History = False,
-        archived: Archived = False,
-        before: Before | None = None,
+        agent: arg.OfAgent | None = None,
+        history: arg.History = False,
+        archived: arg.Archived = False,
+        before: arg.Before | None = None,
     ) -> list[Record]:
         """Records, the latest change first: those true now or at ``as_of``; with ``history`` also past ones.
 
@@ -96,28 +75,28 @@ class RecordOperations(Handle):
 
     @operation(
         "records.count",
-        on=On.REACH,
-        needs=(READ,),
-        http="GET /v1/records/count",
+        On.REACH,
+        (READ,),
+        "GET /v1/records/count",
         names={"layers": "layer", "types": "type", "tags": "tag"},
         answer="count",
         cli="records count",
     )
     def count(
         self,
-        user: OfUser | None = None,
-        session: OfSession | None = None,
-        layers: Layers | None = None,
-        types: Types | None = None,
-        tags: WithTags | None = None,
-        metadata: WithLabels | None = None,
-        since: Since | None = None,
-        until: Until | None = None,
-        as_of: AsOf | None = None,
+        user: arg.OfUser | None = None,
+        session: arg.OfSession | None = None,
+        layers: arg.Layers | None = None,
+        types: arg.Types | None = None,
+        tags: arg.WithTags | None = None,
+        metadata: arg.WithLabels | None = None,
+        since: arg.Since | None = None,
+        until: arg.Until | None = None,
+        as_of: arg.AsOf | None = None,
         *,
-        agent: OfAgent | None = None,
-        history: History = False,
-        archived: Archived = False,
+        agent: arg.OfAgent | None = None,
+        history: arg.History = False,
+        archived: arg.Archived = False,
     ) -> int:
         """How many records a list with the same filters has: by default those that are true now."""
         wanted = RecordFilter.of(layers, types, tags, metadata)
@@ -125,16 +104,14 @@ class RecordOperations(Handle):
         scope, now = self._scope(user=user, agent=agent, session=session), self._now()
         return self._read(lambda tx: Records(tx).count(scope, query, now))
 
-    @operation(
-        "records.search_metadata", on=On.REACH, needs=(READ,), http="GET /v1/records/metadata", cli="records search"
-    )
+    @operation("records.search_metadata", On.REACH, (READ,), "GET /v1/records/metadata", cli="records search")
     def search_metadata(
         self,
-        key: MetadataKey,
-        value: MetadataValue,
-        user: OfUser | None = None,
+        key: arg.MetadataKey,
+        value: arg.MetadataValue,
+        user: arg.OfUser | None = None,
         *,
-        agent: OfAgent | None = None,
+        agent: arg.OfAgent | None = None,
     ) -> list[Record]:
         """Every current record whose metadata has exactly this value under this key."""
         scope, now = self._scope(user=user, agent=agent), self._now()
@@ -143,13 +120,13 @@ class RecordOperations(Handle):
 
     @operation(
         "records.get",
-        on=On.ID,
-        needs=(READ,),
-        http="GET /v1/records/{id}",
+        On.ID,
+        (READ,),
+        "GET /v1/records/{id}",
         cli="records show",
         left_out={"tool": "memory_search and memory_list show records"},
     )
-    def get(self, id: RecordId, *, user: OfUser | None = None, agent: OfAgent | None = None) -> Record:
+    def get(self, id: arg.RecordId, *, user: arg.OfUser | None = None, agent: arg.OfAgent | None = None) -> Record:
         """The record with this id."""
         return self._get_record(self._scope(user=user, agent=agent), id)
 
@@ -159,12 +136,12 @@ class RecordOperations(Handle):
             raise RecordNotFound(f"no record {record_id} here")
         return found
 
+    # It reads too: it returns the whole record.
     @operation(
         "records.update",
-        on=On.ID,
-        # It returns the whole record.
-        needs=(READ, WRITE),
-        http="PATCH /v1/records/{id}",
+        On.ID,
+        (READ, WRITE),
+        "PATCH /v1/records/{id}",
         names={"ttl": "ttl_seconds"},
         keywords=list_change_arguments,
         tool="memory_update",
@@ -172,12 +149,12 @@ class RecordOperations(Handle):
     )
     def update(
         self,
-        id: RecordId,
+        id: arg.RecordId,
         /,
         *,
-        user: OfUser | None = None,
-        agent: OfAgent | None = None,
-        clear: Clear = (),
+        user: arg.OfUser | None = None,
+        agent: arg.OfAgent | None = None,
+        clear: arg.Clear = (),
         **changes: Any,
     ) -> Record:
         """Change some fields of a record. Its id and creation time stay; what it said before goes to its history.
@@ -198,14 +175,11 @@ class RecordOperations(Handle):
         return changed
 
     @operation(
-        "records.history",
-        on=On.ID,
-        needs=(READ,),
-        http="GET /v1/records/{id}/history",
-        answer="versions",
-        cli="records history",
+        "records.history", On.ID, (READ,), "GET /v1/records/{id}/history", answer="versions", cli="records history"
     )
-    def history(self, id: RecordId, *, user: OfUser | None = None, agent: OfAgent | None = None) -> list[Record]:
+    def history(
+        self, id: arg.RecordId, *, user: arg.OfUser | None = None, agent: arg.OfAgent | None = None
+    ) -> list[Record]:
         """Everything the record has said, the oldest first, the current version last."""
         scope = self._scope(user=user, agent=agent)
         versions = self._read(lambda tx: Records(tx).history(scope, id))
@@ -215,21 +189,21 @@ class RecordOperations(Handle):
 
     @operation(
         "records.promote",
-        on=On.ID,
-        needs=(READ, WRITE),
+        On.ID,
+        (READ, WRITE),
+        "POST /v1/records/{id}/promote",
         values=("scope",),
         when=(ExtraPermission("scope", "global", WRITE_GLOBAL),),
-        http="POST /v1/records/{id}/promote",
         tool="memory_promote",
         cli="records promote",
     )
     def promote(
         self,
-        id: RecordId,
+        id: arg.RecordId,
         *,
-        user: OfUser | None = None,
-        agent: OfAgent | None = None,
-        scope: Promotion | None = None,
+        user: arg.OfUser | None = None,
+        agent: arg.OfAgent | None = None,
+        scope: arg.Promotion | None = None,
     ) -> Record:
         """Make lasting knowledge of an episodic record, however sure it is: a copy that is linked to its origin.
 
@@ -240,10 +214,8 @@ class RecordOperations(Handle):
         """
         return self._runtime.promoter.promote(self._scope(user=user, agent=agent), id, scope)
 
-    @operation(
-        "records.revive", on=On.ID, needs=(READ, WRITE), http="POST /v1/records/{id}/revive", cli="records revive"
-    )
-    def revive(self, id: RecordId, *, user: OfUser | None = None, agent: OfAgent | None = None) -> Record:
+    @operation("records.revive", On.ID, (READ, WRITE), "POST /v1/records/{id}/revive", cli="records revive")
+    def revive(self, id: arg.RecordId, *, user: arg.OfUser | None = None, agent: arg.OfAgent | None = None) -> Record:
         """Bring back a record that was archived because nobody used it. It starts to fade from the beginning."""
         return self._runtime.fader.revive(self._scope(user=user, agent=agent), id, self._view.chunker)
 

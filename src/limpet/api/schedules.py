@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from limpet.api import parameters as given
+from limpet.api import parameters as arg
 from limpet.api.handle import Handle, View, to_cursor
 from limpet.api.schedule_requests import (
     apply_session_defaults,
@@ -39,7 +39,6 @@ from limpet.schedules.repository import Schedules, not_found
 from limpet.security.operation import (
     ANY_VALUE,
     IN_PROCESS,
-    NO_TOOL,
     READ,
     READ_USER,
     WRITE,
@@ -63,33 +62,33 @@ class ScheduleOperations(Handle):
 
     @operation(
         "schedules.create",
-        on=On.USER,
-        needs=(WRITE_USER,),
+        On.USER,
+        (WRITE_USER,),
+        "POST /v1/schedules",
         values=("agent", "session"),
         when=(ExtraPermission("idempotency_key", ANY_VALUE, READ_USER),),
-        http="POST /v1/schedules",
         status=201,
         tool="schedule_create",
         cli="schedule create",
     )
     def create(
         self,
-        user: given.User | None = None,
+        user: arg.User | None = None,
         *,
-        goal: given.Goal,
-        cadence: given.Cadence,
-        name: given.ScheduleName | None = None,
-        timezone: given.TimeZone | None = None,
-        notify: given.Notify = "always",
-        agent: given.ThroughAgent | None = None,
-        channel: given.Channel | None = None,
-        chat: given.Chat | None = None,
-        thread: given.Thread | None = None,
-        session: given.SessionId | None = None,
-        max_runs: given.MaxRuns | None = None,
-        ends_at: given.EndsAt | None = None,
-        metadata: given.Metadata | None = None,
-        idempotency_key: given.IdempotencyName | None = None,
+        goal: arg.Goal,
+        cadence: arg.Cadence,
+        name: arg.ScheduleName | None = None,
+        timezone: arg.TimeZone | None = None,
+        notify: arg.Notify = "always",
+        agent: arg.ThroughAgent | None = None,
+        channel: arg.Channel | None = None,
+        chat: arg.Chat | None = None,
+        thread: arg.Thread | None = None,
+        session: arg.SessionId | None = None,
+        max_runs: arg.MaxRuns | None = None,
+        ends_at: arg.EndsAt | None = None,
+        metadata: arg.Metadata | None = None,
+        idempotency_key: arg.IdempotencyName | None = None,
     ) -> Schedule:
         """Let a goal come back: ``cron: 0 9 * * 1-5``, ``once: 2026-12-01T09:00`` or ``every: 15m``.
 
@@ -151,15 +150,8 @@ class ScheduleOperations(Handle):
         warn_without_runner(self._runtime, stored)
         return stored
 
-    @operation(
-        "schedules.get",
-        on=On.ID,
-        needs=(READ,),
-        http="GET /v1/schedules/{id}",
-        cli="schedule show",
-        left_out=NO_TOOL,
-    )
-    def get(self, id: given.ScheduleId, *, user: given.OfUser | None = None) -> Schedule:
+    @operation("schedules.get", On.ID, (READ,), "GET /v1/schedules/{id}", cli="schedule show")
+    def get(self, id: arg.ScheduleId, *, user: arg.OfUser | None = None) -> Schedule:
         """Raises ScheduleNotFound, for another user's too."""
         scope = self._scope(user=user)
         found = self._runtime.store.read(lambda tx: Schedules(tx).get(scope, id))
@@ -169,30 +161,30 @@ class ScheduleOperations(Handle):
 
     @operation(
         "schedules.edit",
-        on=On.ID,
-        needs=(READ, WRITE),
+        On.ID,
+        (READ, WRITE),
+        "PATCH /v1/schedules/{id}",
         values=("agent",),
-        http="PATCH /v1/schedules/{id}",
         tool="schedule_edit",
         cli="schedule edit",
     )
     def edit(
         self,
-        id: given.ScheduleId,
+        id: arg.ScheduleId,
         *,
-        user: given.OfUser | None = None,
-        name: given.ScheduleName | None = None,
-        goal: given.Goal | None = None,
-        cadence: given.Cadence | None = None,
-        timezone: given.TimeZone | None = None,
-        notify: given.Notify | None = None,
-        agent: given.ThroughAgent | None = None,
-        channel: given.Channel | None = None,
-        chat: given.Chat | None = None,
-        thread: given.Thread | None = None,
-        max_runs: given.MaxRuns | None = None,
-        ends_at: given.EndsAt | None = None,
-        metadata: given.Metadata | None = None,
+        user: arg.OfUser | None = None,
+        name: arg.ScheduleName | None = None,
+        goal: arg.Goal | None = None,
+        cadence: arg.Cadence | None = None,
+        timezone: arg.TimeZone | None = None,
+        notify: arg.Notify | None = None,
+        agent: arg.ThroughAgent | None = None,
+        channel: arg.Channel | None = None,
+        chat: arg.Chat | None = None,
+        thread: arg.Thread | None = None,
+        max_runs: arg.MaxRuns | None = None,
+        ends_at: arg.EndsAt | None = None,
+        metadata: arg.Metadata | None = None,
     ) -> Schedule:
         """Change what is given; what is left out stays. ``max_runs=0`` and ``ends_at="never"`` take a limit away.
 
@@ -238,15 +230,15 @@ class ScheduleOperations(Handle):
 
     @operation(
         "schedules.delete",
-        on=On.ID,
-        needs=(WRITE,),
+        On.ID,
+        (WRITE,),
+        "DELETE /v1/schedules/{id}",
         audited=True,
-        http="DELETE /v1/schedules/{id}",
         answer="deleted",
         tool="schedule_delete",
         cli="schedule delete",
     )
-    def delete(self, id: given.ScheduleId, *, user: given.OfUser | None = None) -> None:
+    def delete(self, id: arg.ScheduleId, *, user: arg.OfUser | None = None) -> None:
         """With its runs, which it tells nobody of any more."""
         scope = self._scope(user=user)
         if not self._runtime.store.write(lambda tx: Schedules(tx).delete(scope, id))["schedules"]:
@@ -254,25 +246,25 @@ class ScheduleOperations(Handle):
 
     @operation(
         "schedules.pause",
-        on=On.ID,
-        needs=(READ, WRITE),
-        http="POST /v1/schedules/{id}/pause",
+        On.ID,
+        (READ, WRITE),
+        "POST /v1/schedules/{id}/pause",
         tool="schedule_edit",
         cli="schedule pause",
     )
-    def pause(self, id: given.ScheduleId, *, user: given.OfUser | None = None) -> Schedule:
+    def pause(self, id: arg.ScheduleId, *, user: arg.OfUser | None = None) -> Schedule:
         """Let it rest. Firings that pass meanwhile are not made up for, but for a ``once`` that has not come about."""
         return self._change(id, user, decide.pause)
 
     @operation(
         "schedules.resume",
-        on=On.ID,
-        needs=(READ, WRITE),
-        http="POST /v1/schedules/{id}/resume",
+        On.ID,
+        (READ, WRITE),
+        "POST /v1/schedules/{id}/resume",
         tool="schedule_edit",
         cli="schedule resume",
     )
-    def resume(self, id: given.ScheduleId, *, user: given.OfUser | None = None) -> Schedule:
+    def resume(self, id: arg.ScheduleId, *, user: arg.OfUser | None = None) -> Schedule:
         """Go on with one that was paused, disabled or failed, as if it had never failed."""
         refuse_in_firing("resume", scheduled=self._view.scheduled)
 
@@ -283,25 +275,24 @@ class ScheduleOperations(Handle):
 
     @operation(
         "schedules.search",
-        on=On.FILTER,
-        needs=(READ,),
-        values=("agent",),
-        http="GET /v1/schedules",
+        On.FILTER,
+        (READ,),
+        "GET /v1/schedules",
         page="created_at",
         tool="schedule_search",
         cli="schedule list",
     )
     def search(
         self,
-        user: given.OfUser | None = None,
-        agent: given.OfAgent | None = None,
-        state: given.ScheduleStateName | None = None,
-        text: given.GoalText | None = None,
-        due_before: given.DueBefore | None = None,
-        limit: given.Limit = 50,
-        offset: given.Offset = 0,
+        user: arg.OfUser | None = None,
+        agent: arg.OfAgent | None = None,
+        state: arg.ScheduleStateName | None = None,
+        text: arg.GoalText | None = None,
+        due_before: arg.DueBefore | None = None,
+        limit: arg.Limit = 50,
+        offset: arg.Offset = 0,
         *,
-        before: given.Before | None = None,
+        before: arg.Before | None = None,
     ) -> list[Schedule]:
         """The newest first. ``text`` is looked for in names and goals; ``due_before`` is when they run next.
 
@@ -312,55 +303,28 @@ class ScheduleOperations(Handle):
         query = replace(query, limit=limit, offset=offset, before=to_cursor(before))
         return self._runtime.store.read(lambda tx: Schedules(tx).find(scope, query))
 
-    @operation(
-        "schedules.count",
-        on=On.FILTER,
-        needs=(READ,),
-        values=("agent",),
-        http="GET /v1/schedules/count",
-        answer="count",
-        cli="schedule count",
-        left_out=NO_TOOL,
-    )
+    @operation("schedules.count", On.FILTER, (READ,), "GET /v1/schedules/count", answer="count", cli="schedule count")
     def count(
         self,
-        user: given.OfUser | None = None,
-        agent: given.OfAgent | None = None,
-        state: given.ScheduleStateName | None = None,
-        text: given.GoalText | None = None,
-        due_before: given.DueBefore | None = None,
+        user: arg.OfUser | None = None,
+        agent: arg.OfAgent | None = None,
+        state: arg.ScheduleStateName | None = None,
+        text: arg.GoalText | None = None,
+        due_before: arg.DueBefore | None = None,
     ) -> int:
         """How many a search would find."""
         scope, query = self._scope(user=user), build_query(agent, state, text, due_before)
         return self._runtime.store.read(lambda tx: Schedules(tx).count(scope, query))
 
-    @operation(
-        "schedules.due",
-        on=On.REACH,
-        needs=(READ,),
-        http="GET /v1/schedules/due",
-        cli="schedule due",
-        left_out=NO_TOOL,
-    )
-    def due(self, user: given.OfUser | None = None, limit: given.Limit = 50) -> list[Schedule]:
+    @operation("schedules.due", On.REACH, (READ,), "GET /v1/schedules/due", cli="schedule due")
+    def due(self, user: arg.OfUser | None = None, limit: arg.Limit = 50) -> list[Schedule]:
         """Those that wait for a runner now, the longest first."""
         scope, now = self._scope(user=user), self._runtime.clock()
         return self._runtime.store.read(lambda tx: Schedules(tx).find_due(scope, now, limit))
 
-    @operation(
-        "schedules.claim",
-        on=On.REACH,
-        needs=(READ, WRITE),
-        http="POST /v1/schedules/claim",
-        cli="schedule claim",
-        left_out=NO_TOOL,
-    )
+    @operation("schedules.claim", On.REACH, (READ, WRITE), "POST /v1/schedules/claim", cli="schedule claim")
     def claim(
-        self,
-        user: given.OfUser | None = None,
-        limit: given.ClaimCount = 1,
-        *,
-        lease_s: given.LeaseSeconds | None = None,
+        self, user: arg.OfUser | None = None, limit: arg.ClaimCount = 1, *, lease_s: arg.LeaseSeconds | None = None
     ) -> list[ScheduleLease]:
         """Take what is due, the longest first, so that no other runner takes it until the lease ends.
 
@@ -369,25 +333,18 @@ class ScheduleOperations(Handle):
         """
         return self._runtime.runner.claim(self._scope(user=user), limit, lease_s)
 
-    @operation(
-        "schedules.finish",
-        on=On.ID,
-        needs=(READ, WRITE),
-        http="POST /v1/schedules/{id}/finish",
-        cli="schedule finish",
-        left_out=NO_TOOL,
-    )
+    @operation("schedules.finish", On.ID, (READ, WRITE), "POST /v1/schedules/{id}/finish", cli="schedule finish")
     def finish(
         self,
-        id: given.ScheduleId,
-        token: given.LeaseToken,
+        id: arg.ScheduleId,
+        token: arg.LeaseToken,
         *,
-        user: given.OfUser | None = None,
-        text: given.RunText = "",
-        error: given.RunError | None = None,
-        turns: given.RunTurns = 1,
-        cost: given.RunCost = 0.0,
-        notify: given.RunNotify | None = None,
+        user: arg.OfUser | None = None,
+        text: arg.RunText = "",
+        error: arg.RunError | None = None,
+        turns: arg.RunTurns = 1,
+        cost: arg.RunCost = 0.0,
+        notify: arg.RunNotify | None = None,
     ) -> Run:
         """Store what came of a claim, and work out when the schedule runs next. With an ``error`` it has failed.
 
@@ -399,20 +356,15 @@ class ScheduleOperations(Handle):
 
     @operation(
         "schedules.runs",
-        on=On.ID,
-        needs=(READ,),
-        http="GET /v1/schedules/{id}/runs",
+        On.ID,
+        (READ,),
+        "GET /v1/schedules/{id}/runs",
         page="offset",
         tool="schedule_runs",
         cli="schedule runs",
     )
     def runs(
-        self,
-        id: given.ScheduleId,
-        *,
-        user: given.OfUser | None = None,
-        limit: given.Limit = 20,
-        offset: given.Offset = 0,
+        self, id: arg.ScheduleId, *, user: arg.OfUser | None = None, limit: arg.Limit = 20, offset: arg.Offset = 0
     ) -> list[Run]:
         """What came of it, the latest first. Only the last few are kept."""
         scope = self._scope(user=user)
@@ -426,19 +378,19 @@ class ScheduleOperations(Handle):
 
     @operation(
         "schedules.run_output",
-        on=On.ID,
-        needs=(READ,),
-        http="GET /v1/runs/{run_id}/output",
+        On.ID,
+        (READ,),
+        "GET /v1/runs/{run_id}/output",
         tool="schedule_runs",
         cli="schedule output",
     )
     def run_output(
         self,
-        run_id: given.RunId,
+        run_id: arg.RunId,
         *,
-        user: given.OfUser | None = None,
-        offset: given.OutputOffset = 0,
-        limit: given.OutputLimit | None = None,
+        user: arg.OfUser | None = None,
+        offset: arg.OutputOffset = 0,
+        limit: arg.OutputLimit | None = None,
     ) -> OutputPage:
         """All that a run said, a page at a time: ``offset`` is the ``next_offset`` of the page before."""
         scope, most = self._scope(user=user), limit or self._rules.page_characters
@@ -455,11 +407,11 @@ class ScheduleOperations(Handle):
 
     @operation(
         "schedules.run",
-        on=On.WHOLE,
-        needs=(WRITE_STORE,),
+        On.WHOLE,
+        (WRITE_STORE,),
         left_out={**IN_PROCESS, "cli": "the command worker --schedules runs them"},
     )
-    def run(self, callback: Callback, notify: Notifier | None = None, *, until_idle: given.UntilIdle = True) -> int:
+    def run(self, callback: Callback, notify: Notifier | None = None, *, until_idle: arg.UntilIdle = True) -> int:
         """Run what is due now, of every tenant. Answers how many firings were begun.
 
         The callback is given each ``Firing`` and returns its result: text, a ``RunResult`` or None. When it raises,

@@ -6,40 +6,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, TypeVar
 
+from limpet.api import parameters as arg
 from limpet.api.key_values import KeyValues
-from limpet.api.parameters import (
-    After,
-    At,
-    BeforeNumber,
-    Compact,
-    Content,
-    ContextQuery,
-    Cost,
-    CreatedAt,
-    Epoch,
-    IdempotencyName,
-    IsError,
-    Keep,
-    Learn,
-    Lifetime,
-    MessageCount,
-    MessageLimit,
-    Messages,
-    Metadata,
-    ModelName,
-    RoleName,
-    Sequence,
-    Skill,
-    Speaker,
-    SummaryText,
-    TokenCount,
-    Tokens,
-    ToolCallId,
-    ToolCalls,
-    UpperSequence,
-    Window,
-    WorkingMemory,
-)
 from limpet.api.records import compute_expiry
 from limpet.api.runtime import Runtime
 from limpet.api.turn import Turn
@@ -74,8 +42,7 @@ from limpet.security.operation import (
 from limpet.sessions import lifecycle, usage
 from limpet.sessions.files import list_folder
 from limpet.sessions.messages import partition_of, restore
-from limpet.sessions.repository import WORKING_MEMORY, KeyValueEntries, Sessions, Summaries
-from limpet.sessions.repository import Messages as MessageRows
+from limpet.sessions.repository import WORKING_MEMORY, KeyValueEntries, Messages, Sessions, Summaries
 from limpet.sessions.summary import SummaryDraft, swap_summary
 from limpet.sessions.transcript import TranscriptEntry, render
 from limpet.store.tx import Tx
@@ -164,18 +131,18 @@ class Session:
     @session_operation("session.append", WRITE_SESSION, "POST /messages", status=201, cli="append")
     def append(
         self,
-        role: RoleName,
-        content: Content,
+        role: arg.RoleName,
+        content: arg.Content,
         *,
-        name: Speaker | None = None,
-        tool_calls: ToolCalls = (),
-        tool_call_id: ToolCallId | None = None,
-        is_error: IsError = False,
-        metadata: Metadata | None = None,
-        created_at: CreatedAt | None = None,
-        sequence: Sequence | None = None,
-        idempotency_key: IdempotencyName | None = None,
-        learn: Learn | None = None,
+        name: arg.Speaker | None = None,
+        tool_calls: arg.ToolCalls = (),
+        tool_call_id: arg.ToolCallId | None = None,
+        is_error: arg.IsError = False,
+        metadata: arg.Metadata | None = None,
+        created_at: arg.CreatedAt | None = None,
+        sequence: arg.Sequence | None = None,
+        idempotency_key: arg.IdempotencyName | None = None,
+        learn: arg.Learn | None = None,
     ) -> Message:
         """Store a message and return it with its number. Repeating an idempotency key returns the first result.
 
@@ -211,7 +178,11 @@ class Session:
 
     @session_operation("session.extend", WRITE_SESSION, "POST /messages/batch", status=201)
     def extend(
-        self, messages: Messages, progress: Progress | None = None, *, idempotency_key: IdempotencyName | None = None
+        self,
+        messages: arg.Messages,
+        progress: Progress | None = None,
+        *,
+        idempotency_key: arg.IdempotencyName | None = None,
     ) -> list[Message]:
         """Store several messages in one transaction: all of them or none.
 
@@ -223,19 +194,22 @@ class Session:
         return self._runtime.appender.append_once(self._scope, given, idempotency_key, progress)
 
     @session_operation("session.recent", READ_SESSION, "GET /messages/recent")
-    def recent(self, count: MessageCount = 20) -> list[Message]:
+    def recent(self, count: arg.MessageCount = 20) -> list[Message]:
         """The newest messages, in order."""
         return self._get_recent(count)
 
     def _get_recent(self, count: int) -> list[Message]:
-        return self._read(lambda tx: MessageRows(tx).recent(self._scope, count))
+        return self._read(lambda tx: Messages(tx).recent(self._scope, count))
 
     @session_operation("session.messages", READ_SESSION, "GET /messages", page="sequence", cli="sessions messages")
     def messages(
-        self, after: After | None = None, before: BeforeNumber | None = None, limit: MessageLimit | None = None
+        self,
+        after: arg.After | None = None,
+        before: arg.BeforeNumber | None = None,
+        limit: arg.MessageLimit | None = None,
     ) -> list[Message]:
         """The messages with sequences strictly between ``after`` and ``before``, in order; all of them by default."""
-        return self._read(lambda tx: MessageRows(tx).range(self._scope, after, before, limit))
+        return self._read(lambda tx: Messages(tx).range(self._scope, after, before, limit))
 
     @session_operation("session.count", READ_SESSION, "GET /messages/count", answer="count")
     def count(self) -> int:
@@ -243,28 +217,28 @@ class Session:
         return self._read(lambda tx: self._get_info(tx).message_count)
 
     @session_operation("session.restore", READ_SESSION, "GET /messages/restore")
-    def restore(self, max_tokens: Tokens = 4000) -> list[Message]:
+    def restore(self, max_tokens: arg.Tokens = 4000) -> list[Message]:
         """The newest messages that fit, cut at a turn; the latest user message is always there."""
         return self._read(lambda tx: restore(tx, self._scope, max_tokens, cost=self._runtime.cost))
 
+    # It shows what the user said elsewhere, too.
     @operation(
         "session.context",
-        on=On.HANDLE,
-        # It shows what the user said elsewhere, too.
-        needs=(READ_USER,),
+        On.HANDLE,
+        (READ_USER,),
+        "POST /v1/sessions/{session_id}/context",
         when=(ExtraPermission("compact", True, WRITE_SESSION),),
-        http="POST /v1/sessions/{session_id}/context",
         cli="context",
     )
     def context(
         self,
-        query: ContextQuery = "",
-        max_tokens: Tokens | None = None,
+        query: arg.ContextQuery = "",
+        max_tokens: arg.Tokens | None = None,
         *,
-        model_window: Window | None = None,
-        skill: Skill | None = None,
-        at: At | None = None,
-        compact: Compact = False,
+        model_window: arg.Window | None = None,
+        skill: arg.Skill | None = None,
+        at: arg.At | None = None,
+        compact: arg.Compact = False,
     ) -> Context:
         """What belongs into the next prompt: what memory knows about the query, the summary, the newest messages.
 
@@ -284,16 +258,16 @@ class Session:
 
     def turn(
         self,
-        content: Content,
-        max_tokens: Tokens | None = None,
+        content: arg.Content,
+        max_tokens: arg.Tokens | None = None,
         *,
-        model_window: Window | None = None,
-        skill: Skill | None = None,
-        at: At | None = None,
-        name: Speaker | None = None,
-        metadata: Metadata | None = None,
-        created_at: CreatedAt | None = None,
-        idempotency_key: IdempotencyName | None = None,
+        model_window: arg.Window | None = None,
+        skill: arg.Skill | None = None,
+        at: arg.At | None = None,
+        name: arg.Speaker | None = None,
+        metadata: arg.Metadata | None = None,
+        created_at: arg.CreatedAt | None = None,
+        idempotency_key: arg.IdempotencyName | None = None,
     ) -> Turn:
         """One exchange: ``with session.turn("…") as t:`` keeps the user's message, and ``t.context`` is the prompt.
 
@@ -319,12 +293,12 @@ class Session:
         return self._read(lambda tx: Summaries(tx).get(self._scope))
 
     @session_operation("session.set_summary", WRITE_SESSION, "PUT /summary", answer="replaced")
-    def set_summary(self, text: SummaryText, upper_sequence: UpperSequence) -> bool:
+    def set_summary(self, text: arg.SummaryText, upper_sequence: arg.UpperSequence) -> bool:
         """Replace the summary whatever its epoch. False when it would cover less than the current one."""
         return self._swap_summary(text, upper_sequence, None)
 
     @session_operation("session.swap_summary", WRITE_SESSION, "POST /summary/swap", answer="replaced")
-    def swap_summary(self, text: SummaryText, upper_sequence: UpperSequence, expected_epoch: Epoch) -> bool:
+    def swap_summary(self, text: arg.SummaryText, upper_sequence: arg.UpperSequence, expected_epoch: arg.Epoch) -> bool:
         """Replace the summary if its epoch is still the expected one (0 for the first). False changes nothing."""
         return self._swap_summary(text, upper_sequence, expected_epoch)
 
@@ -335,13 +309,13 @@ class Session:
         )
 
     @session_operation("session.compact", WRITE_SESSION, "POST /compact", cli="sessions compact")
-    def compact(self, keep: Keep | None = None) -> CompactionResult:
+    def compact(self, keep: arg.Keep | None = None) -> CompactionResult:
         """Sum up all but the newest ``keep`` messages (20, or ``compact.keep``). None is removed from the session."""
         kept = self._runtime.config.compact.keep if keep is None else keep
         return self._runtime.compactor.compact(self._scope, kept)
 
     @session_operation("session.compact_if_due", WRITE_SESSION, "POST /compact/due")
-    def compact_if_due(self, model_window: Window | None = None) -> CompactionResult:
+    def compact_if_due(self, model_window: arg.Window | None = None) -> CompactionResult:
         """The same as far as the settings want it: before a model's window, or a limit of its own, is full."""
         compactor = self._runtime.compactor
         return compactor.compact_if_due(self._scope, model_window, compactor.start_deadline())
@@ -400,13 +374,13 @@ class Session:
         return {**counts, "note lines": lines} if lines else counts
 
     @session_operation("session.update_metadata", WRITE_SESSION, "PATCH /metadata", answer="metadata")
-    def update_metadata(self, changes: Metadata) -> Mapping[str, Any]:
+    def update_metadata(self, changes: arg.Metadata) -> Mapping[str, Any]:
         """Merge into the metadata; a value of None removes its key."""
         self._info = self._runtime.store.write(lambda tx: lifecycle.update_metadata(tx, self._scope, changes))
         return self._info.metadata
 
     @session_operation("session.expire_in", WRITE_SESSION, "POST /expire", names={"ttl": "ttl_seconds"})
-    def expire_in(self, ttl: Lifetime | None) -> None:
+    def expire_in(self, ttl: arg.Lifetime | None) -> None:
         """Let the session be swept after that time; None keeps it."""
         expires_at = compute_expiry(self._runtime.clock(), ttl)
         self._info = self._runtime.store.write(lambda tx: lifecycle.set_expiry(tx, self._scope, expires_at))
@@ -421,12 +395,12 @@ class Session:
         return self._runtime.store.read(lambda tx: KeyValueEntries(tx).get_text(self._scope, WORKING_MEMORY, cap))
 
     @session_operation("session.set_working_memory", WRITE_SESSION, "PUT /working-memory")
-    def set_working_memory(self, text: WorkingMemory) -> None:
+    def set_working_memory(self, text: arg.WorkingMemory) -> None:
         """Replace the working memory."""
         self.kv._set(WORKING_MEMORY, text)  # noqa: SLF001 - one call, authorized once
 
     @session_operation("session.transcript", READ_SESSION, "GET /transcript", cli="sessions transcript")
-    def transcript(self, last: MessageCount | None = None) -> list[TranscriptEntry]:
+    def transcript(self, last: arg.MessageCount | None = None) -> list[TranscriptEntry]:
         """The newest messages as plain entries: ``last`` of them, and never more than the transcript's cap."""
         cap = self._runtime.config.session.transcript_cap
         messages = self._get_recent(cap if last is None else min(last, cap))
@@ -437,7 +411,7 @@ class Session:
     )
     def export_transcript(self) -> str:
         """The whole session as Markdown that parses back."""
-        messages = self._read(lambda tx: MessageRows(tx).range(self._scope, None, None, None))
+        messages = self._read(lambda tx: Messages(tx).range(self._scope, None, None, None))
         return render([_to_entry(message) for message in messages])
 
     @session_operation("session.list_files", READ_SESSION, "GET /files", cli="sessions files")
@@ -455,12 +429,12 @@ class Session:
     @session_operation("session.add_usage", WRITE_SESSION, "POST /usage")
     def add_usage(
         self,
-        model: ModelName,
+        model: arg.ModelName,
         *,
-        input_tokens: TokenCount = 0,
-        output_tokens: TokenCount = 0,
-        cached_tokens: TokenCount = 0,
-        cost: Cost = 0.0,
+        input_tokens: arg.TokenCount = 0,
+        output_tokens: arg.TokenCount = 0,
+        cached_tokens: arg.TokenCount = 0,
+        cost: arg.Cost = 0.0,
     ) -> None:
         """Count one model call to the session's bill."""
         entry = ModelUsage(model, 1, input_tokens, output_tokens, cached_tokens, cost)

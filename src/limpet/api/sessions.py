@@ -7,23 +7,8 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
+from limpet.api import parameters as arg
 from limpet.api.handle import Handle, to_cursor
-from limpet.api.parameters import (
-    Before,
-    Channel,
-    Chat,
-    Lifetime,
-    Limit,
-    Metadata,
-    OfAgent,
-    Offset,
-    OfUser,
-    OneUser,
-    SessionId,
-    State,
-    Thread,
-    ThroughAgent,
-)
 from limpet.api.runtime import DEFAULT_USER
 from limpet.api.session import Session
 from limpet.errors import SessionNotFound
@@ -38,24 +23,18 @@ class SessionOperations(Handle):
     """Open, find and list sessions."""
 
     @operation(
-        "session",
-        on=On.CHAT,
-        needs=(WRITE_USER,),
-        values=("agent",),
-        http="POST /v1/sessions",
-        names={"ttl": "ttl_seconds"},
-        cli="sessions open",
+        "session", On.CHAT, (WRITE_USER,), "POST /v1/sessions", names={"ttl": "ttl_seconds"}, cli="sessions open"
     )
     def session(
         self,
-        channel: Channel | None = None,
-        chat: Chat | None = None,
-        thread: Thread | None = None,
+        channel: arg.Channel | None = None,
+        chat: arg.Chat | None = None,
+        thread: arg.Thread | None = None,
         *,
-        user: OneUser | None = None,
-        agent: ThroughAgent | None = None,
-        metadata: Metadata | None = None,
-        ttl: Lifetime | None = None,
+        user: arg.OneUser | None = None,
+        agent: arg.ThroughAgent | None = None,
+        metadata: arg.Metadata | None = None,
+        ttl: arg.Lifetime | None = None,
     ) -> Session:
         """The live session of this chat, created when there is none: channel "app" and chat "main" if none are named.
 
@@ -86,23 +65,15 @@ class SessionOperations(Handle):
             )
         return Session(self._runtime, self._authorizer, info)
 
-    @operation(
-        "find_session",
-        on=On.CHAT,
-        needs=(READ_USER,),
-        values=("agent",),
-        http="GET /v1/sessions/find",
-        answer="session",
-        cli="sessions find",
-    )
+    @operation("find_session", On.CHAT, (READ_USER,), "GET /v1/sessions/find", answer="session", cli="sessions find")
     def find_session(
         self,
-        channel: Channel | None = None,
-        chat: Chat | None = None,
-        thread: Thread | None = None,
+        channel: arg.Channel | None = None,
+        chat: arg.Chat | None = None,
+        thread: arg.Thread | None = None,
         *,
-        user: OneUser | None = None,
-        agent: ThroughAgent | None = None,
+        user: arg.OneUser | None = None,
+        agent: arg.ThroughAgent | None = None,
     ) -> Session | None:
         """The live session of this chat, or None. Creates nothing."""
         key, owner = self._resolve_chat(channel, chat, thread, user)
@@ -130,10 +101,8 @@ class SessionOperations(Handle):
     def _default_agent(self) -> str:
         return self._view.agent or self._runtime.config.session.default_agent
 
-    @operation(
-        "load_session", on=On.ID, needs=(READ_SESSION,), http="GET /v1/sessions/{session_id}", cli="sessions show"
-    )
-    def load_session(self, session_id: SessionId, *, user: OfUser | None = None) -> Session:
+    @operation("load_session", On.ID, (READ_SESSION,), "GET /v1/sessions/{session_id}", cli="sessions show")
+    def load_session(self, session_id: arg.SessionId, *, user: arg.OfUser | None = None) -> Session:
         """The session with this id, live or ended, with the settings of its agent, in whichever store it is."""
         return self._load_session(session_id, user)
 
@@ -148,25 +117,17 @@ class SessionOperations(Handle):
         runtime = self._runtime if self._has_other_store(info.agent) else self._view.agents.runtime(info.agent)
         return Session(runtime, self._authorizer, info)
 
-    @operation(
-        "sessions",
-        on=On.FILTER,
-        needs=(READ,),
-        values=("agent",),
-        http="GET /v1/sessions",
-        page="last_active_at",
-        cli="sessions list",
-    )
+    @operation("sessions", On.FILTER, (READ,), "GET /v1/sessions", page="last_active_at", cli="sessions list")
     def sessions(
         self,
-        user: OfUser | None = None,
-        agent: OfAgent | None = None,
-        channel: Channel | None = None,
-        state: State | None = None,
-        limit: Limit = 50,
-        offset: Offset = 0,
+        user: arg.OfUser | None = None,
+        agent: arg.OfAgent | None = None,
+        channel: arg.Channel | None = None,
+        state: arg.State | None = None,
+        limit: arg.Limit = 50,
+        offset: arg.Offset = 0,
         *,
-        before: Before | None = None,
+        before: arg.Before | None = None,
     ) -> list[SessionInfo]:
         """Sessions, the most recently active first. Those of an agent with its own store are listed if it is named.
 

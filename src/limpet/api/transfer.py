@@ -6,8 +6,8 @@ import logging
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, BinaryIO
 
+from limpet.api import parameters as arg
 from limpet.api.handle import Handle
-from limpet.api.parameters import DryRun, Format, LearnFromImport, OfUser, ReadPath, WritePath
 from limpet.errors import InvalidInput
 from limpet.lifecycle import SNAPSHOT
 from limpet.model.telemetry import Progress
@@ -25,16 +25,11 @@ log = logging.getLogger("limpet.import")
 class TransferOperations(Handle):
     """Exports and imports: ``memory.transfer``."""
 
-    @operation(
-        "transfer.export",
-        on=On.REACH,
-        # It writes files of the machine, which are not the user's.
-        needs=(READ, WRITE_STORE),
-        audited=True,
-        http="GET /v1/export",
-        cli="export",
-    )
-    def export(self, path: WritePath, user: OfUser | None = None, *, progress: Progress | None = None) -> ExportResult:
+    # It needs more than the user has: it writes files of the machine, which are not the user's.
+    @operation("transfer.export", On.REACH, (READ, WRITE_STORE), "GET /v1/export", audited=True, cli="export")
+    def export(
+        self, path: arg.WritePath, user: arg.OfUser | None = None, *, progress: Progress | None = None
+    ) -> ExportResult:
         """Write everything of a user, or without one of the whole tenant, into a new folder.
 
         JSON lines that ``import_`` takes in again without loss, and Markdown for people; of one moment, whoever writes
@@ -46,13 +41,15 @@ class TransferOperations(Handle):
 
     @operation(
         "transfer.archive",
-        on=On.REACH,
-        needs=(READ,),
+        On.REACH,
+        (READ,),
+        "GET /v1/export",
         audited=True,
-        http="GET /v1/export",
         left_out={"cli": "the command export writes a folder"},
     )
-    def archive(self, file: BinaryIO, user: OfUser | None = None, *, progress: Progress | None = None) -> ExportResult:
+    def archive(
+        self, file: BinaryIO, user: arg.OfUser | None = None, *, progress: Progress | None = None
+    ) -> ExportResult:
         """What ``export`` writes, as a zip in a file that you opened. It needs no right on the machine's files."""
         from limpet.lifecycle.export import write_archive
 
@@ -69,18 +66,16 @@ class TransferOperations(Handle):
             for agent, runtime in self._stores()
         ]
 
-    @operation(
-        "transfer.import_", on=On.REACH, needs=(WRITE, READ_STORE), audited=True, http="POST /v1/import", cli="import"
-    )
+    @operation("transfer.import_", On.REACH, (WRITE, READ_STORE), "POST /v1/import", audited=True, cli="import")
     def import_(
         self,
-        path: ReadPath,
-        user: OfUser | None = None,
+        path: arg.ReadPath,
+        user: arg.OfUser | None = None,
         *,
-        format: Format = "auto",
-        learn: LearnFromImport = True,
+        format: arg.Format = "auto",
+        learn: arg.LearnFromImport = True,
         progress: Progress | None = None,
-        dry_run: DryRun = False,
+        dry_run: arg.DryRun = False,
     ) -> ImportResult:
         """Take in an export of ours, or what another program wrote; ``format`` is found out unless you name it.
 
@@ -94,20 +89,20 @@ class TransferOperations(Handle):
 
     @operation(
         "transfer.import_file",
-        on=On.REACH,
-        needs=(WRITE,),
+        On.REACH,
+        (WRITE,),
+        "POST /v1/import",
         audited=True,
-        http="POST /v1/import",
         left_out={"cli": "the command import reads a path", "remote": "import_ sends the file"},
     )
     def import_file(
         self,
         file: IO[bytes],
-        user: OfUser | None = None,
+        user: arg.OfUser | None = None,
         *,
-        format: Format = "auto",
-        learn: LearnFromImport = True,
-        dry_run: DryRun = False,
+        format: arg.Format = "auto",
+        learn: arg.LearnFromImport = True,
+        dry_run: arg.DryRun = False,
     ) -> ImportResult:
         """What ``import_`` takes in, from a binary file that you opened. It needs no right on the machine's files.
 

@@ -15,7 +15,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
-from limpet.api.parameters import Content, CreatedAt, MessageUsage, Metadata, Skill, Speaker, ToolCalls
+from limpet.api import parameters as arg
 from limpet.api.runtime import Runtime
 from limpet.context.build import ContextRequest, visible_partitions
 from limpet.context.select import ContextInputs
@@ -104,9 +104,9 @@ class Turn:
 
     @operation(
         "session.turn",
-        on=On.HANDLE,
-        needs=(READ_USER, WRITE_SESSION),
-        http="POST /v1/sessions/{session_id}/turns",
+        On.HANDLE,
+        (READ_USER, WRITE_SESSION),
+        "POST /v1/sessions/{session_id}/turns",
         status=201,
         left_out={"cli": "the command chat takes turns"},
     )
@@ -161,7 +161,7 @@ class Turn:
     def add(
         self,
         role: str,
-        content: Content,
+        content: arg.Content,
         *,
         name: str | None = None,
         tool_calls: Iterable[ToolCall | Mapping[str, Any]] = (),
@@ -191,22 +191,22 @@ class Turn:
 
     @operation(
         "turn.reply",
-        on=On.HANDLE,
-        needs=(WRITE_SESSION,),
-        http="POST /v1/sessions/{session_id}/turns",
+        On.HANDLE,
+        (WRITE_SESSION,),
+        "POST /v1/sessions/{session_id}/turns",
         status=201,
         left_out={"cli": "the command chat takes turns"},
     )
     def reply(
         self,
-        content: Content,
+        content: arg.Content,
         *,
-        tool_calls: ToolCalls = (),
-        usage: MessageUsage | None = None,
-        skill: Skill | None = None,
-        name: Speaker | None = None,
-        metadata: Metadata | None = None,
-        created_at: CreatedAt | None = None,
+        tool_calls: arg.ToolCalls = (),
+        usage: arg.MessageUsage | None = None,
+        skill: arg.Skill | None = None,
+        name: arg.Speaker | None = None,
+        metadata: arg.Metadata | None = None,
+        created_at: arg.CreatedAt | None = None,
     ) -> Message | None:
         """Keep the reply and all that was added before it, in one transaction.
 

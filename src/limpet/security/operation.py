@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import MISSING, field
+from dataclasses import KW_ONLY, MISSING, field, replace
 from enum import StrEnum
 from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
@@ -28,7 +28,6 @@ S = TypeVar("S")
 
 Interface = Literal["http", "remote", "tool", "cli"]
 INTERFACES: tuple[Interface, ...] = ("http", "remote", "tool", "cli")
-_EMPTY: Mapping[Any, str] = {}
 
 
 class On(StrEnum):
@@ -58,6 +57,12 @@ _OWNER_ARGUMENTS: Mapping[On, frozenset[str]] = {
     On.CHAT: frozenset(("user",)),
     On.WHOLE: frozenset(),
 }
+# Where an argument of such a name can only be a value: it names somebody, or selects among what is reached anyway.
+_VALUE_ARGUMENTS: Mapping[On, frozenset[str]] = {
+    On.FILTER: frozenset(("agent",)),
+    On.CHAT: frozenset(("agent",)),
+    On.WHOLE: _OWNER_NAMES,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +86,8 @@ READ_GLOBAL, WRITE_GLOBAL = READ.at(Reach.GLOBAL), WRITE.at(Reach.GLOBAL)
 READ_STORE, WRITE_STORE = READ.at(Reach.STORE), WRITE.at(Reach.STORE)
 
 # Why an interface leaves an operation out.
-NO_TOOL: Mapping[Interface, str] = {"tool": "models use the memory_ and schedule_ tools"}
+_NO_TOOL = "models use the memory_ and schedule_ tools"
+_NO_TOOL_FOR = {"privacy": "a model must not purge"}  # by handle
 NO_CLI: Mapping[Interface, str] = {"cli": "for programs; people use the commands on sessions, records and notes"}
 IN_PROCESS: Mapping[Interface, str] = dict.fromkeys(
     ("http", "remote", "cli"), "takes or returns an object of this process"
@@ -105,19 +111,22 @@ class ExtraPermission:
 
 @dataclass(frozen=True)
 class Operation:
-    """A public method, and everything the interfaces need to offer it."""
+    """A public method, and everything the interfaces need to offer it; as a decorator, it registers the method.
+
+    An operation without a tool is left to the tools there are, unless ``left_out`` gives another reason.
+    """
 
     name: str  # such as "records.update"; one of Limpet itself has no handle before it
-    method: Callable[..., Any]
     on: On
     needs: tuple[Permission, ...]
+    http: str = ""  # "PATCH /v1/records/{id}"
+    _: KW_ONLY
     when: tuple[ExtraPermission, ...] = ()
-    values: frozenset[str] = frozenset()  # arguments that are called like an owner and are values, or only filter
+    values: tuple[str, ...] = ()  # arguments that are called like an owner and are values, or only filter
     audited: bool = False  # it has an audit row of its own, written with the change; others are counted by the minute
     silent: bool = False  # it does nothing by itself: only a refusal is logged
     anonymizes: bool = False  # after it nobody is to be named any more: the log names what it returned
     requires_user: bool = False  # a user that is left out is never filled in for the operator
-    http: str = ""  # "PATCH /v1/records/{id}"
     status: int = 200
     keywords: Callable[[], Sequence[Field]] | None = None  # what its **keywords take; the noun checks them
     names: Mapping[str, str] = field(default_factory=dict)  # HTTP names of arguments that have another there
@@ -126,6 +135,24 @@ class Operation:
     tool: str = ""  # the tool of models that does this
     cli: str = ""  # its words on the command line
     left_out: Mapping[Interface, str] = field(default_factory=dict)  # where it is not offered, and why
+    method: Callable[..., Any] = field(default=lambda: None)  # set when it decorates one
+
+    def __call__(self, method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+        """Register a public method. Its object has an ``_authorizer``, which carries out every call."""
+        no_tool: Mapping[Interface, str] = {} if self.tool else {"tool": _NO_TOOL_FOR.get(self.handle, _NO_TOOL)}
+        made = replace(self, method=method, left_out={**no_tool, **self.left_out})
+        if self.name in OPERATIONS:
+            raise ValueError(f"there are two operations called {self.name!r}")
+        made.check_owners()
+        OPERATIONS[self.name] = made
+        method.__qualname__ = _public_name(self.name)  # what a TypeError calls it
+
+        @wraps(method)
+        def wrapper(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+            return self._authorizer.call(made, self, args, kwargs)
+
+        wrapper.operation = made  # type: ignore[attr-defined]  # for the test that finds methods without one
+        return wrapper
 
     @cached_property
     def handle(self) -> str:
@@ -154,11 +181,12 @@ class Operation:
     @cached_property
     def owners(self) -> frozenset[str]:
         """The arguments that name whose memory it is. No other argument changes which permission a call needs there."""
-        return (_OWNER_ARGUMENTS[self.on] & self.arguments) - self.values
+        return (_OWNER_ARGUMENTS[self.on] & self.arguments).difference(self.values)
 
     def check_owners(self) -> None:
         """Raise ValueError for an argument that might name an owner, where the table does not say if it does."""
-        unclear = sorted((_OWNER_NAMES & self.arguments) - self.owners - self.values)
+        known = self.owners | _VALUE_ARGUMENTS.get(self.on, frozenset()) | {*self.values}
+        unclear = sorted((_OWNER_NAMES & self.arguments) - known)
         if unclear:
             raise ValueError(
                 f"{self.name}: list {', '.join(unclear)} in values=, or choose the on= that means an owner"
@@ -251,84 +279,15 @@ class Authorizer(Protocol):
         """Those of them whose memory belongs into what this caller reads."""
 
 
-def operation(
-    name: str,
-    *,
-    on: On,
-    needs: tuple[Permission, ...],
-    when: tuple[ExtraPermission, ...] = (),
-    values: tuple[str, ...] = (),
-    audited: bool = False,
-    silent: bool = False,
-    anonymizes: bool = False,
-    requires_user: bool = False,
-    http: str = "",
-    status: int = 200,
-    keywords: Callable[[], Sequence[Field]] | None = None,
-    names: Mapping[str, str] = _EMPTY,
-    answer: str = "",
-    page: str = "",
-    tool: str = "",
-    cli: str = "",
-    left_out: Mapping[Interface, str] = _EMPTY,
-) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Concatenate[S, P], R]]:
-    """Register a public method. Its object has an ``_authorizer``, which carries out every call.
-
-    One without a tool is left to the tools there are, unless ``left_out`` gives another reason.
-    """
-
-    def decorate(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
-        made = Operation(
-            name=name,
-            method=method,
-            on=on,
-            needs=needs,
-            when=when,
-            values=frozenset(values),
-            audited=audited,
-            silent=silent,
-            anonymizes=anonymizes,
-            requires_user=requires_user,
-            http=http,
-            status=status,
-            keywords=keywords,
-            names=names,
-            answer=answer,
-            page=page,
-            tool=tool,
-            cli=cli,
-            left_out=left_out if tool else {**NO_TOOL, **left_out},
-        )
-        if name in OPERATIONS:
-            raise ValueError(f"there are two operations called {name!r}")
-        made.check_owners()
-        OPERATIONS[name] = made
-        method.__qualname__ = _public_name(name)  # what a TypeError calls it
-
-        @wraps(method)
-        def wrapper(self: Any, /, *args: Any, **kwargs: Any) -> Any:
-            return self._authorizer.call(made, self, args, kwargs)
-
-        wrapper.operation = made  # type: ignore[attr-defined]  # for the test that finds methods without one
-        return wrapper
-
-    return decorate
+operation = Operation  # as a decorator: ``@operation("records.get", On.ID, (READ,), "GET /v1/records/{id}")``
 
 
-def session_operation(
-    name: str, needs: Permission, http: str, *, cli: str = "", **more: Any
-) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Concatenate[S, P], R]]:
+def session_operation(name: str, needs: Permission, http: str, *, cli: str = "", **more: Any) -> Operation:
     """An operation on the session of the handle. ``http`` is its method, and its path below the session's."""
     method, _, path = http.partition(" ")
-    return operation(
-        name,
-        on=On.HANDLE,
-        needs=(needs,),
-        http=f"{method} /v1/sessions/{{session_id}}{path}",
-        cli=cli,
-        left_out=_EMPTY if cli else NO_CLI,
-        **more,
-    )
+    left_out: Mapping[Interface, str] = {} if cli else NO_CLI
+    address = f"{method} /v1/sessions/{{session_id}}{path}"
+    return operation(name, On.HANDLE, (needs,), address, cli=cli, left_out=left_out, **more)
 
 
 def _public_name(name: str) -> str:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from limpet import Schedule
-from limpet.api import parameters as given
+from limpet.api import parameters as arg
 from limpet.api.schedule_requests import describe_missing_runner
 from limpet.errors import InvalidInput
 from limpet.model.dataclass import dataclass
@@ -38,9 +38,9 @@ class ScheduleSummary:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleCreate:
-    goal: Annotated[given.Goal, "What to do each time, complete in itself."]
-    cadence: Annotated[given.Cadence, _CADENCE]
-    timezone: Annotated[given.TimeZone | None, "Such as Europe/Lisbon."] = None
+    goal: Annotated[arg.Goal, "What to do each time, complete in itself."]
+    cadence: Annotated[arg.Cadence, _CADENCE]
+    timezone: Annotated[arg.TimeZone | None, "Such as Europe/Lisbon."] = None
     notify: Annotated[Literal["always", "conditional", "never"], _NOTIFY] = "always"
 
 
@@ -59,7 +59,7 @@ def create(whose: ToolContext, asked: ScheduleCreate) -> ScheduleSummary:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleSearch:
-    text: Annotated[given.GoalText | None, ""] = None
+    text: Annotated[arg.GoalText | None, ""] = None
     state: ScheduleState | None = None
     limit: PageLimit = 20
     offset: Count = 0
@@ -80,9 +80,9 @@ def search(whose: ToolContext, asked: ScheduleSearch) -> ScheduleSearchResult:
 @dataclass(frozen=True, slots=True)
 class ScheduleEdit:
     id: Id
-    goal: Annotated[given.Goal | None, ""] = None
-    cadence: Annotated[given.Cadence | None, ""] = None
-    timezone: Annotated[given.TimeZone | None, ""] = None
+    goal: Annotated[arg.Goal | None, ""] = None
+    cadence: Annotated[arg.Cadence | None, ""] = None
+    timezone: Annotated[arg.TimeZone | None, ""] = None
     notify: Literal["always", "conditional", "never"] | None = None
     state: Literal["active", "paused"] | None = None
 
