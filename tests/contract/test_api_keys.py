@@ -11,7 +11,7 @@ import pytest
 
 from limpet import Config, Limpet, NewKey
 from limpet.errors import InvalidInput, InvalidKey, PermissionDenied, StoreBusy, Unauthenticated
-from limpet.security.api_key_repository import ApiKeys
+from limpet.security.access_repository import ApiKeys
 from limpet.testing import FakeClock
 from tests.contract.rows import every_row, sql
 from tests.contract.threads import at_once

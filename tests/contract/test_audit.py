@@ -13,7 +13,7 @@ import pytest
 from limpet import AuditEntry, Config, Limpet
 from limpet.errors import InvalidInput, LimpetError, PermissionDenied, StorageError, StoreFull, StoreReadOnly
 from limpet.model.scope import Scope
-from limpet.security.access_repository import AuditEntries
+from limpet.security.audit import AuditEntries
 from limpet.testing import FakeClock
 from tests.contract.processes import start
 from tests.contract.rows import every_row, sql
@@ -194,7 +194,7 @@ def test_audit_groups_denied_calls_within_a_minute(timed: Limpet, clock: FakeClo
 
 def test_audit_limits_rows_for_denied_calls_on_many_users(timed: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first are named; of all others the number is known."""
-    monkeypatch.setattr("limpet.security.authorize._TARGETS", 3)
+    monkeypatch.setattr("limpet.security.audit._TARGETS", 3)
     alice = timed.acting("alice")
     for number in range(20):
         with pytest.raises(PermissionDenied):

@@ -20,8 +20,8 @@ from limpet.model.scope import Owner, Partition, Scope
 from limpet.schedules.repository import Schedules
 from limpet.search.chunk_repository import Chunks
 from limpet.search.graph_repository import GraphTables
-from limpet.security.access_repository import AuditEntries, Grants
-from limpet.security.api_key_repository import ApiKeys
+from limpet.security.access_repository import ApiKeys, Grants
+from limpet.security.audit import AuditEntries
 from limpet.sessions.repository import Cursors, KeyValueEntries, Messages, Sessions, Summaries, UsageEntries
 from limpet.store import queries
 from limpet.store.idempotency import IdempotencyKeys

@@ -9,7 +9,8 @@ from limpet.api.handle import Handle
 from limpet.api.keys import KeyOperations
 from limpet.model.access import AuditEntry, AuditQuery, GrantInfo
 from limpet.model.scope import Scope
-from limpet.security.access_repository import AuditEntries, Grants
+from limpet.security.access_repository import Grants
+from limpet.security.audit import AuditEntries
 from limpet.security.operation import READ, READ_GLOBAL, WRITE_GLOBAL, On, operation
 
 

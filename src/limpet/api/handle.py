@@ -17,8 +17,7 @@ from limpet.model.scope import DEFAULT_TENANT, Level, Owner, Scope, resolve_owne
 from limpet.model.session import SessionInfo
 from limpet.model.values import PageCursor, check_name
 from limpet.security.access_repository import Grants
-from limpet.security.authorize import GrantAuthorizer
-from limpet.security.permissions import OPERATOR
+from limpet.security.authorize import OPERATOR, GrantAuthorizer
 from limpet.sessions.repository import Sessions
 from limpet.store.tx import Tx
 

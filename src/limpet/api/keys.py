@@ -23,8 +23,7 @@ from limpet.model.access import (
 )
 from limpet.model.scope import STORE_PARTITION, Scope
 from limpet.model.values import check_id
-from limpet.security.access_repository import Grants
-from limpet.security.api_key_repository import ApiKeys
+from limpet.security.access_repository import ApiKeys, Grants
 from limpet.security.operation import (
     IN_PROCESS,
     READ_GLOBAL,

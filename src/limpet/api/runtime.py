@@ -32,8 +32,8 @@ from limpet.providers.llm import Llm, parse_price
 from limpet.schedules.runner import Runner
 from limpet.search.embed import BatchEmbedder, ChunkEmbedder, set_embedding_model
 from limpet.search.verify import record_analyzer
-from limpet.security.authorize import AuditLog
-from limpet.security.redact import make_mask
+from limpet.security.audit import AuditLog
+from limpet.security.mask import make_mask
 from limpet.security.telemetry import Observers
 from limpet.sessions.compaction import Compactor
 from limpet.sessions.files import session_folder

@@ -41,7 +41,7 @@ from limpet.model.transfer import MAX_LISTED_SKIPS, ImportResult, ImportSkip
 from limpet.model.types import MAX_URI_BYTES
 from limpet.model.values import Clock, IdFactory, check_id, from_micros, uuid7, with_bucket
 from limpet.search.embed import ChunkEmbedder
-from limpet.security.redact import make_mask
+from limpet.security.mask import make_mask
 from limpet.sessions.messages import MessageWithChunks, prepare_entries, store_entries
 from limpet.sessions.repository import Sessions
 from limpet.sessions.summary import SummaryDraft, swap_summary

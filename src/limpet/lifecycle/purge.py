@@ -30,8 +30,8 @@ from limpet.notes.user_notes import UserNotes
 from limpet.search import recipes
 from limpet.search.analysis import Question
 from limpet.search.search import SearchRequest, search
-from limpet.security.access_repository import AuditEntries, Grants
-from limpet.security.api_key_repository import ApiKeys
+from limpet.security.access_repository import ApiKeys, Grants
+from limpet.security.audit import AuditEntries
 from limpet.sessions.repository import Sessions
 from limpet.store.jobs import JobLease, Jobs
 from limpet.store.store import Store

@@ -17,7 +17,7 @@ from limpet.model.privacy import PurgeTarget
 from limpet.model.record import Origin, Record, RecordSource
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.tokens import TokenCounter
-from limpet.security.redact import make_mask
+from limpet.security.mask import make_mask
 from limpet.sessions.messages import index_message, prepare_entries
 from limpet.sessions.repository import Messages, Sessions, Summaries
 from limpet.sessions.summary import mask_message, rebuild_summary

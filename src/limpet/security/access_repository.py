@@ -1,26 +1,18 @@
-"""Grants and the audit in named queries."""
+"""Grants and API keys in named queries."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 from limpet.errors import InvalidInput
-from limpet.model.access import AuditEntry, AuditQuery, Grant, GrantInfo, Reach, Right
-from limpet.model.scope import Level, Scope, hash_bucket
+from limpet.model.access import Grant, GrantInfo, KeyInfo, Reach, Right, audit_name
+from limpet.model.columns import to_text
+from limpet.model.scope import STORE_PARTITION, Partition, Scope
 from limpet.model.values import from_micros, to_micros
-from limpet.store.tables import AUDIT_ROWS
+from limpet.store.tables import KEY_ROWS
 from limpet.store.tx import Tx
 
-_FILTERS = {
-    "user": "user_id = :user",
-    "principal": "principal = :principal",
-    "operation": "operation = :operation",
-    "outcome": "outcome = :outcome",
-    "since": "last_at >= :since",
-    "until": "at < :until",
-}
+_FOREVER = (1 << 63) - 1
 
 
 class Grants:
@@ -31,14 +23,14 @@ class Grants:
 
     def put(self, scope: Scope, granted: GrantInfo) -> bool:
         """False when the user has it already."""
-        params = {**_user_params(scope), "name": str(granted.grant), "granted_by": granted.by}
+        params = {**user_parameters(scope), "name": str(granted.grant), "granted_by": granted.by}
         return bool(self._db.run("grants.put", {**params, "granted_at": to_micros(granted.at)}))
 
     def remove(self, scope: Scope, grant: Grant) -> bool:
-        return bool(self._db.run("grants.remove", {**_user_params(scope), "name": str(grant)}))
+        return bool(self._db.run("grants.remove", {**user_parameters(scope), "name": str(grant)}))
 
     def list_for(self, scope: Scope) -> tuple[Grant, ...]:
-        return tuple(Grant.parse(name) for (name,) in self._db.all("grants.of", _user_params(scope)))
+        return tuple(Grant.parse(name) for (name,) in self._db.all("grants.of", user_parameters(scope)))
 
     def find(self, scope: Scope) -> list[GrantInfo]:
         """A user's, or all of a tenant."""
@@ -48,60 +40,99 @@ class Grants:
 
     def erase(self, scope: Scope, instead: str) -> int:
         """Take away what the user has, and what others have on the user. ``instead`` stands where the user gave."""
-        params = {**_user_params(scope), **_grant_names(scope)}
-        self._db.run("grants.disown", {**_user_params(scope), "instead": instead})
+        params = {**user_parameters(scope), **list_user_grants(scope)}
+        self._db.run("grants.disown", {**user_parameters(scope), "instead": instead})
         return self._db.run("grants.erase", params)
 
 
-class AuditEntries:
+class ApiKeys:
+    """Keys of a tenant. A secret is found by its hash alone, whosever it is."""
+
     def __init__(self, tx: Tx) -> None:
         self._db = tx.db
 
-    def add(self, scope: Scope, entries: Sequence[AuditEntry]) -> None:
-        if any(entry.tenant != scope.tenant for entry in entries):
-            raise InvalidInput("these audit entries are another tenant's")
-        self._db.run_many("audit.add", [AUDIT_ROWS.params(entry) for entry in entries])
+    def add(self, scope: Scope, key: KeyInfo, secret_hash: str, now: datetime) -> bool:
+        """False when another that is live has its name."""
+        assert key.tenant == scope.tenant
+        self._db.run("api_keys.free_name", {"tenant": key.tenant, "name": key.name, "now": to_micros(now)})
+        self._db.run("api_keys.require", {})
+        return bool(self._db.run("api_keys.add", {**KEY_ROWS.params(key), "secret_hash": secret_hash}))
 
-    def find(self, scope: Scope, query: AuditQuery) -> list[AuditEntry]:
-        """A tenant's, the newest first."""
-        given: dict[str, Any] = {
-            "user": query.user,
-            "principal": query.principal,
-            "operation": query.operation,
-            "outcome": query.outcome and str(query.outcome),
-            "since": None if query.since is None else to_micros(query.since),
-            "until": None if query.until is None else to_micros(query.until),
-        }
-        where = " AND ".join(clause for name, clause in _FILTERS.items() if given[name] is not None)
-        params = {**given, "tenant": scope.tenant, "limit": query.limit, "offset": query.offset}
-        return [AUDIT_ROWS.read(row) for row in self._db.all("audit.find", params, where=where)]
+    def get_by_hash(self, store: Partition, secret_hash: str) -> KeyInfo | None:
+        """Of whichever tenant, revoked and expired ones too."""
+        assert store == STORE_PARTITION
+        row = self._db.one("api_keys.select", {"secret_hash": secret_hash}, where="secret_hash = :secret_hash")
+        return None if row is None else KEY_ROWS.read(row)
+
+    def are_required(self, store: Partition) -> bool:
+        """From the first key on. That the last one is gone changes nothing."""
+        assert store == STORE_PARTITION
+        return self._db.one("api_keys.required", {}) is not None
+
+    def allow_anonymous(self, store: Partition) -> bool:
+        """False while there is a key that was not revoked."""
+        assert store == STORE_PARTITION
+        if self._db.one("api_keys.any", {}) is not None:
+            return False
+        self._db.run("api_keys.allow_anonymous", {})
+        return True
+
+    def get(self, scope: Scope, id_or_name: str) -> KeyInfo | None:
+        """The one that was not revoked."""
+        where = "tenant = :tenant AND revoked_at IS NULL AND (id = :given OR name = :given)"
+        row = self._db.one("api_keys.select", {"tenant": scope.tenant, "given": id_or_name}, where=where)
+        return None if row is None else KEY_ROWS.read(row)
+
+    def find(self, scope: Scope) -> list[KeyInfo]:
+        """A user's, or all of a tenant, the newest first; revoked and expired ones too."""
+        where = "tenant = :tenant" + ("" if scope.user is None else " AND user_id = :user")
+        params = {"tenant": scope.tenant, "user": scope.user}
+        rows = self._db.all("api_keys.select", params, where=where, order="ORDER BY created_at DESC, id DESC")
+        return [KEY_ROWS.read(row) for row in rows]
+
+    def revoke(self, scope: Scope, key_id: str, now: datetime) -> bool:
+        self._db.run("api_keys.require", {})  # by stores that had keys before this was stored, too
+        return bool(self._db.run("api_keys.revoke", {"tenant": scope.tenant, "id": key_id, "now": to_micros(now)}))
+
+    def touch(self, scope: Scope, key_id: str, now: datetime) -> None:
+        self._db.run("api_keys.used", {"tenant": scope.tenant, "id": key_id, "now": to_micros(now)})
 
     def erase(self, scope: Scope, instead: str) -> int:
-        """Put another name in the user's place everywhere, and nothing in that of sessions and records."""
-        params = {**_user_params(scope), "instead": instead}
-        changed = self._db.run("audit.erase_target", params) + self._db.run("audit.erase_principal", params)
-        changed += self._erase_sessions(scope)
-        return changed + self._db.run("audit.erase_grants", {"tenant": scope.tenant, **_grant_names(scope)})
+        """Remove a user's keys. ``instead`` stands in the audit and elsewhere where one of them, or the user, stood.
 
-    def _erase_sessions(self, scope: Scope) -> int:
-        assert scope.user is not None
-        params = {**_user_params(scope), "bucket": hash_bucket(scope.tenant, Level.USER.value, scope.user)}
-        sessions = [id_ for (id_,) in self._db.all("audit.sessions_of", params)]
-        named = {"tenant": scope.tenant, "sessions": self._db.to_array(sessions)}
-        return self._db.run("audit.erase_sessions", named) if sessions else 0
+        What keys of others may do to the user's memory is taken from them.
+        """
+        whose = user_parameters(scope)
+        for key in self.find(scope):
+            self._anonymize(key, instead)
+        self._db.run("api_keys.disown", {**whose, "instead": instead})
+        if self.find(scope):
+            self._db.run("api_keys.require", {})
+        gone = self._db.run("api_keys.erase", whose)
+        for key in self.find(Scope(scope.tenant)):
+            kept = [grant for grant in key.grants if (grant.reach, grant.of) != (Reach.USER, scope.user)]
+            if len(kept) < len(key.grants):
+                grants = to_text([str(grant) for grant in kept])
+                self._db.run("api_keys.set_grants", {"tenant": key.tenant, "id": key.id, "grants": grants})
+        return gone
 
-    def trim(self, scope: Scope, before: datetime) -> int:
-        """Remove what is older. Answers how many."""
-        return self._db.run("audit.trim", {"tenant": scope.tenant, "before": to_micros(before)})
+    def _anonymize(self, key: KeyInfo, instead: str) -> None:
+        """Where the key acted or gave something. Another may have its name now, so that only its own time counts."""
+        by = {"tenant": key.tenant, "user": audit_name(key.name), "instead": instead}
+        until = _FOREVER if key.revoked_at is None else to_micros(key.revoked_at)
+        times = {"since": to_micros(key.created_at), "until": until}
+        self._db.run("api_keys.unname", {**times, "tenant": key.tenant, "principal": by["user"], "instead": instead})
+        self._db.run("api_keys.disown", by)
+        self._db.run("grants.disown", by)
 
 
-def _user_params(scope: Scope) -> dict[str, str]:
+def user_parameters(scope: Scope) -> dict[str, str]:
     if scope.user is None:
-        raise InvalidInput("a grant is a user's: name the user")
+        raise InvalidInput("grants and keys go with their user: name the user")
     return {"tenant": scope.tenant, "user": scope.user}
 
 
-def _grant_names(scope: Scope) -> dict[str, str]:
+def list_user_grants(scope: Scope) -> dict[str, str]:
     """What grants on this user are called."""
     reading, writing = (str(Grant(right, Reach.USER, scope.user)) for right in (Right.READ, Right.WRITE))
     return {"reading": reading, "writing": writing}

@@ -1,34 +1,30 @@
-"""The one place every public call comes through: is it allowed, and who made it?"""
+"""The one place every public call comes through: whose memory it names, is it allowed, and who made it?"""
 
 from __future__ import annotations
 
-import logging
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
-from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any
 
-from limpet.config import AuditSettings
-from limpet.errors import LimpetError, PermissionDenied, StorageError, StoreReadOnly
+from limpet.errors import LimpetError, PermissionDenied
 from limpet.model.access import AccessRequest, AuditEntry, AuditOutcome, Grant, Principal, Reach, Right
+from limpet.model.record import Record
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.telemetry import Activity, ActivityKind
-from limpet.model.values import Clock, uuid7
-from limpet.security.access_repository import AuditEntries
-from limpet.security.call import OperationCall
-from limpet.security.operation import On, Operation
-from limpet.security.permissions import can_grant, find_missing_grant
+from limpet.model.values import check_id, check_name
+from limpet.security.audit import AuditLine, AuditLog, log_line
+from limpet.security.operation import ANY_VALUE, ExtraPermission, On, Operation
 from limpet.security.telemetry import Observers, count_results
 from limpet.store.store import Store
-from limpet.store.tx import Tx
 
-log = logging.getLogger("limpet.audit")
-
+OPERATOR = tuple(Grant(right, Reach.STORE) for right in Right)
+_NAME_FIELDS = {Reach.SESSION: "session", Reach.USER: "user", Reach.AGENT: "agent"}
 _DONE = AuditOutcome.DONE.value
 _REACHES = {Level.AGENT: Reach.AGENT, Level.GLOBAL: Reach.GLOBAL}
+_OWNED_RULES = (On.OWNER, On.USER, On.ID_OR_OWNER)
+_OPEN_RULES = (On.REACH, On.FILTER, On.ID)
 
+AuditTarget = tuple[str | None, str | None, str | None, str | None]  # user, agent, session, record
 GrantLoader = Callable[[Principal], tuple[Grant, ...]]
 
 
@@ -80,15 +76,15 @@ class GrantAuthorizer:
         return answer
 
     def _run_audited(self, call: OperationCall) -> Any:
-        operation, audit_log = call.operation, self._audit_log
-        logs = audit_log is not None and not operation.silent and (operation.writes or operation.audited)
-        logs = logs or (audit_log is not None and not operation.silent and audit_log.config.reads)
+        operation = call.operation
+        audit_log = None if operation.silent else self._audit_log
+        logs = audit_log is not None and (operation.writes or operation.audited or audit_log.config.reads)
         try:
             call.check_arguments()
-            if not self._checks:
-                self._fill_default_user(call)
-            elif not self._is_own(operation, call.subject):
+            if self._checks and not self._is_own(operation, call.subject):
                 self._authorize(call)
+            elif not self._checks and call.needs_default_user:  # the operator may leave it out, too
+                call.set_argument("user", self._default_user)
         except LimpetError as error:
             if logs or isinstance(error, PermissionDenied):
                 self._audit_failure(call, error)
@@ -129,10 +125,8 @@ class GrantAuthorizer:
 
     def check_access(self, needs: Iterable[AccessRequest]) -> None:
         """Nobody lets a key do what they may not do themselves."""
-        for need in needs if self._checks else ():
-            lacks = self._find_missing_grant(need)
-            if lacks is not None:
-                raise PermissionDenied(_denial_message(self.principal, "a key that may do this", lacks), str(lacks))
+        if self._checks:
+            self._require("a key that may do this", needs)
 
     # Is it allowed?
 
@@ -144,25 +138,26 @@ class GrantAuthorizer:
         scope: Scope = subject._scope  # noqa: SLF001  # what every object with operations on its session has
         return scope.user == me.user and scope.tenant == me.tenant
 
-    def _fill_default_user(self, call: OperationCall) -> None:
-        """The operator may leave out whose memory it is, too: then it is the default user's."""
-        if call.needs_default_user:
-            call.set_argument("user", self._default_user)
-
     def _authorize(self, call: OperationCall) -> None:
         """Fills in one's own user, or agent, where nobody was named. Raises PermissionDenied."""
         if call.operation.name == "tenant" and call.argument("name") == self.principal.tenant:
             return
         if not call.is_in_tenant(self.principal.tenant):
-            across = Grant(Right.READ, Reach.STORE)
-            raise PermissionDenied(_denial_message(self.principal, call.operation.name, across), str(across))
+            raise self._deny(call.operation.name, Grant(Right.READ, Reach.STORE))
         place, filled = self._resolve_target(call)
-        for need in call.list_requests(place):
-            lacks = self._find_missing_grant(need)
-            if lacks is not None:
-                raise PermissionDenied(_denial_message(self.principal, call.operation.name, lacks), str(lacks))
+        self._require(call.operation.name, call.list_requests(place))
         if filled is not None:
             call.set_argument(filled, getattr(place, filled))
+
+    def _require(self, what: str, needs: Iterable[AccessRequest]) -> None:
+        for need in needs:
+            if (lacks := self._find_missing_grant(need)) is not None:
+                raise self._deny(what, lacks)
+
+    def _deny(self, what: str, lacks: Grant) -> PermissionDenied:
+        me = self.principal
+        way = f"memory.access.grant({me.user!r}, '{lacks}') gives it" if me.user else f"act with grants=['{lacks}']"
+        return PermissionDenied(f"{what} needs {lacks}, which {me.name} does not have; {way}", str(lacks))
 
     def _find_missing_grant(self, need: AccessRequest) -> Grant | None:
         me = self.principal
@@ -195,20 +190,12 @@ class GrantAuthorizer:
 
     def _describe_activity(self, call: OperationCall) -> Activity:
         """What observers are told: names only if they are wanted, and none of whom this call wants forgotten."""
-        name, me = call.operation.name, self.principal
+        work = Activity(kind=ActivityKind.OPERATION, name=call.operation.name, tenant=self.principal.tenant)
         if not self._observers.names or call.operation.anonymizes:
-            return Activity(kind=ActivityKind.OPERATION, name=name, tenant=me.tenant)
+            return work
         user, agent, session, record = call.audit_target()
-        return Activity(
-            kind=ActivityKind.OPERATION,
-            name=name,
-            tenant=me.tenant,
-            principal=me.name,
-            user=user,
-            agent=agent,
-            session=session,
-            record=record,
-        )
+        principal = self.principal.name
+        return replace(work, principal=principal, user=user, agent=agent, session=session, record=record)
 
     def _run_with_audit(self, audit_log: AuditLog, call: OperationCall) -> Any:
         """In the operation's transaction: its own row if it is audited, and all that was counted so far."""
@@ -270,193 +257,202 @@ def _anonymize(line: AuditLine, answer: Any, me: Principal) -> AuditLine:
     return line._replace(principal=by, user=None, session=None, record=receipt)
 
 
-def _denial_message(me: Principal, name: str, lacks: Grant) -> str:
-    way = f"act with grants=['{lacks}']" if me.user is None else f"memory.access.grant({me.user!r}, '{lacks}') gives it"
-    return f"{name} needs {lacks}, which {me.name} does not have; {way}"
+# A call
 
 
-# The audit log: who did what, counted by the minute until it is written, beside what is written anyway.
-#
-# An audited operation has a row of its own, in its transaction. A refusal is written at once; equal ones of a minute
-# share a row, so that nobody fills the table with them. All else is counted here and written at most a minute later, so
-# that an append costs no second commit. A process that is killed takes the counts of that minute with it.
+class OperationCall:
+    """One call of an operation."""
 
-_EVERY = timedelta(minutes=1)
-_QUIET = timedelta(minutes=2)  # nothing was written meanwhile: a read has to write the counts itself
-_FULL = 1000  # different lines that are counted before they are written
-_MOST = 10 * _FULL  # that are kept while the store refuses them
-_TRIM = timedelta(days=1)
-_TARGETS = 100  # different refusals of one caller in a minute that are told apart
+    __slots__ = ("args", "kwargs", "operation", "subject")
 
+    def __init__(self, operation: Operation, subject: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.operation = operation
+        self.subject = subject
+        self.args = args
+        self.kwargs = kwargs
 
-class AuditLine(NamedTuple):
-    """What calls have in common that are counted together."""
+    def invoke(self) -> Any:
+        return self.operation.method(self.subject, *self.args, **self.kwargs)
 
-    principal: str
-    tenant: str
-    operation: str
-    access: str
-    outcome: str  # plain text: an enum's hash takes longer than all the rest
-    user: str | None = None
-    agent: str | None = None
-    session: str | None = None
-    record: str | None = None
-    missing: str | None = None
+    def check_arguments(self) -> None:
+        """Replace each argument by its canonical value. Raises InvalidInput. Unknown names are left to Python."""
+        checks = self.operation.checks
+        if self.args:
+            # Surplus arguments stay as they are: the call itself complains about them.
+            names = self.operation.positional
+            given = [checks[name](value, name) for name, value in zip(names, self.args, strict=False)]
+            self.args = (*given, *self.args[len(names) :])
+        if self.kwargs:
+            self.kwargs = {
+                name: checks[name](value, name) if name in checks else value for name, value in self.kwargs.items()
+            }
 
+    def argument(self, name: str) -> Any:
+        """What was given under this name, or None."""
+        position = self.operation.positions.get(name)
+        return self.args[position] if position is not None and position < len(self.args) else self.kwargs.get(name)
 
-class _CallCount:
-    __slots__ = ("calls", "first", "last")
+    def owner(self, name: str) -> Any:
+        """What was given under this name, where it names an owner; else None."""
+        return self.argument(name) if name in self.operation.owners else None
 
-    def __init__(self, calls: int, first: datetime, last: datetime) -> None:
-        self.calls = calls
-        self.first = first
-        self.last = last
+    def set_argument(self, name: str, value: object) -> None:
+        position = self.operation.positions.get(name)
+        if position is not None and position < len(self.args):
+            self.args = (*self.args[:position], value, *self.args[position + 1 :])
+        elif name in self.operation.arguments:
+            self.kwargs = {**self.kwargs, name: value}
 
+    @property
+    def needs_default_user(self) -> bool:
+        """Nobody was named, and the operation works on one owner's memory."""
+        operation = self.operation
+        if operation.requires_user or operation.on not in _OWNED_RULES or self._is_by_id:
+            return False
+        return all(self.argument(name) is None for name in operation.owners)
 
-class _Refusals:
-    """Those of one minute, and the row each is counted in."""
+    @property
+    def is_tenant_wide(self) -> bool:
+        """The whole tenant, or more, is meant, and not only fallen into."""
+        return self.operation.on is On.WHOLE or self.is_for_everybody
 
-    def __init__(self, began: datetime) -> None:
-        self._began = began
-        self._rows: dict[AuditLine, str] = {}
-        self._of: Counter[tuple[str, str]] = Counter()  # different ones, by caller
+    @property
+    def is_for_everybody(self) -> bool:
+        return self.owner("scope") == "global" and not self._is_by_id
 
-    def is_current(self, now: datetime) -> bool:
-        return self._began <= now < self._began + _EVERY and len(self._rows) < _MOST
+    @property
+    def is_unscoped(self) -> bool:
+        """Without a user it is about all that the caller may see."""
+        return self.operation.on in _OPEN_RULES or self._is_by_id
 
-    def coarsen(self, line: AuditLine) -> AuditLine:
-        """Beyond so many different ones, a caller has a row for each operation, without whose memory it was."""
-        if line in self._rows or self._of[line.tenant, line.principal] < _TARGETS:
-            return line
-        lacks = None if line.missing is None else ":".join(line.missing.split(":")[:2])
-        return line._replace(user=None, agent=None, session=None, record=None, missing=lacks)
+    @property
+    def can_target_agent(self) -> bool:
+        return "agent" in self.operation.owners
 
-    def row_id(self, line: AuditLine, new_id: str) -> str:
-        if line not in self._rows:
-            self._rows[line] = new_id
-            self._of[line.tenant, line.principal] += 1
-        return self._rows[line]
+    def is_in_tenant(self, tenant: str) -> bool:
+        """Whether the handle is of this tenant. Without a handle the arguments are, whatever they name."""
+        return self.operation.on is not On.HANDLE or self._scope.tenant == tenant
 
+    @property
+    def _is_by_id(self) -> bool:
+        return self.operation.on is On.ID or (self.operation.on is On.ID_OR_OWNER and self.argument("id") is not None)
 
-class AuditLog:
-    """Safe to share between threads."""
+    def resolve_target(self) -> AccessRequest:
+        """Whose memory the arguments name, by the narrowest of them. What is compared must be a name, or is refused."""
+        if self.operation.on is On.HANDLE:
+            scope = self._scope
+            return AccessRequest(Right.READ, Reach.SESSION, scope.user, scope.agent, scope.session)
+        user, agent, session = _check_owner_names(self.owner)
+        named = {Reach.SESSION: session, Reach.USER: user, Reach.AGENT: agent}
+        reach = next((reach for reach, name in named.items() if name is not None), Reach.GLOBAL)
+        return AccessRequest(Right.READ, Reach.GLOBAL if self.is_for_everybody else reach, user, agent, session)
 
-    def __init__(self, store: Store, config: AuditSettings, clock: Clock, noise: Callable[[], bytes]) -> None:
-        self.config = config
-        self._store = store
-        self._clock = clock
-        self._noise = noise
-        self._lock = Lock()
-        self._counts: dict[AuditLine, _CallCount] = {}
-        self._began: datetime | None = None  # when the first of them was
-        self._until = clock()
-        self._trimmed: dict[str, datetime] = {}
-        self._refusals = _Refusals(self._until)
-        self.is_due = False  # what is counted should go along with the next write
-        self.is_overdue = False  # nothing was written for so long that it will not wait any longer
+    def list_requests(self, place: AccessRequest) -> list[AccessRequest]:
+        """Everything this call needs there."""
+        also = [when.needs for when in self.operation.when if _applies(when, self.argument(when.argument))]
+        return [
+            AccessRequest(each.right, each.reach or place.reach, place.user, place.agent, place.session)
+            for each in (*self.operation.needs, *also)
+        ]
 
-    def count_call(self, line: AuditLine) -> None:
-        """One more of these."""
-        now = self._clock()
-        if self.config.log and log.isEnabledFor(logging.INFO):
-            log_line(line)
-        if not self.config.enabled:
-            return
-        with self._lock:
-            counted = self._counts.get(line)
-            if counted is None:
-                self._counts[line] = _CallCount(1, now, now)
-            else:
-                counted.calls += 1
-                counted.last = now
-            if self._began is None:
-                self._began = now
-                self._until = now + _EVERY
-            elif len(self._counts) >= _FULL or not self._began <= now < self._until:
-                self.is_due = True
-                self.is_overdue = len(self._counts) >= 2 * _FULL or not timedelta() <= now - self._began < _QUIET
+    def audit_target(self, answer: Any = None) -> AuditTarget:
+        """What the audit names: what was found, or else what was asked for, as far as that is names and ids."""
+        if self.operation.on is On.HANDLE:
+            scope = self._scope
+            return scope.user, scope.agent, scope.session, None
+        if isinstance(answer, Record):
+            owner = answer.home.scope
+            return owner.user, owner.agent, owner.session, answer.id
+        found = getattr(answer, "_scope", None)  # a session's handle knows whose it is
+        if isinstance(found, Scope):
+            return found.user, found.agent, found.session, None
+        return self._target_from_arguments()
 
-    def new_entry(self, line: AuditLine) -> AuditEntry:
-        """A line that is not counted, for a transaction of its own."""
-        now = self._clock()
-        return self._build_entry(line, now, now)
+    @property
+    def _scope(self) -> Scope:
+        scope: Scope = self.subject._scope  # noqa: SLF001  # what every object with operations on its session has
+        return scope
 
-    def write_refusal(self, line: AuditLine) -> None:
-        """One more of these, on the disk when this returns: into the row that an equal one of this minute has."""
-        now = self._clock()
-        with self._lock:
-            if not self._refusals.is_current(now):
-                self._refusals = _Refusals(now)
-            entry = self._build_entry(self._refusals.coarsen(line), now, now)
-            entry = replace(entry, id=self._refusals.row_id(to_audit_line(entry), entry.id))
-        self.write([entry])
-
-    def drain_counts(self) -> list[AuditEntry]:
-        """What is counted, which is not counted any more."""
-        with self._lock:
-            counts, self._counts, self._began = self._counts, {}, None
-            self.is_due = self.is_overdue = False
-        return [self._build_entry(line, each.first, each.last, each.calls) for line, each in counts.items()]
-
-    def _build_entry(self, line: AuditLine, first: datetime, last: datetime, calls: int = 1) -> AuditEntry:
-        values = {**line._asdict(), "outcome": AuditOutcome(line.outcome)}
-        return AuditEntry(id=uuid7(first, self._noise()), at=first, last_at=last, calls=calls, **values)
-
-    def restore_counts(self, entries: Iterable[AuditEntry]) -> None:
-        """What could not be written is counted again, and waits as long as the first time."""
-        now = self._clock()
-        with self._lock:
-            for entry in entries:
-                line = to_audit_line(entry)
-                counted = self._counts.setdefault(line, _CallCount(0, entry.at, entry.last_at))
-                counted.calls += entry.calls
-                counted.first = min(counted.first, entry.at)
-            if len(self._counts) > _MOST:
-                log.warning("%d lines of the audit could not be written and are lost", len(self._counts))
-                self._counts = {}
-            self._began, self._until = now if self._counts else None, now + _EVERY
-            self.is_due = self.is_overdue = False
-
-    def insert(self, tx: Tx, entries: Sequence[AuditEntry]) -> None:
-        """In a transaction; and once a day, what is older than it is to be kept goes."""
-        for tenant in dict.fromkeys(entry.tenant for entry in entries):
-            scope, theirs = Scope(tenant), [entry for entry in entries if entry.tenant == tenant]
-            AuditEntries(tx).add(scope, theirs)
-            self._trim(tx, scope, max(entry.last_at for entry in theirs))
-
-    def _trim(self, tx: Tx, scope: Scope, now: datetime) -> None:
-        last = self._trimmed.get(scope.tenant)
-        if self.config.keep_days and (last is None or now - last >= _TRIM):
-            AuditEntries(tx).trim(scope, now - timedelta(days=self.config.keep_days))
-            self._trimmed[scope.tenant] = now
-
-    def write(self, entries: Sequence[AuditEntry]) -> None:
-        """In a transaction of their own. What the store refuses is counted for the next time."""
-        if not entries:
-            return
+    def _target_from_arguments(self) -> AuditTarget:
+        """What is neither a name nor an id might be anything, a text too: left out."""
         try:
-            self._store.write(lambda tx: self.insert(tx, entries))
-        except StoreReadOnly:
-            log.debug("the store may not be written, so its audit is not")
-        except StorageError as error:
-            log.warning("the audit could not be written and waits: %s", error)
-            self.restore_counts(entries)
-
-    def flush(self) -> None:
-        """Write all that is counted."""
-        self.write(self.drain_counts())
-
-
-def to_audit_line(entry: AuditEntry) -> AuditLine:
-    return AuditLine(*(getattr(entry, name) for name in AuditLine._fields))._replace(outcome=entry.outcome.value)
+            user, agent, session = _check_owner_names(self.argument)
+        except LimpetError:
+            user = agent = session = None
+        record = self.argument("id")
+        try:
+            record = None if record is None else check_id(record, "record id")
+        except LimpetError:
+            record = None
+        return user, agent, session, record
 
 
-def log_line(line: AuditLine) -> None:
-    """A line in the ordinary log: names and ids, one ``name=value`` each."""
-    named = [(name, value) for name, value in zip(AuditLine._fields, line, strict=True) if value is not None]
-    extra = {"event": "call", "fields": dict(named)}
-    log.info("%s", " ".join(f"{name}={_quote_value(str(value))}" for name, value in named), extra=extra)
+def _check_owner_names(find: Callable[[str], Any]) -> tuple[str | None, str | None, str | None]:
+    user, agent, session = find("user"), find("agent"), find("session")
+    session = find("session_id") if session is None else session
+    return (
+        None if user is None else check_name(user, "user"),
+        None if agent is None else check_name(agent, "agent"),
+        None if session is None else check_id(session, "session id"),
+    )
 
 
-def _quote_value(value: str) -> str:
-    return value if value.isascii() and value.isprintable() and not set(value) & set(" \"'=") else repr(value)
+def _applies(when: ExtraPermission, given: Any) -> bool:
+    if when.value is ANY_VALUE:
+        return given is not None
+    if when.value is True:
+        return given is not None and given is not False
+    return given is when.value or (isinstance(given, str) and given == when.value)
+
+
+# May they? One question, answered from values alone.
+
+
+def find_missing_grant(principal: Principal, need: AccessRequest, stored: Iterable[Grant] = ()) -> Grant | None:
+    """The narrowest grant that would do, or None where nothing is missing."""
+    if is_owner(principal, need) or any(covers(principal, grant, need) for grant in (*principal.grants, *stored)):
+        return None
+    return Grant(need.right, need.reach, _request_target(need))
+
+
+def is_owner(principal: Principal, need: AccessRequest) -> bool:
+    """What needs no grant: the session, all of the user, or the agent that acts."""
+    if need.reach is Reach.SESSION and principal.session is not None:
+        return need.session == principal.session and (principal.user is None or need.user in (None, principal.user))
+    if need.reach in (Reach.SESSION, Reach.USER):
+        return principal.session is None and principal.user is not None and need.user == principal.user
+    if need.reach is Reach.AGENT:
+        # What an agent knows is for all its users to be told, and for none of them to change.
+        alone = principal.user is None
+        return need.agent == principal.agent is not None and (alone or need.right is Right.READ)
+    return False
+
+
+def covers(principal: Principal, grant: Grant, need: AccessRequest) -> bool:
+    if grant.right is not need.right:
+        return False
+    if grant.reach is Reach.STORE:
+        return True
+    if grant.reach is Reach.GLOBAL:
+        return need.reach is not Reach.STORE
+    if grant.reach is Reach.USER:
+        of = principal.user if grant.of is None else grant.of
+        return need.reach in (Reach.USER, Reach.SESSION) and of is not None and need.user == of
+    return need.reach is grant.reach and _request_target(need) == _grant_target(principal, grant) is not None
+
+
+def _grant_target(principal: Principal, grant: Grant) -> str | None:
+    return grant.of if grant.of is not None else getattr(principal, _NAME_FIELDS[grant.reach])
+
+
+def _request_target(need: AccessRequest) -> str | None:
+    name: str | None = getattr(need, _NAME_FIELDS[need.reach]) if need.reach in _NAME_FIELDS else None
+    return name
+
+
+def can_grant(principal: Principal, grant: Grant, stored: Iterable[Grant] = ()) -> bool:
+    """Whether one has what one gives: nobody hands out more than their own."""
+    need = AccessRequest(
+        grant.right, grant.reach, **({_NAME_FIELDS[grant.reach]: grant.of} if grant.reach in _NAME_FIELDS else {})
+    )
+    return any(covers(principal, each, need) for each in (*principal.grants, *stored))

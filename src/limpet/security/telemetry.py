@@ -11,13 +11,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
 from limpet.model.message import Message
 from limpet.model.record import Forgotten, Record
 from limpet.model.telemetry import Activity, ActivityResult, classify_error, error_code
 
 log = logging.getLogger("limpet.security")
+
+A = TypeVar("A")
+R = TypeVar("R")
 
 EndCallback = Callable[[ActivityResult], object]
 BeginCallback = Callable[[Activity], EndCallback]
@@ -97,32 +100,24 @@ class Observers:
     def _start(self, work: Activity) -> Callable[[Measurement], None]:
         if not self._listeners or getattr(self._here, "telling", False):  # what an observer does is not told to it
             return lambda _: None
-        started = [(listener, ending) for listener in self._listeners if (ending := self._notify_begin(listener, work))]
+        listeners = self._listeners
+        started = [(each, ending) for each in listeners if (ending := self._tell(each, each.begin, work))]
         began = perf_counter()
 
         def end(seen: Measurement) -> None:
             observed = _build_result(work, seen, perf_counter() - began)
             for listener, ending in reversed(started):
-                self._notify_end(listener, ending, observed)
+                self._tell(listener, ending, observed)
 
         return end
 
-    def _notify_begin(self, listener: _Listener, work: Activity) -> EndCallback | None:
+    def _tell(self, listener: _Listener, callback: Callable[[A], R], value: A) -> R | None:
         self._here.telling = True
         try:
-            return listener.begin(work)
+            return callback(value)
         except Exception as error:  # why: an observer is anybody's code, and its failure is never the caller's
             listener.log_failure(error)
             return None
-        finally:
-            self._here.telling = False
-
-    def _notify_end(self, listener: _Listener, ending: EndCallback, observed: ActivityResult) -> None:
-        self._here.telling = True
-        try:
-            ending(observed)
-        except Exception as error:  # why: as above
-            listener.log_failure(error)
         finally:
             self._here.telling = False
 

@@ -24,7 +24,7 @@ from limpet.errors import IdempotencyConflict, InvalidInput
 from limpet.knowledge.candidate import mark_unlearned
 from limpet.model.dataclass import dataclass
 from limpet.model.message import Message
-from limpet.security.call import OperationCall
+from limpet.security.authorize import OperationCall
 from limpet.security.operation import OPERATIONS, On, Operation
 from limpet.server.auth import Caller
 

@@ -15,7 +15,7 @@ from limpet.model.record import RecordType
 from limpet.model.types import Count, HitCount, Key, Label, PageLimit, Tags, Text, Words
 from limpet.model.values import to_iso
 from limpet.notes.user_notes import compute_version
-from limpet.security.redact import make_mask
+from limpet.security.mask import make_mask
 from limpet.tools.tool import AnyTool, ToolContext, ToolDefinition
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from limpet.errors import InvalidInput, InvalidKey
 from limpet.model.access import AccessRequest, Grant, Principal, Reach, Right
-from limpet.security.permissions import OPERATOR, can_grant, find_missing_grant
+from limpet.security.authorize import OPERATOR, can_grant, find_missing_grant
 
 CHAT = "01890000-0000-7000-8000-000000000001"
 OTHER = "01890000-0000-7000-8000-000000000002"

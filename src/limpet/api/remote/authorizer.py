@@ -14,7 +14,7 @@ from limpet.api.wire import MAX_PAGE, Form, get_form
 from limpet.errors import InvalidInput, Unsupported
 from limpet.model.scope import Partition
 from limpet.model.session import SessionInfo
-from limpet.security.call import OperationCall
+from limpet.security.authorize import OperationCall
 from limpet.security.operation import OPERATIONS, On, Operation
 
 if TYPE_CHECKING:

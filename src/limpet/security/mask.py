@@ -23,7 +23,7 @@ _SEED_LENGTHS = {12, 15, 18, 21, 24}
 _INFLECTED = re.compile(r"(?:ing|ed|ly|[^aeious]s)$")  # hardly any word of a seed phrase is
 
 
-class Redaction(NamedTuple):
+class MaskedText(NamedTuple):
     """``found`` names the kinds of secret in the order they stood, one entry for each."""
 
     text: str
@@ -77,11 +77,11 @@ class _SecretRules:
 
 def make_mask(*, enabled: bool) -> Callable[[str], str]:
     """Secrets stay in the message and are not learned, summed up, noted or put into the graph."""
-    return (lambda text: redact(text).text) if enabled else str
+    return (lambda text: mask_secrets(text).text) if enabled else str
 
 
-def redact(text: str) -> Redaction:
-    """The text with every secret replaced by what kind it was. Redacting twice changes nothing more."""
+def mask_secrets(text: str) -> MaskedText:
+    """The text with every secret replaced by what kind it was. Masking twice changes nothing more."""
     rules, lowered = _load_rules(), text.lower()
     found = [span for form in rules.forms for span in form.find(text, lowered)]
     if any(sign in lowered for sign in rules.key_signs):
@@ -91,7 +91,7 @@ def redact(text: str) -> Redaction:
     if any(sign in lowered for sign in rules.short_signs):
         found += _find_short_passwords(text, rules)
     if not found:
-        return Redaction(text, ())
+        return MaskedText(text, ())
     pieces, kinds, at = [], [], 0
     for start, end, kind in sorted(found, key=lambda span: (span.start, -span.end)):
         if end <= at:
@@ -99,7 +99,7 @@ def redact(text: str) -> Redaction:
         pieces += [text[at : max(at, start)], f"[secret: {kind}]" if start >= at else ""]
         kinds += [kind] if start >= at else []
         at = end
-    return Redaction("".join((*pieces, text[at:])), tuple(kinds))
+    return MaskedText("".join((*pieces, text[at:])), tuple(kinds))
 
 
 def _find_named_keys(text: str, rules: _SecretRules) -> Iterator[SecretSpan]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from limpet.security.redact import redact
+from limpet.security.mask import mask_secrets
 from tests.examples import examples
 from tests.unit.security.secrets import look_alikes, secrets, some
 
@@ -17,25 +17,25 @@ LOOK_ALIKES = look_alikes()
 
 
 @pytest.mark.parametrize(("text", "secret"), [case[1:] for case in SECRETS], ids=[case[0] for case in SECRETS])
-def test_redact_masks_secret(text, secret):
-    redacted = redact(text)
-    assert secret not in redacted.text
-    assert len(redacted.found) == 1
-    assert f"[secret: {redacted.found[0]}]" in redacted.text
+def test_mask_secrets_replaces_secret(text, secret):
+    masked = mask_secrets(text)
+    assert secret not in masked.text
+    assert len(masked.found) == 1
+    assert f"[secret: {masked.found[0]}]" in masked.text
 
 
 @pytest.mark.parametrize("text", LOOK_ALIKES)
-def test_redact_keeps_lookalikes(text):
-    assert redact(text) == (text, ())
+def test_mask_secrets_keeps_lookalikes(text):
+    assert mask_secrets(text) == (text, ())
 
 
-def test_redact_precision_and_recall(capsys):
-    caught = sum(secret not in redact(text).text for _, text, secret in SECRETS)
-    wrong = sum(bool(redact(text).found) for text in LOOK_ALIKES)
+def test_mask_secrets_precision_and_recall(capsys):
+    caught = sum(secret not in mask_secrets(text).text for _, text, secret in SECRETS)
+    wrong = sum(bool(mask_secrets(text).found) for text in LOOK_ALIKES)
     recall, precision = caught / len(SECRETS), caught / (caught + wrong)
     with capsys.disabled():
         print(
-            f"\nredact: {len(SECRETS)} secrets, {len(LOOK_ALIKES)} look-alikes:"
+            f"\nmask_secrets: {len(SECRETS)} secrets, {len(LOOK_ALIKES)} look-alikes:"
             f" precision {precision:.3f}, recall {recall:.3f}"
         )
     assert len(SECRETS) >= 60
@@ -44,15 +44,15 @@ def test_redact_precision_and_recall(capsys):
     assert recall >= 0.97
 
 
-def test_redact_leaves_surrounding_text_unchanged():
+def test_mask_secrets_leaves_surrounding_text_unchanged():
     text = f"before\npostgresql://app:{some(12)}@db/app after"
-    redacted = redact(text)
-    assert redacted.text == "before\npostgresql://app:[secret: password in a url]@db/app after"
+    masked = mask_secrets(text)
+    assert masked.text == "before\npostgresql://app:[secret: password in a url]@db/app after"
 
 
-def test_redact_lists_secrets_in_order():
+def test_mask_secrets_lists_secrets_in_order():
     text = f"password: {'hunter' + '22'} and ghp{'_' + some(36)}"
-    assert redact(text).found == ("password", "github token")
+    assert mask_secrets(text).found == ("password", "github token")
 
 
 PIECES = st.one_of(
@@ -67,9 +67,9 @@ PIECES = st.one_of(
 
 @settings(max_examples=examples(150), deadline=None)
 @given(st.lists(PIECES, max_size=6).map("".join))
-def test_redact_is_idempotent(text):
-    once = redact(text)
-    assert redact(once.text) == (once.text, ())
+def test_mask_secrets_is_idempotent(text):
+    once = mask_secrets(text)
+    assert mask_secrets(once.text) == (once.text, ())
 
 
 HOSTILE = (
@@ -106,11 +106,11 @@ HOSTILE = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize("piece", HOSTILE)
-def test_redact_runs_in_linear_time(piece):
+def test_mask_secrets_runs_in_linear_time(piece):
     def seconds(size: int) -> float:
         text = (piece * (size // len(piece) + 1))[:size]
         begin = time.process_time()
-        redact(text)
+        mask_secrets(text)
         return time.process_time() - begin
 
     small = min(seconds(40_000) for _ in range(2))
