@@ -23,10 +23,9 @@ from typing import Any, NoReturn
 
 import pytest
 
-from limpet import AsyncLimpet, AsyncSession, Config, Limpet, Message
-from limpet.api import async_handles
+from limpet import AsyncLimpet, AsyncSession, AsyncTurn, Config, Limpet, Message
+from limpet.api import async_limpet
 from limpet.api.async_pool import AsyncHandle
-from limpet.api.async_session import AsyncKeyValues
 from limpet.config import AsyncSettings
 from limpet.errors import SequenceConflict, StoreUnavailable
 from limpet.model.scope import Scope
@@ -312,9 +311,8 @@ RECORD = "01890000-0000-7000-8000-000000000001"
 
 
 def test_every_async_method_is_compared_with_sync_one() -> None:
-    classes = [kind for kind in vars(async_handles).values() if isinstance(kind, type)]
-    handles = {kind for kind in classes if issubclass(kind, AsyncHandle)} - {AsyncHandle}
-    kinds = {AsyncLimpet, AsyncSession, AsyncKeyValues, *handles}
+    classes = [kind for kind in vars(async_limpet).values() if isinstance(kind, type)]
+    kinds = {kind for kind in classes if issubclass(kind, AsyncHandle)} - {AsyncHandle, AsyncTurn}
     awaited = {
         f"{kind.__name__}.{name}"
         for kind in kinds

@@ -5,8 +5,7 @@ from importlib import import_module
 TYPE_CHECKING = False  # type checkers know the name; importing typing takes longer than all of this module
 if TYPE_CHECKING:
     from limpet.api import Limpet
-    from limpet.api.async_limpet import AsyncLimpet
-    from limpet.api.async_session import AsyncSession, AsyncTurn
+    from limpet.api.async_limpet import AsyncLimpet, AsyncSession, AsyncTurn
     from limpet.api.session import Session
     from limpet.api.turn import Turn
     from limpet.config import Config
@@ -89,8 +88,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "api.async_limpet": "AsyncLimpet",
-    "api.async_session": "AsyncSession AsyncTurn",
+    "api.async_limpet": "AsyncLimpet AsyncSession AsyncTurn",
     "config": "Config",
     "model.access": "AuditEntry Grant GrantInfo KeyInfo NewKey",
     "model.chunk": "Hit Signal Source",

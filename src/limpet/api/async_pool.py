@@ -130,19 +130,29 @@ def run_in_pool(
     method: Callable[Concatenate[S, P], R],
 ) -> Callable[Concatenate[HasSync[S], P], Coroutine[Any, Any, R]]:
     """The method, run on the pool."""
+    return run_as(lambda found, _pool: found, method)
+
+
+def run_as(
+    kind: Callable[[R, Pool], H], method: Callable[Concatenate[S, P], R]
+) -> Callable[Concatenate[HasSync[S], P], Coroutine[Any, Any, H]]:
+    """The method, run on the pool; what it returns is made asynchronous, too."""
 
     @wraps(method)
-    async def wrapper(self: HasSync[S], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return await self._pool.run(partial(get_method(self, method), *args, **kwargs))
+    async def wrapper(self: HasSync[S], /, *args: P.args, **kwargs: P.kwargs) -> H:
+        pool = self._pool
+        return kind(await pool.run(partial(get_method(self, method), *args, **kwargs)), pool)
 
     return wrapper
 
 
-def call_directly(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[HasSync[S], P], R]:
-    """The method as it is: it neither waits nor reads the store."""
+def call_as(
+    kind: Callable[[R, Pool], H], method: Callable[Concatenate[S, P], R]
+) -> Callable[Concatenate[HasSync[S], P], H]:
+    """The method as it is: it neither waits nor reads the store. What it returns is made asynchronous."""
 
     @wraps(method)
-    def wrapper(self: HasSync[S], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return get_method(self, method)(*args, **kwargs)
+    def wrapper(self: HasSync[S], /, *args: P.args, **kwargs: P.kwargs) -> H:
+        return kind(get_method(self, method)(*args, **kwargs), self._pool)
 
     return wrapper

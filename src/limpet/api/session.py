@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, TypeVar
@@ -50,7 +51,63 @@ from limpet.store.tx import Tx
 T = TypeVar("T")
 
 
-class Session:
+class SessionFields(ABC):
+    """What the handle of a session knows without the store."""
+
+    @property
+    @abstractmethod
+    def info(self) -> SessionInfo: ...
+
+    @property
+    def id(self) -> str:
+        return self.info.id
+
+    @property
+    def key(self) -> str:
+        return str(self.info.key)
+
+    @property
+    def user(self) -> str:
+        return self.info.user
+
+    @property
+    def agent(self) -> str:
+        return self.info.agent
+
+    @property
+    def channel(self) -> str:
+        return self.info.key.channel
+
+    @property
+    def chat(self) -> str:
+        return self.info.key.chat
+
+    @property
+    def thread(self) -> str | None:
+        return self.info.key.thread
+
+    @property
+    def state(self) -> SessionStatus:
+        return self.info.state
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        return self.info.metadata
+
+    @property
+    def created_at(self) -> datetime:
+        return self.info.created_at
+
+    @property
+    def last_active_at(self) -> datetime:
+        return self.info.last_active_at
+
+    @property
+    def expires_at(self) -> datetime | None:
+        return self.info.expires_at
+
+
+class Session(SessionFields):
     """One session. Safe to share between threads."""
 
     def __init__(self, runtime: Runtime, authorizer: Authorizer, info: SessionInfo) -> None:
@@ -68,54 +125,6 @@ class Session:
     def info(self) -> SessionInfo:
         """The session as this handle last saw it; ``refresh()`` looks again."""
         return self._info
-
-    @property
-    def id(self) -> str:
-        return self._info.id
-
-    @property
-    def key(self) -> str:
-        return str(self._info.key)
-
-    @property
-    def user(self) -> str:
-        return self._info.user
-
-    @property
-    def agent(self) -> str:
-        return self._info.agent
-
-    @property
-    def channel(self) -> str:
-        return self._info.key.channel
-
-    @property
-    def chat(self) -> str:
-        return self._info.key.chat
-
-    @property
-    def thread(self) -> str | None:
-        return self._info.key.thread
-
-    @property
-    def state(self) -> SessionStatus:
-        return self._info.state
-
-    @property
-    def metadata(self) -> Mapping[str, Any]:
-        return self._info.metadata
-
-    @property
-    def created_at(self) -> datetime:
-        return self._info.created_at
-
-    @property
-    def last_active_at(self) -> datetime:
-        return self._info.last_active_at
-
-    @property
-    def expires_at(self) -> datetime | None:
-        return self._info.expires_at
 
     @session_operation("session.refresh", READ_SESSION, "GET")
     def refresh(self) -> SessionInfo:

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from limpet import AsyncLimpet, AsyncSession, AsyncTurn, Limpet, Session, Turn
-from limpet.api import async_handles as asynchronous
+from limpet.api import async_limpet as asynchronous
 from limpet.api.access import AccessOperations
 from limpet.api.admin import AdminOperations
+from limpet.api.async_limpet import AsyncKeyValues
 from limpet.api.async_pool import Attribute, Child
-from limpet.api.async_session import AsyncKeyValues
 from limpet.api.documents import DocumentOperations
 from limpet.api.graph import GraphOperations
 from limpet.api.jobs import JobOperations
