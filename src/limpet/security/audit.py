@@ -21,8 +21,8 @@ from limpet.model.access import AuditEntry, AuditOutcome, AuditQuery
 from limpet.model.scope import Level, Scope, hash_bucket
 from limpet.model.values import Clock, to_micros, uuid7
 from limpet.security.access_repository import list_user_grants, user_parameters
-from limpet.store.tables import AUDIT_ROWS
 from limpet.store.store import Store
+from limpet.store.tables import AUDIT_ROWS
 from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.audit")

@@ -19,6 +19,7 @@ _DATA = Path(__file__).with_name("secrets.toml")
 _WORDS = re.compile(r"[a-z]+")
 _ENDS = ".,;:)]}"  # of a sentence or a list, not of a password
 _PRICE = re.compile(r"[$€£]?\d")
+_PASSES = 3  # what is masked may end a word that hid the next secret
 _SEED_LENGTHS = {12, 15, 18, 21, 24}
 _INFLECTED = re.compile(r"(?:ing|ed|ly|[^aeious]s)$")  # hardly any word of a seed phrase is
 
@@ -82,6 +83,16 @@ def make_mask(*, enabled: bool) -> Callable[[str], str]:
 
 def mask_secrets(text: str) -> MaskedText:
     """The text with every secret replaced by what kind it was. Masking twice changes nothing more."""
+    masked = _mask_once(text)
+    for _ in range(_PASSES if masked.found else 0):
+        again = _mask_once(masked.text)
+        if not again.found:
+            break
+        masked = MaskedText(again.text, (*masked.found, *again.found))
+    return masked
+
+
+def _mask_once(text: str) -> MaskedText:
     rules, lowered = _load_rules(), text.lower()
     found = [span for form in rules.forms for span in form.find(text, lowered)]
     if any(sign in lowered for sign in rules.key_signs):

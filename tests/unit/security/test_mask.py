@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from limpet.security.mask import mask_secrets
@@ -67,6 +67,7 @@ PIECES = st.one_of(
 
 @settings(max_examples=examples(150), deadline=None)
 @given(st.lists(PIECES, max_size=6).map("".join))
+@example("ALARM CODEIS000JSESSIONID=1E21B9428EFAE8DA5AE8BAA2640F5236")  # the pin hides where the cookie begins
 def test_mask_secrets_is_idempotent(text):
     once = mask_secrets(text)
     assert mask_secrets(once.text) == (once.text, ())
