@@ -109,9 +109,9 @@ def test_context_skips_embedding_and_search_for_empty_partition(
     searched: list[Partition] = []
     signals = search._compute_signals
 
-    def looked(tx: Any, space: Partition, *rest: Any) -> Any:
+    def looked(space: Partition, *rest: Any) -> Any:
         searched.append(space)
-        return signals(tx, space, *rest)
+        return signals(space, *rest)
 
     monkeypatch.setattr(search, "_compute_signals", looked)
     topics.calls.clear()

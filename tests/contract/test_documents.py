@@ -18,8 +18,8 @@ from limpet.documents.repository import Documents
 from limpet.errors import DocumentNotFound, InvalidInput, Unsupported
 from limpet.model.document import DocumentStatus
 from limpet.search.analysis import extract_terms
-from limpet.search.catalogue import NO_MESSAGE
 from limpet.search.chunk_repository import Chunks
+from limpet.search.index import NO_MESSAGE
 from limpet.store.copy import copy_store
 from limpet.testing import FakeClock
 from tests.contract.rows import every_row, faults, sql
@@ -306,7 +306,7 @@ def test_document_chunks_have_no_neighbours(memory: Limpet) -> None:
     sql(memory, "UPDATE chunks SET first_sequence = 1 WHERE text = 'y z'")
     store: Any = memory._runtime.store
     space = memory._resolve_owner("alice", None, None, None).space
-    catalogue = store.read(lambda tx: Chunks(tx).load_catalogue(space))
+    catalogue = store.read(lambda tx: Chunks(tx).open_index(space)).catalogue
     assert catalogue.messages == 2
     assert len(set(catalogue.session.tolist())) == 2
     assert catalogue.previous.tolist() == catalogue.following.tolist() == [NO_MESSAGE, NO_MESSAGE]

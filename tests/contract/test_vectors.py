@@ -17,7 +17,8 @@ from limpet.errors import InvalidInput, Unsupported
 from limpet.model.scope import Level, Partition
 from limpet.search import recipes, vectors
 from limpet.search.chunk_repository import Chunks
-from limpet.search.vectors import VECTORS
+from limpet.search.vectors import VECTORS, VectorScores
+from limpet.store.tx import Tx
 from limpet.testing import FakeClock
 from tests.contract.embedders import Topics, assert_exact, near, nearest, open_with, stored_vectors, texts
 from tests.contract.processes import run_together
@@ -90,7 +91,12 @@ def test_vector_search_in_large_partition_is_exact(
     tell(memory, *sentences(1500))
     for question in ("dog", "sea lamp", "violin w17 ladder", "puppy waves w1234", "bread"):
         assert_exact(memory, topics, question)
-    [rough] = [memory._runtime.store.read(lambda tx: Chunks(tx).score_vectors(ALICE, _vector(topics, "dog")))]
+
+    def score(tx: Tx) -> VectorScores | None:
+        index = Chunks(tx).open_index(ALICE)
+        return None if index is None else index.score_vectors(_vector(topics, "dog"))
+
+    rough = memory._runtime.store.read(score)
     assert rough is not None
     assert rough.rough
 
@@ -187,10 +193,11 @@ def test_vector_cache_respects_read_snapshot(durable_url: str, topics: Topics) -
         asked = _vector(topics, "dog")
 
         def look(tx: Any) -> int:
-            nearness, catalogue = Chunks(tx).score_vectors(ALICE, asked), Chunks(tx).load_catalogue(ALICE)
+            index = Chunks(tx).open_index(ALICE)
+            assert index is not None
+            nearness = index.score_vectors(asked)
             assert nearness is not None
-            assert catalogue is not None
-            assert len(nearness.cosines) == catalogue.chunks
+            assert len(nearness.cosines) == index.catalogue.chunks
             return int((~np.isnan(nearness.cosines)).sum())
 
         def during(write: Any) -> tuple[int, int]:

@@ -15,8 +15,8 @@ from limpet import Limpet, Message
 from limpet.model.chunk import Vector
 from limpet.model.scope import Level, Partition
 from limpet.search import vectors
-from limpet.search.catalogue import _TYPES, Catalogue
 from limpet.search.chunk_repository import Chunks
+from limpet.search.index import _TYPES, Catalogue
 from limpet.search.recipes import RECIPES
 from limpet.store.tx import Caches, Tx
 from limpet.testing import FakeClock
@@ -119,13 +119,13 @@ class SearchMachine(RuleBasedStateMachine):
 
 def _compare(tx: Any, space: Partition) -> None:
     fresh = Tx(tx.db, Caches())
-    mine, theirs = Chunks(tx).load_catalogue(space), Chunks(fresh).load_catalogue(space)
+    mine, theirs = Chunks(tx).open_index(space), Chunks(fresh).open_index(space)
     if mine is None or theirs is None:
         assert mine is theirs
         return
-    _same_catalogue(mine, theirs)
+    _same_catalogue(mine.catalogue, theirs.catalogue)
     question = Vector("topics", tuple(Topics().vector("dog sea").tolist()))
-    seen, expected = (chunks.score_vectors(space, question) for chunks in (Chunks(tx), Chunks(fresh)))
+    seen, expected = mine.score_vectors(question), theirs.score_vectors(question)
     if seen is None or expected is None:
         assert seen is expected
     else:

@@ -38,8 +38,7 @@ from limpet.model.scope import Partition
 from limpet.model.telemetry import Progress
 from limpet.model.values import Clock, IdFactory, check_path, check_strings, check_text
 from limpet.search.chunk_repository import Chunks
-from limpet.search.chunker import chunk_document
-from limpet.search.embed import ChunkEmbedder
+from limpet.search.embed import ChunkEmbedder, chunk_document
 from limpet.store.store import Store
 from limpet.store.tx import Tx
 

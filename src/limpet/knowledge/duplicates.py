@@ -26,6 +26,7 @@ from limpet.model.scope import Partition
 from limpet.search.analysis import strip_names
 from limpet.search.chunk_repository import Chunks
 from limpet.search.embed import ChunkEmbedder
+from limpet.search.search import read_chunks
 from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.knowledge")
@@ -188,16 +189,16 @@ def _find_near(tx: Tx, space: Partition, vector: Vector, now: datetime) -> dict[
     """By the id of the record."""
     import numpy as np
 
-    catalogue, nearness = Chunks(tx).load_catalogue(space), Chunks(tx).score_vectors(space, vector)
-    if catalogue is None or nearness is None:
+    index = Chunks(tx).open_index(space)
+    nearness = None if index is None else index.score_vectors(vector)
+    if index is None or nearness is None:
         return {}
     rough = np.nan_to_num(nearness.cosines, nan=-1.0)
     best = np.argsort(-rough)[:_FEW]
-    ordinals = catalogue.ordinals[best[rough[best] >= DUPLICATE_COSINE - _ROUGHLY]].tolist()
-    cosines = Chunks(tx).compute_cosines(space, vector, ordinals) if ordinals else {}
-    stored = Chunks(tx).read(
-        space, [each for each in ordinals if cosines.get(each, 0.0) >= DUPLICATE_COSINE], None, now
-    )
+    ordinals = index.catalogue.ordinals[best[rough[best] >= DUPLICATE_COSINE - _ROUGHLY]].tolist()
+    cosines = index.compute_cosines(vector, ordinals) if ordinals else {}
+    near = [each for each in ordinals if cosines.get(each, 0.0) >= DUPLICATE_COSINE]
+    stored = read_chunks(index, near, None, now)
     return {
         chunk.source.id: cosines[ordinal] for ordinal, chunk in stored.items() if chunk.source.kind is SourceKind.RECORD
     }

@@ -22,8 +22,7 @@ from limpet.model.types import MAX_TAGS
 from limpet.model.values import from_micros, is_internal
 from limpet.search.analysis import add_words, analyse, extract_terms
 from limpet.search.chunk_repository import Chunks
-from limpet.search.chunker import chunk_text
-from limpet.search.embed import ChunkEmbedder
+from limpet.search.embed import ChunkEmbedder, chunk_text
 from limpet.sessions.extract import LearnedSentence
 from limpet.sessions.repository import Sessions
 from limpet.store.jobs import Jobs

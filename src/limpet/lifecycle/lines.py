@@ -52,7 +52,7 @@ from limpet.model.values import MAX_CONTENT_BYTES, check_json, check_name, load_
 from limpet.schedules.cadence import parse_cadence
 from limpet.schedules.repository import Schedules
 from limpet.search.chunk_repository import Chunks
-from limpet.search.chunker import make_draft
+from limpet.search.embed import make_draft
 from limpet.search.graph_repository import GraphTables
 from limpet.sessions.messages import MessageWithChunks, index_message, prepare_entries
 from limpet.sessions.repository import KeyValueEntries, Messages, Sessions, UsageEntries

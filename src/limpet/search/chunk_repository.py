@@ -2,41 +2,68 @@
 
 from __future__ import annotations
 
-import json
+import logging
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any, NamedTuple
 
 from limpet.errors import StorageError
-from limpet.model.chunk import ChunkDraft, ChunkQuery, ChunkSource, Source, SourceKind, Vector
+from limpet.model.chunk import ChunkDraft, ChunkSource, SourceKind, Vector
+from limpet.model.dataclass import dataclass
 from limpet.model.job import EMBED
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.values import from_micros, to_micros
 from limpet.search import word_index
-from limpet.search.catalogue import CATALOGUES, Catalogue, CatalogueRow, make_empty_catalogue
-from limpet.search.filters import build_record_clauses
-from limpet.search.vectors import Unembedded, Vectors, VectorScores
-from limpet.search.word_index import PartitionRow, WordScores
-from limpet.store.encryption import Cipher, RowLayout
+from limpet.search.index import SearchIndex
+from limpet.store.encryption import Cipher, RowLayout, pack_floats
 from limpet.store.jobs import Jobs
-from limpet.store.tables import CHUNKS, DOCUMENTS, RECORDS
-from limpet.store.tx import Array, Row, Tx, partition_params
+from limpet.store.tables import CHUNKS
+from limpet.store.tx import Row, Tx, partition_key, partition_params
+
+log = logging.getLogger("limpet.store")
 
 _MESSAGE = SourceKind.MESSAGE.value
 _CUT = RowLayout(CHUNKS, "hash first_sequence last_sequence text ordinal")
-_CATALOGUE_ROW = RowLayout(CHUNKS, "ordinal session_id first_sequence role name created_at word_count flags kind")
-_FETCHED = RowLayout(CHUNKS, "ordinal text kind - record_id document_id first_sequence last_sequence role name")
+_UNEMBEDDED = RowLayout(CHUNKS, "ordinal text")
 _DROPPED = RowLayout(CHUNKS, "ordinal word_count terms hash first_sequence last_sequence")
-_OF_RECORD = RowLayout(RECORDS, f"{'- ' * 11} metadata - - - - - - key")
-_OF_DOCUMENT = RowLayout(DOCUMENTS, f"{'- ' * 19} uri title metadata")
 
 
-class StoredChunk(NamedTuple):
-    """A chunk for display: its text, its source, and the fields of its record or document."""
+@dataclass(slots=True)
+class PartitionRow:
+    """A partition's counters during a transaction. The counts cover merged chunks."""
 
+    id: int
+    next_ordinal: int
+    merged_ordinal: int
+    chunk_count: int
+    word_count: int
+    removals: int = 0
+    next_graph_id: int = 1
+    model: str | None = None  # the model of the stored vectors
+
+    @property
+    def key(self) -> dict[str, int]:
+        return partition_key(self.id)
+
+    def tail_params(self, ordinal: int) -> dict[str, int]:
+        """Return the chunks from the ordinal on."""
+        return {**self.key, "low": ordinal}
+
+    def counter_params(self) -> dict[str, int]:
+        return {
+            **self.key,
+            "next_ordinal": self.next_ordinal,
+            "merged_ordinal": self.merged_ordinal,
+            "chunk_count": self.chunk_count,
+            "word_count": self.word_count,
+            "removals": self.removals,
+        }
+
+
+class Unembedded(NamedTuple):
+    """A chunk that has no vector of a model."""
+
+    ordinal: int
     text: str
-    source: Source
-    metadata: Mapping[str, Any]
 
 
 class ChunkText(NamedTuple):
@@ -57,9 +84,6 @@ class Chunks:
 
     def _cipher(self, partition: Partition) -> Cipher:
         return self._tx.encryption.cipher_for(partition.tenant)
-
-    def _vectors(self, partition: Partition, row: PartitionRow) -> Vectors:
-        return Vectors(self._tx, row, self._cipher(partition))
 
     def ensure_partition(self, partition: Partition) -> PartitionRow:
         found = self._find_partition(partition, self._db.for_update)
@@ -140,8 +164,7 @@ class Chunks:
             "worded_at": to_micros(source.worded_at or source.created_at),
         }
         before, cipher = row.next_ordinal, self._cipher(partition)
-        vectors = Vectors(self._tx, row, cipher)
-        complete = [self._insert(row, cipher, vectors, shared, draft) for draft in drafts]
+        complete = [self._insert(row, cipher, shared, draft) for draft in drafts]
         if row.model is not None and not all(complete):
             # Also after another process changed the model. Always due, whatever the clock says.
             Jobs(self._tx).enqueue(partition, EMBED, row.model, source.created_at, from_micros(0))
@@ -150,9 +173,7 @@ class Chunks:
             self._save_counters(row)
         return row.next_ordinal - before
 
-    def _insert(
-        self, row: PartitionRow, cipher: Cipher, vectors: Vectors, shared: dict[str, Any], draft: ChunkDraft
-    ) -> bool:
+    def _insert(self, row: PartitionRow, cipher: Cipher, shared: dict[str, Any], draft: ChunkDraft) -> bool:
         """Return whether the chunk now has a vector of the store's model, or already existed."""
         ordinal = row.next_ordinal
         plain = {
@@ -174,7 +195,7 @@ class Chunks:
             end = None if start is None else start + len(draft.text)
             self._db.run("chunks.insert", {**params, "offset": start, "end_offset": end})
         row.next_ordinal += 1
-        if draft.vector is None or not vectors.put(ordinal, draft.vector):
+        if draft.vector is None or not self._put_vector(row, cipher, ordinal, draft.vector):
             return False
         return draft.vector.model == row.model
 
@@ -252,169 +273,74 @@ class Chunks:
     def _save_counters(self, row: PartitionRow) -> None:
         self._db.run("partitions.advance", row.counter_params())
 
-    def load_catalogue(self, partition: Partition) -> Catalogue | None:
+    def open_index(self, partition: Partition) -> SearchIndex | None:
+        """Return what a search reads of the partition; None if nothing was ever stored there."""
         row = self._find_partition(partition)
-        return None if row is None else self._load_catalogue(partition, row)
-
-    def _load_catalogue(self, partition: Partition, row: PartitionRow) -> Catalogue:
-        cipher = self._cipher(partition)  # also if all is cached: a search needs the key
-        cache = self._tx.caches.get(CATALOGUES)
-        cached = cache.get(row.id)
-        # A snapshot from before a removal must load its own catalogue, which is not cached.
-        outdated = cached is not None and cached.removals > row.removals
-        known = make_empty_catalogue(row.removals) if cached is None or outdated else cached
-        if known.removals < row.removals:
-            known = known.filter_ordinals(self._load_ordinals(row), row.removals)
-        if known.last_ordinal + 1 < row.next_ordinal:
-            stored = self._db.all("chunks.catalogue", row.tail_params(known.last_ordinal + 1))
-            found = (cipher.decrypt_row(_CATALOGUE_ROW, (row.id, each[0]), each) for each in stored)
-            known = known.append_rows([CatalogueRow(*each) for each in found])
-        if known is not cached and not outdated:
-            cache.put(row.id, known)
-        # A later snapshot may have added what this one does not see.
-        return known if known.last_ordinal < row.next_ordinal else known.truncate(row.next_ordinal)
-
-    def _load_ordinals(self, row: PartitionRow) -> Array:
-        import numpy as np  # late: most commands never search
-
-        return np.array([ordinal for (ordinal,) in self._db.all("chunks.ordinals", row.key)], dtype="i8")
+        return None if row is None else SearchIndex(self._tx, row, self._cipher(partition))
 
     def names(self, partition: Partition) -> tuple[str, ...]:
         """Return the names of all named speakers."""
-        catalogue = self.load_catalogue(partition)
-        return () if catalogue is None else catalogue.names
-
-    def score_words(
-        self, partition: Partition, weights: Mapping[int, float], optional: frozenset[int], k1: float, b: float
-    ) -> WordScores | None:
-        """``optional`` terms count for scores, but not for how much of the question is covered."""
-        row = self._find_partition(partition)
-        if row is None:
-            return None
-        return word_index.score_bm25(self._db, row, weights, optional, k1, b, self._cipher(partition))
-
-    def match_query(self, partition: Partition, query: ChunkQuery) -> list[int] | None:
-        """Return the ordinals that match the filters, or None if all match."""
-        row = self._find_partition(partition)
-        where, params = _build_filters(query, self._cipher(partition))
-        if row is None or not where:
-            return None
-        return [ordinal for (ordinal,) in self._db.all("chunks.allowed", {**row.key, **params}, where=where)]
-
-    def find_invalid(self, partition: Partition, now: datetime) -> list[int]:
-        """Return the ordinals of records that have ended or not started."""
-        row = self._find_partition(partition)
-        if row is None:
-            return []
-        return [ordinal for (ordinal,) in self._db.all("chunks.invalid", {**row.key, "now": to_micros(now)})]
-
-    def read(
-        self, partition: Partition, ordinals: Sequence[int], as_of: datetime | None, now: datetime
-    ) -> dict[int, StoredChunk]:
-        """Return the chunks with these ordinals, without records that are not valid at the time."""
-        row = self._find_partition(partition)
-        if row is None:
-            return {}
-        params, moment = {**row.key, "ordinals": self._db.to_array(ordinals)}, to_micros(now)
-        cipher = self._cipher(partition)
-        return {
-            chunk[0]: _parse_chunk(_decrypt_chunk(cipher, row.id, chunk))
-            for chunk in self._db.all("chunks.fetch", params)
-            if as_of is not None or _is_current(chunk, moment)
-        }
+        index = self.open_index(partition)
+        return () if index is None else index.catalogue.names
 
     # Vectors
 
-    def score_vectors(self, partition: Partition, question: Vector) -> VectorScores | None:
-        """Return fast cosines for every chunk of the catalogue; None if none has a vector of the question's model."""
-        row = self._find_partition(partition)
+    def _put_vector(self, row: PartitionRow, cipher: Cipher, ordinal: int, vector: Vector) -> bool:
+        """Store a new chunk's vector in the chunk's transaction. Return False if its dimension does not match."""
+        model_id = self._ensure_model(vector)
+        if model_id is None:
+            return False
+        self._db.run("vectors.put", self._vector_params(row, cipher, ordinal, model_id, vector))
+        return True
+
+    def _vector_params(
+        self, row: PartitionRow, cipher: Cipher, ordinal: int, model_id: int, vector: Vector
+    ) -> dict[str, Any]:
+        params = {**row.key, "ordinal": ordinal, "model_id": model_id}
+        if not cipher.is_encrypted:
+            return {**params, "vector": self._db.pack_vector(vector.values), "encrypted": None}
+        encrypted = cipher.encrypt_vector((row.id, ordinal, model_id), pack_floats(vector.values))
+        return {**params, "vector": self._db.no_vector, "encrypted": encrypted}
+
+    def _ensure_model(self, vector: Vector) -> int | None:
+        """Return the model's number; None if the dimension differs, and the text is stored without a vector."""
+        row = self._db.one("models.get", {"name": vector.model})
         if row is None:
+            self._db.run("models.add", {"name": vector.model, "dimension": len(vector.values)})
+            row = self._db.one("models.get", {"name": vector.model})
+        if row is None or row[1] != len(vector.values):
+            log.warning(
+                "the model %r returned %d dimensions instead of %s: use another name for a changed model",
+                vector.model,
+                len(vector.values),
+                row and row[1],
+            )
             return None
-        return self._vectors(partition, row).score(self._load_catalogue(partition, row).ordinals, question)
-
-    def compute_cosines(self, partition: Partition, question: Vector, ordinals: Sequence[int]) -> dict[int, float]:
-        """Return exact cosines for some chunks."""
-        row = self._find_partition(partition)
-        return {} if row is None else self._vectors(partition, row).compute_cosines(question, ordinals)
-
-    def find_without_vector(self, partition: Partition, model: str, after: int, limit: int) -> list[Unembedded]:
-        """Return chunks after an ordinal that have no vector of this model."""
-        row = self._find_partition(partition)
-        return [] if row is None else self._vectors(partition, row).find_missing(model, after, limit)
+        return int(row[0])
 
     def put_vectors(self, partition: Partition, vectors: Mapping[int, Vector]) -> bool:
         """Store vectors for existing chunks, by ordinal. Return False if the model has another dimension."""
-        row = self._find_partition(partition, self._db.for_update)
-        return row is None or self._vectors(partition, row).put_late(vectors)
+        row, cipher = self._find_partition(partition, self._db.for_update), self._cipher(partition)
+        if row is None:
+            return True
+        puts = [
+            self._vector_params(row, cipher, ordinal, model_id, vector)
+            for ordinal, vector in sorted(vectors.items())
+            if (model_id := self._ensure_model(vector)) is not None
+        ]
+        if puts:
+            self._db.run_many("vectors.put_late", puts)
+            low, high = puts[0]["ordinal"], puts[-1]["ordinal"] + 1
+            self._db.run("vectors.add_late", {**row.key, "low": low, "high": high})
+        return len(puts) == len(vectors)
 
-
-def _build_filters(query: ChunkQuery, cipher: Cipher) -> tuple[str, dict[str, Any]]:
-    clauses: list[str] = []
-    params: dict[str, Any] = {}
-    if query.kinds:
-        names = ", ".join(f"'{kind.value}'" for kind in query.kinds)
-        clauses.append(f"c.kind IN ({names})")
-    if query.session is not None:
-        clauses.append("(c.session_id = :session OR r.session_id = :session)")
-        params["session"] = query.session
-    if query.since is not None:
-        clauses.append("c.worded_at >= :since")
-        params["since"] = to_micros(query.since)
-    if query.until is not None:
-        clauses.append("c.created_at < :until")
-        params["until"] = to_micros(query.until)
-    if query.as_of is not None:
-        clauses.append("CASE c.kind WHEN 'message' THEN c.created_at ELSE c.worded_at END <= :as_of")
-        clauses.append(
-            "(r.id IS NULL OR (r.valid_from <= :as_of AND (r.valid_to IS NULL OR r.valid_to > :as_of)"
-            " AND (r.expires_at IS NULL OR r.expires_at > :as_of)))"
-        )
-        params["as_of"] = to_micros(query.as_of)
-    if query.records is not None:
-        record_clauses, record_params = build_record_clauses(query.records, cipher)
-        clauses += ["c.kind = 'record'", *record_clauses]
-        params |= record_params
-    return " AND ".join(clauses), params
-
-
-def _is_current(chunk: Row, now: int) -> bool:
-    begins_at, valid_to, superseded_by, expires_at = chunk[12:16]
-    if begins_at is None:
-        return True  # not a record
-    begun = begins_at == 0 or begins_at <= now
-    ended = any(end is not None and end <= now for end in (valid_to, expires_at))
-    return begun and not ended and superseded_by is None
-
-
-def _decrypt_chunk(cipher: Cipher, partition_id: int, chunk: Row) -> Row:
-    """Decrypt a row of ``chunks.fetch``: a chunk, and its record or document."""
-    opened = cipher.decrypt_row(_FETCHED, (partition_id, chunk[0]), chunk)
-    if chunk[4] is not None:
-        return cipher.decrypt_row(_OF_RECORD, chunk[4], opened)
-    return opened if chunk[5] is None else cipher.decrypt_row(_OF_DOCUMENT, chunk[5], opened)
-
-
-def _parse_chunk(chunk: Row) -> StoredChunk:
-    _, text, kind, session_id, record_id, document_id, first, last, role, name, created_at, about_record = chunk[:12]
-    if kind == _MESSAGE:
-        said = Source(SourceKind.MESSAGE, session_id, from_micros(created_at), session_id, first, last, role, name)
-        return StoredChunk(text, said, {})
-    *_, layer, type_, key, uri, title, about_document = chunk
-    of_document = document_id is not None
-    source = Source(
-        kind=SourceKind.DOCUMENT if of_document else SourceKind.RECORD,
-        id=document_id if of_document else record_id,
-        created_at=from_micros(created_at),
-        session_id=session_id,
-        first_sequence=None if of_document else first,
-        last_sequence=None if of_document else last,
-        role=role,
-        uri=uri,
-        offset=first if of_document else None,
-        end_offset=last if of_document else None,
-    )
-    if of_document:
-        about = {**json.loads(about_document), "uri": uri} | ({"title": title} if title else {})
-    else:
-        about = {**json.loads(about_record), "layer": layer, "type": type_} | ({"key": key} if key else {})
-    return StoredChunk(text, source, about)
+    def find_without_vector(self, partition: Partition, model: str, after: int, limit: int) -> list[Unembedded]:
+        """Return chunks after an ordinal that have no vector of this model."""
+        row, cipher = self._find_partition(partition), self._cipher(partition)
+        if row is None:
+            return []
+        stored = self._db.one("models.get", {"name": model})
+        model_id = -1 if stored is None else stored[0]
+        params = {**row.tail_params(after + 1), "model_id": model_id, "limit": limit}
+        rows = self._db.all("chunks.unembedded", params)
+        return [Unembedded(*cipher.decrypt_row(_UNEMBEDDED, (row.id, each[0]), each)) for each in rows]

@@ -19,7 +19,7 @@ from limpet.search.recipes import Recipe
 from limpet.store.tx import Tx
 
 if TYPE_CHECKING:
-    from limpet.search.catalogue import Catalogue
+    from limpet.search.index import Catalogue
     from limpet.store.tx import Array
 
 _WORD = re.compile(r"[^\s\"“”‘()\[\]{}<>,;:!?*_]+")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from limpet.model.dataclass import dataclass
 from limpet.search.analysis import Question, Span
-from limpet.search.catalogue import NO_MESSAGE, RECORD_SPEAKER, Catalogue
+from limpet.search.index import NO_MESSAGE, RECORD_SPEAKER, Catalogue
 from limpet.search.recipes import Recipe
 
 if TYPE_CHECKING:
@@ -333,3 +333,22 @@ def _build_result(
         first = np.unique(catalogue.message[at[order]], return_index=True)[1]
         order = order[np.sort(first)]
     return RankResult(at[order], scores[order], {name: values[order] for name, values in parts.items()})
+
+
+def align_scores(catalogue: Catalogue, by_ordinal: Array) -> Array:
+    """Return values by position in the catalogue, up to the last ordinal that has one."""
+    values = np.zeros(catalogue.chunks)
+    reached = np.searchsorted(catalogue.ordinals, len(by_ordinal))
+    values[:reached] = by_ordinal[catalogue.ordinals[:reached]]
+    return values
+
+
+def look_up(values: Mapping[int, float], ordinals: Sequence[int]) -> Array:
+    """Return the values of these ordinals, NaN where there is none."""
+    return np.array([values.get(ordinal, np.nan) for ordinal in ordinals])
+
+
+def rank_values(values: Array, places: Sequence[int]) -> tuple[list[int], list[float]]:
+    """Return one plus the number of better values, and the values."""
+    known, asked = np.sort(values[~np.isnan(values)]), values[places].astype(float)
+    return (len(known) - np.searchsorted(known, asked, side="right") + 1).tolist(), asked.tolist()

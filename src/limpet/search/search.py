@@ -2,38 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from limpet.config import SearchSettings
 from limpet.errors import InvalidInput
-from limpet.model.chunk import ChunkQuery, Hit, Signal, SourceKind, Vector
+from limpet.model.chunk import ChunkQuery, Hit, Signal, Source, SourceKind, Vector
 from limpet.model.dataclass import dataclass
 from limpet.model.message import Message
 from limpet.model.record import Record
 from limpet.model.scope import Partition, Scope
-from limpet.model.values import check_text, from_seconds, short_repr
+from limpet.model.values import check_text, from_micros, from_seconds, short_repr, to_micros
 from limpet.search.analysis import Question, analyse, cut_question, strip_names
-from limpet.search.chunk_repository import Chunks, StoredChunk
+from limpet.search.chunk_repository import Chunks
+from limpet.search.filters import build_record_clauses
 from limpet.search.graph_walk import GraphScores, score_graph
 from limpet.search.recipes import RECIPES, Recipe, RecordRecipe, is_in_lookback, score_components
-from limpet.store.tx import Tx
+from limpet.store.encryption import Cipher, RowLayout
+from limpet.store.tables import CHUNKS, DOCUMENTS, RECORDS
+from limpet.store.tx import Row, Tx
 
 if TYPE_CHECKING:
-    from limpet.search.catalogue import Catalogue
     from limpet.search.embed import ChunkEmbedder
+    from limpet.search.index import SearchIndex
     from limpet.search.rank import RankResult, Signals
     from limpet.store.tx import Array
 
+_MESSAGE = SourceKind.MESSAGE.value
+_FETCHED = RowLayout(CHUNKS, "ordinal text kind - record_id document_id first_sequence last_sequence role name")
+_OF_RECORD = RowLayout(RECORDS, f"{'- ' * 11} metadata - - - - - - key")
+_OF_DOCUMENT = RowLayout(DOCUMENTS, f"{'- ' * 19} uri title metadata")
 _PAGE = 64
 _DEPTH = 3
 _MIN_QUESTION_SHARE = 0.5  # share of the question's words that the newer one must contain
 _MIN_OLDER_SHARE = 0.7  # share of the older one's question words that the newer one must contain too
-
-T = TypeVar("T")
 
 
 class SearchSources(NamedTuple):
@@ -63,7 +69,7 @@ class SearchRequest:
 class PartitionSignals:
     """The signals of a partition for a question, independent of filters, within one transaction."""
 
-    catalogue: Catalogue
+    index: SearchIndex
     signals: Signals
 
 
@@ -89,11 +95,11 @@ def embed_question(embedder: ChunkEmbedder, partitions: Sequence[Partition], que
     question = cut_question(question)
     if model is None or not question.strip():
         return {}
-    catalogues = embedder.store.read(lambda tx: [Chunks(tx).load_catalogue(partition) for partition in partitions])
+    indexes = embedder.store.read(lambda tx: [Chunks(tx).open_index(partition) for partition in partitions])
     texts = {
-        partition: strip_names(question, catalogue.names)
-        for partition, catalogue in zip(partitions, catalogues, strict=True)
-        if catalogue is not None and catalogue.chunks
+        partition: strip_names(question, index.catalogue.names)
+        for partition, index in zip(partitions, indexes, strict=True)
+        if index is not None and index.catalogue.chunks
     }
     vectors = {text: model.embed_question(text) for text in dict.fromkeys(texts.values())}
     return {partition: vector for partition, text in texts.items() if (vector := vectors[text]) is not None}
@@ -112,10 +118,10 @@ def search(tx: Tx, partition: Partition, request: SearchRequest, known: SignalCa
 
 def _load_signals(tx: Tx, partition: Partition, request: SearchRequest) -> PartitionSignals | None:
     """Return None for an empty partition, at almost no cost."""
-    catalogue = Chunks(tx).load_catalogue(partition)
-    if catalogue is None or not catalogue.chunks or not (request.question.terms or request.meaning):
+    index = Chunks(tx).open_index(partition)
+    if index is None or not index.catalogue.chunks or not (request.question.terms or request.meaning):
         return None
-    return PartitionSignals(catalogue, _compute_signals(tx, partition, catalogue, request))
+    return PartitionSignals(index, _compute_signals(partition, index, request))
 
 
 def _find_hits(tx: Tx, partition: Partition, found: PartitionSignals | None, request: SearchRequest) -> list[Hit]:
@@ -124,18 +130,18 @@ def _find_hits(tx: Tx, partition: Partition, found: PartitionSignals | None, req
         return []
     from limpet.search.rank import rank  # late: it brings numpy
 
-    catalogue, signals = found.catalogue, found.signals
+    index, catalogue = found.index, found.index.catalogue
     first, last = from_seconds(float(catalogue.time.min())), from_seconds(float(catalogue.time.max()))
     named = request.question.find_spans(first, last) if request.recipe.date else []
     ranked = rank(
         catalogue,
         request.question,
-        signals,
+        found.signals,
         replace(request.recipe, candidates=max(request.recipe.candidates, request.k)),
         named,
-        _build_mask(tx, partition, catalogue, request.query, request.now),
+        _build_mask(index, request.query, request.now),
     )
-    chunks = _read_current(tx, partition, catalogue, ranked, request)
+    chunks = _read_current(index, ranked, request)
     if request.recipe.record_recipe is None:
         hits = _build_hits(list(islice(chunks, request.k)), ranked)
         hits = hits if named else _prefer_newer(hits, request)
@@ -165,72 +171,51 @@ def _attach_neighbours(tx: Tx, partition: Partition, hit: Hit, request: SearchRe
     return replace(hit, neighbours=found)
 
 
-def _compute_signals(tx: Tx, partition: Partition, catalogue: Catalogue, request: SearchRequest) -> Signals:
-    import numpy as np
+def _compute_signals(partition: Partition, index: SearchIndex, request: SearchRequest) -> Signals:
+    from limpet.search.rank import Signals, align_scores, look_up
 
-    from limpet.search.rank import Signals
-
-    chunks, config, recipe, meaning = Chunks(tx), request.config, request.recipe, request.meaning
+    catalogue, config, recipe, meaning = index.catalogue, request.config, request.recipe, request.meaning
     optional = request.question.find_optional_terms(catalogue.names)
     weights = request.question.weigh_terms(recipe.asking_words)
-    found = chunks.score_words(partition, weights, optional, config.bm25_k1, config.bm25_b)
-    nothing = np.zeros(0)
-    words = _align_scores(catalogue, nothing if found is None else found.scores)
-    covered = _align_scores(catalogue, nothing if found is None else found.covered)
-    known = 0.0 if found is None else found.known
+    found = index.score_words(weights, optional, config.bm25_k1, config.bm25_b)
+    words, covered, known = align_scores(catalogue, found.scores), align_scores(catalogue, found.covered), found.known
     linked = GraphScores()
     if recipe.entity or recipe.community:
-        linked = score_graph(tx, partition, catalogue, request.question, recipe)
+        linked = score_graph(index.tx, partition, catalogue, request.question, recipe)
     if meaning is None:
         return Signals(words, covered, known, entity=linked.entity, community=linked.community)
 
     def compute_exact(places: Array) -> Array:
         ordinals = catalogue.ordinals[places].tolist()
-        cosines = chunks.compute_cosines(partition, meaning, ordinals)
-        return np.array([cosines.get(ordinal, np.nan) for ordinal in ordinals])
+        return look_up(index.compute_cosines(meaning, ordinals), ordinals)
 
-    vectors = chunks.score_vectors(partition, meaning)
+    vectors = index.score_vectors(meaning)
     return Signals(words, covered, known, vectors, compute_exact, linked.entity, linked.community)
 
 
-def _align_scores(catalogue: Catalogue, by_ordinal: Array) -> Array:
-    """Return values by position in the catalogue, up to the last ordinal that has one."""
-    import numpy as np
-
-    values = np.zeros(catalogue.chunks)
-    reached = np.searchsorted(catalogue.ordinals, len(by_ordinal))
-    values[:reached] = by_ordinal[catalogue.ordinals[:reached]]
-    return values
-
-
-def _build_mask(tx: Tx, partition: Partition, catalogue: Catalogue, query: ChunkQuery, now: datetime) -> Array | None:
+def _build_mask(index: SearchIndex, query: ChunkQuery, now: datetime) -> Array | None:
     """Return which chunks of the catalogue match the query; None if all do."""
-    import numpy as np
-
-    def mark(ordinals: Sequence[int]) -> Array:
-        return np.isin(catalogue.ordinals, np.asarray(ordinals, dtype=np.int64))
-
+    catalogue = index.catalogue
     mask: Array | None = None
     if query.kinds and query == ChunkQuery(kinds=query.kinds):
         mask = catalogue.mark_kinds(query.kinds)  # no need to read every row of the partition
-    elif (ordinals := Chunks(tx).match_query(partition, query)) is not None:
-        mask = mark(ordinals)
-    if query.as_of is None and (invalid := Chunks(tx).find_invalid(partition, now)):
+    elif (ordinals := _match_query(index, query)) is not None:
+        mask = catalogue.mark_ordinals(ordinals)
+    if query.as_of is None and (invalid := _find_invalid(index, now)):
         # Invalid records must not displace valid ones.
-        mask = ~mark(invalid) if mask is None else mask & ~mark(invalid)
+        valid = ~catalogue.mark_ordinals(invalid)
+        mask = valid if mask is None else mask & valid
     return mask
 
 
-def _read_current(
-    tx: Tx, partition: Partition, catalogue: Catalogue, ranked: RankResult, request: SearchRequest
-) -> Iterator[tuple[int, StoredChunk]]:
+def _read_current(index: SearchIndex, ranked: RankResult, request: SearchRequest) -> Iterator[tuple[int, StoredChunk]]:
     """Return the ranked chunks that exist and are valid, with their rank."""
-    ordinals = catalogue.ordinals[ranked.positions].tolist()
+    ordinals = index.catalogue.ordinals[ranked.positions].tolist()
     # Nearly all exist and are valid: the first page has as many as requested.
     starts = [0, *range(request.k, len(ordinals), _PAGE)] if ordinals else []
     for start, end in pairwise([*starts, len(ordinals)]):
         page = ordinals[start:end]
-        stored = Chunks(tx).read(partition, page, request.query.as_of, request.now)
+        stored = read_chunks(index, page, request.query.as_of, request.now)
         for at, ordinal in enumerate(page, start):
             if ordinal in stored:
                 yield at, stored[ordinal]
@@ -238,25 +223,19 @@ def _read_current(
 
 def _build_hits(chunks: Sequence[tuple[int, StoredChunk]], ranked: RankResult) -> list[Hit]:
     """Build hits with every signal that contributed: its score, and its rank by that signal alone."""
+    from limpet.search.rank import rank_values  # late: it brings numpy
+
     places = [at for at, _ in chunks]
     scores = ranked.scores[places].tolist()
     signals: list[dict[str, Signal]] = [{} for _ in chunks]
     for name, values in ranked.parts.items():
-        for mine, rank, value in zip(signals, *_rank_values(values, places), strict=True):
+        for mine, rank, value in zip(signals, *rank_values(values, places), strict=True):
             if value == value:  # noqa: PLR0124 - NaN: it had no say
                 mine[name] = Signal(rank, value)
     return [
         Hit(stored.text, score, mine, stored.source, stored.metadata)
         for (_, stored), score, mine in zip(chunks, scores, signals, strict=True)
     ]
-
-
-def _rank_values(values: Array, places: Sequence[int]) -> tuple[list[int], list[float]]:
-    """Return one plus the number of better values, and the values."""
-    import numpy as np
-
-    known, asked = np.sort(values[~np.isnan(values)]), values[places].astype(float)
-    return (len(known) - np.searchsorted(known, asked, side="right") + 1).tolist(), asked.tolist()
 
 
 def _sort_by_record_score(
@@ -348,3 +327,111 @@ def _is_by_user(hit: Hit) -> bool:
 def _move_hit(hit: Hit, score: float, *, overtakes: bool) -> Hit:
     signals = {**hit.signals, "newer": Signal(1, 1.0)} if overtakes else hit.signals
     return replace(hit, score=score, signals=signals)
+
+
+# Chunks as rows
+
+
+class StoredChunk(NamedTuple):
+    """A chunk for display: its text, its source, and the fields of its record or document."""
+
+    text: str
+    source: Source
+    metadata: Mapping[str, Any]
+
+
+def _match_query(index: SearchIndex, query: ChunkQuery) -> list[int] | None:
+    """Return the ordinals that match the filters, or None if all match."""
+    where, params = _build_filters(query, index.cipher)
+    if not where:
+        return None
+    return [ordinal for (ordinal,) in index.tx.db.all("chunks.allowed", {**index.row.key, **params}, where=where)]
+
+
+def _find_invalid(index: SearchIndex, now: datetime) -> list[int]:
+    """Return the ordinals of records that have ended or not started."""
+    return [ordinal for (ordinal,) in index.tx.db.all("chunks.invalid", {**index.row.key, "now": to_micros(now)})]
+
+
+def read_chunks(
+    index: SearchIndex, ordinals: Sequence[int], as_of: datetime | None, now: datetime
+) -> dict[int, StoredChunk]:
+    """Return the chunks with these ordinals, without records that are not valid at the time."""
+    params, moment = {**index.row.key, "ordinals": index.tx.db.to_array(ordinals)}, to_micros(now)
+    return {
+        chunk[0]: _parse_chunk(_decrypt_chunk(index.cipher, index.row.id, chunk))
+        for chunk in index.tx.db.all("chunks.fetch", params)
+        if as_of is not None or _is_current(chunk, moment)
+    }
+
+
+def _build_filters(query: ChunkQuery, cipher: Cipher) -> tuple[str, dict[str, Any]]:
+    clauses: list[str] = []
+    params: dict[str, Any] = {}
+    if query.kinds:
+        names = ", ".join(f"'{kind.value}'" for kind in query.kinds)
+        clauses.append(f"c.kind IN ({names})")
+    if query.session is not None:
+        clauses.append("(c.session_id = :session OR r.session_id = :session)")
+        params["session"] = query.session
+    if query.since is not None:
+        clauses.append("c.worded_at >= :since")
+        params["since"] = to_micros(query.since)
+    if query.until is not None:
+        clauses.append("c.created_at < :until")
+        params["until"] = to_micros(query.until)
+    if query.as_of is not None:
+        clauses.append("CASE c.kind WHEN 'message' THEN c.created_at ELSE c.worded_at END <= :as_of")
+        clauses.append(
+            "(r.id IS NULL OR (r.valid_from <= :as_of AND (r.valid_to IS NULL OR r.valid_to > :as_of)"
+            " AND (r.expires_at IS NULL OR r.expires_at > :as_of)))"
+        )
+        params["as_of"] = to_micros(query.as_of)
+    if query.records is not None:
+        record_clauses, record_params = build_record_clauses(query.records, cipher)
+        clauses += ["c.kind = 'record'", *record_clauses]
+        params |= record_params
+    return " AND ".join(clauses), params
+
+
+def _is_current(chunk: Row, now: int) -> bool:
+    begins_at, valid_to, superseded_by, expires_at = chunk[12:16]
+    if begins_at is None:
+        return True  # not a record
+    begun = begins_at == 0 or begins_at <= now
+    ended = any(end is not None and end <= now for end in (valid_to, expires_at))
+    return begun and not ended and superseded_by is None
+
+
+def _decrypt_chunk(cipher: Cipher, partition_id: int, chunk: Row) -> Row:
+    """Decrypt a row of ``chunks.fetch``: a chunk, and its record or document."""
+    opened = cipher.decrypt_row(_FETCHED, (partition_id, chunk[0]), chunk)
+    if chunk[4] is not None:
+        return cipher.decrypt_row(_OF_RECORD, chunk[4], opened)
+    return opened if chunk[5] is None else cipher.decrypt_row(_OF_DOCUMENT, chunk[5], opened)
+
+
+def _parse_chunk(chunk: Row) -> StoredChunk:
+    _, text, kind, session_id, record_id, document_id, first, last, role, name, created_at, about_record = chunk[:12]
+    if kind == _MESSAGE:
+        said = Source(SourceKind.MESSAGE, session_id, from_micros(created_at), session_id, first, last, role, name)
+        return StoredChunk(text, said, {})
+    *_, layer, type_, key, uri, title, about_document = chunk
+    of_document = document_id is not None
+    source = Source(
+        kind=SourceKind.DOCUMENT if of_document else SourceKind.RECORD,
+        id=document_id if of_document else record_id,
+        created_at=from_micros(created_at),
+        session_id=session_id,
+        first_sequence=None if of_document else first,
+        last_sequence=None if of_document else last,
+        role=role,
+        uri=uri,
+        offset=first if of_document else None,
+        end_offset=last if of_document else None,
+    )
+    if of_document:
+        about = {**json.loads(about_document), "uri": uri} | ({"title": title} if title else {})
+    else:
+        about = {**json.loads(about_record), "layer": layer, "type": type_} | ({"key": key} if key else {})
+    return StoredChunk(text, source, about)

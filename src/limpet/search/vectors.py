@@ -7,23 +7,20 @@ best are compared at eight bits. Ranked results are compared with the stored vec
 
 from __future__ import annotations
 
-import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from limpet.model.chunk import Vector
 from limpet.model.dataclass import dataclass
-from limpet.search.word_index import PartitionRow
-from limpet.store.encryption import Cipher, RowLayout, pack_floats
-from limpet.store.tables import CHUNKS
+from limpet.store.encryption import Cipher
 from limpet.store.tx import Array, CacheKind, Row, Tx, compute_cosines
 
-log = logging.getLogger("limpet.store")
+if TYPE_CHECKING:
+    from limpet.search.chunk_repository import PartitionRow
 
 _PAGE = 4096
 _MAX_ORDINAL = (1 << 63) - 1
-_UNEMBEDDED = RowLayout(CHUNKS, "ordinal text")
 # Up to this size, one pass over every vector is faster than two passes.
 FULL_SCAN_LIMIT = 16_384
 _BLOCK = 1024  # vectors converted at a time: they fit the processor cache
@@ -236,13 +233,6 @@ def _scale_products(products: Array, scales: Array) -> Array:
     return cosines
 
 
-class Unembedded(NamedTuple):
-    """A chunk that has no vector of a model."""
-
-    ordinal: int
-    text: str
-
-
 class Vectors:
     """The stored vectors of a partition."""
 
@@ -252,66 +242,14 @@ class Vectors:
         self._row = row
         self._cipher = cipher
 
-    def put(self, ordinal: int, vector: Vector) -> bool:
-        """Store a new chunk's vector in the chunk's transaction. Return False if its dimension does not match."""
-        model_id = self._ensure_model(vector)
-        if model_id is None:
-            return False
-        self._db.run("vectors.put", self._params(ordinal, model_id, vector))
-        return True
-
-    def _params(self, ordinal: int, model_id: int, vector: Vector) -> dict[str, Any]:
-        params = {**self._row.key, "ordinal": ordinal, "model_id": model_id}
-        if not self._cipher.is_encrypted:
-            return {**params, "vector": self._db.pack_vector(vector.values), "encrypted": None}
-        encrypted = self._cipher.encrypt_vector((self._row.id, ordinal, model_id), pack_floats(vector.values))
-        return {**params, "vector": self._db.no_vector, "encrypted": encrypted}
-
-    def put_late(self, vectors: Mapping[int, Vector]) -> bool:
-        """Store vectors by ordinal. Removed chunks are skipped. Return False if a dimension does not match."""
-        puts = [
-            self._params(ordinal, model_id, vector)
-            for ordinal, vector in sorted(vectors.items())
-            if (model_id := self._ensure_model(vector)) is not None
-        ]
-        if puts:
-            self._db.run_many("vectors.put_late", puts)
-            low, high = puts[0]["ordinal"], puts[-1]["ordinal"] + 1
-            self._db.run("vectors.add_late", {**self._row.key, "low": low, "high": high})
-        return len(puts) == len(vectors)
-
-    def _ensure_model(self, vector: Vector) -> int | None:
-        """Return the model's number; None if the dimension differs, and the text is stored without a vector."""
-        row = self._db.one("models.get", {"name": vector.model})
-        if row is None:
-            self._db.run("models.add", {"name": vector.model, "dimension": len(vector.values)})
-            row = self._db.one("models.get", {"name": vector.model})
-        if row is None or row[1] != len(vector.values):
-            log.warning(
-                "the model %r returned %d dimensions instead of %s: use another name for a changed model",
-                vector.model,
-                len(vector.values),
-                row and row[1],
-            )
-            return None
-        return int(row[0])
-
     def _find_model(self, vector: Vector) -> int | None:
         """Return the number of the model whose vectors the question can be compared with."""
         row = self._db.one("models.get", {"name": vector.model})
         return int(row[0]) if row is not None and row[1] == len(vector.values) else None
 
-    def find_missing(self, model: str, after: int, limit: int) -> list[Unembedded]:
-        """Return chunks after an ordinal that have no vector of this model."""
-        stored = self._db.one("models.get", {"name": model})
-        model_id = -1 if stored is None else stored[0]
-        params = {**self._row.tail_params(after + 1), "model_id": model_id, "limit": limit}
-        rows = self._db.all("chunks.unembedded", params)
-        return [Unembedded(*self._cipher.decrypt_row(_UNEMBEDDED, (self._row.id, row[0]), row)) for row in rows]
-
     def score(self, ordinals: Array, question: Vector) -> VectorScores | None:
         """Return fast cosines for these ordinals; None if none has a vector of the question's model."""
-        import numpy as np  # late: most commands never search
+        import numpy as np
 
         model_id = self._find_model(question)
         if model_id is None:

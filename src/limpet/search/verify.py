@@ -11,7 +11,7 @@ from limpet.model.job import EMBED, Finding
 from limpet.model.values import from_micros
 from limpet.search import word_index
 from limpet.search.analysis import ANALYZER_VERSION, add_words, analyse, format_index_text
-from limpet.search.word_index import PartitionRow
+from limpet.search.chunk_repository import PartitionRow
 from limpet.store import jobs
 from limpet.store.encryption import Cipher, RowLayout
 from limpet.store.store import Store

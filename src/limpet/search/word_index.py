@@ -7,67 +7,23 @@ terms and the tail, so its cost depends on the partition and not on the rest of 
 
 from __future__ import annotations
 
-import math
 import struct
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from limpet.model.chunk import Terms
-from limpet.model.dataclass import dataclass
-from limpet.store.encryption import Cipher
-from limpet.store.tx import Array, Db, Params, Row, partition_key
+from limpet.store.tx import Db, Params, Row
 
 if TYPE_CHECKING:
-    import numpy as np
+    from limpet.search.chunk_repository import PartitionRow
 
 # Long enough that a merge writes several postings per row, short enough to scan quickly.
 MAX_TAIL = 512
 BLOCK_ENTRIES = 256
-_MIN_CHUNK_COUNT = 500
 _ENTRY_BYTES = 8
 _MAX_COUNT = 255
-_MAX_LENGTH = 0xFFFF
-
-
-class WordScores(NamedTuple):
-    """By ordinal: BM25 and the share of the question's weight that a chunk contains; and the share known at all."""
-
-    scores: Array
-    covered: Array
-    known: float
-
-
-@dataclass(slots=True)
-class PartitionRow:
-    """A partition's counters during a transaction. The counts cover merged chunks."""
-
-    id: int
-    next_ordinal: int
-    merged_ordinal: int
-    chunk_count: int
-    word_count: int
-    removals: int = 0
-    next_graph_id: int = 1
-    model: str | None = None  # the model of the stored vectors
-
-    @property
-    def key(self) -> dict[str, int]:
-        return partition_key(self.id)
-
-    def tail_params(self, ordinal: int) -> dict[str, int]:
-        """Return the chunks from the ordinal on."""
-        return {**self.key, "low": ordinal}
-
-    def counter_params(self) -> dict[str, int]:
-        return {
-            **self.key,
-            "next_ordinal": self.next_ordinal,
-            "merged_ordinal": self.merged_ordinal,
-            "chunk_count": self.chunk_count,
-            "word_count": self.word_count,
-            "removals": self.removals,
-        }
+MAX_LENGTH = 0xFFFF
 
 
 def pack_terms(terms: Terms) -> bytes:
@@ -108,7 +64,7 @@ def build_postings(rows: Iterable[Row]) -> dict[int, bytes]:
     for ordinal, length, packed in rows:
         terms, counts = unpack_terms(bytes(packed))
         for term, count in zip(terms, counts, strict=True):
-            entries[term] += struct.pack("<II", ordinal, count << 16 | min(length, _MAX_LENGTH))
+            entries[term] += struct.pack("<II", ordinal, count << 16 | min(length, MAX_LENGTH))
     return {term: bytes(entries[term]) for term in sorted(entries)}
 
 
@@ -151,81 +107,3 @@ def remove_chunks(db: Db, partition: PartitionRow, rows: Sequence[Row]) -> None:
 def _drop_entries(data: bytes, ordinals: set[int]) -> bytes:
     entries = (data[at : at + _ENTRY_BYTES] for at in range(0, len(data), _ENTRY_BYTES))
     return b"".join(entry for entry in entries if int.from_bytes(entry[:4], "little") not in ordinals)
-
-
-def score_bm25(
-    db: Db,
-    partition: PartitionRow,
-    weights: Mapping[int, float],
-    optional: frozenset[int],
-    k1: float,
-    b: float,
-    cipher: Cipher,
-) -> WordScores:
-    """Return BM25 of every chunk by ordinal, and how much of the question is known here."""
-    import numpy as np  # late: most commands never search
-
-    tail = db.all("chunks.tail", partition.tail_params(partition.merged_ordinal))
-    # Summed in the order of the plain term numbers, encrypted or not, so that sums are equal to the last digit.
-    stored = {term: cipher.hash_term(term) for term in weights}
-    found = _load_entries(db, partition, list(stored.values()), tail)
-    chunk_count = partition.chunk_count + len(tail)
-    average = max(1.0, (partition.word_count + sum(length for _, length, _ in tail)) / max(1, chunk_count))
-    ordinals, scores, masses = [np.zeros(0, dtype=np.int64)], [np.zeros(0)], [np.zeros(0)]
-    total = known = 0.0
-    for term in sorted(weights):
-        entries = found.get(stored[term])
-        matching = 0 if entries is None else len(entries)
-        # A young store knows few words: a missing word says less than in an old one.
-        share = 0.0 if term in optional else weights[term]
-        mass = share * math.log1p((max(chunk_count, _MIN_CHUNK_COUNT) - matching + 0.5) / (matching + 0.5))
-        total += mass
-        if entries is None:
-            continue
-        known += mass
-        frequency = (entries[:, 1] >> 16).astype(np.float64)
-        length = (entries[:, 1] & _MAX_LENGTH).astype(np.float64)
-        rarity = weights[term] * math.log1p((chunk_count - matching + 0.5) / (matching + 0.5))
-        scores.append(rarity * frequency * (k1 + 1) / (frequency + k1 * (1 - b + b * length / average)))
-        ordinals.append(entries[:, 0].astype(np.int64))
-        masses.append(np.full(matching, mass))
-    where = np.concatenate(ordinals)
-    if not len(where) or not total:
-        return WordScores(np.bincount(where, weights=np.concatenate(scores)), np.zeros(0), 0.0)
-    covered = np.bincount(where, weights=np.concatenate(masses)) / total
-    return WordScores(np.bincount(where, weights=np.concatenate(scores)), covered, known / total)
-
-
-def _load_entries(
-    db: Db, partition: PartitionRow, terms: Sequence[int], tail: Sequence[Row]
-) -> Mapping[int, np.ndarray]:
-    """Return an array of (ordinal, count and length) for each term that occurs."""
-    import numpy as np
-
-    pieces: defaultdict[int, list[bytes]] = defaultdict(list)
-    for term, data in db.all("postings.find", {**partition.key, "terms": db.to_array(terms)}):
-        pieces[term].append(bytes(data))
-    for term, data in _tail_entries(tail, terms):
-        pieces[term].append(data)
-    return {term: np.frombuffer(b"".join(parts), dtype="<u4").reshape(-1, 2) for term, parts in pieces.items()}
-
-
-def _tail_entries(rows: Sequence[Row], terms_wanted: Sequence[int]) -> Iterator[tuple[int, bytes]]:
-    """Return the packed entries of the wanted terms in the tail, in one scan over all chunks."""
-    import numpy as np
-
-    if not rows:
-        return
-    sizes = [len(packed) // 9 for _, _, packed in rows]
-    terms = np.frombuffer(b"".join(packed[: size * 8] for (_, _, packed), size in zip(rows, sizes, strict=True)), "<i8")
-    at = np.flatnonzero(np.isin(terms, np.asarray(terms_wanted, dtype="<i8")))
-    counts = np.frombuffer(b"".join(packed[size * 8 :] for (_, _, packed), size in zip(rows, sizes, strict=True)), "u1")
-    chunk = np.repeat(np.arange(len(rows)), sizes)[at]
-    ordinals = np.asarray([ordinal for ordinal, _, _ in rows], dtype="<u4")[chunk]
-    lengths = np.asarray([min(length, _MAX_LENGTH) for _, length, _ in rows], dtype="<u4")[chunk]
-    entries = np.stack([ordinals, counts[at].astype("<u4") << 16 | lengths], axis=1)
-    found = terms[at]
-    for term in terms_wanted:
-        mine = entries[found == term]
-        if len(mine):
-            yield term, mine.tobytes()

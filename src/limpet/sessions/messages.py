@@ -18,8 +18,7 @@ from limpet.model.session import SessionStatus
 from limpet.model.telemetry import Progress
 from limpet.model.values import Clock, check_name
 from limpet.search.chunk_repository import Chunks
-from limpet.search.chunker import chunk_message
-from limpet.search.embed import ChunkEmbedder
+from limpet.search.embed import ChunkEmbedder, chunk_message
 from limpet.sessions.repository import Head, Messages, Sessions
 from limpet.store.store import Store
 from limpet.store.tx import Tx

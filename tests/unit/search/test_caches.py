@@ -14,8 +14,8 @@ from limpet.model.chunk import SourceKind
 from limpet.model.scope import Level, Partition
 from limpet.search import vectors
 from limpet.search.analysis import TextFlag
-from limpet.search.catalogue import _TYPES, NO_MESSAGE, RECORD_SPEAKER, Catalogue, CatalogueRow, make_empty_catalogue
 from limpet.search.chunk_repository import Chunks
+from limpet.search.index import _TYPES, NO_MESSAGE, RECORD_SPEAKER, Catalogue, CatalogueRow, make_empty_catalogue
 from limpet.search.vectors import PartitionVectors, VectorPage, VectorScores, VectorsVersion
 from limpet.store.sqlite.connection import SqliteDb
 from limpet.store.tx import Cache, Tx
@@ -355,9 +355,9 @@ def test_catalogue_cache_is_invalidated_by_purge_counter(asked: tuple[Limpet, li
     space = Partition("default", Level.USER, "ann")
 
     def read(tx: Tx) -> None:
-        assert Chunks(tx).load_catalogue(space) is not None
+        assert Chunks(tx).open_index(space) is not None
         mine, store.caches.purges = store.caches.purges, "another"
-        Chunks(tx).load_catalogue(space)
+        Chunks(tx).open_index(space)
         assert store.caches.purges == mine
 
     store.read(read)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from limpet.model.chunk import ChunkDraft
 from limpet.model.document import DocumentKind
 from limpet.model.message import Message
-from limpet.search.chunker import chunk_document, chunk_message, chunk_text, split_pieces
+from limpet.search.embed import chunk_document, chunk_message, chunk_text, split_pieces
 
 words = st.text("abc", min_size=1, max_size=30)
 marks = st.sampled_from(

@@ -7,10 +7,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limpet.search.catalogue import CatalogueRow, make_empty_catalogue
-from limpet.search.rank import Signals, refine_cosines
+from limpet.search.index import CatalogueRow, make_empty_catalogue
+from limpet.search.rank import Signals, rank_values, refine_cosines
 from limpet.search.recipes import DEFAULT, VECTORS
-from limpet.search.search import _rank_values
 from limpet.search.vectors import VectorScores
 
 
@@ -56,7 +55,7 @@ def test_refine_cosines_includes_word_matches_and_neighbours() -> None:
 def test_rank_values_counts_better_values(given_values: list[float], data: st.DataObject) -> None:
     values = np.array(given_values, dtype=data.draw(st.sampled_from(("f4", "f8"))))
     places = data.draw(st.lists(st.integers(0, len(values) - 1), max_size=8))
-    ranks, scores = _rank_values(values, places)
+    ranks, scores = rank_values(values, places)
     for at, rank, score in zip(places, ranks, scores, strict=True):
         assert score == values[at] or (math.isnan(score) and math.isnan(values[at]))
         assert math.isnan(score) or rank == int((values > values[at]).sum()) + 1

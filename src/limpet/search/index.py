@@ -1,26 +1,38 @@
-"""What ranking needs to know of every chunk of a partition, as arrays: speaker, time, neighbours. No text.
+"""What a search reads of a partition: a catalogue of its chunks as arrays, and the scores of a question's words.
 
-Loaded once, then updated incrementally. Any removal, also by another process, changes the partition's counter; removed
-chunks are then found by comparing ordinals.
+The catalogue holds what ranking needs to know of every chunk: speaker, time, neighbours. No text. It is loaded once,
+then updated incrementally. Any removal, also by another process, changes the partition's counter; removed chunks are
+then found by comparing ordinals.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from limpet.model.chunk import SourceKind
+from limpet.model.chunk import SourceKind, Vector
 from limpet.model.dataclass import dataclass
 from limpet.model.imports import load_extension
 from limpet.search.analysis import TextFlag
-from limpet.store.tx import Array, CacheKind
+from limpet.search.vectors import Vectors, VectorScores
+from limpet.search.word_index import MAX_LENGTH
+from limpet.store.encryption import Cipher, RowLayout
+from limpet.store.tables import CHUNKS
+from limpet.store.tx import Array, CacheKind, Row, Tx
+
+if TYPE_CHECKING:
+    from limpet.search.chunk_repository import PartitionRow
 
 # The speaker of a record: matches every question about a speaker.
 RECORD_SPEAKER = -2
 # Before the first message of a session and after its last: arrays end with a zero.
 NO_MESSAGE = -1
 _KINDS = {kind.value: number for number, kind in enumerate(SourceKind)}
+_CATALOGUE_ROW = RowLayout(CHUNKS, "ordinal session_id first_sequence role name created_at word_count flags kind")
+_MIN_CHUNK_COUNT = 500
 
 
 class CatalogueRow(NamedTuple):
@@ -91,6 +103,13 @@ class Catalogue:
         import numpy as np
 
         marked: Array = np.isin(self.kind, [_KINDS[kind.value] for kind in kinds])[self.message]
+        return marked
+
+    def mark_ordinals(self, ordinals: Sequence[int]) -> Array:
+        """Return a mask of the chunks with these ordinals."""
+        import numpy as np
+
+        marked: Array = np.isin(self.ordinals, np.asarray(ordinals, dtype=np.int64))
         return marked
 
     def truncate(self, ordinal: int) -> Catalogue:
@@ -262,3 +281,118 @@ class _CatalogueBuilder:
             sessions=self._sessions,
             session_count=self._session_count,
         )
+
+
+class WordScores(NamedTuple):
+    """By ordinal: BM25 and the share of the question's weight that a chunk contains; and the share known at all."""
+
+    scores: Array
+    covered: Array
+    known: float
+
+
+class SearchIndex:
+    """A partition in one transaction, as a search reads it."""
+
+    def __init__(self, tx: Tx, row: PartitionRow, cipher: Cipher) -> None:
+        self.tx = tx
+        self.row = row
+        self.cipher = cipher  # also if all is cached: a search needs the key
+        self.catalogue = self._load_catalogue()
+
+    def _load_catalogue(self) -> Catalogue:
+        import numpy as np
+
+        row, cache = self.row, self.tx.caches.get(CATALOGUES)
+        cached = cache.get(row.id)
+        # A snapshot from before a removal must load its own catalogue, which is not cached.
+        outdated = cached is not None and cached.removals > row.removals
+        known = make_empty_catalogue(row.removals) if cached is None or outdated else cached
+        if known.removals < row.removals:
+            ordinals = [ordinal for (ordinal,) in self.tx.db.all("chunks.ordinals", row.key)]
+            known = known.filter_ordinals(np.array(ordinals, dtype="i8"), row.removals)
+        if known.last_ordinal + 1 < row.next_ordinal:
+            stored = self.tx.db.all("chunks.catalogue", row.tail_params(known.last_ordinal + 1))
+            found = (self.cipher.decrypt_row(_CATALOGUE_ROW, (row.id, each[0]), each) for each in stored)
+            known = known.append_rows([CatalogueRow(*each) for each in found])
+        if known is not cached and not outdated:
+            cache.put(row.id, known)
+        # A later snapshot may have added what this one does not see.
+        return known if known.last_ordinal < row.next_ordinal else known.truncate(row.next_ordinal)
+
+    def score_vectors(self, question: Vector) -> VectorScores | None:
+        """Return fast cosines for every chunk of the catalogue; None if none has a vector of the question's model."""
+        return Vectors(self.tx, self.row, self.cipher).score(self.catalogue.ordinals, question)
+
+    def compute_cosines(self, question: Vector, ordinals: Sequence[int]) -> dict[int, float]:
+        """Return exact cosines for some chunks."""
+        return Vectors(self.tx, self.row, self.cipher).compute_cosines(question, ordinals)
+
+    def score_words(self, weights: Mapping[int, float], optional: frozenset[int], k1: float, b: float) -> WordScores:
+        """Return BM25 of every chunk by ordinal, and how much of the question is known here.
+
+        ``optional`` terms count for scores, but not for how much of the question is covered.
+        """
+        import numpy as np
+
+        tail = self.tx.db.all("chunks.tail", self.row.tail_params(self.row.merged_ordinal))
+        # Summed in the order of the plain term numbers, encrypted or not, so that sums are equal to the last digit.
+        stored = {term: self.cipher.hash_term(term) for term in weights}
+        found = self._load_entries(list(stored.values()), tail)
+        chunk_count = self.row.chunk_count + len(tail)
+        average = max(1.0, (self.row.word_count + sum(length for _, length, _ in tail)) / max(1, chunk_count))
+        ordinals, scores, masses = [np.zeros(0, dtype=np.int64)], [np.zeros(0)], [np.zeros(0)]
+        total = known = 0.0
+        for term in sorted(weights):
+            entries = found.get(stored[term])
+            matching = 0 if entries is None else len(entries)
+            # A young store knows few words: a missing word says less than in an old one.
+            share = 0.0 if term in optional else weights[term]
+            mass = share * math.log1p((max(chunk_count, _MIN_CHUNK_COUNT) - matching + 0.5) / (matching + 0.5))
+            total += mass
+            if entries is None:
+                continue
+            known += mass
+            frequency = (entries[:, 1] >> 16).astype(np.float64)
+            length = (entries[:, 1] & MAX_LENGTH).astype(np.float64)
+            rarity = weights[term] * math.log1p((chunk_count - matching + 0.5) / (matching + 0.5))
+            scores.append(rarity * frequency * (k1 + 1) / (frequency + k1 * (1 - b + b * length / average)))
+            ordinals.append(entries[:, 0].astype(np.int64))
+            masses.append(np.full(matching, mass))
+        where = np.concatenate(ordinals)
+        if not len(where) or not total:
+            return WordScores(np.bincount(where, weights=np.concatenate(scores)), np.zeros(0), 0.0)
+        covered = np.bincount(where, weights=np.concatenate(masses)) / total
+        return WordScores(np.bincount(where, weights=np.concatenate(scores)), covered, known / total)
+
+    def _load_entries(self, terms: Sequence[int], tail: Sequence[Row]) -> Mapping[int, Array]:
+        """Return an array of (ordinal, count and length) for each term that occurs."""
+        import numpy as np
+
+        pieces: defaultdict[int, list[bytes]] = defaultdict(list)
+        for term, data in self.tx.db.all("postings.find", {**self.row.key, "terms": self.tx.db.to_array(terms)}):
+            pieces[term].append(bytes(data))
+        for term, data in _tail_entries(tail, terms):
+            pieces[term].append(data)
+        return {term: np.frombuffer(b"".join(parts), dtype="<u4").reshape(-1, 2) for term, parts in pieces.items()}
+
+
+def _tail_entries(rows: Sequence[Row], terms_wanted: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+    """Return the packed entries of the wanted terms in the tail, in one scan over all chunks."""
+    import numpy as np
+
+    if not rows:
+        return
+    sizes = [len(packed) // 9 for _, _, packed in rows]
+    terms = np.frombuffer(b"".join(packed[: size * 8] for (_, _, packed), size in zip(rows, sizes, strict=True)), "<i8")
+    at = np.flatnonzero(np.isin(terms, np.asarray(terms_wanted, dtype="<i8")))
+    counts = np.frombuffer(b"".join(packed[size * 8 :] for (_, _, packed), size in zip(rows, sizes, strict=True)), "u1")
+    chunk = np.repeat(np.arange(len(rows)), sizes)[at]
+    ordinals = np.asarray([ordinal for ordinal, _, _ in rows], dtype="<u4")[chunk]
+    lengths = np.asarray([min(length, MAX_LENGTH) for _, length, _ in rows], dtype="<u4")[chunk]
+    entries = np.stack([ordinals, counts[at].astype("<u4") << 16 | lengths], axis=1)
+    found = terms[at]
+    for term in terms_wanted:
+        mine = entries[found == term]
+        if len(mine):
+            yield term, mine.tobytes()
