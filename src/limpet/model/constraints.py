@@ -45,8 +45,6 @@ Definitions = dict[str, dict[str, Any]]
 class Codec:
     """How one kind of value is checked, read, written and described."""
 
-    __slots__ = ()
-
     def accepts(self, value: object) -> bool:
         """Whether the value is of the right type; of a union, the first member that accepts it takes it."""
         raise NotImplementedError
@@ -75,8 +73,6 @@ class Codec:
 class OptionalCodec(Codec):
     """A value, or None."""
 
-    __slots__ = ("inner",)
-
     def __init__(self, inner: Codec) -> None:
         self.inner = inner
 
@@ -103,8 +99,6 @@ class OptionalCodec(Codec):
 
 class CalledCodec(Codec):
     """Another codec, with its own word for the value in error messages."""
-
-    __slots__ = ("inner", "word")
 
     def __init__(self, inner: Codec, word: str) -> None:
         self.inner, self.word = inner, word
@@ -159,7 +153,6 @@ _FLAGS = {"true": True, "false": False}
 class Scalar(Codec):
     """A value of one JSON type. Its limits are told to who gives it; a model need not pay for reading them."""
 
-    __slots__ = ()
     json_type: ClassVar[str] = "string"
     python_types: ClassVar[tuple[type, ...]] = (str,)
 
@@ -176,8 +169,6 @@ class Scalar(Codec):
 
 class Text(Scalar):
     """Text without NUL and lone surrogates, which no database keeps."""
-
-    __slots__ = ("blank", "max_bytes")
 
     def __init__(self, max_bytes: int = MAX_CONTENT_BYTES, *, blank: bool = True) -> None:
         self.max_bytes, self.blank = max_bytes, blank  # not blank: there must be more than white space
@@ -196,8 +187,6 @@ class Text(Scalar):
 class Printable(Scalar):
     """Printable text with no space at its ends."""
 
-    __slots__ = ("max_bytes",)
-
     def __init__(self, max_bytes: int = MAX_NAME_BYTES) -> None:
         self.max_bytes = max_bytes
 
@@ -211,11 +200,8 @@ class Printable(Scalar):
 class Tag(Scalar):
     """Text short enough for an index entry on every backend."""
 
-    __slots__ = ()
     max_bytes: ClassVar[int] = MAX_LABEL_BYTES
-
-    def check(self, value: Any, name: str) -> str:
-        return check_label(value, name)
+    check = staticmethod(check_label)
 
     def limits(self) -> dict[str, Any]:
         return {"minLength": 1, "maxLength": self.max_bytes, "pattern": _TEXT}
@@ -224,10 +210,7 @@ class Tag(Scalar):
 class Uuid(Scalar):
     """A UUID; in lower case once it is checked."""
 
-    __slots__ = ()
-
-    def check(self, value: Any, name: str) -> str:
-        return check_id(value, name)
+    check = staticmethod(check_id)
 
     def limits(self) -> dict[str, Any]:
         return {"pattern": _UUID}
@@ -236,10 +219,7 @@ class Uuid(Scalar):
 class ForeignId(Scalar):
     """A UUID, in lower case once it is checked, or an id that another program gave."""
 
-    __slots__ = ()
-
-    def check(self, value: Any, name: str) -> str:
-        return check_any_id(value, name)
+    check = staticmethod(check_any_id)
 
     def limits(self) -> dict[str, Any]:
         return {"pattern": f"^{FOREIGN_ID}$"}
@@ -247,8 +227,6 @@ class ForeignId(Scalar):
 
 class Identifier(Scalar):
     """Lower-case letters, digits and _, beginning with a letter; not ``system_…`` or ``internal_…``."""
-
-    __slots__ = ("reserved",)
 
     def __init__(self, *, reserved: bool = False) -> None:
         self.reserved = reserved
@@ -270,17 +248,12 @@ class Identifier(Scalar):
 class FilePath(Scalar):
     """The name of a file or folder: text or a path, and not empty."""
 
-    __slots__ = ()
     python_types = (str, PathLike)
-
-    def check(self, value: Any, name: str) -> str:
-        return check_path(value, name)
+    check = staticmethod(check_path)
 
 
 class NullableText(Scalar):
     """A text that is null in JSON where it is empty."""
-
-    __slots__ = ()
 
     def check(self, value: Any, name: str) -> str:
         return "" if value is None else check_text(value, name)
@@ -296,11 +269,8 @@ EMPTY_IS_NULL = NullableText()
 
 
 class Boolean(Scalar):
-    __slots__ = ()
     json_type, python_types = "boolean", (bool,)
-
-    def check(self, value: Any, name: str) -> bool:
-        return check_flag(value, name)
+    check = staticmethod(check_flag)
 
     def parse(self, text: str, name: str) -> bool:
         if text not in _FLAGS:
@@ -311,7 +281,6 @@ class Boolean(Scalar):
 class Integer(Scalar):
     """A whole number."""
 
-    __slots__ = ("least", "most")
     json_type, python_types = "integer", (int,)
 
     def __init__(self, least: int = 0, most: int = MAX_NUMBER) -> None:
@@ -342,8 +311,6 @@ class Integer(Scalar):
 class PageSize(Integer):
     """A whole number of entries."""
 
-    __slots__ = ()
-
     def check(self, value: Any, name: str) -> int:
         return check_page(value)
 
@@ -354,7 +321,6 @@ class PageSize(Integer):
 class Number(Scalar):
     """A finite number."""
 
-    __slots__ = ("least", "most")
     json_type = "number"
 
     def __init__(self, least: float | None = None, most: float | None = None) -> None:
@@ -395,11 +361,8 @@ class Number(Scalar):
 class Instant(Scalar):
     """An instant: an aware datetime, in UTC; in JSON as RFC 3339 has it."""
 
-    __slots__ = ()
     python_types = (datetime, str)
-
-    def check(self, value: Any, name: str) -> datetime:
-        return check_time(value, name)
+    check = staticmethod(check_time)
 
     def read(self, value: Any, name: str) -> datetime:
         try:
@@ -420,11 +383,8 @@ class Instant(Scalar):
 class Day(Scalar):
     """A calendar day: a date or its ISO text."""
 
-    __slots__ = ()
     python_types = (date, str)
-
-    def check(self, value: Any, name: str) -> date:
-        return check_day(value, name)
+    check = staticmethod(check_day)
 
     def write(self, value: date) -> str:
         return value.isoformat()
@@ -436,7 +396,6 @@ class Day(Scalar):
 class Duration(Scalar):
     """A positive timedelta, or a number of seconds."""
 
-    __slots__ = ()
     json_type, python_types = "number", (timedelta, int, float)
 
     def check(self, value: Any, name: str) -> timedelta:
@@ -455,8 +414,6 @@ class Duration(Scalar):
 class Choice(Scalar):
     """One of a few words."""
 
-    __slots__ = ("words",)
-
     def __init__(self, words: tuple[Any, ...]) -> None:
         self.words = words
 
@@ -474,8 +431,6 @@ class Choice(Scalar):
 
 class EnumChoice(Scalar):
     """A member of an enumeration, or its word."""
-
-    __slots__ = ("kind",)
 
     def __init__(self, kind: type[StrEnum]) -> None:
         self.kind = kind

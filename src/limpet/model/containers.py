@@ -23,8 +23,6 @@ MAX_ITEMS = 10_000
 class UnionCodec(Codec):
     """One of several kinds of values, told apart by their types."""
 
-    __slots__ = ("members",)
-
     def __init__(self, members: Sequence[Codec]) -> None:
         self.members = tuple(members)
 
@@ -59,8 +57,6 @@ class Items(NamedTuple):
 
 class ListCodec(Codec):
     """A list whose entries are of one kind; a tuple in Python."""
-
-    __slots__ = ("inner", "limits")
 
     def __init__(self, inner: Codec, limits: Items | None = None) -> None:
         self.inner, self.limits = inner, limits or Items()
@@ -105,8 +101,6 @@ class ListCodec(Codec):
 class MapCodec(Codec):
     """An object whose names are free and whose values are of one kind."""
 
-    __slots__ = ("inner", "key")
-
     def __init__(self, key: Codec, inner: Codec) -> None:
         self.key, self.inner = key, inner
 
@@ -139,8 +133,6 @@ class MapCodec(Codec):
 class Parsed(Scalar):
     """A class with ``parse``, which is a text in JSON: a grant, a session key."""
 
-    __slots__ = ("kind",)
-
     def __init__(self, kind: Any) -> None:
         self.kind = kind
 
@@ -157,8 +149,6 @@ class Parsed(Scalar):
 class Function(Codec):
     """Something to call. It has no JSON."""
 
-    __slots__ = ()
-
     def accepts(self, value: object) -> bool:
         return callable(value)
 
@@ -173,8 +163,6 @@ class Function(Codec):
 
 class Opaque(Codec):
     """A value of a type that no codec describes: a provider, a file. It is passed on, and has no JSON."""
-
-    __slots__ = ("kind",)
 
     def __init__(self, kind: Any) -> None:
         self.kind = kind
@@ -201,8 +189,6 @@ _NO_NUL = r"^[^\x00]*$"
 class JsonValue(Codec):
     """Any JSON value: a copy, as it will be read back."""
 
-    __slots__ = ("max_bytes",)
-
     def __init__(self, max_bytes: int = MAX_MAP_BYTES) -> None:
         self.max_bytes = max_bytes
 
@@ -221,7 +207,6 @@ class JsonValue(Codec):
 class JsonObject(Scalar):
     """Any JSON object."""
 
-    __slots__ = ("max_bytes",)
     json_type, python_types = "object", (Mapping,)
 
     def __init__(self, max_bytes: int = MAX_MAP_BYTES) -> None:
@@ -245,8 +230,6 @@ class JsonObject(Scalar):
 
 class StringMap(JsonObject):
     """Texts by name, which every backend can search by equality."""
-
-    __slots__ = ()
 
     def check(self, value: Any, name: str) -> dict[str, str]:
         return check_strings(value, name)

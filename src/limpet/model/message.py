@@ -72,8 +72,6 @@ Content = Union[str, Sequence[Union[Part, Mapping[str, Any]]]]
 class ContentCodec(Codec):
     """What a message says: text, or a list of parts."""
 
-    __slots__ = ()
-
     def accepts(self, value: object) -> bool:
         return isinstance(value, (str, list, tuple))
 
@@ -126,8 +124,6 @@ Body = Annotated[Union[str, tuple[Part, ...]], ContentCodec()]
 
 class ToolCallsCodec(Codec):
     """What the assistant asks tools to do: a list of tool calls, or of mappings."""
-
-    __slots__ = ()
 
     def accepts(self, value: object) -> bool:
         return isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping))

@@ -173,8 +173,6 @@ def ignore_unknown_fields() -> Iterator[None]:
 class ObjectCodec(Codec):
     """A JSON object with known fields: a noun, or the arguments of an operation."""
 
-    __slots__ = ("_fields", "_writers", "build", "name", "noun")
-
     def __init__(
         self,
         name: str,

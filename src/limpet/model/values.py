@@ -31,12 +31,12 @@ _SHOWN = 120
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
-def check_text(value: object, what: str, *, max_bytes: int = MAX_CONTENT_BYTES) -> str:
+def check_text(value: object, name: str, *, max_bytes: int = MAX_CONTENT_BYTES) -> str:
     if not isinstance(value, str):
-        raise InvalidInput(f"{what} must be text, not {type(value).__name__}")
+        raise InvalidInput(f"{name} must be text, not {type(value).__name__}")
     if "\x00" in value:
         raise InvalidInput(
-            f"{what} contains a NUL character at position {value.index(chr(0))}; remove it before storing"
+            f"{name} contains a NUL character at position {value.index(chr(0))}; remove it before storing"
         )
     # No UTF-8 text is longer than four bytes a character, so most texts need no encoding to be measured.
     if value.isascii():
@@ -46,44 +46,44 @@ def check_text(value: object, what: str, *, max_bytes: int = MAX_CONTENT_BYTES) 
             size = len(value.encode())
         except UnicodeEncodeError as error:
             raise InvalidInput(
-                f"{what} contains a lone surrogate at position {error.start}; decode it with errors='replace' first"
+                f"{name} contains a lone surrogate at position {error.start}; decode it with errors='replace' first"
             ) from None
     if size > max_bytes:
-        raise InvalidInput(f"{what} is {size:,} bytes long; the limit is {max_bytes:,}")
+        raise InvalidInput(f"{name} is {size:,} bytes long; the limit is {max_bytes:,}")
     return value
 
 
-def check_name(value: object, what: str, *, max_bytes: int = MAX_NAME_BYTES) -> str:
+def check_name(value: object, name: str, *, max_bytes: int = MAX_NAME_BYTES) -> str:
     """A name is short printable text with no space at its ends."""
     if not isinstance(value, str):
-        raise InvalidKey(f"{what} must be text, not {type(value).__name__}")
+        raise InvalidKey(f"{name} must be text, not {type(value).__name__}")
     if not value:
-        raise InvalidKey(f"{what} is empty")
+        raise InvalidKey(f"{name} is empty")
     if found := _CONTROL.search(value):
-        raise InvalidKey(f"{what} contains the control character {found.group()!r}")
+        raise InvalidKey(f"{name} contains the control character {found.group()!r}")
     if value != value.strip():
-        raise InvalidKey(f"{what} begins or ends with white space: {short_repr(value[:80])}")
+        raise InvalidKey(f"{name} begins or ends with white space: {short_repr(value[:80])}")
     try:
         size = len(value.encode())
     except UnicodeEncodeError:
-        raise InvalidKey(f"{what} contains a lone surrogate") from None
+        raise InvalidKey(f"{name} contains a lone surrogate") from None
     if size > max_bytes:
-        raise InvalidKey(f"{what} is {size:,} bytes long; the limit is {max_bytes}")
+        raise InvalidKey(f"{name} is {size:,} bytes long; the limit is {max_bytes}")
     return value
 
 
-def check_optional_name(value: object, what: str) -> str | None:
-    return None if value is None else check_name(value, what)
+def check_optional_name(value: object, name: str) -> str | None:
+    return None if value is None else check_name(value, name)
 
 
-def check_choice(kind: type[E], value: object, what: str) -> E:
+def check_choice(kind: type[E], value: object, name: str) -> E:
     """The member of a closed list of words."""
     try:
         if isinstance(value, str):
             return kind(value)
     except ValueError:
         pass
-    raise InvalidInput(f"{what} must be one of {', '.join(kind)}; not {short_repr(value)}")
+    raise InvalidInput(f"{name} must be one of {', '.join(kind)}; not {short_repr(value)}")
 
 
 _HIDDEN: ContextVar[bool] = ContextVar("hidden", default=False)
@@ -110,13 +110,13 @@ def short_repr(value: object) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
-def check_path(value: object, what: str) -> str:
+def check_path(value: object, name: str) -> str:
     """The name of a file or folder: text or a path, and not empty."""
     if isinstance(value, PathLike):
         value = value.__fspath__()
-    text = check_text(value, what, max_bytes=MAX_PATH_BYTES)
+    text = check_text(value, name, max_bytes=MAX_PATH_BYTES)
     if not text.strip():
-        raise InvalidInput(f"{what} is empty")
+        raise InvalidInput(f"{name} is empty")
     return text
 
 
@@ -183,19 +183,19 @@ _BRACKET = re.compile(r"[\[{\]}]")
 MAX_PAGE = 10_000
 
 
-def check_json(value: object, what: str, *, max_bytes: int = MAX_MAP_BYTES) -> str:
+def check_json(value: object, name: str, *, max_bytes: int = MAX_MAP_BYTES) -> str:
     """The value as compact JSON text, or an error that says which part cannot be JSON."""
     import json  # late: a command line that prints its help needs none
 
     try:
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidInput(f"{what} is not JSON: {error}") from None
+        raise InvalidInput(f"{name} is not JSON: {error}") from None
     if "\\u0000" in text and _NUL.search(text):
-        raise InvalidInput(f"{what} contains a NUL character")
-    check_text(text, what, max_bytes=max_bytes)
+        raise InvalidInput(f"{name} contains a NUL character")
+    check_text(text, name, max_bytes=max_bytes)
     if text.count("[") + text.count("{") > MAX_DEPTH and _depth(text) > MAX_DEPTH:
-        raise InvalidInput(f"{what} is nested more than {MAX_DEPTH} levels deep")
+        raise InvalidInput(f"{name} is nested more than {MAX_DEPTH} levels deep")
     return text
 
 
@@ -209,39 +209,39 @@ def _depth(text: str) -> int:
 
 
 def check_metadata(
-    value: Mapping[str, Any] | None, what: str = "metadata", *, max_bytes: int = MAX_MAP_BYTES
+    value: Mapping[str, Any] | None, name: str = "metadata", *, max_bytes: int = MAX_MAP_BYTES
 ) -> dict[str, Any]:
     """A flat or nested JSON object with text keys."""
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise InvalidInput(f"{what} must be a mapping, not {type(value).__name__}")
+        raise InvalidInput(f"{name} must be a mapping, not {type(value).__name__}")
     if len(value) > MAX_KEYS:
-        raise InvalidInput(f"{what} has {len(value):,} keys; the limit is {MAX_KEYS:,}")
+        raise InvalidInput(f"{name} has {len(value):,} keys; the limit is {MAX_KEYS:,}")
     for key in value:
         if not isinstance(key, str):
-            raise InvalidInput(f"a key of {what} must be text, not {type(key).__name__}")
+            raise InvalidInput(f"a key of {name} must be text, not {type(key).__name__}")
     from json import loads
 
-    copy: dict[str, Any] = loads(check_json(dict(value), what, max_bytes=max_bytes))
+    copy: dict[str, Any] = loads(check_json(dict(value), name, max_bytes=max_bytes))
     return copy
 
 
-def check_strings(value: Mapping[str, str] | None, what: str = "metadata") -> dict[str, str]:
+def check_strings(value: Mapping[str, str] | None, name: str = "metadata") -> dict[str, str]:
     """Metadata of a record: text to text, so that it can be searched by equality on every backend."""
-    copy = check_metadata(value, what)
+    copy = check_metadata(value, name)
     for key, item in copy.items():
-        check_label(key, f"a key of {what}")
+        check_label(key, f"a key of {name}")
         if not isinstance(item, str):
-            raise InvalidInput(f"{what}[{short_repr(key)}] must be text, not {type(item).__name__}")
+            raise InvalidInput(f"{name}[{short_repr(key)}] must be text, not {type(item).__name__}")
     return copy
 
 
-def check_label(value: object, what: str) -> str:
+def check_label(value: object, name: str) -> str:
     """A tag, or a metadata key: any text short enough for an index entry on every backend."""
-    text = check_text(value, what, max_bytes=MAX_LABEL_BYTES)
+    text = check_text(value, name, max_bytes=MAX_LABEL_BYTES)
     if not text:
-        raise InvalidInput(f"{what} is empty")
+        raise InvalidInput(f"{name} is empty")
     return text
 
 
@@ -253,16 +253,16 @@ def take_at_most(limit: int, values: Iterable[T], complaint: str) -> list[T]:
     return found
 
 
-def check_flag(value: object, what: str) -> bool:
+def check_flag(value: object, name: str) -> bool:
     if not isinstance(value, bool):
-        raise InvalidInput(f"{what} must be true or false, not {type(value).__name__}")
+        raise InvalidInput(f"{name} must be true or false, not {type(value).__name__}")
     return value
 
 
-def check_number(value: object, what: str) -> int:
+def check_number(value: object, name: str) -> int:
     """A whole number from 0 up that every backend can hold."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**62:
-        raise InvalidInput(f"{what} must be a whole number from 0 up, not {short_repr(value)}")
+        raise InvalidInput(f"{name} must be a whole number from 0 up, not {short_repr(value)}")
     return value
 
 
@@ -298,12 +298,12 @@ def bucket_of_id(id: str) -> int:
     return int(id[15:18], 16)
 
 
-def check_id(value: object, what: str) -> str:
+def check_id(value: object, name: str) -> str:
     if not isinstance(value, str):
-        raise InvalidKey(f"{what} must be text, not {type(value).__name__}")
+        raise InvalidKey(f"{name} must be text, not {type(value).__name__}")
     lowered = value.lower()
     if not _UUID.fullmatch(lowered):
-        raise InvalidKey(f"{what} is not a UUID: {value[:80]!r}")
+        raise InvalidKey(f"{name} is not a UUID: {value[:80]!r}")
     return lowered
 
 
@@ -327,13 +327,13 @@ def is_id(value: str) -> bool:
     return _UUID.fullmatch(value.lower()) is not None
 
 
-def check_any_id(value: object, what: str) -> str:
+def check_any_id(value: object, name: str) -> str:
     """An id of ours, or one that another program gave."""
     if isinstance(value, str) and is_id(value):
         return value.lower()
     if isinstance(value, str) and not re.fullmatch(FOREIGN_ID, value):
-        raise InvalidKey(f"{what} is not a UUID, nor up to 128 letters, digits and . _ : @ + = ~ -: {value[:80]!r}")
-    return value if isinstance(value, str) else check_id(value, what)
+        raise InvalidKey(f"{name} is not a UUID, nor up to 128 letters, digits and . _ : @ + = ~ -: {value[:80]!r}")
+    return value if isinstance(value, str) else check_id(value, name)
 
 
 Clock = Callable[[], datetime]
@@ -346,16 +346,16 @@ def system_clock() -> datetime:
     return datetime.now(UTC)
 
 
-def check_time(value: object, what: str) -> datetime:
+def check_time(value: object, name: str) -> datetime:
     """The same instant in UTC. A naive time is refused: nobody can tell which instant it means."""
     if not isinstance(value, datetime):
-        raise InvalidInput(f"{what} must be a datetime, not {type(value).__name__}")
+        raise InvalidInput(f"{name} must be a datetime, not {type(value).__name__}")
     if value.tzinfo is None or value.utcoffset() is None:
-        raise InvalidInput(f"{what} has no time zone; use datetime(..., tzinfo=UTC) or .astimezone()")
+        raise InvalidInput(f"{name} has no time zone; use datetime(..., tzinfo=UTC) or .astimezone()")
     try:
         return value.astimezone(UTC)
     except OverflowError:
-        raise InvalidInput(f"{what} is outside the years 1 to 9999 in UTC") from None
+        raise InvalidInput(f"{name} is outside the years 1 to 9999 in UTC") from None
 
 
 def check_ttl(value: object) -> timedelta:
@@ -428,15 +428,15 @@ def load_timezone(name: str) -> tzinfo:
         raise InvalidInput(f"{short_repr(name)} is no IANA time zone such as Europe/Lisbon or UTC") from None
 
 
-def check_day(value: object, what: str) -> date:
+def check_day(value: object, name: str) -> date:
     """A calendar day: a date or its ISO text. A datetime is refused: its day depends on who asks."""
     if isinstance(value, str):
         try:
             value = date.fromisoformat(value)
         except ValueError:
-            raise InvalidInput(f"{what} must be a day such as 2026-03-10, not {short_repr(value)}") from None
+            raise InvalidInput(f"{name} must be a day such as 2026-03-10, not {short_repr(value)}") from None
     if not isinstance(value, date) or isinstance(value, datetime):
-        raise InvalidInput(f"{what} must be a date or text such as 2026-03-10, not {short_repr(value)}")
+        raise InvalidInput(f"{name} must be a date or text such as 2026-03-10, not {short_repr(value)}")
     return value
 
 
