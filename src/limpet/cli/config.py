@@ -40,7 +40,8 @@ def show_config(args: Namespace) -> int:
 
 
 def _list_settings(args: Namespace) -> list[SettingInfo]:
-    from limpet.config import Config, find_preset
+    from limpet.config import Config
+    from limpet.config.load import find_preset
     from limpet.config.presets import PRESETS
 
     config, file = load_config(args), args.config or os.environ.get("LIMPET_CONFIG") or None

@@ -4,81 +4,413 @@ Weakest first: the defaults below, a preset, a file, the environment, overrides.
 that says where it stands.
 """
 
-from __future__ import annotations
-
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import field, fields
 from os import PathLike
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from limpet.config.presets import get_preset
-from limpet.config.sections import (
-    KEYS,
-    PROCESS_SECTIONS,
-    SECTIONS,
-    SETTINGS,
-    STORE_SECTIONS,
-    AsyncSettings,
-    AuditSettings,
-    ChunkSettings,
-    CompactionSettings,
-    ContextSettings,
-    DocumentSettings,
-    EmbeddingSettings,
-    EncryptionSettings,
-    GraphSettings,
-    JobSettings,
-    LearningSettings,
-    LlmSettings,
-    McpSettings,
-    MemorySettings,
-    NotesSettings,
-    RetentionSettings,
-    ScheduleSettings,
-    SearchSettings,
-    ServerSettings,
-    SessionSettings,
-    StorageSettings,
-    TelemetrySettings,
-    TurnSettings,
-)
-from limpet.config.setting import parse_toml, suggest
-from limpet.errors import ConfigError, InvalidKey
+from limpet.config.setting import Setting, check_agent_name
+from limpet.errors import ConfigError, InvalidInput
+from limpet.model.constraints import Choice, Integer, Number, Printable
 from limpet.model.dataclass import dataclass
-from limpet.model.values import check_name
+from limpet.model.privacy import parse_tenant_days
+from limpet.model.schema import fields_of
+from limpet.model.values import load_timezone, parse_user_zones
 
-AGENTS = "agents"  # where settings of single agents stand
-PRESET = "preset"  # where a file names a preset
-PRESET_VARIABLE = "LIMPET_PRESET"
+# One for all agents that share it.
+STORE_SECTIONS = ("storage", "chunks", "embedding", "documents", "jobs", "graph", "audit", "schedules", "encryption")
+PROCESS_SECTIONS = ("aio", "server", "mcp", "observe")
+RECIPES = ("default", "words", "vectors", "weighted", "graph", "graph_global")
 
-__all__ = [
-    "AGENTS",
-    "AsyncSettings",
-    "AuditSettings",
-    "ChunkSettings",
-    "CompactionSettings",
-    "Config",
-    "ContextSettings",
-    "DocumentSettings",
-    "EmbeddingSettings",
-    "EncryptionSettings",
-    "GraphSettings",
-    "JobSettings",
-    "LearningSettings",
-    "LlmSettings",
-    "McpSettings",
-    "MemorySettings",
-    "NotesSettings",
-    "RetentionSettings",
-    "ScheduleSettings",
-    "SearchSettings",
-    "ServerSettings",
-    "SessionSettings",
-    "StorageSettings",
-    "TelemetrySettings",
-    "TurnSettings",
-]
+Name = Annotated[str, Printable()]
+Share = Annotated[float, Number(0, 1)]
+Tokens = Annotated[int, Integer(0, 100_000_000)]
+Count = Annotated[int, Integer(0, 10_000)]
+Amount = Annotated[int, Integer(0, 100_000)]
+Several = Annotated[int, Integer(1, 100_000)]
+Seconds = Annotated[int, Integer(1, 3600)]
+Timeout = Annotated[float, Number(0.1, 3600)]
+
+
+class _SettingsBase:
+    """Checks itself however it was made, so that code cannot hold a setting that a file could not."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        section = NAMES[type(self)]
+        for key, known in SETTINGS[section].items():
+            object.__setattr__(self, key, known.check(getattr(self, key), f"{section}.{key}"))
+        self._check()
+
+    def _check(self) -> None:
+        """What one setting alone cannot say."""
+
+
+def _parse(key: str, text: str, parse: Callable[[str], Any]) -> None:
+    try:
+        parse(text)
+    except InvalidInput as error:
+        raise ConfigError(f"{key}: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class StorageSettings(_SettingsBase):
+    wal: Annotated[bool, "SQLite keeps a write-ahead log: readers and the writer do not wait for each other"] = True
+    busy_timeout_ms: Annotated[int, Integer(0, 3_600_000), "how long a write on SQLite waits for another one"] = 5000
+    synchronous: Annotated[Literal["full", "normal"], "full survives a power cut; normal only a killed process"] = (
+        "full"
+    )
+    readers: Annotated[int, Integer(1, 256), "SQLite read connections kept open at most"] = 8
+    group_size: Annotated[int, Integer(1, 10_000), "writes of concurrent callers that share one commit at most"] = 256
+    postgres_connections: Annotated[int, Integer(1, 1000), "PostgreSQL connections open at most"] = 8
+    connect_timeout_s: Annotated[Seconds, "seconds that a new PostgreSQL connection may take"] = 10
+    silence_s: Annotated[
+        int, Integer(0, 3600), "seconds of a dead network after which PostgreSQL is given up; 0: as the system does"
+    ] = 30
+
+
+@dataclass(frozen=True, slots=True)
+class TurnSettings(_SettingsBase):
+    on_lost_write: Annotated[
+        Literal["raise", "log"], "a turn that cannot be kept raises StorageError, or is logged and reply() returns None"
+    ] = "raise"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSettings(_SettingsBase):
+    kv_cap: Annotated[int, Integer(1, 1_000_000), "key-value entries kept per session; beyond it the oldest goes"] = 200
+    transcript_cap: Annotated[int, Integer(1, 1_000_000), "messages a transcript shows at most"] = 500
+    default_agent: Annotated[Name, "the agent of a session that names none"] = "assistant"
+    import_snapshot: Annotated[bool, "a sessions.json found in the data folder is imported once"] = True
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySettings(_SettingsBase):
+    """Whether and where an agent's memory is kept; mostly set for one agent: ``[agents.NAME.memory]``."""
+
+    enabled: Annotated[bool, "off: every call is accepted and nothing is kept"] = True
+    place: Annotated[
+        Literal["shared", "own"],
+        "shared: in the store that was opened; own: in a folder of its own, agents/NAME/ below it",
+    ] = "shared"
+    file_stores: Annotated[
+        Name, "store types of a session kept as plain files, separated by commas; the first that can answers"
+    ] = "basic_session"
+
+
+@dataclass(frozen=True, slots=True)
+class ContextSettings(_SettingsBase):
+    layout: Annotated[
+        Literal["lean", "golemcore"],
+        "lean: about the user, instructions, notes, what is relevant; golemcore: the nine sections of that program",
+    ] = "lean"
+    standing: Annotated[Count, "statements about the user in the lean layout at most"] = 40
+    max_tokens: Annotated[int, Integer(1, 100_000_000), "tokens of a context at most"] = 4000
+    reply_reserve: Annotated[Tokens, "tokens of a model's window kept free for its reply"] = 1024
+    recent_messages: Annotated[Several, "newest messages in a context"] = 20
+    history_share: Annotated[Share, "share of the tokens that is the messages' when memory wants more"] = 0.25
+    standing_share: Annotated[Share, "share that is the records' and notes' when hits or messages want more"] = 0.15
+    hits: Annotated[int, Integer(0, 1000), "recalled passages tried at most; as many enter as fit"] = 100
+    facts: Annotated[int, Integer(0, 1000), "records among the recalled passages at most"] = 10
+    facts_tokens: Annotated[Tokens, "tokens of those records at most"] = 2000
+    user_memories: Annotated[Count, "memories a user stated under a key: the most relevant ones"] = 50
+    working_top: Annotated[Count, "working records: the best by score"] = 6
+    semantic_top: Annotated[Count, "semantic records: the best by score"] = 6
+    procedural_top: Annotated[Count, "procedural records: the best by score"] = 4
+    episodic_top: Annotated[Count, "episodic records: the best by score"] = 8
+    episodic_days: Annotated[Amount, "how old an episodic record may be that was not recalled"] = 21
+    pack_soft: Annotated[Tokens, "tokens of all scored records; past it only strong ones enter"] = 1800
+    pack_hard: Annotated[Tokens, "tokens of all scored records at most"] = 3500
+    pack_strong: Annotated[float, Number(0, 2), "score from which a record is strong"] = 0.85
+    recent_days: Annotated[Count, "days of notes before today"] = 7
+    show_long_term: Annotated[bool, "the section of MEMORY.md and pinned records"] = True
+    show_user_memories: Annotated[bool, "the section of the user's stated memories"] = True
+    show_working: Annotated[bool, "the section of the session's working memory and working records"] = True
+    show_semantic: Annotated[bool, "the section of semantic records"] = True
+    show_procedural: Annotated[bool, "the section of procedural records"] = True
+    show_episodic: Annotated[bool, "the section of episodic records"] = True
+    show_today: Annotated[bool, "the section of today's notes"] = True
+    show_recent: Annotated[bool, "the section of the notes of the days before"] = True
+    show_relevant: Annotated[bool, "the section of recalled passages"] = True
+    show_profile: Annotated[bool, "what the user's profile says beyond the memories that are shown"] = True
+    show_summary: Annotated[bool, "the summary, when older messages were cut"] = True
+
+    def _check(self) -> None:
+        if self.history_share + self.standing_share > 1:
+            raise ConfigError("context.history_share and context.standing_share are together at most 1")
+        if self.pack_hard < self.pack_soft:
+            raise ConfigError(f"context.pack_hard must be at least context.pack_soft ({self.pack_soft})")
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkSettings(_SettingsBase):
+    max_chars: Annotated[int, Integer(64, 100_000), "characters of a chunk at most"] = 640
+    overlap: Annotated[int, Integer(0, 99_999), "characters a chunk repeats of the one before; below max_chars"] = 96
+
+    def _check(self) -> None:
+        if self.overlap >= self.max_chars:
+            raise ConfigError(f"chunks.overlap must be below chunks.max_chars ({self.max_chars}), not {self.overlap}")
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingSettings(_SettingsBase):
+    model: Annotated[
+        Name,
+        "auto (MiniLM where it is installed), none, hashed, encoder, minilm, openai:MODEL@URL,"
+        " sentence-transformers:NAME or fastembed:NAME",
+    ] = "auto"
+    api_key_env: Annotated[Name, "the environment variable that holds the key for openai:…"] = "OPENAI_API_KEY"
+    when: Annotated[
+        Literal["auto", "now", "later"],
+        "now: a write waits for its vectors; later: a job makes them; auto: now while the embedder is quick",
+    ] = "auto"
+    quick_ms: Annotated[int, Integer(1, 60_000), "milliseconds for one text up to which an embedder is quick"] = 100
+    batch: Annotated[int, Integer(1, 2048), "texts handed to the embedder at a time"] = 64
+    background: Annotated[bool, "missing vectors wake the thread of this process, if jobs.worker allows one"] = True
+
+
+@dataclass(frozen=True, slots=True)
+class LlmSettings(_SettingsBase):
+    model: Annotated[Name, "none, openai:MODEL@URL, anthropic:MODEL or anthropic:MODEL@URL"] = "none"
+    api_key_env: Annotated[
+        Name,
+        "the environment variable that holds the key; auto: OPENAI_API_KEY or ANTHROPIC_API_KEY, as the model says",
+    ] = "auto"
+    timeout_s: Annotated[Timeout, "seconds for an answer at most, whatever asks"] = 60.0
+    price: Annotated[Name, "of a million tokens, IN/OUT or IN/OUT/CACHED, such as 3/15/0.3; none: unknown"] = "none"
+    daily_cost: Annotated[float, Number(0, 1e9), "what it may cost in a day, of UTC; 0: no limit; needs a price"] = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionSettings(_SettingsBase):
+    """Each limit stands well above what is kept when it is passed: else every further message would pass it again."""
+
+    enabled: Annotated[bool, "history is compacted by itself when it is due; compact() always works"] = True
+    background: Annotated[
+        bool, "where a model writes the summaries, a job compacts after a turn, so that the next need not wait for it"
+    ] = True
+    keep: Annotated[Amount, "newest messages kept by compact() and by the rules that name no other number"] = 20
+    least_messages: Annotated[Several, "messages without a summary before any rule fires, and compacted at least"] = 4
+    window: Annotated[Tokens, "tokens of the model's window where a call does not say; 0: not known"] = 0
+    roll_above: Annotated[Share, "share of the window in use above which the oldest messages are compacted"] = 0.8
+    roll_to: Annotated[Share, "share of the window to which they are compacted; below roll_above"] = 0.5
+    history_tokens: Annotated[
+        int, Integer(1, 100_000_000), "tokens of messages without a summary before they are compacted"
+    ] = 8000
+    history_keep: Annotated[Amount, "newest messages kept then"] = 10
+    messages: Annotated[int, Integer(1, 1_000_000), "messages without a summary before all but keep are compacted"] = 40
+    characters_per_token: Annotated[float, Number(0.1, 100), "of the quick check against the window"] = 3.5
+    overhead_tokens: Annotated[Tokens, "tokens of everything else in a prompt, for the quick check"] = 8000
+    check_above: Annotated[Share, "share of the window above which the quick check fires"] = 0.8
+    emergency_above: Annotated[Share, "share of the window above which it is about to burst"] = 0.95
+    emergency_keep: Annotated[Amount, "newest messages kept then, beside the summary"] = 5
+    summary_tokens: Annotated[int, Integer(50, 100_000), "tokens of a summary at most"] = 500
+    temperature: Annotated[float, Number(0, 2), "of the model that writes the summary"] = 0.3
+    timeout_s: Annotated[Timeout, "seconds the model has for it"] = 15.0
+    message_characters: Annotated[int, Integer(20, 100_000), "characters of a message that a summary reads"] = 300
+    batch: Annotated[int, Integer(1, 10_000), "messages told to the model at a time"] = 100
+
+    def _check(self) -> None:
+        if self.roll_to >= self.roll_above:
+            raise ConfigError(f"compact.roll_to must be below compact.roll_above ({self.roll_above})")
+        if self.messages < self.keep + self.least_messages:
+            raise ConfigError(
+                f"compact.messages must be at least compact.keep + compact.least_messages "
+                f"({self.keep + self.least_messages}): else every further message would compact again"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class LearningSettings(_SettingsBase):
+    enabled: Annotated[bool, "finished turns teach: facts, preferences, decisions and lessons become records"] = True
+    extractor: Annotated[
+        Literal["auto", "rules", "llm", "none"],
+        "what finds them: rules, a language model, auto (the model where there is one), or none",
+    ] = "auto"
+    turns: Annotated[bool, "each finished turn is an episodic record: what was asked, what was answered"] = True
+    secrets: Annotated[bool, "keys, tokens and passwords are masked before they reach long-term memory"] = True
+    llm_attempts: Annotated[int, Integer(1, 1000), "tries with the model before the rules take over"] = 3
+    timeout_s: Annotated[Timeout, "seconds the model has for a turn"] = 60.0
+    # What becomes of records with time.
+    promote: Annotated[bool, "what was learned in an episode and is sure enough becomes lasting knowledge"] = True
+    promote_confidence: Annotated[Share, "how sure it must be"] = 0.75
+    decay: Annotated[bool, "learned records nobody uses are archived after fade_days, and not recalled"] = False
+    fade_days: Annotated[Amount, "days without use after which a record of middling worth fades; 0: never"] = 30
+    delete_archived_days: Annotated[Amount, "days an archived record is kept; 0: for ever"] = 0
+    delete_past_days: Annotated[Amount, "days until a learned record that is no longer true is deleted; 0: never"] = 0
+    consolidate: Annotated[bool, "duplicates are merged, and the turns of a day summarized, while there is time"] = True
+    consolidate_hours: Annotated[Several, "hours after a change until that is done"] = 24
+    summary_days: Annotated[Amount, "days until the turns of a day become one summary; 0: never"] = 7
+    summary_tokens: Annotated[int, Integer(50, 100_000), "tokens of the summary of a day at most"] = 300
+    profile: Annotated[bool, "a short text about each user is kept up to date"] = True
+    profile_tokens: Annotated[int, Integer(20, 100_000), "tokens of that text at most"] = 300
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentSettings(_SettingsBase):
+    max_file_bytes: Annotated[int, Integer(1, 1_073_741_824), "bytes of a document's file at most"] = 33_554_432
+    max_text_bytes: Annotated[int, Integer(1, 1_073_741_824), "bytes of a document's text at most"] = 8_388_608
+
+
+@dataclass(frozen=True, slots=True)
+class NotesSettings(_SettingsBase):
+    enabled: Annotated[bool, "a context reads the user's own files, where the store has a folder"] = True
+    long_term: Annotated[bool, "a context reads MEMORY.md"] = True
+    daily: Annotated[bool, "a context reads the daily notes"] = True
+    write_daily: Annotated[bool, "each turn adds its line to the notes of its day"] = True
+    timezone: Annotated[Name, "the zone whose days and hours notes follow, such as Europe/Lisbon"] = "UTC"
+    timezones: Annotated[str, Printable(65_536), "zones of users, for notes and schedules: ana=Asia/Tokyo, …"] = "none"
+    max_memory_bytes: Annotated[int, Integer(1, 4_194_304), "bytes of MEMORY.md at most"] = 262_144
+    max_day_bytes: Annotated[int, Integer(1024, 67_108_864), "bytes of one day's notes at most"] = 1_048_576
+
+    def _check(self) -> None:
+        _parse("notes.timezone", self.timezone, load_timezone)
+        _parse("notes.timezones", self.timezones, parse_user_zones)
+
+    def find_zone(self, user: str | None) -> str | None:
+        """The zone of this user, if they have one of their own."""
+        return parse_user_zones(self.timezones).get(user or "")
+
+
+@dataclass(frozen=True, slots=True)
+class GraphSettings(_SettingsBase):
+    enabled: Annotated[bool, "names and relations in what was said are kept as a graph, in the background"] = True
+    llm: Annotated[bool, "the language model reads for it, where there is one; without, rules do"] = False
+    message_names: Annotated[int, Integer(1, 10_000), "names kept of one message or record at most"] = 40
+    batch: Annotated[int, Integer(1, 10_000), "messages read by one run of the job"] = 200
+    llm_messages: Annotated[int, Integer(1, 1000), "messages shown to the model at a time"] = 20
+    entities: Annotated[
+        int, Integer(1, 1_000_000), "entities that one look shows at most, the most mentioned first"
+    ] = 1000
+    mentions: Annotated[int, Integer(1, 1_000_000), "mentions that one look shows at most, the oldest first"] = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSettings(_SettingsBase):
+    recipe: Annotated[str, Choice(RECIPES), "how a recall that names no recipe ranks"] = "default"
+    k: Annotated[int, Integer(1, 1000), "hits of a recall that names no number"] = 10
+    rerank: Annotated[int, Integer(1, 1000), "hits a reranker looks at, where one is given"] = 50
+    bm25_k1: Annotated[float, Number(0, 10), "how much a word's repetition in one chunk counts"] = 1.2
+    bm25_b: Annotated[Share, "how far long chunks are held back: 0 not at all, 1 in full proportion"] = 0.5
+    cache_mb: Annotated[int, Integer(1, 1_000_000), "megabytes of vectors that a process caches, over all users"] = 256
+
+
+@dataclass(frozen=True, slots=True)
+class JobSettings(_SettingsBase):
+    worker: Annotated[bool, "a thread of this process does background work"] = True
+    attempts: Annotated[
+        int, Integer(1, 10_000), "runs of a job that fails, or whose worker dies, before it is dead"
+    ] = 50
+    # A lease that ends further ahead than an hour is taken for a clock's mistake.
+    lease_s: Annotated[Seconds, "seconds a silent worker holds a job before another takes it"] = 300
+    longest_wait_s: Annotated[int, Integer(1, 86_400), "seconds a failed job waits at most; less at first"] = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleSettings(_SettingsBase):
+    worker: Annotated[bool, "limpet worker runs schedules, too; without it, limpet worker --schedules does"] = False
+    timezone: Annotated[Name, "the zone of a schedule that names none, such as Europe/Lisbon"] = "UTC"
+    per_user: Annotated[Several, "schedules of a user at most, those that have ended apart"] = 50
+    keep_ended: Annotated[Amount, "schedules of a user that have ended and are kept at most"] = 50
+    smallest_gap_s: Annotated[int, Integer(1, 31_536_000), "seconds between two firings of a schedule at least"] = 60
+    gap_firings: Annotated[int, Integer(2, 10_000), "firings that are looked at for that"] = 500
+    goal_bytes: Annotated[int, Integer(1, 1_048_576), "bytes of a goal at most"] = 16_384
+    history: Annotated[Several, "runs kept of each schedule"] = 20
+    summary_characters: Annotated[Several, "characters of what a run said that are its summary"] = 500
+    page_characters: Annotated[int, Integer(1, 1_000_000), "characters of a page of what a run said"] = 4000
+    attempts: Annotated[int, Integer(1, 1000), "runs of a firing that fails, or whose runner dies, at most"] = 3
+    first_wait_s: Annotated[int, Integer(1, 86_400), "seconds before a failed firing is retried, then doubled"] = 60
+    longest_wait_s: Annotated[int, Integer(1, 86_400), "seconds of that wait at most"] = 3600
+    notify_after: Annotated[int, Integer(1, 10_000), "failed firings in a row after which somebody is told"] = 3
+    disable_after: Annotated[int, Integer(1, 10_000), "failed firings in a row that switch a schedule off"] = 5
+    lease_s: Annotated[Seconds, "seconds a silent runner holds a firing before another takes it"] = 300
+    longest_run_s: Annotated[int, Integer(1, 604_800), "seconds of a run after which its runner counts as hung"] = 3600
+    notice_hours: Annotated[int, Integer(1, 8760), "hours a notification is tried to be delivered"] = 24
+
+    def _check(self) -> None:
+        _parse("schedules.timezone", self.timezone, load_timezone)
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionSettings(_SettingsBase):
+    """How long things are kept, other days for one agent: ``[agents.NAME.retention]``."""
+
+    enabled: Annotated[bool, "an hourly job removes what is older than this, and sessions whose time is over"] = True
+    messages_days: Annotated[Amount, "days a message is kept; 0: for ever"] = 0
+    records_days: Annotated[Amount, "days a learned record is kept that is neither changed nor used; 0: for ever"] = 0
+    documents_days: Annotated[Amount, "days a document is kept that is not changed; 0: for ever"] = 0
+    notes_days: Annotated[int, Integer(-1, 100_000), "days a daily note is kept; -1: as messages; 0: for ever"] = -1
+    tenants: Annotated[str, Printable(65_536), "other days for tenants, such as acme=30, acme.records=365, beta=0"] = (
+        "none"
+    )
+
+    def _check(self) -> None:
+        _parse("retention.tenants", self.tenants, parse_tenant_days)
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncSettings(_SettingsBase):
+    threads: Annotated[int, Integer(1, 256), "threads behind AsyncLimpet"] = 8
+
+
+@dataclass(frozen=True, slots=True)
+class McpSettings(_SettingsBase):
+    purge: Annotated[bool, "the tool memory_purge is offered over MCP; it asks the user each time"] = False
+
+
+@dataclass(frozen=True, slots=True)
+class AuditSettings(_SettingsBase):
+    enabled: Annotated[bool, "who did what is kept in the table `audit`, without what was said"] = True
+    reads: Annotated[bool, "calls that only read are counted, too"] = True
+    log: Annotated[bool, "a line for each call in the log `limpet.audit`, at level INFO"] = True
+    keep_days: Annotated[int, Integer(0, 36_500), "days an entry is kept; 0: for ever"] = 365
+    operator: Annotated[Name, "the name of whoever opens the store"] = "operator"
+
+
+@dataclass(frozen=True, slots=True)
+class EncryptionSettings(_SettingsBase):
+    key_env: Annotated[Name, "the environment variable that holds a master key for all tenants, or none"] = "none"
+    key_file: Annotated[Name, "a file with a master key, a folder with a key file for each tenant, or none"] = "none"
+    required: Annotated[bool, "a tenant that is not encrypted is not written to"] = False
+    plain_files: Annotated[bool, "a encrypted tenant's notes and items may be written as plain files"] = False
+
+    def _check(self) -> None:
+        if "none" not in (self.key_env, self.key_file):
+            raise ConfigError("encryption.key_env and encryption.key_file are two places for keys: set one of them")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings(_SettingsBase):
+    """What `limpet serve` does."""
+
+    host: Annotated[Name, "the address it listens on; others than this machine's own need API keys"] = "127.0.0.1"
+    port: Annotated[int, Integer(0, 65_535), "the port it listens on; 0: any that is free"] = 8420
+    hosts: Annotated[str, Printable(4096), "further names it answers to, such as memory.example.org, b.example"] = (
+        "none"
+    )
+    max_body_bytes: Annotated[int, Integer(1024, 2**30), "bytes of a request at most"] = 8 * 2**20
+    max_import_bytes: Annotated[int, Integer(1024, 2**40), "bytes of an imported file at most"] = 2**30
+    header_seconds: Annotated[Seconds, "how long the headers of a request may take"] = 10
+    body_seconds: Annotated[Seconds, "how long a body may take"] = 30
+    answer_seconds: Annotated[Seconds, "how long a caller may take nothing of an answer"] = 60
+    requests_per_minute: Annotated[int, Integer(0, 10_000_000), "requests of an API key a minute; 0: no limit"] = 6000
+    threads: Annotated[int, Integer(1, 256), "requests that are worked on at once"] = 8
+    waiting: Annotated[Several, "requests that wait or are worked on; beyond it they are refused"] = 1000
+    streams: Annotated[Count, "readers of live events at once"] = 100
+    shutdown_seconds: Annotated[int, Integer(0, 3600), "how long it waits for open requests when it stops"] = 10
+
+
+@dataclass(frozen=True, slots=True)
+class TelemetrySettings(_SettingsBase):
+    opentelemetry: Annotated[bool, "spans and metrics go to OpenTelemetry as this program has set it up"] = False
+    names: Annotated[bool, "spans and observers are told names of users and ids, too"] = False
+    log_format: Annotated[Literal["text", "json"], "log lines of commands that stay: words, or a JSON object each"] = (
+        "text"
+    )
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], "the least they tell"] = "warning"
+    error_words: Annotated[bool, "they tell the words of errors, which may quote what somebody said"] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,27 +423,27 @@ class Config:
     compact: CompactionSettings = field(default_factory=CompactionSettings)
     learn: LearningSettings = field(default_factory=LearningSettings)
     chunks: ChunkSettings = field(default_factory=ChunkSettings)
+    documents: DocumentSettings = field(default_factory=DocumentSettings)
     embedding: EmbeddingSettings = field(default_factory=EmbeddingSettings)
     llm: LlmSettings = field(default_factory=LlmSettings)
-    documents: DocumentSettings = field(default_factory=DocumentSettings)
     notes: NotesSettings = field(default_factory=NotesSettings)
     graph: GraphSettings = field(default_factory=GraphSettings)
     search: SearchSettings = field(default_factory=SearchSettings)
     jobs: JobSettings = field(default_factory=JobSettings)
     retention: RetentionSettings = field(default_factory=RetentionSettings)
     aio: AsyncSettings = field(default_factory=AsyncSettings)
-    mcp: McpSettings = field(default_factory=McpSettings)
     audit: AuditSettings = field(default_factory=AuditSettings)
     schedules: ScheduleSettings = field(default_factory=ScheduleSettings)
     encryption: EncryptionSettings = field(default_factory=EncryptionSettings)
     server: ServerSettings = field(default_factory=ServerSettings)
+    mcp: McpSettings = field(default_factory=McpSettings)
     observe: TelemetrySettings = field(default_factory=TelemetrySettings)
-    agents: Mapping[str, Config] = field(default_factory=dict)  # settings of agents that have some of their own
+    agents: Mapping[str, "Config"] = field(default_factory=dict)  # settings of agents that have some of their own
 
     def __post_init__(self) -> None:
         given: list[tuple[object, object]] = list(self.agents.items())
         for name, settings in given:
-            where = f"agents.{_check_agent_name(name)}"
+            where = f"agents.{check_agent_name(name)}"
             if not isinstance(settings, Config) or settings.agents:
                 raise ConfigError(f"{where} must be a Config without agents")
             shared = settings.memory.place == "shared"
@@ -122,7 +454,7 @@ class Config:
                         + (f": the agent shares the store; {where}.memory.place = 'own' parts them" * shared)
                     )
 
-    def for_agent(self, name: str | None) -> Config:
+    def for_agent(self, name: str | None) -> "Config":
         """The settings for an agent: its own where it has some."""
         return self if name is None else self.agents.get(name, self)
 
@@ -134,35 +466,18 @@ class Config:
         env: Mapping[str, str] | None = None,
         overrides: Mapping[str, Any] | None = None,
         preset: str | None = None,
-    ) -> Config:
+    ) -> "Config":
         """The preset, then the file, then the environment, then ``overrides``, which map "section.key" to a value.
 
         ``env`` stands for the process's environment; an empty one reads none. The preset is the one given here, else
         that of the environment, else that of the file.
         """
-        chosen: dict[str | None, _SectionValues] = {None: {section: {} for section in SETTINGS}}
-        environment = os.environ if env is None else env
-        tree, where = ({}, "") if path is None else _load_file(path)
-        from_preset = _read_presets(tree, where, _name_preset(environment, preset))
-        from_file = [*_read_file(tree, where)]
-        agents_of_file = {agent for _, agent, _, _, _ in from_file if agent}
-        from_env = _read_env(environment, agents_of_file)
-        layers = (from_preset, from_file, from_env, _read_overrides(overrides or {}))
-        for where, agent, section, key, value in (given for layer in layers for given in layer):
-            known = SETTINGS[section].get(key)
-            if known is None:
-                raise ConfigError(f"{where}: {section}.{key} is not a setting{suggest(f'{section}.{key}', KEYS)}")
-            own = chosen.setdefault(agent, {section: {} for section in SETTINGS})
-            own[section][key] = known.check(value, f"{where}: {f'agents.{agent}.' if agent else ''}{section}.{key}")
-        general = chosen.pop(None)
-        agents = {
-            str(name): cls(**_build_sections({section: {**general[section], **own[section]} for section in SETTINGS}))
-            for name, own in chosen.items()
-        }
-        return cls(**_build_sections(general), agents=agents)
+        from limpet.config.load import build_config  # late: a Config may be made without it
+
+        return build_config(path, os.environ if env is None else env, overrides or {}, preset)
 
     @classmethod
-    def preset(cls, name: str, *, overrides: Mapping[str, Any] | None = None) -> Config:
+    def preset(cls, name: str, *, overrides: Mapping[str, Any] | None = None) -> "Config":
         """The defaults of another program: picobot, golemcore, sclaw, araliya or oxydra. It reads no environment."""
         return cls.load(env={}, preset=name, overrides=overrides)
 
@@ -174,161 +489,8 @@ class Config:
                 yield f"{section}.{key}", known.constraint, known.default, known.doc
 
 
-_Assignments = Iterator[tuple[str, str | None, str, str, Any]]  # where it stands, agent, section, key, value
-_SectionValues = dict[str, dict[str, Any]]
-
-
-def _build_sections(chosen: _SectionValues) -> dict[str, Any]:
-    return {name: kind(**chosen[name]) for name, kind in SECTIONS.items()}
-
-
-def _check_agent_name(name: object) -> str:
-    try:
-        return check_name(name, "an agent's name")
-    except InvalidKey as error:
-        raise ConfigError(str(error)) from None
-
-
-def _load_file(path: str | PathLike[str]) -> tuple[Mapping[str, Any], str]:
-    """The sections of a file, and how errors name it."""
-    from pathlib import Path
-
-    file = Path(path)
-    where = str(file)
-    try:
-        content = file.read_bytes()
-    except OSError as error:
-        raise ConfigError(f"{where}: cannot be read: {error.strerror}") from None
-    tree = (_parse_yaml if file.suffix in {".yaml", ".yml"} else parse_toml)(content, where)
-    if not isinstance(tree, Mapping):
-        raise ConfigError(f"{where}: holds {type(tree).__name__}, not sections with settings")
-    return tree, where
-
-
-def _read_file(tree: Mapping[str, Any], where: str) -> _Assignments:
-    yield from _read_tree({name: table for name, table in tree.items() if name != AGENTS}, where)
-    for name, own in _list_agents(tree, where):
-        yield from _read_tree(own, where, name)
-
-
-def _list_agents(tree: Mapping[str, Any], where: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    agents = tree.get(AGENTS)
-    if agents is not None and not isinstance(agents, Mapping):
-        raise ConfigError(f"{where}: {AGENTS} holds a table for each agent, not {agents!r}")
-    for name, own in (agents or {}).items():
-        if not isinstance(own, Mapping):
-            raise ConfigError(f"{where}: {AGENTS}.{name} holds sections with settings, not {own!r}")
-        yield _check_agent_name(name), own
-
-
-def find_preset(path: str | PathLike[str] | None, env: Mapping[str, str]) -> str | None:
-    """The name of the preset that the environment or the file chooses."""
-    name, where = _name_preset(env, None)
-    if name is None and path is not None:
-        tree, where = _load_file(path)
-        name = tree.get(PRESET)
-    if name is not None:
-        get_preset(name, where)
-    return name
-
-
-def _name_preset(env: Mapping[str, str], preset: str | None) -> tuple[str | None, str]:
-    """The preset that takes the place of the file's, and how errors name it."""
-    return (preset, PRESET) if preset is not None else (env.get(PRESET_VARIABLE), "environment")
-
-
-def _read_presets(tree: Mapping[str, Any], where: str, other: tuple[str | None, str]) -> _Assignments:
-    """The settings of the general preset, and of those of single agents."""
-    general = other if other[0] is not None else (tree.get(PRESET), where)
-    chosen = [(None, *general), *((agent, own.get(PRESET), where) for agent, own in _list_agents(tree, where))]
-    for agent, name, place in chosen:
-        for setting, value in get_preset(name, place).items() if name is not None else ():
-            section, _, key = setting.partition(".")
-            yield f"preset {name}", agent, section, key, value
-
-
-def _read_tree(tree: Mapping[Any, Any], where: str, agent: str | None = None) -> _Assignments:
-    for section, table in tree.items():
-        if section == PRESET:
-            continue
-        name = _check_section(section, where)
-        settings = {} if table is None else table  # a YAML section may have all its settings commented out
-        if not isinstance(settings, Mapping):
-            raise ConfigError(f"{where}: {name} is a section that holds settings, not {table!r}")
-        yield from ((where, agent, name, str(key), value) for key, value in settings.items())
-
-
-def _parse_yaml(content: bytes, where: str) -> object:
-    try:
-        import yaml
-    except ImportError:
-        raise ConfigError(f"{where}: reading YAML needs PyYAML: pip install 'limpet[yaml]', or write TOML") from None
-    try:
-        return yaml.safe_load(content) or {}
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{where}: is not YAML: {error}") from None
-
-
-_AGENT_PREFIX = "LIMPET_AGENTS_"
-_AGENT_PATTERN = f"{_AGENT_PREFIX}NAME_SECTION_KEY"
-# Where the store and the settings are, whose memory it is, and a key.
-_RESERVED_VARIABLES = (PRESET_VARIABLE, "LIMPET_DATA", "LIMPET_CONFIG", "LIMPET_USER", "LIMPET_KEY", "LIMPET_API_KEY")
-
-
-def _read_env(env: Mapping[str, str], agents: Iterable[str] = ()) -> _Assignments:
-    """LIMPET_SEARCH_K is search.k, LIMPET_AGENTS_CODER_SEARCH_K is agents.coder.search.k.
-
-    Variables of other names belong to others, unless they look like a slip of one.
-    """
-    variables = {f"LIMPET_{key.replace('.', '_').upper()}": key for key in KEYS}
-    prefixes = tuple(f"LIMPET_{section.upper()}_" for section in SETTINGS)
-    names = {_variable_name(agent): agent for agent in agents}
-    for name, text in env.items():
-        if name in _RESERVED_VARIABLES:
-            continue
-        agent = None
-        if name.startswith(_AGENT_PREFIX):
-            agent, variable = _split_agent_variable(name, variables)
-            agent = names.get(agent, agent.lower())
-        elif name in variables:
-            variable = name
-        elif name.startswith("LIMPET_") and (name.startswith(prefixes) or suggest(name, variables, 0.9)):
-            raise ConfigError(f"environment: {name} is not a setting{suggest(name, variables)}")
-        else:
-            continue
-        section, _, key = variables[variable].partition(".")
-        yield name, agent, section, key, SETTINGS[section][key].parse(text)
-
-
-def _split_agent_variable(name: str, variables: Iterable[str]) -> tuple[str, str]:
-    """The agent, as the variable spells it, and the variable that sets the same for every agent."""
-    rest = name.removeprefix(_AGENT_PREFIX)
-    endings = {variable.removeprefix("LIMPET"): variable for variable in variables}
-    known = [ending for ending in endings if rest.endswith(ending) and rest != ending]
-    if not known:
-        agent = rest.partition("_")[0]
-        meant = suggest(name, [f"{_AGENT_PREFIX}{agent}{ending}" for ending in endings])
-        raise ConfigError(f"environment: {name} is not a setting of an agent{meant or f'; write {_AGENT_PATTERN}'}")
-    ending = max(known, key=len)
-    return rest.removesuffix(ending), endings[ending]
-
-
-def _variable_name(agent: str) -> str:
-    return "".join(letter if letter.isalnum() else "_" for letter in agent).upper()
-
-
-def _read_overrides(overrides: Mapping[str, Any]) -> _Assignments:
-    """``section.key``, or ``agents.NAME.section.key`` for one agent, whose name may have dots too."""
-    for name, value in overrides.items():
-        agent, setting_name = None, name
-        if name.startswith(f"{AGENTS}.") and name.count(".") >= 3:
-            agent, section, key = name.removeprefix(f"{AGENTS}.").rsplit(".", 2)
-            agent, setting_name = _check_agent_name(agent), f"{section}.{key}"
-        section, _, key = setting_name.partition(".")
-        yield "override", agent, _check_section(section, "override"), key, value
-
-
-def _check_section(section: object, where: str) -> str:
-    if section not in SETTINGS:
-        raise ConfigError(f"{where}: {section} is not a section{suggest(str(section), (*SETTINGS, AGENTS, PRESET))}")
-    return str(section)
+SECTIONS: dict[str, Any] = {each.name: each.default_factory for each in fields(Config) if each.name != "agents"}
+NAMES = {kind: name for name, kind in SECTIONS.items()}
+SETTINGS: dict[str, dict[str, Setting]] = {
+    name: {entry.name: Setting(entry) for entry in fields_of(kind)} for name, kind in SECTIONS.items()
+}

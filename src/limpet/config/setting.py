@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from limpet.errors import ConfigError, InvalidInput, InvalidKey
 from limpet.model.constraints import Choice, Integer, Number
 from limpet.model.schema import Field
-from limpet.model.values import short_repr
+from limpet.model.values import check_name, short_repr
 
 _BOOLS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)
 
@@ -58,13 +58,11 @@ class Setting(NamedTuple):
             return text
 
 
-def parse_toml(content: bytes, where: str) -> object:
-    import tomllib
-
+def check_agent_name(name: object) -> str:
     try:
-        return tomllib.loads(content.decode())
-    except ValueError as error:
-        raise ConfigError(f"{where}: is not TOML: {error}") from None
+        return check_name(name, "an agent's name")
+    except InvalidKey as error:
+        raise ConfigError(str(error)) from None
 
 
 def suggest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
