@@ -19,7 +19,7 @@ from limpet.lifecycle.formats.contents import (
     split_messages,
     try_parse_time,
 )
-from limpet.lifecycle.formats.source import ImportSource, iter_json_lines, iter_values
+from limpet.lifecycle.formats.source import ImportSource
 from limpet.model.message import Message
 from limpet.model.transfer import ImportSkip
 
@@ -46,12 +46,10 @@ def read(source: ImportSource) -> Iterator[ForeignItem]:
 def _iter_conversations(source: ImportSource, name: str) -> Iterator[tuple[str, int | None, Any]]:
     """Each with its number in the file, where there are several."""
     if name.endswith(".jsonl"):
-        with source.open(name) as file:
-            for number, (place, value, problem) in enumerate(iter_json_lines(file, name)):
-                yield place, number, problem or value
+        for number, (place, value, problem) in enumerate(source.iter_lines(name)):
+            yield place, number, problem or value
         return
-    with source.open(name) as file:
-        found = list(iter_values(file, name))
+    found = list(source.iter_values(name))
     if len(found) == 1 and isinstance(found[0][1], Mapping) and "messages" in found[0][1]:
         yield name, None, found[0][1]
     elif all(isinstance(value, Mapping) and isinstance(value.get("messages"), list) for _, value in found):
@@ -121,13 +119,5 @@ def _build_message(entry: Mapping[str, Any], one: MessageDraft, number: int, par
     """Known again by its place and its words: the same list, grown at its end, adds what is new."""
     words = json.dumps([one.role, str(one.content), [call.name for call in one.calls]], ensure_ascii=False)
     digest = hashlib.blake2b(words.encode("utf-8", "replace"), digest_size=8).hexdigest()
-    return Message.new(
-        one.role,
-        one.content,
-        name=one.name,
-        tool_calls=one.calls,
-        tool_call_id=one.call_id,
-        is_error=one.is_error,
-        created_at=next((moment for name in _TIMES if (moment := try_parse_time(entry.get(name)))), None),
-        idempotency_key=make_key("messages", number, part, digest),
-    )
+    created = next((moment for name in _TIMES if (moment := try_parse_time(entry.get(name)))), None)
+    return one.build(make_key("messages", number, part, digest), created)

@@ -6,7 +6,6 @@ stays out, as do messages ChatGPT hides itself and the model's thoughts.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -16,14 +15,17 @@ from limpet.errors import InvalidInput
 from limpet.lifecycle.formats.contents import (
     ForeignItem,
     ForeignSession,
+    MessageDraft,
     clean_name,
     clean_text,
     iter_objects,
+    join_texts,
+    make_call,
     make_key,
     try_parse_time,
 )
-from limpet.lifecycle.formats.source import ImportSource, iter_values
-from limpet.model.message import FilePart, ImagePart, Message, Part, TextPart, ToolCall
+from limpet.lifecycle.formats.source import ImportSource
+from limpet.model.message import FilePart, ImagePart, Message, Part, TextPart
 from limpet.model.transfer import ImportSkip
 
 NAME = "chatgpt"
@@ -40,9 +42,8 @@ _OTHERS = ("message_feedback", "model_comparisons", "shared_conversations", "use
 def read(source: ImportSource) -> Iterator[ForeignItem]:
     conversations = source.find_json("conversations") if source.kind != "file" else source.names
     for name in conversations:
-        with source.open(name) as file:
-            for place, value in iter_values(file, name):
-                yield from _read_conversation(place, value)
+        for place, value in source.iter_values(name):
+            yield from _read_conversation(place, value)
     if source.kind != "file":
         for name in source.find_json(*_OTHERS):
             yield ImportSkip(name, "it is not a conversation")
@@ -107,9 +108,8 @@ def _parse_message(node: Mapping[str, Any]) -> tuple[Message | None, str]:
     message = node.get("message")
     if not isinstance(message, Mapping):
         return None, ""
-    author, content = _get_object(message, "author"), _get_object(message, "content")
-    about, kind = _get_object(message, "metadata"), str(content.get("content_type"))
-    role = str(author.get("role"))
+    about, kind = _get_object(message, "metadata"), str(_get_object(message, "content").get("content_type"))
+    role = str(_get_object(message, "author").get("role"))
     if kind in _HIDDEN:
         return None, _HIDDEN[kind]
     if about.get("is_visually_hidden_from_conversation"):
@@ -117,48 +117,34 @@ def _parse_message(node: Mapping[str, Any]) -> tuple[Message | None, str]:
     if role not in _ROLES:
         return None, f"of the unknown role {role[:40]!r}"
     try:
-        return _build_message(message, role, author, content, about, kind)
+        return _build_message(message, MessageDraft(role), about, kind)
     except InvalidInput as error:
         return None, f"it cannot be kept: {error}"[:200]
 
 
 def _build_message(
-    message: Mapping[str, Any],
-    role: str,
-    author: Mapping[str, Any],
-    content: Mapping[str, Any],
-    about: Mapping[str, Any],
-    kind: str,
+    message: Mapping[str, Any], draft: MessageDraft, about: Mapping[str, Any], kind: str
 ) -> tuple[Message | None, str]:
-    parts = _parse_parts(content, kind)
+    parts = _parse_parts(_get_object(message, "content"), kind)
     if parts is None:
         return None, f"of the unknown kind {kind[:40]!r}"
     recipient = message.get("recipient")
-    calls: tuple[ToolCall, ...] = ()
-    if role == "assistant" and isinstance(recipient, str) and recipient not in ("all", ""):
-        calls = (ToolCall(str(message.get("id") or ""), recipient[:256], _parse_arguments(parts)),)
-        parts = []
+    if draft.role == "assistant" and isinstance(recipient, str) and recipient not in ("all", ""):
+        text = join_texts(parts)
+        given = text if text.lstrip().startswith("{") else {"input": text}
+        draft.calls, parts = [make_call(message.get("id"), recipient, given)], []
     for file in iter_objects(about.get("attachments")):
         id_ = clean_text(file.get("id")) or clean_text(file.get("name"))
         if id_:
-            parts.append(
-                FilePart(f"chatgpt-file:{id_}", clean_name(file.get("mime_type")), clean_text(file.get("name")))
-            )
-    if not calls and not any(not isinstance(part, TextPart) or part.text.strip() for part in parts):
-        return None, "empty" if role != "system" else ""
-    plain = all(isinstance(part, TextPart) for part in parts)
-    body: Any = "\n".join(part.text for part in parts if isinstance(part, TextPart)) if plain else parts
-    model = clean_text(about.get("model_slug"))
-    return Message.new(
-        role,
-        body,
-        name=clean_name(author.get("name")) if role == "tool" else None,
-        tool_calls=calls,
-        is_error=kind == "system_error",
-        metadata={"model": model} if model else None,
-        created_at=try_parse_time(message.get("create_time")),
-        idempotency_key=make_key(NAME, message.get("id")),
-    ), ""
+            name, media = clean_text(file.get("name")), clean_name(file.get("mime_type"))
+            parts.append(FilePart(f"chatgpt-file:{id_}", media, name))
+    draft.parts = parts
+    if draft.is_empty:
+        return None, "empty" if draft.role != "system" else ""
+    draft.name = clean_name(_get_object(message, "author").get("name")) if draft.role == "tool" else None
+    draft.is_error, model = kind == "system_error", clean_text(about.get("model_slug"))
+    metadata = {"model": model} if model else None
+    return draft.build(make_key(NAME, message.get("id")), try_parse_time(message.get("create_time")), metadata), ""
 
 
 def _parse_parts(content: Mapping[str, Any], kind: str) -> list[Part] | None:
@@ -189,19 +175,6 @@ def _parse_part(part: object) -> Part | None:
         return FilePart(pointer, name=str(kind or "")[:200])
     text = clean_text(part.get("text"))
     return TextPart(text) if text else None
-
-
-def _parse_arguments(parts: list[Part]) -> dict[str, Any]:
-    """What a tool was given: the text as an object if it is one, else as it is."""
-    text = "\n".join(part.text for part in parts if isinstance(part, TextPart))
-    try:
-        value = json.loads(text)
-        if isinstance(value, dict):
-            json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
-            return value
-    except (ValueError, RecursionError):
-        pass
-    return {"input": text}
 
 
 def _get_object(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:

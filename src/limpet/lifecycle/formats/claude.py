@@ -21,7 +21,7 @@ from limpet.lifecycle.formats.contents import (
     split_messages,
     try_parse_time,
 )
-from limpet.lifecycle.formats.source import ImportSource, iter_values
+from limpet.lifecycle.formats.source import ImportSource
 from limpet.model.message import FilePart, Message, TextPart
 from limpet.model.transfer import ImportSkip
 
@@ -37,9 +37,8 @@ def read(source: ImportSource) -> Iterator[ForeignItem]:
         elif path.stem.rstrip("-0123456789") == "users":
             yield ImportSkip(name, "it is about the account, not memory")
         else:
-            with source.open(name) as file:
-                for place, value in iter_values(file, name):
-                    yield from _read_entry(place, value)
+            for place, value in source.iter_values(name):
+                yield from _read_entry(place, value)
 
 
 def _read_entry(place: str, value: object) -> Iterator[ForeignItem]:
@@ -68,18 +67,7 @@ def _read_conversation(place: str, value: Mapping[str, Any]) -> Iterator[Foreign
         key = entry.get("uuid") or f"{id_}:{number}"
         for part, one in enumerate(_parse_messages(entry, left)):
             try:
-                messages.append(
-                    Message.new(
-                        one.role,
-                        one.content,
-                        name=one.name,
-                        tool_calls=one.calls,
-                        tool_call_id=one.call_id,
-                        is_error=one.is_error,
-                        created_at=moment,
-                        idempotency_key=make_key(NAME, key, part),
-                    )
-                )
+                messages.append(one.build(make_key(NAME, key, part), moment))
             except InvalidInput as error:
                 left[f"it cannot be kept: {error}"[:200]] += 1
     about = {"title": clean_text(value.get("name")), "summary": clean_text(value.get("summary"))[:10_000]}

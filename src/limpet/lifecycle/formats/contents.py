@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import field
 from datetime import datetime
-from typing import Any
+from typing import Any, NoReturn
 
 from limpet.errors import InvalidInput
 from limpet.model.dataclass import dataclass
@@ -90,8 +90,6 @@ def flatten_metadata(value: object) -> dict[str, str]:
 def _flatten_value(value: object) -> str:
     if isinstance(value, str):
         return clean_text(value)
-    import json
-
     return clean_text(json.dumps(value, ensure_ascii=False, default=str))
 
 
@@ -210,13 +208,31 @@ class MessageDraft:
     @property
     def is_empty(self) -> bool:
         said = any(not isinstance(part, TextPart) or part.text.strip() for part in self.parts)
-        return not said and not self.calls and self.role != "tool"
+        return not said and not self.calls
 
     @property
     def content(self) -> Any:
         if all(isinstance(part, TextPart) for part in self.parts):
-            return "\n".join(part.text for part in self.parts if isinstance(part, TextPart))
+            return join_texts(self.parts)
         return self.parts
+
+    def build(self, key: str, created_at: datetime | None, metadata: dict[str, Any] | None = None) -> Message:
+        """Raises InvalidInput for what cannot be kept."""
+        return Message.new(
+            self.role,
+            self.content,
+            name=self.name,
+            tool_calls=self.calls,
+            tool_call_id=self.call_id,
+            is_error=self.is_error,
+            metadata=metadata,
+            created_at=created_at,
+            idempotency_key=key,
+        )
+
+
+def join_texts(parts: Iterable[Part]) -> str:
+    return "\n".join(part.text for part in parts if isinstance(part, TextPart))
 
 
 def split_messages(role: str, content: object, left: list[str]) -> Iterator[MessageDraft]:
@@ -225,12 +241,12 @@ def split_messages(role: str, content: object, left: list[str]) -> Iterator[Mess
     for block in [content] if isinstance(content, str) else content if isinstance(content, list) else []:
         kind = block.get("type") if isinstance(block, Mapping) else None
         if isinstance(block, Mapping) and kind in ("tool_result", "web_search_tool_result", "mcp_tool_result"):
-            if not now.is_empty:
+            if not _says_nothing(now):
                 yield now
             yield _parse_result(block)
             now = MessageDraft(role)
         elif isinstance(block, Mapping) and kind in ("tool_use", "server_tool_use", "mcp_tool_use"):
-            now.calls.append(_parse_call(block.get("id"), block.get("name"), block.get("input")))
+            now.calls.append(make_call(block.get("id"), block.get("name"), block.get("input")))
         elif kind in THOUGHTS:
             left.append("the model's thoughts")
         elif (part := parse_part(block)) is not None:
@@ -240,8 +256,12 @@ def split_messages(role: str, content: object, left: list[str]) -> Iterator[Mess
             now.parts.append(part)
         else:
             left.append(f"a block of the unknown kind {str(kind)[:40]!r}")
-    if not now.is_empty:
+    if not _says_nothing(now):
         yield now
+
+
+def _says_nothing(draft: MessageDraft) -> bool:
+    return draft.is_empty and draft.role != "tool"
 
 
 def _parse_result(block: Mapping[str, Any]) -> MessageDraft:
@@ -292,19 +312,19 @@ def parse_part(block: Any) -> Part | None:
 def parse_tool_calls(message: Mapping[str, Any]) -> list[ToolCall]:
     """``tool_calls`` as OpenAI writes them, and the ``function_call`` of before."""
     found = [
-        _parse_call(call.get("id"), inner.get("name"), inner.get("arguments", inner.get("input")))
+        make_call(call.get("id"), inner.get("name"), inner.get("arguments", inner.get("input")))
         for call in iter_objects(message.get("tool_calls"))
         for inner in (call.get("function") or call.get("custom") or call,)
         if isinstance(inner, Mapping)
     ]
     old = message.get("function_call")
-    return [*found, _parse_call("", old.get("name"), old.get("arguments"))] if isinstance(old, Mapping) else found
+    return [*found, make_call("", old.get("name"), old.get("arguments"))] if isinstance(old, Mapping) else found
 
 
-def _parse_call(id_: object, name: object, given: object) -> ToolCall:
+def make_call(id_: object, name: object, given: object) -> ToolCall:
     if isinstance(given, str):
         try:
-            given = json.loads(given)
+            given = json.loads(given, parse_constant=refuse_constant)
         except (ValueError, RecursionError):
             given = {"input": given}
     arguments = given if isinstance(given, dict) else {} if given is None else {"input": given}
@@ -322,3 +342,7 @@ def sanitize_json(value: Any, depth: int = 60) -> Any:
     if isinstance(value, list):
         return [sanitize_json(item, depth - 1) for item in value]
     return value
+
+
+def refuse_constant(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from limpet.documents.files import printable_path
@@ -11,13 +11,17 @@ from limpet.errors import LimpetError, Unsupported
 from limpet.lifecycle.export_folder import FORMAT
 from limpet.lifecycle.formats import chat_api, chatgpt, claude, markdown, mcp_memory, mem0
 from limpet.lifecycle.formats.contents import ForeignItem
-from limpet.lifecycle.formats.source import ImportSource, iter_values
+from limpet.lifecycle.formats.source import ImportSource
 from limpet.model.document import DocumentKind, detect_kind
 from limpet.model.values import short_repr
 
 SNAPSHOT = "sessions.json"
 AUTO = "auto"
-FOREIGN = (chatgpt.NAME, claude.NAME, mem0.NAME, mcp_memory.NAME, chat_api.OPENAI, chat_api.ANTHROPIC, markdown.NAME)
+_READERS: Mapping[str, Callable[[ImportSource], Iterator[ForeignItem]]] = {
+    **{each.NAME: each.read for each in (chatgpt, claude, mem0, mcp_memory)},
+    **dict.fromkeys((chat_api.OPENAI, chat_api.ANTHROPIC), chat_api.read),
+}
+FOREIGN = (*_READERS, markdown.NAME)
 FORMATS = (FORMAT, *FOREIGN, SNAPSHOT)
 _START = 65_536
 
@@ -60,8 +64,7 @@ def _detect_file(source: ImportSource, name: str) -> str | None:
     if name.endswith(".jsonl"):
         return chat_api.detect_flavour(line.get("messages"), line) if isinstance(line, Mapping) else None
     try:
-        with source.open(name) as file:
-            return _detect_value(next((value for _, value in iter_values(file, name)), None), source, name)
+        return _detect_value(next((value for _, value in source.iter_values(name)), None), source, name)
     except LimpetError:
         return SNAPSHOT  # whose reader says what is wrong
 
@@ -85,27 +88,12 @@ def _detect_value(value: object, source: ImportSource, name: str) -> str | None:
     ):
         return mem0.NAME
     if isinstance(value.get("role"), str):
-        return chat_api.detect_flavour(_read_values(source, name))
+        return chat_api.detect_flavour([each for _, each in source.iter_values(name)])
     if "id" not in value and "channel" not in value:
         return chat_api.detect_flavour(value.get("messages"), value) or SNAPSHOT
     return SNAPSHOT
 
 
-def _read_values(source: ImportSource, name: str) -> list[Any]:
-    with source.open(name) as file:
-        return [value for _, value in iter_values(file, name)]
-
-
 def read(source: ImportSource, format: str, max_document_bytes: int) -> Iterator[ForeignItem]:
     """Everything in it, one by one."""
-    if format == markdown.NAME:
-        return markdown.read(source, max_document_bytes)
-    readers = {
-        chatgpt.NAME: chatgpt.read,
-        claude.NAME: claude.read,
-        mem0.NAME: mem0.read,
-        mcp_memory.NAME: mcp_memory.read,
-        chat_api.OPENAI: chat_api.read,
-        chat_api.ANTHROPIC: chat_api.read,
-    }
-    return readers[format](source)
+    return markdown.read(source, max_document_bytes) if format == markdown.NAME else _READERS[format](source)

@@ -7,7 +7,7 @@ from typing import Any
 
 from limpet.lifecycle.formats.contents import ForeignItem, ForeignRecord, clean_label, clean_text
 from limpet.lifecycle.formats.mem0 import build_relation
-from limpet.lifecycle.formats.source import ImportSource, iter_json_lines
+from limpet.lifecycle.formats.source import ImportSource
 from limpet.model.transfer import ImportSkip
 
 NAME = "mcp-memory"
@@ -15,16 +15,15 @@ NAME = "mcp-memory"
 
 def read(source: ImportSource) -> Iterator[ForeignItem]:
     for name in source.names:
-        with source.open(name) as file:
-            for place, value, problem in iter_json_lines(file, name):
-                if problem or not isinstance(value, Mapping):
-                    yield ImportSkip(place, problem or "it is not an object")
-                elif value.get("type") == "entity":
-                    yield from _read_entity(place, value)
-                elif value.get("type") == "relation":
-                    yield _read_relation(place, value)
-                else:
-                    yield ImportSkip(place, f"its type is {str(value.get('type'))[:40]!r}, neither entity nor relation")
+        for place, value, problem in source.iter_lines(name):
+            if problem or not isinstance(value, Mapping):
+                yield ImportSkip(place, problem or "it is not an object")
+            elif value.get("type") == "entity":
+                yield from _read_entity(place, value)
+            elif value.get("type") == "relation":
+                yield _read_relation(place, value)
+            else:
+                yield ImportSkip(place, f"its type is {str(value.get('type'))[:40]!r}, neither entity nor relation")
 
 
 def _read_entity(place: str, value: Mapping[str, Any]) -> Iterator[ForeignItem]:

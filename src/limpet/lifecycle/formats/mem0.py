@@ -16,7 +16,7 @@ from limpet.lifecycle.formats.contents import (
     iter_objects,
     try_parse_time,
 )
-from limpet.lifecycle.formats.source import ImportSource, iter_values
+from limpet.lifecycle.formats.source import ImportSource
 from limpet.model.transfer import ImportSkip
 from limpet.model.values import FOREIGN_ID
 
@@ -28,9 +28,8 @@ _ABOUT = ("agent_id", "run_id", "actor_id", "app_id")
 
 def read(source: ImportSource) -> Iterator[ForeignItem]:
     for name in source.names:
-        with source.open(name) as file:
-            for place, value in iter_values(file, name):
-                yield from _read_entry(place, value)
+        for place, value in source.iter_values(name):
+            yield from _read_entry(place, value)
 
 
 def _read_entry(place: str, value: object) -> Iterator[ForeignItem]:
@@ -61,18 +60,10 @@ def _read_memory(place: str, value: Mapping[str, Any]) -> ForeignItem:
     ]
     about = flatten_metadata(value.get("metadata")) | flatten_metadata({name: value.get(name) for name in _ABOUT})
     created = try_parse_time(value.get("created_at"))
+    updated = try_parse_time(value.get("updated_at")) or created
+    external = id_ if re.fullmatch(FOREIGN_ID, id_) else None
     user = clean_name(value.get("user_id"))
-    return ForeignRecord(
-        id_,
-        text,
-        user,
-        None,
-        tags,
-        about,
-        created,
-        try_parse_time(value.get("updated_at")) or created,
-        external_id=id_ if re.fullmatch(FOREIGN_ID, id_) else None,
-    )
+    return ForeignRecord(id_, text, user, None, tags, about, created, updated, external_id=external)
 
 
 def _read_relation(place: str, value: Mapping[str, Any]) -> ForeignItem:

@@ -9,10 +9,11 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, NoReturn
+from typing import IO, Any
 
 from limpet.documents.files import printable_path
 from limpet.errors import InvalidInput
+from limpet.lifecycle.formats.contents import refuse_constant
 from limpet.model.dataclass import dataclass
 
 MAX_VALUE = 268_435_456  # characters of one conversation or memory
@@ -74,6 +75,14 @@ class ImportSource:
         except (OSError, KeyError, RuntimeError, zipfile.BadZipFile, NotImplementedError) as error:
             raise InvalidInput(f"{printable_path(name)} cannot be read: {error}") from error
 
+    def iter_values(self, name: str) -> Iterator[tuple[str, Any]]:
+        with self.open(name) as file:
+            yield from iter_values(file, name)
+
+    def iter_lines(self, name: str) -> Iterator[tuple[str, Any, str]]:
+        with self.open(name) as file:
+            yield from _iter_json_lines(file, name)
+
     def read_start(self, name: str, size: int) -> bytes:
         try:
             with self.open(name) as file:
@@ -103,7 +112,7 @@ class _ValueReader:
         self._file = file
         self._name = name
         self._decode = codecs.getincrementaldecoder("utf-8-sig")().decode
-        self._json = json.JSONDecoder(parse_constant=_refuse)
+        self._json = json.JSONDecoder(parse_constant=refuse_constant)
         self._text, self._at, self._ended = "", 0, False
 
     def enter_list(self) -> bool:
@@ -168,7 +177,7 @@ class _ValueReader:
         return InvalidInput(f"{printable_path(self._name)} is not JSON: {reason}")
 
 
-def iter_json_lines(file: IO[bytes], name: str) -> Iterator[tuple[str, Any, str]]:
+def _iter_json_lines(file: IO[bytes], name: str) -> Iterator[tuple[str, Any, str]]:
     """Each line's place, its value, and why there is none."""
     number = 0
     while raw := _read_line(file, name):
@@ -178,7 +187,7 @@ def iter_json_lines(file: IO[bytes], name: str) -> Iterator[tuple[str, Any, str]
         if not raw.strip():
             continue
         try:
-            yield f"{name}, line {number}", json.loads(raw.decode("utf-8-sig"), parse_constant=_refuse), ""
+            yield f"{name}, line {number}", json.loads(raw.decode("utf-8-sig"), parse_constant=refuse_constant), ""
         except (ValueError, RecursionError) as error:
             yield f"{name}, line {number}", None, f"it is not JSON: {error}"
 
@@ -188,7 +197,3 @@ def _read_line(file: IO[bytes], name: str) -> bytes:
         return file.readline(MAX_VALUE + 1)
     except _UNREADABLE as error:
         raise InvalidInput(f"{printable_path(name)} cannot be read: {error}") from None
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not JSON")
