@@ -14,7 +14,7 @@ from limpet import errors
 from limpet.model import constraints
 from limpet.server.middleware import _ROUTER
 from limpet.server.openapi import _REFUSED, build_openapi
-from limpet.server.problems import problem_from_error
+from limpet.server.payload import problem_from_error
 from limpet.server.route import JSON, Route
 from limpet.server.routes import list_routes
 

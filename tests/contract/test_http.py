@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("starlette")
 
 from limpet import Config, Limpet
-from limpet.server import events
+from limpet.server import streams
 from limpet.testing import FakeClock
 from tests.http_client import Asked, asked
 
@@ -231,7 +231,7 @@ def test_http_api_tools_metrics_health_and_openapi(ask: Asked) -> None:
     assert "/v1/events" in described["paths"]
 
 
-def seen(feed: events.Feed) -> list[tuple[str, str, Any]]:
+def seen(feed: streams.Feed) -> list[tuple[str, str, Any]]:
     """What one look tells: what it is, which one, and what of it."""
     return [
         (each.kind, each.shape["id"], each.shape.get("state") or each.shape.get("content") or each.shape["kind"])
@@ -242,7 +242,7 @@ def seen(feed: events.Feed) -> list[tuple[str, str, Any]]:
 def test_event_feed_reports_changes_and_deletions(memory: Limpet, clock: FakeClock) -> None:
     one, two = (memory.session("web", chat, user="ann") for chat in "12")
     kept, lost = (memory.remember(text, user="ann") for text in ("Ann keeps bees", "Ann keeps geese"))
-    feed = events.Feed(lambda: memory, "ann", clock(), clock)
+    feed = streams.Feed(lambda: memory, "ann", clock(), clock)
     feed.poll()
     clock.advance(hours=1)
     assert feed.poll() == []
@@ -264,7 +264,7 @@ def test_event_feed_reports_changes_and_deletions(memory: Limpet, clock: FakeClo
 
 
 def test_event_feed_goes_on_after_change_from_the_future(memory: Limpet, clock: FakeClock) -> None:
-    feed = events.Feed(lambda: memory, "ann", clock(), clock)
+    feed = streams.Feed(lambda: memory, "ann", clock(), clock)
     clock.advance(days=400)  # a clock that is wrong, and is set right
     early = memory.remember("Ann keeps bees", user="ann")
     clock.advance(days=-400)
@@ -279,9 +279,9 @@ def test_event_feed_goes_on_after_change_from_the_future(memory: Limpet, clock: 
 def test_event_feed_does_not_report_items_beyond_first_page_as_deleted(
     memory: Limpet, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events, "_PAGE", 3)
+    monkeypatch.setattr(streams, "_PAGE", 3)
     made = [memory.remember(f"fact {number}", user="ann").id for number in range(3)]
-    feed = events.Feed(lambda: memory, "ann", clock(), clock)
+    feed = streams.Feed(lambda: memory, "ann", clock(), clock)
     feed.poll()
     clock.advance(minutes=1)
     for number in range(3, 8):

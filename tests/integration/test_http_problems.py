@@ -14,7 +14,7 @@ pytest.importorskip("starlette")
 
 from limpet import Config, Limpet, errors
 from limpet.errors import LimpetError, StoreBusy
-from limpet.server.problems import problem_from_error
+from limpet.server.payload import problem_from_error
 from tests.http_client import Asked, asked
 
 PLAIN = {"embedding.model": "none", "jobs.worker": False, "server.max_body_bytes": 4096}

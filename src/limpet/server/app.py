@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from functools import cache
+from hashlib import sha256
 from importlib.resources import files
 
 from starlette.convertors import Convertor, register_url_convertor
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Router
@@ -18,15 +21,47 @@ from limpet import Limpet
 from limpet.mcp.http import TOOL_CONTEXT, McpHttpApp, create_http_app
 from limpet.model.values import FOREIGN_ID
 from limpet.server.auth import LOCAL_NAMES, Authenticator, is_local
-from limpet.server.metrics import Metrics
-from limpet.server.middleware import RequestMiddleware
+from limpet.server.middleware import Metrics, RequestMiddleware
 from limpet.server.openapi import build_openapi
-from limpet.server.payload import json_bytes
-from limpet.server.problems import Problem
+from limpet.server.payload import Problem, json_bytes
 from limpet.server.route import JSON, Route
 from limpet.server.routes import list_routes
 from limpet.server.service import Service, limit_receive_time
-from limpet.server.static import StaticFile
+
+
+class StaticFile:
+    """Each form has an ETag of its own: a cache must not take one for the other."""
+
+    def __init__(self, content: bytes, media: str, headers: Mapping[str, str] | None = None) -> None:
+        digest = sha256(content).hexdigest()[:32]
+        rules = {"Vary": "Accept-Encoding", "Cache-Control": "no-cache", **(headers or {})}
+        self._media = media
+        self._plain = content, {**rules, "ETag": f'"{digest}"'}
+        self._packed = gzip.compress(content, 9, mtime=0), {**rules, "ETag": f'"{digest}-gzip"'}
+
+    def respond(self, asked: Headers) -> Response:
+        is_packed = _accepts_gzip(asked.get("accept-encoding", ""))
+        content, headers = self._packed if is_packed else self._plain
+        if _has_etag(asked.get("if-none-match", ""), headers["ETag"]):
+            return Response(status_code=304, headers=headers)
+        packing = {"Content-Encoding": "gzip"} if is_packed else {}
+        return Response(content, media_type=self._media, headers=headers | packing)
+
+
+def _accepts_gzip(accepted: str) -> bool:
+    """Named, or meant by a star; and not refused with a weight of nothing."""
+    weights = {}
+    for each in accepted.split(","):
+        name, _, parameters = each.partition(";")
+        _, _, weight = parameters.replace(" ", "").lower().partition("q=")
+        weights[name.strip().lower()] = weight.strip("0.") != "" or not weight
+    return weights.get("gzip", weights.get("*", False))
+
+
+def _has_etag(known: str, tag: str) -> bool:
+    tags = {each.strip().removeprefix("W/") for each in known.split(",")}
+    return bool(tags & {tag, "*"})
+
 
 _PAGE_MEDIA = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 _PAGE_RULES = {

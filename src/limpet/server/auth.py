@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import sha256
 from threading import Lock
 from time import monotonic
+from typing import NamedTuple
 from urllib.parse import unquote
 
-from limpet import Limpet
+from limpet import Limpet, Turn
 from limpet.api.wire import ENCODED_KEY, IDEMPOTENCY_KEY, PLAIN_KEY
 from limpet.errors import InvalidInput, Unauthenticated
 from limpet.model.dataclass import dataclass
 from limpet.model.values import check_name
 from limpet.security.operation import On, Operation
-from limpet.server.open_turns import OpenTurns
-from limpet.server.problems import Problem
+from limpet.server.payload import Problem
 from limpet.tools import ToolContext
 
 LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
@@ -168,3 +169,40 @@ def is_local(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
+
+
+MAX_TURNS = 1000
+MAX_AGE_S = 900.0
+
+
+class TurnKey(NamedTuple):
+    """Who began it, where, and under which Idempotency-Key."""
+
+    caller: str
+    session: str
+    key: str
+
+
+class OpenTurns:
+    """The newest ones, for a quarter of an hour. A turn that is not here any more can be taken again."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._turns: OrderedDict[TurnKey, tuple[float, Turn]] = OrderedDict()
+
+    def put(self, key: TurnKey, turn: Turn) -> None:
+        now = monotonic()
+        with self._lock:
+            self._turns.pop(key, None)
+            self._turns[key] = now, turn
+            while self._turns and (len(self._turns) > MAX_TURNS or self._oldest() < now - MAX_AGE_S):
+                self._turns.popitem(last=False)
+
+    def take(self, key: TurnKey) -> Turn | None:
+        """The turn, for one request alone."""
+        with self._lock:
+            began, turn = self._turns.pop(key, (0.0, None))
+            return turn if began >= monotonic() - MAX_AGE_S else None
+
+    def _oldest(self) -> float:
+        return next(iter(self._turns.values()))[0]

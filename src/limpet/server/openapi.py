@@ -8,7 +8,7 @@ from typing import Any
 from limpet import __version__
 from limpet.api.wire import IDEMPOTENCY_KEY, Argument, Place
 from limpet.model.constraints import REFERENCE, Definitions
-from limpet.server.problems import MEDIA
+from limpet.server.payload import MEDIA
 from limpet.server.route import JSON, Route
 
 _PROBLEM = {

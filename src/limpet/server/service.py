@@ -19,9 +19,8 @@ from limpet import Limpet
 from limpet.api.async_pool import Pool
 from limpet.mcp.http import McpHttpApp
 from limpet.server.auth import Authenticator, Caller
-from limpet.server.metrics import Metrics
-from limpet.server.payload import json_bytes, json_response, read_arguments
-from limpet.server.problems import Problem
+from limpet.server.middleware import Metrics
+from limpet.server.payload import Problem, json_bytes, json_response, read_arguments
 from limpet.server.route import JSON, Route
 from limpet.tools import ToolContext
 
