@@ -7,8 +7,7 @@ from argparse import Namespace
 from typing import Any, NamedTuple
 
 from limpet.cli import show
-from limpet.cli.options import add_command
-from limpet.cli.place import load_config
+from limpet.cli.options import add_command, load_config
 
 
 class SettingInfo(NamedTuple):

@@ -1,22 +1,29 @@
-"""backup, doctor: what is special about them; copy: by hand, since it opens two stores at once."""
+"""What is special about commands on the store: backup, doctor, import, export, purge, jobs, api-keys."""
 
 from __future__ import annotations
 
 import os
+import sys
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from limpet.cli import place, show
-from limpet.cli.ask import ProgressLine
+from limpet.cli import show
 from limpet.cli.derive import OperationCommand
-from limpet.cli.options import add_command
-from limpet.errors import InvalidInput, LimpetError
+from limpet.cli.options import UsageError, resolve_user
+from limpet.cli.render import Given, format_counts, receipt_lines
+from limpet.cli.show import confirm
+from limpet.errors import LimpetError
 from limpet.model.schema import to_json
 
 if TYPE_CHECKING:
-    from limpet import Limpet
+    from limpet import Limpet, NewKey, Receipt
     from limpet.model.job import Finding
+    from limpet.model.transfer import ExportResult, ImportResult
+
+_ADMIN = ("read:store", "write:store")
+_SHOWN = 20
+_NOUNS = ("session", "message", "record", "document", "schedule", "file")
 
 
 class FaultsRemain(LimpetError):
@@ -26,25 +33,25 @@ class FaultsRemain(LimpetError):
 class Backup(OperationCommand):
     """It says which files are not in it."""
 
-    needs_store = True
+    names = ("admin.backup",)
 
-    def call(self, memory: Limpet, args: Namespace, given: Mapping[str, Any]) -> list[str]:
-        beside = _find_file_folders(str(memory.admin.stats()["location"]))
+    def call(self, memory: Limpet, args: Namespace, given: Given) -> list[str]:
+        beside = find_file_folders(str(memory.admin.stats()["location"]))
         super().call(memory, args, given)
         return beside
 
-    def to_json(self, answer: list[str], given: Mapping[str, Any]) -> Any:
+    def to_json(self, answer: list[str], given: Given) -> Any:
         return {"file": given["path"], "bytes": os.path.getsize(given["path"]), "not_in_it": answer}
 
-    def format(self, answer: list[str], given: Mapping[str, Any], args: Namespace) -> list[str]:
+    def format(self, answer: list[str], given: Given, args: Namespace) -> list[str]:
         file = given["path"]
         lines = [show.one_line(f"Backed up to {file} ({show.format_size(os.path.getsize(file))}).")]
         if file.endswith(".db"):
             lines.append(show.one_line(f"Look inside: limpet --data {file} sessions"))
-        return [*lines, *_not_copied_lines(answer)]
+        return [*lines, *not_copied_lines(answer)]
 
 
-def _find_file_folders(location: str) -> list[str]:
+def find_file_folders(location: str) -> list[str]:
     """The folders with MEMORY.md, notes and sessions' files: people would take them to be part of the database."""
     from limpet.api.runtime import DATABASE
 
@@ -54,81 +61,152 @@ def _find_file_folders(location: str) -> list[str]:
     return [folder for folder in folders if os.path.isdir(folder)]
 
 
-def _not_copied_lines(folders: list[str]) -> list[str]:
+def not_copied_lines(folders: list[str]) -> list[str]:
     return [show.one_line(f"Notes and other files are not in it: copy {' and '.join(folders)} too.")] if folders else []
-
-
-class Restore(OperationCommand):
-    def format(self, answer: Mapping[str, int], given: Mapping[str, Any], args: Namespace) -> list[str]:
-        return [show.one_line(f"Restored {show.pluralize(sum(answer.values()), 'row')} from {given['path']}.")]
 
 
 class Doctor(OperationCommand):
     """The exit status is 1 while a fault remains."""
 
-    needs_store = True
+    names = ("admin.doctor",)
 
     def run(self, args: Namespace) -> int:
         given = self.read(args)
         with self.open(args) as memory:
             findings: Sequence[Finding] = self.call(memory, args, given)
         faults = [finding for finding in findings if not finding.ok and not finding.repaired]
-        show.print_result(args, {"ok": not faults, "findings": to_json(findings)}, _format_findings(findings))
+        lines = [f"{each.status.ljust(8)}  {show.one_line(f'{each.check}: {each.detail}')}" for each in findings]
+        show.print_result(args, {"ok": not faults, "findings": to_json(findings)}, lines)
         if faults:
             hint = "restore a backup" if given.get("repair") else "try limpet doctor --repair, else restore a backup"
             raise FaultsRemain(f"{show.pluralize(len(faults), 'fault')} found; {hint}")
         return 0
 
 
-def _format_findings(findings: Sequence[Finding]) -> list[str]:
-    return [
-        f"{finding.status.ljust(8)}  {show.one_line(finding.check)}: {show.one_line(finding.detail)}"
-        for finding in findings
-    ]
+class Purge(OperationCommand):
+    """Counted and confirmed before it goes for good. The exit status is 1 where something is left."""
+
+    names = ("privacy.purge_session", "privacy.purge_user", "privacy.purge_older")
+    has_yes = True
+
+    def run(self, args: Namespace) -> int:
+        given = self.read(args)
+        dry_run = given.pop("dry_run", False)
+        with self.open(args) as memory:
+            if dry_run or not args.yes:
+                counted: Receipt = self.call(memory, args, {**given, "dry_run": True})
+                if dry_run:
+                    lines = [f"Would remove: {format_counts(counted.counts)}."]
+                    show.print_result(args, to_json(counted), lines)
+                    return 0
+                print(f"{show.escape_line(_describe(given))}: {format_counts(counted.counts)}.", file=sys.stderr)
+                confirm(args, "Purge it for good?")
+            receipt: Receipt = self.call(memory, args, given)
+        show.print_result(args, to_json(receipt), receipt_lines(receipt))
+        return 0 if receipt.verified else 1
 
 
-class ShowStats(OperationCommand):
-    needs_store = True
+def _describe(given: Given) -> str:
+    if "id" in given:
+        return f"Session {given['id']}"
+    user = given["user"]
+    if "days" not in given:
+        return f"Everything of {user}"
+    if given.get("everything"):
+        return f"Everything of {user} that is older than {given['days']:g} days"
+    return f"What {user} said more than {given['days']:g} days ago; memories that were saved or pinned stay"
 
 
-SPECIAL: Mapping[str, type[OperationCommand]] = {
-    "admin.backup": Backup,
-    "admin.restore": Restore,
-    "admin.doctor": Doctor,
-    "admin.stats": ShowStats,
-}
+class RetryJobs(OperationCommand):
+    names = ("jobs.retry",)
+    flags = (("all", "all there are"),)
+
+    def read(self, args: Namespace) -> dict[str, Any]:
+        given = super().read(args)
+        if not given.get("ids"):
+            given.pop("ids", None)
+        if len(given) + args.all != 1:
+            raise UsageError("say which jobs: their numbers, --kind KIND or --all")
+        return given
 
 
-def add(commands: Any, summary: str) -> None:
-    parser = add_command(commands, "copy", summary, copy)
-    parser.add_argument("source", metavar="SRC", help="a folder, a .db file or postgresql://…")
-    parser.add_argument("target", metavar="DST", help="a folder, a .db file or postgresql://…, new or empty")
+class CreateKey(OperationCommand):
+    """Its secret is printed this once."""
+
+    names = ("access.keys.create",)
+    flags = (("admin", "it may do everything: --grant read:store and write:store"),)
+
+    def read(self, args: Namespace) -> dict[str, Any]:
+        given = super().read(args)
+        return {**given, "grants": [*given.get("grants", ()), *(_ADMIN if args.admin else ())]}
+
+    def format(self, answer: NewKey, given: Given, args: Namespace) -> list[str]:
+        said = f"That is the secret of the key {answer.info.name}. It is shown only now: keep it safe."
+        return [answer.secret, show.one_line(said)]
 
 
-def copy(args: Namespace) -> int:
-    from limpet.api.runtime import open_store
-    from limpet.model.values import system_clock
-    from limpet.store.copy import copy_store
+class Import(OperationCommand):
+    """It is looked at before a store is made for it."""
 
-    source, target = place.check_location(args.source, "SRC"), place.check_location(args.target, "DST")
-    if place.MEMORY in (source, target):
-        raise InvalidInput("a store in memory is gone when the command ends; name a folder or a postgresql:// address")
-    if not place.has_store(source):
-        raise InvalidInput(f"there is no store at {source}")
-    config, progress = place.load_config(args), ProgressLine()
-    reading, _ = open_store(source, config, system_clock)
-    try:
-        writing, _ = open_store(target, config, system_clock)
-        try:
-            rows = copy_store(reading, writing, progress)
-            places = [store.location for store in (reading, writing)]
-        finally:
-            progress.end()
-            writing.close()
-    finally:
-        reading.close()
-    said = f"Copied {show.pluralize(sum(rows.values()), 'row')} from {places[0]} to {places[1]}."
-    beside = _find_file_folders(places[0])
-    value = {"source": places[0], "target": places[1], "rows": rows, "not_in_it": beside}
-    show.print_result(args, value, [show.one_line(said), *_not_copied_lines(beside)])
-    return 0
+    names = ("transfer.import_",)
+
+    def read(self, args: Namespace) -> dict[str, Any]:
+        given = super().read(args)
+        if given.get("format", "auto") == "auto":
+            _check_format(given["path"])
+        return given
+
+    def format(self, answer: ImportResult, given: Given, args: Namespace) -> list[str]:
+        path = given["path"]
+        if answer.already:
+            return [show.one_line(f"{path} was imported before; nothing was taken in again.")]
+        verb = "Would import" if answer.dry_run else "Imported"
+        taken = _count_nouns({f"{noun}s": getattr(answer, f"{noun}s") for noun in _NOUNS})
+        lines = [show.one_line(f"{verb} {taken} from {path} ({answer.format}).")]
+        if answer.continued:
+            before = show.pluralize(answer.continued, "line")
+            lines.append(f"It went on behind {before} that an interrupted call took in.")
+        if answer.learning:
+            taught = show.pluralize(answer.learning, "session")
+            lines.append(f"Learning from {taught} runs later: limpet serve does it, or limpet learn --session ID now.")
+        if answer.skipped:
+            skipped = [f"  {show.one_line(f'{one.place}: {one.reason}')}" for one in answer.skipped]
+            more = [f"  and {len(skipped) - _SHOWN:,} more; --json names them"] if len(skipped) > _SHOWN else []
+            lines += ["Skipped:", *skipped[:_SHOWN], *more]
+        return lines
+
+
+def _check_format(path: str) -> None:
+    """Before a store is made for what nothing here can read."""
+    from pathlib import Path
+
+    from limpet.lifecycle.export_folder import is_export
+    from limpet.lifecycle.formats.detect import detect
+    from limpet.lifecycle.formats.source import ImportSource
+
+    place = Path(path).expanduser()
+    if not is_export(place):
+        detect(ImportSource.of(place))
+
+
+def _count_nouns(counts: Given) -> str:
+    return ", ".join(show.pluralize(counts[f"{noun}s"], noun) for noun in _NOUNS if counts[f"{noun}s"]) or "nothing"
+
+
+class Export(OperationCommand):
+    """Of one user, unless it is said to be of the whole tenant."""
+
+    names = ("transfer.export",)
+    flags = (("all", "the whole tenant's memory"),)
+
+    def read(self, args: Namespace) -> dict[str, Any]:
+        given = super().read(args)
+        if args.all and "user" in given:
+            raise UsageError("say whose memory to export, and only one: --user U, or --all for the whole tenant")
+        return given if args.all else {**given, "user": resolve_user(args)}
+
+    def format(self, answer: ExportResult, given: Given, args: Namespace) -> list[str]:
+        return [
+            show.one_line(f"Exported {_count_nouns(answer.counts)} to {answer.path}."),
+            show.one_line(f"Take it in elsewhere: limpet import {answer.path}"),
+        ]

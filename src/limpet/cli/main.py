@@ -18,46 +18,49 @@ from limpet.errors import LimpetError
 DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
 
 
-# Commands of one or more operations: what they are for, and the module that says what is special about them.
-DERIVED: dict[str, tuple[str, str]] = {
-    "remember": ("store a memory; the same key again replaces its text", ""),
-    "recall": ("find what was said and remembered, by words and by meaning", "memory"),
-    "forget": ("remove memories with their history and index entries", "forget"),
-    "context": ("show what belongs into a prompt, with a session or without", "memory"),
-    "append": ("store a message of a conversation", ""),
-    "learn": ("learn now from what was said in a conversation", ""),
-    "profile": ("show what is known about a user, in a few lines", ""),
-    "sessions": ("list, show and change conversations", "sessions"),
-    "records": ("list, show and change long-term memories", "records"),
-    "documents": ("add, list, read and remove documents", "documents"),
-    "graph": ("show who and what is spoken of, and how they are related", "graph"),
-    "schedule": ("goals that come back, and what came of them", "schedules"),
-    "jobs": ("list background work, retry it or drop it", "jobs"),
-    "usage": ("show what language models took", ""),
-    "users": ("list who has memory here: users, agents, and the tenant itself", ""),
-    "grants": ("what users may do beyond their own memory", ""),
-    "api-keys": ("API keys that programs show to a server", "api_keys"),
-    "audit": ("who did what to whose memory, the newest first", ""),
-    "import": ("take in an export, or what another program wrote", "transfer"),
-    "export": ("write everything of a user, or of a tenant, into a new folder", "transfer"),
-    "backup": ("copy the live store to a new SQLite file", "data"),
-    "restore": ("put a backup in place, into an empty store", "data"),
-    "doctor": ("check the store; exit status 1 when a fault remains", "data"),
-    "purge": ("remove a session, a user, or what of a user is older, for good", "purge"),
-    "retention": ("remove now what the settings no longer keep", "purge"),
-    "stats": ("show how much there is", "data"),
+# Commands of one or more operations, and what they are for.
+DERIVED: dict[str, str] = {
+    "remember": "store a memory; the same key again replaces its text",
+    "recall": "find what was said and remembered, by words and by meaning",
+    "forget": "remove memories with their history and index entries",
+    "context": "show what belongs into a prompt, with a session or without",
+    "append": "store a message of a conversation",
+    "learn": "learn now from what was said in a conversation",
+    "profile": "show what is known about a user, in a few lines",
+    "sessions": "list, show and change conversations",
+    "records": "list, show and change long-term memories",
+    "documents": "add, list, read and remove documents",
+    "graph": "show who and what is spoken of, and how they are related",
+    "schedule": "goals that come back, and what came of them",
+    "jobs": "list background work, retry it or drop it",
+    "usage": "show what language models took",
+    "users": "list who has memory here: users, agents, and the tenant itself",
+    "grants": "what users may do beyond their own memory",
+    "api-keys": "API keys that programs show to a server",
+    "audit": "who did what to whose memory, the newest first",
+    "import": "take in an export, or what another program wrote",
+    "export": "write everything of a user, or of a tenant, into a new folder",
+    "backup": "copy the live store to a new SQLite file",
+    "restore": "put a backup in place, into an empty store",
+    "doctor": "check the store; exit status 1 when a fault remains",
+    "purge": "remove a session, a user, or what of a user is older, for good",
+    "retention": "remove now what the settings no longer keep",
+    "stats": "show how much there is",
 }
-# Commands that are more than operations, or none: each has a module with ``add``.
+# Commands that are more than operations, or none: what they are for, and the function that adds them.
 HAND_WRITTEN: dict[str, tuple[str, str]] = {
-    "chat": ("talk with a language model that remembers; /help lists what it can do", "chat.command"),
-    "notes": ("daily notes, MEMORY.md and items as files; without a verb: show", "notes"),
-    "worker": ("do background work, such as missing vectors, until interrupted", "worker"),
-    "serve": ("serve memory over HTTP and MCP, with a page to look at it", "serve"),
-    "mcp": ("serve a user's memory over MCP on the standard streams", "mcp"),
-    "copy": ("copy a whole store into an empty one, on any backend", "data"),
-    "config": ("show the settings that hold, and where they come from", "config"),
-    "encryption": ("encryption keys of tenants (API keys: limpet api-keys); without a verb: status", "encryption"),
-    "demo": ("show recall, context, history and forgetting on a sample conversation", "demo"),
+    "chat": ("talk with a language model that remembers; /help lists what it can do", "chat.command.add"),
+    "notes": ("daily notes, MEMORY.md and items as files; without a verb: show", "notes.add"),
+    "worker": ("do background work, such as missing vectors, until interrupted", "worker.add"),
+    "serve": ("serve memory over HTTP and MCP, with a page to look at it", "serve.add"),
+    "mcp": ("serve a user's memory over MCP on the standard streams", "mcp.add"),
+    "copy": ("copy a whole store into an empty one, on any backend", "store.add_copy"),
+    "config": ("show the settings that hold, and where they come from", "config.add"),
+    "encryption": (
+        "encryption keys of tenants (API keys: limpet api-keys); without a verb: status",
+        "store.add_encryption",
+    ),
+    "demo": ("show recall, context, history and forgetting on a sample conversation", "demo.add"),
 }
 PLUGINS = "limpet.commands"  # the entry points of other distributions that add commands
 BENCH_MISSING = (
@@ -84,7 +87,7 @@ def build_parser(command: str | None = None) -> Parser:
 def build_index() -> Parser:
     """The names of all commands and what they are for, without their options: quickly made."""
     parser, commands = _start_parser()
-    for name, (summary, _) in (DERIVED | HAND_WRITTEN).items():
+    for name, summary in (DERIVED | {name: summary for name, (summary, _) in HAND_WRITTEN.items()}).items():
         commands.add_parser(name, help=summary)
     _add_plugins(commands)
     return parser
@@ -103,12 +106,13 @@ def _start_parser() -> tuple[Parser, Any]:
 
 def _add(commands: Any, name: str, *, late: bool = True) -> None:
     if name in HAND_WRITTEN:
-        summary, module = HAND_WRITTEN[name]
-        import_module(f"limpet.cli.{module}").add(commands, summary)
+        summary, place = HAND_WRITTEN[name]
+        module, _, function = place.rpartition(".")
+        getattr(import_module(f"limpet.cli.{module}"), function)(commands, summary)
         return
     from limpet.cli import derive  # late: it reads the table of operations
 
-    derive.add(commands, name, *DERIVED[name], late=late)
+    derive.add(commands, name, DERIVED[name], late=late)
 
 
 def _add_unlisted(commands: Any, command: str | None) -> None:
@@ -217,7 +221,7 @@ def _configure_logging(args: Namespace) -> Iterator[None]:
 @contextmanager
 def _daemon_logging(args: Namespace) -> Iterator[None]:
     """A command that stays writes lines others can read, and nobody's words."""
-    from limpet.cli.place import load_config
+    from limpet.cli.options import load_config
     from limpet.security.logs import LOGGER, configure_logging
 
     wanted = load_config(args).observe

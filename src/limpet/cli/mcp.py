@@ -6,8 +6,7 @@ from argparse import Namespace
 from functools import partial
 from typing import Any
 
-from limpet.cli.options import add_command, add_logging
-from limpet.cli.place import DEFAULT_USER, USER_ENV, load_config, open_memory, resolve_user
+from limpet.cli.options import DEFAULT_USER, USER_ENV, add_command, add_logging, load_config, open_memory, resolve_user
 from limpet.errors import Unsupported
 
 

@@ -1,32 +1,42 @@
-"""recall and context: what is special about them."""
+"""What is special about commands on memories: recall, context, forget, sessions, documents, graph, schedules."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from argparse import Namespace
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from limpet.cli import render_memory, show
 from limpet.cli.derive import OperationCommand
-from limpet.cli.options import Parser, UsageError
-from limpet.cli.place import open_memory
-from limpet.cli.render_memory import explain_hits
+from limpet.cli.options import Parser, UsageError, open_memory
+from limpet.cli.render import SESSION_FIELDS, Given, explain_empty, run_table
+from limpet.cli.show import ProgressLine, confirm, is_interactive
+from limpet.errors import RecordNotFound
+from limpet.model.schema import to_json
 
 if TYPE_CHECKING:
-    from limpet import Limpet
+    from limpet import Document, Forgotten, Graph, Limpet, Run, Schedule, Session
+
+_GRAPH_FILES = (".graphml", ".json")
 
 
 class Recall(OperationCommand):
-    def add_arguments(self, parser: Parser) -> None:
-        super().add_arguments(parser)
-        parser.add_argument("--explain", action="store_true", help="say where each came from and why it won")
+    names = ("recall",)
+    flags = (("explain", "say where each came from and why it won"),)
 
-    def format(self, answer: Any, given: Mapping[str, Any], args: Namespace) -> list[str]:
-        return explain_hits(answer) if answer and args.explain else super().format(answer, given, args)
+    def format(self, answer: Any, given: Given, args: Namespace) -> list[str]:
+        explained = answer and args.explain
+        return render_memory.explain_hits(answer) if explained else super().format(answer, given, args)
 
 
 class ShowContext(OperationCommand):
     """Of a session if one is named, else without a conversation."""
+
+    names = ("context",)
 
     def add_arguments(self, parser: Parser) -> None:
         super().add_arguments(parser)
@@ -36,7 +46,7 @@ class ShowContext(OperationCommand):
     def open(self, args: Namespace) -> Limpet:
         return open_memory(args, needed=hasattr(args, "session"))
 
-    def call(self, memory: Limpet, args: Namespace, given: Mapping[str, Any]) -> Any:
+    def call(self, memory: Limpet, args: Namespace, given: Given) -> Any:
         if not hasattr(args, "session"):
             return super().call(memory, args, given)
         if "agent" in given:
@@ -45,4 +55,293 @@ class ShowContext(OperationCommand):
         return session.context(**{name: value for name, value in given.items() if name != "user"})
 
 
-SPECIAL: Mapping[str, type[OperationCommand]] = {"recall": Recall, "context": ShowContext}
+class Forget(OperationCommand):
+    """What was shown is what goes, also when somebody adds another match, or removes one, meanwhile."""
+
+    names = ("forget",)
+    has_yes = True
+
+    def read(self, args: Namespace) -> dict[str, Any]:
+        given = super().read(args)
+        if len(given.keys() & {"id", "key", "query"}) != 1:
+            raise UsageError("forget takes exactly one of ID, --key K and --query Q")
+        return given
+
+    def call(self, memory: Limpet, args: Namespace, given: Given) -> Forgotten:
+        if "id" in given:
+            _check_owner(memory, given)
+        would = memory.forget(**{**given, "dry_run": True})
+        if given.get("dry_run"):
+            return would
+        # One memory named by its id or key is what the caller meant; what a query matches has to be seen first.
+        if would.ids and not args.yes and (is_interactive() or "query" in given):
+            found = [memory.records.get(record_id) for record_id in would.ids]
+            lines = [*render_memory.record_table(found), *render_memory.preview_lines(would)]
+            print("\n".join(lines), file=sys.stderr)
+            confirm(args, f"Forget {show.pluralize(len(found), 'record')} for good?")
+        return _remove(memory, would, everywhere=given.get("everywhere", False))
+
+    def format(self, answer: Forgotten, given: Given, args: Namespace) -> list[str]:
+        if given.get("dry_run"):
+            would = f"Would forget {show.pluralize(answer.total, 'record')}."
+            return [would, *answer.ids, *render_memory.preview_lines(answer)]
+        return [render_memory.format_forgotten(answer.total), *render_memory.remaining_lines(answer)]
+
+
+def _check_owner(memory: Limpet, given: Given) -> None:
+    """A slip in the id must not reach somebody else's memory."""
+    record = memory.records.get(given["id"], user=given.get("user"))
+    found = {"agent": record.agent, "session": record.session_id, "scope": record.level}
+    if any(name in given and given[name] != value for name, value in found.items()):
+        raise RecordNotFound(f"no record {record.id} of that owner; nothing was forgotten")
+
+
+def _remove(memory: Limpet, would: Forgotten, *, everywhere: bool) -> Forgotten:
+    """Record by record: one that was added meanwhile was not shown."""
+    from limpet import Forgotten  # late: showing help needs no record
+
+    totals: Counter[str] = Counter()
+    ids: dict[str, None] = {}
+    left: dict[str, None] = {}
+    for record_id in would.ids:
+        with suppress(RecordNotFound):  # it went with another, or somebody else was quicker
+            gone = memory.forget(record_id, everywhere=everywhere)
+            totals.update(gone.counts)
+            ids |= dict.fromkeys(gone.ids)
+            left |= dict.fromkeys(gone.left)
+    # What the first of them left, a later one may have removed.
+    return Forgotten(dict(totals), tuple(ids), tuple(place for place in left if place in would.left))
+
+
+# Sessions
+
+
+class ShowSession(OperationCommand):
+    """A session with its summary and its newest messages."""
+
+    names = ("load_session",)
+
+    def add_arguments(self, parser: Parser) -> None:
+        super().add_arguments(parser)
+        text = "how many of its newest messages; default: 20"
+        parser.add_argument("--last", metavar="N", type=int, default=argparse.SUPPRESS, help=text)
+
+    def call(self, memory: Limpet, args: Namespace, given: Given) -> Any:
+        session: Session = super().call(memory, args, given)
+        return session.info, session.recent(getattr(args, "last", 20)), session.summary(), session.usage()
+
+    def to_json(self, answer: Any, given: Given) -> Any:
+        info, messages, summary, usage = answer
+        more = {"summary": to_json(summary), "usage": to_json(usage.models), "messages": to_json(messages)}
+        return to_json(info) | more
+
+    def format(self, answer: Any, given: Given, args: Namespace) -> list[str]:
+        info, messages, summary, _ = answer
+        fields = (*SESSION_FIELDS, ("summary", lambda _: summary and summary.text))
+        lines = [*show.format_noun(fields, info), ""]
+        if not info.message_count:
+            return [*lines, "No messages yet."]
+        older = info.message_count - len(messages)
+        if older > 0:
+            lines.append(f"… {show.pluralize(older, 'older message')}; --last {info.message_count} shows all")
+        return [*lines, *render_memory.message_lines(messages)]
+
+
+class ExportSession(OperationCommand):
+    """A file's worth: unchanged into a file or a pipe, harmless on a terminal."""
+
+    names = ("session.export_transcript",)
+
+    def run(self, args: Namespace) -> int:
+        if args.json:
+            return super().run(args)
+        with self.open(args) as memory:
+            text: str = self.call(memory, args, self.read(args))
+        sys.stdout.write(show.escape(text) if sys.stdout.isatty() else text)
+        return 0
+
+
+class RemoveFromSession(OperationCommand):
+    """It is asked for wherever it is typed: --yes goes without."""
+
+    names = ("session.delete", "session.clear")
+    has_yes = True
+
+    def call(self, memory: Limpet, args: Namespace, given: Given) -> Any:
+        session = self.get_session(memory, args)
+        messages = show.pluralize(session.info.message_count, "message")
+        if self.operation.name == "session.clear":
+            confirm(args, f"Remove {messages} of {session.id} for good?")
+            return session.clear()
+        confirm(args, f"Delete session {session.id} ({show.one_line(str(session.key))}, {messages}) for good?")
+        return {"deleted": session.id, "counts": dict(session.delete())}
+
+
+# Documents
+
+
+class FileProgress(ProgressLine):
+    """Knows afterwards how many files there were."""
+
+    files = 0
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        self.files = total
+        super().__call__(stage, done, total)
+
+
+class AddDocuments(OperationCommand):
+    """A file, or a folder of them; some may be passed over."""
+
+    names = ("documents.add",)
+    progress: FileProgress
+
+    def make_progress(self) -> FileProgress:
+        import logging
+
+        # What the reader finds wrong in a PDF is our one line to say.
+        logging.getLogger("pypdf").setLevel(logging.CRITICAL)
+        return FileProgress()
+
+    def call(self, memory: Limpet, args: Namespace, given: Given) -> list[Document]:
+        added = super().call(memory, args, given)
+        return added if isinstance(added, list) else [added]
+
+    def to_json(self, answer: list[Document], given: Given) -> Any:
+        return {"documents": to_json(answer), "skipped": self.progress.files - len(answer)}
+
+    def format(self, answer: Sequence[Document], given: Given, args: Namespace) -> list[str]:
+        skipped = self.progress.files - len(answer)
+        if len(answer) == 1 and not skipped:
+            [document] = answer
+            chunks = show.pluralize(document.chunks, "chunk")
+            return [show.one_line(f"{str(document.status).capitalize()}: {document.uri} ({chunks})")]
+        counts = Counter(str(document.status) for document in answer)
+        parts = [f"{counts[status]:,} {status}" for status in ("added", "changed", "unchanged")]
+        more = f"; {show.pluralize(skipped, 'file')} passed over (--verbose says why)" if skipped else ""
+        return [f"{show.pluralize(len(answer), 'document')}: {', '.join(parts)}{more}."]
+
+
+class RemoveDocument(OperationCommand):
+    names = ("documents.remove",)
+    has_yes = True
+
+    def call(self, memory: Limpet, args: Namespace, given: Given) -> Any:
+        # One document named by its uri is what the caller meant; a person may have slipped.
+        if is_interactive():
+            confirm(args, f"Remove {show.one_line(given['uri'])} from memory for good?")
+        return super().call(memory, args, given)
+
+
+# The graph
+
+
+class ShowGraph(OperationCommand):
+    """It can be written to a file."""
+
+    names = ("graph.get",)
+    hidden = ("fresh",)  # a person wants to see what was just said
+
+    def add_arguments(self, parser: Parser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("--export", metavar="FILE", help="write it to FILE.graphml or FILE.json instead")
+
+    def run(self, args: Namespace) -> int:
+        if args.export is None:
+            return super().run(args)
+        if not args.export.lower().endswith(_GRAPH_FILES):
+            raise UsageError(f"--export takes a file that ends in {' or '.join(_GRAPH_FILES)}, not {args.export!r}")
+        with self.open(args) as memory:
+            graph: Graph = self.call(memory, args, self.read(args))
+        _write_graph(graph, args.export)
+        sizes = {"entities": len(graph.entities), "relations": len(graph.relations)}
+        entities = "1 entity" if sizes["entities"] == 1 else f"{sizes['entities']:,} entities"
+        lines = [f"Wrote {entities} and {show.pluralize(sizes['relations'], 'relation')} to {args.export}."]
+        value = {"file": args.export, **sizes, "cut": graph.cut}
+        show.print_result(args, value, [*lines, *render_memory.truncation_note(graph)])
+        return 0
+
+    def call(self, memory: Limpet, args: Namespace, given: Given) -> Any:
+        return super().call(memory, args, {**given, "fresh": True})
+
+    def to_json(self, answer: Graph, given: Given) -> Any:
+        return answer.to_json()
+
+    def format(self, answer: Graph, given: Given, args: Namespace) -> list[str]:
+        return render_memory.format_graph(answer, given.get("entity"))
+
+
+def _write_graph(graph: Graph, file: str) -> None:
+    import json
+    from pathlib import Path
+
+    from limpet.store.files import open_private
+
+    as_json = file.lower().endswith(".json")
+    text = json.dumps(graph.to_json(), indent=2, ensure_ascii=False) + "\n" if as_json else graph.to_graphml()
+    with open_private(Path(file), "w", encoding="utf-8", errors="replace") as out:
+        out.write(text)
+
+
+# Schedules
+
+
+class CreateSchedule(OperationCommand):
+    names = ("schedules.create",)
+
+    def call(self, memory: Limpet, args: Namespace, given: Given) -> Any:
+        from limpet.api.schedule_requests import describe_missing_runner
+
+        made = super().call(memory, args, given)
+        missing = describe_missing_runner(memory._view.runtime)  # noqa: SLF001 - of ours
+        if missing is not None:
+            print(f"limpet: note: {missing}", file=sys.stderr)
+        return made
+
+
+class DeleteSchedule(OperationCommand):
+    names = ("schedules.delete",)
+    has_yes = True
+
+    def call(self, memory: Limpet, args: Namespace, given: Given) -> Any:
+        found = memory.schedules.get(**given)
+        if is_interactive():
+            confirm(args, f"Delete the schedule {show.one_line(found.goal)[:60]!r} with its runs?")
+        super().call(memory, args, given)
+        return found.id
+
+
+class ListRuns(OperationCommand):
+    """Their times are shown in the schedule's zone."""
+
+    names = ("schedules.runs",)
+    schedule: Schedule
+
+    def call(self, memory: Limpet, args: Namespace, given: Given) -> Any:
+        self.schedule = memory.schedules.get(given["id"], user=given.get("user"))
+        return super().call(memory, args, given)
+
+    def format_list(self, found: list[Run], given: Given) -> list[str]:
+        if not found:
+            return [explain_empty(self.operation.name, given)]
+        lines = run_table(found, self.schedule)
+        return [*lines, *show.next_page_hint(len(found), given.get("limit", 20), given.get("offset", 0))]
+
+
+class ShowOutput(OperationCommand):
+    """All of it: pages are for programs."""
+
+    names = ("schedules.run_output",)
+    hidden = ("offset", "limit")
+
+    def call(self, memory: Limpet, args: Namespace, given: Given) -> str:
+        texts: list[str] = []
+        offset: int | None = 0
+        while offset is not None:
+            page = super().call(memory, args, {**given, "offset": offset})
+            texts.append(page.text)
+            offset = page.next_offset
+        return "".join(texts)
+
+    def format(self, answer: str, given: Given, args: Namespace) -> list[str]:
+        return show.escape(answer).split("\n") if answer else ["It said nothing."]

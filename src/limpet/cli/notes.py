@@ -9,10 +9,9 @@ from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
 from limpet.cli import options, show
-from limpet.cli.arguments import read_text
-from limpet.cli.ask import confirm, is_interactive
-from limpet.cli.options import Parser, add_command
-from limpet.cli.place import load_config, open_memory, resolve_user
+from limpet.cli.derive import read_text
+from limpet.cli.options import Parser, add_command, load_config, open_memory, resolve_user
+from limpet.cli.show import confirm, is_interactive
 
 if TYPE_CHECKING:
     from limpet.lifecycle.item_sync import ItemProblem

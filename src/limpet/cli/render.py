@@ -13,6 +13,7 @@ from limpet.cli.render_memory import (
     format_graph,
     format_hits,
     format_record,
+    history_lines,
     message_lines,
     record_table,
 )
@@ -24,7 +25,12 @@ if TYPE_CHECKING:
     from limpet.model.session import CompactionResult, LearnResult, Summary, Usage
     from limpet.sessions.transcript import TranscriptEntry
 
-Given = Mapping[str, Any]
+Given = Mapping[str, Any]  # what was typed, by the names of the method's arguments
+_BYTES = {
+    "gone": "Their bytes are gone from the database's files.",
+    "waiting": "Their bytes are overwritten in the background: `limpet jobs run --until-idle` does it now.",
+    "vacuum": "Their bytes stay in the database's files until a vacuum: add --vacuum.",
+}
 Renderer = Callable[[Any], list[str]]
 
 
@@ -197,7 +203,17 @@ def _format_receipt_state(receipt: Receipt) -> str:
     return "not done yet" if receipt.done_at is None else "verified" if receipt.verified else "something is left"
 
 
-def retention_lines(found: Sequence[RetentionResult], *, dry_run: bool) -> list[str]:
+def receipt_lines(receipt: Receipt) -> list[str]:
+    """What a purge did, for a person."""
+    lines = [f"Purged: {format_counts(receipt.counts)}. Receipt {receipt.id}."]
+    if receipt.verified:
+        lines.append("Looked again: nothing of it is left.")
+    still = "Still said in" if receipt.verified else "Left:"
+    lines += [f"{still} {place}." for place in receipt.left]
+    return [*lines, _BYTES[receipt.bytes.value]]
+
+
+def _retention_lines(found: Sequence[RetentionResult], *, dry_run: bool) -> list[str]:
     verb = "would remove" if dry_run else "removed"
     lines = [f"{_format_part(each)}: {verb} {format_counts(each.counts)}." for each in found if each.counts]
     return lines or ["Nothing is older than the settings keep it."]
@@ -320,6 +336,17 @@ SENTENCES: Mapping[str, Callable[[Any, Given], str]] = {
     "access.revoke": lambda gone, given: (
         f"{given['user']} {'no longer has' if gone else 'did not have'}: {given['grant']}"
     ),
+    "access.keys.allow_anonymous": lambda *_: (
+        "A server of this store asks programs on its machine for no key, until the next one is created."
+    ),
+    "access.keys.revoke": lambda count, given: (
+        f"{given['id_or_name']} {'is revoked' if count else 'is not a key, or was revoked before'}"
+        + (f", and {count - 1} made by it" if count > 1 else "")
+    ),
+    "admin.restore": lambda rows, given: f"Restored {show.pluralize(sum(rows.values()), 'row')} from {given['path']}.",
+    "documents.remove": lambda gone, given: (
+        f"Removed {given['uri']} with {show.pluralize(gone.counts['chunks'], 'chunk')}."
+    ),
     "jobs.drop": lambda count, _: f"{show.pluralize(count, 'job')} dropped.",
     "jobs.retry": lambda count, _: f"{show.pluralize(count, 'job')} waiting to be tried again.",
     "jobs.run": lambda count, _: f"{show.pluralize(count, 'job')} run.",
@@ -330,16 +357,36 @@ SENTENCES: Mapping[str, Callable[[Any, Given], str]] = {
         f"Remembered{'' if record.version == 1 else f', now version {record.version}'}: {record.id}"
     ),
     "schedules.create": lambda made, _: f"Schedule {made.id} runs first at {format_due(made, made.next_run_at)}.",
+    "schedules.delete": lambda gone, _: f"Schedule {gone} deleted.",
     "schedules.edit": lambda one, _: _describe_change(one),
     "schedules.pause": lambda one, _: _describe_change(one),
     "schedules.resume": lambda one, _: _describe_change(one),
     "session": lambda session, _: f"Session {session.id} ({session.key}) of {session.user}",
     "session.append": lambda message, _: f"Message {message.sequence} stored.",
     "session.clear": lambda *_: "The messages and the summary are removed.",
+    "session.delete": lambda gone, _: (
+        f"Deleted session {gone['deleted']}: {format_counts({k: n for k, n in gone['counts'].items() if n})}."
+    ),
     "session.new": lambda session, _: f"Session {session.id} goes on under {session.key}",
     "session.pause": lambda *_: "The session is paused.",
     "session.resume": lambda *_: "The session is active again.",
     "session.terminate": lambda *_: "The session has ended; it stays searchable.",
+}
+
+
+# The same where it takes more lines.
+LINES: Mapping[str, Callable[[Any, Given], list[str]]] = {
+    "privacy.retention": lambda found, given: _retention_lines(found, dry_run=given.get("dry_run", False)),
+    "records.history": lambda versions, _: history_lines(versions),
+}
+# What is printed as JSON, where it is not the answer itself.
+VALUES: Mapping[str, Callable[[Any, Given], Any]] = {
+    "access.keys.create": lambda key, _: {"secret": key.secret, **to_json(key.info)},
+    "access.keys.revoke": lambda count, _: {"revoked": bool(count), "keys": count},
+    "documents.remove": lambda gone, _: {"removed": list(gone.ids), "counts": dict(gone.counts)},
+    "jobs.run": lambda count, _: {"jobs": count},
+    "schedules.run_output": lambda text, given: {"run": given["run_id"], "output": text},
+    "transfer.export": lambda done, _: {"folder": done.path, "bytes": done.bytes, "counts": dict(done.counts)},
 }
 
 

@@ -10,8 +10,16 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from limpet.cli.options import add_command, add_logging
-from limpet.cli.place import DEFAULT_USER, USER_ENV, disable_worker, load_config, open_memory, resolve_user
+from limpet.cli.options import (
+    DEFAULT_USER,
+    USER_ENV,
+    add_command,
+    add_logging,
+    disable_worker,
+    load_config,
+    open_memory,
+    resolve_user,
+)
 from limpet.errors import Unsupported
 
 if TYPE_CHECKING:

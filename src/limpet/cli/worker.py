@@ -8,8 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from limpet.cli import options, show
-from limpet.cli.options import add_command
-from limpet.cli.place import open_memory
+from limpet.cli.options import add_command, open_memory
 from limpet.cli.stop import stop_on_signal
 from limpet.errors import StorageError
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from limpet.cli.ask import ProgressLine
+from limpet.cli.show import ProgressLine
 
 SNAPSHOT = [
     {
@@ -205,19 +205,17 @@ class Terminal(io.StringIO):
 def test_progress_line_is_drawn_and_erased_on_terminal(monkeypatch):
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
-    progress = ProgressLine()
-    progress("messages", 500, 1000)
-    progress("messages", 1000, 1000)
-    progress.end()
+    with ProgressLine() as progress:
+        progress("messages", 500, 1000)
+        progress("messages", 1000, 1000)
     assert "\rmessages: 500 of 1,000 50 %" in screen.getvalue()
     assert screen.getvalue().endswith("\r")
     assert screen.getvalue().split("\r")[-2].strip() == ""
 
 
 def test_progress_line_is_silent_without_terminal(capsys):
-    progress = ProgressLine()
-    progress("messages", 1, 0)
-    progress.end()
+    with ProgressLine() as progress:
+        progress("messages", 1, 0)
     assert capsys.readouterr().err == ""
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from limpet.api.records import RecordOperations
 from limpet.cli import render
-from limpet.cli.arguments import can_type, is_required
+from limpet.cli.derive import can_type, is_required
 from limpet.cli.main import build_parser
 from limpet.cli.options import Parser
 from limpet.model import constraints as limits

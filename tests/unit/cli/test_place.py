@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from limpet.cli.place import user_folder
+from limpet.cli.options import user_folder
 
 
 def test_user_folder_follows_platform_conventions(monkeypatch):

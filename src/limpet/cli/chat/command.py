@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from limpet.cli.options import UsageError, add_command
-from limpet.cli.place import load_config, map_config, open_memory, resolve_location
+from limpet.cli.options import UsageError, add_command, load_config, map_config, open_memory, resolve_location
 
 if TYPE_CHECKING:
     from limpet import Config, Limpet

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from limpet.cli import render_memory, show
 from limpet.cli.chat.status import status_lines
-from limpet.cli.purge import receipt_lines
-from limpet.cli.render import format_counts
+from limpet.cli.render import format_counts, receipt_lines
 from limpet.errors import InvalidInput, InvalidKey, LimpetError, NotFound, Unsupported
 from limpet.model.session import CompactionResult, SessionInfo, SessionStatus
 from limpet.model.values import check_id

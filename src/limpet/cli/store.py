@@ -1,17 +1,23 @@
-"""encryption: make a key, encrypt a tenant with it, rotate it, and see which tenants are encrypted.
-
-By hand: it works on the rows of a store, below the operations. API keys are ``limpet api-keys``.
-"""
+"""copy and encryption, by hand: they work on the rows of stores, below the operations."""
 
 from __future__ import annotations
 
 import secrets
 from argparse import Namespace
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from limpet.cli import place, show
-from limpet.cli.ask import ProgressLine
-from limpet.cli.options import add_command
+from limpet.cli import show
+from limpet.cli.options import (
+    MEMORY,
+    add_command,
+    check_location,
+    has_store,
+    load_config,
+    resolve_location,
+    store_not_found,
+)
+from limpet.cli.show import ProgressLine
 from limpet.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -29,10 +35,57 @@ _LEFT_BEHIND = (
 )
 
 
-def add(commands: Any, summary: str) -> None:
-    noun = add_command(commands, "encryption", summary, status)
+def _open(where: str, config: Config) -> closing[Store]:
+    """The rows themselves: an engine would begin its background work on a tenant that is half encrypted."""
+    from limpet.api.runtime import open_store
+    from limpet.model.values import system_clock
+
+    return closing(open_store(where, config, system_clock)[0])
+
+
+def _open_given(args: Namespace, config: Config) -> closing[Store]:
+    where = resolve_location(args)
+    if not has_store(where):
+        raise store_not_found(where)
+    return _open(where, config)
+
+
+# Copy
+
+
+def add_copy(commands: Any, summary: str) -> None:
+    parser = add_command(commands, "copy", summary, copy)
+    parser.add_argument("source", metavar="SRC", help="a folder, a .db file or postgresql://…")
+    parser.add_argument("target", metavar="DST", help="a folder, a .db file or postgresql://…, new or empty")
+
+
+def copy(args: Namespace) -> int:
+    from limpet.cli.data import find_file_folders, not_copied_lines
+    from limpet.store.copy import copy_store
+
+    source, target = check_location(args.source, "SRC"), check_location(args.target, "DST")
+    if MEMORY in (source, target):
+        raise InvalidInput("a store in memory is gone when the command ends; name a folder or a postgresql:// address")
+    if not has_store(source):
+        raise InvalidInput(f"there is no store at {source}")
+    config = load_config(args)
+    with _open(source, config) as reading, _open(target, config) as writing, ProgressLine() as progress:
+        rows = copy_store(reading, writing, progress)
+        places = [store.location for store in (reading, writing)]
+    said = f"Copied {show.pluralize(sum(rows.values()), 'row')} from {places[0]} to {places[1]}."
+    beside = find_file_folders(places[0])
+    value = {"source": places[0], "target": places[1], "rows": rows, "not_in_it": beside}
+    show.print_result(args, value, [show.one_line(said), *not_copied_lines(beside)])
+    return 0
+
+
+# Encryption
+
+
+def add_encryption(commands: Any, summary: str) -> None:
+    noun = add_command(commands, "encryption", summary, show_status)
     verbs = noun.add_subparsers(title="verbs", metavar="VERB")
-    add_command(verbs, "status", "which tenants are encrypted, and whether their key is here", status)
+    add_command(verbs, "status", "which tenants are encrypted, and whether their key is here", show_status)
     making = add_command(
         verbs, "new", "make an encryption key: print it, or write it to a file that only you may read", create_key
     )
@@ -46,22 +99,19 @@ def add(commands: Any, summary: str) -> None:
     add_command(verbs, "rotate", "encrypt a tenant with the first of its keys, or with a new one in its file", rotate)
 
 
-def status(args: Namespace) -> int:
+def show_status(args: Namespace) -> int:
     from limpet.store.encryption_keys import list_states
 
-    store = _open_store(args)
-    try:
+    with _open_given(args, load_config(args)) as store:
         tenants = store.list_tenants()
         states = store.read(lambda tx: list_states(tx.db))
-        found = [_state(store, tenant, states) for tenant in sorted({*tenants, *states})]
-    finally:
-        store.close()
+        found = [_describe_state(store, tenant, states) for tenant in sorted({*tenants, *states})]
     lines = [show.one_line(f"{each['tenant']}: {_format_state(each)}") for each in found] or ["No tenants yet."]
     show.print_result(args, found, lines)
     return 0
 
 
-def _state(store: Store, tenant: str, states: Mapping[str, EncryptionState]) -> dict[str, Any]:
+def _describe_state(store: Store, tenant: str, states: Mapping[str, EncryptionState]) -> dict[str, Any]:
     from limpet.errors import KeyMissing
     from limpet.store.encryption_keys import STATE_PLAINTEXT
 
@@ -92,7 +142,7 @@ def create_key(args: Namespace) -> int:
     if args.out is None and not args.for_tenant:
         show.print_result(args, {"key": encode_key(key)}, [encode_key(key)])
         return 0
-    file = _tenant_key_file(args, place.load_config(args)) if args.for_tenant else Path(args.out).expanduser()
+    file = _tenant_key_file(args, load_config(args)) if args.for_tenant else Path(args.out).expanduser()
     if file.exists():
         raise InvalidInput(
             f"{file} exists already, and what it encrypts would be lost; name a new file, or use encryption rotate"
@@ -104,15 +154,16 @@ def create_key(args: Namespace) -> int:
 
 
 def encrypt(args: Namespace) -> int:
-    return _reencrypt(args, place.load_config(args))
+    return _reencrypt(args, load_config(args))
 
 
 def rotate(args: Namespace) -> int:
     """With a key folder a fresh key is put first in the tenant's file; else the first of the keys that are given."""
-    from limpet.store.encryption_keys import STATE_ENCRYPTED, STATE_PLAINTEXT, get_state
+    from limpet.store.encryption import KEY_BYTES
+    from limpet.store.encryption_keys import STATE_ENCRYPTED, STATE_PLAINTEXT, get_state, write_keys
 
-    config, tenant, store = place.load_config(args), _tenant(args), _open_store(args)
-    try:
+    config, tenant = load_config(args), _tenant(args)
+    with _open_given(args, config) as store:
         known = store.read(lambda tx: get_state(tx.db, tenant))
         if known is None or known.state == STATE_PLAINTEXT:
             raise InvalidInput(f"tenant {tenant!r} is not encrypted; limpet encryption encrypt does that")
@@ -120,12 +171,7 @@ def rotate(args: Namespace) -> int:
         if known.state == STATE_ENCRYPTED:
             store.encryption.make_cipher(tenant, known)  # says what is missing before anything is made
         folder = getattr(store.encryption.keyring, "folder", None)
-    finally:
-        store.close()
     if folder is not None and known.state == STATE_ENCRYPTED and _is_current_key(keys, tenant, known):
-        from limpet.store.encryption import KEY_BYTES
-        from limpet.store.encryption_keys import write_keys
-
         write_keys(_tenant_key_file(args, config), (secrets.token_bytes(KEY_BYTES), *keys))
     return _reencrypt(args, config)
 
@@ -140,12 +186,9 @@ def _reencrypt(args: Namespace, config: Config) -> int:
     from limpet.search.verify import rebuild_index
     from limpet.store.reencrypt import reencrypt_tenant
 
-    tenant, progress, store = _tenant(args), ProgressLine(), _open_store(args, config)
-    try:
+    tenant = _tenant(args)
+    with _open_given(args, config) as store, ProgressLine() as progress:
         done = reencrypt_tenant(store, tenant, rebuild_index, progress)
-    finally:
-        progress.end()
-        store.close()
     if done:
         lines = [f"Tenant {tenant!r} is encrypted.", _LEFT_BEHIND]
     else:
@@ -170,15 +213,3 @@ def _tenant_key_file(args: Namespace, config: Config) -> Path:
     if config.encryption.key_file == "none" or not folder.is_dir():
         raise InvalidInput("encryption.key_file names no folder; make one (chmod 700) and set it, or use --out FILE")
     return key_file(folder, _tenant(args))
-
-
-def _open_store(args: Namespace, config: Config | None = None) -> Store:
-    """The rows themselves: an engine would begin its background work on a tenant that is half encrypted."""
-    from limpet.api.runtime import open_store
-    from limpet.model.values import system_clock
-
-    where = place.resolve_location(args)
-    if not place.has_store(where):
-        raise place.store_not_found(where)
-    store, _ = open_store(where, config or place.load_config(args), system_clock)
-    return store
