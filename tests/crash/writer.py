@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from limpet import Config, Limpet, Session
-from limpet.cli.stop import StopEvent
+from limpet.cli.worker import StopEvent
 from limpet.errors import LimpetError, RecordNotFound, StoreUnavailable
 from tests.crash import writes
 from tests.crash.writes import Doer, Notes

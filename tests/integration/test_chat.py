@@ -10,7 +10,7 @@ import pytest
 
 from limpet import Limpet, Message
 from limpet.cli.chat.loop import redact_location
-from limpet.cli.chat.prompt import SYSTEM, build_messages
+from limpet.cli.chat.model import SYSTEM, build_messages
 from limpet.model.context import OPENING_TEXT, Context
 from tests.integration.chat_helpers import PATIENCE, Story, asked, found, objects, piped, says
 from tests.unit.providers.embedding_server import hangs, status

@@ -145,7 +145,7 @@ def test_terminal_chat_ctrl_c_waits_for_memory_and_second_one_exits(env, data, s
     program.write_text(
         "import os, sys, time\n"
         "from limpet.api.turn import Turn\n"
-        "from limpet.cli.chat.stopping import Stopper\n"
+        "from limpet.cli.chat.terminal import Stopper\n"
         "from limpet.cli.main import main\n"
         "recall, pressed = Turn._recall, Stopper._on_sigint\n"
         "def slowly(turn):\n"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from limpet import Config, Limpet
-from limpet.cli import scheduled
-from limpet.cli.chat.tool_use import ask_with_tools, open_toolbox
+from limpet.cli import worker
+from limpet.cli.chat.model import ask_with_tools, open_toolbox
 from limpet.model.message import Message, ToolCall
 from limpet.providers.fake_llm import FakeLlm
 from limpet.providers.llm import Completion, LlmRequest, TokenUsage
@@ -78,7 +78,7 @@ def test_worker_offers_tools_to_scheduled_goals(
     monkeypatch.setattr("limpet.api.runtime.select_llm", lambda given, config: llm)
     plan = memory.schedules.create("alice", goal="Note the bees", cadence="every: 1h")
     clock.now += timedelta(hours=1)
-    assert memory.schedules.run(scheduled.run_turn) == 1
+    assert memory.schedules.run(worker.run_turn) == 1
     assert {"memory_search", "memory_save"} <= {tool.name for tool in llm.calls[0].tools}
     assert any(record.content == "Alice keeps bees" for record in memory.records(user="alice"))
     assert [each.id for each in memory.schedules.search()] == [plan.id], "a scheduled goal makes no schedules"

@@ -53,7 +53,7 @@ HAND_WRITTEN: dict[str, tuple[str, str]] = {
     "notes": ("daily notes, MEMORY.md and items as files; without a verb: show", "notes.add"),
     "worker": ("do background work, such as missing vectors, until interrupted", "worker.add"),
     "serve": ("serve memory over HTTP and MCP, with a page to look at it", "serve.add"),
-    "mcp": ("serve a user's memory over MCP on the standard streams", "mcp.add"),
+    "mcp": ("serve a user's memory over MCP on the standard streams", "serve.add_mcp"),
     "copy": ("copy a whole store into an empty one, on any backend", "store.add_copy"),
     "config": ("show the settings that hold, and where they come from", "config.add"),
     "encryption": (

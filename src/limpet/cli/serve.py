@@ -1,4 +1,4 @@
-"""serve: HTTP, MCP and the page on one address."""
+"""Commands that stay: serve over HTTP, and mcp over the standard streams."""
 
 from __future__ import annotations
 
@@ -64,17 +64,10 @@ def _start_worker(memory: Limpet, args: Namespace, busy: Callable[[], bool]) -> 
     """As `limpet worker` does; schedules too, where that is wanted and can be done."""
     from collections import deque
 
-    from limpet.cli import scheduled
+    from limpet.cli.worker import find_schedule_runner
 
-    if not memory.config.schedules.worker:
-        memory.jobs.start_worker(busy=busy)
-        return
-    if not scheduled.has_llm(memory):
-        print(f"limpet: note: {scheduled.NO_LLM}", file=sys.stderr)
-        memory.jobs.start_worker(busy=busy)
-        return
-    tell = scheduled.make_notifier(deque(maxlen=1), aloud=not args.json)
-    memory.jobs.start_worker(busy=busy, on_schedule=scheduled.run_turn, notify=tell)
+    run, notify = find_schedule_runner(memory, args, deque(maxlen=1)) or (None, None)
+    memory.jobs.start_worker(busy=busy, on_schedule=run, notify=notify)
 
 
 @contextmanager
@@ -105,3 +98,29 @@ def _announce(args: Namespace, memory: Limpet, url: str) -> None:
     if not memory.access.keys.required():
         lines.append("Nobody needs a key from this machine. limpet api-keys create makes one; from then on all do.")
     print("\n".join([*lines, "Stop it with Ctrl-C."]), file=sys.stderr, flush=True)
+
+
+def add_mcp(commands: Any, summary: str) -> None:
+    parser = add_command(commands, "mcp", summary, serve_mcp)
+    parser.add_argument("--user", metavar="U", help=f"whose memory; default: ${USER_ENV}, then {DEFAULT_USER!r}")
+    parser.add_argument("--agent", metavar="A", help="the agent that schedules run as; default: the setting's")
+    add_logging(parser)
+    parser.add_argument(
+        "--allow-purge", action="store_true", help="offer memory_purge, which asks the user; default: mcp.purge"
+    )
+
+
+def serve_mcp(args: Namespace) -> int:
+    try:
+        import anyio
+
+        from limpet.mcp.server import serve_stdio  # late: it takes a second
+    except ImportError as missing:
+        raise Unsupported(f"{missing.name} is not installed: pip install 'limpet[mcp]'") from None
+    from limpet.tools import ToolContext
+
+    config = load_config(args)
+    with open_memory(args, creates=True, config=config) as memory:
+        serving = partial(serve_stdio, allow_purge=args.allow_purge or config.mcp.purge)
+        anyio.run(serving, ToolContext(memory, resolve_user(args), agent=args.agent))
+    return 0

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, MutableSequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from limpet.cli import options, show
 from limpet.cli.options import add_command, open_memory
-from limpet.cli.stop import stop_on_signal
-from limpet.errors import StorageError
+from limpet.errors import ProviderError, StorageError
 
 if TYPE_CHECKING:
-    from limpet import Limpet
+    from limpet import Firing, Limpet, Notification, RunResult
+
 
 _LOOK_AGAIN_S = 1.0
+CHANNEL = "schedule"  # each schedule has a conversation of its own there
+NO_LLM = (
+    "schedules wait: there is no language model to hand them to; name one in the setting llm.model, or run them from"
+    " a program with memory.schedules.run"
+)
+_TASK_PROMPT = "This is a scheduled task. Nobody is there to answer questions: do it, and say what came of it."
+_NOTIFY_PROMPT = "If, and only if, the user needs to hear of it now, begin your answer with {}."
 
 
 def add(commands: Any, summary: str) -> None:
@@ -35,11 +47,13 @@ def run_worker(args: Namespace) -> int:
     notifications: list[dict[str, Any]] = []
     patient = not (args.once or args.until_idle)
     with open_memory(args, needed=True) as memory, stop_on_signal() as stop:
-        due = _schedule_runner(memory, args, notifications)
+        runner = find_schedule_runner(memory, args, notifications)
         while not stop.is_set():
             found = _run_one(lambda: memory.jobs.run(until_idle=False), patient=patient)
             # A model may take its time: jobs have their turn between two schedules.
-            ran = 0 if args.once and found else _run_one(due, patient=patient)
+            ran = 0
+            if runner and not (args.once and found):
+                ran = _run_one(partial(memory.schedules.run, *runner, until_idle=False), patient=patient)
             begun, fired = begun + found, fired + ran
             if args.once or (args.until_idle and not found and not ran):
                 break
@@ -51,17 +65,18 @@ def run_worker(args: Namespace) -> int:
     return 0
 
 
-def _schedule_runner(memory: Limpet, args: Namespace, notifications: list[dict[str, Any]]) -> Callable[[], int]:
-    """What runs one schedule that is due, where that is wanted and can be done."""
-    if not (args.schedules or memory.config.schedules.worker):
-        return lambda: 0
-    from limpet.cli import scheduled
+def find_schedule_runner(
+    memory: Limpet, args: Namespace, notifications: MutableSequence[dict[str, Any]]
+) -> tuple[Callable[[Firing], RunResult], Callable[[Notification], None]] | None:
+    """What runs a schedule and what tells of it, where that is wanted and can be done."""
+    from limpet.api.runtime import select_llm
 
-    if not scheduled.has_llm(memory):
-        print(f"limpet: note: {scheduled.NO_LLM}", file=sys.stderr)
-        return lambda: 0
-    notify = scheduled.make_notifier(notifications, aloud=not args.json)
-    return lambda: memory.schedules.run(scheduled.run_turn, notify, until_idle=False)
+    if not (getattr(args, "schedules", False) or memory.config.schedules.worker):
+        return None
+    if select_llm(None, memory.config) is None:
+        print(f"limpet: note: {NO_LLM}", file=sys.stderr)
+        return None
+    return run_turn, _make_notifier(notifications, aloud=not args.json)
 
 
 def _run_one(run: Callable[[], int], *, patient: bool) -> int:
@@ -75,3 +90,107 @@ def _run_one(run: Callable[[], int], *, patient: bool) -> int:
 
         logging.getLogger("limpet.jobs").warning("the store cannot be reached: %s", error)
         return 0
+
+
+class StopEvent:
+    """An event that a signal handler may set.
+
+    ``threading.Event`` is none: its lock is held for a moment whenever somebody waits, and a handler that runs in that
+    moment, in the thread that waits, waits for that lock for ever.
+    """
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._bell: SimpleQueue[None] = SimpleQueue()  # may be put into from a handler, says its documentation
+
+    def set(self, *_signal: object) -> None:
+        self._is_set = True
+        self._bell.put(None)
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def wait(self, seconds: float) -> bool:
+        """For one thread, which looks whether it is set before it waits again."""
+        with suppress(Empty):
+            self._bell.get(timeout=seconds)
+        return self._is_set
+
+
+@contextmanager
+def stop_on_signal() -> Iterator[StopEvent]:
+    """Set by Ctrl-C and by SIGTERM, instead of what they else do. A second one does what it always did."""
+    stop = StopEvent()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.getsignal(number) for number in signals}
+
+    def handle_signal(*_: object) -> None:
+        stop.set()
+        restore()
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    try:
+        for number in signals:
+            signal.signal(number, handle_signal)
+        yield stop
+    finally:
+        restore()
+
+
+# Schedules
+
+
+def run_turn(firing: Firing) -> RunResult:
+    """One turn of the schedule's own conversation: the model of the chat is asked, with the user's memory."""
+    from limpet.api.runtime import limit_llm, select_llm
+    from limpet.cli.chat.model import Limits, ask_with_tools, build_messages, open_toolbox, to_usage
+    from limpet.model.schedule import NOTIFY_MARK, NotifyPolicy, RunResult
+    from limpet.providers.llm import LlmRequest, TelemetryLlm
+
+    memory, schedule = firing.memory, firing.schedule
+    llm = select_llm(None, memory.config)
+    if llm is None:
+        raise ProviderError(NO_LLM)
+    view = memory._view  # noqa: SLF001 - observers hear of this request, and it counts
+    llm = TelemetryLlm(llm, view.agents.observers)
+    llm = limit_llm(llm, memory.config, view.runtime.store, view.runtime.clock) or llm
+    session = memory.session(CHANNEL, schedule.id, user=schedule.user, agent=schedule.agent)
+    notify = _NOTIFY_PROMPT.format(NOTIFY_MARK) if schedule.notify is NotifyPolicy.CONDITIONAL else ""
+    limits = Limits.of(memory.config, None, None)
+    asked = f"{f'{_TASK_PROMPT} {notify}'.rstrip()}\n\n{schedule.goal}"
+    with session.turn(asked, max_tokens=limits.max_tokens, model_window=limits.model_window) as held:
+        request = LlmRequest(build_messages(held.context), max_tokens=limits.reply, timeout=memory.config.llm.timeout_s)
+        box = open_toolbox(memory, session, limits.window)
+        whole = ask_with_tools(llm.complete, request, box, held)
+        if not whole.text.strip():
+            raise ProviderError(f"{llm.name} answered without a word")
+        held.reply(whole.text, usage=to_usage(llm, whole))
+    return RunResult(whole.text, turns=1, cost=whole.usage.cost or 0.0)
+
+
+def _make_notifier(notifications: MutableSequence[dict[str, Any]], *, aloud: bool) -> Callable[[Notification], None]:
+    """Notifications go to the output: there is no other channel here."""
+
+    def notify(given: Notification) -> None:
+        notifications.append(
+            {
+                "schedule": given.schedule.id,
+                "run": given.run.id,
+                "user": given.schedule.user,
+                "channel": given.channel,
+                "chat": given.chat,
+                "thread": given.thread,
+                "text": given.text,
+            }
+        )
+        if aloud:
+            to = " ".join(filter(None, (given.schedule.user, given.channel, given.chat, given.thread)))
+            print(f"{show.one_line(to)}: {show.escape(given.text)}", flush=True)
+
+    return notify

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from limpet import Limpet
-from limpet.cli import scheduled
+from limpet.cli import worker
 from limpet.model.values import system_clock
 from limpet.providers.fake_llm import FakeLlm
 from limpet.schedules.runner import RunHandlers, Runner
@@ -129,7 +129,7 @@ def test_worker_runs_due_schedule_with_llm(run, data, monkeypatch):
     with Limpet.open(data) as memory:
         [run_] = memory.schedules.runs(made["id"])
         assert (run_.status, run_.notified, run_.turns) == ("ok", True, 1)
-        [session] = memory.sessions(user="ana", channel=scheduled.CHANNEL)
+        [session] = memory.sessions(user="ana", channel=worker.CHANNEL)
         kept = memory.load_session(session.id).messages()
         assert [message.role.value for message in kept] == ["user", "assistant"]
         assert kept[0].text.endswith("Say hello")

@@ -13,7 +13,7 @@ from limpet.cli.options import UsageError, add_command, load_config, map_config,
 
 if TYPE_CHECKING:
     from limpet import Config, Limpet
-    from limpet.cli.chat.screen import Screen
+    from limpet.cli.chat.terminal import Screen
     from limpet.providers.llm import Llm
 
 CHANNEL, CHAT = "tui", "local"
@@ -49,10 +49,8 @@ def _parse_positive_int(text: str) -> int:
 
 
 def run(args: Namespace) -> int:
-    from limpet.cli.chat.lines import InputReader
     from limpet.cli.chat.loop import ChatLoop
-    from limpet.cli.chat.screen import JsonScreen, Screen
-    from limpet.cli.chat.stopping import Stopper
+    from limpet.cli.chat.terminal import InputReader, JsonScreen, Screen, Stopper
 
     config = _load_config(args)
     agent = config.session.default_agent if args.agent is None else args.agent

@@ -10,49 +10,23 @@ from typing import TYPE_CHECKING, Any
 from limpet.api.session import Session
 from limpet.cli import show
 from limpet.cli.chat import commands
-from limpet.cli.chat.lines import InputReader
-from limpet.cli.chat.prompt import SYSTEM, build_messages
-from limpet.cli.chat.screen import Screen
-from limpet.cli.chat.stopping import ReplyInterrupt, Stopper
-from limpet.cli.chat.tool_use import ask_with_tools, open_toolbox
+from limpet.cli.chat.model import Limits, ask_with_tools, build_messages, open_toolbox, to_usage
+from limpet.cli.chat.terminal import InputReader, ReplyInterrupt, Screen, Stopper
 from limpet.cli.render_memory import dropped_lines
-from limpet.context.compose import compute_budget
 from limpet.errors import LimpetError, ProviderError, SessionNotFound
 from limpet.model.context import Context, Omission
-from limpet.model.dataclass import dataclass
 from limpet.model.schema import to_json
 from limpet.model.session import SessionStatus
-from limpet.model.tokens import estimate_tokens
 from limpet.providers.llm import Completion, Finish, Llm, LlmRequest
 
 if TYPE_CHECKING:
-    from limpet import Config, Limpet, Turn
+    from limpet import Limpet, Turn
 
 NO_MODEL = "no model: showing what memory would give"
 _ASK_WITHOUT_MODEL = "No model to ask: name one with --llm or the setting llm.model. Memory would have given it:"
 NOTHING_STORED = "The memory of this agent is switched off (memory.enabled): nothing is stored."
 ONLY_THE_QUESTION = "What you said is stored, the reply is not."
 NOTHING_KNOWN = "Memory knows nothing that helps."
-_REPLY = 1024  # tokens of a reply at most, where none are kept free for it
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """In tokens: what the model can read beside our own words, what a context may take of it, what a reply."""
-
-    budget: int
-    reply: int
-    max_tokens: int | None
-    window: int | None  # as it was given
-    model_window: int | None  # without our own words
-
-    @classmethod
-    def of(cls, config: Config, max_tokens: int | None, window: int | None) -> Limits:
-        """Raises BudgetTooSmall."""
-        known = window or config.compact.window or None
-        left = None if known is None else known - estimate_tokens(SYSTEM)
-        budget = compute_budget(max_tokens or config.context.max_tokens, left, config.context)
-        return cls(budget, config.context.reply_reserve or _REPLY, max_tokens, known, left)
 
 
 class ChatLoop:
@@ -274,17 +248,6 @@ class ChatLoop:
         if ended:
             self.session = self._all.session(old.channel, old.chat, old.thread, user=old.user, agent=old.agent)
             self.screen.note(f"session {old.id} was {ended} elsewhere; this goes on in {self.session.id}")
-
-
-def to_usage(llm: Llm, whole: Completion) -> dict[str, Any]:
-    used = whole.usage
-    return {
-        "model": llm.model,
-        "input_tokens": used.input_tokens,
-        "output_tokens": used.output_tokens,
-        "cached_tokens": used.cached_tokens,
-        "cost": used.cost or 0.0,
-    }
 
 
 def redact_location(place: str) -> str:
