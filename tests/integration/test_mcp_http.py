@@ -26,10 +26,9 @@ from starlette.routing import Route
 
 from limpet import Config, Limpet
 from limpet.mcp.http import TOOL_CONTEXT, McpHttpApp, create_http_app
-from limpet.mcp.purge import CODE_TTL_S, ConfirmationCodes
+from limpet.mcp.purge import CODE_TTL_S, ConfirmationCodes, PurgeArguments
 from limpet.mcp.server import NOTES
 from limpet.tools import TOOLS, ToolContext
-from limpet.tools.purge import PurgeArguments
 
 pytestmark = pytest.mark.slow
 

@@ -19,7 +19,8 @@ from limpet.model.types import Name
 from limpet.security.operation import OPERATIONS, READ_USER, On, operation
 from limpet.server.openapi import build_openapi
 from limpet.server.routes import list_routes
-from limpet.tools import TOOLS, Toolbox, derive
+from limpet.tools import TOOLS, Toolbox
+from limpet.tools.tool import derive_tool
 from tests.http_client import asked
 from tests.served import served
 
@@ -64,7 +65,7 @@ def memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[Limpet]:
     finally:
         del OPERATIONS[NAME]
         wire.get_form.cache_clear()
-        derive.derive_tool.cache_clear()
+        derive_tool.cache_clear()
 
 
 def test_operation_is_authorized(memory: Limpet) -> None:

@@ -7,9 +7,9 @@ import json
 import secrets
 import time
 from base64 import urlsafe_b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import anyio
 import mcp_types as types
@@ -17,25 +17,24 @@ from mcp.server import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from limpet import Receipt
 from limpet.errors import InvalidInput, LimpetError
+from limpet.model.constraints import Number
+from limpet.model.dataclass import dataclass
 from limpet.model.schema import codec, to_json
+from limpet.model.types import Id, Text
 from limpet.tools import ToolContext
-from limpet.tools.purge import (
-    DOC,
-    NAME,
-    TITLE,
-    PurgeArguments,
-    PurgeCount,
-    PurgeResult,
-    count_purge,
-    format_counts,
-    purge,
-    validate_arguments,
-)
 
 RequestContext = ServerRequestContext[Any]
 PurgeResponse = types.CallToolResult | types.InputRequiredResult
 
+NAME = "memory_purge"
+TITLE = "Purge memory for good"
+DOC = (
+    "Remove a session, what was said more than some days ago, or everything of this user, for good. The user is asked "
+    "before anything goes; use it only when they want it. To drop single memories use memory_forget."
+)
+_ASKED_BY = "mcp"  # never the user's name: a receipt outlives what it is about
 CODE_TTL_S = 300
 _CONFIRM = "confirm"
 _FORM: dict[str, Any] = {
@@ -43,6 +42,39 @@ _FORM: dict[str, Any] = {
     "properties": {_CONFIRM: {"type": "boolean", "title": "Purge it for good", "default": False}},
     "required": [_CONFIRM],
 }
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeArguments:
+    what: Annotated[Literal["session", "user", "older"], "One session, everything of the user, or what is older."]
+    session: Annotated[Id | None, "The session's id; for what = session."] = None
+    days: Annotated[Annotated[float, Number(0, 100_000)] | None, "Older than so many days; for what = older."] = None
+    everything: Annotated[bool, "For what = older: explicit and pinned memories too; needed for 0 days."] = False
+    confirm: Annotated[Text | None, "The code an earlier call answered, once the user has agreed."] = None
+
+    def __str__(self) -> str:
+        if self.what == "session":
+            return f"session {self.session} with everything that came of it"
+        if self.what == "user":
+            return "everything of this user"
+        return f"{'everything' if self.everything else 'what was said'} more than {self.days:g} days ago"
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeCount:
+    kind: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeResult:
+    state: Literal["purged", "declined", "unconfirmed"]
+    says: str
+    counts: Annotated[tuple[PurgeCount, ...], "What was removed, or would be."]
+    confirm: Annotated[str | None, "For a second call with the same arguments, once the user has agreed."]
+    receipt: Receipt | None
+
+
 TOOL = types.Tool(
     name=NAME,
     title=TITLE,
@@ -162,3 +194,45 @@ def _to_result(outcome: PurgeResult) -> types.CallToolResult:
 
 def _error_result(text: str) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
+
+
+def validate_arguments(asked: PurgeArguments) -> PurgeArguments:
+    """What it names is there, and nothing that belongs to another kind of purge."""
+    needed = {"session": "session", "older": "days"}.get(asked.what)
+    for name in ("session", "days"):
+        given = getattr(asked, name) is not None
+        if given and name != needed:
+            raise InvalidInput(f"what = {asked.what} takes no {name}")
+        if not given and name == needed:
+            raise InvalidInput(f"what = {asked.what} needs {name}")
+    return asked
+
+
+def count_purge(whose: ToolContext, asked: PurgeArguments) -> tuple[PurgeCount, ...]:
+    """Only counted."""
+    return to_counts(_purge(whose, asked, dry_run=True).counts)
+
+
+def purge(whose: ToolContext, asked: PurgeArguments) -> PurgeResult:
+    receipt = _purge(whose, asked, asked_by=_ASKED_BY)
+    said = "looked again, nothing of it is left" if receipt.verified else "something of it is left, see the receipt"
+    gone = to_counts(receipt.counts)
+    return PurgeResult("purged", f"Purged {asked}: {format_counts(gone)}; {said}.", gone, None, receipt)
+
+
+def to_counts(given: Mapping[str, int]) -> tuple[PurgeCount, ...]:
+    return tuple(PurgeCount(kind, number) for kind, number in given.items())
+
+
+def format_counts(given: tuple[PurgeCount, ...]) -> str:
+    return ", ".join(f"{each.number:,} {each.kind}" for each in given) or "nothing"
+
+
+def _purge(whose: ToolContext, asked: PurgeArguments, **more: Any) -> Receipt:
+    if asked.what == "session":
+        assert asked.session is not None
+        return whose.memory.privacy.purge_session(asked.session, user=whose.user, **more)
+    if asked.what == "user":
+        return whose.memory.privacy.purge_user(whose.user, **more)
+    assert asked.days is not None
+    return whose.memory.privacy.purge_older(whose.user, asked.days, everything=asked.everything, **more)

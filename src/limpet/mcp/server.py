@@ -26,7 +26,7 @@ from limpet.errors import InvalidInput, LimpetError, Unsupported
 from limpet.mcp.purge import CODE_TTL_S, PurgeTool
 from limpet.mcp.purge import TOOL as PURGE
 from limpet.tools import TOOLS, Toolbox, ToolContext
-from limpet.tools.tool import AnyTool
+from limpet.tools.tool import ToolDefinition
 
 T = TypeVar("T")
 RequestContext = ServerRequestContext[Any]
@@ -223,7 +223,7 @@ def _profile_prompt(whose: ToolContext) -> str:
 
 
 @cache  # a stateless request looks through the list before each call
-def _to_mcp_tool(tool: AnyTool) -> types.Tool:
+def _to_mcp_tool(tool: ToolDefinition) -> types.Tool:
     return types.Tool(
         name=tool.name,
         title=tool.title,

@@ -13,7 +13,7 @@ from limpet.errors import InvalidInput
 from limpet.model.dataclass import dataclass
 from limpet.model.schedule import ScheduleState
 from limpet.model.types import Count, Id, PageLimit
-from limpet.tools.tool import AnyTool, ToolContext, ToolDefinition
+from limpet.tools.tool import ToolContext, tool
 
 _CADENCE = "cron: 0 9 * * 1-5 | once: 2026-12-01T09:00 | every: 2h"
 _NOTIFY = "conditional: only if the result begins with [NOTIFY]"
@@ -36,33 +36,24 @@ class ScheduleSummary:
     note: Annotated[str | None, "what the user should know: such as that nothing runs schedules here"] = None
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduleCreate:
-    goal: Annotated[arg.Goal, "What to do each time, complete in itself."]
-    cadence: Annotated[arg.Cadence, _CADENCE]
-    timezone: Annotated[arg.TimeZone | None, "Such as Europe/Lisbon."] = None
-    notify: Annotated[Literal["always", "conditional", "never"], _NOTIFY] = "always"
-
-
-def create(whose: ToolContext, asked: ScheduleCreate) -> ScheduleSummary:
+@tool("schedule_create", "Schedule a task", "Run a task later or repeatedly, when the user asks.")
+def create(
+    whose: ToolContext,
+    goal: Annotated[arg.Goal, "What to do each time, complete in itself."],
+    cadence: Annotated[arg.Cadence, _CADENCE],
+    timezone: Annotated[arg.TimeZone | None, "Such as Europe/Lisbon."] = None,
+    notify: Annotated[Literal["always", "conditional", "never"], _NOTIFY] = "always",
+) -> ScheduleSummary:
     made = whose.memory.schedules.create(
         whose.user,
-        goal=asked.goal,
-        cadence=asked.cadence,
-        timezone=asked.timezone,
-        notify=asked.notify,
+        goal=goal,
+        cadence=cadence,
+        timezone=timezone,
+        notify=notify,
         agent=whose.agent,
         session=whose.session,
     )
     return replace(_to_summary(made), note=_find_runner_note(whose))
-
-
-@dataclass(frozen=True, slots=True)
-class ScheduleSearch:
-    text: Annotated[arg.GoalText | None, ""] = None
-    state: ScheduleState | None = None
-    limit: PageLimit = 20
-    offset: Count = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,40 +62,41 @@ class ScheduleSearchResult:
     total: int
 
 
-def search(whose: ToolContext, asked: ScheduleSearch) -> ScheduleSearchResult:
-    wanted: dict[str, Any] = {"user": whose.user, "text": asked.text, "state": asked.state}
-    found = whose.memory.schedules.search(**wanted, limit=asked.limit, offset=asked.offset)
-    return ScheduleSearchResult(tuple(map(_to_summary, found)), whose.memory.schedules.count(**wanted))
+@tool("schedule_search", "Find schedules", "The user's schedules.", reads_only=True)
+def search(
+    whose: ToolContext,
+    text: Annotated[arg.GoalText | None, ""] = None,
+    state: ScheduleState | None = None,
+    limit: PageLimit = 20,
+    offset: Count = 0,
+) -> ScheduleSearchResult:
+    schedules, user = whose.memory.schedules, whose.user
+    found = schedules.search(user, text=text, state=state, limit=limit, offset=offset)
+    return ScheduleSearchResult(tuple(map(_to_summary, found)), schedules.count(user, text=text, state=state))
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduleEdit:
-    id: Id
-    goal: Annotated[arg.Goal | None, ""] = None
-    cadence: Annotated[arg.Cadence | None, ""] = None
-    timezone: Annotated[arg.TimeZone | None, ""] = None
-    notify: Literal["always", "conditional", "never"] | None = None
-    state: Literal["active", "paused"] | None = None
-
-
-def edit(whose: ToolContext, asked: ScheduleEdit) -> ScheduleSummary:
-    names = ("goal", "cadence", "timezone", "notify")
-    changes: dict[str, Any] = {name: value for name in names if (value := getattr(asked, name)) is not None}
-    if not changes and asked.state is None:
+@tool("schedule_edit", "Change a schedule", "Change, pause or resume a schedule.", repeatable=True)
+def edit(
+    whose: ToolContext,
+    id: Id,
+    goal: Annotated[arg.Goal | None, ""] = None,
+    cadence: Annotated[arg.Cadence | None, ""] = None,
+    timezone: Annotated[arg.TimeZone | None, ""] = None,
+    notify: Literal["always", "conditional", "never"] | None = None,
+    state: Literal["active", "paused"] | None = None,
+) -> ScheduleSummary:
+    given: dict[str, Any] = {"goal": goal, "cadence": cadence, "timezone": timezone, "notify": notify}
+    changes = {name: value for name, value in given.items() if value is not None}
+    if not changes and state is None:
         raise InvalidInput("nothing to change: give goal, cadence, timezone, notify or state")
     schedules = whose.memory.schedules
     if changes:
-        schedules.edit(asked.id, user=whose.user, **changes)
-    if asked.state == "paused":
-        schedules.pause(asked.id, user=whose.user)
-    elif asked.state == "active":
-        schedules.resume(asked.id, user=whose.user)
-    return _to_summary(schedules.get(asked.id, user=whose.user))
-
-
-@dataclass(frozen=True, slots=True)
-class ScheduleDelete:
-    id: Id
+        schedules.edit(id, user=whose.user, **changes)
+    if state == "paused":
+        schedules.pause(id, user=whose.user)
+    elif state == "active":
+        schedules.resume(id, user=whose.user)
+    return _to_summary(schedules.get(id, user=whose.user))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,16 +104,10 @@ class ScheduleDeleteResult:
     id: str
 
 
-def delete(whose: ToolContext, asked: ScheduleDelete) -> ScheduleDeleteResult:
-    whose.memory.schedules.delete(asked.id, user=whose.user)
-    return ScheduleDeleteResult(asked.id)
-
-
-@dataclass(frozen=True, slots=True)
-class ScheduleRuns:
-    id: Id
-    run: Annotated[Id | None, "A run's id: its whole output instead."] = None
-    offset: Count = 0
+@tool("schedule_delete", "Delete a schedule", "Delete a schedule and its runs.", destroys=True)
+def delete(whose: ToolContext, id: Id) -> ScheduleDeleteResult:
+    whose.memory.schedules.delete(id, user=whose.user)
+    return ScheduleDeleteResult(id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,66 +126,23 @@ class ScheduleRunsResult:
     next_offset: Annotated[int | None, "null at the end"]
 
 
-def runs(whose: ToolContext, asked: ScheduleRuns) -> ScheduleRunsResult:
+@tool("schedule_runs", "What came of it", "The last runs of a schedule.", reads_only=True)
+def runs(
+    whose: ToolContext,
+    id: Id,
+    run: Annotated[Id | None, "A run's id: its whole output instead."] = None,
+    offset: Count = 0,
+) -> ScheduleRunsResult:
     schedules = whose.memory.schedules
-    plan = schedules.get(asked.id, user=whose.user)
-    if asked.run is not None:
-        page = schedules.run_output(asked.run, user=whose.user, offset=asked.offset)
+    plan = schedules.get(id, user=whose.user)
+    if run is not None:
+        page = schedules.run_output(run, user=whose.user, offset=offset)
         return ScheduleRunsResult((), page.text, page.next_offset)
-    found = schedules.runs(asked.id, user=whose.user, offset=asked.offset)
     done = (
-        RunSummary(run.id, plan.to_local(run.started_at).isoformat(), run.status.value, run.summary, run.error)
-        for run in found
+        RunSummary(each.id, plan.to_local(each.started_at).isoformat(), each.status.value, each.summary, each.error)
+        for each in schedules.runs(id, user=whose.user, offset=offset)
     )
     return ScheduleRunsResult(tuple(done), None, None)
-
-
-TOOLS: tuple[AnyTool, ...] = (
-    ToolDefinition(
-        "schedule_create",
-        "Schedule a task",
-        "Run a task later or repeatedly, when the user asks.",
-        ScheduleCreate,
-        ScheduleSummary,
-        create,
-    ),
-    ToolDefinition(
-        "schedule_search",
-        "Find schedules",
-        "The user's schedules.",
-        ScheduleSearch,
-        ScheduleSearchResult,
-        search,
-        reads_only=True,
-    ),
-    ToolDefinition(
-        "schedule_edit",
-        "Change a schedule",
-        "Change, pause or resume a schedule.",
-        ScheduleEdit,
-        ScheduleSummary,
-        edit,
-        repeatable=True,
-    ),
-    ToolDefinition(
-        "schedule_delete",
-        "Delete a schedule",
-        "Delete a schedule and its runs.",
-        ScheduleDelete,
-        ScheduleDeleteResult,
-        delete,
-        destroys=True,
-    ),
-    ToolDefinition(
-        "schedule_runs",
-        "What came of it",
-        "The last runs of a schedule.",
-        ScheduleRuns,
-        ScheduleRunsResult,
-        runs,
-        reads_only=True,
-    ),
-)
 
 
 def _find_runner_note(whose: ToolContext) -> str | None:

@@ -1,19 +1,29 @@
-"""What a tool is: what a model may call, with its arguments and its result."""
+"""What a tool is: what a model may call, with its arguments and its result.
+
+A function with ``@tool`` is one in a shape of its own for a model. Any other operation that names a tool in the table
+becomes one as it is.
+"""
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from dataclasses import MISSING
+from functools import cache, cached_property
+from typing import Any, TypeVar, get_type_hints
 
 from limpet import Limpet
-from limpet.model.constraints import Codec
+from limpet.api.wire import Answer, get_arguments, invoke, make_answer
+from limpet.model.constraints import Codec, Definitions, Mode
 from limpet.model.dataclass import dataclass
-from limpet.model.schema import codec
+from limpet.model.schema import Field, ObjectCodec, codec
 from limpet.providers.schema import Schema
+from limpet.security.operation import OPERATIONS, Operation
 
-A = TypeVar("A")
-R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
+
+_OWNERS = ("user", "agent", "session", "scope", "session_id", "idempotency_key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,33 +42,84 @@ class ToolContext:
         return json.dumps([self.caller, repr(self.memory), self.user, self.session, self.agent])
 
 
-@dataclass(frozen=True, slots=True)
-class ToolDefinition(Generic[A, R]):
+@dataclass(frozen=True)
+class ToolDefinition:
     name: str
     title: str
     doc: str  # for a model: what it does, and when to use it
-    takes: type[A] | Codec
-    gives: type[R] | Codec
-    run: Callable[[ToolContext, A], R]
+    input: Codec
+    output: Codec
+    run: Callable[..., Any]  # with the context, and the arguments by name
     reads_only: bool = False
     destroys: bool = False  # what it takes away does not come back
     repeatable: bool = False  # a second call with the same arguments changes nothing more
 
-    @property
-    def input(self) -> Codec:
-        return self.takes if isinstance(self.takes, Codec) else codec(self.takes)
-
-    @property
-    def output(self) -> Codec:
-        return self.gives if isinstance(self.gives, Codec) else codec(self.gives)
-
-    @property
+    @cached_property
     def arguments(self) -> Schema:
         return self.input.schema(None, "tool")
 
-    @property
+    @cached_property
     def result(self) -> Schema:
         return self.output.schema(None, "output")
 
 
-AnyTool = ToolDefinition[Any, Any]
+SHAPED: dict[str, ToolDefinition] = {}  # the functions with @tool, by the tool's name
+
+
+def tool(name: str, title: str, doc: str, **flags: bool) -> Callable[[F], F]:
+    """Make a tool of a function. Its arguments behind the context are the model's; its types are the JSON Schema."""
+
+    def decorate(function: F) -> F:
+        hints = get_type_hints(function, include_extras=True)
+        known = [*inspect.signature(function).parameters.values()][1:]
+        fields = [
+            Field.of(each.name, hints[each.name], MISSING if each.default is each.empty else each.default)
+            for each in known
+        ]
+        arguments = ObjectCodec(name, lambda: fields)
+        SHAPED[name] = ToolDefinition(name, title, doc, arguments, codec(hints["return"]), function, **flags)
+        return function
+
+    return decorate
+
+
+@cache
+def derive_tool(name: str) -> ToolDefinition:
+    """A tool made from an operation alone, without the arguments that say whose memory it is."""
+    operation = OPERATIONS[name]
+    fields = [each for each in get_arguments(operation) if each.name not in _OWNERS]
+    answer = _AnswerCodec(make_answer(operation.returns, operation.answer), operation.name)
+
+    def run(whose: ToolContext, **arguments: Any) -> Any:
+        return invoke(whose.memory, operation, {**_get_owner(operation, whose), **arguments})
+
+    return ToolDefinition(
+        operation.tool,
+        operation.summary.rstrip("."),
+        operation.doc,
+        ObjectCodec(operation.tool, lambda: fields),
+        answer,
+        run,
+        reads_only=not operation.writes,
+        destroys=operation.audited,
+    )
+
+
+def _get_owner(operation: Operation, whose: ToolContext) -> dict[str, Any]:
+    named = {"user": whose.user, "session_id": whose.session}
+    return {key: value for key, value in named.items() if key in operation.arguments and value is not None}
+
+
+class _AnswerCodec(Codec):
+    """What the operation returns, as HTTP would answer it."""
+
+    __slots__ = ("_answer", "_name")
+
+    def __init__(self, answer: Answer, name: str) -> None:
+        self._answer, self._name = answer, name
+
+    def write(self, value: Any) -> Any:
+        return self._answer.write(value, {})
+
+    def schema(self, definitions: Definitions | None = None, mode: Mode = "output") -> dict[str, Any]:
+        return self._answer.schema(self._name, definitions)

@@ -10,17 +10,13 @@ from limpet import Limpet
 from limpet.errors import InvalidInput, LimpetError
 from limpet.model.dataclass import dataclass
 from limpet.security.operation import OPERATIONS
-from limpet.tools import memory, schedules
-from limpet.tools.derive import derive_tool
-from limpet.tools.tool import AnyTool, ToolContext
-
-_SHAPED = {tool.name: tool for tool in (*memory.TOOLS, *schedules.TOOLS)}
+from limpet.tools.tool import SHAPED, ToolContext, ToolDefinition, derive_tool
 
 
-class _ToolTable(Mapping[str, AnyTool]):
+class _ToolTable(Mapping[str, ToolDefinition]):
     """Every tool that the operation table names: those with a shape of their own for a model, and the others."""
 
-    def __getitem__(self, name: str) -> AnyTool:
+    def __getitem__(self, name: str) -> ToolDefinition:
         return self._read()[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -29,12 +25,12 @@ class _ToolTable(Mapping[str, AnyTool]):
     def __len__(self) -> int:
         return len(self._read())
 
-    def _read(self) -> dict[str, AnyTool]:
-        others = {each.tool: each.name for each in OPERATIONS.values() if each.tool and each.tool not in _SHAPED}
-        return {**_SHAPED, **{tool: derive_tool(name) for tool, name in others.items()}}
+    def _read(self) -> dict[str, ToolDefinition]:
+        others = {each.tool: each.name for each in OPERATIONS.values() if each.tool and each.tool not in SHAPED}
+        return {**SHAPED, **{tool: derive_tool(name) for tool, name in others.items()}}
 
 
-TOOLS: Mapping[str, AnyTool] = _ToolTable()
+TOOLS: Mapping[str, ToolDefinition] = _ToolTable()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +82,14 @@ class Toolbox:
             tool = next((each for each in self.tools if each.name == name), None)
             if tool is None:
                 raise InvalidInput(f"there is no tool {name}; there are {', '.join(each.name for each in self.tools)}")
-            data = tool.output.write(tool.run(self._whose, tool.input.read(_parse_arguments(arguments), "")))
+            given = tool.input.read(_parse_arguments(arguments), "")
+            data = tool.output.write(tool.run(self._whose, **given))
         except LimpetError as error:
             return ToolResult(f"{error.code}: {error}")
         return ToolResult(json.dumps(data, ensure_ascii=False, separators=(",", ":")), data)
 
 
-def get_tool(name: str) -> AnyTool:
+def get_tool(name: str) -> ToolDefinition:
     try:
         return TOOLS[name]
     except KeyError:
