@@ -66,7 +66,7 @@ IMPURE = {
     *("os.environ", "os.environb", "os.getenv", "os.urandom", "uuid.uuid1", "uuid.uuid4", "random", "secrets"),
 }
 MAY_BE_IMPURE = {
-    ("limpet.api.remote.turn", "secrets.token_hex"),  # a client has no root: the key that ties a turn's requests
+    ("limpet.api.remote.memory", "secrets.token_hex"),  # a client has no root: the key that ties a turn's requests
     ("limpet.config", "os.environ"),  # Config.load reads it like Limpet.open
     ("limpet.providers.vendor_telemetry", "os.environ"),  # written, for packages that read it when they are imported
     ("limpet.model.values", "datetime.datetime.now"),  # system_clock, the default

@@ -18,8 +18,7 @@ import pytest
 
 from limpet import errors
 from limpet.api.remote import http
-from limpet.api.remote.http import Address, Client, Request
-from limpet.api.remote.problems import find_error
+from limpet.api.remote.http import Address, Client, Request, find_error
 
 GET = Request("GET", "/v1/records", is_repeatable=True)
 POST = Request("POST", "/v1/records", b"{}", {"Content-Type": "application/json"})

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from limpet.api.remote import files
-from limpet.api.remote.request import make_request
-from limpet.api.remote.turn import enter_turn, reply_to_turn
+from limpet.api.remote.authorizer import make_request
+from limpet.api.remote.memory import enter_turn, reply_to_turn
 from limpet.api.wire import MAX_PAGE, get_form
 from limpet.errors import WrongState
 from limpet.model.message import Message

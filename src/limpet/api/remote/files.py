@@ -12,8 +12,8 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, BinaryIO
 from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
 
+from limpet.api.remote.authorizer import make_request, read_answer
 from limpet.api.remote.http import PIECE, Request, read_pieces
-from limpet.api.remote.request import make_request, read_answer
 from limpet.errors import DocumentNotFound, InvalidInput, StorageError, StoreUnavailable, Unsupported
 from limpet.model.schema import codec
 from limpet.model.transfer import ExportResult, ImportResult

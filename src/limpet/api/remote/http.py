@@ -10,13 +10,14 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from selectors import EVENT_READ, DefaultSelector
 from threading import Lock
 from typing import Any, BinaryIO, NamedTuple
 from urllib.parse import urlsplit
 
-from limpet.api.remote.problems import find_error
+from limpet import errors
 from limpet.errors import InvalidInput, LimpetError, OutcomeUnknown, StorageError, StoreUnavailable
 from limpet.providers.opening import set_deadline
 
@@ -31,6 +32,20 @@ _FIRST_PAUSE_S = 0.1
 _PASSING = frozenset({429, 502, 503, 504})
 _KEY = re.compile(r"[!-~]{1,500}")
 _CLOSED = "this client is closed; connect again"
+# Codes of the server itself, which no operation raises.
+_OF_SERVER: dict[str, type[errors.LimpetError]] = {
+    "too_many_requests": errors.StoreBusy,
+    "too_many_streams": errors.StoreBusy,
+    "overloaded": errors.StoreBusy,
+    "too_slow": errors.StoreUnavailable,
+    "too_large": errors.InvalidInput,
+    "invalid_json": errors.InvalidInput,
+    "wrong_media_type": errors.InvalidInput,
+    "wrong_host": errors.ConfigError,
+    "wrong_origin": errors.ConfigError,
+    "wrong_method": errors.Unsupported,
+    "internal_error": errors.StorageError,
+}
 
 
 class Address(NamedTuple):
@@ -325,3 +340,36 @@ def _describe_redirect(address: Address, response: HTTPResponse) -> str:
 def _retry_after(response: HTTPResponse) -> float:
     value = response.headers.get("Retry-After", "").strip()
     return float(value) if re.fullmatch(r"[0-9]{1,6}", value) else 0.0
+
+
+def find_error(status: int, body: bytes, address: str) -> errors.LimpetError:
+    """The error that a problem stands for. What is not a problem of ours comes from something else than Limpet."""
+    try:
+        problem = json.loads(body)
+    except (ValueError, RecursionError):
+        problem = None
+    if not isinstance(problem, dict) or not isinstance(problem.get("code"), str):
+        text = f"{address} answered {status} without saying why; is this the address of a Limpet server?"
+        return errors.StoreUnavailable(text)
+    code = problem["code"]
+    detail = str(problem.get("detail") or code)
+    kind = _by_code().get(code)
+    if kind is None:
+        return errors.LimpetError(f"{detail} ({code})")
+    if kind is errors.PermissionDenied:
+        missing = problem.get("missing")
+        return errors.PermissionDenied(detail, missing if isinstance(missing, str) else None)
+    return kind(detail)
+
+
+@cache
+def _by_code() -> dict[str, type[errors.LimpetError]]:
+    return {**{kind.code: kind for kind in _list_errors(errors.LimpetError)}, **_OF_SERVER}
+
+
+def _list_errors(kind: type[errors.LimpetError]) -> Iterator[type[errors.LimpetError]]:
+    """Those that a base class has in common with others do not take their place: each has a code of its own."""
+    for each in kind.__subclasses__():
+        yield from _list_errors(each)
+        if "code" in vars(each):
+            yield each
