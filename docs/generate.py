@@ -391,7 +391,7 @@ def operations() -> Iterator[str]:
 
 
 def _operation_row(each: Operation) -> str:
-    needs = ", ".join(f"`{permission}`" for permission in each.needs) + "".join(f"; {when}" for when in each.when)
+    needs = ", ".join(f"`{permission}`" for permission in each.permissions) + "".join(f"; {when}" for when in each.when)
     logged = "a row of its own" if each.audited else "only if refused" if each.silent else "counted"
     values = ", ".join(f"`{name}`" for name in sorted(each.values))
     on = f"{each.on}; {values} {'are values' if len(each.values) > 1 else 'is a value'}" if values else each.on

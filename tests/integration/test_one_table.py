@@ -16,7 +16,7 @@ from limpet.api.parameters import User
 from limpet.errors import InvalidInput
 from limpet.model.constraints import Integer
 from limpet.model.types import Name
-from limpet.security.operation import OPERATIONS, READ_USER, On, operation
+from limpet.security.operation import OPERATIONS, On, operation
 from limpet.server.openapi import build_openapi
 from limpet.server.routes import list_routes
 from limpet.tools import TOOLS, Toolbox
@@ -33,7 +33,7 @@ def make_handle() -> type[Handle]:
         @operation(
             NAME,
             on=On.USER,
-            needs=(READ_USER,),
+            needs="read:user",
             http="POST /v1/greetings/{name}",
             answer="text",
             tool="greet",

@@ -11,7 +11,7 @@ from limpet.model.access import AuditEntry, AuditQuery, GrantInfo
 from limpet.model.scope import Scope
 from limpet.security.access_repository import Grants
 from limpet.security.audit import AuditEntries
-from limpet.security.operation import READ, READ_GLOBAL, WRITE_GLOBAL, On, operation
+from limpet.security.operation import On, operation
 
 
 class AccessOperations(Handle):
@@ -23,7 +23,7 @@ class AccessOperations(Handle):
         return KeyOperations(self._view)
 
     @operation(
-        "access.grant", On.WHOLE, (WRITE_GLOBAL,), "POST /v1/grants", audited=True, answer="granted", cli="grants add"
+        "access.grant", On.WHOLE, "write:global", "POST /v1/grants", audited=True, answer="granted", cli="grants add"
     )
     def grant(self, user: arg.OneUser, grant: arg.GrantText) -> bool:
         """Let a user do more than is their own: ``read:global``, ``write:user:bob``. False when they may already."""
@@ -35,7 +35,7 @@ class AccessOperations(Handle):
     @operation(
         "access.revoke",
         On.WHOLE,
-        (WRITE_GLOBAL,),
+        "write:global",
         "DELETE /v1/grants",
         audited=True,
         answer="revoked",
@@ -47,12 +47,12 @@ class AccessOperations(Handle):
         self._authorizer.check_can_grant(parsed)
         return self._view.shared.store.write(lambda tx: Grants(tx).remove(self._scope(user=user), parsed))
 
-    @operation("access.grants", On.REACH, (READ,), "GET /v1/grants", cli="grants list")
+    @operation("access.grants", On.REACH, "read", "GET /v1/grants", cli="grants list")
     def grants(self, user: arg.OfUser | None = None) -> list[GrantInfo]:
         """What users may do beyond their own: one user, or all of the tenant."""
         return self._view.shared.store.read(lambda tx: Grants(tx).find(self._scope(user=user)))
 
-    @operation("access.audit", On.WHOLE, (READ_GLOBAL,), "GET /v1/audit", page="offset", cli="audit")
+    @operation("access.audit", On.WHOLE, "read:global", "GET /v1/audit", page="offset", cli="audit")
     def audit(
         self,
         user: arg.OfUser | None = None,

@@ -18,17 +18,7 @@ from limpet.model.job import Finding
 from limpet.model.scope import DEFAULT_TENANT, Level, Partition
 from limpet.model.session import Usage
 from limpet.model.telemetry import ActivityResult, Progress
-from limpet.security.operation import (
-    IN_PROCESS,
-    READ,
-    READ_GLOBAL,
-    READ_STORE,
-    WRITE_STORE,
-    ExtraPermission,
-    Interface,
-    On,
-    operation,
-)
+from limpet.security.operation import IN_PROCESS, ExtraPermission, Interface, On, operation
 from limpet.sessions import usage
 from limpet.store.files import make_folder
 
@@ -45,7 +35,7 @@ _OF_AGENTS = ".agents"  # the folder beside a backup for the own stores of agent
 class AdminOperations(Handle):
     """The store as a whole: ``memory.admin``."""
 
-    @operation("admin.file_sessions", On.WHOLE, (READ_STORE, WRITE_STORE), left_out=IN_PROCESS)
+    @operation("admin.file_sessions", On.WHOLE, "read:store write:store", left_out=IN_PROCESS)
     def file_sessions(self) -> FileSessions:
         """Sessions kept as plain files in the store's folder, for people who read their memory with an editor."""
         from limpet.sessions.files import FileSessions
@@ -70,9 +60,9 @@ class AdminOperations(Handle):
     @operation(
         "admin.doctor",
         On.WHOLE,
-        (READ_STORE,),
+        "read:store",
         "POST /v1/doctor",
-        when=(ExtraPermission("repair", True, WRITE_STORE),),
+        when=(ExtraPermission("repair", True, "write:store"),),
         cli="doctor",
     )
     def doctor(self, *, repair: arg.Repair = False) -> list[Finding]:
@@ -99,7 +89,7 @@ class AdminOperations(Handle):
             for finding in check(runtime)
         ]
 
-    @operation("admin.backup", On.WHOLE, (READ_STORE,), audited=True, cli="backup", left_out=_A_FILE)
+    @operation("admin.backup", On.WHOLE, "read:store", audited=True, cli="backup", left_out=_A_FILE)
     def backup(self, path: arg.WritePath, progress: Progress | None = None) -> None:
         """Copy the live store to a new SQLite file; the own stores of agents to files in ``PATH.agents`` beside it."""
         assert isinstance(path, str)
@@ -110,7 +100,7 @@ class AdminOperations(Handle):
             make_folder(folder)
             runtime.store.backup(str(folder / f"{self._view.agents.own_folder(agent or '')}.db"), progress)
 
-    @operation("admin.restore", On.WHOLE, (READ_STORE, WRITE_STORE), cli="restore", left_out=_A_FILE)
+    @operation("admin.restore", On.WHOLE, "read:store write:store", cli="restore", left_out=_A_FILE)
     def restore(
         self, path: arg.ReadPath, *, overwrite: arg.Overwrite = False, progress: Progress | None = None
     ) -> Mapping[str, int]:
@@ -135,7 +125,7 @@ class AdminOperations(Handle):
             prepare_store(runtime.store, runtime.embedding, runtime.clock())
         return dict(rows)
 
-    @operation("admin.stats", On.WHOLE, (READ_STORE,), "GET /v1/stats", cli="stats")
+    @operation("admin.stats", On.WHOLE, "read:store", "GET /v1/stats", cli="stats")
     def stats(self) -> Mapping[str, Any]:
         """How much there is, over all tenants, with the own stores of agents."""
         stores, counts = self._stores(), Counter[str]()
@@ -145,7 +135,7 @@ class AdminOperations(Handle):
         apart = {"agents": [agent for agent, _ in stores if agent is not None]} if len(stores) > 1 else {}
         return {"backend": shared.backend, "location": shared.location, **counts, **apart}
 
-    @operation("admin.owners", On.WHOLE, (READ_GLOBAL,), "GET /v1/owners", cli="users")
+    @operation("admin.owners", On.WHOLE, "read:global", "GET /v1/owners", cli="users")
     def owners(self) -> list[Partition]:
         """Who has memory in this tenant: its users and agents, and the tenant itself where it shares some."""
         rows = [
@@ -154,7 +144,7 @@ class AdminOperations(Handle):
         found = (Partition(tenant, Level(level), owner) for tenant, level, owner in rows if tenant == self._tenant)
         return list(dict.fromkeys(found))
 
-    @operation("admin.observe", On.WHOLE, (READ_STORE,), silent=True, left_out=IN_PROCESS)
+    @operation("admin.observe", On.WHOLE, "read:store", silent=True, left_out=IN_PROCESS)
     def observe(self, callback: Callable[[ActivityResult], object]) -> Callable[[], None]:
         """Tell ``callback`` how every call, job and request to a model on this open store went, from now on.
 
@@ -166,7 +156,7 @@ class AdminOperations(Handle):
             raise InvalidInput(f"observe needs a plain function of one argument, not {type(callback).__name__}")
         return self._view.agents.observers.add_end(callback)
 
-    @operation("admin.usage", On.FILTER, (READ,), "GET /v1/usage", cli="usage")
+    @operation("admin.usage", On.FILTER, "read", "GET /v1/usage", cli="usage")
     def usage(
         self, user: arg.OfUser | None = None, agent: arg.OfAgent | None = None, session: arg.OfSession | None = None
     ) -> Usage:

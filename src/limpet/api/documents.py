@@ -15,7 +15,7 @@ from limpet.model.document import Document
 from limpet.model.record import Forgotten
 from limpet.model.scope import Partition
 from limpet.model.telemetry import Progress
-from limpet.security.operation import READ, READ_STORE, WRITE, ExtraPermission, On, operation
+from limpet.security.operation import ExtraPermission, On, operation
 from limpet.store.tx import Tx
 
 _PAGE = 500
@@ -28,9 +28,9 @@ class DocumentOperations(Handle):
     @operation(
         "documents.add",
         On.OWNER,
-        (WRITE,),
+        "write",
         "POST /v1/documents",
-        when=(ExtraPermission("text", None, READ_STORE),),
+        when=(ExtraPermission("text", None, "read:store"),),
         status=201,
         names={"uri_or_path": "uri"},
         cli="documents add",
@@ -54,7 +54,7 @@ class DocumentOperations(Handle):
         space = self._resolve_owner(user, agent, None, scope).space
         return self._runtime.documents.add(space, uri_or_path, text, progress or (lambda *_: None), title, metadata)
 
-    @operation("documents.list", On.OWNER, (READ,), "GET /v1/documents", page="updated_at", cli="documents list")
+    @operation("documents.list", On.OWNER, "read", "GET /v1/documents", page="updated_at", cli="documents list")
     def list(
         self,
         user: arg.User | None = None,
@@ -72,7 +72,7 @@ class DocumentOperations(Handle):
         space = self._resolve_owner(user, agent, None, scope).space
         return self._read(lambda tx: Documents(tx).find(space, limit, offset, to_cursor(before)))
 
-    @operation("documents.text", On.OWNER, (READ,), "GET /v1/documents/text", answer="text", cli="documents text")
+    @operation("documents.text", On.OWNER, "read", "GET /v1/documents/text", answer="text", cli="documents text")
     def text(
         self,
         uri: arg.DocumentUri,
@@ -85,7 +85,7 @@ class DocumentOperations(Handle):
         space, uris = self._resolve_owner(user, agent, None, scope).space, list_possible_uris(uri)
         return self._read(lambda tx: _read_text(tx, space, uris))
 
-    @operation("documents.remove", On.OWNER, (WRITE,), "DELETE /v1/documents", audited=True, cli="documents remove")
+    @operation("documents.remove", On.OWNER, "write", "DELETE /v1/documents", audited=True, cli="documents remove")
     def remove(
         self,
         uri: arg.DocumentUri,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from limpet.api import parameters as arg
 from limpet.api.handle import Handle
 from limpet.model.graph import Graph
-from limpet.security.operation import READ, On, operation
+from limpet.security.operation import On, operation
 
 
 class GraphOperations(Handle):
     """The knowledge graph: calling ``memory.graph`` reads it."""
 
-    @operation("graph.get", On.OWNER, (READ,), "GET /v1/graph", cli="graph")
+    @operation("graph.get", On.OWNER, "read", "GET /v1/graph", cli="graph")
     def __call__(
         self,
         user: arg.User | None = None,

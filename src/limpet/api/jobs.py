@@ -15,21 +15,14 @@ from limpet.errors import InvalidInput
 from limpet.model.job import PURGE, JobInfo, JobQuery
 from limpet.model.telemetry import Progress
 from limpet.schedules.firing import Callback, Notifier
-from limpet.security.operation import (
-    IN_PROCESS,
-    READ_GLOBAL,
-    WRITE_GLOBAL,
-    WRITE_STORE,
-    On,
-    operation,
-)
+from limpet.security.operation import IN_PROCESS, On, operation
 from limpet.store.jobs import Jobs
 
 
 class JobOperations(Handle):
     """Background work: ``memory.jobs``."""
 
-    @operation("jobs.run", On.WHOLE, (WRITE_STORE,), "POST /v1/jobs/run", answer="begun", cli="jobs run")
+    @operation("jobs.run", On.WHOLE, "write:store", "POST /v1/jobs/run", answer="begun", cli="jobs run")
     def run(self, until_idle: arg.UntilIdle = True, progress: Progress | None = None) -> int:
         """Do background work that is due now, such as missing vectors. Returns how many jobs were begun.
 
@@ -45,7 +38,7 @@ class JobOperations(Handle):
         return begun
 
     @operation(
-        "jobs.start_worker", On.WHOLE, (WRITE_STORE,), left_out={**IN_PROCESS, "cli": "the command worker runs one"}
+        "jobs.start_worker", On.WHOLE, "write:store", left_out={**IN_PROCESS, "cli": "the command worker runs one"}
     )
     def start_worker(
         self,
@@ -69,7 +62,7 @@ class JobOperations(Handle):
         if handlers is not None:
             self._runtime.runner.start(handlers)
 
-    @operation("jobs.list", On.WHOLE, (READ_GLOBAL,), "GET /v1/jobs", page="offset", cli="jobs list")
+    @operation("jobs.list", On.WHOLE, "read:global", "GET /v1/jobs", page="offset", cli="jobs list")
     def list(
         self,
         state: arg.JobStateName | None = None,
@@ -90,7 +83,7 @@ class JobOperations(Handle):
         ]
         return found[offset : offset + limit]
 
-    @operation("jobs.retry", On.WHOLE, (WRITE_GLOBAL,), "POST /v1/jobs/retry", answer="retried", cli="jobs retry")
+    @operation("jobs.retry", On.WHOLE, "write:global", "POST /v1/jobs/retry", answer="retried", cli="jobs retry")
     def retry(self, ids: arg.JobIds | None = None, kind: arg.JobKind | None = None) -> int:
         """Retry dead jobs: these, those of a kind, or all. Returns how many.
 
@@ -105,7 +98,7 @@ class JobOperations(Handle):
         return total
 
     @operation(
-        "jobs.drop", On.WHOLE, (WRITE_GLOBAL,), "POST /v1/jobs/drop", audited=True, answer="dropped", cli="jobs drop"
+        "jobs.drop", On.WHOLE, "write:global", "POST /v1/jobs/drop", audited=True, answer="dropped", cli="jobs drop"
     )
     def drop(self, ids: arg.JobIds) -> int:
         """Remove dead jobs; any other is left alone. Returns how many."""

@@ -24,17 +24,7 @@ from limpet.model.access import (
 from limpet.model.scope import STORE_PARTITION, Scope
 from limpet.model.values import check_id
 from limpet.security.access_repository import ApiKeys, Grants
-from limpet.security.operation import (
-    IN_PROCESS,
-    READ_GLOBAL,
-    READ_STORE,
-    READ_USER,
-    WRITE_GLOBAL,
-    WRITE_STORE,
-    WRITE_USER,
-    On,
-    operation,
-)
+from limpet.security.operation import IN_PROCESS, On, operation
 from limpet.store.tx import Tx
 
 if TYPE_CHECKING:
@@ -57,7 +47,7 @@ class KeyOperations(Handle):
     @operation(
         "access.keys.create",
         On.USER,
-        (READ_USER, WRITE_USER),
+        "read:user write:user",
         "POST /v1/keys",
         values=("agent",),
         audited=True,
@@ -122,7 +112,7 @@ class KeyOperations(Handle):
         for grant in given:
             self._authorizer.check_can_grant(grant)
 
-    @operation("access.keys.list", On.WHOLE, (READ_GLOBAL,), "GET /v1/keys", cli="api-keys list")
+    @operation("access.keys.list", On.WHOLE, "read:global", "GET /v1/keys", cli="api-keys list")
     def __call__(self, user: arg.OfUser | None = None, include_revoked: arg.IncludeRevoked = False) -> list[KeyInfo]:
         """The tenant's keys, or one user's, the newest first; on request also those that were revoked or expired."""
         scope, now = Scope(self._tenant, user=user), self._runtime.clock()
@@ -132,7 +122,7 @@ class KeyOperations(Handle):
     @operation(
         "access.keys.revoke",
         On.WHOLE,
-        (WRITE_GLOBAL,),
+        "write:global",
         "DELETE /v1/keys/{id_or_name}",
         audited=True,
         answer="revoked",
@@ -160,7 +150,7 @@ class KeyOperations(Handle):
 
         return self._runtime.store.write(revoke_all)
 
-    @operation("access.keys.acting", On.WHOLE, (WRITE_STORE,), silent=True, left_out=IN_PROCESS)
+    @operation("access.keys.acting", On.WHOLE, "write:store", silent=True, left_out=IN_PROCESS)
     def acting(self, secret: arg.Secret) -> Limpet:
         """The same store acting as what the key is bound to: its tenant, user, agent and grants.
 
@@ -187,7 +177,7 @@ class KeyOperations(Handle):
     @operation(
         "access.keys.required",
         On.WHOLE,
-        (READ_STORE,),
+        "read:store",
         "GET /v1/keys/required",
         silent=True,
         answer="required",
@@ -203,7 +193,7 @@ class KeyOperations(Handle):
     @operation(
         "access.keys.allow_anonymous",
         On.WHOLE,
-        (WRITE_STORE,),
+        "write:store",
         audited=True,
         cli="api-keys allow-anonymous",
         left_out=dict.fromkeys(("http", "remote"), "opens the server itself: only for the operator at its machine"),

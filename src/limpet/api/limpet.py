@@ -33,7 +33,7 @@ from limpet.model.values import Clock, check_clock, check_name, check_path, syst
 from limpet.providers.counter import check_counter
 from limpet.providers.embedder import Embedder, check_embedder
 from limpet.providers.llm import Llm, check_llm
-from limpet.security.operation import IN_PROCESS, READ_STORE, WRITE_STORE, On, operation
+from limpet.security.operation import IN_PROCESS, On, operation
 
 
 class Limpet(SessionOperations, MemoryOperations):
@@ -170,7 +170,7 @@ class Limpet(SessionOperations, MemoryOperations):
 
     # Other views of the same store
 
-    @operation("acting", On.WHOLE, (WRITE_STORE,), silent=True, left_out=IN_PROCESS)
+    @operation("acting", On.WHOLE, "write:store", silent=True, left_out=IN_PROCESS)
     def acting(
         self,
         user: arg.OneUser | None = None,
@@ -192,7 +192,7 @@ class Limpet(SessionOperations, MemoryOperations):
         principal = Principal(known, self._tenant, user, agent, session, parsed)
         return Limpet(self._view.derive(agent=agent or self._view.agent, caller=principal))
 
-    @operation("tenant", On.WHOLE, (READ_STORE,), silent=True, left_out=IN_PROCESS)
+    @operation("tenant", On.WHOLE, "read:store", silent=True, left_out=IN_PROCESS)
     def tenant(self, name: arg.Tenant) -> Limpet:
         """The same store seen as another tenant. Tenants share nothing but the file."""
         return Limpet(self._view.derive(tenant=name, caller=self._principal_in(name)))

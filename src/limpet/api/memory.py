@@ -35,15 +35,7 @@ from limpet.model.values import with_bucket
 from limpet.providers.reranker import Reranker, check_reranker, rerank_hits
 from limpet.search import recipes, search
 from limpet.search.analysis import Question
-from limpet.security.operation import (
-    ANY_VALUE,
-    READ,
-    READ_USER,
-    WRITE,
-    ExtraPermission,
-    On,
-    operation,
-)
+from limpet.security.operation import ANY_VALUE, ExtraPermission, On, operation
 from limpet.sessions.repository import Sessions
 from limpet.store import idempotency
 from limpet.store.idempotency import IdempotencyKey, ResourceKind
@@ -57,9 +49,9 @@ class MemoryOperations(Handle):
     @operation(
         "remember",
         On.OWNER,
-        (WRITE,),
+        "write",
         "POST /v1/records",
-        when=(ExtraPermission("idempotency_key", ANY_VALUE, READ),),
+        when=(ExtraPermission("idempotency_key", ANY_VALUE, "read"),),
         status=201,
         names={"ttl": "ttl_seconds"},
         tool="memory_save",
@@ -141,7 +133,7 @@ class MemoryOperations(Handle):
             self._runtime.embedder.request_missing(cut.build_drafts(saved))
         return saved
 
-    @operation("recall", On.OWNER, (READ,), "POST /v1/recall", answer="hits", tool="memory_search", cli="recall")
+    @operation("recall", On.OWNER, "read", "POST /v1/recall", answer="hits", tool="memory_search", cli="recall")
     def recall(
         self,
         query: arg.Question,
@@ -230,7 +222,7 @@ class MemoryOperations(Handle):
         return search.embed_question(self._runtime.embedder, [space], question).get(space)
 
     @operation(
-        "forget", On.ID_OR_OWNER, (READ, WRITE), "POST /v1/forget", audited=True, tool="memory_forget", cli="forget"
+        "forget", On.ID_OR_OWNER, "read write", "POST /v1/forget", audited=True, tool="memory_forget", cli="forget"
     )
     def forget(
         self,
@@ -271,7 +263,7 @@ class MemoryOperations(Handle):
             self._tenant, owner, choose, self._view.chunker, query, everywhere=everywhere, dry_run=dry_run
         )
 
-    @operation("context", On.USER, (READ_USER,), "POST /v1/context", values=("agent",), cli="context")
+    @operation("context", On.USER, "read:user", "POST /v1/context", values=("agent",), cli="context")
     def context(
         self,
         query: arg.ContextQuery = "",
@@ -294,7 +286,7 @@ class MemoryOperations(Handle):
         visible = self._authorizer.filter_visible(visible_partitions(scope, name))
         return builder.compose(asked, builder.recall(scope, visible, asked))
 
-    @operation("profile", On.USER, (READ_USER,), "GET /v1/profile", cli="profile")
+    @operation("profile", On.USER, "read:user", "GET /v1/profile", cli="profile")
     def profile(self, user: arg.User | None = None) -> Profile:
         """A short standing text about a user, made of what is known in all chats, with the ids of its sources.
 

@@ -11,13 +11,7 @@ from limpet.api.handle import Handle
 from limpet.model.scope import Scope, resolve_owner
 from limpet.model.values import check_name
 from limpet.notes.user_notes import LongTerm, NoteFiles, WriteResult
-from limpet.security.operation import (
-    READ_USER,
-    WRITE_USER,
-    Authorizer,
-    On,
-    operation,
-)
+from limpet.security.operation import Authorizer, On, operation
 
 if TYPE_CHECKING:
     from limpet.lifecycle.item_sync import ItemExportResult, ItemImportResult, ItemSync
@@ -42,7 +36,7 @@ class LongTermNotes:
     @operation(
         "notes.long_term.read",
         On.HANDLE,
-        (READ_USER,),
+        "read:user",
         "GET /v1/notes",
         answer="text",
         tool="memory_notes",
@@ -56,7 +50,7 @@ class LongTermNotes:
     @operation(
         "notes.long_term.write",
         On.HANDLE,
-        (READ_USER, WRITE_USER),
+        "read:user write:user",
         "PUT /v1/notes",
         tool="memory_notes",
         cli="notes memory",
@@ -74,7 +68,7 @@ class LongTermNotes:
     @operation(
         "notes.long_term.append",
         On.HANDLE,
-        (READ_USER, WRITE_USER),
+        "read:user write:user",
         "POST /v1/notes",
         tool="memory_notes",
         cli="notes memory",
@@ -93,7 +87,7 @@ class NoteOperations(Handle):
         file = self._writable_notes(owner).long_term()
         return LongTermNotes(self._authorizer, self._scope(user=owner), file)
 
-    @operation("notes.day", On.USER, (READ_USER,), "GET /v1/notes/day", answer="text", cli="notes show")
+    @operation("notes.day", On.USER, "read:user", "GET /v1/notes/day", answer="text", cli="notes show")
     def day(self, user: arg.User | None = None, day: arg.Day | None = None) -> str:
         """The notes of a day, today's if none is given; "" when there are none."""
         found, wanted = self._notes(user), day
@@ -104,7 +98,7 @@ class NoteOperations(Handle):
     @operation(
         "notes.add_turn",
         On.USER,
-        (WRITE_USER,),
+        "write:user",
         "POST /v1/notes/day",
         answer="line",
         left_out={"cli": "a turn writes its line itself"},
@@ -120,7 +114,7 @@ class NoteOperations(Handle):
         return self._writable_notes(user).add_turn(user_text, assistant_text, at or self._now())
 
     @operation(
-        "notes.export_items", On.USER, (READ_USER,), "POST /v1/notes/items/export", audited=True, cli="notes export"
+        "notes.export_items", On.USER, "read:user", "POST /v1/notes/items/export", audited=True, cli="notes export"
     )
     def export_items(self, user: arg.User | None = None) -> ItemExportResult:
         """Write the user's records to ``items/…jsonl`` in their folder. Lines that were edited wait for an import."""
@@ -128,7 +122,7 @@ class NoteOperations(Handle):
         return self._items(user).export()
 
     @operation(
-        "notes.import_items", On.USER, (WRITE_USER,), "POST /v1/notes/items/import", audited=True, cli="notes import"
+        "notes.import_items", On.USER, "write:user", "POST /v1/notes/items/import", audited=True, cli="notes import"
     )
     def import_items(
         self, user: arg.User | None = None, *, delete_missing: arg.DeleteMissing = False

@@ -14,7 +14,7 @@ from limpet.errors import InvalidInput, SessionNotFound
 from limpet.lifecycle.purge_repository import Purges
 from limpet.model.privacy import ErasureState, PurgeTarget, Receipt, RetentionResult
 from limpet.model.scope import Level, Partition
-from limpet.security.operation import READ_GLOBAL, WRITE_GLOBAL, WRITE_SESSION, WRITE_USER, On, operation
+from limpet.security.operation import On, operation
 from limpet.sessions.repository import Sessions
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class PrivacyOperations(Handle):
     """Purges and retention: ``memory.privacy``. None of them is a tool for a model."""
 
     @operation(
-        "privacy.purge_session", On.ID, (WRITE_SESSION,), "POST /v1/purge/session", audited=True, cli="purge session"
+        "privacy.purge_session", On.ID, "write:session", "POST /v1/purge/session", audited=True, cli="purge session"
     )
     def purge_session(
         self,
@@ -54,7 +54,7 @@ class PrivacyOperations(Handle):
     @operation(
         "privacy.purge_user",
         On.USER,
-        (WRITE_USER,),
+        "write:user",
         "POST /v1/purge/user",
         audited=True,
         anonymizes=True,
@@ -79,7 +79,7 @@ class PrivacyOperations(Handle):
     @operation(
         "privacy.purge_older",
         On.USER,
-        (WRITE_USER,),
+        "write:user",
         "POST /v1/purge/older",
         audited=True,
         requires_user=True,
@@ -110,12 +110,12 @@ class PrivacyOperations(Handle):
         what = PurgeTarget.OLDER_EVERYTHING if everything else PurgeTarget.OLDER
         return self._purge(self._runtimes(), space, what, asked_by, vacuum, dry_run, before=before)
 
-    @operation("privacy.receipts", On.WHOLE, (READ_GLOBAL,), "GET /v1/purge", page="offset", cli="purge receipts")
+    @operation("privacy.receipts", On.WHOLE, "read:global", "GET /v1/purge", page="offset", cli="purge receipts")
     def receipts(self, limit: arg.Limit = 50, offset: arg.Offset = 0) -> list[Receipt]:
         """What was purged, the latest first; also what was begun and is not done. Without names and content."""
         return self._read(lambda tx: Purges(tx).find_receipts(self._scope(), limit, offset))
 
-    @operation("privacy.retention", On.WHOLE, (WRITE_GLOBAL,), "POST /v1/retention", audited=True, cli="retention")
+    @operation("privacy.retention", On.WHOLE, "write:global", "POST /v1/retention", audited=True, cli="retention")
     def retention(self, dry_run: arg.DryRun = False) -> list[RetentionResult]:
         """Remove now what the settings no longer keep, and sessions whose time is over; hourly a job does so.
 

@@ -12,14 +12,7 @@ from limpet.knowledge import remember as memory
 from limpet.knowledge.repository import Records
 from limpet.model.record import Record, RecordChanges, RecordFilter, RecordQuery, list_change_arguments
 from limpet.model.scope import Scope
-from limpet.security.operation import (
-    READ,
-    WRITE,
-    WRITE_GLOBAL,
-    ExtraPermission,
-    On,
-    operation,
-)
+from limpet.security.operation import ExtraPermission, On, operation
 
 
 class RecordOperations(Handle):
@@ -28,7 +21,7 @@ class RecordOperations(Handle):
     @operation(
         "records.list",
         On.REACH,
-        (READ,),
+        "read",
         "GET /v1/records",
         names={"layers": "layer", "types": "type", "tags": "tag"},
         page="updated_at",
@@ -76,7 +69,7 @@ class RecordOperations(Handle):
     @operation(
         "records.count",
         On.REACH,
-        (READ,),
+        "read",
         "GET /v1/records/count",
         names={"layers": "layer", "types": "type", "tags": "tag"},
         answer="count",
@@ -104,7 +97,7 @@ class RecordOperations(Handle):
         scope, now = self._scope(user=user, agent=agent, session=session), self._now()
         return self._read(lambda tx: Records(tx).count(scope, query, now))
 
-    @operation("records.search_metadata", On.REACH, (READ,), "GET /v1/records/metadata", cli="records search")
+    @operation("records.search_metadata", On.REACH, "read", "GET /v1/records/metadata", cli="records search")
     def search_metadata(
         self,
         key: arg.MetadataKey,
@@ -121,7 +114,7 @@ class RecordOperations(Handle):
     @operation(
         "records.get",
         On.ID,
-        (READ,),
+        "read",
         "GET /v1/records/{id}",
         cli="records show",
         left_out={"tool": "memory_search and memory_list show records"},
@@ -140,7 +133,7 @@ class RecordOperations(Handle):
     @operation(
         "records.update",
         On.ID,
-        (READ, WRITE),
+        "read write",
         "PATCH /v1/records/{id}",
         names={"ttl": "ttl_seconds"},
         keywords=list_change_arguments,
@@ -175,7 +168,7 @@ class RecordOperations(Handle):
         return changed
 
     @operation(
-        "records.history", On.ID, (READ,), "GET /v1/records/{id}/history", answer="versions", cli="records history"
+        "records.history", On.ID, "read", "GET /v1/records/{id}/history", answer="versions", cli="records history"
     )
     def history(
         self, id: arg.RecordId, *, user: arg.OfUser | None = None, agent: arg.OfAgent | None = None
@@ -190,10 +183,10 @@ class RecordOperations(Handle):
     @operation(
         "records.promote",
         On.ID,
-        (READ, WRITE),
+        "read write",
         "POST /v1/records/{id}/promote",
         values=("scope",),
-        when=(ExtraPermission("scope", "global", WRITE_GLOBAL),),
+        when=(ExtraPermission("scope", "global", "write:global"),),
         tool="memory_promote",
         cli="records promote",
     )
@@ -214,7 +207,7 @@ class RecordOperations(Handle):
         """
         return self._runtime.promoter.promote(self._scope(user=user, agent=agent), id, scope)
 
-    @operation("records.revive", On.ID, (READ, WRITE), "POST /v1/records/{id}/revive", cli="records revive")
+    @operation("records.revive", On.ID, "read write", "POST /v1/records/{id}/revive", cli="records revive")
     def revive(self, id: arg.RecordId, *, user: arg.OfUser | None = None, agent: arg.OfAgent | None = None) -> Record:
         """Bring back a record that was archived because nobody used it. It starts to fade from the beginning."""
         return self._runtime.fader.revive(self._scope(user=user, agent=agent), id, self._view.chunker)

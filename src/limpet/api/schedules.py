@@ -36,18 +36,7 @@ from limpet.schedules import decide
 from limpet.schedules.cadence import parse_cadence
 from limpet.schedules.firing import Callback, Notifier, refuse_in_firing
 from limpet.schedules.repository import Schedules, not_found
-from limpet.security.operation import (
-    ANY_VALUE,
-    IN_PROCESS,
-    READ,
-    READ_USER,
-    WRITE,
-    WRITE_STORE,
-    WRITE_USER,
-    ExtraPermission,
-    On,
-    operation,
-)
+from limpet.security.operation import ANY_VALUE, IN_PROCESS, ExtraPermission, On, operation
 from limpet.store import idempotency
 from limpet.store.idempotency import IdempotencyKey
 from limpet.store.tx import Tx
@@ -63,10 +52,10 @@ class ScheduleOperations(Handle):
     @operation(
         "schedules.create",
         On.USER,
-        (WRITE_USER,),
+        "write:user",
         "POST /v1/schedules",
         values=("agent", "session"),
-        when=(ExtraPermission("idempotency_key", ANY_VALUE, READ_USER),),
+        when=(ExtraPermission("idempotency_key", ANY_VALUE, "read:user"),),
         status=201,
         tool="schedule_create",
         cli="schedule create",
@@ -150,7 +139,7 @@ class ScheduleOperations(Handle):
         warn_without_runner(self._runtime, stored)
         return stored
 
-    @operation("schedules.get", On.ID, (READ,), "GET /v1/schedules/{id}", cli="schedule show")
+    @operation("schedules.get", On.ID, "read", "GET /v1/schedules/{id}", cli="schedule show")
     def get(self, id: arg.ScheduleId, *, user: arg.OfUser | None = None) -> Schedule:
         """Raises ScheduleNotFound, for another user's too."""
         scope = self._scope(user=user)
@@ -162,7 +151,7 @@ class ScheduleOperations(Handle):
     @operation(
         "schedules.edit",
         On.ID,
-        (READ, WRITE),
+        "read write",
         "PATCH /v1/schedules/{id}",
         values=("agent",),
         tool="schedule_edit",
@@ -231,7 +220,7 @@ class ScheduleOperations(Handle):
     @operation(
         "schedules.delete",
         On.ID,
-        (WRITE,),
+        "write",
         "DELETE /v1/schedules/{id}",
         audited=True,
         answer="deleted",
@@ -247,7 +236,7 @@ class ScheduleOperations(Handle):
     @operation(
         "schedules.pause",
         On.ID,
-        (READ, WRITE),
+        "read write",
         "POST /v1/schedules/{id}/pause",
         tool="schedule_edit",
         cli="schedule pause",
@@ -259,7 +248,7 @@ class ScheduleOperations(Handle):
     @operation(
         "schedules.resume",
         On.ID,
-        (READ, WRITE),
+        "read write",
         "POST /v1/schedules/{id}/resume",
         tool="schedule_edit",
         cli="schedule resume",
@@ -276,7 +265,7 @@ class ScheduleOperations(Handle):
     @operation(
         "schedules.search",
         On.FILTER,
-        (READ,),
+        "read",
         "GET /v1/schedules",
         page="created_at",
         tool="schedule_search",
@@ -303,7 +292,7 @@ class ScheduleOperations(Handle):
         query = replace(query, limit=limit, offset=offset, before=to_cursor(before))
         return self._runtime.store.read(lambda tx: Schedules(tx).find(scope, query))
 
-    @operation("schedules.count", On.FILTER, (READ,), "GET /v1/schedules/count", answer="count", cli="schedule count")
+    @operation("schedules.count", On.FILTER, "read", "GET /v1/schedules/count", answer="count", cli="schedule count")
     def count(
         self,
         user: arg.OfUser | None = None,
@@ -316,13 +305,13 @@ class ScheduleOperations(Handle):
         scope, query = self._scope(user=user), build_query(agent, state, text, due_before)
         return self._runtime.store.read(lambda tx: Schedules(tx).count(scope, query))
 
-    @operation("schedules.due", On.REACH, (READ,), "GET /v1/schedules/due", cli="schedule due")
+    @operation("schedules.due", On.REACH, "read", "GET /v1/schedules/due", cli="schedule due")
     def due(self, user: arg.OfUser | None = None, limit: arg.Limit = 50) -> list[Schedule]:
         """Those that wait for a runner now, the longest first."""
         scope, now = self._scope(user=user), self._runtime.clock()
         return self._runtime.store.read(lambda tx: Schedules(tx).find_due(scope, now, limit))
 
-    @operation("schedules.claim", On.REACH, (READ, WRITE), "POST /v1/schedules/claim", cli="schedule claim")
+    @operation("schedules.claim", On.REACH, "read write", "POST /v1/schedules/claim", cli="schedule claim")
     def claim(
         self, user: arg.OfUser | None = None, limit: arg.ClaimCount = 1, *, lease_s: arg.LeaseSeconds | None = None
     ) -> list[ScheduleLease]:
@@ -333,7 +322,7 @@ class ScheduleOperations(Handle):
         """
         return self._runtime.runner.claim(self._scope(user=user), limit, lease_s)
 
-    @operation("schedules.finish", On.ID, (READ, WRITE), "POST /v1/schedules/{id}/finish", cli="schedule finish")
+    @operation("schedules.finish", On.ID, "read write", "POST /v1/schedules/{id}/finish", cli="schedule finish")
     def finish(
         self,
         id: arg.ScheduleId,
@@ -357,7 +346,7 @@ class ScheduleOperations(Handle):
     @operation(
         "schedules.runs",
         On.ID,
-        (READ,),
+        "read",
         "GET /v1/schedules/{id}/runs",
         page="offset",
         tool="schedule_runs",
@@ -379,7 +368,7 @@ class ScheduleOperations(Handle):
     @operation(
         "schedules.run_output",
         On.ID,
-        (READ,),
+        "read",
         "GET /v1/runs/{run_id}/output",
         tool="schedule_runs",
         cli="schedule output",
@@ -408,7 +397,7 @@ class ScheduleOperations(Handle):
     @operation(
         "schedules.run",
         On.WHOLE,
-        (WRITE_STORE,),
+        "write:store",
         left_out={**IN_PROCESS, "cli": "the command worker --schedules runs them"},
     )
     def run(self, callback: Callback, notify: Notifier | None = None, *, until_idle: arg.UntilIdle = True) -> int:

@@ -29,17 +29,7 @@ from limpet.model.session import (
     Usage,
 )
 from limpet.model.telemetry import Progress
-from limpet.security.operation import (
-    READ_SESSION,
-    READ_USER,
-    WRITE_SESSION,
-    WRITE_USER,
-    Authorizer,
-    ExtraPermission,
-    On,
-    operation,
-    session_operation,
-)
+from limpet.security.operation import Authorizer, ExtraPermission, On, operation, session_operation
 from limpet.sessions import lifecycle, usage
 from limpet.sessions.files import list_folder
 from limpet.sessions.messages import partition_of, restore
@@ -126,7 +116,7 @@ class Session(SessionFields):
         """The session as this handle last saw it; ``refresh()`` looks again."""
         return self._info
 
-    @session_operation("session.refresh", READ_SESSION, "GET")
+    @session_operation("session.refresh", "read:session", "GET")
     def refresh(self) -> SessionInfo:
         """Read the session again. Raises SessionNotFound when it was deleted."""
         return self._reload()
@@ -137,7 +127,7 @@ class Session(SessionFields):
 
     # Messages
 
-    @session_operation("session.append", WRITE_SESSION, "POST /messages", status=201, cli="append")
+    @session_operation("session.append", "write:session", "POST /messages", status=201, cli="append")
     def append(
         self,
         role: arg.RoleName,
@@ -185,7 +175,7 @@ class Session(SessionFields):
             self._runtime.wake_worker()
         return stored
 
-    @session_operation("session.extend", WRITE_SESSION, "POST /messages/batch", status=201)
+    @session_operation("session.extend", "write:session", "POST /messages/batch", status=201)
     def extend(
         self,
         messages: arg.Messages,
@@ -202,7 +192,7 @@ class Session(SessionFields):
             return self._runtime.appender.append(self._scope, given, progress)
         return self._runtime.appender.append_once(self._scope, given, idempotency_key, progress)
 
-    @session_operation("session.recent", READ_SESSION, "GET /messages/recent")
+    @session_operation("session.recent", "read:session", "GET /messages/recent")
     def recent(self, count: arg.MessageCount = 20) -> list[Message]:
         """The newest messages, in order."""
         return self._get_recent(count)
@@ -210,7 +200,7 @@ class Session(SessionFields):
     def _get_recent(self, count: int) -> list[Message]:
         return self._read(lambda tx: Messages(tx).recent(self._scope, count))
 
-    @session_operation("session.messages", READ_SESSION, "GET /messages", page="sequence", cli="sessions messages")
+    @session_operation("session.messages", "read:session", "GET /messages", page="sequence", cli="sessions messages")
     def messages(
         self,
         after: arg.After | None = None,
@@ -220,12 +210,12 @@ class Session(SessionFields):
         """The messages with sequences strictly between ``after`` and ``before``, in order; all of them by default."""
         return self._read(lambda tx: Messages(tx).range(self._scope, after, before, limit))
 
-    @session_operation("session.count", READ_SESSION, "GET /messages/count", answer="count")
+    @session_operation("session.count", "read:session", "GET /messages/count", answer="count")
     def count(self) -> int:
         """How many messages the session has."""
         return self._read(lambda tx: self._get_info(tx).message_count)
 
-    @session_operation("session.restore", READ_SESSION, "GET /messages/restore")
+    @session_operation("session.restore", "read:session", "GET /messages/restore")
     def restore(self, max_tokens: arg.Tokens = 4000) -> list[Message]:
         """The newest messages that fit, cut at a turn; the latest user message is always there."""
         return self._read(lambda tx: restore(tx, self._scope, max_tokens, cost=self._runtime.cost))
@@ -234,9 +224,9 @@ class Session(SessionFields):
     @operation(
         "session.context",
         On.HANDLE,
-        (READ_USER,),
+        "read:user",
         "POST /v1/sessions/{session_id}/context",
-        when=(ExtraPermission("compact", True, WRITE_SESSION),),
+        when=(ExtraPermission("compact", True, "write:session"),),
         cli="context",
     )
     def context(
@@ -296,17 +286,17 @@ class Session(SessionFields):
 
     # Summary
 
-    @session_operation("session.summary", READ_SESSION, "GET /summary", answer="summary", cli="sessions summary")
+    @session_operation("session.summary", "read:session", "GET /summary", answer="summary", cli="sessions summary")
     def summary(self) -> Summary | None:
         """The summary of the compacted part of the session; None before the first compaction."""
         return self._read(lambda tx: Summaries(tx).get(self._scope))
 
-    @session_operation("session.set_summary", WRITE_SESSION, "PUT /summary", answer="replaced")
+    @session_operation("session.set_summary", "write:session", "PUT /summary", answer="replaced")
     def set_summary(self, text: arg.SummaryText, upper_sequence: arg.UpperSequence) -> bool:
         """Replace the summary whatever its epoch. False when it would cover less than the current one."""
         return self._swap_summary(text, upper_sequence, None)
 
-    @session_operation("session.swap_summary", WRITE_SESSION, "POST /summary/swap", answer="replaced")
+    @session_operation("session.swap_summary", "write:session", "POST /summary/swap", answer="replaced")
     def swap_summary(self, text: arg.SummaryText, upper_sequence: arg.UpperSequence, expected_epoch: arg.Epoch) -> bool:
         """Replace the summary if its epoch is still the expected one (0 for the first). False changes nothing."""
         return self._swap_summary(text, upper_sequence, expected_epoch)
@@ -317,26 +307,26 @@ class Session(SessionFields):
             lambda tx: swap_summary(tx, self._scope, draft, upper_sequence, expected_epoch, now)
         )
 
-    @session_operation("session.compact", WRITE_SESSION, "POST /compact", cli="sessions compact")
+    @session_operation("session.compact", "write:session", "POST /compact", cli="sessions compact")
     def compact(self, keep: arg.Keep | None = None) -> CompactionResult:
         """Sum up all but the newest ``keep`` messages (20, or ``compact.keep``). None is removed from the session."""
         kept = self._runtime.config.compact.keep if keep is None else keep
         return self._runtime.compactor.compact(self._scope, kept)
 
-    @session_operation("session.compact_if_due", WRITE_SESSION, "POST /compact/due")
+    @session_operation("session.compact_if_due", "write:session", "POST /compact/due")
     def compact_if_due(self, model_window: arg.Window | None = None) -> CompactionResult:
         """The same as far as the settings want it: before a model's window, or a limit of its own, is full."""
         compactor = self._runtime.compactor
         return compactor.compact_if_due(self._scope, model_window, compactor.start_deadline())
 
-    @session_operation("session.learn", WRITE_USER, "POST /learn", cli="learn")
+    @session_operation("session.learn", "write:user", "POST /learn", cli="learn")
     def learn(self) -> LearnResult:
         """Learn from what was said since the last time, now. After a turn this happens by itself, in the background."""
         return self._runtime.learner.learn(self._reload())
 
     # Life
 
-    @session_operation("session.new", WRITE_USER, "POST /new", status=201, cli="sessions new")
+    @session_operation("session.new", "write:user", "POST /new", status=201, cli="sessions new")
     def new(self) -> Session:
         """End this session and begin another under the same key. The old one stays, searchable."""
         now = self._runtime.clock()
@@ -345,22 +335,22 @@ class Session(SessionFields):
         )
         return Session(self._runtime, self._authorizer, fresh)
 
-    @session_operation("session.clear", WRITE_SESSION, "POST /clear", audited=True, cli="sessions clear")
+    @session_operation("session.clear", "write:session", "POST /clear", audited=True, cli="sessions clear")
     def clear(self) -> None:
         """Remove the messages, their chunks and the summary. Sequence numbers go on where they were."""
         self._info = self._runtime.store.write(lambda tx: lifecycle.clear(tx, self._scope))
 
-    @session_operation("session.pause", WRITE_SESSION, "POST /pause", cli="sessions pause")
+    @session_operation("session.pause", "write:session", "POST /pause", cli="sessions pause")
     def pause(self) -> None:
         """Pause the session: it takes no messages until ``resume``."""
         self._set_state(SessionStatus.PAUSED)
 
-    @session_operation("session.resume", WRITE_SESSION, "POST /resume", cli="sessions resume")
+    @session_operation("session.resume", "write:session", "POST /resume", cli="sessions resume")
     def resume(self) -> None:
         """Continue a paused session."""
         self._set_state(SessionStatus.ACTIVE)
 
-    @session_operation("session.terminate", WRITE_SESSION, "POST /terminate", cli="sessions terminate")
+    @session_operation("session.terminate", "write:session", "POST /terminate", cli="sessions terminate")
     def terminate(self) -> None:
         """End the session for good: it takes no more messages; ``memory.session(…)`` creates its successor."""
         self._set_state(SessionStatus.TERMINATED)
@@ -370,7 +360,9 @@ class Session(SessionFields):
         if self._info.state is not state:
             raise WrongState(f"session {self.id} is terminated; memory.session(…) gives its successor")
 
-    @session_operation("session.delete", WRITE_SESSION, "DELETE", audited=True, answer="counts", cli="sessions delete")
+    @session_operation(
+        "session.delete", "write:session", "DELETE", audited=True, answer="counts", cli="sessions delete"
+    )
     def delete(self) -> Mapping[str, int]:
         """Remove the session with everything under it, and what its turns left: their records and lines of notes.
 
@@ -382,13 +374,13 @@ class Session(SessionFields):
         self._runtime.notes.delete_item_lines(self._info.tenant, self.user, records)
         return {**counts, "note lines": lines} if lines else counts
 
-    @session_operation("session.update_metadata", WRITE_SESSION, "PATCH /metadata", answer="metadata")
+    @session_operation("session.update_metadata", "write:session", "PATCH /metadata", answer="metadata")
     def update_metadata(self, changes: arg.Metadata) -> Mapping[str, Any]:
         """Merge into the metadata; a value of None removes its key."""
         self._info = self._runtime.store.write(lambda tx: lifecycle.update_metadata(tx, self._scope, changes))
         return self._info.metadata
 
-    @session_operation("session.expire_in", WRITE_SESSION, "POST /expire", names={"ttl": "ttl_seconds"})
+    @session_operation("session.expire_in", "write:session", "POST /expire", names={"ttl": "ttl_seconds"})
     def expire_in(self, ttl: arg.Lifetime | None) -> None:
         """Let the session be swept after that time; None keeps it."""
         expires_at = compute_expiry(self._runtime.clock(), ttl)
@@ -397,18 +389,18 @@ class Session(SessionFields):
     # Working memory, transcript, files, usage
 
     @property
-    @session_operation("session.working_memory", READ_SESSION, "GET /working-memory", answer="text")
+    @session_operation("session.working_memory", "read:session", "GET /working-memory", answer="text")
     def working_memory(self) -> str:
         """What the agent is working on; "" when nothing was set."""
         cap = self._runtime.config.session.kv_cap
         return self._runtime.store.read(lambda tx: KeyValueEntries(tx).get_text(self._scope, WORKING_MEMORY, cap))
 
-    @session_operation("session.set_working_memory", WRITE_SESSION, "PUT /working-memory")
+    @session_operation("session.set_working_memory", "write:session", "PUT /working-memory")
     def set_working_memory(self, text: arg.WorkingMemory) -> None:
         """Replace the working memory."""
         self.kv._set(WORKING_MEMORY, text)  # noqa: SLF001 - one call, authorized once
 
-    @session_operation("session.transcript", READ_SESSION, "GET /transcript", cli="sessions transcript")
+    @session_operation("session.transcript", "read:session", "GET /transcript", cli="sessions transcript")
     def transcript(self, last: arg.MessageCount | None = None) -> list[TranscriptEntry]:
         """The newest messages as plain entries: ``last`` of them, and never more than the transcript's cap."""
         cap = self._runtime.config.session.transcript_cap
@@ -416,26 +408,26 @@ class Session(SessionFields):
         return [_to_entry(message) for message in messages]
 
     @session_operation(
-        "session.export_transcript", READ_SESSION, "GET /transcript/markdown", answer="text", cli="sessions export"
+        "session.export_transcript", "read:session", "GET /transcript/markdown", answer="text", cli="sessions export"
     )
     def export_transcript(self) -> str:
         """The whole session as Markdown that parses back."""
         messages = self._read(lambda tx: Messages(tx).range(self._scope, None, None, None))
         return render([_to_entry(message) for message in messages])
 
-    @session_operation("session.list_files", READ_SESSION, "GET /files", cli="sessions files")
+    @session_operation("session.list_files", "read:session", "GET /files", cli="sessions files")
     def list_files(self) -> list[FileInfo]:
         """The files of the session's folder; none for a store without a folder."""
         self._read(self._get_info)  # whose files these are is known by the session only
         folder = self._runtime.session_folder(self.id)
         return [] if folder is None else list_folder(folder)
 
-    @session_operation("session.usage", READ_SESSION, "GET /usage")
+    @session_operation("session.usage", "read:session", "GET /usage")
     def usage(self) -> Usage:
         """What models took for this session."""
         return self._read(lambda tx: usage.read(tx, self._scope))
 
-    @session_operation("session.add_usage", WRITE_SESSION, "POST /usage")
+    @session_operation("session.add_usage", "write:session", "POST /usage")
     def add_usage(
         self,
         model: arg.ModelName,

@@ -14,7 +14,7 @@ from limpet.api.session import Session
 from limpet.errors import SessionNotFound
 from limpet.model.scope import SessionKey, default_user_id
 from limpet.model.session import SessionInfo, SessionQuery
-from limpet.security.operation import READ, READ_SESSION, READ_USER, WRITE_USER, On, operation
+from limpet.security.operation import On, operation
 from limpet.sessions import lifecycle
 from limpet.sessions.repository import Sessions
 
@@ -22,9 +22,7 @@ from limpet.sessions.repository import Sessions
 class SessionOperations(Handle):
     """Open, find and list sessions."""
 
-    @operation(
-        "session", On.CHAT, (WRITE_USER,), "POST /v1/sessions", names={"ttl": "ttl_seconds"}, cli="sessions open"
-    )
+    @operation("session", On.CHAT, "write:user", "POST /v1/sessions", names={"ttl": "ttl_seconds"}, cli="sessions open")
     def session(
         self,
         channel: arg.Channel | None = None,
@@ -65,7 +63,7 @@ class SessionOperations(Handle):
             )
         return Session(self._runtime, self._authorizer, info)
 
-    @operation("find_session", On.CHAT, (READ_USER,), "GET /v1/sessions/find", answer="session", cli="sessions find")
+    @operation("find_session", On.CHAT, "read:user", "GET /v1/sessions/find", answer="session", cli="sessions find")
     def find_session(
         self,
         channel: arg.Channel | None = None,
@@ -101,7 +99,7 @@ class SessionOperations(Handle):
     def _default_agent(self) -> str:
         return self._view.agent or self._runtime.config.session.default_agent
 
-    @operation("load_session", On.ID, (READ_SESSION,), "GET /v1/sessions/{session_id}", cli="sessions show")
+    @operation("load_session", On.ID, "read:session", "GET /v1/sessions/{session_id}", cli="sessions show")
     def load_session(self, session_id: arg.SessionId, *, user: arg.OfUser | None = None) -> Session:
         """The session with this id, live or ended, with the settings of its agent, in whichever store it is."""
         return self._load_session(session_id, user)
@@ -117,7 +115,7 @@ class SessionOperations(Handle):
         runtime = self._runtime if self._has_other_store(info.agent) else self._view.agents.runtime(info.agent)
         return Session(runtime, self._authorizer, info)
 
-    @operation("sessions", On.FILTER, (READ,), "GET /v1/sessions", page="last_active_at", cli="sessions list")
+    @operation("sessions", On.FILTER, "read", "GET /v1/sessions", page="last_active_at", cli="sessions list")
     def sessions(
         self,
         user: arg.OfUser | None = None,

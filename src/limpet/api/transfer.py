@@ -13,7 +13,7 @@ from limpet.lifecycle import SNAPSHOT
 from limpet.model.telemetry import Progress
 from limpet.model.transfer import ExportResult, ImportResult
 from limpet.model.values import short_repr
-from limpet.security.operation import READ, READ_STORE, WRITE, WRITE_STORE, On, operation
+from limpet.security.operation import On, operation
 
 if TYPE_CHECKING:
     from limpet.lifecycle.export import ExportSource
@@ -26,7 +26,7 @@ class TransferOperations(Handle):
     """Exports and imports: ``memory.transfer``."""
 
     # It needs more than the user has: it writes files of the machine, which are not the user's.
-    @operation("transfer.export", On.REACH, (READ, WRITE_STORE), "GET /v1/export", audited=True, cli="export")
+    @operation("transfer.export", On.REACH, "read write:store", "GET /v1/export", audited=True, cli="export")
     def export(
         self, path: arg.WritePath, user: arg.OfUser | None = None, *, progress: Progress | None = None
     ) -> ExportResult:
@@ -42,7 +42,7 @@ class TransferOperations(Handle):
     @operation(
         "transfer.archive",
         On.REACH,
-        (READ,),
+        "read",
         "GET /v1/export",
         audited=True,
         left_out={"cli": "the command export writes a folder"},
@@ -66,7 +66,7 @@ class TransferOperations(Handle):
             for agent, runtime in self._stores()
         ]
 
-    @operation("transfer.import_", On.REACH, (WRITE, READ_STORE), "POST /v1/import", audited=True, cli="import")
+    @operation("transfer.import_", On.REACH, "write read:store", "POST /v1/import", audited=True, cli="import")
     def import_(
         self,
         path: arg.ReadPath,
@@ -90,7 +90,7 @@ class TransferOperations(Handle):
     @operation(
         "transfer.import_file",
         On.REACH,
-        (WRITE,),
+        "write",
         "POST /v1/import",
         audited=True,
         left_out={"cli": "the command import reads a path", "remote": "import_ sends the file"},

@@ -29,7 +29,7 @@ from limpet.model.session import CompactionResult, ModelUsage, SessionInfo
 from limpet.model.values import check_optional_name
 from limpet.providers.llm import Deadline
 from limpet.search.recipes import SKILL_KEY
-from limpet.security.operation import READ_USER, WRITE_SESSION, Authorizer, On, operation
+from limpet.security.operation import Authorizer, On, operation
 from limpet.sessions import usage as bill
 from limpet.sessions.messages import MessageAppender, WithinTransaction
 from limpet.store.tx import Tx
@@ -105,7 +105,7 @@ class Turn:
     @operation(
         "session.turn",
         On.HANDLE,
-        (READ_USER, WRITE_SESSION),
+        "read:user write:session",
         "POST /v1/sessions/{session_id}/turns",
         status=201,
         left_out={"cli": "the command chat takes turns"},
@@ -192,7 +192,7 @@ class Turn:
     @operation(
         "turn.reply",
         On.HANDLE,
-        (WRITE_SESSION,),
+        "write:session",
         "POST /v1/sessions/{session_id}/turns",
         status=201,
         left_out={"cli": "the command chat takes turns"},

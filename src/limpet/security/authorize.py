@@ -13,7 +13,7 @@ from limpet.model.scope import Level, Partition, Scope
 from limpet.model.telemetry import Activity, ActivityKind
 from limpet.model.values import check_id, check_name
 from limpet.security.audit import AuditLine, AuditLog, log_line
-from limpet.security.operation import ANY_VALUE, ExtraPermission, On, Operation
+from limpet.security.operation import ANY_VALUE, ExtraPermission, On, Operation, Permission
 from limpet.security.telemetry import Observers, count_results
 from limpet.store.store import Store
 
@@ -184,7 +184,8 @@ class GrantAuthorizer:
         return place, None
 
     def _has_access(self, call: OperationCall, place: AccessRequest) -> bool:
-        return all(self._find_missing_grant(replace(place, right=each.right)) is None for each in call.operation.needs)
+        rights = {each.right for each in call.operation.permissions}
+        return all(self._find_missing_grant(replace(place, right=right)) is None for right in rights)
 
     # Who made it?
 
@@ -349,10 +350,10 @@ class OperationCall:
 
     def list_requests(self, place: AccessRequest) -> list[AccessRequest]:
         """Everything this call needs there."""
-        also = [when.needs for when in self.operation.when if _applies(when, self.argument(when.argument))]
+        extra = [when.needs for when in self.operation.when if _applies(when, self.argument(when.argument))]
         return [
             AccessRequest(each.right, each.reach or place.reach, place.user, place.agent, place.session)
-            for each in (*self.operation.needs, *also)
+            for each in (*self.operation.permissions, *map(Permission.parse, extra))
         ]
 
     def audit_target(self, answer: Any = None) -> AuditTarget:

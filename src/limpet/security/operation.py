@@ -67,23 +67,19 @@ _VALUE_ARGUMENTS: Mapping[On, frozenset[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """A right on the level the arguments name, or on a fixed one."""
+    """A right on the level the arguments name, or on a fixed one: ``read``, ``write:user``."""
 
     right: Right
     reach: Reach | None = None
 
-    def at(self, reach: Reach) -> Permission:
-        return Permission(self.right, reach)
+    @classmethod
+    def parse(cls, text: str) -> Permission:
+        right, _, reach = text.partition(":")
+        return cls(Right(right), Reach(reach) if reach else None)
 
     def __str__(self) -> str:
         return f"{self.right}:{self.reach}" if self.reach else str(self.right)
 
-
-READ, WRITE = Permission(Right.READ), Permission(Right.WRITE)
-READ_SESSION, WRITE_SESSION = READ.at(Reach.SESSION), WRITE.at(Reach.SESSION)
-READ_USER, WRITE_USER = READ.at(Reach.USER), WRITE.at(Reach.USER)
-READ_GLOBAL, WRITE_GLOBAL = READ.at(Reach.GLOBAL), WRITE.at(Reach.GLOBAL)
-READ_STORE, WRITE_STORE = READ.at(Reach.STORE), WRITE.at(Reach.STORE)
 
 # Why an interface leaves an operation out.
 _NO_TOOL = "models use the memory_ and schedule_ tools"
@@ -102,11 +98,12 @@ class ExtraPermission:
 
     argument: str
     value: Any
-    needs: Permission
+    needs: str
 
     def __str__(self) -> str:
         value = "given" if self.value is ANY_VALUE else repr(self.value)
-        return f"{self.needs.right}:{self.needs.reach or 'the same level'} where `{self.argument}` is {value}"
+        needs = self.needs if ":" in self.needs else f"{self.needs}:the same level"
+        return f"{needs} where `{self.argument}` is {value}"
 
 
 @dataclass(frozen=True)
@@ -118,7 +115,7 @@ class Operation:
 
     name: str  # such as "records.update"; one of Limpet itself has no handle before it
     on: On
-    needs: tuple[Permission, ...]
+    needs: str  # permissions, such as "read write:user"
     http: str = ""  # "PATCH /v1/records/{id}"
     _: KW_ONLY
     when: tuple[ExtraPermission, ...] = ()
@@ -143,6 +140,8 @@ class Operation:
         made = replace(self, method=method, left_out={**no_tool, **self.left_out})
         if self.name in OPERATIONS:
             raise ValueError(f"there are two operations called {self.name!r}")
+        if not made.permissions:  # raises ValueError, too, for one that there is not
+            raise ValueError(f"{self.name} needs no permission; say which")
         made.check_owners()
         OPERATIONS[self.name] = made
         method.__qualname__ = _public_name(self.name)  # what a TypeError calls it
@@ -160,13 +159,17 @@ class Operation:
         return self.name.rpartition(".")[0]
 
     @cached_property
+    def permissions(self) -> tuple[Permission, ...]:
+        return tuple(map(Permission.parse, self.needs.split()))
+
+    @cached_property
     def access(self) -> str:
         """The rights it needs, as the audit log writes them."""
-        return "+".join(right for right in Right if any(each.right is right for each in self.needs))
+        return "+".join(right for right in Right if any(each.right is right for each in self.permissions))
 
     @cached_property
     def writes(self) -> bool:
-        return any(each.right is Right.WRITE for each in self.needs)
+        return any(each.right is Right.WRITE for each in self.permissions)
 
     @cached_property
     def positional(self) -> tuple[str, ...]:
@@ -279,15 +282,15 @@ class Authorizer(Protocol):
         """Those of them whose memory belongs into what this caller reads."""
 
 
-operation = Operation  # as a decorator: ``@operation("records.get", On.ID, (READ,), "GET /v1/records/{id}")``
+operation = Operation  # as a decorator: ``@operation("records.get", On.ID, "read", "GET /v1/records/{id}")``
 
 
-def session_operation(name: str, needs: Permission, http: str, *, cli: str = "", **more: Any) -> Operation:
+def session_operation(name: str, needs: str, http: str, *, cli: str = "", **more: Any) -> Operation:
     """An operation on the session of the handle. ``http`` is its method, and its path below the session's."""
     method, _, path = http.partition(" ")
     left_out: Mapping[Interface, str] = {} if cli else NO_CLI
     address = f"{method} /v1/sessions/{{session_id}}{path}"
-    return operation(name, On.HANDLE, (needs,), address, cli=cli, left_out=left_out, **more)
+    return operation(name, On.HANDLE, needs, address, cli=cli, left_out=left_out, **more)
 
 
 def _public_name(name: str) -> str:

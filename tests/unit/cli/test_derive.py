@@ -15,7 +15,7 @@ from limpet.cli.derive import can_type, is_required
 from limpet.cli.main import build_parser
 from limpet.cli.options import Parser
 from limpet.model import constraints as limits
-from limpet.security.operation import OPERATIONS, READ, On, Operation, operation
+from limpet.security.operation import OPERATIONS, On, Operation, operation
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def throw_away(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         return said.upper().strip() if loud else said.strip()
 
     for name, words in (("records.echo", "records echo"), ("records.shout", "shout")):
-        made = operation(name, on=On.REACH, needs=(READ,), answer="said", cli=words)(echo)
+        made = operation(name, on=On.REACH, needs="read", answer="said", cli=words)(echo)
         monkeypatch.setattr(RecordOperations, "echo", made, raising=False)
     yield
     for name in ("records.echo", "records.shout"):

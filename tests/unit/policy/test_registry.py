@@ -79,5 +79,15 @@ def test_argument_named_like_an_owner_must_be_a_value_or_an_owner() -> None:
         """Change it."""
 
     with pytest.raises(ValueError, match=r"things\.edit: list agent in values="):
-        make_operation("things.edit", on=On.USER, needs=())(edit)
+        make_operation("things.edit", on=On.USER, needs="read")(edit)
+    assert "things.edit" not in OPERATIONS
+
+
+@pytest.mark.parametrize("needs", ["", "raed:user", "read:users"])
+def test_operation_must_name_permissions_there_are(needs: str) -> None:
+    def edit(self: object) -> None:
+        """Change it."""
+
+    with pytest.raises(ValueError, match=r"needs no permission|is not a valid"):
+        make_operation("things.edit", On.USER, needs)(edit)
     assert "things.edit" not in OPERATIONS
