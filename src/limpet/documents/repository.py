@@ -8,23 +8,16 @@ from limpet.model.document import Document
 from limpet.model.scope import Partition
 from limpet.model.values import PageCursor
 from limpet.search.chunk_repository import Chunks
-from limpet.search.filters import build_keyset_clause
-from limpet.store.encryption import Cipher, RowLayout
+from limpet.store.encryption import RowLayout
+from limpet.store.queries import build_keyset_clause
 from limpet.store.tables import DOCUMENT_ROWS, DOCUMENTS
-from limpet.store.tx import Row, Tx, partition_params
+from limpet.store.tx import Repository, Row, partition_params
 
 _DOCUMENT = RowLayout(DOCUMENTS, DOCUMENT_ROWS)
 
 
-class Documents:
+class Documents(Repository):
     """Documents by their uri, each with the number of its chunks."""
-
-    def __init__(self, tx: Tx) -> None:
-        self._tx = tx
-        self._db = tx.db
-
-    def _cipher(self, partition: Partition) -> Cipher:
-        return self._tx.encryption.cipher_for(partition.tenant)
 
     def get(self, partition: Partition, uri: str) -> Document | None:
         stored = self._cipher(partition).encrypt_deterministic(DOCUMENTS["uri"], uri)

@@ -8,6 +8,7 @@ word. A term is stored as a 64-bit hash, so that index rows contain no readable 
 from __future__ import annotations
 
 import re
+import struct
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -40,6 +41,7 @@ _PLAIN_LETTERS = str.maketrans(
 )
 _PLAIN_WORD = re.compile(r"[a-z]+|\d+")
 _MAX_WORD = 64
+_MAX_COUNT = 255
 _MAX_NAMES = 200
 MAX_QUESTION = 16_000  # characters
 _MAX_SPANS = 50  # times that a question names
@@ -138,6 +140,20 @@ def _load_stemmer() -> Callable[[str], str]:
     stemmer.maxCacheSize = 0  # _hash_word has its own cache
     stem: Callable[[str], str] = stemmer.stemWord
     return stem
+
+
+def pack_terms(terms: Terms) -> bytes:
+    counts = terms.counts.values()
+    try:
+        packed = bytes(counts)
+    except ValueError:  # a word that occurs more often than a byte can count
+        packed = bytes(min(count, _MAX_COUNT) for count in counts)
+    return struct.pack(f"<{len(terms.counts)}q", *terms.counts) + packed
+
+
+def unpack_terms(data: bytes) -> tuple[tuple[int, ...], bytes]:
+    size = len(data) // 9
+    return struct.unpack_from(f"<{size}q", data), data[size * 8 :]
 
 
 # Flags of a text, computed when it is stored, so that ranking never reads texts

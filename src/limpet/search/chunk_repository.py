@@ -10,14 +10,16 @@ from limpet.errors import StorageError
 from limpet.model.chunk import ChunkDraft, ChunkSource, SourceKind, Vector
 from limpet.model.dataclass import dataclass
 from limpet.model.job import EMBED
+from limpet.model.record import RecordFilter
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.values import from_micros, to_micros
 from limpet.search import word_index
+from limpet.search.analysis import pack_terms
 from limpet.search.index import SearchIndex
 from limpet.store.encryption import Cipher, RowLayout, pack_floats
 from limpet.store.jobs import Jobs
-from limpet.store.tables import CHUNKS
-from limpet.store.tx import Row, Tx, partition_key, partition_params
+from limpet.store.tables import CHUNKS, RECORD_METADATA, RECORD_TAGS
+from limpet.store.tx import Repository, Row, partition_key, partition_params
 
 log = logging.getLogger("limpet.store")
 
@@ -75,15 +77,8 @@ class ChunkText(NamedTuple):
     text: str
 
 
-class Chunks:
+class Chunks(Repository):
     """Chunks, their words and their vectors, always written together."""
-
-    def __init__(self, tx: Tx) -> None:
-        self._tx = tx
-        self._db = tx.db
-
-    def _cipher(self, partition: Partition) -> Cipher:
-        return self._tx.encryption.cipher_for(partition.tenant)
 
     def ensure_partition(self, partition: Partition) -> PartitionRow:
         found = self._find_partition(partition, self._db.for_update)
@@ -182,7 +177,7 @@ class Chunks:
             "hash": draft.hash,
             "word_count": draft.terms.length,
             "flags": draft.flags,
-            "terms": word_index.pack_terms(cipher.hash_terms(draft.terms)),
+            "terms": pack_terms(cipher.hash_terms(draft.terms)),
             "text": draft.text,
         }
         params = cipher.encrypt_params(CHUNKS, (row.id, ordinal), plain)
@@ -344,3 +339,31 @@ class Chunks:
         params = {**row.tail_params(after + 1), "model_id": model_id, "limit": limit}
         rows = self._db.all("chunks.unembedded", params)
         return [Unembedded(*cipher.decrypt_row(_UNEMBEDDED, (row.id, each[0]), each)) for each in rows]
+
+
+def build_record_clauses(wanted: RecordFilter, cipher: Cipher) -> tuple[list[str], dict[str, Any]]:
+    """Return clauses on records ``r`` and their parameters. Values are parameters; only constants are composed."""
+    clauses: list[str] = []
+    params: dict[str, Any] = {}
+    for column, values in (("layer", wanted.layers), ("type", wanted.types)):
+        if values:
+            names = [f"{column}_{at}" for at in range(len(values))]
+            clauses.append(f"r.{column} IN ({', '.join(':' + name for name in names)})")
+            params |= {name: str(value) for name, value in zip(names, values, strict=True)}
+    for at, tag in enumerate(wanted.tags):
+        name = f"tag_{at}"
+        clauses.append(
+            "EXISTS (SELECT 1 FROM record_tags t WHERE t.bucket = r.bucket AND t.partition_id = r.partition_id"
+            f" AND t.record_id = r.id AND t.tag = :{name})"
+        )
+        params[name] = cipher.encrypt_deterministic(RECORD_TAGS["tag"], tag)
+    for at, (key, value) in enumerate(wanted.metadata.items()):
+        key_name, value_name = f"meta_key_{at}", f"meta_value_{at}"
+        clauses.append(
+            "EXISTS (SELECT 1 FROM record_metadata d "
+            "WHERE d.bucket = r.bucket AND d.partition_id = r.partition_id "
+            f"AND d.record_id = r.id AND d.key = :{key_name} AND d.value = :{value_name})"
+        )
+        params[key_name] = cipher.encrypt_deterministic(RECORD_METADATA["key"], key)
+        params[value_name] = cipher.encrypt_deterministic(RECORD_METADATA["value"], value)
+    return clauses, params

@@ -14,7 +14,7 @@ from limpet.model.values import from_micros, moment, to_micros
 from limpet.search.chunk_repository import Chunks
 from limpet.store.encryption import Cipher, RowLayout
 from limpet.store.tables import ENTITIES, RELATIONS
-from limpet.store.tx import CacheKind, Params, Row, Tx, partition_key
+from limpet.store.tx import CacheKind, Params, Repository, Row, partition_key
 
 _NAMES_AT_ONCE = 500
 _NODE = RowLayout(ENTITIES, "id normal name")
@@ -26,18 +26,9 @@ _CROWD = 12  # from this many names in one place on, they are together by chance
 _FEW = 10
 _HUB = 0.2  # share of the places; a name that occurs everywhere belongs to no community
 
-
-class _DropQueries(NamedTuple):
-    """The queries for one kind of source."""
-
-    names: str
-    relations: str
-    mentions: str
-
-
 _DROP_QUERIES = {
-    "session": _DropQueries("mentions.of_session", "relations.delete_session", "mentions.delete_session"),
-    "record": _DropQueries("mentions.of_record", "relations.delete_record", "mentions.delete_record"),
+    "session": ("mentions.of_session", "relations.delete_session", "mentions.delete_session"),
+    "record": ("mentions.of_record", "relations.delete_record", "mentions.delete_record"),
 }
 
 
@@ -67,23 +58,20 @@ class Communities:
 COMMUNITIES: CacheKind[Communities] = CacheKind("communities", 1 / 8)
 
 
-class GraphTables:
+class GraphTables(Repository):
     """Names, mentions and relations. Deleted together with their messages and records."""
 
-    def __init__(self, tx: Tx) -> None:
-        self._tx = tx
-        self._db = tx.db
-        self._chunks = Chunks(tx)
-
-    def _cipher(self, partition: Partition) -> Cipher:
-        return self._tx.encryption.cipher_for(partition.tenant)
+    def _key(self, partition: Partition) -> dict[str, int]:
+        """Return the key of a partition's rows. Of one that is not there, a key that nothing has."""
+        at = Chunks(self._tx).find_partition_id(partition)
+        return partition_key(-1 if at is None else at)
 
     def add(self, partition: Partition, drafts: Sequence[GraphDraft]) -> None:
         """Add names and mentions. Names with the same normal form are one row; repeated mentions are stored once."""
         drafts = [draft for draft in drafts if draft.entities]
         if not drafts:
             return
-        row = self._chunks.ensure_partition(partition)
+        row = Chunks(self._tx).ensure_partition(partition)
         ids = count(row.next_graph_id)
         cipher = self._cipher(partition)
         names = {entity.id: entity.name for draft in drafts for entity in draft.entities}
@@ -129,85 +117,64 @@ class GraphTables:
 
     def _drop(self, partition: Partition, kind: str, id_: str | None) -> int:
         """Delete what one source mentions, and names that nothing else mentions."""
-        at = self._chunks.find_partition_id(partition)
-        if at is None:
-            return 0
-        params = {**partition_key(at), kind: id_}
-        queries = _DROP_QUERIES[kind]
-        named = self._db.all(queries.names, params)
+        key = self._key(partition)
+        params = {**key, kind: id_}
+        select_names, delete_relations, delete_mentions = _DROP_QUERIES[kind]
+        named = self._db.all(select_names, params)
         if not named:
             return 0
-        self._chunks.ensure_partition(partition)  # locked, so that a name that is being removed gets no new mention
-        self._db.run(queries.relations, params)
-        gone = self._db.run(queries.mentions, params)
-        self._db.run_many("entities.prune", [{**partition_key(at), "id": number} for (number,) in named])
+        Chunks(self._tx).lock(partition)  # so that a name that is being removed gets no new mention
+        self._db.run(delete_relations, params)
+        gone = self._db.run(delete_mentions, params)
+        self._db.run_many("entities.prune", [{**key, "id": number} for (number,) in named])
         return gone
 
     def nodes(self, partition: Partition, beginning: Sequence[str] | None = None) -> list[Node]:
         """Return all names, or those whose first word is one of these."""
-        if beginning is None:
-            return self._select_nodes(partition, "TRUE", {})
-        words = self._cipher(partition).encrypt_all_deterministic(ENTITIES["first_word"], beginning)
-        return self._select_nodes(partition, "e.first_word IN :words[]", {"words": self._db.to_array(words)})
-
-    def _select_nodes(self, partition: Partition, where: str, params: dict[str, Any]) -> list[Node]:
-        at = self._chunks.find_partition_id(partition)
-        if at is None:
-            return []
-        cipher = self._cipher(partition)
+        key, cipher = self._key(partition), self._cipher(partition)
+        where, params = "TRUE", dict[str, Any](key)
+        if beginning is not None:
+            words = cipher.encrypt_all_deterministic(ENTITIES["first_word"], beginning)
+            where, params["words"] = "e.first_word IN :words[]", self._db.to_array(words)
         found: dict[int, tuple[str, str, dict[EntityKind, int]]] = {}
-        for row in self._db.all("entities.select", {**partition_key(at), **params}, where=where):
-            number, normal, name, kind, count = cipher.decrypt_row(_NODE, (at, row[1]), row)
+        for row in self._db.all("entities.select", params, where=where):
+            number, normal, name, kind, count = cipher.decrypt_row(_NODE, (key["partition_id"], row[1]), row)
             found.setdefault(number, (normal, name, {}))[2][EntityKind(kind)] = count
         return [Node(number, *rest) for number, rest in found.items()]
 
     def links(self, partition: Partition, nodes: Sequence[int] | None = None) -> list[Link]:
         """Return all relations, or those of these nodes."""
-        at = self._chunks.find_partition_id(partition)
-        if at is None:
-            return []
-        where, params = "TRUE", dict[str, Any](partition_key(at))
+        key, cipher = self._key(partition), self._cipher(partition)
+        where, params = "TRUE", dict[str, Any](key)
         if nodes is not None:
             where = "(x.subject_id IN :nodes[] OR x.object_id IN :nodes[])"
             params["nodes"] = self._db.to_array(nodes)
-        cipher = self._cipher(partition)
-        found = self._db.all("relations.select", params, where=where)
-        return [_build_link(cipher.decrypt_row(_RELATION, (at, row[0]), row)) for row in found]
+        rows = self._db.all("relations.select", params, where=where)
+        return [_build_link(cipher.decrypt_row(_RELATION, (key["partition_id"], row[0]), row)) for row in rows]
 
     def mentions(self, partition: Partition, nodes: Sequence[int], limit: int) -> list[NodeMention]:
-        at = self._chunks.find_partition_id(partition)
-        if at is None:
-            return []
-        params = {**partition_key(at), "nodes": self._db.to_array(nodes), "limit": limit}
+        params = {**self._key(partition), "nodes": self._db.to_array(nodes), "limit": limit}
         rows = self._db.all("mentions.select", params, where="entity_id IN :nodes[]", order="LIMIT :limit")
         return [NodeMention(node, _build_source(*rest)) for node, *rest in rows]
 
     def places(self, partition: Partition, nodes: Sequence[int] | None = None) -> list[MentionPlace]:
         """Return the mentions as search needs them."""
-        at = self._chunks.find_partition_id(partition)
-        if at is None:
-            return []
-        where, params = "TRUE", dict[str, Any](partition_key(at))
+        where, params = "TRUE", dict[str, Any](self._key(partition))
         if nodes is not None:
             where, params["nodes"] = "m.entity_id IN :nodes[]", self._db.to_array(nodes)
-        rows = self._db.all("mentions.places", params, where=where)
-        return [
-            MentionPlace(node, session, sequence, ordinal)
-            for node, session, sequence, ordinal in rows
-            if session is not None or ordinal is not None
-        ]
+        found = (MentionPlace(*row) for row in self._db.all("mentions.places", params, where=where))
+        return [place for place in found if place.session is not None or place.ordinal is not None]
 
     def communities(self, partition: Partition) -> Communities | None:
         """Return the communities, cached until the mentions change."""
-        at = self._chunks.find_partition_id(partition)
-        stamp = None if at is None else self._db.one("mentions.stamp", partition_key(at))
-        if at is None or not stamp or not stamp[0]:
+        key, cipher = self._key(partition), self._cipher(partition)
+        stamp = self._db.one("mentions.stamp", key)
+        if not stamp or not stamp[0]:
             return None
-        cache = self._tx.caches.get(COMMUNITIES)
+        at, cache = key["partition_id"], self._tx.caches.get(COMMUNITIES)
         known = cache.get(at)
         if known is None or known.stamp != tuple(stamp):
-            cipher = self._cipher(partition)
-            rows = self._db.all("entities.all", partition_key(at))
+            rows = self._db.all("entities.all", key)
             names = {row[1]: cipher.decrypt_row(_NORMAL, (at, row[0]), row)[0] for row in rows}
             known = find_communities(tuple(stamp), names, self.places(partition))
             cache.put(at, known)
@@ -215,10 +182,8 @@ class GraphTables:
 
     def find_unread_sessions(self, partition: Partition, cursor: str) -> list[str]:
         """Return the sessions with messages after this cursor."""
-        at = self._chunks.find_partition_id(partition)
-        if at is None:
-            return []
-        return [id_ for (id_,) in self._db.all("graph.find_unread", {**partition_key(at), "name": cursor})]
+        rows = self._db.all("graph.find_unread", {**self._key(partition), "name": cursor})
+        return [id_ for (id_,) in rows]
 
 
 def _mention_rows(

@@ -18,8 +18,7 @@ from limpet.model.record import Record
 from limpet.model.scope import Partition, Scope
 from limpet.model.values import check_text, from_micros, from_seconds, short_repr, to_micros
 from limpet.search.analysis import Question, analyse, cut_question, strip_names
-from limpet.search.chunk_repository import Chunks
-from limpet.search.filters import build_record_clauses
+from limpet.search.chunk_repository import Chunks, build_record_clauses
 from limpet.search.graph_walk import GraphScores, score_graph
 from limpet.search.recipes import RECIPES, Recipe, RecordRecipe, is_in_lookback, score_components
 from limpet.store.encryption import Cipher, RowLayout

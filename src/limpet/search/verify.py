@@ -10,7 +10,7 @@ from limpet.model.chunk import SourceKind
 from limpet.model.job import EMBED, Finding
 from limpet.model.values import from_micros
 from limpet.search import word_index
-from limpet.search.analysis import ANALYZER_VERSION, add_words, analyse, format_index_text
+from limpet.search.analysis import ANALYZER_VERSION, add_words, analyse, format_index_text, pack_terms
 from limpet.search.chunk_repository import PartitionRow
 from limpet.store import jobs
 from limpet.store.encryption import Cipher, RowLayout
@@ -99,7 +99,7 @@ def _analyse_chunks(cipher: Cipher, partition: PartitionRow, chunks: Sequence[Ro
         ordinal, _, _, text, kind, name, created_at = cipher.decrypt_row(_CHUNK, (partition.id, row[0]), row)
         said = kind == SourceKind.MESSAGE.value
         terms = analyse(format_index_text(text, name, from_micros(created_at)) if said else add_words(text, name))
-        expected.append((ordinal, terms.length, word_index.pack_terms(cipher.hash_terms(terms))))
+        expected.append((ordinal, terms.length, pack_terms(cipher.hash_terms(terms))))
     return expected
 
 

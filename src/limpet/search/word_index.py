@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from limpet.model.chunk import Terms
+from limpet.search.analysis import unpack_terms
 from limpet.store.tx import Db, Params, Row
 
 if TYPE_CHECKING:
@@ -22,22 +22,7 @@ if TYPE_CHECKING:
 MAX_TAIL = 512
 BLOCK_ENTRIES = 256
 _ENTRY_BYTES = 8
-_MAX_COUNT = 255
 MAX_LENGTH = 0xFFFF
-
-
-def pack_terms(terms: Terms) -> bytes:
-    counts = terms.counts.values()
-    try:
-        packed = bytes(counts)
-    except ValueError:  # a word that occurs more often than a byte can count
-        packed = bytes(min(count, _MAX_COUNT) for count in counts)
-    return struct.pack(f"<{len(terms.counts)}q", *terms.counts) + packed
-
-
-def unpack_terms(data: bytes) -> tuple[tuple[int, ...], bytes]:
-    size = len(data) // 9
-    return struct.unpack_from(f"<{size}q", data), data[size * 8 :]
 
 
 def merge_tail(db: Db, partition: PartitionRow) -> None:

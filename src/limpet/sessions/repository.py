@@ -16,12 +16,12 @@ from limpet.model.scope import Level, Partition, Scope, hash_bucket
 from limpet.model.session import KvEntry, ModelUsage, SessionInfo, SessionQuery, SessionStatus, Summary
 from limpet.model.values import bucket_of_id, from_micros, micros, to_micros
 from limpet.search.chunk_repository import Chunks
-from limpet.search.filters import build_keyset_clause
 from limpet.search.graph_repository import GraphTables
-from limpet.store.encryption import Cipher, RowLayout
+from limpet.store.encryption import RowLayout
 from limpet.store.jobs import Jobs
+from limpet.store.queries import build_keyset_clause
 from limpet.store.tables import KV, MESSAGE_ROWS, MESSAGES, SESSION_ROWS, SESSIONS, SUMMARIES
-from limpet.store.tx import Params, Row, Tx, partition_key
+from limpet.store.tx import Params, Repository, Row, Tx, partition_key
 
 WORKING_MEMORY = "working_memory"  # the key of the working memory
 _NANO = 1_000_000_000
@@ -82,15 +82,8 @@ class Head(NamedTuple):
     expires_at: datetime | None
 
 
-class _SessionRows:
+class _SessionRows(Repository):
     """Rows that belong to a session."""
-
-    def __init__(self, tx: Tx) -> None:
-        self._tx = tx
-        self._db = tx.db
-
-    def _cipher(self, scope: Scope) -> Cipher:
-        return self._tx.encryption.cipher_for(scope.tenant)
 
     def _key(self, scope: Scope) -> dict[str, Any]:
         return session_key(self._tx, scope)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from limpet.model.columns import RowCodec
+from limpet.model.values import PageCursor, to_micros
 from limpet.store.tables import TABLES
 
 DIALECTS = ("sqlite", "postgres")
@@ -82,3 +83,11 @@ class Statements(dict[tuple[str, str, str], str]):
         text = self._queries[name].replace("{where}", where or "TRUE").replace("{order}", order)
         made = self[key] = self.finish(text)
         return made
+
+
+def build_keyset_clause(place: PageCursor | None, time: str, id: str) -> tuple[str, dict[str, Any]]:
+    """Return the clause that continues a list after a position, latest first."""
+    if place is None:
+        return "", {}
+    clause = f" AND ({time} < :end_at OR ({time} = :end_at AND {id} < :end_id))"
+    return clause, {"end_at": to_micros(place.at), "end_id": place.id}

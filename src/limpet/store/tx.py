@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from limpet.errors import KeyMissing, StorageError
-from limpet.model.scope import BUCKETS, Partition
+from limpet.model.scope import BUCKETS, Partition, Scope
 from limpet.store.encryption import PLAINTEXT, Cipher
 from limpet.store.queries import Statements
 
@@ -334,6 +334,17 @@ class Connection:
         raise NotImplementedError
 
 
+class Repository:
+    """The rows of a feature, in one transaction."""
+
+    def __init__(self, tx: Tx) -> None:
+        self._tx = tx
+        self._db = tx.db
+
+    def _cipher(self, owner: Partition | Scope) -> Cipher:
+        return self._tx.encryption.cipher_for(owner.tenant)
+
+
 def partition_params(partition: Partition) -> dict[str, str | int]:
     """The partition by its name."""
     return {
@@ -349,14 +360,11 @@ def partition_key(partition_id: int) -> dict[str, int]:
     return {"bucket": partition_id % BUCKETS, "partition_id": partition_id}
 
 
-class Partitions:
-    def __init__(self, tx: Tx) -> None:
-        self._tx = tx
-
+class Partitions(Repository):
     def find_id(self, partition: Partition) -> int | None:
         known = self._tx.partition_ids.get(partition)
         if known is None:
-            row = self._tx.db.one("partitions.find_id", partition_params(partition))
+            row = self._db.one("partitions.find_id", partition_params(partition))
             if row is None:
                 return None
             known = self._tx.partition_ids[partition] = int(row[0])

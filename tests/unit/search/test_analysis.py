@@ -6,8 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limpet.search.analysis import _ASCII_WORD, ANALYZER_VERSION, _tokenize, analyse, count_shared_terms, extract_terms
-from limpet.search.word_index import pack_terms, unpack_terms
+from limpet.search.analysis import (
+    _ASCII_WORD,
+    ANALYZER_VERSION,
+    _tokenize,
+    analyse,
+    count_shared_terms,
+    extract_terms,
+    pack_terms,
+    unpack_terms,
+)
 
 anything = st.text(st.characters(exclude_categories=["Cs"]))
 
