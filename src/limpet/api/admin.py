@@ -69,7 +69,7 @@ class AdminOperations(Handle):
         """Look for anything that does not hold; with ``repair``, set right what can be derived again."""
         from limpet.knowledge.verify import check_knowledge
         from limpet.search.verify import check_index
-        from limpet.sessions.verify import check_sessions
+        from limpet.sessions.repository import check_sessions
         from limpet.store.reencrypt import check_encryption
 
         def check(runtime: Runtime) -> list[Finding]:

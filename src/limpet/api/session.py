@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any, TypeVar
 
 from limpet.api import parameters as arg
@@ -32,7 +33,7 @@ from limpet.model.telemetry import Progress
 from limpet.security.operation import Authorizer, ExtraPermission, On, operation, session_operation
 from limpet.sessions import lifecycle, usage
 from limpet.sessions.files import list_folder
-from limpet.sessions.messages import partition_of, restore
+from limpet.sessions.messages import partition_of, read_newest
 from limpet.sessions.repository import WORKING_MEMORY, KeyValueEntries, Messages, Sessions, Summaries
 from limpet.sessions.summary import SummaryDraft, swap_summary
 from limpet.sessions.transcript import TranscriptEntry, render
@@ -218,7 +219,8 @@ class Session(SessionFields):
     @session_operation("session.restore", "read:session", "GET /messages/restore")
     def restore(self, max_tokens: arg.Tokens = 4000) -> list[Message]:
         """The newest messages that fit, cut at a turn; the latest user message is always there."""
-        return self._read(lambda tx: restore(tx, self._scope, max_tokens, cost=self._runtime.cost))
+        cost = self._runtime.cost
+        return self._read(lambda tx: read_newest(partial(Messages(tx).recent, self._scope), max_tokens, cost=cost))
 
     # It shows what the user said elsewhere, too.
     @operation(

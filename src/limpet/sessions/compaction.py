@@ -25,7 +25,7 @@ from limpet.providers.llm import Deadline, Llm
 from limpet.sessions import usage
 from limpet.sessions.extract import LearnedSentence
 from limpet.sessions.repository import Messages, Sessions, Summaries
-from limpet.sessions.summary import Summariser, SummaryDraft, swap_summary
+from limpet.sessions.summary import NO_SUMMARY, Summariser, SummaryDraft, swap_summary
 from limpet.store.jobs import Jobs
 from limpet.store.store import Store
 from limpet.store.tx import Tx
@@ -200,22 +200,6 @@ def _find_cut(load: Load, keep: int, sizes: Sequence[int], room: float) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class SummaryState:
-    """A snapshot of a session: its summary and the messages after it."""
-
-    summary: Summary | None
-    messages: tuple[Message, ...]
-
-    @property
-    def text(self) -> str:
-        return self.summary.text if self.summary else ""
-
-    @property
-    def epoch(self) -> int:
-        return self.summary.epoch if self.summary else 0
-
-
-@dataclass(frozen=True, slots=True)
 class Compactor:
     """Compacts sessions with an agent's settings and language model."""
 
@@ -278,19 +262,19 @@ class Compactor:
         return self._compact_once(scope, summariser, plan, idle) if done.reason == Reason.OVERTAKEN else done
 
     def _compact_once(self, scope: Scope, summariser: Summariser, plan: Planner, idle: Reason) -> CompactionResult:
-        before = self.store.read(lambda tx: _read_state(tx, scope))
-        load = Load.of(before.messages, before.text, self.count, self.cost)
+        summary, messages = self.store.read(lambda tx: _read_state(tx, scope))
+        load = Load.of(messages, summary.text, self.count, self.cost)
         planned = plan(load)
         if planned is None or not planned.messages:
             return _report_unchanged(load, idle)
-        covered = before.messages[: planned.messages]
+        covered = messages[: planned.messages]
         draft = summariser.write(
-            SummaryDraft.of(before.summary),
-            (*self._read_unwritten(scope, before.summary), *covered),
+            SummaryDraft.of(summary),
+            (*self._read_unwritten(scope, summary), *covered),
             lambda: self.store.read(lambda tx: self.find_learned(tx, scope)),
         )
         try:
-            swapped = self._store_summary(scope, before, covered, draft)
+            swapped = self._store_summary(scope, summary.epoch, covered[-1].sequence, draft)
         except StorageError as error:  # the turn continues with the existing summary
             log.warning("the summary of session %s could not be stored: %s", scope.session, error)
             return _report_unchanged(load, Reason.UNWRITABLE)
@@ -299,32 +283,30 @@ class Compactor:
         after = self.count(draft.text) + sum(load.tokens[planned.messages :])
         return CompactionResult(True, len(covered), load.total_tokens, after, str(draft.author), str(planned.reason))
 
-    def _store_summary(
-        self, scope: Scope, before: SummaryState, covered: tuple[Message, ...], draft: SummaryDraft
-    ) -> bool:
+    def _store_summary(self, scope: Scope, epoch: int, upper_sequence: int, draft: SummaryDraft) -> bool:
         """Store the summary. The model's calls are counted even if another writer was faster."""
 
         def work(tx: Tx) -> bool:
             if self.llm is not None and draft.calls:
                 usage.add(tx, scope, usage.build_llm_usage(self.llm.model, draft.calls, draft.usage))
-            return swap_summary(tx, scope, draft, covered[-1].sequence, before.epoch, self.clock())
+            return swap_summary(tx, scope, draft, upper_sequence, epoch, self.clock())
 
         return self.store.write(work)
 
-    def _read_unwritten(self, scope: Scope, summary: Summary | None) -> Sequence[Message]:
+    def _read_unwritten(self, scope: Scope, summary: Summary) -> Sequence[Message]:
         """Read the messages that the summary only quotes, for a model to write about."""
-        if self.llm is None or summary is None or summary.written_sequence >= summary.upper_sequence:
+        if self.llm is None or summary.written_sequence >= summary.upper_sequence:
             return ()
         span = summary.written_sequence, summary.upper_sequence + 1
         return self.store.read(lambda tx: Messages(tx).range(scope, *span, None))
 
 
-def _read_state(tx: Tx, scope: Scope) -> SummaryState:
+def _read_state(tx: Tx, scope: Scope) -> tuple[Summary, Sequence[Message]]:
+    """Return the summary, an empty one if there is none, and the messages after it."""
     if Sessions(tx).get(scope) is None:
         raise SessionNotFound(f"session {scope.session} was deleted")
-    summary = Summaries(tx).get(scope)
-    after = summary.upper_sequence if summary else None
-    return SummaryState(summary, tuple(Messages(tx).range(scope, after, None, None)))
+    summary = Summaries(tx).get(scope) or NO_SUMMARY
+    return summary, Messages(tx).range(scope, summary.upper_sequence, None, None)
 
 
 def _report_unchanged(load: Load, reason: Reason) -> CompactionResult:

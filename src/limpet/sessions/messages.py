@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from typing import NamedTuple
 
 from limpet.config import ChunkSettings
@@ -192,17 +191,13 @@ _PAGE = 64
 _TURN = 12
 
 
-def restore(
-    tx: Tx, scope: Scope, max_tokens: int, max_messages: int | None = None, cost: Cost = message_tokens, after: int = 0
-) -> list[Message]:
-    """Return only messages ``after`` that sequence, and always the latest user message."""
-    return read_newest(partial(Messages(tx).recent, scope), max_tokens, max_messages, cost, after)
-
-
 def read_newest(
     recent: ReadRecent, max_tokens: int, max_messages: int | None = None, cost: Cost = message_tokens, after: int = 0
 ) -> list[Message]:
-    """The same, from a function that reads the newest messages, or the newest before a sequence."""
+    """Return only messages ``after`` that sequence, and always the latest user message.
+
+    ``recent`` reads the newest messages, or the newest before a sequence.
+    """
     if max_tokens < 1:
         raise BudgetTooSmall(f"max_tokens must be at least 1, not {max_tokens}")
     collected: list[Message] = []

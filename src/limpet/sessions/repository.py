@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple
 
 from limpet.errors import SessionNotFound
-from limpet.model.columns import to_text
-from limpet.model.job import COMPACT, EXTRACT, GRAPH
+from limpet.model.columns import RowCodec, to_text
+from limpet.model.job import COMPACT, EXTRACT, GRAPH, Finding
 from limpet.model.message import Message
 from limpet.model.scope import Level, Partition, Scope, hash_bucket
 from limpet.model.session import KvEntry, ModelUsage, SessionInfo, SessionQuery, SessionStatus, Summary
@@ -20,8 +20,9 @@ from limpet.search.graph_repository import GraphTables
 from limpet.store.encryption import RowLayout
 from limpet.store.jobs import Jobs
 from limpet.store.queries import build_keyset_clause
+from limpet.store.store import Store
 from limpet.store.tables import KV, MESSAGE_ROWS, MESSAGES, SESSION_ROWS, SESSIONS, SUMMARIES
-from limpet.store.tx import Params, Repository, Row, Tx, partition_key
+from limpet.store.tx import Db, Params, Repository, Row, Tx, partition_key
 
 WORKING_MEMORY = "working_memory"  # the key of the working memory
 _NANO = 1_000_000_000
@@ -33,9 +34,8 @@ _OF_PARTITION = (
 _BY_EXTERNAL_ID = "s.external_id = :session AND s.tenant = :tenant"
 _SESSION = RowLayout(SESSIONS, SESSION_ROWS)
 _MESSAGE = RowLayout(MESSAGES, MESSAGE_ROWS)
-_SUMMARY = RowLayout(
-    SUMMARIES, "text epoch upper_sequence message_count updated_at written_sequence written_characters"
-)
+_SUMMARY_ROWS = RowCodec(Summary)
+_SUMMARY = RowLayout(SUMMARIES, _SUMMARY_ROWS)
 _KV = RowLayout(KV, "key value updated_at")
 
 
@@ -284,8 +284,7 @@ class Summaries(_SessionRows):
         row = self._db.one("summaries.get", params, where=where)
         if row is None:
             return None
-        text, epoch, upper, count, at, *written = self._cipher(scope).decrypt_row(_SUMMARY, scope.session, row)
-        return Summary(text, epoch, upper, count, from_micros(at), *written)
+        return _SUMMARY_ROWS.read(self._cipher(scope).decrypt_row(_SUMMARY, scope.session, row))
 
     def list_sessions(self, scope: Scope) -> list[str]:
         """The ids of the sessions that have a summary."""
@@ -294,16 +293,7 @@ class Summaries(_SessionRows):
 
     def put(self, scope: Scope, summary: Summary) -> None:
         key = self._key(scope)
-        params = {
-            **key,
-            "text": summary.text,
-            "epoch": summary.epoch,
-            "upper_sequence": summary.upper_sequence,
-            "message_count": summary.message_count,
-            "updated_at": to_micros(summary.updated_at),
-            "written_sequence": summary.written_sequence,
-            "written_characters": summary.written_characters,
-        }
+        params = {**key, **_SUMMARY_ROWS.params(summary)}
         self._db.run("summaries.put", self._cipher(scope).encrypt_params(SUMMARIES, scope.session, params))
         self._db.run("summaries.set_epoch", {**key, "epoch": summary.epoch})
 
@@ -400,3 +390,37 @@ def session_key(tx: Tx, scope: Scope) -> dict[str, Any]:
         if row is not None:
             tx.partition_ids[scope.tenant, scope.session] = cached
     return {**partition_key(cached), "session": scope.session}
+
+
+# Checks: counters match rows, and no summary covers messages that do not exist
+
+
+def check_sessions(store: Store, *, repair: bool) -> Iterator[Finding]:
+    yield store.run_check("sessions", lambda tx: _check_counters(tx.db, repair=repair), repair=repair)
+    yield store.run_check("summaries", lambda tx: _check_summaries(tx.db), repair=repair)
+
+
+def _check_counters(db: Db, *, repair: bool) -> Finding:
+    wrong = db.all("sessions.find_miscounted", {})
+    if repair:
+        fixes = [
+            {
+                "bucket": bucket,
+                "partition_id": partition_id,
+                "session": id_,
+                "message_count": count,
+                "last_sequence": max(last, highest),
+            }
+            for bucket, partition_id, id_, last, count, highest in wrong
+        ]
+        db.run_many("sessions.set_counts", fixes)
+    detail = f"{len(wrong)} sessions miscount their messages" if wrong else "every session counts its messages right"
+    return Finding("sessions", not wrong, detail, repaired=repair and bool(wrong))
+
+
+def _check_summaries(db: Db) -> Finding:
+    wrong = db.all("summaries.find_too_high", {})
+    detail = (
+        f"{len(wrong)} summaries cover messages that do not exist" if wrong else "no summary claims more than there is"
+    )
+    return Finding("summaries", not wrong, detail)
