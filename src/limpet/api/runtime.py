@@ -28,7 +28,7 @@ from limpet.model.values import Clock, check_name, uuid7
 from limpet.notes.user_notes import UserNotes
 from limpet.providers.choose import create_embedder, create_llm, llm_key_variable, llm_model
 from limpet.providers.embedder import Embedder
-from limpet.providers.llm import Llm, parse_price
+from limpet.providers.llm import LimitedLlm, Llm, parse_price
 from limpet.schedules.runner import Runner
 from limpet.search.embed import BatchEmbedder, ChunkEmbedder, set_embedding_model
 from limpet.search.verify import record_analyzer
@@ -373,10 +373,10 @@ def limit_llm(llm: Llm | None, config: Config, store: Store, clock: Clock) -> Ll
     """The model, asked no more once all programs on the store have spent what it may cost in a day."""
     if llm is None or not config.llm.daily_cost:
         return llm
-    from limpet.providers.limited_llm import LimitedLlm  # late: few programs set a limit
-    from limpet.store.spending import DailySpending
+    from limpet.store.spending import DailySpending  # late: few programs set a limit
 
-    return LimitedLlm(llm, config.llm.daily_cost, DailySpending(store, clock))
+    spending = DailySpending(store, clock)
+    return LimitedLlm(llm, config.llm.daily_cost, spending.read, spending.add)
 
 
 def create_stateless_runtime(

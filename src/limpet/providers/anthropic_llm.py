@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 from limpet.errors import ConfigError
 from limpet.model.message import Message, ToolCall
-from limpet.providers.endpoint import check_key
-from limpet.providers.http import HttpFailure, JsonAnswer, error_message
+from limpet.providers.http import HttpFailure, JsonAnswer, check_key, error_message
 from limpet.providers.http_llm import (
     HttpLlm,
+    LlmOptions,
     RefusedFields,
-    StreamAssembler,
     add_schema_text,
     replace_surrogates,
     token_count,
 )
-from limpet.providers.llm import Completion, Finish, LlmRequest, Prices, TokenUsage
+from limpet.providers.llm import Completion, Finish, LlmRequest, TokenUsage
 from limpet.providers.structured import parse_object
 
 ADDRESS = "https://api.anthropic.com"
@@ -34,81 +32,6 @@ _FINISHES = {
     "tool_use": Finish.TOOLS,
     "refusal": Finish.REFUSED,
 }
-
-
-class AnthropicLlm(HttpLlm):
-    """Retries rate limits, server errors and network errors ``retries`` times within the request's timeout.
-
-    ``chance`` returns numbers from 0 to 1 that add jitter to the waits.
-    """
-
-    kind = "anthropic"
-    concessions: ClassVar = {"tool_choice": ("tool",), "tools": ("tool",), "temperature": ("temperature",)}
-
-    def __init__(
-        self,
-        model: str,
-        api_key: str | None = None,
-        base_url: str = ADDRESS,
-        *,
-        prices: Prices | None = None,
-        retries: int = 3,
-        sleep: Callable[[float], None] = time.sleep,
-        chance: Callable[[], float] | None = None,
-    ) -> None:
-        if not api_key and base_url == ADDRESS:
-            raise ConfigError("Anthropic needs an API key; set one, or the address of a server that needs none")
-        super().__init__(
-            base_url,
-            "/v1/messages",
-            model,
-            {"anthropic-version": _VERSION} | ({"x-api-key": check_key(api_key)} if api_key else {}),
-            secret=api_key,
-            prices=prices,
-            retries=retries,
-            sleep=sleep,
-            chance=chance,
-        )
-
-    def _build_body(self, request: LlmRequest, refused: RefusedFields) -> dict[str, object]:
-        messages = request.messages
-        fields: dict[str, object] = {"max_tokens": request.max_tokens}
-        tools = [(tool.name, tool.description, tool.parameters) for tool in request.tools]
-        if request.schema is not None:
-            if "tool_choice" in refused:
-                messages = add_schema_text(request, request.schema)
-            else:
-                tools = [(_ANSWER, "Give the answer in this form.", request.schema)]
-                fields["tool_choice"] = {"type": "tool", "name": _ANSWER}
-        if tools:
-            fields["tools"] = [
-                {"name": name, "description": description, "input_schema": dict(schema)}
-                for name, description, schema in tools
-            ]
-        if system := "\n\n".join(replace_surrogates(message.text) for message in messages if message.role == "system"):
-            fields["system"] = system
-        if request.temperature is not None and "temperature" not in refused:
-            fields["temperature"] = request.temperature
-        if request.stop:
-            fields["stop_sequences"] = list(request.stop)
-        return {"model": self._model, "messages": _messages(messages), **fields}
-
-    def _parse_answer(self, answer: JsonAnswer, request: LlmRequest) -> Completion:
-        stream = _AnthropicAssembler()
-        stream.feed(answer)
-        whole = stream.completion()
-        if whole is None:
-            raise ValueError("it is not a message with content")
-        answers = [call.arguments for call in whole.tool_calls if call.name == _ANSWER]
-        if (
-            request.schema is None or not answers
-        ):  # some servers do not force a tool call: the object may be in the text
-            return whole
-        finish = Finish.STOP if whole.finish is Finish.TOOLS else whole.finish
-        return replace(whole, text=json.dumps(answers[0]), tool_calls=(), finish=finish, data=answers[0])
-
-    def _new_assembler(self) -> StreamAssembler:
-        return _AnthropicAssembler()
 
 
 @dataclass
@@ -209,6 +132,63 @@ class _AnthropicAssembler:
         return TokenUsage(
             into, token_count(self._usage, "output_tokens"), token_count(self._usage, "cache_read_input_tokens")
         )
+
+
+class AnthropicLlm(HttpLlm):
+    """Retries rate limits, server errors and network errors ``retries`` times within the request's timeout.
+
+    ``chance`` returns numbers from 0 to 1 that add jitter to the waits.
+    """
+
+    kind = "anthropic"
+    assembler = _AnthropicAssembler
+    unfinished = "it is not a message with content"
+    concessions: ClassVar = {"tool_choice": ("tool",), "tools": ("tool",), "temperature": ("temperature",)}
+
+    def __init__(
+        self,
+        model: str,
+        api_key: str | None = None,
+        base_url: str = ADDRESS,
+        **options: Unpack[LlmOptions],
+    ) -> None:
+        if not api_key and base_url == ADDRESS:
+            raise ConfigError("Anthropic needs an API key; set one, or the address of a server that needs none")
+        headers = {"anthropic-version": _VERSION} | ({"x-api-key": check_key(api_key)} if api_key else {})
+        super().__init__(base_url, "/v1/messages", model, headers, api_key, **options)
+
+    def _build_body(self, request: LlmRequest, refused: RefusedFields) -> dict[str, object]:
+        messages = request.messages
+        fields: dict[str, object] = {"max_tokens": request.max_tokens}
+        tools = [(tool.name, tool.description, tool.parameters) for tool in request.tools]
+        if request.schema is not None:
+            if "tool_choice" in refused:
+                messages = add_schema_text(request, request.schema)
+            else:
+                tools = [(_ANSWER, "Give the answer in this form.", request.schema)]
+                fields["tool_choice"] = {"type": "tool", "name": _ANSWER}
+        if tools:
+            fields["tools"] = [
+                {"name": name, "description": description, "input_schema": dict(schema)}
+                for name, description, schema in tools
+            ]
+        if system := "\n\n".join(replace_surrogates(message.text) for message in messages if message.role == "system"):
+            fields["system"] = system
+        if request.temperature is not None and "temperature" not in refused:
+            fields["temperature"] = request.temperature
+        if request.stop:
+            fields["stop_sequences"] = list(request.stop)
+        return {"model": self._model, "messages": _messages(messages), **fields}
+
+    def _parse_answer(self, answer: JsonAnswer, request: LlmRequest) -> Completion:
+        whole = super()._parse_answer(answer, request)
+        answers = [call.arguments for call in whole.tool_calls if call.name == _ANSWER]
+        if (
+            request.schema is None or not answers
+        ):  # some servers do not force a tool call: the object may be in the text
+            return whole
+        finish = Finish.STOP if whole.finish is Finish.TOOLS else whole.finish
+        return replace(whole, text=json.dumps(answers[0]), tool_calls=(), finish=finish, data=answers[0])
 
 
 def _messages(messages: Sequence[Message]) -> list[dict[str, Any]]:

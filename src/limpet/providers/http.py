@@ -1,19 +1,29 @@
-"""JSON requests over HTTP with the standard library, limited in time and size; redirects are not followed."""
+"""JSON requests over HTTP with the standard library: an address with an API key, limited in time and size.
+
+Transient failures are retried, redirects are not followed, and the key is never shown. Imported late: the modules it
+needs are slow to load.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 import time
-from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from email.message import Message
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from io import BufferedReader, RawIOBase
+from math import inf
+from socket import socket
+from typing import Any, TypedDict, Unpack
+from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
+from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, Request, build_opener
+from zlib import crc32
 
-if TYPE_CHECKING:
-    from http.client import HTTPResponse
+from limpet.errors import ConfigError, ProviderError
 
 JsonAnswer = Any  # any JSON value
 
@@ -21,6 +31,15 @@ MAX_BYTES = 64 << 20
 _PIECE = 1 << 16
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 _PASSING = {408, 409, 425, 429, 500, 502, 503, 504, 529}
+_FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0  # seconds
+
+ADVICE: Mapping[int, str] = {
+    401: "check the API key",
+    402: "the account needs credit",
+    403: "check the API key and its permissions",
+    404: "check the address, which usually ends in /v1, and the model's name",
+    429: "the rate limit was reached; wait, or raise the limit at the provider",
+}
 
 
 class HttpFailure(Exception):
@@ -44,6 +63,138 @@ class HttpFailure(Exception):
         self.retry_after = retry_after
         self.late = late
         self.attempts = 1
+
+
+class RetryOptions(TypedDict, total=False):
+    """Rate limits, server errors and network errors are retried ``retries`` times with growing waits.
+
+    ``chance`` returns numbers from 0 to 1 that add jitter to the waits; by default the jitter depends on the request.
+    """
+
+    retries: int
+    sleep: Callable[[float], None]
+    chance: Callable[[], float] | None
+
+
+class Endpoint:
+    """``what`` names it in errors. ``path`` is appended to the address unless the address already ends with it."""
+
+    def __init__(
+        self,
+        what: str,
+        base_url: str,
+        path: str,
+        headers: Mapping[str, str],
+        secret: str | None,
+        advice: Mapping[int, str] = ADVICE,
+        limit: int = MAX_BYTES,
+        **options: Unpack[RetryOptions],
+    ) -> None:
+        self._what = what
+        self._url = _build_url(what, base_url, path)
+        self._headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "limpet"}
+        self._headers |= headers
+        self._secret = secret
+        self._retries = options.get("retries", 3)
+        self._sleep = options.get("sleep", time.sleep)
+        self._chance = options.get("chance")
+        self._advice = advice
+        self._limit = limit
+
+    @property
+    def origin(self) -> str:
+        """Return the address without password and query, for use in messages."""
+        parts = urlsplit(self._url)
+        return f"{parts.scheme}://{parts.hostname}" + (f":{parts.port}" if parts.port else "")
+
+    def post(self, fields: Mapping[str, object], timeout: float, until: float = inf) -> JsonAnswer:
+        """Each attempt may take ``timeout`` seconds; all attempts end by ``until``. Raises HttpFailure."""
+        body = json.dumps(fields).encode()
+        for attempt in range(self._retries + 1):
+            try:
+                remaining = min(timeout, until - time.monotonic())
+                return post_json(self._url, body, self._headers, max(remaining, 0.001), self._limit)
+            except HttpFailure as failure:
+                self._wait_or_raise(failure, attempt, body, until)
+        raise ProviderError(f"{self.origin} was not called: retries is {self._retries}")
+
+    def stream(self, fields: Mapping[str, object], timeout: float, until: float = inf) -> Generator[str]:
+        """Like ``post``, but yield the data of each event. After the first event, a failure is final."""
+        body = json.dumps(fields).encode()
+        headers = {**self._headers, "Accept": "text/event-stream"}
+        for attempt in range(self._retries + 1):
+            started = False
+            try:
+                remaining = min(timeout, until - time.monotonic())
+                with closing(post_events(self._url, body, headers, max(remaining, 0.001), self._limit)) as events:
+                    for data in events:
+                        started = True
+                        yield data
+            except HttpFailure as failure:
+                if started:
+                    raise
+                self._wait_or_raise(failure, attempt, body, until)
+            else:
+                return
+        raise ProviderError(f"{self.origin} was not called: retries is {self._retries}")
+
+    def to_error(self, failure: HttpFailure) -> ProviderError:
+        """Build the error without the key: a server may repeat it in its reply."""
+        reply = "" if failure.status in {401, 403} else failure.said  # some repeat part of the key
+        advice = self._advice.get(failure.status or 0, "try again later" if failure.passing else "")
+        tried = f" (tried {failure.attempts} times)" if failure.attempts > 1 else ""
+        parts = [f"the {self._what} at {self.origin} {failure.what}{tried}", self.mask_secret(reply)[:200], advice]
+        return ProviderError(self.mask_secret(": ".join(part for part in parts if part)))
+
+    def mask_secret(self, text: str) -> str:
+        return text.replace(self._secret, "…") if self._secret else text
+
+    def _wait_or_raise(self, failure: HttpFailure, attempt: int, body: bytes, until: float) -> None:
+        failure.attempts = attempt + 1
+        if not failure.passing or attempt == self._retries:
+            raise failure from None
+        wait = self._backoff(attempt, failure.retry_after, body, longest=_LONGEST_WAIT if until == inf else inf)
+        if time.monotonic() + wait >= until:  # no time for another attempt: fail now
+            if failure.retry_after:
+                failure.what += f" and asks to wait {failure.retry_after:g} seconds"
+            raise failure from None
+        self._sleep(wait)
+
+    def _backoff(self, attempt: int, retry_after: float | None, body: bytes, longest: float) -> float:
+        chance = self._chance() if self._chance else crc32(body, attempt) / 2**32
+        planned = _FIRST_WAIT * (1 << attempt) * (0.5 + chance)
+        return min(longest, max(planned, retry_after or 0.0))
+
+
+def check_key(api_key: str) -> str:
+    """Check an API key for use as a header value. The key is never shown, even in the error."""
+    if not api_key.isascii() or not api_key.isprintable() or " " in api_key:
+        raise ConfigError(
+            "the API key contains a space or a character not allowed in a header; was it copied completely?"
+        )
+    return api_key
+
+
+def _build_url(what: str, base_url: str, path: str) -> str:
+    if any(character.isspace() or not character.isprintable() for character in base_url):
+        raise ConfigError(f"the {what}'s address contains a space or a control character; was it copied completely?")
+    try:
+        parts = urlsplit(base_url)
+        has_host = bool(parts.hostname) and parts.port != 0  # raises ValueError if the port is not a number
+    except ValueError as error:
+        raise ConfigError(f"the {what}'s address is not a URL: {error}") from None
+    if parts.scheme not in {"http", "https"} or not has_host:
+        raise ConfigError(f"the {what}'s address must begin with http:// or https:// and name a host")
+    if parts.username is not None:
+        raise ConfigError(f"the {what}'s address must not contain a user or password; use an API key instead")
+    return parts._replace(path=_join_path(parts.path.rstrip("/"), path), fragment="").geturl()
+
+
+def _join_path(base_path: str, path: str) -> str:
+    """Join paths without repeating the overlap: /v1 and /v1/messages give /v1/messages."""
+    ends = [path[:place] for place, character in enumerate(f"{path}/") if character == "/" and place]
+    there = max((end for end in ends if base_path.endswith(end)), key=len, default="")
+    return base_path.removesuffix(there) + path
 
 
 def post_json(url: str, body: bytes, headers: Mapping[str, str], timeout: float, limit: int = MAX_BYTES) -> JsonAnswer:
@@ -78,16 +229,12 @@ def parse_json(content: bytes | str) -> JsonAnswer:
 @contextmanager
 def _open_response(url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> Iterator[HTTPResponse]:
     """Open a response to read. Every failure, also while reading, is raised as HttpFailure."""
-    from http.client import HTTPException
-    from urllib.error import HTTPError, URLError
-    from urllib.request import Request
-
-    from limpet.providers.opening import make_opener
-
     request = Request(url, body, dict(headers), method="POST")  # noqa: S310 -- the caller checked the scheme
     late = HttpFailure(f"did not answer within {float(f'{timeout:.3g}'):g} seconds", passing=True, late=True)
     try:
-        with make_opener(time.monotonic() + timeout).open(request, timeout=timeout) as response:
+        with build_opener(_NoRedirect, _DeadlineHandler(time.monotonic() + timeout)).open(
+            request, timeout=timeout
+        ) as response:
             yield response
     except HTTPError as error:
         with error:
@@ -126,8 +273,6 @@ def _status_failure(status: int, headers: Message, reply: str) -> HttpFailure:
 
 def _read_error(response: Any) -> str:
     """Return the message of an error response in one line, or else the start of the response."""
-    from http.client import HTTPException
-
     try:
         text = response.read(_PIECE).decode("utf-8", "replace")
     except (HTTPException, OSError):
@@ -198,3 +343,62 @@ def _join_line_ends(pieces: Iterable[bytes]) -> Iterator[bytes]:
         after_return = piece.endswith(b"\r") if piece else after_return
         if whole:
             yield whole
+
+
+# One deadline for the whole answer
+
+
+class _NoRedirect(HTTPRedirectHandler):
+    """Redirects are rejected: the headers contain a key, and a redirected POST means a wrong address."""
+
+    def redirect_request(self, *args: object) -> None:
+        return None
+
+
+class _DeadlineHandler(HTTPHandler, HTTPSHandler):
+    """Reading after ``until``, a time of the monotonic clock, raises TimeoutError."""
+
+    def __init__(self, until: float) -> None:
+        super().__init__()
+        self._until = until
+
+    def http_open(self, req: Request) -> HTTPResponse:
+        return self.do_open(lambda *args, **options: set_deadline(HTTPConnection(*args, **options), self._until), req)
+
+    def https_open(self, req: Request) -> HTTPResponse:
+        return self.do_open(lambda *args, **options: set_deadline(HTTPSConnection(*args, **options), self._until), req)
+
+
+def set_deadline(connection: HTTPConnection, until: float) -> HTTPConnection:
+    class Response(HTTPResponse):
+        def __init__(self, sock: socket, *args: Any, **options: Any) -> None:
+            super().__init__(sock, *args, **options)
+            self.fp.close()
+            self.fp = BufferedReader(_DeadlineReader(sock, until))
+
+    connection.response_class = Response
+    return connection
+
+
+class _DeadlineReader(RawIOBase):
+    """Enforces one deadline. A socket timeout applies to each read, so a slow stream of bytes could block forever."""
+
+    def __init__(self, sock: socket, until: float) -> None:
+        super().__init__()
+        self._socket = sock
+        self._bytes = sock.makefile("rb", buffering=0)
+        self._until = until
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        remaining = self._until - time.monotonic()
+        if remaining <= 0:
+            raise TimeoutError
+        self._socket.settimeout(remaining)
+        return self._bytes.readinto(buffer)
+
+    def close(self) -> None:
+        self._bytes.close()
+        super().close()

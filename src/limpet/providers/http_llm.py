@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, Unpack
 
 from limpet.errors import ConfigError, InvalidInput, ProviderError
 from limpet.model.message import Message
 from limpet.model.tokens import estimate_tokens
-from limpet.providers.endpoint import ADVICE, Endpoint
-from limpet.providers.http import HttpFailure, JsonAnswer, parse_json
+from limpet.providers.http import ADVICE, Endpoint, HttpFailure, JsonAnswer, RetryOptions, parse_json
 from limpet.providers.llm import Completion, Finish, LlmRequest, Prices, TokenUsage, check_prices, compute_cost
 from limpet.providers.schema import Schema, describe_schema
 from limpet.providers.structured import clean_text, request_object
@@ -27,6 +26,10 @@ _ADVICE = {
     413: "the messages are too long for it",
 }
 RefusedFields = frozenset[str]  # request fields that the server does not accept
+
+
+class LlmOptions(RetryOptions, total=False):
+    prices: Prices | None  # by model, per million tokens: in, out, cached
 
 
 class StreamAssembler(Protocol):
@@ -48,6 +51,8 @@ class HttpLlm:
     # A request field, and the name an error uses for it when the server does not accept it; the field is then left out.
     concessions: ClassVar[Mapping[str, tuple[str, ...]]]
     streaming: ClassVar[Mapping[str, object]] = {}  # fields of streamed requests only
+    assembler: ClassVar[type[StreamAssembler]]
+    unfinished: ClassVar[str]  # what is wrong with an answer that is not complete
 
     def __init__(
         self,
@@ -55,29 +60,16 @@ class HttpLlm:
         path: str,
         model: str,
         headers: Mapping[str, str],
-        *,
         secret: str | None,
-        prices: Prices | None,
-        retries: int,
-        sleep: Callable[[float], None],
-        chance: Callable[[], float] | None,
+        prices: Prices | None = None,
+        **options: Unpack[RetryOptions],
     ) -> None:
         if not model.strip():
             raise ConfigError("a language model needs a model name")
         self._model = model
         self._prices = check_prices(prices)
-        self._endpoint = Endpoint(
-            "language model",
-            base_url,
-            path,
-            headers,
-            secret=secret,
-            retries=retries,
-            sleep=sleep,
-            chance=chance,
-            advice=_ADVICE,
-            limit=_MAX_BYTES,
-        )
+        about = "language model"
+        self._endpoint = Endpoint(about, base_url, path, headers, secret, _ADVICE, _MAX_BYTES, **options)
         self._refused: RefusedFields = frozenset()
 
     def __repr__(self) -> str:
@@ -106,10 +98,12 @@ class HttpLlm:
 
     def _parse_answer(self, answer: JsonAnswer, request: LlmRequest) -> Completion:
         """Parse the answer, with usage but without cost. Raises ValueError."""
-        raise NotImplementedError
-
-    def _new_assembler(self) -> StreamAssembler:
-        raise NotImplementedError
+        stream = self.assembler()
+        stream.feed(answer)
+        whole = stream.completion()
+        if whole is None:
+            raise ValueError(self.unfinished)
+        return whole
 
     def _complete_until(self, request: LlmRequest, until: float) -> Completion:
         while True:
@@ -127,7 +121,7 @@ class HttpLlm:
             fields = {**self._build_body(request, self._refused), **self.streaming, "stream": True}
             fields = {name: value for name, value in fields.items() if name not in self._refused}
             try:
-                stream = self._new_assembler()
+                stream = self.assembler()
                 with closing(self._endpoint.stream(fields, request.timeout, until)) as events:
                     yield from _iter_text(stream, events)
                 yield self._check_completion(_require_completion(stream), request)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from enum import StrEnum
 from math import isfinite
@@ -255,3 +255,40 @@ def _measure_usage(measurement: Measurement, answer: Completion) -> None:
     usage = getattr(answer, "usage", None)
     if isinstance(usage, TokenUsage) and not usage.estimated:
         measurement.input_tokens, measurement.output_tokens = usage.input_tokens, usage.output_tokens
+
+
+class LimitedLlm(LlmWrapper):
+    """Not asked any more once it has cost as much as it may in a day. The answer that passes the limit is given."""
+
+    def __init__(self, llm: Llm, limit: float, read: Callable[[], float], add: Callable[[float], None]) -> None:
+        """``read`` gives what was spent today, ``add`` counts what an answer cost."""
+        super().__init__(llm)
+        self._limit, self._read, self._add = limit, read, add
+
+    def complete(self, request: LlmRequest) -> Completion:
+        self._check()
+        answer = self._llm.complete(request)
+        self._count(answer)
+        return answer
+
+    def stream(self, request: LlmRequest) -> Iterator[str | Completion]:
+        self._check()
+        return self._iterate(request)
+
+    def _iterate(self, request: LlmRequest) -> Iterator[str | Completion]:
+        for piece in self._llm.stream(request):
+            if isinstance(piece, Completion):
+                self._count(piece)
+            yield piece
+
+    def _check(self) -> None:
+        spent = self._read()
+        if spent >= self._limit:
+            raise ProviderError(
+                f"{self.name} is not asked: {spent:.4g} was spent today, and llm.daily_cost is {self._limit:g};"
+                " raise it, or wait until midnight, UTC"
+            )
+
+    def _count(self, answer: Completion) -> None:
+        if cost := answer.usage.cost:
+            self._add(cost)

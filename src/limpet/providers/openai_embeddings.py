@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import isfinite
+from typing import Unpack
 
 from limpet.errors import ProviderError
 from limpet.providers.embedder import normalize_vector
-from limpet.providers.endpoint import ADVICE, Endpoint, check_key
-from limpet.providers.http import HttpFailure, JsonAnswer
+from limpet.providers.http import ADVICE, Endpoint, HttpFailure, JsonAnswer, RetryOptions, check_key
 
 _BATCH = 128
 _MAX_CHARS = 8_000  # why: a text beyond the model's window would fail its whole batch
@@ -24,9 +23,7 @@ class OpenAiEmbedder:
     """Thread-safe.
 
     ``dimension`` requests vectors of that length, which not every model supports; by default the model's own length
-    is learned from the first answer. ``timeout`` applies to one request, in seconds. Rate limits, server errors and
-    network errors are retried ``retries`` times with growing waits. ``chance`` returns numbers from 0 to 1 that add
-    jitter to the waits; by default the jitter depends on the request body.
+    is learned from the first answer. ``timeout`` applies to one request, in seconds.
     """
 
     quick = False
@@ -38,22 +35,10 @@ class OpenAiEmbedder:
         api_key: str | None = None,
         dimension: int | None = None,
         timeout: float = 30,
-        retries: int = 3,
-        *,
-        sleep: Callable[[float], None] = time.sleep,
-        chance: Callable[[], float] | None = None,
+        **options: Unpack[RetryOptions],
     ) -> None:
-        self._endpoint = Endpoint(
-            "embedding server",
-            base_url,
-            "/embeddings",
-            {"Authorization": f"Bearer {check_key(api_key)}"} if api_key else {},
-            secret=api_key,
-            retries=retries,
-            sleep=sleep,
-            chance=chance,
-            advice=_ADVICE,
-        )
+        headers = {"Authorization": f"Bearer {check_key(api_key)}"} if api_key else {}
+        self._endpoint = Endpoint("embedding server", base_url, "/embeddings", headers, api_key, _ADVICE, **options)
         self._model = model
         self._asked = dimension
         self._dimension = dimension

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 from limpet.model.message import Message, ToolCall
-from limpet.providers.endpoint import check_key
-from limpet.providers.http import HttpFailure, JsonAnswer, error_message
+from limpet.providers.http import HttpFailure, JsonAnswer, check_key, error_message
 from limpet.providers.http_llm import (
     HttpLlm,
+    LlmOptions,
     RefusedFields,
-    StreamAssembler,
     add_schema_text,
     replace_surrogates,
     token_count,
 )
-from limpet.providers.llm import Completion, Finish, LlmRequest, Prices, TokenUsage, ToolSpec
+from limpet.providers.llm import Completion, Finish, LlmRequest, TokenUsage, ToolSpec
 from limpet.providers.schema import Schema, is_closed
 from limpet.providers.structured import parse_object
 
@@ -32,72 +30,19 @@ _FINISHES = {
 }
 
 
-class OpenAiLlm(HttpLlm):
-    """Retries rate limits, server errors and network errors ``retries`` times within the request's timeout.
+@dataclass
+class _PartialToolCall:
+    id: str = ""
+    name: str = ""
+    json: list[str] = field(default_factory=list)
 
-    ``chance`` returns numbers from 0 to 1 that add jitter to the waits.
-    """
-
-    kind = "openai"
-    concessions: ClassVar = {
-        "response_format": ("response_format", "json_schema", "structured output", "grammar"),
-        "max_tokens": ("max_completion_tokens",),
-        "temperature": ("temperature",),
-        "tools": ("tool", "function call"),
-        "stream_options": ("stream_options",),
-    }
-    streaming: ClassVar = {"stream_options": {"include_usage": True}}
-
-    def __init__(
-        self,
-        base_url: str,
-        model: str,
-        api_key: str | None = None,
-        *,
-        prices: Prices | None = None,
-        retries: int = 3,
-        sleep: Callable[[float], None] = time.sleep,
-        chance: Callable[[], float] | None = None,
-    ) -> None:
-        super().__init__(
-            base_url,
-            "/chat/completions",
-            model,
-            {"Authorization": f"Bearer {check_key(api_key)}"} if api_key else {},
-            secret=api_key,
-            prices=prices,
-            retries=retries,
-            sleep=sleep,
-            chance=chance,
+    def to_tool_call(self, place: int) -> ToolCall:
+        if not self.name:
+            raise ValueError("a tool call has no name")
+        arguments = "".join(self.json)
+        return ToolCall(
+            self.id or f"call_{place}", self.name, parse_object(arguments).data if arguments.strip() else {}
         )
-
-    def _build_body(self, request: LlmRequest, refused: RefusedFields) -> dict[str, object]:
-        messages = request.messages
-        fields: dict[str, object] = {}
-        if request.schema is not None:
-            if "response_format" in refused:
-                messages = add_schema_text(request, request.schema)
-            else:
-                fields["response_format"] = _response_format(request.schema)
-        fields["max_completion_tokens" if "max_tokens" in refused else "max_tokens"] = request.max_tokens
-        if request.temperature is not None and "temperature" not in refused:
-            fields["temperature"] = request.temperature
-        if request.stop:
-            fields["stop"] = list(request.stop)
-        if request.tools:
-            fields["tools"] = [_tool(tool) for tool in request.tools]
-        return {"model": self._model, "messages": [_message(message) for message in messages], **fields}
-
-    def _parse_answer(self, answer: JsonAnswer, request: LlmRequest) -> Completion:
-        stream = _OpenAiAssembler()
-        stream.feed(answer)
-        whole = stream.completion()
-        if whole is None:
-            raise ValueError('it has no "choices" with a finished message')
-        return whole
-
-    def _new_assembler(self) -> StreamAssembler:
-        return _OpenAiAssembler()
 
 
 class _OpenAiAssembler:
@@ -154,19 +99,50 @@ class _OpenAiAssembler:
             call_part.json.append(json.dumps(arguments) if isinstance(arguments, dict) else _text(arguments))
 
 
-@dataclass
-class _PartialToolCall:
-    id: str = ""
-    name: str = ""
-    json: list[str] = field(default_factory=list)
+class OpenAiLlm(HttpLlm):
+    """Retries rate limits, server errors and network errors ``retries`` times within the request's timeout.
 
-    def to_tool_call(self, place: int) -> ToolCall:
-        if not self.name:
-            raise ValueError("a tool call has no name")
-        arguments = "".join(self.json)
-        return ToolCall(
-            self.id or f"call_{place}", self.name, parse_object(arguments).data if arguments.strip() else {}
-        )
+    ``chance`` returns numbers from 0 to 1 that add jitter to the waits.
+    """
+
+    kind = "openai"
+    concessions: ClassVar = {
+        "response_format": ("response_format", "json_schema", "structured output", "grammar"),
+        "max_tokens": ("max_completion_tokens",),
+        "temperature": ("temperature",),
+        "tools": ("tool", "function call"),
+        "stream_options": ("stream_options",),
+    }
+    streaming: ClassVar = {"stream_options": {"include_usage": True}}
+    assembler = _OpenAiAssembler
+    unfinished = 'it has no "choices" with a finished message'
+
+    def __init__(
+        self,
+        base_url: str,
+        model: str,
+        api_key: str | None = None,
+        **options: Unpack[LlmOptions],
+    ) -> None:
+        headers = {"Authorization": f"Bearer {check_key(api_key)}"} if api_key else {}
+        super().__init__(base_url, "/chat/completions", model, headers, api_key, **options)
+
+    def _build_body(self, request: LlmRequest, refused: RefusedFields) -> dict[str, object]:
+        messages = request.messages
+        fields: dict[str, object] = {}
+        if request.schema is not None:
+            if "response_format" in refused:
+                messages = add_schema_text(request, request.schema)
+            else:
+                fields["response_format"] = _response_format(request.schema)
+        fields["max_completion_tokens" if "max_tokens" in refused else "max_tokens"] = request.max_tokens
+        if request.temperature is not None and "temperature" not in refused:
+            fields["temperature"] = request.temperature
+        if request.stop:
+            fields["stop"] = list(request.stop)
+        if request.tools:
+            fields["tools"] = [_tool(tool) for tool in request.tools]
+        return {"model": self._model, "messages": [_message(message) for message in messages], **fields}
 
 
 def _message(message: Message) -> dict[str, object]:

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from limpet import errors
 from limpet.errors import InvalidInput, LimpetError, OutcomeUnknown, StorageError, StoreUnavailable
-from limpet.providers.opening import set_deadline
+from limpet.providers.http import set_deadline
 
 MAX_ANSWER_BYTES = 256 << 20
 PIECE = 1 << 18
