@@ -22,14 +22,13 @@ from limpet.model.schedule import (
     ScheduleState,
 )
 from limpet.model.scope import Level, Partition, Scope, hash_bucket
-from limpet.model.values import from_micros, to_micros
+from limpet.model.values import from_micros, micros, to_micros
 from limpet.search.chunk_repository import Chunks
 from limpet.store.encryption import RowLayout
 from limpet.store.queries import build_keyset_clause
 from limpet.store.tables import RUN_ROWS, SCHEDULE_ROWS, SCHEDULE_RUNS, SCHEDULES
 from limpet.store.tx import Encryption, Params, Row, Tx
 
-_NANO = 1_000_000_000
 # Tolerated clock difference. Times further ahead were written by a wrong clock.
 _MAX_CLOCK_SKEW = timedelta(hours=1)
 _LEASE, _TOKEN = -2, -1  # the columns of schedules.select that only leases are made of
@@ -74,28 +73,28 @@ class Schedules:
         # Otherwise two concurrent transactions would read the same count.
         self._chunks.lock(Partition(scope.tenant, Level.USER, scope.user))
         names = ", ".join(f"'{state}'" for state in LIVE_STATES)
-        where, params = _build_scope_filter(scope)
-        return self._count(f"{where} AND s.state IN ({names})", params)
+        return self._count(scope, f"s.state IN ({names})", {})
 
     def insert(self, scope: Scope, schedule: Schedule) -> None:
         row = self._chunks.ensure_partition(Partition(schedule.tenant, Level.USER, schedule.user))
         self._db.run("schedules.insert", {**self._params(schedule), **row.key})
 
     def get(self, scope: Scope, schedule_id: str) -> Schedule | None:
-        return self._get_one(scope, schedule_id, "")
+        return next(iter(self._select(scope, "s.id = :id", "", id=schedule_id)), None)
 
     def lock(self, scope: Scope, schedule_id: str) -> Schedule | None:
-        return self._get_one(scope, schedule_id, self._db.for_update)
+        return next(iter(self._select(scope, "s.id = :id", self._db.for_update, id=schedule_id)), None)
 
-    def _get_one(self, scope: Scope, schedule_id: str, order: str) -> Schedule | None:
-        where, params = _build_scope_filter(scope)
-        row = self._db.one(
-            "schedules.select", {**params, "id": schedule_id}, where=f"{where} AND s.id = :id", order=order
-        )
-        return None if row is None else _decrypt_schedule(self._encryption, row)
+    def _select(self, scope: Scope, where: str, order: str, **params: Any) -> list[Schedule]:
+        return [_decrypt_schedule(self._encryption, row) for row in self._select_rows(scope, where, order, **params)]
+
+    def _select_rows(self, scope: Scope, where: str, order: str, **params: Any) -> list[Row]:
+        within, owner = _build_scope_filter(scope)
+        return self._db.all("schedules.select", {**owner, **params}, where=f"{within} AND {where}", order=order)
 
     def _params(self, schedule: Schedule) -> Params:
-        return self._encryption.cipher_for(schedule.tenant).encrypt_params(SCHEDULES, schedule.id, _params(schedule))
+        params = SCHEDULE_ROWS.params(schedule) | _schedule_key(schedule) | {"text_folded": _fold_text(schedule)}
+        return self._encryption.cipher_for(schedule.tenant).encrypt_params(SCHEDULES, schedule.id, params)
 
     def replace(self, scope: Scope, schedule: Schedule) -> None:
         """Update everything but the lease."""
@@ -121,28 +120,23 @@ class Schedules:
                 return
 
     def _select_page(self, scope: Scope, query: ScheduleQuery) -> list[Schedule]:
-        where, params = _build_query_filter(scope, query)
+        where, params = _build_query_filter(query)
         more, place = build_keyset_clause(query.before, "s.created_at", "s.id")
-        where += more
-        params |= {"limit": query.limit, "offset": query.offset, **place}
         order = "ORDER BY s.created_at DESC, s.id DESC LIMIT :limit OFFSET :offset"
-        rows = self._db.all("schedules.select", params, where=where, order=order)
-        return [_decrypt_schedule(self._encryption, row) for row in rows]
+        return self._select(scope, where + more, order, limit=query.limit, offset=query.offset, **params, **place)
 
     def find_due(self, scope: Scope, now: datetime, limit: int) -> list[Schedule]:
         """Return those that wait for a runner, longest first."""
-        where, params = _build_scope_filter(scope)
-        params |= {"now": to_micros(now), "limit": limit}
-        rows = self._db.all("schedules.select", params, where=f"{where} AND {_DUE}", order=f"{_DUE_ORDER} LIMIT :limit")
-        return [_decrypt_schedule(self._encryption, row) for row in rows]
+        return self._select(scope, _DUE, f"{_DUE_ORDER} LIMIT :limit", now=to_micros(now), limit=limit)
 
     def count(self, scope: Scope, query: ScheduleQuery) -> int:
         if self._has_to_decrypt(scope, query):
             return sum(1 for _ in self._iter_matches(scope, query))
-        return self._count(*_build_query_filter(scope, query))
+        return self._count(scope, *_build_query_filter(query))
 
-    def _count(self, where: str, params: Mapping[str, Any]) -> int:
-        row = self._db.one("schedules.count", params, where=where)
+    def _count(self, scope: Scope, where: str, params: Mapping[str, Any]) -> int:
+        within, owner = _build_scope_filter(scope)
+        row = self._db.one("schedules.count", {**owner, **params}, where=f"{within} AND {where}")
         return 0 if row is None else int(row[0])
 
     def delete(self, scope: Scope, schedule_id: str) -> Mapping[str, int]:
@@ -155,13 +149,7 @@ class Schedules:
 
     def lock_leased(self, scope: Scope, schedule_id: str, token: int) -> Schedule:
         """Return it, locked until the transaction ends. Raises LeaseLost if another runner has it or it was deleted."""
-        where, params = _build_scope_filter(scope)
-        row = self._db.one(
-            "schedules.select",
-            {**params, "id": schedule_id},
-            where=f"{where} AND s.id = :id",
-            order=self._db.for_update,
-        )
+        row = next(iter(self._select_rows(scope, "s.id = :id", self._db.for_update, id=schedule_id)), None)
         if row is None or row[_TOKEN] != token or not row[_LEASE]:
             raise LeaseLost(f"the firing of {schedule_id} now belongs to another runner, or the schedule was deleted")
         return _decrypt_schedule(self._encryption, row)
@@ -195,17 +183,14 @@ class Schedules:
             self._trim_ended(schedule.scope, ended)
 
     def _trim_ended(self, scope: Scope, keep: int) -> None:
-        assert scope.user is not None
-        bucket = hash_bucket(scope.tenant, Level.USER.value, scope.user)
-        params = {"bucket": bucket, "tenant": scope.tenant, "user": scope.user, "keep": keep}
-        for (id_,) in self._db.all("schedules.ended", params):
+        _, owner = _build_scope_filter(scope)
+        for (id_,) in self._db.all("schedules.ended", {**owner, "keep": keep}):
             self.delete(scope, id_)
 
     def clear_misdated_lease(self, scope: Scope, schedule_id: str, now: datetime) -> None:
         """End a lease set by a clock far ahead of this one."""
-        assert scope.user is not None
-        bucket = hash_bucket(scope.tenant, Level.USER.value, scope.user)
-        params = {"bucket": bucket, "id": schedule_id, "ahead": to_micros(now + _MAX_CLOCK_SKEW)}
+        _, owner = _build_scope_filter(scope)
+        params = {"bucket": owner["bucket"], "id": schedule_id, "ahead": to_micros(now + _MAX_CLOCK_SKEW)}
         self._db.run("schedules.clear_lease", params)
 
     def add_run(self, scope: Scope, run: Run, output: str) -> None:
@@ -221,19 +206,17 @@ class Schedules:
 
     def find_runs(self, scope: Scope, schedule_id: str, limit: int, offset: int) -> list[Run]:
         """Latest first."""
-        where, params = _build_scope_filter(scope)
-        params |= {"id": schedule_id, "limit": limit, "offset": offset}
         order = "ORDER BY r.ended_at DESC, r.id DESC LIMIT :limit OFFSET :offset"
-        rows = self._db.all("schedules.runs", params, where=f"{where} AND r.schedule_id = :id", order=order)
-        return [self._decrypt_run(scope, row) for row in rows]
-
-    def _decrypt_run(self, scope: Scope, row: Row) -> Run:
-        return _parse_run(self._encryption.cipher_for(scope.tenant).decrypt_row(_RUN, row[0], row))
+        return self._select_runs(scope, "r.schedule_id = :id", order, id=schedule_id, limit=limit, offset=offset)
 
     def get_run(self, scope: Scope, run_id: str) -> Run | None:
-        where, params = _build_scope_filter(scope)
-        row = self._db.one("schedules.runs", {**params, "id": run_id}, where=f"{where} AND r.id = :id")
-        return None if row is None else self._decrypt_run(scope, row)
+        return next(iter(self._select_runs(scope, "r.id = :id", "", id=run_id)), None)
+
+    def _select_runs(self, scope: Scope, where: str, order: str, **params: Any) -> list[Run]:
+        within, owner = _build_scope_filter(scope)
+        rows = self._db.all("schedules.runs", {**owner, **params}, where=f"{within} AND {where}", order=order)
+        cipher = self._encryption.cipher_for(scope.tenant)
+        return [_parse_run(cipher.decrypt_row(_RUN, row[0], row)) for row in rows]
 
     def read_output(self, scope: Scope, run_id: str, offset: int, limit: int) -> tuple[str, int] | None:
         """Return a part of a run's output, and its length in characters."""
@@ -249,11 +232,7 @@ class Schedules:
 
     def page(self, scope: Scope, after: str, limit: int) -> list[Schedule]:
         """In order of id."""
-        where, params = _build_scope_filter(scope)
-        params |= {"after": after, "limit": limit}
-        order = "ORDER BY s.id LIMIT :limit"
-        rows = self._db.all("schedules.select", params, where=f"{where} AND s.id > :after", order=order)
-        return [_decrypt_schedule(self._encryption, row) for row in rows]
+        return self._select(scope, "s.id > :after", "ORDER BY s.id LIMIT :limit", after=after, limit=limit)
 
     def run_ids(self, scope: Scope, after: str, limit: int) -> list[str]:
         """Return runs of all schedules, in order."""
@@ -359,23 +338,26 @@ def _build_scope_filter(scope: Scope) -> tuple[str, dict[str, Any]]:
     return " AND ".join(f"{columns[name]} = :{name}" for name in params), params
 
 
-def _build_query_filter(scope: Scope, query: ScheduleQuery) -> tuple[str, dict[str, Any]]:
-    where, params = _build_scope_filter(scope)
-    if query.agent is not None:
-        where, params["of_agent"] = f"{where} AND s.agent = :of_agent", query.agent
-    if query.state is not None:
-        where, params["state"] = f"{where} AND s.state = :state", query.state.value
-    if query.text is not None:
-        where += " AND s.text_folded LIKE :text ESCAPE '!'"
-        params["text"] = f"%{_escape_like(query.text.casefold())}%"
-    if query.due_before is not None:
-        where += " AND s.state = 'active' AND s.next_run_at < :due_before"
-        params["due_before"] = to_micros(query.due_before)
-    return where, params
+_CONDITIONS = {
+    "of_agent": "s.agent = :of_agent",
+    "state": "s.state = :state",
+    "text": "s.text_folded LIKE :text ESCAPE '!'",
+    "due_before": "s.state = 'active' AND s.next_run_at < :due_before",
+}
 
 
-def _escape_like(text: str) -> str:
-    return text.replace("!", "!!").replace("%", "!%").replace("_", "!_")
+def _build_query_filter(query: ScheduleQuery) -> tuple[str, dict[str, Any]]:
+    text = None if query.text is None else query.text.casefold()
+    for sign in "!%_":
+        text = None if text is None else text.replace(sign, f"!{sign}")
+    given = {
+        "of_agent": query.agent,
+        "state": query.state and query.state.value,
+        "text": None if text is None else f"%{text}%",
+        "due_before": micros(query.due_before),
+    }
+    params: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    return " AND ".join(["TRUE", *(_CONDITIONS[name] for name in params)]), params
 
 
 def _lease_params(lease: ScheduleLease) -> dict[str, Any]:
@@ -384,14 +366,6 @@ def _lease_params(lease: ScheduleLease) -> dict[str, Any]:
 
 def _schedule_key(schedule: Schedule) -> dict[str, Any]:
     return {"bucket": hash_bucket(schedule.tenant, Level.USER.value, schedule.user), "id": schedule.id}
-
-
-def _params(schedule: Schedule) -> dict[str, Any]:
-    return {
-        **SCHEDULE_ROWS.params(schedule),
-        **_schedule_key(schedule),
-        "text_folded": _fold_text(schedule),
-    }
 
 
 def _fold_text(schedule: Schedule) -> str:

@@ -248,6 +248,10 @@ class Runner:
             return _RunResult(RunStatus.FAILED, RunResult(turns=0), _describe_error(error))
         return _RunResult(RunStatus.OK, outcome)
 
+    def _renew_lease(self, lease: ScheduleLease) -> bool:
+        until = self._clock() + self._lease
+        return self._store.write(lambda tx: ScheduleQueue(tx).renew_lease(lease, until))
+
     @contextmanager
     def _keep_lease(self, lease: ScheduleLease, lost: threading.Event) -> Iterator[None]:
         """Renew the lease while the callback runs, up to the longest run time."""
@@ -256,7 +260,7 @@ class Runner:
         def renew() -> None:
             while not done.wait(self._lease.total_seconds() / 3) and monotonic() < until:
                 try:
-                    if not self._store.write(partial(_renew_lease, lease=lease, until=self._clock() + self._lease)):
+                    if not self._renew_lease(lease):
                         lost.set()
                         return
                 except StorageError as error:
@@ -300,12 +304,7 @@ class Runner:
         """Deliver notifications. Each is stored until it is delivered, so another process can take over."""
         if hands.notify is None:
             return
-        age = timedelta(hours=self._rules.notice_hours)
-        while not self._stop.is_set():
-            now = self._clock()
-            notice = self._store.write(partial(_claim_notice, now=now, oldest=now - age, until=now + self._lease))
-            if notice is None:
-                return
+        while not self._stop.is_set() and (notice := self._claim_notice()) is not None:
             schedule, run = notice.schedule, notice.run
             failed = run.status is RunStatus.FAILED
             text = decide.failure_text(schedule, run.error) if failed else notice.output
@@ -318,7 +317,14 @@ class Runner:
             except Exception as error:  # why: a callback may raise anything; the notification is retried later
                 log.warning("a notification of %s was not delivered: %s", schedule.id, error, exc_info=error)
                 continue
-            self._store.write(lambda tx, run=run, scope=schedule.scope: Schedules(tx).mark_notified(scope, run.id))  # type: ignore[misc]
+            self._mark_notified(schedule, run)
+
+    def _claim_notice(self) -> RunNotice | None:
+        now, age = self._clock(), timedelta(hours=self._rules.notice_hours)
+        return self._store.write(lambda tx: ScheduleQueue(tx).claim_notice(now, now - age, now + self._lease))
+
+    def _mark_notified(self, schedule: Schedule, run: Run) -> None:
+        self._store.write(lambda tx: Schedules(tx).mark_notified(schedule.scope, run.id))
 
     def _repair_misdated(self) -> None:
         now = self._clock()
@@ -342,14 +348,6 @@ class Runner:
                 Schedules(tx).replace(schedule.scope, decide.reschedule_misdated(current, now))
             except InvalidInput as error:  # its zone is unknown here
                 log.warning("the schedule %s cannot be repaired here: %s", schedule.id, error)
-
-
-def _renew_lease(tx: Tx, lease: ScheduleLease, until: datetime) -> bool:
-    return ScheduleQueue(tx).renew_lease(lease, until)
-
-
-def _claim_notice(tx: Tx, now: datetime, oldest: datetime, until: datetime) -> RunNotice | None:
-    return ScheduleQueue(tx).claim_notice(now, oldest, until)
 
 
 def checked_outcome(value: object) -> RunResult:
