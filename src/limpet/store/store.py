@@ -16,7 +16,6 @@ from limpet.errors import StorageError, StoreUnavailable
 from limpet.model.job import Finding
 from limpet.model.privacy import ErasureState
 from limpet.model.telemetry import Progress
-from limpet.store import migrate
 from limpet.store.encryption_keys import EncryptionRegistry, EncryptionStateUnknown
 from limpet.store.tx import Caches, Connection, Tx
 from limpet.store.writer import Writer, block_forks
@@ -251,15 +250,3 @@ class ReaderPool:
         with suppress(IndexError):  # each is taken by one thread only
             while True:
                 self._idle.pop().close()
-
-
-def migrate_or_close(
-    connection: Connection, encryption: EncryptionRegistry, target: migrate.MigrationTarget, package: str
-) -> None:
-    """Migrate, or leave nothing open."""
-    try:
-        migrate.apply_migrations(target, migrate.load_migrations(package))
-        encryption.is_ready = True
-    except BaseException:  # why: whatever stopped the opening, the connection must not stay open
-        connection.close()
-        raise

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
+from functools import lru_cache
 from pathlib import Path
 
 from limpet.config import StorageSettings
@@ -14,13 +16,19 @@ from limpet.errors import InvalidInput, StorageError
 from limpet.model.job import Finding
 from limpet.model.privacy import ErasureState
 from limpet.model.telemetry import Progress
-from limpet.model.values import Clock
+from limpet.model.values import Clock, system_clock
 from limpet.store.encryption_keys import EncryptionKeys, EncryptionRegistry
 from limpet.store.files import create_private_file, find_readable_by_others
+from limpet.store.migrate import Migration, Schema
 from limpet.store.sqlite import scrub as scrubbing
-from limpet.store.sqlite.connection import MEMORY, SqliteConnection, prepare_folder, translate_error
-from limpet.store.sqlite.schema import SqliteSchema
-from limpet.store.store import ReaderPool, Store, migrate_or_close
+from limpet.store.sqlite.connection import (
+    APPLICATION_ID,
+    MEMORY,
+    SqliteConnection,
+    prepare_folder,
+    translate_error,
+)
+from limpet.store.store import ReaderPool, Store
 from limpet.store.tx import Caches
 from limpet.store.writer import block_forks, yield_to_fork
 
@@ -28,6 +36,42 @@ log = logging.getLogger("limpet.store")
 
 _BACKUP_PAGES = 1024
 _MAX_INLINE_SCRUB_BYTES = 8 << 20  # a file up to this size is scrubbed while somebody waits for a purge
+
+
+class SqliteSchema(Schema):
+    package = "limpet.store.sqlite"
+    _connection: SqliteConnection
+
+    def list_applied(self) -> Mapping[int, tuple[str, str]]:
+        is_new = not self._connection.db.execute("SELECT 1 FROM sqlite_master WHERE name = 'limpet_migrations'")
+        return {} if is_new else super().list_applied()
+
+    def apply(self, migration: Migration) -> None:
+        """A store in memory is created again and again, and creating its tables took half of that time."""
+        if migration.version > 1 or self._connection.path != MEMORY:
+            return super().apply(migration)
+        with _template_lock:
+            _create_template(migration).backup(self._connection.raw)
+        return self.record(migration)
+
+    def create_tables(self, migration: Migration) -> None:
+        if migration.version == 1:
+            self._connection.db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        super().create_tables(migration)
+
+
+_template_lock = threading.Lock()
+
+
+@lru_cache(maxsize=1)
+def _create_template(migration: Migration) -> sqlite3.Connection:
+    connection = SqliteConnection(MEMORY, StorageSettings())
+    try:
+        SqliteSchema(connection, system_clock).create_tables(migration)
+    except StorageError:
+        connection.close()
+        raise
+    return connection.raw
 
 
 class SqliteStore(Store):
@@ -48,7 +92,8 @@ class SqliteStore(Store):
         self._encryption = EncryptionRegistry(keyring)
         with block_forks():
             self._sqlite = SqliteConnection(path, config, self.caches, self._encryption)
-            migrate_or_close(self._sqlite, self._encryption, SqliteSchema(self._sqlite, clock), "limpet.store.sqlite")
+            SqliteSchema(self._sqlite, clock).migrate_or_close()
+            self._encryption.is_ready = True
             # A database in memory belongs to its one connection: reads take turns with the writer.
             if config.wal and path != MEMORY:
                 self._sqlite.poll_for_turn()
