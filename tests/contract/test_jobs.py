@@ -101,8 +101,8 @@ def test_job_enqueued_while_running_runs_once_more(bench: Bench) -> None:
     bench.ask()
     done: list[int] = []
 
-    def handler(claim: JobLease) -> None:
-        done.append(claim.job.asked)
+    def handler(lease: JobLease) -> None:
+        done.append(lease.job.asked)
         if len(done) == 1:
             bench.ask()
             bench.ask()
@@ -165,9 +165,9 @@ def test_job_handler_can_reschedule_itself(bench: Bench) -> None:
     bench.ask()
     runs: list[Any] = []
 
-    def hourly(claim: JobLease) -> Any:
-        runs.append(claim.now())
-        return claim.now() + HOUR
+    def hourly(lease: JobLease) -> Any:
+        runs.append(lease.now())
+        return lease.now() + HOUR
 
     bench.worker.register(KIND, hourly)
     for _ in range(3):
@@ -293,8 +293,8 @@ def test_worker_finishes_job_in_transaction_of_handler(bench: Bench) -> None:
 def test_job_stays_finished_when_handler_fails_afterwards(bench: Bench) -> None:
     bench.ask("x")
 
-    def handler(claim: JobLease) -> None:
-        bench.do("x", claim.finish)
+    def handler(lease: JobLease) -> None:
+        bench.do("x", lease.finish)
         raise ProviderError("too late to fail")
 
     bench.worker.register(KIND, handler)
@@ -306,12 +306,12 @@ def test_worker_with_lost_lease_has_no_effect(bench: Bench) -> None:
     """Through the worker: its job is done by another while it hangs."""
     bench.ask("x")
 
-    def hang(claim: JobLease) -> None:
+    def hang(lease: JobLease) -> None:
         bench.clock.advance(minutes=6)
         other = bench.taken()
         bench.do("x", lambda tx: Jobs(tx).finish(other))
         bench.ask("x")  # and asked for anew: not what the hung one was given
-        bench.do("x", claim.finish)
+        bench.do("x", lease.finish)
 
     bench.worker.register(KIND, hang)
     assert bench.memory.jobs.run(until_idle=False) == 1
@@ -348,10 +348,10 @@ def test_job_that_kills_its_worker_is_dead_after_last_attempt(bench: Bench) -> N
     bench.ask("good")
     done: list[str] = []
 
-    def handler(claim: JobLease) -> None:
-        if claim.job.detail == "poison":
+    def handler(lease: JobLease) -> None:
+        if lease.job.detail == "poison":
             raise KeyboardInterrupt  # as a kill does: nobody notes anything
-        done.append(claim.job.detail)
+        done.append(lease.job.detail)
 
     bench.worker.register(KIND, handler)
     deaths = 0
@@ -373,8 +373,8 @@ def test_job_attempts_and_lease_come_from_settings(store_url: str, clock: FakeCl
         bench = Bench(memory, clock)
         bench.ask()
 
-        def handler(claim: JobLease) -> None:
-            assert claim.job.leased_until == clock.now + timedelta(seconds=10)
+        def handler(lease: JobLease) -> None:
+            assert lease.job.leased_until == clock.now + timedelta(seconds=10)
             raise ProviderError("down")
 
         bench.worker.register(KIND, handler)
@@ -610,12 +610,12 @@ def test_worker_disabled_by_setting_starts_no_thread(durable_url: str) -> None:
 def test_job_handler_sees_stopping_when_store_closes(durable_url: str, clock: FakeClock) -> None:
     begun, seen = threading.Event(), []
 
-    def handler(claim: JobLease) -> Any:
+    def handler(lease: JobLease) -> Any:
         begun.set()
-        while not claim.stopping():
+        while not lease.stopping():
             threading.Event().wait(0.005)
-        seen.append(claim.stopping())
-        return claim.now()
+        seen.append(lease.stopping())
+        return lease.now()
 
     with Limpet.open(durable_url, clock=clock) as memory:
         bench = Bench(memory, clock)

@@ -230,8 +230,8 @@ def test_retention_runs_in_program_that_stays_open_and_only_appends(
     swept = threading.Event()
     run_job = RetentionSweeper.run_job
 
-    def sweep(self: RetentionSweeper, claim: JobLease) -> Any:
-        again = run_job(self, claim)
+    def sweep(self: RetentionSweeper, lease: JobLease) -> Any:
+        again = run_job(self, lease)
         swept.set()
         return again
 

@@ -49,13 +49,13 @@ def run(store: str, begun: str, seed: int, step: float) -> None:
     memory = open_patiently(store)
     keeper: Any = memory._runtime.store
 
-    def handler(claim: JobLease) -> None:
+    def handler(lease: JobLease) -> None:
         os.write(tally, b".")
         time.sleep(chance.expovariate(1 / step))
 
         def effect(tx: Any) -> None:
-            count(tx, claim.job.detail)
-            claim.finish(tx)
+            count(tx, lease.job.detail)
+            lease.finish(tx)
 
         keeper.write(effect)
 

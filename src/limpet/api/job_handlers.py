@@ -30,45 +30,45 @@ class JobKind(NamedTuple):
     patient: bool = False  # a worker's thread does not stay only because such work is due one day
 
 
-def run_embed(runtime: Runtime, claim: JobLease) -> datetime | None:
+def run_embed(runtime: Runtime, lease: JobLease) -> datetime | None:
     assert runtime.embedding is not None
     # Each try passes over more texts that cannot be embedded, so that they do not hold up the others for good.
     done = embed_missing(
         runtime.store,
         runtime.embedding,
-        claim.job.partition,
+        lease.job.partition,
         _SLICE,
-        MAX_REFUSALS * claim.job.attempts,
-        stopping=claim.stopping,
-        between=claim.renew,
-        finish=claim.finish,
+        MAX_REFUSALS * lease.job.attempts,
+        stopping=lease.stopping,
+        between=lease.renew,
+        finish=lease.finish,
     )
-    return claim.now() if done == _SLICE or claim.stopping() else None
+    return lease.now() if done == _SLICE or lease.stopping() else None
 
 
-def run_extract(runtime: Runtime, claim: JobLease) -> datetime | None:
-    info = _find_session(runtime, claim)
-    return None if info is None else runtime.for_agent(info.agent).learner.run_job(claim, info)
+def run_extract(runtime: Runtime, lease: JobLease) -> datetime | None:
+    info = _find_session(runtime, lease)
+    return None if info is None else runtime.for_agent(info.agent).learner.run_job(lease, info)
 
 
-def run_compact(runtime: Runtime, claim: JobLease) -> datetime | None:
+def run_compact(runtime: Runtime, lease: JobLease) -> datetime | None:
     """Without a model the next turn compacts as quickly."""
-    info = _find_session(runtime, claim)
+    info = _find_session(runtime, lease)
     if info is not None and (own := runtime.for_agent(info.agent)).llm is not None:
         own.compactor.compact_if_due(Scope(info.tenant, user=info.user, session=info.id))
     return None
 
 
-def run_graph(runtime: Runtime, claim: JobLease) -> datetime | None:
-    info = _find_session(runtime, claim)
+def run_graph(runtime: Runtime, lease: JobLease) -> datetime | None:
+    info = _find_session(runtime, lease)
     own = runtime if info is None else runtime.for_agent(info.agent)
-    return own.graph.run_session_job(claim)
+    return own.graph.run_session_job(lease)
 
 
-def _find_session(runtime: Runtime, claim: JobLease) -> SessionInfo | None:
+def _find_session(runtime: Runtime, lease: JobLease) -> SessionInfo | None:
     """The session of the job; None when it was deleted since."""
-    space = claim.job.partition
-    scope = Scope(space.tenant, user=space.owner, session=claim.job.detail)
+    space = lease.job.partition
+    scope = Scope(space.tenant, user=space.owner, session=lease.job.detail)
     return runtime.store.read(lambda tx: Sessions(tx).get(scope))
 
 
@@ -77,13 +77,13 @@ KINDS: Mapping[str, JobKind] = {
     EMBED: JobKind(run_embed),
     COMPACT: JobKind(run_compact),
     EXTRACT: JobKind(run_extract),
-    DECAY: JobKind(lambda runtime, claim: runtime.fader.run_job(claim), patient=True),
-    CONSOLIDATE: JobKind(lambda runtime, claim: runtime.consolidator.run_job(claim), patient=True),
+    DECAY: JobKind(lambda runtime, lease: runtime.fader.run_job(lease), patient=True),
+    CONSOLIDATE: JobKind(lambda runtime, lease: runtime.consolidator.run_job(lease), patient=True),
     GRAPH: JobKind(run_graph, patient=True),
-    GRAPH_RECORD: JobKind(lambda runtime, claim: runtime.graph.run_record_job(claim), patient=True),
-    PURGE: JobKind(lambda runtime, claim: runtime.purger.run_purge_job(claim)),
-    SCRUB: JobKind(lambda runtime, claim: runtime.purger.run_scrub_job(claim)),
-    RETENTION: JobKind(lambda runtime, claim: runtime.retention.run_job(claim), patient=True),
+    GRAPH_RECORD: JobKind(lambda runtime, lease: runtime.graph.run_record_job(lease), patient=True),
+    PURGE: JobKind(lambda runtime, lease: runtime.purger.run_purge_job(lease)),
+    SCRUB: JobKind(lambda runtime, lease: runtime.purger.run_scrub_job(lease)),
+    RETENTION: JobKind(lambda runtime, lease: runtime.retention.run_job(lease), patient=True),
 }
 
 

@@ -40,7 +40,7 @@ class Documents(Repository):
         self._write("documents.update", partition, document)
 
     def _write(self, query: str, partition: Partition, document: Document) -> None:
-        row = Chunks(self._tx).ensure_partition(partition)
+        row = Chunks(self._tx).lock_partition(partition)
         params = self._cipher(partition).encrypt_params(DOCUMENTS, document.id, DOCUMENT_ROWS.params(document))
         self._db.run(query, {**params, **row.key})
 
@@ -54,7 +54,7 @@ class Documents(Repository):
 
     def delete(self, partition: Partition, document_id: str) -> dict[str, int]:
         chunks = Chunks(self._tx)
-        key = chunks.ensure_partition(partition).key
+        key = chunks.lock_partition(partition).key
         return {
             "chunks": chunks.drop_document(partition, document_id),
             "documents": self._db.run("documents.delete", {**key, "id": document_id}),

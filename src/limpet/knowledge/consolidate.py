@@ -125,21 +125,21 @@ class Consolidator:
     clock: Clock
     new_id: IdFactory
 
-    def run_job(self, claim: JobLease) -> datetime | None:
+    def run_job(self, lease: JobLease) -> datetime | None:
         """Some time after something was learned; again as long as there are turns that will be condensed one day."""
-        limits, space, now = self.settings, claim.job.partition, claim.now()
-        promoted = self.promoter.promote_due(space, now, claim.renew)
+        limits, space, now = self.settings, lease.job.partition, lease.now()
+        promoted = self.promoter.promote_due(space, now, lease.renew)
         merged = condensed = 0
         if limits.consolidate:
-            merged = self.merge_duplicates(space, now, claim.renew)
-            condensed = self.condense_turns(space, now, claim.renew, claim.stopping)
-        if not claim.stopping():
-            claim.renew()
+            merged = self.merge_duplicates(space, now, lease.renew)
+            condensed = self.condense_turns(space, now, lease.renew, lease.stopping)
+        if not lease.stopping():
+            lease.renew()
             self.profiler.refresh(space)
         if promoted or merged or condensed:
             done = (space.level, space.owner, promoted, merged, condensed)
             log.info("%s %s: %d records promoted, %d merged into others, %d days condensed", *done)
-        if claim.stopping():
+        if lease.stopping():
             return now
         waiting = limits.consolidate and limits.summary_days and self._find_turns(space, now)
         return now + timedelta(hours=limits.consolidate_hours) if waiting else None

@@ -138,12 +138,12 @@ class Fader:
     notes: UserNotes
     clock: Clock
 
-    def run_job(self, claim: JobLease) -> datetime | None:
+    def run_job(self, lease: JobLease) -> datetime | None:
         """Daily, as long as a space has anything that may fade."""
         if not self.settings.decay:
             return None
-        space, now = claim.job.partition, claim.now()
-        done = self.fade(space, now, claim.renew)
+        space, now = lease.job.partition, lease.now()
+        done = self.fade(space, now, lease.renew)
         if done != DecayCounts():
             log.info("%s %s: %d records archived, %d deleted", space.level, space.owner, *done)
         return now + DAY if self._has_more(space) else None

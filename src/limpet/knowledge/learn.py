@@ -110,16 +110,16 @@ class Learner:
         enqueue_learning(tx, info, self.config, now, now)
         enqueue_maintenance(tx, space, settings, now)
 
-    def run_job(self, claim: JobLease, info: SessionInfo) -> datetime | None:
+    def run_job(self, lease: JobLease, info: SessionInfo) -> datetime | None:
         """Learn from a session, a batch of messages a run. A question without a reply is given time to get one."""
-        patient = claim.job.attempts <= self.config.learn.llm_attempts
-        open_until = self._find_open_end(info, claim.now())
+        patient = lease.job.attempts <= self.config.learn.llm_attempts
+        open_until = self._find_open_end(info, lease.now())
         batch = self._prepare(info, patient=patient, everything=open_until is None)
         if batch is None:
             return open_until
-        claim.renew()
-        more = claim.now() if batch.more else open_until
-        self._commit(batch, lambda tx: claim.finish(tx, more))
+        lease.renew()
+        more = lease.now() if batch.more else open_until
+        self._commit(batch, lambda tx: lease.finish(tx, more))
         return more
 
     def learn(self, info: SessionInfo) -> LearnResult:

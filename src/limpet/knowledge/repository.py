@@ -83,7 +83,7 @@ class Records:
 
     def insert(self, home: Owner, record: Record, external_id: str | None = None) -> None:
         """An id that does not say the bucket is its own external id: it is found by that."""
-        row = self._chunks.ensure_partition(home.space)
+        row = self._chunks.lock_partition(home.space)
         bucket = bucket_of_id(record.id)
         if bucket != home.space.bucket:
             if self._db.one("records.is_taken", {"bucket": bucket, "id": record.id}) is not None:

@@ -165,9 +165,9 @@ class ForeignImporter:
         scope, new = info.scope, Sessions(tx).get(info.scope) is None
         if new and not Sessions(tx).add(scope, info):
             raise InvalidInput("its id belongs to another user's session here")
-        before = Sessions(tx).get_head(scope).message_count
+        before = Sessions(tx).lock_head(scope).message_count
         store_entries(tx, scope, entries, self.now, any_state=True)
-        added = Sessions(tx).get_head(scope).message_count - before
+        added = Sessions(tx).lock_head(scope).message_count - before
         if added and self.learns:
             remember.enqueue_learning(tx, info, self.config, self.now, self.now)
         return int(new), added

@@ -130,7 +130,7 @@ class _KvLines(SessionLineKind[KvState]):
         return replace(state, entry=replace(state.entry, value=checked))
 
     def put_in(self, tx: Tx, scope: Scope, items: Sequence[KvState]) -> list[LineOutcome]:
-        Sessions(tx).get_head(scope)
+        Sessions(tx).lock_head(scope)
         known = {entry.key for entry in KeyValueEntries(tx).items(scope, _ALL)}
         for entry in (item.entry for item in items if item.entry.key not in known):
             KeyValueEntries(tx).set(scope, entry.key, entry.value, entry.updated_at, _ALL)
@@ -177,7 +177,7 @@ class _MessageLines(SessionLineKind[MessageState]):
         return _PreparedMessage(state.session_id, entry)
 
     def put_in(self, tx: Tx, scope: Scope, items: Sequence[_PreparedMessage]) -> list[LineOutcome]:
-        head = Sessions(tx).get_head(scope)
+        head = Sessions(tx).lock_head(scope)
         last, outcomes = head.last_sequence, []
         for _, entry in items:
             outcome = _find_obstacle(tx, scope, entry.message, last)

@@ -190,20 +190,20 @@ class Purger:
         hits = self.store.read(lambda tx: [hit for space in spaces for hit in search(tx, space, wanted)])
         return [_describe_source(hit.source) for hit in hits if text.casefold() in hit.text.casefold()]
 
-    def run_purge_job(self, claim: JobLease) -> datetime | None:
+    def run_purge_job(self, lease: JobLease) -> datetime | None:
         """Finish a purge that was interrupted."""
-        order = PurgeRequest.from_detail(claim.job.partition, claim.job.detail)
+        order = PurgeRequest.from_detail(lease.job.partition, lease.job.detail)
         receipt = self.store.read(lambda tx: Purges(tx).get_receipt(Scope(order.space.tenant), order.receipt))
         if receipt is not None and receipt.done_at is None:
             done = self.run_purge(order, resumed=True)
             log.info("a purge that was begun at %s is finished: %d rows and files", done.asked_at, done.total)
-            claim.finished = True  # its row went with the last step
+            lease.finished = True  # its row went with the last step
         return None
 
-    def run_scrub_job(self, claim: JobLease) -> datetime | None:
+    def run_scrub_job(self, lease: JobLease) -> datetime | None:
         """Empty the unused places of the file; again in a while, as long as a reader is in the way."""
-        began = claim.now()
-        claim.renew()
+        began = lease.now()
+        lease.renew()
         erased = self.store.erase(whole=True)
         if erased is ErasureState.WAITING:
             return began + _RETRY_DELAY

@@ -52,19 +52,19 @@ class RetentionSweeper:
     count: TokenCounter
     clock: Clock
 
-    def run_job(self, claim: JobLease) -> datetime | None:
+    def run_job(self, lease: JobLease) -> datetime | None:
         if not self.config.retention.enabled:
             return None
         for tenant in self.store.list_tenants():
             try:
-                swept = self.apply(tenant, between=claim.renew)
+                swept = self.apply(tenant, between=lease.renew)
             except KeyMissing as error:  # its key is elsewhere: that must not keep the others' for longer
                 log.warning("retention leaves out a tenant: %s", error)
                 continue
             for done in swept:
                 if done.counts:
                     log.info("retention of agent %s: %s", done.agent, dict(done.counts))
-        return claim.now() + HOUR
+        return lease.now() + HOUR
 
     def apply(
         self, tenant: str, *, dry_run: bool = False, between: Callable[[], None] = lambda: None

@@ -76,7 +76,7 @@ class Schedules:
         return self._count(scope, f"s.state IN ({names})", {})
 
     def insert(self, scope: Scope, schedule: Schedule) -> None:
-        row = self._chunks.ensure_partition(Partition(schedule.tenant, Level.USER, schedule.user))
+        row = self._chunks.lock_partition(Partition(schedule.tenant, Level.USER, schedule.user))
         self._db.run("schedules.insert", {**self._params(schedule), **row.key})
 
     def get(self, scope: Scope, schedule_id: str) -> Schedule | None:

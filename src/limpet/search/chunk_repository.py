@@ -80,7 +80,8 @@ class ChunkText(NamedTuple):
 class Chunks(Repository):
     """Chunks, their words and their vectors, always written together."""
 
-    def ensure_partition(self, partition: Partition) -> PartitionRow:
+    def lock_partition(self, partition: Partition) -> PartitionRow:
+        """Return the partition's row, created where it is missing, locked until the transaction ends."""
         found = self._find_partition(partition, self._db.for_update)
         if found is None:
             self._db.run("partitions.add", partition_params(partition))
@@ -132,7 +133,7 @@ class Chunks(Repository):
 
     def lock(self, partition: Partition) -> None:
         """Lock the partition: no other transaction writes records or chunks into it until this one ends."""
-        self.ensure_partition(partition)
+        self.lock_partition(partition)
 
     def find_partition_id(self, partition: Partition) -> int | None:
         known = self._tx.partition_ids.get(partition)
@@ -145,7 +146,7 @@ class Chunks(Repository):
         """Add chunks, and enqueue a job for missing vectors."""
         if not drafts:
             return 0
-        row = self.ensure_partition(partition)
+        row = self.lock_partition(partition)
         shared = {
             **row.key,
             "kind": source.kind.value,

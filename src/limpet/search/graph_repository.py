@@ -71,7 +71,7 @@ class GraphTables(Repository):
         drafts = [draft for draft in drafts if draft.entities]
         if not drafts:
             return
-        row = Chunks(self._tx).ensure_partition(partition)
+        row = Chunks(self._tx).lock_partition(partition)
         ids = count(row.next_graph_id)
         cipher = self._cipher(partition)
         names = {entity.id: entity.name for draft in drafts for entity in draft.entities}

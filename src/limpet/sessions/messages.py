@@ -57,7 +57,7 @@ class MessageAppender:
         def write(tx: Tx) -> list[Message]:
             if within is None:
                 return store_entries(tx, scope, entries, now)
-            last = Sessions(tx).get_head(scope).last_sequence
+            last = Sessions(tx).lock_head(scope).last_sequence
             stored = store_entries(tx, scope, entries, now)
             within(tx, [message for message in stored if message.sequence > last])
             return stored
@@ -115,7 +115,7 @@ def store_entries(
 
     Raises WrongState where the session is paused or has ended, unless ``any_state``: an import brings what was said.
     """
-    head = Sessions(tx).get_head(scope)
+    head = Sessions(tx).lock_head(scope)
     last, count, active_at = head.last_sequence, head.message_count, head.last_active_at
     oldest_at = now
     stored = []

@@ -96,7 +96,7 @@ class Sessions(_SessionRows):
         An id that does not contain the bucket is stored as external id and found by it.
         """
         partition = Partition(scope.tenant, Level.USER, info.user)
-        row = Chunks(self._tx).ensure_partition(partition)
+        row = Chunks(self._tx).lock_partition(partition)
         bucket = bucket_of_id(info.id)
         if bucket != partition.bucket:
             if self._db.one("sessions.is_taken", {"bucket": bucket, "id": info.id}) is not None:
@@ -142,7 +142,7 @@ class Sessions(_SessionRows):
             raise _not_found_error(scope)
         return self._decrypt(scope, row)
 
-    def get_head(self, scope: Scope) -> Head:
+    def lock_head(self, scope: Scope) -> Head:
         """Return the end of the session's history, locked until the transaction ends. Raises SessionNotFound."""
         where, params = build_scope_filter(scope)
         row = self._db.one("sessions.head", params, where=where, order=self._db.for_update)

@@ -211,9 +211,9 @@ class Worker:
             seen.error = LimpetError(f"its worker ended before the job did, {job.attempts - 1} times")
             self._record_failure(job, seen.error)
             return
-        claim, began = JobLease(job, self._queue, self._clock, self._lease, self._stop.is_set), monotonic()
+        lease, began = JobLease(job, self._queue, self._clock, self._lease, self._stop.is_set), monotonic()
         try:
-            again = self._handlers[self._handler_key(job)](claim)
+            again = self._handlers[self._handler_key(job)](lease)
             if again is not None:
                 again = check_time(again, "when the job runs again")
         except LeaseLost as error:
@@ -221,9 +221,9 @@ class Worker:
             log.warning("%s", error)
         except Exception as error:  # why: a job's failure is noted with the job, and never the worker's end
             seen.error = error
-            self._record_failure(claim.job, error)
+            self._record_failure(lease.job, error)
         else:
-            if not claim.finished and not self._queue.finish(claim.job, again):
+            if not lease.finished and not self._queue.finish(lease.job, again):
                 log.warning("the job %d (%s) took longer than its lease and is somebody else's now", job.id, job.kind)
             seconds = monotonic() - began
             told = {"job": job.id, "kind": job.kind, "outcome": "done", "seconds": round(seconds, 6)}

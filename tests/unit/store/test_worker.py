@@ -131,8 +131,8 @@ def test_failed_job_is_retried_with_backoff_then_dead(
     jobs = Jobs("a", "b")
     jobs.waiting[0] = job(attempts=attempts)
 
-    def handler(claim: JobLease) -> None:
-        if claim.job.detail == "a":
+    def handler(lease: JobLease) -> None:
+        if lease.job.detail == "a":
             raise ProviderError("told to")
 
     assert worker(jobs, handler, clock, chance).run(until_idle=True) == 2
@@ -212,11 +212,11 @@ def test_job_lease_is_renewed_after_a_third_of_its_time(clock: FakeClock) -> Non
     jobs = Jobs("a")
     seen: list[datetime] = []
 
-    def handler(claim: JobLease) -> None:
+    def handler(lease: JobLease) -> None:
         for _ in range(4):
             clock.advance(seconds=60)
-            claim.renew()
-            seen.append(claim.job.leased_until)
+            lease.renew()
+            seen.append(lease.job.leased_until)
 
     began = clock.now
     worker(jobs, handler, clock).run(until_idle=True)
@@ -227,10 +227,10 @@ def test_job_lease_is_renewed_after_a_third_of_its_time(clock: FakeClock) -> Non
 def test_worker_that_lost_its_lease_does_not_finish_or_fail_job(clock: FakeClock) -> None:
     jobs = Jobs("a")
 
-    def handler(claim: JobLease) -> None:
+    def handler(lease: JobLease) -> None:
         jobs.taken = True
         clock.advance(minutes=10)
-        claim.renew()
+        lease.renew()
 
     assert worker(jobs, handler, clock).run(until_idle=True) == 1
     assert (jobs.finished, jobs.failed) == ([], [])

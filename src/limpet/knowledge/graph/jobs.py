@@ -54,14 +54,14 @@ class GraphBuilder:
     wake_worker: Callable[[], None]
     make_worker: Callable[[], Worker]  # one that has no handlers yet
 
-    def run_session_job(self, claim: JobLease) -> datetime | None:
+    def run_session_job(self, lease: JobLease) -> datetime | None:
         if not self.settings.enabled:
             return None
-        return claim.now() if self.read_session(claim.job.partition, claim.job.detail, claim.finish) else None
+        return lease.now() if self.read_session(lease.job.partition, lease.job.detail, lease.finish) else None
 
-    def run_record_job(self, claim: JobLease) -> datetime | None:
+    def run_record_job(self, lease: JobLease) -> datetime | None:
         if self.settings.enabled:
-            self.read_record(claim.job.partition, claim.job.detail, claim.finish)
+            self.read_record(lease.job.partition, lease.job.detail, lease.finish)
         return None
 
     def read_session(self, space: Partition, session_id: str, finish: Callable[[Tx], None] = lambda _: None) -> bool:
@@ -78,7 +78,7 @@ class GraphBuilder:
 
         def write(tx: Tx) -> bool:
             try:
-                head = Sessions(tx).get_head(scope)
+                head = Sessions(tx).lock_head(scope)
             except SessionNotFound:  # deleted meanwhile, with all that would have been read from it
                 finish(tx)
                 return False
