@@ -31,7 +31,8 @@ from limpet.model.schedule import (
     ScheduleState,
 )
 from limpet.model.scope import Scope
-from limpet.model.values import load_timezone, truncate_text
+from limpet.model.tokens import truncate_text
+from limpet.model.values import load_timezone
 from limpet.schedules import decide
 from limpet.schedules.cadence import parse_cadence
 from limpet.schedules.firing import Callback, Notifier, refuse_in_firing

@@ -9,8 +9,7 @@ from limpet.model.scope import Partition
 from limpet.model.values import PageCursor
 from limpet.search.chunk_repository import Chunks
 from limpet.store.encryption import RowLayout
-from limpet.store.queries import build_keyset_clause
-from limpet.store.tables import DOCUMENT_ROWS, DOCUMENTS
+from limpet.store.tables import DOCUMENT_ROWS, DOCUMENTS, build_keyset_clause
 from limpet.store.tx import Repository, Row, partition_params
 
 _DOCUMENT = RowLayout(DOCUMENTS, DOCUMENT_ROWS)

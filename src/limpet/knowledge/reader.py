@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from limpet.knowledge.clauses import split_clauses
 from limpet.model.dataclass import dataclass
-from limpet.model.imports import load_extension
+from limpet.model.values import load_extension
 
 if TYPE_CHECKING:
     from limpet.knowledge.reader_network import ReaderNetwork

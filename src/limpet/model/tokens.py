@@ -201,3 +201,51 @@ def _join_words(words: Sequence[re.Match[str]], kept: set[int]) -> str:
         beside = at - 1 in kept and words[at - 1].end() == words[at].start()
         shown += words[at].group() if beside or not shown else f" {words[at].group()}"
     return shown
+
+
+_JOINER = "\u200d"
+_LONGEST_CLUSTER = 64  # characters that are looked back over for a place to cut
+
+
+def truncate_text(text: str, most: int) -> str:
+    """The beginning of a text, at most so long, that ends where what a reader sees as one character ends."""
+    if len(text) <= most:
+        return text
+    for at in range(most, max(0, most - _LONGEST_CLUSTER), -1):
+        if not _extends_cluster(text, at):
+            return text[:at]
+    return text[:most]
+
+
+def _extends_cluster(text: str, at: int) -> bool:
+    """Whether the sign at a place belongs to the one before it."""
+    before, sign = text[at - 1], text[at]
+    if _JOINER in (before, sign) or (before, sign) == ("\r", "\n"):
+        return True
+    if sign < "\u0300":
+        return False
+    from unicodedata import category  # late: few texts are cut inside anything but plain letters
+
+    return category(sign)[0] == "M" or _is_modifier(sign) or _splits_flag(text, at) or _splits_syllable(before, sign)
+
+
+def _is_modifier(sign: str) -> bool:
+    """Skin tones and the invisible letters of flags."""
+    return "\U0001f3fb" <= sign <= "\U0001f3ff" or "\U000e0020" <= sign <= "\U000e007f"
+
+
+def _splits_flag(text: str, at: int) -> bool:
+    """A flag is two letters of the regional alphabet; they pair up from where a row of them begins."""
+    begin = at
+    while begin and _is_regional(text[begin - 1]):
+        begin -= 1
+    return _is_regional(text[at]) and (at - begin) % 2 == 1
+
+
+def _is_regional(sign: str) -> bool:
+    return "\U0001f1e6" <= sign <= "\U0001f1ff"
+
+
+def _splits_syllable(before: str, sign: str) -> bool:
+    """Vowels and finals of Hangul written in parts."""
+    return "\u1160" <= sign <= "\u11ff" and ("\u1100" <= before <= "\u11ff" or "\uac00" <= before <= "\ud7a3")

@@ -9,12 +9,14 @@ since 1970 inside.
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from enum import StrEnum
 from functools import cache
+from importlib import import_module
 from itertools import islice
 from os import PathLike
 from typing import Any, NamedTuple, TypeVar
@@ -118,54 +120,6 @@ def check_path(value: object, name: str) -> str:
     if not text.strip():
         raise InvalidInput(f"{name} is empty")
     return text
-
-
-_JOINER = "\u200d"
-_LONGEST_CLUSTER = 64  # characters that are looked back over for a place to cut
-
-
-def truncate_text(text: str, most: int) -> str:
-    """The beginning of a text, at most so long, that ends where what a reader sees as one character ends."""
-    if len(text) <= most:
-        return text
-    for at in range(most, max(0, most - _LONGEST_CLUSTER), -1):
-        if not _extends_cluster(text, at):
-            return text[:at]
-    return text[:most]
-
-
-def _extends_cluster(text: str, at: int) -> bool:
-    """Whether the sign at a place belongs to the one before it."""
-    before, sign = text[at - 1], text[at]
-    if _JOINER in (before, sign) or (before, sign) == ("\r", "\n"):
-        return True
-    if sign < "\u0300":
-        return False
-    from unicodedata import category  # late: few texts are cut inside anything but plain letters
-
-    return category(sign)[0] == "M" or _is_modifier(sign) or _splits_flag(text, at) or _splits_syllable(before, sign)
-
-
-def _is_modifier(sign: str) -> bool:
-    """Skin tones and the invisible letters of flags."""
-    return "\U0001f3fb" <= sign <= "\U0001f3ff" or "\U000e0020" <= sign <= "\U000e007f"
-
-
-def _splits_flag(text: str, at: int) -> bool:
-    """A flag is two letters of the regional alphabet; they pair up from where a row of them begins."""
-    begin = at
-    while begin and _is_regional(text[begin - 1]):
-        begin -= 1
-    return _is_regional(text[at]) and (at - begin) % 2 == 1
-
-
-def _is_regional(sign: str) -> bool:
-    return "\U0001f1e6" <= sign <= "\U0001f1ff"
-
-
-def _splits_syllable(before: str, sign: str) -> bool:
-    """Vowels and finals of Hangul written in parts."""
-    return "\u1160" <= sign <= "\u11ff" and ("\u1100" <= before <= "\u11ff" or "\uac00" <= before <= "\ud7a3")
 
 
 T = TypeVar("T")
@@ -476,3 +430,25 @@ def check_record_key(value: object) -> str:
 def is_internal(key: str | None) -> bool:
     """Whether a record is the engine's own: neither listed nor recalled."""
     return key is not None and key.startswith(_INTERNAL)
+
+
+_loaded: set[str] = set()  # whole: a module that another thread is importing is in sys.modules already
+
+
+def load_extension(name: str) -> None:
+    """Import a package with compiled parts whole, where no signal handler runs: in another thread than the main one.
+
+    Some packages, numpy among them, cannot be imported again in a process after their import was interrupted. Raises
+    nothing: a package that is missing is found missing by the import that follows.
+    """
+    if name in _loaded or threading.current_thread() is not threading.main_thread():
+        return
+    loading = threading.Thread(target=_import, args=(name,), name=f"limpet-import-{name}")
+    loading.start()
+    loading.join()
+
+
+def _import(name: str) -> None:
+    with suppress(Exception):  # why: the import that follows raises it, in the thread that needs to know
+        import_module(name)
+    _loaded.add(name)

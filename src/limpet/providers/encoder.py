@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from zipfile import ZIP_STORED, ZipFile
 
 from limpet.errors import ProviderError
-from limpet.model.imports import load_extension
+from limpet.model.values import load_extension
 from limpet.providers.minilm import UNKNOWN, token_ids
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from limpet.model.imports import load_extension
+from limpet.model.values import load_extension
 
 if TYPE_CHECKING:
     from numpy import float64, uint64

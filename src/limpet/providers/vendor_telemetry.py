@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from limpet.model.imports import load_extension
+from limpet.model.values import load_extension
 
 # Each is read once, when the package is imported. What a user has set stays.
 _SWITCHES = {"ORT_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}

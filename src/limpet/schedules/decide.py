@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from limpet.config import ScheduleSettings
 from limpet.errors import InvalidInput, WrongState
 from limpet.model.schedule import LIVE_STATES, NOTIFY_MARK, NotifyPolicy, RunStatus, Schedule, ScheduleState
-from limpet.model.values import truncate_text
+from limpet.model.tokens import truncate_text
 from limpet.schedules.cadence import Cadence, OneTime, count_between, parse_cadence, smallest_gap
 
 

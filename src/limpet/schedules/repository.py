@@ -25,8 +25,7 @@ from limpet.model.scope import Level, Partition, Scope, hash_bucket
 from limpet.model.values import from_micros, micros, to_micros
 from limpet.search.chunk_repository import Chunks
 from limpet.store.encryption import RowLayout
-from limpet.store.queries import build_keyset_clause
-from limpet.store.tables import RUN_ROWS, SCHEDULE_ROWS, SCHEDULE_RUNS, SCHEDULES
+from limpet.store.tables import RUN_ROWS, SCHEDULE_ROWS, SCHEDULE_RUNS, SCHEDULES, build_keyset_clause
 from limpet.store.tx import Encryption, Params, Row, Tx
 
 # Tolerated clock difference. Times further ahead were written by a wrong clock.

@@ -23,7 +23,8 @@ from limpet.errors import InvalidInput, LeaseLost, LimpetError, StorageError, St
 from limpet.model.schedule import Notification, Run, RunResult, RunStatus, Schedule, ScheduleLease
 from limpet.model.scope import Scope
 from limpet.model.telemetry import Activity, ActivityKind
-from limpet.model.values import MAX_CONTENT_BYTES, Clock, short_repr, truncate_text
+from limpet.model.tokens import truncate_text
+from limpet.model.values import MAX_CONTENT_BYTES, Clock, short_repr
 from limpet.schedules import decide
 from limpet.schedules.cadence import count_between
 from limpet.schedules.firing import Callback, ConsumerGone, Firing, Notifier, firing_context

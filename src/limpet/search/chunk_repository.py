@@ -16,10 +16,10 @@ from limpet.model.values import from_micros, to_micros
 from limpet.search import word_index
 from limpet.search.analysis import pack_terms
 from limpet.search.index import SearchIndex
-from limpet.store.encryption import Cipher, RowLayout, pack_floats
+from limpet.store.encryption import RowLayout, pack_floats
 from limpet.store.jobs import Jobs
 from limpet.store.tables import CHUNKS, RECORD_METADATA, RECORD_TAGS
-from limpet.store.tx import Repository, Row, partition_key, partition_params
+from limpet.store.tx import Cipher, Repository, Row, partition_key, partition_params
 
 log = logging.getLogger("limpet.store")
 

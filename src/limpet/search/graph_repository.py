@@ -12,9 +12,9 @@ from limpet.model.graph import EntityKind, GraphDraft, GraphSource, Link, Node, 
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.values import from_micros, moment, to_micros
 from limpet.search.chunk_repository import Chunks
-from limpet.store.encryption import Cipher, RowLayout
+from limpet.store.encryption import RowLayout
 from limpet.store.tables import ENTITIES, RELATIONS
-from limpet.store.tx import CacheKind, Params, Repository, Row, partition_key
+from limpet.store.tx import CacheKind, Cipher, Params, Repository, Row, partition_key
 
 _NAMES_AT_ONCE = 500
 _NODE = RowLayout(ENTITIES, "id normal name")

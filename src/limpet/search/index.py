@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from limpet.model.chunk import SourceKind, Vector
 from limpet.model.dataclass import dataclass
-from limpet.model.imports import load_extension
+from limpet.model.values import load_extension
 from limpet.search.analysis import TextFlag
 from limpet.search.vectors import Vectors, VectorScores
 from limpet.search.word_index import MAX_LENGTH
-from limpet.store.encryption import Cipher, RowLayout
+from limpet.store.encryption import RowLayout
 from limpet.store.tables import CHUNKS
-from limpet.store.tx import Array, CacheKind, Row, Tx
+from limpet.store.tx import Array, CacheKind, Cipher, Row, Tx
 
 if TYPE_CHECKING:
     from limpet.search.chunk_repository import PartitionRow

@@ -21,9 +21,9 @@ from limpet.search.analysis import Question, analyse, cut_question, strip_names
 from limpet.search.chunk_repository import Chunks, build_record_clauses
 from limpet.search.graph_walk import GraphScores, score_graph
 from limpet.search.recipes import RECIPES, Recipe, RecordRecipe, is_in_lookback, score_components
-from limpet.store.encryption import Cipher, RowLayout
+from limpet.store.encryption import RowLayout
 from limpet.store.tables import CHUNKS, DOCUMENTS, RECORDS
-from limpet.store.tx import Row, Tx
+from limpet.store.tx import Cipher, Row, Tx
 
 if TYPE_CHECKING:
     from limpet.search.embed import ChunkEmbedder

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from limpet.model.chunk import Vector
 from limpet.model.dataclass import dataclass
-from limpet.store.encryption import Cipher
-from limpet.store.tx import Array, CacheKind, Row, Tx, compute_cosines
+from limpet.store.tx import Array, CacheKind, Cipher, Row, Tx, compute_cosines
 
 if TYPE_CHECKING:
     from limpet.search.chunk_repository import PartitionRow

@@ -13,10 +13,10 @@ from limpet.search import word_index
 from limpet.search.analysis import ANALYZER_VERSION, add_words, analyse, format_index_text, pack_terms
 from limpet.search.chunk_repository import PartitionRow
 from limpet.store import jobs
-from limpet.store.encryption import Cipher, RowLayout
+from limpet.store.encryption import RowLayout
 from limpet.store.store import Store
 from limpet.store.tables import CHUNKS
-from limpet.store.tx import Db, Row, Tx, partition_key
+from limpet.store.tx import Cipher, Db, Row, Tx, partition_key
 
 log = logging.getLogger("limpet.search")
 

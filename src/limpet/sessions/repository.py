@@ -19,9 +19,8 @@ from limpet.search.chunk_repository import Chunks
 from limpet.search.graph_repository import GraphTables
 from limpet.store.encryption import RowLayout
 from limpet.store.jobs import Jobs
-from limpet.store.queries import build_keyset_clause
 from limpet.store.store import Store
-from limpet.store.tables import KV, MESSAGE_ROWS, MESSAGES, SESSION_ROWS, SESSIONS, SUMMARIES
+from limpet.store.tables import KV, MESSAGE_ROWS, MESSAGES, SESSION_ROWS, SESSIONS, SUMMARIES, build_keyset_clause
 from limpet.store.tx import Db, Params, Repository, Row, Tx, partition_key
 
 WORKING_MEMORY = "working_memory"  # the key of the working memory

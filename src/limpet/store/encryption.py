@@ -10,19 +10,17 @@ from __future__ import annotations
 
 import binascii
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from functools import cache, cached_property, lru_cache
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from limpet.errors import DecryptionFailed, Unsupported
 from limpet.model.chunk import Terms
 from limpet.model.columns import RowCodec
-from limpet.model.imports import load_extension
-
-if TYPE_CHECKING:
-    from limpet.store.tx import Params, Row
+from limpet.model.values import load_extension
+from limpet.store.tx import Cipher, Params, Row
 
 KEY_BYTES = 32
 _NONCE = 12
@@ -75,39 +73,6 @@ class RowLayout:
         return [(at, self._encrypted[name]) for at, name in enumerate(names) if name in self._encrypted]
 
 
-class Cipher:
-    """What the values of a tenant go through. Of one that is not encrypted, they stay as they are."""
-
-    is_encrypted = False
-
-    def encrypt_params(self, encrypted: EncryptedColumns, row: object, values: Params) -> Params:
-        """The values with those of encrypted columns encrypted."""
-        return values
-
-    def decrypt_row(self, shape: RowLayout, row: object, values: Row) -> Row:
-        return values
-
-    def encrypt_deterministic(self, column: EncryptedColumn, text: str) -> str:
-        """What the database has where it has this text."""
-        return text
-
-    def encrypt_all_deterministic(self, column: EncryptedColumn, texts: Iterable[str]) -> list[str]:
-        return [self.encrypt_deterministic(column, text) for text in texts]
-
-    def hash_terms(self, terms: Terms) -> Terms:
-        return terms
-
-    def hash_term(self, term: int) -> int:
-        return term
-
-    def encrypt_vector(self, row: object, values: bytes) -> bytes:
-        return values
-
-    def decrypt_vector(self, row: object, stored: bytes) -> bytes:
-        return stored
-
-
-PLAINTEXT = Cipher()
 _VECTOR = EncryptedColumn("vector", EncryptionMode.VECTOR, b"vectors.vector\0")
 
 

@@ -20,9 +20,9 @@ from typing import NamedTuple
 from limpet.config import EncryptionSettings
 from limpet.errors import ConfigError, KeyMissing, LimpetError
 from limpet.model.values import short_repr
-from limpet.store.encryption import KEY_BYTES, PLAINTEXT, Cipher, TenantCipher, check_value
+from limpet.store.encryption import KEY_BYTES, TenantCipher, check_value
 from limpet.store.files import folder_name
-from limpet.store.tx import Db, Encryption, Row
+from limpet.store.tx import PLAINTEXT, Cipher, Db, Encryption, Row
 
 log = logging.getLogger("limpet.store")
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 from limpet.errors import DecryptionFailed, KeyMissing, StorageError
 from limpet.model.job import Finding
 from limpet.model.telemetry import Progress
-from limpet.store.encryption import PLAINTEXT, Cipher, EncryptionMode, RowLayout, check_value, pack_floats
+from limpet.store.encryption import EncryptionMode, RowLayout, check_value, pack_floats
 from limpet.store.encryption_keys import (
     STATE_ENCRYPTED,
     STATE_ENCRYPTING,
@@ -29,7 +29,7 @@ from limpet.store.encryption_keys import (
 )
 from limpet.store.store import Store
 from limpet.store.tables import TABLES, Table
-from limpet.store.tx import Db, Row, Tx
+from limpet.store.tx import PLAINTEXT, Cipher, Db, Row, Tx
 
 _BATCH = 500
 _WORDS = "words"

@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from limpet.errors import KeyMissing, StorageError
 from limpet.model.scope import BUCKETS, Partition, Scope
-from limpet.store.encryption import PLAINTEXT, Cipher
-from limpet.store.queries import Statements
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from limpet.model.chunk import Terms
+    from limpet.store.encryption import EncryptedColumn, EncryptedColumns, RowLayout
     from limpet.store.encryption_keys import EncryptionRegistry
+    from limpet.store.tables import Statements
 
     Array = np.ndarray[Any, np.dtype[Any]]
 else:
@@ -105,6 +106,39 @@ def compute_cosines(ordinals: Sequence[int], vectors: Array, question: Sequence[
     return dict(zip(ordinals, found.tolist(), strict=True))
 
 
+class Cipher:
+    """What the values of a tenant go through. Of one that is not encrypted, they stay as they are."""
+
+    is_encrypted = False
+
+    def encrypt_params(self, encrypted: EncryptedColumns, row: object, values: Params) -> Params:
+        """The values with those of encrypted columns encrypted."""
+        return values
+
+    def decrypt_row(self, shape: RowLayout, row: object, values: Row) -> Row:
+        return values
+
+    def encrypt_deterministic(self, column: EncryptedColumn, text: str) -> str:
+        """What the database has where it has this text."""
+        return text
+
+    def encrypt_all_deterministic(self, column: EncryptedColumn, texts: Iterable[str]) -> list[str]:
+        return [self.encrypt_deterministic(column, text) for text in texts]
+
+    def hash_terms(self, terms: Terms) -> Terms:
+        return terms
+
+    def hash_term(self, term: int) -> int:
+        return term
+
+    def encrypt_vector(self, row: object, values: bytes) -> bytes:
+        return values
+
+    def decrypt_vector(self, row: object, stored: bytes) -> bytes:
+        return stored
+
+
+PLAINTEXT = Cipher()
 _MEGABYTE = 1 << 20
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from limpet.model.values import truncate_text
+from limpet.model.tokens import truncate_text
 
 FAMILY = "👩‍👩‍👧‍👦"
 

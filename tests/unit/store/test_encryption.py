@@ -14,8 +14,9 @@ from limpet.config import EncryptionSettings
 from limpet.errors import ConfigError, DecryptionFailed, Unsupported
 from limpet.model.chunk import Terms
 from limpet.store import encryption
-from limpet.store.encryption import PLAINTEXT, RowLayout, TenantCipher, check_value, declare_columns
+from limpet.store.encryption import RowLayout, TenantCipher, check_value, declare_columns
 from limpet.store.encryption_keys import EncryptionKeys, encode_key, key_file, parse_keys, read_keys, write_keys
+from limpet.store.tx import PLAINTEXT
 
 KEY, OTHER = bytes(range(32)), bytes(32)
 NOTES = declare_columns("notes", text="body", same="name", same_bytes="hash", key="key", source="source", terms="terms")

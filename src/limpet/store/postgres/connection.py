@@ -19,9 +19,9 @@ from limpet.errors import (
     StoreUnavailable,
     Unsupported,
 )
-from limpet.model.imports import load_extension
+from limpet.model.values import load_extension
 from limpet.store.encryption_keys import EncryptionRegistry
-from limpet.store.queries import Statements, to_postgres
+from limpet.store.tables import Statements, to_postgres
 from limpet.store.tx import Caches, Connection, Db, Params, Row, Tx
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from limpet.errors import (
 from limpet.store.encryption_keys import EncryptionRegistry
 from limpet.store.files import create_private_file, make_private_folders
 from limpet.store.migrate import EXPORT_HINT
-from limpet.store.queries import Statements, to_sqlite
+from limpet.store.tables import Statements, to_sqlite
 from limpet.store.tx import NO_PARAMS, Caches, Connection, Db, Params, Row, Tx, compute_cosines
 
 if TYPE_CHECKING:
