@@ -29,7 +29,7 @@ from limpet.model.scope import Level, Owner, Partition, Scope
 from limpet.model.session import CompactionResult
 from limpet.model.tokens import TokenCounter
 from limpet.model.types import MAX_HITS
-from limpet.model.values import PROFILE, Clock, check_number, check_optional_name, check_time
+from limpet.model.values import PROFILE, Clock, check_number, check_optional_name, check_text, check_time
 from limpet.notes.user_notes import NoteTexts, UserNotes
 from limpet.providers.llm import Deadline
 from limpet.search import recipes, search
@@ -100,7 +100,7 @@ class ContextBuilder:
         most = limits.max_tokens if max_tokens is None else check_number(max_tokens, "max_tokens")
         window = None if model_window is None else check_number(model_window, "model_window")
         return ContextRequest(
-            search.validate_question(query),
+            check_text(query, "the question"),
             compute_budget(most, window, limits),
             check_optional_name(skill, "skill"),
             now if at is None else check_time(at, "at"),

@@ -11,6 +11,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from math import hypot, isfinite
 from threading import Lock
 from time import monotonic
@@ -330,11 +331,15 @@ def embed_missing(
     A text that the embedder rejects is skipped. If it rejects the first ``patience`` texts, it counts as failed.
     ``between`` is called between batches, ``finish`` in the transaction that stores the last vectors.
     """
+
+    def find(tx: Tx, after: int, limit: int) -> list[Unembedded]:
+        return Chunks(tx).find_without_vector(partition, embedding.model, after, limit)
+
     names = store.read(lambda tx: Chunks(tx).names(partition))
     done, after = 0, -1
     while done < limit and not stopping():
         size = min(_BATCH, limit - done)
-        chunks = _find_without_vector(store, partition, embedding.model, after, size)
+        chunks = store.read(partial(find, after=after, limit=size))
         vectors = _embed_chunks(embedding, names, chunks, patience)
         last = len(chunks) < size
         _store_vectors(store, partition, vectors, finish if last else lambda _: None)
@@ -344,10 +349,6 @@ def embed_missing(
         after = chunks[-1].ordinal
         between()
     return done
-
-
-def _find_without_vector(store: Store, partition: Partition, model: str, after: int, limit: int) -> list[Unembedded]:
-    return store.read(lambda tx: Chunks(tx).find_without_vector(partition, model, after, limit))
 
 
 def _store_vectors(

@@ -11,7 +11,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
 
 from limpet.model.chunk import SourceKind, Vector
 from limpet.model.dataclass import dataclass
@@ -57,21 +57,21 @@ class Catalogue:
     """
 
     removals: int
-    ordinals: Array
-    message: Array
-    words: Array
-    time_word: Array
-    standing_wish: Array
-    session: Array
-    sequence: Array
-    kind: Array
-    is_user: Array
-    speaker: Array
-    time: Array
-    ends_asking: Array
-    only_asks: Array
-    previous: Array
-    following: Array
+    ordinals: Annotated[Array, "i8"]
+    message: Annotated[Array, "i4"]
+    words: Annotated[Array, "i4"]
+    time_word: Annotated[Array, "?"]
+    standing_wish: Annotated[Array, "?"]
+    session: Annotated[Array, "i4"]
+    sequence: Annotated[Array, "i8"]
+    kind: Annotated[Array, "i1"]
+    is_user: Annotated[Array, "?"]
+    speaker: Annotated[Array, "i4"]
+    time: Annotated[Array, "f8"]
+    ends_asking: Annotated[Array, "?"]
+    only_asks: Annotated[Array, "?"]
+    previous: Annotated[Array, "i4"]
+    following: Annotated[Array, "i4"]
     names: tuple[str, ...]
     sessions: dict[str, int]
     session_count: int
@@ -147,22 +147,11 @@ class Catalogue:
 CATALOGUES: CacheKind[Catalogue] = CacheKind("catalogues", 1 / 4)
 
 _CHUNK_ARRAYS = ("ordinals", "message", "words", "time_word", "standing_wish")
-_TYPES = {
-    "ordinals": "i8",
-    "message": "i4",
-    "words": "i4",
-    "time_word": "?",
-    "standing_wish": "?",
-    "session": "i4",
-    "sequence": "i8",
-    "kind": "i1",
-    "is_user": "?",
-    "speaker": "i4",
-    "time": "f8",
-    "ends_asking": "?",
-    "only_asks": "?",
-    "previous": "i4",
-    "following": "i4",
+# The type of each array, as declared.
+_TYPES: dict[str, str] = {
+    name: hint.__metadata__[0]
+    for name, hint in get_type_hints(Catalogue, include_extras=True).items()
+    if hasattr(hint, "__metadata__")
 }
 
 

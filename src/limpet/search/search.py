@@ -16,7 +16,7 @@ from limpet.model.dataclass import dataclass
 from limpet.model.message import Message
 from limpet.model.record import Record
 from limpet.model.scope import Partition, Scope
-from limpet.model.values import check_text, from_micros, from_seconds, short_repr, to_micros
+from limpet.model.values import from_micros, from_seconds, short_repr, to_micros
 from limpet.search.analysis import Question, analyse, cut_question, strip_names
 from limpet.search.chunk_repository import Chunks, build_record_clauses
 from limpet.search.graph_walk import GraphScores, score_graph
@@ -73,10 +73,6 @@ class PartitionSignals:
 
 
 SignalCache = dict[Partition, PartitionSignals | None]
-
-
-def validate_question(value: object) -> str:
-    return check_text(value, "the question")
 
 
 def find_recipe(name: object) -> Recipe:

@@ -6,7 +6,7 @@ The new summary is written outside any transaction, and stored unless another wr
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import field, replace
 from enum import StrEnum
 from itertools import accumulate
@@ -140,20 +140,12 @@ def plan_due(load: Load, window: int | None, limits: CompactionSettings) -> Plan
     room = window or limits.window
     if not limits.enabled or len(load.tokens) < limits.least_messages:
         return None
-    return next(
-        (plan for plan in _iter_plans(load, room, limits) if plan.messages >= _min_messages(plan, limits)), None
-    )
-
-
-def _iter_plans(load: Load, window: int, limits: CompactionSettings) -> Iterator[Plan]:
-    rules: tuple[Rule, ...] = (_plan_emergency, _plan_rolling, _plan_check) if window else ()
+    rules: tuple[Rule, ...] = (_plan_emergency, _plan_rolling, _plan_check) if room else ()
     for rule in (*rules, _plan_tokens, _plan_messages):
-        if (plan := rule(load, window, limits)) is not None:
-            yield plan
-
-
-def _min_messages(plan: Plan, limits: CompactionSettings) -> int:
-    return 1 if plan.reason is Reason.EMERGENCY else limits.least_messages
+        plan = rule(load, room, limits)
+        if plan is not None and plan.messages >= (1 if rule is _plan_emergency else limits.least_messages):
+            return plan
+    return None
 
 
 def _plan_emergency(load: Load, window: int, limits: CompactionSettings) -> Plan | None:
