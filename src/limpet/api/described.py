@@ -55,7 +55,6 @@ class Described(Codec):
 
 
 URI = limits.Printable(MAX_URI_BYTES).limits()
-WORDS = limits.Text(blank=False).limits()
 CLEARED = ["key", "title", "tags", "metadata", "references", "valid_to", "expires_at"]
 # The usual grants; one can also be for a session or an agent.
 GRANT = {"pattern": "^(read|write):(global|store|user|user:[a-z]{1,20})$"}

@@ -10,7 +10,7 @@ from typing import Any
 from limpet.api import parameters as arg
 from limpet.api.handle import Handle
 from limpet.api.job_handlers import ensure_retention_job
-from limpet.api.schedule_requests import make_run_handlers
+from limpet.api.schedules import make_run_handlers
 from limpet.errors import InvalidInput
 from limpet.model.job import PURGE, JobInfo, JobQuery
 from limpet.model.telemetry import Progress

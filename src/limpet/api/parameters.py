@@ -9,7 +9,7 @@ from enum import Enum, auto
 from os import PathLike
 from typing import Annotated, Any, Literal
 
-from limpet.api.described import CLEARED, GRANT, URI, WORDS, CadenceCodec, Described, TimeZoneCodec
+from limpet.api.described import CLEARED, GRANT, URI, CadenceCodec, Described, TimeZoneCodec
 from limpet.errors import InvalidInput
 from limpet.model import constraints as limits
 from limpet.model.access import MAX_NAME, AuditOutcome, Grant
@@ -347,7 +347,7 @@ NoteVersion = Annotated[str, limits.Text(), "the version that was read; WrongSta
 
 # Schedules
 ScheduleName = Annotated[str, limits.Text(max_bytes=MAX_TITLE_BYTES), "what people call it; need not be unique"]
-Goal = Annotated[str, Described(limits.Text(), **WORDS, maxLength=500), "what is to be done each time"]
+Goal = Annotated[str, Described(limits.Text(blank=False), maxLength=500), "what is to be done each time"]
 Cadence = Annotated[str, CadenceCodec(), "`cron: 0 9 * * 1-5`, `once: 2030-12-01T09:00` or `every: 15m`"]
 TimeZone = Annotated[str, TimeZoneCodec(), "the zone of its clock times; left out: `schedules.timezone`"]
 Notify = Annotated[str, _choose(NotifyPolicy), "when a run is reported; conditional: when it begins with `[NOTIFY]`"]

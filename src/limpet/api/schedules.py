@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
 from limpet.api import parameters as arg
 from limpet.api.handle import Handle, View, to_cursor
-from limpet.api.schedule_requests import (
-    apply_session_defaults,
-    build_query,
-    build_request,
-    check_goal,
-    find_previous,
-    make_run_handlers,
-    parse_end,
-    user_partition,
-    warn_without_runner,
-)
+from limpet.config import ScheduleSettings
 from limpet.errors import InvalidInput, ScheduleNotFound
 from limpet.model.schedule import (
     END_STATES,
@@ -28,27 +19,41 @@ from limpet.model.schedule import (
     RunResult,
     Schedule,
     ScheduleLease,
+    ScheduleQuery,
     ScheduleState,
 )
-from limpet.model.scope import Scope
+from limpet.model.scope import Scope, resolve_owner
 from limpet.model.tokens import truncate_text
-from limpet.model.values import load_timezone
+from limpet.model.values import check_text, check_time, load_timezone, short_repr
 from limpet.schedules import decide
-from limpet.schedules.cadence import parse_cadence
+from limpet.schedules.cadence import parse_cadence, resolve_local_time
 from limpet.schedules.firing import Callback, Notifier, refuse_in_firing
-from limpet.schedules.repository import Schedules, not_found
+from limpet.schedules.repository import ScheduleQueue, Schedules, not_found
+from limpet.schedules.runner import RunHandlers
 from limpet.security.operation import ANY_VALUE, IN_PROCESS, ExtraPermission, On, operation
 from limpet.store import idempotency
-from limpet.store.idempotency import IdempotencyKey
+from limpet.store.idempotency import IdempotencyKey, ResourceKind
 from limpet.store.tx import Tx
+
+if TYPE_CHECKING:
+    from limpet.api.runtime import Runtime
+
+
+log = logging.getLogger("limpet.schedules")
+
+_RUNNER_SILENCE = timedelta(hours=2)  # one that is started every hour counts
+_NEVER = ("", "never", "none")
+_REQUEST_FIELDS = (
+    "user agent name goal cadence timezone notify channel chat thread session max_runs ends_at metadata".split()
+)
 
 
 class ScheduleOperations(Handle):
     """Goals that come back: ``memory.schedules.create(user=…, goal=…, cadence="every: 1h")``."""
 
-    def __init__(self, view: View) -> None:
-        super().__init__(view)
-        self._rules = view.runtime.config.schedules
+    @property
+    def _rules(self) -> ScheduleSettings:
+        return self._runtime.config.schedules
 
     @operation(
         "schedules.create",
@@ -89,7 +94,7 @@ class ScheduleOperations(Handle):
         """
         refuse_in_firing("make", scheduled=self._view.scheduled)
         assert user is not None
-        now, rules = self._runtime.clock(), self._rules
+        now, rules = self._now(), self._rules
         zone = timezone or self._runtime.config.notes.find_zone(user) or rules.timezone
         load_timezone(zone)
         scope = self._scope(user=user, agent=agent or self._runtime.config.session.default_agent)
@@ -100,7 +105,7 @@ class ScheduleOperations(Handle):
             user=user,
             agent=scope.agent,
             name=name or None,
-            goal=check_goal(goal, rules.goal_bytes),
+            goal=check_text(goal, "goal", max_bytes=rules.goal_bytes),
             cadence=parse_cadence(cadence, zone, now).text,
             timezone=zone,
             created_at=now,
@@ -112,39 +117,44 @@ class ScheduleOperations(Handle):
             thread=thread,
             session=session,
             max_runs=max_runs or None,
-            ends_at=parse_end(ends_at, zone),
+            ends_at=_parse_end(ends_at, zone),
             metadata=metadata or {},
         )
-        asked = build_request(idempotency_key, draft)
-        known = (
-            None if asked is None else self._runtime.store.read(lambda tx: find_previous(tx, draft.scope, asked, now))
-        )
+        asked = None
+        if idempotency_key is not None:
+            request = {name: getattr(draft, name) for name in _REQUEST_FIELDS}
+            asked = IdempotencyKey.from_request(ResourceKind.SCHEDULE, idempotency_key, request)
+        known = None if asked is None else self._read(lambda tx: _find_previous(tx, draft.scope, asked, now))
         return known or self._insert(draft, asked, now)
 
     def _insert(self, draft: Schedule, asked: IdempotencyKey | None, now: datetime) -> Schedule:
         if draft.session is not None:
-            draft = apply_session_defaults(self._get_session(draft.session, draft.user), draft)
+            # What is reported goes where it was asked for, if nothing else was said.
+            key = self._get_session(draft.session, draft.user).key
+            places = {name: getattr(draft, name) or getattr(key, name) for name in ("channel", "chat", "thread")}
+            draft = replace(draft, **places)
         made = decide.activate(draft, now)
         decide.check_min_gap(parse_cadence(draft.cadence, draft.timezone, now), now, self._rules)
 
         def add(tx: Tx) -> Schedule:
-            before = find_previous(tx, made.scope, asked, now)
+            before = _find_previous(tx, made.scope, asked, now)
             if before is not None:
                 return before
-            self._check_quota(tx, made.scope)
+            self._check_limit(Schedules(tx).count_live(made.scope), made.user)
             Schedules(tx).insert(made.scope, made)
-            idempotency.save_key(tx, user_partition(made.scope), asked, made.id, now)
+            idempotency.save_key(tx, resolve_owner(made.scope).space, asked, made.id, now)
             return made
 
-        stored = self._runtime.store.write(add)
-        warn_without_runner(self._runtime, stored)
+        stored = self._write(add)
+        if (missing := describe_missing_runner(self._runtime)) is not None:
+            log.warning("the schedule %s waits: %s", stored.id, missing)
         return stored
 
     @operation("schedules.get", On.ID, "read", "GET /v1/schedules/{id}", cli="schedule show")
     def get(self, id: arg.ScheduleId, *, user: arg.OfUser | None = None) -> Schedule:
         """Raises ScheduleNotFound, for another user's too."""
         scope = self._scope(user=user)
-        found = self._runtime.store.read(lambda tx: Schedules(tx).get(scope, id))
+        found = self._read(lambda tx: Schedules(tx).get(scope, id))
         if found is None:
             raise not_found(id)
         return found
@@ -186,7 +196,7 @@ class ScheduleOperations(Handle):
             self._scope(agent=agent)  # refused when it is kept apart
         changes: dict[str, Any] = {
             "name": name,
-            "goal": None if goal is None else check_goal(goal, self._rules.goal_bytes),
+            "goal": None if goal is None else check_text(goal, "goal", max_bytes=self._rules.goal_bytes),
             "notify": notify,
             "agent": agent,
             "channel": channel,
@@ -199,8 +209,8 @@ class ScheduleOperations(Handle):
             load_timezone(timezone)
         if cadence is not None or timezone is not None:
             was = self.get(id, user=user)
-            timed = parse_cadence(cadence or was.cadence, timezone or was.timezone, self._runtime.clock())
-            decide.check_min_gap(timed, self._runtime.clock(), self._rules)
+            timed = parse_cadence(cadence or was.cadence, timezone or was.timezone, self._now())
+            decide.check_min_gap(timed, self._now(), self._rules)
         restarts = not (cadence is None and timezone is None and max_runs is None and ends_at is None)
 
         def change(was: Schedule, now: datetime) -> Schedule:
@@ -212,7 +222,7 @@ class ScheduleOperations(Handle):
                 timezone=timezone or was.timezone,
                 cadence=was.cadence if cadence is None else cadence,
                 max_runs=was.max_runs if max_runs is None else max_runs or None,
-                ends_at=was.ends_at if ends_at is None else parse_end(ends_at, timezone or was.timezone),
+                ends_at=was.ends_at if ends_at is None else _parse_end(ends_at, timezone or was.timezone),
             )
             return decide.reschedule(was, edited, now, restarts=cadence is not None or timezone is not None)
 
@@ -231,7 +241,7 @@ class ScheduleOperations(Handle):
     def delete(self, id: arg.ScheduleId, *, user: arg.OfUser | None = None) -> None:
         """With its runs, which it tells nobody of any more."""
         scope = self._scope(user=user)
-        if not self._runtime.store.write(lambda tx: Schedules(tx).delete(scope, id))["schedules"]:
+        if not self._write(lambda tx: Schedules(tx).delete(scope, id))["schedules"]:
             raise not_found(id)
 
     @operation(
@@ -289,9 +299,8 @@ class ScheduleOperations(Handle):
         ``before`` goes on where another page ended: its last schedule's ``created_at`` and ``id``.
         """
         scope = self._scope(user=user)
-        query = build_query(agent, state, text, due_before)
-        query = replace(query, limit=limit, offset=offset, before=to_cursor(before))
-        return self._runtime.store.read(lambda tx: Schedules(tx).find(scope, query))
+        query = _build_query(agent, state, text, due_before, limit=limit, offset=offset, before=to_cursor(before))
+        return self._read(lambda tx: Schedules(tx).find(scope, query))
 
     @operation("schedules.count", On.FILTER, "read", "GET /v1/schedules/count", answer="count", cli="schedule count")
     def count(
@@ -303,14 +312,14 @@ class ScheduleOperations(Handle):
         due_before: arg.DueBefore | None = None,
     ) -> int:
         """How many a search would find."""
-        scope, query = self._scope(user=user), build_query(agent, state, text, due_before)
-        return self._runtime.store.read(lambda tx: Schedules(tx).count(scope, query))
+        scope, query = self._scope(user=user), _build_query(agent, state, text, due_before)
+        return self._read(lambda tx: Schedules(tx).count(scope, query))
 
     @operation("schedules.due", On.REACH, "read", "GET /v1/schedules/due", cli="schedule due")
     def due(self, user: arg.OfUser | None = None, limit: arg.Limit = 50) -> list[Schedule]:
         """Those that wait for a runner now, the longest first."""
-        scope, now = self._scope(user=user), self._runtime.clock()
-        return self._runtime.store.read(lambda tx: Schedules(tx).find_due(scope, now, limit))
+        scope, now = self._scope(user=user), self._now()
+        return self._read(lambda tx: Schedules(tx).find_due(scope, now, limit))
 
     @operation("schedules.claim", On.REACH, "read write", "POST /v1/schedules/claim", cli="schedule claim")
     def claim(
@@ -364,7 +373,7 @@ class ScheduleOperations(Handle):
                 raise not_found(id)
             return Schedules(tx).find_runs(scope, id, limit, offset)
 
-        return self._runtime.store.read(read)
+        return self._read(read)
 
     @operation(
         "schedules.run_output",
@@ -385,9 +394,7 @@ class ScheduleOperations(Handle):
         """All that a run said, a page at a time: ``offset`` is the ``next_offset`` of the page before."""
         scope, most = self._scope(user=user), limit or self._rules.page_characters
         # A little more than is wanted, to see where a character ends.
-        found = self._runtime.store.read(
-            lambda tx: Schedules(tx).read_output(scope, run_id, min(offset, 2**40), most + 8)
-        )
+        found = self._read(lambda tx: Schedules(tx).read_output(scope, run_id, min(offset, 2**40), most + 8))
         if found is None:
             raise ScheduleNotFound(f"no run {run_id} here; runs(schedule id) lists those that are kept")
         text, total = found
@@ -410,7 +417,7 @@ class ScheduleOperations(Handle):
         return self._runtime.runner.run(make_run_handlers(self._view, callback, notify), until_idle=until_idle)
 
     def _change(self, id: str, user: str | None, change: Any) -> Schedule:
-        scope, now = self._scope(user=user), self._runtime.clock()
+        scope, now = self._scope(user=user), self._now()
 
         def work(tx: Tx) -> Schedule:
             was = Schedules(tx).get(scope, id)
@@ -427,10 +434,7 @@ class ScheduleOperations(Handle):
             Schedules(tx).replace(was.scope, changed)
             return changed
 
-        return self._runtime.store.write(work)
-
-    def _check_quota(self, tx: Tx, scope: Scope) -> None:
-        self._check_limit(Schedules(tx).count_live(scope), scope.user or "")
+        return self._write(work)
 
     def _check_limit(self, live: int, user: str) -> None:
         most = self._rules.per_user
@@ -438,3 +442,55 @@ class ScheduleOperations(Handle):
             raise InvalidInput(
                 f"{user} has {live} schedules, and {most} is the limit (schedules.per_user): delete one first"
             )
+
+
+def _build_query(
+    agent: str | None, state: str | None, text: str | None, due_before: datetime | None, **page: Any
+) -> ScheduleQuery:
+    status = None if state is None else ScheduleState(state)
+    return ScheduleQuery(agent=agent, state=status, text=text or None, due_before=due_before, **page)
+
+
+def _parse_end(value: datetime | str | None, zone: str) -> datetime | None:
+    """A moment, or text: in the zone if it says nothing else."""
+    if not isinstance(value, str):
+        return value
+    if value.strip().lower() in _NEVER:
+        return None
+    try:
+        moment = datetime.fromisoformat(value.strip())
+    except ValueError:
+        raise InvalidInput(f"ends_at must be a time such as 2026-12-01T09:00, not {short_repr(value)}") from None
+    return resolve_local_time(moment, load_timezone(zone)) if moment.tzinfo is None else check_time(moment, "ends_at")
+
+
+def _find_previous(tx: Tx, scope: Scope, asked: IdempotencyKey | None, now: datetime) -> Schedule | None:
+    def find(tx: Tx, schedule_id: str) -> Schedule:
+        found = Schedules(tx).get(scope, schedule_id)
+        if found is None:
+            raise ScheduleNotFound(f"schedule {schedule_id} was made under this idempotency_key, and is gone since")
+        return found
+
+    return idempotency.find_existing(tx, resolve_owner(scope).space, asked, find, now)
+
+
+def make_run_handlers(view: View, callback: Callback, notify: Notifier | None) -> RunHandlers:
+    from limpet.api.limpet import Limpet
+
+    def memory_for(schedule: Schedule) -> Limpet:
+        """Memory for a scheduled turn: it may do everything but create schedules, in any thread."""
+        return Limpet(view.derive(tenant=schedule.tenant, agent=schedule.agent, scheduled=True))
+
+    return RunHandlers(callback, notify, memory_for)
+
+
+def describe_missing_runner(runtime: Runtime) -> str | None:
+    """What to say where nothing has looked for due schedules lately; None where something has."""
+    seen, now = runtime.store.read(lambda tx: ScheduleQueue(tx).find_runner()), runtime.clock()
+    if seen is not None and now - seen < _RUNNER_SILENCE:
+        return None
+    since = "yet" if seen is None else f"since {seen.isoformat(timespec='minutes')}"
+    return (
+        f"nothing has run schedules in this store {since}: `limpet worker --schedules` does, or a program with"
+        " memory.schedules.run or memory.schedules.claim"
+    )

@@ -290,7 +290,7 @@ class CreateSchedule(OperationCommand):
     names = ("schedules.create",)
 
     def call(self, memory: Limpet, args: Namespace, given: Given) -> Any:
-        from limpet.api.schedule_requests import describe_missing_runner
+        from limpet.api.schedules import describe_missing_runner
 
         made = super().call(memory, args, given)
         missing = describe_missing_runner(memory._view.runtime)  # noqa: SLF001 - of ours

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from limpet import Schedule
 from limpet.api import parameters as arg
-from limpet.api.schedule_requests import describe_missing_runner
+from limpet.api.schedules import describe_missing_runner
 from limpet.errors import InvalidInput
 from limpet.model.dataclass import dataclass
 from limpet.model.schedule import ScheduleState
