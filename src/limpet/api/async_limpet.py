@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ParamSpec, Self
 
-from limpet.api.access import AccessOperations
+from limpet.api.access import AccessOperations, KeyOperations
 from limpet.api.admin import AdminOperations
 from limpet.api.async_pool import (
     AsyncHandle,
@@ -26,14 +26,12 @@ from limpet.api.async_pool import (
     wait_for_result,
 )
 from limpet.api.documents import DocumentOperations
-from limpet.api.graph import GraphOperations
 from limpet.api.jobs import JobOperations
 from limpet.api.key_values import KeyValues
-from limpet.api.keys import KeyOperations
 from limpet.api.limpet import Limpet
 from limpet.api.notes import LongTermNotes, NoteOperations
 from limpet.api.privacy import PrivacyOperations
-from limpet.api.records import RecordOperations
+from limpet.api.records import GraphOperations, RecordOperations
 from limpet.api.schedules import ScheduleOperations
 from limpet.api.session import Session, SessionFields
 from limpet.api.transfer import TransferOperations

@@ -13,13 +13,12 @@ from limpet.api.access import AccessOperations
 from limpet.api.admin import AdminOperations
 from limpet.api.agents import Agents, OpenOptions
 from limpet.api.documents import DocumentOperations
-from limpet.api.graph import GraphOperations
 from limpet.api.handle import View
 from limpet.api.jobs import JobOperations
 from limpet.api.memory import MemoryOperations
 from limpet.api.notes import NoteOperations
 from limpet.api.privacy import PrivacyOperations
-from limpet.api.records import RecordOperations
+from limpet.api.records import GraphOperations, RecordOperations
 from limpet.api.runtime import read_default_user
 from limpet.api.schedules import ScheduleOperations
 from limpet.api.sessions import SessionOperations

@@ -1,4 +1,4 @@
-"""Records: list, read, change, promote."""
+"""Records: list, read, change, promote; and the knowledge graph."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from limpet.api.handle import Handle, to_cursor
 from limpet.errors import RecordNotFound
 from limpet.knowledge import remember as memory
 from limpet.knowledge.repository import Records
+from limpet.model.graph import Graph
 from limpet.model.record import Record, RecordChanges, RecordFilter, RecordQuery, list_change_arguments
 from limpet.model.scope import Scope
 from limpet.security.operation import ExtraPermission, On, operation
@@ -211,6 +212,30 @@ class RecordOperations(Handle):
     def revive(self, id: arg.RecordId, *, user: arg.OfUser | None = None, agent: arg.OfAgent | None = None) -> Record:
         """Bring back a record that was archived because nobody used it. It starts to fade from the beginning."""
         return self._runtime.fader.revive(self._scope(user=user, agent=agent), id, self._view.chunker)
+
+
+class GraphOperations(Handle):
+    """The knowledge graph: calling ``memory.graph`` reads it."""
+
+    @operation("graph.get", On.OWNER, "read", "GET /v1/graph", cli="graph")
+    def __call__(
+        self,
+        user: arg.User | None = None,
+        entity: arg.Entity | None = None,
+        depth: arg.Depth = 1,
+        *,
+        agent: arg.Agent | None = None,
+        scope: arg.Everyone | None = None,
+        fresh: arg.Fresh = False,
+    ) -> Graph:
+        """Who and what is spoken of, how they are related, and where that was said: all of it, or around an entity.
+
+        ``depth`` says how many relations far. Messages are read for it in the background; with ``fresh`` those that
+        were not read yet are read first.
+        """
+        space = self._resolve_owner(user, agent, None, scope).space
+        self._runtime.graph.catch_up(space, now=fresh)
+        return self._runtime.graph.load_graph(space, entity, depth)
 
 
 def compute_expiry(now: datetime, ttl: timedelta | float | None) -> datetime | None:

@@ -9,18 +9,16 @@ import pytest
 
 from limpet import AsyncLimpet, AsyncSession, AsyncTurn, Limpet, Session, Turn
 from limpet.api import async_limpet as asynchronous
-from limpet.api.access import AccessOperations
+from limpet.api.access import AccessOperations, KeyOperations
 from limpet.api.admin import AdminOperations
 from limpet.api.async_limpet import AsyncKeyValues
 from limpet.api.async_pool import Attribute, Child
 from limpet.api.documents import DocumentOperations
-from limpet.api.graph import GraphOperations
 from limpet.api.jobs import JobOperations
 from limpet.api.key_values import KeyValues
-from limpet.api.keys import KeyOperations
 from limpet.api.notes import LongTermNotes, NoteOperations
 from limpet.api.privacy import PrivacyOperations
-from limpet.api.records import RecordOperations
+from limpet.api.records import GraphOperations, RecordOperations
 from limpet.api.schedules import ScheduleOperations
 from limpet.api.transfer import TransferOperations
 
