@@ -29,8 +29,6 @@ _MAX_LENGTH = 200
 class Described(Codec):
     """Another codec, with a JSON Schema of its own for who gives the value."""
 
-    __slots__ = ("_schema", "inner")
-
     def __init__(self, inner: Codec, **schema: Any) -> None:
         self.inner, self._schema = inner, schema
 
@@ -63,8 +61,6 @@ GRANT = {"pattern": "^(read|write):(global|store|user|user:[a-z]{1,20})$"}
 class CadenceCodec(limits.Text):
     """When a schedule fires, as text. Its fields are read later, in its zone."""
 
-    __slots__ = ()
-
     def read(self, value: Any, name: str) -> str:
         text = self.check(value, name)
         if len(text) > _MAX_LENGTH or not _ANY.fullmatch(text):
@@ -80,8 +76,6 @@ class CadenceCodec(limits.Text):
 
 class TimeZoneCodec(limits.Printable):
     """The name of a time zone."""
-
-    __slots__ = ()
 
     def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
         if definitions is None or mode != "input":

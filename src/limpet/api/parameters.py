@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field, fields
 from datetime import date, datetime, timedelta
 from enum import Enum, auto
+from functools import cache
 from os import PathLike
 from typing import Annotated, Any, Literal
 
@@ -16,18 +16,18 @@ from limpet.model.access import MAX_NAME, AuditOutcome, Grant
 from limpet.model.chunk import SourceKind
 from limpet.model.constraints import Codec, Definitions, Mode
 from limpet.model.containers import Items, JsonObject, JsonValue, ListCodec, Opaque, Parsed, StringMap
-from limpet.model.dataclass import dataclass
 from limpet.model.job import JobState
 from limpet.model.message import Content as AnyContent
 from limpet.model.message import ContentCodec, Message, Role, ToolCall, ToolCallsCodec
 from limpet.model.record import Layer, RecordType
 from limpet.model.schedule import NotifyPolicy, ScheduleState
-from limpet.model.schema import Called, codec, to_json
+from limpet.model.schema import Called, ObjectCodec, to_json
 from limpet.model.session import ModelUsage, SessionStatus
 from limpet.model.types import MAX_COST, MAX_HITS, MAX_NEIGHBOURS, MAX_TAGS, MAX_TITLE_BYTES, MAX_URI_BYTES
 from limpet.model.values import MAX_PAGE, PageCursor, check_cursor, check_time, from_micros, short_repr, to_micros
 from limpet.search.analysis import MAX_QUESTION
 from limpet.search.recipes import RECIPES
+from limpet.security.operation import OPERATIONS
 from limpet.sessions.usage import parse_usage
 
 MAX_GRANTS = 1000
@@ -45,8 +45,6 @@ class LocalPath(Enum):
 class OneOrMore(ListCodec):
     """A list to filter by. One text is a list of one, not of its letters."""
 
-    __slots__ = ()
-
     def accepts(self, value: object) -> bool:
         return isinstance(value, str) or super().accepts(value)
 
@@ -56,8 +54,6 @@ class OneOrMore(ListCodec):
 
 class CursorCodec(Codec):
     """Where a page of a list ended: the time and the id of its last entry, in JSON ``microseconds.id``."""
-
-    __slots__ = ()
 
     def accepts(self, value: object) -> bool:
         return isinstance(value, (tuple, str))
@@ -83,16 +79,12 @@ class CursorCodec(Codec):
 class StateCodec(limits.EnumChoice):
     """A session's state, in small letters too."""
 
-    __slots__ = ()
-
     def check(self, value: Any, name: str) -> Any:
         return super().check(value.upper() if isinstance(value, str) else value, name)
 
 
 class KeptPath(limits.FilePath):
     """A path that stays what it is: a document's name is a uri if it is text, and a file if it is a path."""
-
-    __slots__ = ()
 
     def check(self, value: Any, name: str) -> Any:
         super().check(value, name)
@@ -105,8 +97,6 @@ class KeptPath(limits.FilePath):
 
 class EndCodec(limits.Text):
     """A time, or text that is read in the schedule's zone."""
-
-    __slots__ = ()
 
     def accepts(self, value: object) -> bool:
         return isinstance(value, (datetime, str))
@@ -124,8 +114,6 @@ class EndCodec(limits.Text):
 class MessagesCodec(Codec):
     """A list of messages made with ``Message.new``; in JSON, of its arguments."""
 
-    __slots__ = ()
-
     def accepts(self, value: object) -> bool:
         return isinstance(value, Iterable)
 
@@ -135,22 +123,24 @@ class MessagesCodec(Codec):
         return [Message.validate(each) for each in value]
 
     def read(self, value: Any, name: str) -> list[Message]:
-        given = codec(tuple[GivenMessage, ...]).read(value, name)
-        return [Message.from_checked(**{each.name: getattr(one, each.name) for each in fields(one)}) for one in given]
+        return [*ListCodec(_get_message_codec()).read(value, name)]
 
     def write(self, value: Iterable[Message]) -> list[dict[str, Any]]:
-        names = [each.name for each in fields(GivenMessage)]
-        given = ({name: getattr(each, name) for name in names} for each in value)
-        return [to_json(GivenMessage(**{**each, "sequence": each["sequence"] or None})) for each in given]
+        return [{**_get_message_codec().write(each), "sequence": each.sequence or None} for each in value]
 
     def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
-        return {"type": "array", "items": codec(GivenMessage).schema(definitions, mode)}
+        return {"type": "array", "items": _get_message_codec().schema(definitions, mode)}
+
+
+@cache
+def _get_message_codec() -> ObjectCodec:
+    """What a session's append takes, without what says how to store it."""
+    fields = [each for each in OPERATIONS["session.append"].parameters if each.name != "learn"]
+    return ObjectCodec("NewMessage", lambda: fields, Message.from_checked)
 
 
 class UsageCodec(JsonObject):
     """What a model took: ours, or what OpenAI or Anthropic answered with."""
-
-    __slots__ = ()
 
     def accepts(self, value: object) -> bool:
         return isinstance(value, (Mapping, ModelUsage))
@@ -165,8 +155,6 @@ class UsageCodec(JsonObject):
 class StoredJson(JsonValue):
     """Any JSON value. It is checked when it is encoded to be stored, and not twice."""
 
-    __slots__ = ()
-
     def check(self, value: Any, name: str) -> Any:
         return value
 
@@ -177,22 +165,6 @@ def _choose(kind: Any) -> limits.EnumChoice:
 
 def _filter(inner: Codec, most: int = 10_000) -> OneOrMore:
     return OneOrMore(inner, Items(most, unique=True))
-
-
-@dataclass(frozen=True, slots=True)
-class GivenMessage:
-    """A message to store."""
-
-    role: Annotated[Role, "who speaks"]
-    content: Annotated[AnyContent, ContentCodec(), "text, or parts: text, image, file"]
-    name: Annotated[str | None, limits.Printable(), "the speaker's name, where several speak"] = None
-    tool_calls: Annotated[tuple[ToolCall, ...], ToolCallsCodec(), "what the assistant asks tools to do"] = ()
-    tool_call_id: Annotated[str | None, limits.Printable(), "of a tool's result: the call it answers"] = None
-    is_error: Annotated[bool, "whether a tool's result is an error"] = False
-    metadata: Annotated[Mapping[str, Any], JsonObject(), "anything of your own"] = field(default_factory=dict)
-    created_at: Annotated[datetime | None, limits.Instant(), "when it was said; left out: now"] = None
-    sequence: Annotated[int | None, limits.Integer(1), "its number in the session; left out: the next"] = None
-    idempotency_key: Annotated[str | None, limits.Printable(), "a message that is there with this key stays"] = None
 
 
 # Whose memory it is

@@ -21,16 +21,13 @@ from limpet.api.session import Session
 from limpet.model.constraints import (
     REFERENCE,
     CalledCodec,
-    Choice,
     Codec,
     Definitions,
-    ForeignId,
     Integer,
     OptionalCodec,
     Text,
-    Uuid,
 )
-from limpet.model.containers import Function, JsonObject, JsonValue, ListCodec, Opaque
+from limpet.model.containers import Function, JsonObject, ListCodec, Opaque
 from limpet.model.dataclass import dataclass
 from limpet.model.schema import Field, ObjectCodec, codec
 from limpet.model.session import SessionInfo
@@ -72,29 +69,12 @@ class Argument(NamedTuple):
     def is_required(self) -> bool:
         return self.place is Place.PATH or self.field.is_required
 
-    @property
-    def is_list(self) -> bool:
-        return isinstance(unwrap(self.codec), ListCodec)
+    def holds(self, *kinds: type[Codec]) -> bool:
+        return isinstance(unwrap(self.codec), kinds)
 
     @property
     def is_object(self) -> bool:
-        return isinstance(unwrap(self.codec), (JsonObject, ObjectCodec))
-
-    @property
-    def is_any(self) -> bool:
-        return isinstance(unwrap(self.codec), JsonValue)
-
-    @property
-    def is_id(self) -> bool:
-        return isinstance(unwrap(self.codec), Uuid)
-
-    @property
-    def is_foreign_id(self) -> bool:
-        return isinstance(unwrap(self.codec), ForeignId)
-
-    @property
-    def is_choice(self) -> bool:
-        return isinstance(unwrap(self.codec), Choice)
+        return self.holds(JsonObject, ObjectCodec)
 
     @property
     def is_nullable(self) -> bool:
@@ -110,7 +90,7 @@ class Argument(NamedTuple):
     def format(self, value: Any) -> list[str]:
         """What stands in a query for this value, which was checked."""
         written = self.codec.write(value)
-        return [_format(each) for each in (written if self.is_list else [written])]
+        return [_format(each) for each in (written if self.holds(ListCodec) else [written])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +141,6 @@ class Answer:
 
 class Done(Codec):
     """The answer of an operation that returns nothing."""
-
-    __slots__ = ()
 
     def write(self, value: None) -> bool:
         return True

@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from limpet import Limpet
 from limpet.mcp.http import TOOL_CONTEXT, McpHttpApp, create_http_app
+from limpet.model.constraints import ForeignId, Uuid
 from limpet.model.values import FOREIGN_ID
 from limpet.server.auth import LOCAL_NAMES, Authenticator, is_local
 from limpet.server.middleware import Metrics, RequestMiddleware
@@ -142,9 +143,9 @@ def _specificity(path: str) -> list[tuple[bool, str]]:
 def _pattern(path: str, methods: Mapping[str, Route]) -> str:
     """An id has its form. A name at the end of a path may contain slashes."""
     for key, argument in next(iter(methods.values())).form.in_path.items():
-        if argument.is_id:
+        if argument.holds(Uuid):
             path = path.replace(f"{{{key}}}", f"{{{key}:id}}")
-        elif argument.is_foreign_id:
+        elif argument.holds(ForeignId):
             path = path.replace(f"{{{key}}}", f"{{{key}:foreign_id}}")
         elif path.endswith(f"{{{key}}}"):
             path = path.replace(f"{{{key}}}", f"{{{key}:path}}")

@@ -7,7 +7,7 @@ from typing import Any
 
 from limpet import __version__
 from limpet.api.wire import IDEMPOTENCY_KEY, Argument, Place
-from limpet.model.constraints import REFERENCE, Definitions
+from limpet.model.constraints import REFERENCE, Definitions, Uuid
 from limpet.server.payload import MEDIA
 from limpet.server.route import JSON, Route
 
@@ -121,7 +121,7 @@ def _alias_id(route: Route) -> str:
 def _parameter(each: Argument, given: Definitions) -> dict[str, Any]:
     schema = _point_to_inputs(_without_null(each.field.property_schema(given, "input")))
     schema.pop("description", None)
-    if each.place is Place.PATH and each.is_id:
+    if each.place is Place.PATH and each.holds(Uuid):
         schema = {"type": "string", "format": "uuid"}
     told = {"name": each.key, "in": each.place.value, "required": each.is_required, "description": each.field.meaning}
     if each.is_object:  # JSON in a query

@@ -14,6 +14,8 @@ from starlette.responses import Response
 from limpet import errors
 from limpet.api.wire import Argument, Form, Place
 from limpet.errors import InvalidInput
+from limpet.model.constraints import Choice, Uuid
+from limpet.model.containers import JsonValue, ListCodec
 from limpet.model.values import hide_values
 
 MEDIA = "application/problem+json"
@@ -148,7 +150,7 @@ def _read_value(found: dict[str, Any], known: Mapping[str, Argument], key: str, 
         raise InvalidInput(_describe_unknown(key, known))
     if is_text:
         found[argument.name] = _parse_texts(argument, value)
-    elif value is not None or argument.is_any:
+    elif value is not None or argument.holds(JsonValue):
         found[argument.name] = argument.codec.read(value, key)
     elif not argument.is_nullable:
         raise InvalidInput(f"{key} must not be null")
@@ -158,7 +160,7 @@ def _read_value(found: dict[str, Any], known: Mapping[str, Argument], key: str, 
 
 def _parse_texts(argument: Argument, texts: list[str]) -> Any:
     """A key that stands there twice is a list where one is wanted, and a mistake elsewhere."""
-    if len(texts) > 1 and not argument.is_list:
+    if len(texts) > 1 and not argument.holds(ListCodec):
         raise InvalidInput(f"{argument.key} is given twice")
     if argument.is_object:
         return argument.codec.read(_parse_json(texts[0].encode(), f"query.{argument.key}"), argument.key)
@@ -170,7 +172,7 @@ def _read_path(argument: Argument, text: str) -> Any:
     try:
         return argument.codec.parse(text, argument.key)
     except InvalidInput as error:
-        if argument.is_id or argument.is_choice:
+        if argument.holds(Uuid, Choice):
             raise Problem(404, "not_found", f"there is no such {argument.key}") from None
         raise _invalid([Fault(where=f"path.{argument.key}", message=str(error))]) from None
 

@@ -113,8 +113,6 @@ def _get_owner(operation: Operation, whose: ToolContext) -> dict[str, Any]:
 class _AnswerCodec(Codec):
     """What the operation returns, as HTTP would answer it."""
 
-    __slots__ = ("_answer", "_name")
-
     def __init__(self, answer: Answer, name: str) -> None:
         self._answer, self._name = answer, name
 
