@@ -23,10 +23,9 @@ from limpet.search.graph_repository import GraphTables
 from limpet.security.access_repository import ApiKeys, Grants
 from limpet.security.audit import AuditEntries
 from limpet.sessions.repository import Cursors, KeyValueEntries, Messages, Sessions, Summaries, UsageEntries
-from limpet.store import queries
 from limpet.store.idempotency import IdempotencyKeys
 from limpet.store.jobs import Jobs
-from limpet.store.tables import TABLES
+from limpet.store.tables import DIALECTS, TABLES, iter_queries, load_queries
 from tests.contract.rows import sql
 
 pytestmark = pytest.mark.every_backend
@@ -64,10 +63,10 @@ def test_owner_types_require_arguments() -> None:
 
 
 def test_both_sql_dialects_define_same_queries() -> None:
-    sqlite, postgres = (queries.load_queries(dialect) for dialect in queries.DIALECTS)
+    sqlite, postgres = (load_queries(dialect) for dialect in DIALECTS)
     assert sqlite
     assert set(sqlite) == set(postgres)
-    assert {dialect for _, dialect, _ in queries.iter_queries()} == {"", *queries.DIALECTS}
+    assert {dialect for _, dialect, _ in iter_queries()} == {"", *DIALECTS}
 
 
 def test_every_sql_file_is_loaded() -> None:
@@ -75,14 +74,14 @@ def test_every_sql_file_is_loaded() -> None:
 
 
 def test_every_named_query_is_used() -> None:
-    names = {name for name, _, _ in queries.iter_queries()}
+    names = {name for name, _, _ in iter_queries()}
     code = "\n".join(path.read_text() for path in SOURCE.rglob("*.py"))
     assert {name for name in names if f'"{name}"' not in code} == set()
 
 
 def test_sql_never_uses_replace() -> None:
     """``INSERT OR REPLACE`` skips delete triggers and fires cascades."""
-    for name, _, text in queries.iter_queries():
+    for name, _, text in iter_queries():
         assert not re.search(r"\bREPLACE\b", text, re.IGNORECASE), name
 
 
