@@ -33,7 +33,7 @@ from limpet.model.telemetry import Progress
 from limpet.security.operation import Authorizer, ExtraPermission, On, operation, session_operation
 from limpet.sessions import lifecycle, usage
 from limpet.sessions.files import list_folder
-from limpet.sessions.messages import partition_of, read_newest
+from limpet.sessions.messages import read_newest
 from limpet.sessions.repository import WORKING_MEMORY, KeyValueEntries, Messages, Sessions, Summaries
 from limpet.sessions.summary import SummaryDraft, swap_summary
 from limpet.sessions.transcript import TranscriptEntry, render
@@ -371,7 +371,7 @@ class Session(SessionFields):
         What was learned from it stays; ``privacy.purge_session`` removes that too. Answers how many of each kind went.
         """
         now, cut = self._runtime.clock(), RecordChunker.of(self._runtime.config)
-        lines = self._runtime.purger.delete_note_lines(partition_of(self._scope), self.id)
+        lines = self._runtime.purger.delete_note_lines(self._scope.partition, self.id)
         counts, records = self._runtime.store.write(lambda tx: delete_session(tx, self._scope, cut, now))
         self._runtime.notes.delete_item_lines(self._info.tenant, self.user, records)
         return {**counts, "note lines": lines} if lines else counts

@@ -24,7 +24,7 @@ from limpet.knowledge import english
 from limpet.knowledge.candidate import QUOTED_KEY, find_echoes
 from limpet.model.context import Context, Omission
 from limpet.model.message import Message, Role, ToolCall
-from limpet.model.scope import Level, Partition, Scope
+from limpet.model.scope import Scope
 from limpet.model.session import CompactionResult, ModelUsage, SessionInfo
 from limpet.model.values import check_optional_name
 from limpet.providers.llm import Deadline
@@ -269,7 +269,7 @@ class Turn:
         def on_store(tx: Tx, new: Sequence[Message]) -> None:
             if spent is not None:
                 bill.add(tx, self._info.scope, spent)
-            self._runtime.uses.write(tx, Partition(self._info.tenant, Level.USER, self._info.user))
+            self._runtime.uses.write(tx, self._info.partition)
             self._runtime.compactor.enqueue(tx, self._info)
             self._runtime.learner.enqueue(tx, self._info, [self._message, *new], self._asked.skill)
 
@@ -295,7 +295,7 @@ class Turn:
         """The turn's line in the notes of its day."""
         assert reply.created_at is not None
         if not english.is_opt_out(self._message.text):
-            owner = Partition(self._info.tenant, Level.USER, self._info.user)
+            owner = self._info.partition
             self._runtime.notes.write_turn(owner, self._message.text, reply.text, reply.created_at)
 
     def _attempt(self, what: str, work: Callable[[], T], otherwise: T, expected: type[Exception] = Exception) -> T:

@@ -162,9 +162,7 @@ class ContextBuilder:
         return ContextCompaction(context, done)
 
     def _prepare_recall(self, scope: Scope, visible: Sequence[Partition], request: ContextRequest) -> PreparedRecall:
-        assert scope.user is not None
-        user = Partition(scope.tenant, Level.USER, scope.user)
-        texts = self.notes.read_texts(user, self.config.context, request.now)
+        texts = self.notes.read_texts(scope.partition, self.config.context, request.now)
         recipe = search.find_recipe(self.config.search.recipe)
         vectors = search.embed_question(self.embedder, visible, request.query) if recipe.dense else {}
         return PreparedRecall(Question.parse(request.query, request.at), recipe, vectors, texts)
@@ -317,10 +315,5 @@ SEARCH_SOURCES = search.SearchSources(_read_records, _read_around)
 
 def visible_partitions(scope: Scope, agent: str) -> tuple[Partition, Partition, Partition]:
     """Return the partitions a session may read: its user's, its agent's, and the tenant's shared one."""
-    tenant, user = scope.tenant, scope.user
-    assert user is not None
-    return (
-        Partition(tenant, Level.USER, user),
-        Partition(tenant, Level.AGENT, agent),
-        Partition(tenant, Level.GLOBAL, ""),
-    )
+    shared = Partition(scope.tenant, Level.AGENT, agent), Partition(scope.tenant, Level.GLOBAL, "")
+    return scope.partition, *shared

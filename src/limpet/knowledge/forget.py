@@ -45,7 +45,7 @@ from limpet.search.analysis import Question, split_sentences
 from limpet.search.chunk_repository import Chunks
 from limpet.search.graph_repository import GraphTables
 from limpet.search.search import SearchRequest, search
-from limpet.sessions.messages import index_message, partition_of, prepare_entries
+from limpet.sessions.messages import index_message, prepare_entries
 from limpet.sessions.repository import Cursors, Messages, Sessions
 from limpet.sessions.summary import mask_message, rebuild_summary
 from limpet.store.jobs import Jobs
@@ -371,7 +371,7 @@ class _SessionRedactor:
         Cursors(tx).set(scope, GRAPH, 0)
         assert scope.session is not None
         if config.graph.enabled:
-            Jobs(tx).enqueue(partition_of(scope), GRAPH, scope.session, now)
+            Jobs(tx).enqueue(scope.partition, GRAPH, scope.session, now)
         self.rebuild_summary(history)
 
     def rebuild_summary(self, history: Sequence[Message]) -> None:

@@ -75,6 +75,12 @@ class Scope:
             None if session is None else check_id(session, "session id"),
         )
 
+    @property
+    def partition(self) -> Partition:
+        """Where the memory of its user is searched."""
+        assert self.user is not None
+        return Partition(self.tenant, Level.USER, self.user)
+
 
 @dataclass(frozen=True, slots=True)
 class Owner:
@@ -93,7 +99,7 @@ class Owner:
     def space(self) -> Partition:
         """A session's records are searched with its user's."""
         if self.scope.user is not None:
-            return Partition(self.scope.tenant, Level.USER, self.scope.user)
+            return self.scope.partition
         if self.level is Level.AGENT:
             return Partition(self.scope.tenant, Level.AGENT, self.owner)
         return Partition(self.scope.tenant, Level.GLOBAL, "")

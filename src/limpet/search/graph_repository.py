@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from limpet.model.dataclass import dataclass
 from limpet.model.graph import EntityKind, GraphDraft, GraphSource, Link, Node, NodeMention, RelationKind, first_word
-from limpet.model.scope import Level, Partition, Scope
+from limpet.model.scope import Partition, Scope
 from limpet.model.values import from_micros, moment, to_micros
 from limpet.search.chunk_repository import Chunks
 from limpet.store.encryption import RowLayout
@@ -109,8 +109,7 @@ class GraphTables(Repository):
 
     def drop_session(self, scope: Scope) -> int:
         """Delete what its messages mention, and names that nothing else mentions. Return the number of mentions."""
-        assert scope.user is not None
-        return self._drop(Partition(scope.tenant, Level.USER, scope.user), "session", scope.session)
+        return self._drop(scope.partition, "session", scope.session)
 
     def drop_record(self, partition: Partition, record_id: str) -> int:
         return self._drop(partition, "record", record_id)

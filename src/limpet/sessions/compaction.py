@@ -17,7 +17,7 @@ from limpet.errors import SessionNotFound, StorageError
 from limpet.model.dataclass import dataclass
 from limpet.model.job import COMPACT
 from limpet.model.message import Cost, Message, find_cuts, group_steps, is_turn_start
-from limpet.model.scope import Level, Partition, Scope
+from limpet.model.scope import Scope
 from limpet.model.session import CompactionResult, SessionInfo, Summary
 from limpet.model.tokens import TokenCounter
 from limpet.model.values import Clock
@@ -237,7 +237,7 @@ class Compactor:
     def enqueue(self, tx: Tx, info: SessionInfo) -> None:
         """Enqueue a job in the transaction of a turn. Only a model is slow enough to need one."""
         if self.settings.enabled and self.settings.background and self.llm is not None:
-            Jobs(tx).enqueue(Partition(info.tenant, Level.USER, info.user), COMPACT, info.id, self.clock())
+            Jobs(tx).enqueue(info.partition, COMPACT, info.id, self.clock())
 
     def _compact(
         self,

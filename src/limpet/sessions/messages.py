@@ -12,7 +12,7 @@ from limpet.errors import BudgetTooSmall, IdempotencyConflict, SequenceConflict,
 from limpet.model.chunk import ChunkDraft, ChunkSource, SourceKind
 from limpet.model.dataclass import dataclass
 from limpet.model.message import Cost, HistoryBudget, Message, Role, fit_history, group_steps, message_tokens
-from limpet.model.scope import Level, Partition, Scope
+from limpet.model.scope import Partition, Scope
 from limpet.model.session import SessionStatus
 from limpet.model.telemetry import Progress
 from limpet.model.values import Clock, check_name
@@ -52,7 +52,7 @@ class MessageAppender:
         """Add all or none, with the next sequence numbers."""
         now = self.clock()
         entries = prepare_entries(messages, self.settings, now)
-        entries = self._embed(partition_of(scope), entries, progress)
+        entries = self._embed(scope.partition, entries, progress)
 
         def write(tx: Tx) -> list[Message]:
             if within is None:
@@ -161,11 +161,6 @@ def _next_sequence(requested: int, last: int) -> int:
     return requested
 
 
-def partition_of(scope: Scope) -> Partition:
-    assert scope.user is not None
-    return Partition(scope.tenant, Level.USER, scope.user)
-
-
 def index_message(tx: Tx, scope: Scope, message: Message, chunks: Sequence[ChunkDraft]) -> None:
     """Store the chunks of a stored message."""
     assert scope.session is not None
@@ -179,7 +174,7 @@ def index_message(tx: Tx, scope: Scope, message: Message, chunks: Sequence[Chunk
         role=message.role.value,
         name=message.name,
     )
-    Chunks(tx).add(partition_of(scope), source, chunks)
+    Chunks(tx).add(scope.partition, source, chunks)
 
 
 # The newest messages that fit a budget, read page by page
