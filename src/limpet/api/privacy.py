@@ -44,10 +44,11 @@ class PrivacyOperations(Handle):
         receipt says what was removed, what is left, and what became of the bytes; ``vacuum`` makes the database's files
         anew, which takes as long as the store is large. With ``dry_run`` it is only counted.
         """
+        scope = self._scope(user=user, session=id)
         for runtime in self._runtimes():
-            owner = self._session_owner(runtime, id, user)
-            if owner is not None:
-                space = Partition(self._tenant, Level.USER, owner)
+            info = runtime.store.read(lambda tx: Sessions(tx).get(scope))
+            if info is not None:
+                space = self._user_partition(info.user)
                 return self._purge([runtime], space, PurgeTarget.SESSION, asked_by, vacuum, dry_run, session=id)
         raise SessionNotFound(f"no session {id} here")
 
@@ -128,11 +129,6 @@ class PrivacyOperations(Handle):
 
     def _runtimes(self) -> list[Runtime]:
         return [runtime for _, runtime in self._stores()]
-
-    def _session_owner(self, runtime: Runtime, session: str, user: str | None) -> str | None:
-        scope = self._scope(user=user, session=session)
-        info = runtime.store.read(lambda tx: Sessions(tx).get(scope))
-        return None if info is None else info.user
 
     def _purge(
         self,

@@ -68,7 +68,8 @@ class Turn:
         self._context: Context | None = None
         self._steps: list[Message] = []
         self._reply: Message | None = None
-        self._answering = _reply_key(message.idempotency_key)
+        key = message.idempotency_key  # a turn that is repeated under its key finds its reply again, too
+        self._answering = None if key is None else check_optional_name(f"{key}/reply", "idempotency_key")
         self._compacted: tuple[CompactionResult, ...] = ()
         self._kept = False
         self._open = False
@@ -236,11 +237,7 @@ class Turn:
             return None
         self._kept, self._reply = True, kept.messages[-1]
         if kept.new:
-            self._attempt(
-                "the day's note",
-                lambda: self._write_daily_note(kept.messages[-1]),
-                None,
-            )
+            self._attempt("the day's note", lambda: self._write_daily_note(kept.messages[-1]), None)
         return self._reply
 
     def __exit__(
@@ -331,8 +328,3 @@ def mark_quotes(reply: Message, shown: str) -> Message:
     """The reply with the places where it repeats what memory had said: nobody learns from those."""
     ranges = find_echoes(reply.text, shown)
     return replace(reply, metadata={**reply.metadata, QUOTED_KEY: [list(each) for each in ranges]}) if ranges else reply
-
-
-def _reply_key(key: str | None) -> str | None:
-    """A turn that is repeated under its key finds its reply again, too."""
-    return None if key is None else check_optional_name(f"{key}/reply", "idempotency_key")

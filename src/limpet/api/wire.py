@@ -132,11 +132,11 @@ class Answer:
         limit = arguments["limit"] - 1
         shown, more = found[:limit], None
         if len(found) > limit and shown:
-            more = str(arguments.get("offset", 0) + limit) if self.page == "offset" else self._cursor(shown[-1])
+            last = shown[-1]
+            more = str(arguments.get("offset", 0) + limit)
+            if self.page != "offset":
+                more = _CURSOR.write(PageCursor(getattr(last, self.page), last.id))
         return {"items": [self.codec.write(each) for each in shown], "next": more}
-
-    def _cursor(self, last: Any) -> str:
-        return _CURSOR.write(PageCursor(getattr(last, self.page), last.id))
 
 
 class Done(Codec):
@@ -283,10 +283,10 @@ def place_arguments(
             found.append(Argument(each.name, IDEMPOTENCY_KEY, Place.HEADER, each))
         elif key in in_path:
             found.append(Argument(each.name, key, Place.PATH, each))
+        elif each.name == "before" and isinstance(unwrap(each.codec), CursorCodec):
+            found.append(Argument(each.name, "cursor", rest, each))
         else:
-            found.append(
-                Argument(each.name, "cursor" if each.name == "before" and _is_cursor(each) else key, rest, each)
-            )
+            found.append(Argument(each.name, key, rest, each))
     return tuple(found)
 
 
@@ -338,10 +338,6 @@ def _allow_null(each: Field) -> Field:
     """In a change, null is as good as left out: it stays as it is."""
     is_free = each.default is None and not isinstance(each.codec, OptionalCodec)
     return each._replace(codec=OptionalCodec(each.codec)) if is_free else each
-
-
-def _is_cursor(each: Field) -> bool:
-    return isinstance(unwrap(each.codec), CursorCodec)
 
 
 _LIMIT = Field("limit", "limit", Integer(1, MAX_PAGE), "entries of a page at most", PAGE)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from inspect import Parameter, Signature, signature
+from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, get_origin
 from urllib.parse import quote, urlencode
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from limpet.api.remote.memory import RemoteView
 
 Arguments = dict[str, Any]
+
+_get_signature = cache(signature)
 
 # Afterwards the handle of a session shows what has become of it.
 _CHANGE_SESSION = frozenset(
@@ -138,11 +140,6 @@ def _check_keywords(operation: Operation, free: Arguments) -> Arguments:
     return {name: None if value is None else codecs[name].check(value, name) for name, value in free.items()}
 
 
-@cache
-def _get_signature(method: Callable[..., Any]) -> Signature:
-    return signature(method)
-
-
 def _name_handle(operation: Operation, subject: Any) -> Arguments:
     """What the request says of the handle: the session's id, the user whose notes they are."""
     first = operation.handle.partition(".")[0]
@@ -161,7 +158,8 @@ def build_request(form: Form, given: Mapping[str, Any], cursor: str | None = Non
     for name, value in given.items():
         argument = placed.get(name)
         if argument is None:
-            _refuse_local(form.name, name, value)
+            if value is not None and name != "progress":  # which is a courtesy; all else would change the result
+                raise Unsupported(f"{form.name}({name}=…) does not work over HTTP: it is an object of this process")
         elif value is None and not argument.is_required:
             pass
         elif argument.place is Place.PATH:
@@ -206,12 +204,6 @@ def _encode(body: Mapping[str, Any]) -> bytes:
         return json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInput(f"a value is not JSON: {error}") from None
-
-
-def _refuse_local(operation: str, name: str, value: Any) -> None:
-    """Progress is a courtesy; anything else that is of this process would change the result."""
-    if value is not None and name != "progress":
-        raise Unsupported(f"{operation}({name}=…) does not work over HTTP: it is an object of this process")
 
 
 def read_answer(codec: Codec, value: Any) -> Any:

@@ -37,19 +37,16 @@ _MAX_TIMEOUT = 86_400.0
 
 def connect(url: str, *, key: str | None, user: str | None, timeout: float) -> RemoteLimpet:
     """A memory on the server at this address. Raises StoreUnavailable where there is none."""
-    client = Client(Address.parse(url), key, _check_timeout(timeout))
+    given: object = timeout
+    if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 < given <= _MAX_TIMEOUT:
+        raise InvalidInput(f"timeout is a number of seconds above 0, not {short_repr(timeout)}")
+    client = Client(Address.parse(url), key, float(timeout))
     try:
         client.send(make_request("GET", "/health"))
     except BaseException:  # why: whatever it was, no connection stays open
         client.close()
         raise
     return RemoteLimpet(RemoteView(client, check_optional_name(user, "user")))
-
-
-def _check_timeout(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= _MAX_TIMEOUT:
-        raise InvalidInput(f"timeout is a number of seconds above 0, not {short_repr(value)}")
-    return float(value)
 
 
 class RemoteView(View):
@@ -152,15 +149,10 @@ class RemoteSession(Session):
     def _make_turn(
         self, message: Message, max_tokens: int | None, window: int | None, skill: str | None, at: datetime | None
     ) -> Turn:
-        fields = {
-            "max_tokens": max_tokens,
-            "model_window": window,
-            "skill": skill,
-            "at": None if at is None else check_time(at, "at").isoformat(),
-        }
-        return RemoteTurn(
-            self._view, self._info, message, {key: value for key, value in fields.items() if value is not None}
-        )
+        said_at = None if at is None else check_time(at, "at").isoformat()
+        fields = {"max_tokens": max_tokens, "model_window": window, "skill": skill, "at": said_at}
+        given = {key: value for key, value in fields.items() if value is not None}
+        return RemoteTurn(self._view, self._info, message, given)
 
 
 class RemoteTurn(Turn):
