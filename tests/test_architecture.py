@@ -68,7 +68,7 @@ IMPURE = {
 MAY_BE_IMPURE = {
     ("limpet.api.remote.memory", "secrets.token_hex"),  # a client has no root: the key that ties a turn's requests
     ("limpet.config", "os.environ"),  # Config.load reads it like Limpet.open
-    ("limpet.providers.vendor_telemetry", "os.environ"),  # written, for packages that read it when they are imported
+    ("limpet.providers.minilm", "os.environ"),  # written, for packages that read it when they are imported
     ("limpet.model.values", "datetime.datetime.now"),  # system_clock, the default
 }
 

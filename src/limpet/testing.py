@@ -16,8 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from limpet.providers.fake import FakeEmbedder
-from limpet.providers.fake_llm import FakeLlm
+from limpet.providers.fakes import FakeEmbedder, FakeLlm
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ from limpet import CompactionResult, Config, Limpet, Message, Session, ToolCall
 from limpet.config import CompactionSettings, ContextSettings, LlmSettings
 from limpet.errors import ConfigError, InvalidInput, SessionNotFound, StoreReadOnly
 from limpet.model.tokens import estimate_tokens
-from limpet.providers.fake_llm import FakeLlm
+from limpet.providers.fakes import FakeLlm
 from limpet.providers.llm import Completion, TokenUsage
 from tests.contract.processes import run_together
 from tests.contract.rows import faults

@@ -12,7 +12,7 @@ from limpet import Config, Limpet
 from limpet.api.runtime import limit_llm
 from limpet.errors import ProviderError
 from limpet.model.message import Message
-from limpet.providers.fake_llm import FakeLlm
+from limpet.providers.fakes import FakeLlm
 from limpet.providers.llm import Completion, Llm, LlmRequest, TokenUsage
 from limpet.testing import FakeClock
 

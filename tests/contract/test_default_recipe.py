@@ -9,7 +9,7 @@ import pytest
 from limpet import Limpet, Message
 from limpet.errors import InvalidInput
 from limpet.model.chunk import Hit
-from limpet.providers.fake import FakeEmbedder
+from limpet.providers.fakes import FakeEmbedder
 from limpet.testing import FakeClock
 from tests.contract.processes import run_together
 

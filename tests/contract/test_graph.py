@@ -11,7 +11,7 @@ from limpet.errors import InvalidInput
 from limpet.model.graph import EntityKind, Node, RelationKind
 from limpet.model.job import GRAPH, GRAPH_RECORD, JobInfo
 from limpet.model.scope import Level, Partition
-from limpet.providers.fake_llm import FakeLlm
+from limpet.providers.fakes import FakeLlm
 from limpet.search.graph_repository import GraphTables
 from limpet.store.copy import copy_store
 from limpet.testing import FakeClock

@@ -12,8 +12,7 @@ import pytest
 from limpet import Config, Limpet, Message, Record, Session
 from limpet.errors import ProviderError
 from limpet.model.record import Layer, Origin, RecordType
-from limpet.providers.fake import FakeEmbedder
-from limpet.providers.fake_llm import FakeLlm
+from limpet.providers.fakes import FakeEmbedder, FakeLlm
 from limpet.testing import FakeClock
 
 QUIET = {"jobs.worker": False}

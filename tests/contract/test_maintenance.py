@@ -14,8 +14,7 @@ from limpet.knowledge.repository import Records
 from limpet.model.record import Layer, Origin
 from limpet.model.scope import Level, Owner, Partition, Scope
 from limpet.model.values import PROFILE
-from limpet.providers.fake import FakeEmbedder
-from limpet.providers.fake_llm import FakeLlm
+from limpet.providers.fakes import FakeEmbedder, FakeLlm
 from limpet.testing import FakeClock
 from tests.contract.rows import faults
 from tests.extracted_records import learn, of_session, turn

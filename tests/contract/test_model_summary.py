@@ -10,7 +10,7 @@ import pytest
 
 from limpet import Config, Limpet, Message, Session, Summary
 from limpet.errors import ProviderError
-from limpet.providers.fake_llm import FakeAnswer, FakeLlm
+from limpet.providers.fakes import FakeAnswer, FakeLlm
 from limpet.providers.llm import Completion, Finish, LlmRequest
 from tests.contract.rows import faults
 

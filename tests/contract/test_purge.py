@@ -17,7 +17,7 @@ from limpet.lifecycle import purge_rows as purging_rows
 from limpet.lifecycle.purge_repository import ANONYMIZED_TABLES, UNOWNED_TABLES, USER_TABLES
 from limpet.model.job import PURGE
 from limpet.model.privacy import ErasureState, purge_digest
-from limpet.providers.fake import FakeEmbedder
+from limpet.providers.fakes import FakeEmbedder
 from limpet.store.tables import TABLES
 from limpet.testing import FakeClock
 from tests.contract.rows import every_row, faults

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from limpet import Config, Limpet, Message
-from limpet.providers.fake_llm import FakeLlm
+from limpet.providers.fakes import FakeLlm
 from limpet.providers.llm import Completion
 
 PASSWORD = "Hunter2" + "X9!"

@@ -11,7 +11,7 @@ import pytest
 from limpet import AsyncLimpet, Config, Limpet, Session, Turn
 from limpet.errors import BudgetTooSmall, InvalidInput, SessionNotFound, StoreFull
 from limpet.model.message import Role
-from limpet.providers.fake import FakeEmbedder
+from limpet.providers.fakes import FakeEmbedder
 from limpet.testing import FakeClock
 
 

@@ -14,7 +14,7 @@ from limpet import AsyncLimpet, Config, Limpet, Message, SessionInfo
 from limpet.errors import ConfigError, InvalidInput, SessionNotFound, StoreUnavailable
 from limpet.model.job import EXTRACT
 from limpet.model.scope import Level, Partition
-from limpet.providers.fake import FakeEmbedder
+from limpet.providers.fakes import FakeEmbedder
 from limpet.store.jobs import Jobs
 from limpet.store.tx import Tx
 

@@ -12,7 +12,7 @@ from limpet import Config, Limpet
 from limpet.cli import worker
 from limpet.cli.chat.model import ask_with_tools, open_toolbox
 from limpet.model.message import Message, ToolCall
-from limpet.providers.fake_llm import FakeLlm
+from limpet.providers.fakes import FakeLlm
 from limpet.providers.llm import Completion, LlmRequest, TokenUsage
 from limpet.testing import FakeClock
 from limpet.tools import TOOLS

@@ -16,7 +16,7 @@ import pytest
 from limpet import Config, Context, Limpet, Session
 from limpet.model.tokens import TokenCounter
 from limpet.model.values import uuid7
-from limpet.providers.fake_llm import FakeLlm
+from limpet.providers.fakes import FakeLlm
 from limpet.providers.llm import Completion, Llm, LlmRequest
 
 TURNS = 160

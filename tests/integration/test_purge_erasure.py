@@ -17,7 +17,7 @@ import pytest
 
 from limpet import Config, Limpet, Message, ToolCall
 from limpet.model.privacy import ErasureState
-from limpet.providers.fake import FakeEmbedder
+from limpet.providers.fakes import FakeEmbedder
 from limpet.store.files import folder_name
 from limpet.store.jobs import JobQueue
 from limpet.store.sqlite import scrub

@@ -25,8 +25,7 @@ from limpet.cli.main import main
 from limpet.errors import InvalidInput, LimpetError, PermissionDenied, RecordNotFound, Unsupported
 from limpet.model.scope import Level, Partition
 from limpet.model.values import system_clock
-from limpet.providers.fake import FakeEmbedder
-from limpet.providers.fake_llm import FakeLlm
+from limpet.providers.fakes import FakeEmbedder, FakeLlm
 from limpet.providers.llm import Completion, TokenUsage
 from limpet.security.logs import JsonFormatter, TextFormatter, configure_logging
 from limpet.store.jobs import Jobs

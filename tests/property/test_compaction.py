@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from limpet import Config, Context, Limpet, Message, Session, ToolCall
 from limpet.config import CompactionSettings, ContextSettings
 from limpet.model.message import Role, group_steps
-from limpet.providers.fake_llm import FakeLlm
+from limpet.providers.fakes import FakeLlm
 from limpet.providers.llm import LlmRequest
 from tests.examples import examples
 

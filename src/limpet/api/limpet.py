@@ -27,9 +27,8 @@ from limpet.config import Config
 from limpet.errors import ConfigError, InvalidInput
 from limpet.model.access import Grant, Principal, Reach
 from limpet.model.scope import DEFAULT_TENANT
-from limpet.model.tokens import TokenCounter
+from limpet.model.tokens import TokenCounter, check_counter
 from limpet.model.values import Clock, check_clock, check_name, check_path, system_clock
-from limpet.providers.counter import check_counter
 from limpet.providers.embedder import Embedder, check_embedder
 from limpet.providers.llm import Llm, check_llm
 from limpet.security.operation import IN_PROCESS, On, operation

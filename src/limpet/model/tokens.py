@@ -8,13 +8,18 @@ more on every script but Latin.
 
 from __future__ import annotations
 
+import logging
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import NamedTuple
 
+from limpet.errors import InvalidInput
+from limpet.model.values import short_repr
+
 TokenCounter = Callable[[str], int]
+log = logging.getLogger("limpet.providers")
 
 # Longer words fall into pieces of about ten letters, longer numbers of three digits; 's and _name stay whole. ASCII is
 # most text and is counted at every append, so it has a pattern of its own. A space counts nothing, but is quicker taken
@@ -249,3 +254,36 @@ def _is_regional(sign: str) -> bool:
 def _splits_syllable(before: str, sign: str) -> bool:
     """Vowels and finals of Hangul written in parts."""
     return "\u1160" <= sign <= "\u11ff" and ("\u1100" <= before <= "\u11ff" or "\uac00" <= before <= "\ud7a3")
+
+
+def check_counter(counter: object) -> TokenCounter:
+    """Check and wrap a counter. If it fails later, the estimate is used instead. None selects the estimate."""
+    if counter is None:
+        return estimate_tokens
+    if not callable(counter):
+        raise InvalidInput(f"counter must be a function from a text to its number of tokens, not {short_repr(counter)}")
+    try:
+        first = counter("How many tokens?")
+    except Exception as error:  # why: a counter may raise anything; report it as invalid input
+        raise InvalidInput(f"counter failed on a short text: {error}") from error
+    if not _is_count(first):
+        raise InvalidInput(f"counter must return a whole number of tokens, not {short_repr(first)}")
+
+    def count(text: str) -> int:
+        if not text:
+            return 0
+        try:
+            tokens = counter(text)
+        except Exception as error:  # why: a tokenizer may raise anything, and the prompt must still be built
+            log.warning("the token counter failed; using the estimate: %s", error)
+            return estimate_tokens(text)
+        if _is_count(tokens):
+            return int(tokens)
+        log.warning("the token counter returned %s; using the estimate", short_repr(tokens))
+        return estimate_tokens(text)
+
+    return count
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

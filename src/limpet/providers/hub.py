@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from limpet.errors import ProviderError, Unsupported
 from limpet.providers.embedder import normalize_vector
-from limpet.providers.vendor_telemetry import disable_vendor_telemetry
+from limpet.providers.minilm import disable_vendor_telemetry
 
 
 class _HubEmbedder:

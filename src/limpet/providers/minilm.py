@@ -18,7 +18,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from limpet.errors import ProviderError, Unsupported
-from limpet.providers.vendor_telemetry import import_onnxruntime
+from limpet.model.values import load_extension
 
 if TYPE_CHECKING:
     from numpy import float32
@@ -230,3 +230,28 @@ def _vocabulary() -> dict[str, int]:
 
     packed = Path(__file__).with_name("data").joinpath("wordpiece_uncased.txt.gz").read_bytes()
     return {piece: number for number, piece in enumerate(gzip.decompress(packed).decode().split("\n")[:-1])}
+
+
+# Each is read once, when the package is imported. What a user has set stays.
+_SWITCHES = {"ORT_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
+
+
+def disable_vendor_telemetry() -> None:
+    """Call this before each import of ONNX Runtime, FastEmbed or sentence-transformers.
+
+    ONNX Runtime collects events, stores a device id in the user's cache and looks up its maker's host as soon as it is
+    imported. Hub clients name the program and its version in each download.
+    """
+    for name, value in _SWITCHES.items():
+        os.environ.setdefault(name, value)
+
+
+def import_onnxruntime() -> Any:
+    """Import ONNX Runtime without its telemetry, also if the program imported it before."""
+    disable_vendor_telemetry()
+    load_extension("onnxruntime")
+    import onnxruntime
+
+    if hasattr(onnxruntime, "disable_telemetry_events"):
+        onnxruntime.disable_telemetry_events()
+    return onnxruntime

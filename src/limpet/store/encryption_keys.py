@@ -21,7 +21,7 @@ from limpet.config import EncryptionSettings
 from limpet.errors import ConfigError, KeyMissing, LimpetError
 from limpet.model.values import short_repr
 from limpet.store.encryption import KEY_BYTES, TenantCipher, check_value
-from limpet.store.files import folder_name
+from limpet.store.files import folder_name, write_atomic
 from limpet.store.tx import PLAINTEXT, Cipher, Db, Encryption, Row
 
 log = logging.getLogger("limpet.store")
@@ -104,14 +104,7 @@ def encode_key(key: bytes) -> str:
 
 def write_keys(file: Path, keys: tuple[bytes, ...]) -> None:
     """Whole or not at all, and for nobody else to read."""
-    unfinished = file.with_name(f"{file.name}.unfinished")
-    unfinished.unlink(missing_ok=True)
-    handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "w", encoding="ascii") as writing:
-        writing.write("".join(f"{encode_key(key)}\n" for key in keys))
-        writing.flush()
-        os.fsync(writing.fileno())
-    os.replace(unfinished, file)
+    write_atomic(file, "".join(f"{encode_key(key)}\n" for key in keys).encode())
 
 
 STATE_PLAINTEXT, STATE_ENCRYPTED, STATE_ENCRYPTING, STATE_ROTATING = (

@@ -10,7 +10,7 @@ import pytest
 from limpet import Limpet
 from limpet.cli import worker
 from limpet.model.values import system_clock
-from limpet.providers.fake_llm import FakeLlm
+from limpet.providers.fakes import FakeLlm
 from limpet.schedules.runner import RunHandlers, Runner
 
 UNKNOWN = "01890000-0000-7000-8000-000000000000"

@@ -16,7 +16,7 @@ from limpet.knowledge.llm_digest import is_grounded
 from limpet.model.record import Layer, Origin, RecordSource
 from limpet.model.scope import Level, Owner, Scope
 from limpet.model.tokens import estimate_tokens
-from limpet.providers.fake_llm import FakeLlm
+from limpet.providers.fakes import FakeLlm
 from tests.extracted_records import NOW, record
 
 DAY = timedelta(days=1)

@@ -13,7 +13,7 @@ from limpet.model.graph import EntityKind, RelationKind, normalize_name
 from limpet.model.message import Message
 from limpet.model.record import Layer, Record, RecordType
 from limpet.model.scope import Level, Owner, Scope
-from limpet.providers.fake_llm import FakeLlm
+from limpet.providers.fakes import FakeLlm
 from limpet.search.graph_repository import MentionPlace, find_communities
 
 AT = datetime(2026, 3, 10, 12, tzinfo=UTC)

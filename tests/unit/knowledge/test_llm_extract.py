@@ -10,7 +10,7 @@ import pytest
 from limpet.errors import ProviderError
 from limpet.knowledge.llm_extract import build_request, extract_facts, parse_answer
 from limpet.model.record import RecordType
-from limpet.providers.fake_llm import FakeLlm
+from limpet.providers.fakes import FakeLlm
 from limpet.providers.llm import UnusableAnswer
 from tests.unit.knowledge.turns import NOON, said
 

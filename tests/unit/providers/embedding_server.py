@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from limpet.errors import ProviderError
-from limpet.providers.fake import FakeEmbedder
+from limpet.providers.fakes import FakeEmbedder
 from limpet.providers.openai_embeddings import OpenAiEmbedder
 
 KEY = "sk-very-secret-0123456789"

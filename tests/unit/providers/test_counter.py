@@ -7,8 +7,7 @@ import pytest
 
 from limpet import AsyncLimpet, Limpet
 from limpet.errors import InvalidInput
-from limpet.model.tokens import estimate_tokens
-from limpet.providers.counter import check_counter
+from limpet.model.tokens import check_counter, estimate_tokens
 
 
 def by_letters(text: str) -> int:

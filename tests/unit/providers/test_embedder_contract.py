@@ -10,7 +10,7 @@ import pytest
 from limpet.model.values import check_name
 from limpet.providers.embedder import Embedder
 from limpet.providers.encoder import EncoderEmbedder
-from limpet.providers.fake import FakeEmbedder
+from limpet.providers.fakes import FakeEmbedder
 from limpet.providers.hashed import HashEmbedder
 
 TEXTS = ["I moved to Lisbon", "The invoice is due on Monday", "", "猫が好きです", "🍕", "a much longer text " * 30]

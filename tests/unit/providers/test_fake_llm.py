@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from limpet.errors import InvalidInput, ProviderError
-from limpet.providers.fake_llm import FakeLlm
+from limpet.providers.fakes import FakeLlm
 from limpet.providers.llm import Completion, Finish, LlmRequest, build_prompt
 from tests.unit.providers.llm_server import CITY, QUESTION
 

@@ -4,7 +4,7 @@ import pytest
 
 from limpet.errors import InvalidInput
 from limpet.model.message import Message
-from limpet.providers.fake_llm import FakeLlm
+from limpet.providers.fakes import FakeLlm
 from limpet.providers.llm import LlmRequest, TokenUsage, ToolSpec, build_prompt, check_llm, compute_cost
 
 

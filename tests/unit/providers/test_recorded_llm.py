@@ -6,7 +6,7 @@ import pytest
 
 from limpet.errors import InvalidInput, ProviderError
 from limpet.model.message import Message, ToolCall
-from limpet.providers.fake_llm import FakeLlm
+from limpet.providers.fakes import FakeLlm
 from limpet.providers.llm import Completion, Finish, LlmRequest, TokenUsage, ToolSpec, build_prompt
 from limpet.providers.recorded_llm import ReplayLlm, request_key
 from tests.unit.providers.llm_server import CITY, QUESTION

@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 
 from limpet.errors import ProviderError
-from limpet.providers import hub, minilm, vendor_telemetry
+from limpet.providers import hub, minilm
 from limpet.providers.hub import FastEmbedEmbedder, SentenceTransformersEmbedder
 
 SWITCHES = ("ORT_DISABLE_TELEMETRY", "HF_HUB_DISABLE_TELEMETRY")
@@ -52,11 +52,11 @@ def test_onnxruntime_that_was_imported_before_is_told_to_stop(monkeypatch):
     loaded = ModuleType("onnxruntime")
     loaded.disable_telemetry_events = lambda: told.append(True)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "onnxruntime", loaded)
-    assert vendor_telemetry.import_onnxruntime() is loaded
+    assert minilm.import_onnxruntime() is loaded
     assert told == [True]
 
 
 def test_choice_of_the_user_stays(monkeypatch):
     monkeypatch.setenv("ORT_DISABLE_TELEMETRY", "0")
-    vendor_telemetry.disable_vendor_telemetry()
+    minilm.disable_vendor_telemetry()
     assert os.environ["ORT_DISABLE_TELEMETRY"] == "0"

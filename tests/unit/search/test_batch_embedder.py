@@ -11,7 +11,7 @@ import pytest
 from limpet.config import EmbeddingSettings
 from limpet.errors import InvalidInput, ProviderError
 from limpet.model.chunk import Hit, Source, SourceKind
-from limpet.providers.fake import FakeEmbedder
+from limpet.providers.fakes import FakeEmbedder
 from limpet.providers.reranker import check_reranker, rerank_hits
 from limpet.search import embed as use
 from limpet.search.analysis import strip_names

@@ -13,7 +13,7 @@ from limpet import Message
 from limpet.config import CompactionSettings
 from limpet.errors import ProviderError
 from limpet.model.tokens import estimate_tokens
-from limpet.providers.fake_llm import FakeAnswer, FakeLlm
+from limpet.providers.fakes import FakeAnswer, FakeLlm
 from limpet.providers.llm import Completion, Deadline, Finish, LlmRequest, TokenUsage
 from limpet.sessions.summary import Author, Summariser, SummaryDraft
 

@@ -1,14 +1,16 @@
-"""A language model for tests: scripted answers, failures on demand, a log of calls."""
+"""A language model and an embedder for tests: scripted answers, failures on demand, a log of calls."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from hashlib import blake2b
 from typing import Any, Union
 
 from limpet.errors import InvalidInput, ProviderError
 from limpet.model.tokens import estimate_tokens
+from limpet.providers.embedder import normalize_vector
 from limpet.providers.llm import Completion, LlmRequest, TokenUsage
 from limpet.providers.structured import request_object
 
@@ -64,3 +66,31 @@ class FakeLlm:
             raise ProviderError(f"the fake language model has no answer left for call {len(self.calls)}")
         answer, self._script = self._script[0], self._script[1:]
         return answer
+
+
+class FakeEmbedder:
+    """The same text gives the same vector; different texts give unrelated vectors.
+
+    The first ``failures`` calls fail; -1 fails always. ``calls`` lists the texts of each call, failed ones included.
+    """
+
+    def __init__(self, dimension: int = 8, *, name: str | None = None, failures: int = 0) -> None:
+        self.dimension = dimension
+        self.name = name or f"fake-{dimension}"
+        self.failures = failures
+        self.error: Exception = ProviderError("the fake embedder is set to fail")
+        self.calls: list[tuple[str, ...]] = []
+
+    def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        self.calls.append(tuple(texts))
+        if self.failures:
+            self.failures -= self.failures > 0
+            raise self.error
+        return [self._vector(text) for text in texts]
+
+    def _vector(self, text: str) -> list[float]:
+        values: list[float] = []
+        for block in range(-(-self.dimension // 32)):
+            hashed = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=32, salt=block.to_bytes(8, "big"))
+            values += [byte / 127.5 - 1 for byte in hashed.digest()]  # never 0, so never a zero vector
+        return normalize_vector(values[: self.dimension])

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from limpet.errors import ProviderError
-from limpet.providers.fake import FakeEmbedder
+from limpet.providers.fakes import FakeEmbedder
 
 
 def test_fake_embedder_fails_given_times_and_records_calls():
