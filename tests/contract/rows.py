@@ -31,7 +31,9 @@ def every_row(memory: Limpet) -> dict[str, list[tuple[Any, ...]]]:
         for table in TABLES:
             if table.name == "audit":
                 continue
-            rows = tx.db.execute_sql(f"SELECT {', '.join(table.columns)} FROM {table.name}")
+            # What the files of notes say is of this store's folder alone.
+            columns = ["NULL" if name in ("mirrored", "pending") else name for name in table.columns]
+            rows = tx.db.execute_sql(f"SELECT {', '.join(columns)} FROM {table.name}")
             plain = [
                 tuple(_plain(tx, column, value) for column, value in zip(table.columns, row, strict=True))
                 for row in rows

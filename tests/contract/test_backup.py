@@ -48,6 +48,7 @@ def fill(memory: Limpet, chats: int = 3, messages: int = 20) -> None:
         view.remember("for all", scope="global", title="T", references=["r"], ttl=1000, pinned=True)
         record = view.remember("walrus one", user="user 1", key="k", tags=["a", "b.c"], metadata={"m.n": "é"})
         view.records.update(record.id, content="walrus two")
+        view.notes.long_term("user 1").write("- keeps a walrus é\n")
         view.remember("My sister Anna lives in Porto", user="user 1", idempotency_key="once")
         memory.jobs.run()  # what is left over would be done by whoever opens a copy
         _fill_background(memory, Partition(tenant, Level.USER, "user 1"))

@@ -85,6 +85,7 @@ def write_everywhere(memory: Limpet, mark: str = MARK) -> None:
         idempotency_key=mark,
     )
     memory.records.update(record.id, content=f"{mark} is an island of spices")
+    memory.notes.long_term("u").append(f"- likes {mark}")
     memory.documents.add(f"doc:{mark}", f"{mark} in a document", user="u", title=mark, metadata={mark: mark})
     with session.turn(f"I live in {mark.title()} and my favourite tea is {mark}") as turn:
         turn.reply(f"Noted: {mark}")
@@ -504,15 +505,12 @@ def test_encrypted_tenant_writes_no_plain_files_unless_allowed(tmp_path: Path, c
     with Limpet.open(data, config=config) as memory:
         with memory.session("cli", "1", user="u").turn(f"I like {MARK}") as turn:
             turn.reply("Noted")
-        for refused in (
-            lambda: memory.notes.long_term("u"),
-            lambda: memory.notes.add_turn("u", MARK, MARK),
-            lambda: memory.notes.export_items("u"),
-            memory.admin.file_sessions,
-        ):
+        for refused in (lambda: memory.notes.export_items("u"), memory.admin.file_sessions):
             with pytest.raises(Unsupported, match="plain_files"):
                 refused()
-        assert memory.notes.day("u") == ""
+        memory.notes.long_term("u").write(f"- likes {MARK}")
+        assert MARK in memory.notes.day("u")
+        assert memory.notes.long_term("u").path is None
         assert not (data / "memory").exists()
         memory.tenant("third").notes.long_term("u").write("open tenants keep their files")
     allowed = replace(config, encryption=replace(config.encryption, plain_files=True))

@@ -232,15 +232,19 @@ def test_import_into_encrypted_tenant_encrypts_its_progress(
 
 
 @pytest.mark.parametrize("allowed", [False, True])
-def test_import_into_encrypted_tenant_skips_files_unless_allowed(tmp_path: Path, config: Config, allowed: bool) -> None:  # noqa: F811
+def test_import_into_encrypted_tenant_writes_no_files_unless_allowed(
+    tmp_path: Path,
+    config: Config,  # noqa: F811
+    allowed: bool,
+) -> None:
     with Limpet.open(tmp_path / "open", config=replace(PLAIN, notes=NotesSettings())) as source:
         source.notes.long_term("u").write("# Me\n")
         source.transfer.export(tmp_path / "export", "u")
     encryption = replace(config.encryption, plain_files=allowed)
     with Limpet.open(tmp_path / "encrypted", config=replace(config, encryption=encryption)) as memory:
         done = memory.transfer.import_(tmp_path / "export")
-        assert done.files == int(allowed)
-        assert [("plain_files" in note.reason) for note in done.skipped] == ([] if allowed else [True])
+        assert (done.notes, done.skipped) == (1, ())
+        assert memory.notes.long_term("u").read() == "# Me\n"
     assert bool(list((tmp_path / "encrypted").rglob("MEMORY.md"))) is allowed
 
 

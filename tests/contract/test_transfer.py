@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 import logging
@@ -68,9 +69,9 @@ def filled(memory: Limpet) -> None:
     scheduled(memory, chat, "Water the plants", "All of them, and the cactus. " * 50, START, {"a.b": [1]})
     memory.session("whatsapp", "1", user="bob").append("user", "Bob is here")
     memory.jobs.run()
+    memory.notes.long_term(user="alice").write("# Me\n")
+    memory.notes.add_turn("alice", "hello", "hi")
     if memory._runtime.folder is not None:
-        memory.notes.long_term(user="alice").write("# Me\n")
-        memory.notes.add_turn("alice", "hello", "hi")
         place = memory._runtime.session_folder(chat.id)
         assert place is not None
         place.mkdir(parents=True)
@@ -626,14 +627,12 @@ def test_import_rejects_line_over_size_limit(good_export: Path, tmp_path: Path, 
     [
         {"name": "../../escaped.md"},
         {"name": "..\\escaped.md"},
-        {"name": "other.txt"},
         {"name": ".."},
         {"owner": "bob"},
-        {"level": "global", "owner": ""},
         {"session_id": "../x"},
         {"sha256": "0" * 64},
         {"bytes": 1},
-        {"name": "MEMORY.md.lock", "session_id": "01930000-0000-7000-8000-000000000001"},
+        {"name": "plan.lock"},
     ],
 )
 def test_import_rejects_file_path_outside_folder(tmp_path: Path, fields: dict[str, Any]) -> None:
@@ -641,11 +640,38 @@ def test_import_rejects_file_path_outside_folder(tmp_path: Path, fields: dict[st
     with Limpet.open(tmp_path / "one") as memory:
         filled(memory)
         memory.transfer.export(folder, "alice")
-    edited(folder, "files", 1, **fields)
+    edited(folder, "files", 0, **fields)
     with Limpet.open(tmp_path / "two") as memory:
         with pytest.raises(InvalidInput):
             memory.transfer.import_(folder)
         assert memory.sessions() == []
+    assert list(tmp_path.rglob("*escaped*")) == []
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"name": "../../escaped.md"},
+        {"name": "other.txt"},
+        {"name": "2026-02-31.md"},
+        {"owner": "bob"},
+        {"level": "global", "owner": ""},
+        {"level": "session"},
+        {"pending": True},
+        {"text": None},
+    ],
+)
+def test_import_rejects_note_that_is_not_the_owners(tmp_path: Path, fields: dict[str, Any]) -> None:
+    folder = tmp_path / "export"
+    with Limpet.open(tmp_path / "one") as memory:
+        filled(memory)
+        memory.transfer.export(folder, "alice")
+    edited(folder, "notes", 1, **fields)
+    with Limpet.open(tmp_path / "two") as memory:
+        with pytest.raises(InvalidInput):
+            memory.transfer.import_(folder)
+        assert memory.sessions() == []
+        assert memory.notes.long_term("alice").read() == ""
     assert list(tmp_path.rglob("*escaped*")) == []
 
 
@@ -654,10 +680,10 @@ def test_import_does_not_follow_symlinks(tmp_path: Path) -> None:
     with Limpet.open(tmp_path / "one") as memory:
         filled(memory)
         memory.transfer.export(folder, "alice")
-    note = folder / "files" / "user" / "alice" / "MEMORY.md"
-    note.unlink()
-    (tmp_path / "secret").write_text("# Me\n")
-    note.symlink_to(tmp_path / "secret")
+    [copy] = [path for path in (folder / "files").rglob("*") if path.is_file()]
+    copy.unlink()
+    (tmp_path / "secret").write_bytes(b"\x00any bytes")
+    copy.symlink_to(tmp_path / "secret")
     with Limpet.open(tmp_path / "two") as memory, pytest.raises(LimpetError, match="link"):
         memory.transfer.import_(folder)
 
@@ -671,11 +697,32 @@ def test_import_keeps_existing_memory_file(tmp_path: Path) -> None:
         memory.notes.long_term(user="carol").write("# Carol\n")
         done = memory.transfer.import_(folder, user="carol")
         assert memory.notes.long_term(user="carol").read() == "# Carol\n"
-        [note] = [one for one in done.skipped if one.place.endswith("MEMORY.md")]
-        assert "MEMORY.md.conflict" in note.reason
+        [note] = [one for one in done.skipped if "notes.jsonl" in one.place]
+        assert "another MEMORY.md is here" in note.reason
         assert "hello" in memory.notes.day(user="carol")
         [info] = memory.sessions(user="carol")
         assert [file.name for file in memory.load_session(info.id).list_files()] == ["plan of it.txt"]
+
+
+def test_notes_of_an_export_that_has_them_as_files_come_in(memory: Limpet, tmp_path: Path) -> None:
+    """As exports were before notes were in the store."""
+    folder = tmp_path / "old"
+    memory.session("t", "1", user="alice").append("user", "hello")
+    memory.transfer.export(folder, "alice")
+    (folder / "data" / "notes.jsonl").unlink()
+    place = folder / "files" / "user" / "alice"
+    place.mkdir(parents=True)
+    (place / "MEMORY.md").write_text("# Me\n")
+    line = {"level": "user", "owner": "alice", "name": "MEMORY.md", "bytes": 5}
+    line["sha256"] = hashlib.sha256(b"# Me\n").hexdigest()
+    rewritten(folder, "files", lambda _: [json.dumps(line).encode() + b"\n"])
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["files"] = [file for file in manifest["files"] if file["path"] != "data/notes.jsonl"]
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    memory.privacy.purge_user("alice")
+    assert memory.transfer.import_(folder, user="carol").files == 1
+    assert memory.notes.long_term("carol").read() == "# Me\n"
+    assert memory.transfer.import_(folder, user="carol").already
 
 
 @pytest.mark.parametrize(("days", "warned"), [(90, True), (0, False)])

@@ -312,7 +312,7 @@ def test_turn_writes_line_to_daily_notes(tmp_path: Path, clock: FakeClock) -> No
 def test_turn_continues_when_daily_note_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Limpet.open(tmp_path / "data") as memory:
         session = opened(memory)
-        monkeypatch.setattr("limpet.notes.user_notes.append_line", Failing(OSError("no such disk")))
+        monkeypatch.setattr("limpet.notes.user_notes.UserNotes.add_turn", Failing(OSError("no such disk")))
         with session.turn("Hello") as turn:
             assert turn.reply("Hi") is not None
         assert [failed.what for failed in turn.failed] == ["the day's note"]

@@ -184,6 +184,14 @@ def _forget(fuse: Fuse, store: str, target: str) -> None:
         fuse.lit = False
 
 
+def _write_notes(fuse: Fuse, store: str, target: str) -> None:
+    with Limpet.open(store, config=QUIET, clock=lambda: NOW) as memory:
+        fuse.lit = True
+        memory.notes.long_term(user="alice").write("- new\n", version="*")
+        memory.notes.add_turn("alice", "hello", "hi")
+        fuse.lit = False
+
+
 OTHERS: dict[str, Callable[[Fuse, str, str], None]] = {
     "open new": _open_new,
     "import": _open_new,  # of a folder with a sessions.json in it
@@ -191,4 +199,5 @@ OTHERS: dict[str, Callable[[Fuse, str, str], None]] = {
     "copy": _copy,
     "purge": _purge,
     "forget files": _forget,
+    "notes": _write_notes,
 }

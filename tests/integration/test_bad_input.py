@@ -334,8 +334,6 @@ class Target:
 def calls(target: Target) -> Iterator[tuple[str, Callable[..., Any], dict[str, Any]]]:
     for name, base in CALLS.items():
         if name.startswith("notes.long_term."):
-            if target.memory._runtime.folder is None:
-                continue
             yield name, getattr(target.memory.notes.long_term(user="alice"), name.rpartition(".")[2]), base
         else:
             yield name, _find(target, name), base

@@ -210,7 +210,9 @@ def test_chat_shows_truncated_and_refused_replies(chat, server, spec):
 def test_chat_reports_memory_failure_and_continues(chat, data, server, spec):
     chat("Hello", args=("--llm", spec))
     with Limpet.open(data) as memory:
-        memory.notes.long_term(user=USER).path.mkdir()
+        file = memory.notes.long_term(user=USER).path
+        assert file is not None
+        file.mkdir()
     out = chat("Hello again", args=("--llm", spec))
     assert "\nmemory goes without " in out
     assert "MEMORY.md" in out

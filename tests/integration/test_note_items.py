@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from limpet import Config, Limpet, Record
-from limpet.errors import StorageError, Unsupported
+from limpet import Config, ItemExportResult, ItemImportResult, Limpet, Record
+from limpet.errors import StorageError
 from limpet.lifecycle.item_sync import LineStatus, decide_line_status
-from limpet.notes import user_notes
+from limpet.notes import files as note_files
 from limpet.store import files as atomic_files
 from limpet.testing import FakeClock
 from tests.contract.processes import run_together
@@ -494,21 +494,22 @@ def test_decide_line_status(line: str, record: str | None, agreed: str | None, e
     assert decide_line_status(line, record, agreed) is expected
 
 
-def test_items_require_a_data_folder() -> None:
+def test_items_of_a_store_without_a_folder_are_in_the_store_only() -> None:
     with Limpet.open(":memory:") as memory:
-        for act in (memory.notes.export_items, memory.notes.import_items):
-            with pytest.raises(Unsupported, match="no folder"):
-                act(user="alice")
+        memory.remember("a dog", user="alice")
+        assert memory.notes.export_items(user="alice") == ItemExportResult(0)
+        assert memory.notes.import_items(user="alice", delete_missing=True) == ItemImportResult()
+        assert len(memory.records(user="alice")) == 1
 
 
 def test_export_items_is_busy_if_file_keeps_changing(memory: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
     def changed(path: Path, before: bytes) -> Any:
         def look() -> None:
-            raise user_notes.EditConflict
+            raise note_files.EditConflict
 
         return look
 
     memory.remember("a dog", user="alice")
-    monkeypatch.setattr(user_notes, "make_unchanged_check", changed)
+    monkeypatch.setattr(note_files, "make_unchanged_check", changed)
     with pytest.raises(StorageError, match="again and again"):
         memory.notes.export_items(user="alice")

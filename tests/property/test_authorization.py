@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from limpet import Limpet, Message, Session
-from limpet.errors import LimpetError, NotFound, PermissionDenied, Unsupported
+from limpet.errors import LimpetError, NotFound, PermissionDenied
 from limpet.security.operation import OPERATIONS
 from tests.property.test_isolation import Owner, World, _in_worlds
 
@@ -333,10 +333,6 @@ def test_authorizer_denies_every_operation_on_data_of_others(memory: Limpet, tmp
 
 
 def _is_refused(attack: Attack, verb: str, attempt: Attempt) -> None:
-    if verb.startswith("notes.long_term") and attack.mine._runtime.folder is None:
-        with pytest.raises(Unsupported):
-            attempt()
-        return
     with pytest.raises(PermissionDenied) as caught:
         attempt()
     assert caught.value.missing, verb

@@ -501,35 +501,34 @@ def _file_sessions(world: World, me: Owner) -> Seen:
 
 
 def _long_term(world: World, me: Owner) -> Seen:
-    """Everybody writes their own, and nobody reads another's. Only a store with a folder has any."""
-    with suppress(Unsupported):
-        for owner in _people(world):
-            assert owner.user
-            memory = world.on(owner).notes.long_term(user=owner.user)
-            memory.read()
-            memory.write(f"secret {owner.mark}")
-        assert me.user
-        yield world.on(me).notes.long_term(user=me.user).read(), world.among(me.tenant, user=me.user, agent=None)
+    """Everybody writes their own, and nobody reads another's."""
+    for owner in _people(world):
+        assert owner.user
+        memory = world.on(owner).notes.long_term(user=owner.user)
+        memory.read()
+        memory.write(f"secret {owner.mark}")
+    assert me.user
+    yield world.on(me).notes.long_term(user=me.user).read(), world.among(me.tenant, user=me.user, agent=None)
 
 
 def _daily_notes(world: World, me: Owner) -> Seen:
-    with suppress(Unsupported):
-        for owner in _people(world):
-            assert owner.user
-            if owner.mark not in world.on(owner).notes.day(user=owner.user):
-                world.on(owner).notes.add_turn(owner.user, f"secret {owner.mark}", "")
-        assert me.user
-        yield world.on(me).notes.day(user=me.user), world.among(me.tenant, user=me.user, agent=None)
+    for owner in _people(world):
+        assert owner.user
+        if owner.mark not in world.on(owner).notes.day(user=owner.user):
+            world.on(owner).notes.add_turn(owner.user, f"secret {owner.mark}", "")
+    assert me.user
+    yield world.on(me).notes.day(user=me.user), world.among(me.tenant, user=me.user, agent=None)
 
 
 def _export_items(world: World, me: Owner) -> Seen:
     """What stands in the files of a user's folder, and in nobody else's."""
-    with suppress(Unsupported):
-        assert me.user
-        memory = world.on(me)
-        memory.notes.export_items(user=me.user)
-        folder = memory.notes.long_term(user=me.user).path.parent / "items"
-        yield [path.read_text() for path in folder.rglob("*.jsonl")], world.of_user(me.tenant, me.user)
+    assert me.user
+    memory = world.on(me)
+    memory.notes.export_items(user=me.user)
+    path = memory.notes.long_term(user=me.user).path
+    if path is not None:
+        files = (path.parent / "items").rglob("*.jsonl")
+        yield [file.read_text() for file in files], world.of_user(me.tenant, me.user)
 
 
 def _profile(world: World, me: Owner) -> Seen:
@@ -821,8 +820,9 @@ def _import_items(world: World, me: Owner) -> None:
     """Lines with the ids of everybody else's records."""
     assert me.user
     others = [other for other in world.owners if other.tenant != me.tenant or other.user != me.user]
-    with suppress(Unsupported):
-        path = world.on(me).notes.long_term(user=me.user).path.parent / "items" / "semantic.jsonl"
+    notes = world.on(me).notes.long_term(user=me.user).path
+    if notes is not None:
+        path = notes.parent / "items" / "semantic.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
         told = [{"id": other.record, "content": "mine now", "title": me.mark} for other in others]
         path.write_text("".join(f"{json.dumps(line)}\n" for line in told))
@@ -836,10 +836,9 @@ def _note_turn(world: World, me: Owner) -> None:
     """A name that reaches for another's folder is a name like any other."""
     assert me.user
     for name in (f"../{me.user}"[:200], f"{me.user}/.."[:200]):
-        with suppress(Unsupported):
-            world.on(me).notes.add_turn(name, "mine now", "")
-            mine = world.on(me).notes.day(user=me.user) if name != me.user else ""
-            assert "mine now" not in mine
+        world.on(me).notes.add_turn(name, "mine now", "")
+        mine = world.on(me).notes.day(user=me.user) if name != me.user else ""
+        assert "mine now" not in mine
 
 
 def _change_jobs(change: Callable[[Limpet, list[int]], int]) -> Callable[[World, Owner], None]:

@@ -94,6 +94,8 @@ class AdminOperations(Handle):
         """Copy the live store to a new SQLite file; the own stores of agents to files in ``PATH.agents`` beside it."""
         assert isinstance(path, str)
         (_, shared), *others = self._stores()
+        for _, runtime in self._stores():
+            runtime.notes.read_files()
         shared.store.backup(path, progress)
         for agent, runtime in others:
             folder = Path(f"{path}{_OF_AGENTS}")
@@ -123,6 +125,7 @@ class AdminOperations(Handle):
             settings = runtime.config.storage
             rows.update(restore_file(runtime.store, file, settings, runtime.clock, progress, overwrite=overwrite))
             prepare_store(runtime.store, runtime.embedding, runtime.clock())
+            runtime.notes.write_files()
         return dict(rows)
 
     @operation("admin.stats", On.WHOLE, "read:store", "GET /v1/stats", cli="stats")

@@ -82,7 +82,7 @@ class AsyncGraph(AsyncHandle[GraphOperations]):
 
 
 class AsyncLongTerm(AsyncHandle[LongTermNotes]):
-    path = Attribute[LongTermNotes, Path](lambda notes: notes.path)
+    path = Attribute[LongTermNotes, Path | None](lambda notes: notes.path)
     read = run_in_pool(LongTermNotes.read)
     write = run_in_pool(LongTermNotes.write)
     append = run_in_pool(LongTermNotes.append)

@@ -103,6 +103,7 @@ def register_handlers(runtime: Runtime) -> None:
 def begin_due_work(runtime: Runtime) -> None:
     """Start the worker if there is work: when the store is opened, and from time to time after a write."""
     ensure_retention_job(runtime)
+    runtime.notes.write_pending()
     settings, wanted = runtime.config, runtime.worker.job_kinds
     wanted = [each for each in wanted if each[0] != EMBED or settings.embedding.background]
     if settings.jobs.worker and runtime.worker.has_work(wanted):

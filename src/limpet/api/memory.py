@@ -19,6 +19,7 @@ from limpet.knowledge.remember import enqueue_maintenance
 from limpet.knowledge.repository import Records
 from limpet.model.chunk import ChunkQuery, Hit, SourceKind, Vector
 from limpet.model.context import Context
+from limpet.model.note import MEMORY_FILE, Note
 from limpet.model.record import (
     Forgotten,
     Layer,
@@ -32,6 +33,7 @@ from limpet.model.record import (
 )
 from limpet.model.scope import Level, Owner, Partition, Scope
 from limpet.model.values import with_bucket
+from limpet.notes.repository import Notes
 from limpet.providers.reranker import Reranker, check_reranker, rerank_hits
 from limpet.search import recipes, search
 from limpet.search.analysis import Question
@@ -191,18 +193,23 @@ class MemoryOperations(Handle):
             skill,
             SEARCH_SOURCES,
         )
-        found = self._read(lambda tx: recall_claims(tx, home.space, wanted, with_standing=True))
-        hits = self._add_notes(home, wanted, found)
+        hits = self._recall(home, wanted)
         self._count_uses(home.space, hits[:count], now)
         ranked = hits if rerank is None or not hits else rerank_hits(rerank, wanted.question.text, hits)[:count]
         return [replace(hit, rank=rank) for rank, hit in enumerate(ranked, start=1)]
 
-    def _add_notes(self, home: Owner, wanted: search.SearchRequest, hits: list[Hit]) -> list[Hit]:
-        """With the lines of the user's MEMORY.md that answer."""
-        if home.level is not Level.USER or not wants_notes(wanted):
-            return hits
-        found = self._runtime.notes.read_long_term(home.space)
-        return hits if found is None else add_note_lines(hits, found[0], wanted.question, found[1], wanted.k)
+    def _recall(self, home: Owner, wanted: search.SearchRequest) -> list[Hit]:
+        """What is found, with the lines of the user's MEMORY.md that answer."""
+        notes = self._runtime.notes
+        reads_notes = notes.is_recalled and home.level is Level.USER and wants_notes(wanted)
+
+        def read(tx: Tx) -> tuple[list[Hit], Note | None]:
+            hits = recall_claims(tx, home.space, wanted, with_standing=True)
+            return hits, Notes(tx).get(home.space, MEMORY_FILE) if reads_notes else None
+
+        hits, stored = self._read(read)
+        note = notes.find_recalled(home.space, stored) if reads_notes else None
+        return hits if note is None else add_note_lines(hits, note.text, wanted.question, note.updated_at, wanted.k)
 
     def _count_uses(self, space: Partition, hits: list[Hit], now: datetime) -> None:
         """A record that a caller recalls is used. One that only stands in a context is not."""

@@ -1,4 +1,4 @@
-"""Notes people can read: MEMORY.md, daily notes, records as lines."""
+"""MEMORY.md, daily notes, and records as lines in files."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from limpet.api import parameters as arg
 from limpet.api.handle import Handle
-from limpet.model.scope import Scope, resolve_owner
+from limpet.model.note import day_name
+from limpet.model.scope import Partition, Scope, resolve_owner
 from limpet.model.values import check_name
-from limpet.notes.user_notes import LongTerm, NoteFiles, WriteResult
+from limpet.notes.user_notes import LongTerm, WriteResult
 from limpet.security.operation import Authorizer, On, operation
 
 if TYPE_CHECKING:
@@ -26,11 +27,11 @@ class LongTermNotes:
         self._file = file
 
     def __repr__(self) -> str:
-        return f"<LongTermNotes {self.path}>"
+        return f"<LongTermNotes of {self._scope.user}>"
 
     @property
-    def path(self) -> Path:
-        """The file."""
+    def path(self) -> Path | None:
+        """The file; None where the store has no folder, or the tenant is encrypted."""
         return self._file.path
 
     @operation(
@@ -58,10 +59,10 @@ class LongTermNotes:
     def write(self, text: arg.NoteText, *, version: arg.NoteVersion | None = None) -> WriteResult:
         """Replace what was last read through this handle.
 
-        Where the file has changed since, both sides are kept: what one side only added is joined to the other; else the
-        file stays as it is and the text goes to ``MEMORY.md.conflict``. For a caller that has no handle from one call
-        to the next, ``version`` is what they read, or ``"*"`` for whatever is there. If the file is another by now,
-        WrongState is raised and nothing is written.
+        If the text has changed since, both edits are kept: what one side only added is joined to the other; otherwise
+        the text stays as it is, and this one goes to the file ``MEMORY.md.conflict``. A store without a folder raises
+        WrongState instead. For a caller that has no handle from one call to the next, ``version`` is what they read, or
+        ``"*"`` for any. If the text is another by now, WrongState is raised and nothing is written.
         """
         return self._file.write(text, version=version)
 
@@ -84,16 +85,15 @@ class NoteOperations(Handle):
     def long_term(self, user: arg.User | None = None) -> LongTermNotes:
         """The user's MEMORY.md: ``.read()``, ``.write(text)``, ``.append(text)``."""
         owner = self._view.principal.user or self._view.default_user if user is None else check_name(user, "user")
-        file = self._writable_notes(owner).long_term()
-        return LongTermNotes(self._authorizer, self._scope(user=owner), file)
+        scope = self._scope(user=owner)
+        return LongTermNotes(self._authorizer, scope, LongTerm(self._runtime.notes, resolve_owner(scope).space))
 
     @operation("notes.day", On.USER, "read:user", "GET /v1/notes/day", answer="text", cli="notes show")
     def day(self, user: arg.User | None = None, day: arg.Day | None = None) -> str:
         """The notes of a day, today's if none is given; "" when there are none."""
-        found, wanted = self._notes(user), day
-        if not isinstance(wanted, date):
-            wanted = found.to_local(self._now()).date()
-        return found.read_notes(wanted)
+        notes, partition = self._runtime.notes, self._partition(user)
+        wanted = day if isinstance(day, date) else notes.local_day(self._now(), partition.owner)
+        return notes.read(partition, day_name(wanted))
 
     @operation(
         "notes.add_turn",
@@ -111,15 +111,20 @@ class NoteOperations(Handle):
         at: arg.CreatedAt | None = None,
     ) -> str:
         """Add a turn's line to the notes of its day. Returns the line."""
-        return self._writable_notes(user).add_turn(user_text, assistant_text, at or self._now())
+        return self._runtime.notes.add_turn(self._partition(user), user_text, assistant_text, at or self._now())
 
     @operation(
         "notes.export_items", On.USER, "read:user", "POST /v1/notes/items/export", audited=True, cli="notes export"
     )
     def export_items(self, user: arg.User | None = None) -> ItemExportResult:
-        """Write the user's records to ``items/…jsonl`` in their folder. Lines that were edited wait for an import."""
-        self._writable_notes(user)
-        return self._items(user).export()
+        """Write the user's records to ``items/…jsonl`` in their folder. Lines that were edited wait for an import.
+
+        A store without a folder has no such files: nothing is written.
+        """
+        from limpet.lifecycle.item_sync import ItemExportResult  # late: few programs have such files
+
+        items = self._items(user)
+        return ItemExportResult(0) if items is None else items.export()
 
     @operation(
         "notes.import_items", On.USER, "write:user", "POST /v1/notes/items/import", audited=True, cli="notes import"
@@ -131,13 +136,13 @@ class NoteOperations(Handle):
 
         A line that is missing removes nothing, unless ``delete_missing`` says so.
         """
-        return self._items(user).import_(delete_missing=delete_missing)
+        from limpet.lifecycle.item_sync import ItemImportResult
 
-    def _items(self, user: str | None) -> ItemSync:
+        items = self._items(user)
+        return ItemImportResult() if items is None else items.import_(delete_missing=delete_missing)
+
+    def _items(self, user: str | None) -> ItemSync | None:
         return self._runtime.item_sync(resolve_owner(self._scope(user=user)).scope)
 
-    def _writable_notes(self, user: str | None) -> NoteFiles:
-        return self._runtime.notes.open_for_writing(resolve_owner(self._scope(user=user)).space)
-
-    def _notes(self, user: str | None) -> NoteFiles:
-        return self._runtime.notes.open(resolve_owner(self._scope(user=user)).space)
+    def _partition(self, user: str | None) -> Partition:
+        return resolve_owner(self._scope(user=user)).space

@@ -139,7 +139,7 @@ class Runtime:
 
     def can_write_files(self, tenant: str) -> bool:
         """Plain files beside an encrypted tenant would show what it hides."""
-        return self.config.encryption.plain_files or not self.store.is_encrypted(tenant)
+        return self.notes.is_allowed(tenant)
 
     def check_upkeep(self) -> None:
         """After a write."""
@@ -178,7 +178,7 @@ class Runtime:
 
     @cached_property
     def notes(self) -> UserNotes:
-        return UserNotes(self.folder, self.config.notes, self.can_write_files, self.mask)
+        return create_notes(self.store, self.folder, self.config, self.clock)
 
     @cached_property
     def appender(self) -> MessageAppender:
@@ -283,11 +283,21 @@ class Runtime:
         config = self.config
         return DocumentIngester(self.store, config.documents, config.chunks, self.embedder, self.clock, self.new_id)
 
-    def item_sync(self, scope: Scope) -> ItemSync:
+    def item_sync(self, scope: Scope) -> ItemSync | None:
+        """None for a store that has no folder."""
+        if self.folder is None:
+            return None
         from limpet.lifecycle.item_sync import ItemSync
 
-        notes = self.notes.open(resolve_owner(scope).space)
-        return ItemSync(self.store, notes, scope, self.chunker, self.embedder, self.clock, self.new_id)
+        partition = resolve_owner(scope).space
+        files = self.notes.files(partition)
+        if files is None:
+            raise Unsupported(
+                f"tenant {scope.tenant!r} is encrypted, and these files would not be;"
+                " set encryption.plain_files = true to allow them"
+            )
+        to_local = partial(self.notes.to_local, user=partition.owner)
+        return ItemSync(self.store, files, to_local, scope, self.chunker, self.embedder, self.clock, self.new_id)
 
     @cached_property
     def chunk_checker(self) -> ChunkChecker:
@@ -367,6 +377,14 @@ def create_runtime(
         upkeep=Upkeep(clock),
         choose_llm=choose_limited,
     )
+
+
+def create_notes(store: Store, folder: Path | None, config: Config, clock: Clock) -> UserNotes:
+    def is_allowed(tenant: str) -> bool:
+        """Plain files beside an encrypted tenant would show what it hides."""
+        return config.encryption.plain_files or not store.is_encrypted(tenant)
+
+    return UserNotes(store, folder, config.notes, is_allowed, make_mask(enabled=config.learn.secrets), clock)
 
 
 def limit_llm(llm: Llm | None, config: Config, store: Store, clock: Clock) -> Llm | None:

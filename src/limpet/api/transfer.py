@@ -10,6 +10,7 @@ from limpet.api import parameters as arg
 from limpet.api.handle import Handle
 from limpet.errors import InvalidInput
 from limpet.lifecycle import SNAPSHOT
+from limpet.model.scope import Level, Partition, Scope
 from limpet.model.telemetry import Progress
 from limpet.model.transfer import ExportResult, ImportResult
 from limpet.model.values import short_repr
@@ -37,7 +38,8 @@ class TransferOperations(Handle):
         """
         from limpet.lifecycle.export import export  # late: few programs ever export
 
-        return export(self._sources(), self._scope(user=user), Path(path), progress or (lambda *_: None))
+        scope = self._scope(user=user)
+        return export(self._sources(scope), scope, Path(path), progress or (lambda *_: None))
 
     @operation(
         "transfer.archive",
@@ -55,12 +57,16 @@ class TransferOperations(Handle):
 
         if not callable(getattr(file, "write", None)) or not callable(getattr(file, "seek", None)):
             raise InvalidInput(f"file must be a binary file opened for writing, not {short_repr(file)}")
-        return write_archive(self._sources(), self._scope(user=user), file, progress or (lambda *_: None))
+        scope = self._scope(user=user)
+        return write_archive(self._sources(scope), scope, file, progress or (lambda *_: None))
 
-    def _sources(self) -> list[ExportSource]:
-        """The store, and the own stores of agents."""
+    def _sources(self, scope: Scope) -> list[ExportSource]:
+        """The store, and the own stores of agents; with what people wrote into files since."""
         from limpet.lifecycle.export import ExportSource
 
+        own = None if scope.user is None else [Partition(scope.tenant, Level.USER, scope.user)]
+        for _, runtime in self._stores():
+            runtime.notes.read_files(own)
         return [
             ExportSource(runtime.store, runtime.folder, "" if agent is None else self._view.agents.own_folder(agent))
             for agent, runtime in self._stores()

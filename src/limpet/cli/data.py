@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _ADMIN = ("read:store", "write:store")
 _SHOWN = 20
-_NOUNS = ("session", "message", "record", "document", "schedule", "file")
+_NOUNS = ("session", "message", "record", "document", "note", "schedule", "file")
 
 
 class FaultsRemain(LimpetError):
@@ -52,17 +52,17 @@ class Backup(OperationCommand):
 
 
 def find_file_folders(location: str) -> list[str]:
-    """The folders with MEMORY.md, notes and sessions' files: people would take them to be part of the database."""
+    """The folders with files of sessions: people would take them to be part of the database."""
     from limpet.api.runtime import DATABASE
 
     if os.path.basename(location) != DATABASE:
         return []
-    folders = (os.path.join(os.path.dirname(location), name) for name in ("memory", "sessions"))
+    folders = (os.path.join(os.path.dirname(location), name) for name in ("sessions", "memory/sessions"))
     return [folder for folder in folders if os.path.isdir(folder)]
 
 
 def not_copied_lines(folders: list[str]) -> list[str]:
-    return [show.one_line(f"Notes and other files are not in it: copy {' and '.join(folders)} too.")] if folders else []
+    return [show.one_line(f"Files of sessions are not in it: copy {' and '.join(folders)} too.")] if folders else []
 
 
 class Doctor(OperationCommand):

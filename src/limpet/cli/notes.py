@@ -1,4 +1,4 @@
-"""notes: show, memory, export, import: the files people can read."""
+"""notes: show, memory, export, import."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def add(commands: Any, summary: str) -> None:
 
 
 def _add_user(parser: Parser) -> None:
-    parser.add_argument("--user", metavar="U", help="the user whose files they are; left out: LIMPET_USER, or me")
+    parser.add_argument("--user", metavar="U", help="the user whose notes they are; left out: LIMPET_USER, or me")
 
 
 def _add_show_options(parser: Parser) -> None:
@@ -82,7 +82,7 @@ def edit_long_term(args: Namespace) -> int:
             text = file.append(more).text
     value = {
         "user": user,
-        "file": str(file.path),
+        "file": None if file.path is None else str(file.path),
         "text": text,
         "conflict": None if conflict is None else str(conflict),
     }
@@ -106,15 +106,18 @@ def export_items(args: Namespace) -> int:
     user = resolve_user(args)
     with open_memory(args, needed=True) as memory:
         done = memory.notes.export_items(user=user)
-        folder = memory.notes.long_term(user=user).path.parent / "items"
+        path = memory.notes.long_term(user=user).path
+    folder = None if path is None else path.parent / "items"
     value = {
-        "folder": str(folder),
+        "folder": None if folder is None else str(folder),
         "records": done.records,
         "waiting": done.waiting,
         "conflicts": done.conflicts,
         "problems": _problems(done.problems),
     }
     said = [f"{show.pluralize(done.records, 'record')} in {folder}"]
+    if folder is None:
+        said = ["This store has no folder, so nothing was written; limpet export writes records to files"]
     if done.waiting:
         said.append(f"{show.pluralize(done.waiting, 'changed line')} wait for notes import")
     show.print_result(

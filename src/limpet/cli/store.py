@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from limpet.config import Config
+    from limpet.notes.user_notes import UserNotes
     from limpet.store.encryption_keys import EncryptionState
     from limpet.store.store import Store
 
@@ -41,6 +42,16 @@ def _open(where: str, config: Config) -> closing[Store]:
     from limpet.model.values import system_clock
 
     return closing(open_store(where, config, system_clock)[0])
+
+
+def _open_notes(store: Store, config: Config) -> UserNotes:
+    from pathlib import Path
+
+    from limpet.api.runtime import create_notes
+    from limpet.model.values import system_clock
+
+    folder = Path(store.location).parent if store.backend == "sqlite" else None
+    return create_notes(store, folder, config, system_clock)
 
 
 def _open_given(args: Namespace, config: Config) -> closing[Store]:
@@ -70,7 +81,9 @@ def copy(args: Namespace) -> int:
         raise InvalidInput(f"there is no store at {source}")
     config = load_config(args)
     with _open(source, config) as reading, _open(target, config) as writing, ProgressLine() as progress:
+        _open_notes(reading, config).read_files()
         rows = copy_store(reading, writing, progress)
+        _open_notes(writing, config).write_files()
         places = [store.location for store in (reading, writing)]
     said = f"Copied {show.pluralize(sum(rows.values()), 'row')} from {places[0]} to {places[1]}."
     beside = find_file_folders(places[0])
@@ -188,6 +201,7 @@ def _reencrypt(args: Namespace, config: Config) -> int:
 
     tenant = _tenant(args)
     with _open_given(args, config) as store, ProgressLine() as progress:
+        _open_notes(store, config).read_files()  # later they are not read any more
         done = reencrypt_tenant(store, tenant, rebuild_index, progress)
     if done:
         lines = [f"Tenant {tenant!r} is encrypted.", _LEFT_BEHIND]

@@ -256,7 +256,7 @@ class DocumentSettings(_SettingsBase):
 
 @dataclass(frozen=True, slots=True)
 class NotesSettings(_SettingsBase):
-    enabled: Annotated[bool, "a context reads the user's own files, where the store has a folder"] = True
+    enabled: Annotated[bool, "a context reads the user's own notes"] = True
     long_term: Annotated[bool, "a context reads MEMORY.md"] = True
     daily: Annotated[bool, "a context reads the daily notes"] = True
     write_daily: Annotated[bool, "each turn adds its line to the notes of its day"] = True

@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from dataclasses import field, replace
 from datetime import date, datetime, timedelta
 from functools import partial
-from pathlib import Path
 
 from limpet.config import Config
 from limpet.errors import StorageError
@@ -27,19 +26,13 @@ from limpet.model.chunk import ChunkQuery, SourceKind
 from limpet.model.dataclass import dataclass
 from limpet.model.job import GRAPH, GRAPH_RECORD
 from limpet.model.message import Message, Part, TextPart
+from limpet.model.note import day_name, describe_note
 from limpet.model.record import Forgotten, Origin, Record, RecordQuery
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.tokens import TokenCounter, estimate_tokens
 from limpet.model.values import Clock
-from limpet.notes.user_notes import (
-    UserNotes,
-    day_path,
-    decode_text,
-    lock_notes_file,
-    read_file,
-    redact_lines,
-    rewrite,
-)
+from limpet.notes.lines import redact_lines
+from limpet.notes.user_notes import UserNotes
 from limpet.search import recipes
 from limpet.search.analysis import Question, split_sentences
 from limpet.search.chunk_repository import Chunks
@@ -54,7 +47,7 @@ from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.forget")
 
-_Line = tuple[Path, int]  # a line of a file
+_Line = tuple[Partition, str, int]  # a line of a note
 _MAX_PLACES = 20  # places that still say it, named at most
 _MAX_MENTIONS = 1000  # passages among which the same is looked for once more
 
@@ -242,14 +235,32 @@ class Forgetter:
     def _redact_notes_everywhere(self, finder: RemainingFinder, left: list[str], *, dry_run: bool) -> set[_Line]:
         """Remove the lines of MEMORY.md and mark those of the daily notes that say it. Returns which they are."""
         changed: set[_Line] = set()
-        for file in finder.list_files():
-            with _report_unreadable(left, file.name), lock_notes_file(file.root, file.path):
-                before = decode_text(file.path, read_file(file.root, file.path, file.max_bytes))
-                after, lines = finder.clean_text(file, before)
-                if lines and not dry_run:
-                    rewrite(file.path, partial(_encode_text, after))
-                changed |= {(file.path, at) for at in lines}
+        for partition, name in finder.list_notes():
+            clean = partial(finder.clean_text, partition, name)
+            changed |= self._redact_note(partition, name, clean, left, dry_run=dry_run)
         return changed
+
+    def _redact_note(
+        self,
+        partition: Partition,
+        name: str,
+        clean: Callable[[str], list[tuple[str, str]]],
+        left: list[str],
+        *,
+        dry_run: bool,
+    ) -> set[_Line]:
+        """Change the lines of a note: ``clean`` returns each with what becomes of it. Returns which were changed."""
+        lines: list[tuple[str, str]] = []
+
+        def change(text: str) -> str:
+            lines[:] = clean(text)
+            return "".join(after for _, after in lines)
+
+        with _report_unreadable(left, describe_note(name)):
+            note = self.notes.get(partition, name)
+            if note is not None and change(note.text) != note.text and not dry_run:
+                self.notes.edit(partition, name, change)
+        return {(partition, name, at) for at, (before, after) in enumerate(lines) if before != after}
 
     def _redact_files(self, tenant: str, going: ForgetPlan, left: list[str], *, dry_run: bool = False) -> set[_Line]:
         """Which lines of notes were changed; item lines belong to the records and go with them."""
@@ -277,20 +288,9 @@ class Forgetter:
     ) -> set[_Line]:
         """Mark the words in the daily notes. An edit of the file at that moment is kept."""
         cleaned: set[_Line] = set()
-        if self.notes.folder is None:
-            return cleaned
-        notes, said = self.notes.open(space), sorted(gone, key=len, reverse=True)
+        clean = partial(redact_lines, gone=sorted(gone, key=len, reverse=True), mark=FORGOTTEN_MARK)
         for day in sorted(days):
-            path = day_path(notes.folder, day)
-            if not path.exists():
-                continue
-            with _report_unreadable(left, f"the notes of {day}"), lock_notes_file(notes.root, path):
-                before = decode_text(path, read_file(notes.root, path, self.config.notes.max_day_bytes))
-                after, lines = redact_lines(before, said, FORGOTTEN_MARK)
-                if lines and not dry_run:
-                    rewrite(path, partial(_encode_text, after))
-                pairs = zip(before.splitlines(), after.splitlines(), strict=True)
-                cleaned |= {(path, at) for at, (one, two) in enumerate(pairs) if one != two}
+            cleaned |= self._redact_note(space, day_name(day), clean, left, dry_run=dry_run)
         return cleaned
 
     def build_word_search(self, text: str, k: int, query: ChunkQuery) -> SearchRequest:
@@ -411,7 +411,3 @@ def redact_message(message: Message, gone: set[str], mask: Callable[[str], str])
     if changed == message:
         return message
     return replace(changed, tokens=estimate_tokens(changed.searchable))
-
-
-def _encode_text(text: str, _there: bytes) -> bytes:
-    return text.encode()

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from limpet.knowledge.similarity import is_near_duplicate
 from limpet.model.chunk import Hit, Signal, Source, SourceKind
-from limpet.notes.user_notes import MEMORY_FILE
+from limpet.model.note import MEMORY_FILE
 from limpet.search.analysis import Question, count_shared_terms
 from limpet.search.search import SearchRequest
 

@@ -12,17 +12,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from limpet.errors import StorageError
 from limpet.knowledge import remember
 from limpet.model.chunk import ChunkQuery, Source, SourceKind
 from limpet.model.message import Message, Role
+from limpet.model.note import MEMORY_FILE, describe_note, parse_day
 from limpet.model.record import Origin, Record
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.session import KvEntry
-from limpet.notes.user_notes import MEMORY_FILE, NoteFiles, day_path, list_days, redact_lines
+from limpet.notes.lines import redact_lines
 from limpet.search.analysis import analyse, extract_terms, split_sentences
 from limpet.search.search import search
 from limpet.sessions.repository import KeyValueEntries, Messages, Summaries
@@ -56,16 +56,6 @@ class Place(NamedTuple):
             return []
         scope = Scope(self.tenant, user=self.user, session=self.session)
         return Messages(tx).range(scope, self.first - 1, self.last + 1, None)
-
-
-class NoteFile(NamedTuple):
-    """A file of a user: how to call it, where it is, its longest size, and the words that were taken out of it."""
-
-    name: str
-    root: Path
-    path: Path
-    max_bytes: int
-    gone: Sequence[str] = ()
 
 
 class _Search(NamedTuple):
@@ -174,27 +164,19 @@ class RemainingFinder:
                 found.append(place)
         return found
 
-    def list_files(self) -> Iterator[NoteFile]:
-        """The user's MEMORY.md and daily notes."""
-        limits = self._forgetter.config.notes
-        for partition, notes in self._iter_notes():
-            if (path := notes.folder / MEMORY_FILE).exists():
-                yield NoteFile(MEMORY_FILE, notes.root, path, limits.max_memory_bytes)
-            said = self._sort_sentences(partition)
-            for day in list_days(notes.folder):
-                path = day_path(notes.folder, day)
-                yield NoteFile(f"the notes of {day}", notes.root, path, limits.max_day_bytes, said)
+    def list_notes(self) -> Iterator[tuple[Partition, str]]:
+        """The MEMORY.md and the daily notes of the users."""
+        for partition in self._users:
+            yield from ((partition, name) for name in self._forgetter.notes.list_names(partition))
 
-    def clean_text(self, file: NoteFile, text: str) -> tuple[str, set[int]]:
-        """The text of a file without what says it, and which of its lines changed."""
-        text = redact_lines(text, file.gone, FORGOTTEN_MARK)[0]
-        before = text.splitlines(keepends=True)
-        after = [self._clean_line(file, line) if self.tells(line) else line for line in before]
-        return "".join(after), {at for at, pair in enumerate(zip(before, after, strict=True)) if pair[0] != pair[1]}
+    def clean_text(self, partition: Partition, name: str, text: str) -> list[tuple[str, str]]:
+        """Each line of a note, and what is left of it without what says it."""
+        lines = redact_lines(text, () if name == MEMORY_FILE else self._sort_sentences(partition), FORGOTTEN_MARK)
+        return [(line, self._clean_line(name, rest) if self.tells(rest) else rest) for line, rest in lines]
 
-    def _clean_line(self, file: NoteFile, line: str) -> str:
+    def _clean_line(self, name: str, line: str) -> str:
         """Nothing of a line of MEMORY.md; a turn's line keeps its other sentences."""
-        if file.name == MEMORY_FILE:
+        if name == MEMORY_FILE:
             return ""
         for sentence in self.select_sentences(line):
             line = line.replace(sentence, FORGOTTEN_MARK)
@@ -203,24 +185,21 @@ class RemainingFinder:
     def _sort_sentences(self, partition: Partition) -> list[str]:
         return sorted(self._going.trail.sentences(partition.owner), key=len, reverse=True)
 
-    def _iter_notes(self) -> Iterator[tuple[Partition, NoteFiles]]:
-        if self._forgetter.notes.folder is not None:
-            yield from ((partition, self._forgetter.notes.open(partition)) for partition in self._users)
-
     def _iter_texts(self, left: list[str]) -> Iterator[tuple[str, str]]:
-        for _, notes in self._iter_notes():
-            try:
-                yield MEMORY_FILE, notes.long_term().read()
-            except StorageError:
-                left.append(f"{MEMORY_FILE}, which cannot be read")
+        notes = [*self.list_notes()]
+        yield from self._iter_notes([each for each in notes if parse_day(each[1]) is None], left)
         yield from self._iter_kv_entries()
-        for partition, notes in self._iter_notes():
-            said = self._sort_sentences(partition)
-            for day in list_days(notes.folder):
-                try:
-                    yield f"the notes of {day}", redact_lines(notes.read_notes(day), said, FORGOTTEN_MARK)[0]
-                except StorageError:
-                    left.append(f"the notes of {day}, which cannot be read")
+        yield from self._iter_notes([each for each in notes if parse_day(each[1]) is not None], left)
+
+    def _iter_notes(self, notes: Iterable[tuple[Partition, str]], left: list[str]) -> Iterator[tuple[str, str]]:
+        for partition, name in notes:
+            try:
+                text = self._forgetter.notes.read(partition, name)
+            except StorageError:
+                left.append(f"{describe_note(name)}, which cannot be read")
+                continue
+            said = () if name == MEMORY_FILE else self._sort_sentences(partition)
+            yield describe_note(name), "".join(line for _, line in redact_lines(text, said, FORGOTTEN_MARK))
 
     def _iter_kv_entries(self) -> Iterator[tuple[str, str]]:
         forgetter = self._forgetter

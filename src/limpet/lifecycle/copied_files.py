@@ -1,4 +1,4 @@
-"""Files that go along with an export as they are: MEMORY.md, daily notes, what lies in the folders of sessions."""
+"""Files that go along with an export as they are: what lies in the folders of sessions."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 from limpet.errors import InvalidInput, StorageError
 from limpet.lifecycle.export_folder import hash_file
 from limpet.model.dataclass import dataclass
+from limpet.model.note import check_note_name
 from limpet.model.scope import Level, Partition
 from limpet.model.values import check_choice, check_id, check_name, check_number
-from limpet.notes.user_notes import MEMORY_FILE
 from limpet.sessions.files import list_folder
 from limpet.store.files import (
     check_no_symlink,
@@ -21,33 +21,28 @@ from limpet.store.files import (
     is_bookkeeping,
     make_private_folders,
     open_private,
-    owner_folder,
     translate_errors,
 )
 
 FOLDER = "files"
 FIELDS = {
-    "level": "whose it is, if not a session's: a `user`'s, an `agent`'s, or `global`, the whole tenant's",
-    "owner": "the user or the agent",
-    "session_id": "or the session in whose folder it lies",
+    "session_id": "the session in whose folder it lies",
     "name": "what it is called",
     "bytes": "how long it is",
     "sha256": "its SHA-256",
 }
-_DAY = re.compile(r"\d{4}-\d{2}-\d{2}\.md")
+_NOTE_FIELDS = {"level", "owner", "name", "bytes", "sha256"}
 _PIECE = 1_048_576
 _MAX_NAME = 255
 
 
 @dataclass(frozen=True, slots=True)
 class ExportFile:
-    """``space`` or ``session_id`` says whose it is."""
-
+    session_id: str
     name: str
-    space: Partition | None = None
-    session_id: str | None = None
     bytes: int = 0
     sha256: str = ""
+    space: Partition | None = None  # whose note it is, in an export that is older than notes in the store
 
     @property
     def path(self) -> str:
@@ -58,23 +53,13 @@ class ExportFile:
         return f"{FOLDER}/{self.space.level.value}/{owner}/{self.name}"
 
     def to_line(self) -> dict[str, Any]:
-        whose: dict[str, Any] = {"session_id": self.session_id}
-        if self.space is not None:
-            whose = {"level": self.space.level.value, "owner": self.space.owner}
-        return {**whose, "name": self.name, "bytes": self.bytes, "sha256": self.sha256}
-
-
-def iter_owner_files(root: Path, space: Partition) -> Iterator[tuple[ExportFile, Path]]:
-    folder = check_no_symlink(root, owner_folder(root, space))
-    for info in list_folder(folder):
-        if info.name == MEMORY_FILE or _DAY.fullmatch(info.name):
-            yield ExportFile(info.name, space), folder / info.name
+        return {name: getattr(self, name) for name in FIELDS}
 
 
 def iter_session_files(folder: Path, session_id: str) -> Iterator[tuple[ExportFile, Path]]:
     for info in list_folder(folder):
         try:
-            yield ExportFile(_check_file_name(info.name), session_id=session_id), folder / info.name
+            yield ExportFile(session_id, _check_file_name(info.name)), folder / info.name
         except InvalidInput as error:
             raise StorageError(f"{folder} has a file that cannot be exported; rename it: {error}") from None
 
@@ -92,19 +77,18 @@ def copy_file(source: Path, target: Path) -> tuple[int, str]:
 
 
 def parse_line(value: Mapping[str, Any], tenant: str) -> ExportFile:
-    if unknown := value.keys() - FIELDS.keys():
+    of_note = "level" in value
+    if unknown := value.keys() - (_NOTE_FIELDS if of_note else FIELDS.keys()):
         raise InvalidInput(f"files have no {', '.join(sorted(map(repr, unknown)))[:200]}")
     size, digest = check_number(value.get("bytes"), "bytes"), value.get("sha256")
     if not isinstance(digest, str) or not re.fullmatch(r"[0-9a-f]{64}", digest):
         raise InvalidInput("sha256 is not a SHA-256 in hexadecimal")
     name = _check_file_name(value.get("name"))
-    if value.get("session_id") is not None:
-        return ExportFile(name, None, check_id(value["session_id"], "session_id"), size, digest)
-    level = check_choice(Level, value.get("level"), "level")
+    if not of_note:
+        return ExportFile(check_id(value.get("session_id"), "session_id"), name, size, digest)
+    level = check_choice(Level, value["level"], "level")
     owner = "" if level is Level.GLOBAL else check_name(value.get("owner"), "owner")
-    if level is Level.SESSION or not (name == MEMORY_FILE or _DAY.fullmatch(name)):
-        raise InvalidInput(f"name: {MEMORY_FILE} or a day's notes such as 2026-03-10.md, not {name[:80]!r}")
-    return ExportFile(name, Partition(tenant, level, owner), None, size, digest)
+    return ExportFile("", check_note_name(name), size, digest, Partition(tenant, level, owner))
 
 
 def verify_copy(folder: Path, file: ExportFile) -> Path:

@@ -23,7 +23,7 @@ from limpet.lifecycle.line_kind import LineKind, iter_session_scopes
 from limpet.lifecycle.lines import KINDS
 from limpet.lifecycle.transfer_repository import Transfers
 from limpet.model.message import Role, part_from_json, part_text
-from limpet.model.scope import Level, Partition, Scope
+from limpet.model.scope import Scope
 from limpet.model.telemetry import Progress
 from limpet.model.transfer import ExportResult
 from limpet.sessions.files import session_folder
@@ -42,8 +42,8 @@ _ABOUT = """\
 # A Limpet export
 
 - `data/` has everything, a line of JSON each. `limpet import` takes this folder in again.
-- `files/` has MEMORY.md, the daily notes and the files of sessions as they were.
-- `readable/` is for people: an index, a transcript of each session, records and schedules. It is not read back.
+- `files/` has the files of sessions as they were.
+- `readable/` is for people: an index, a transcript of each session, notes, records and schedules. It is not read back.
 - `manifest.json` says what belongs here, with a SHA-256 of each file in `data/`. An import refuses what differs.
 """
 _PAST = {"valid_to": "ended", "superseded_by": "superseded", "archived_at": "faded"}
@@ -130,9 +130,6 @@ def _copy_files(tx: Tx, root: Path | None, scope: Scope, folder: Path) -> Iterat
 
 
 def _find_files(tx: Tx, scope: Scope, root: Path) -> Iterator[tuple[ExportFile, Path]]:
-    own = [] if scope.user is None else [Partition(scope.tenant, Level.USER, scope.user)]
-    for space in own or Transfers(tx).find_partitions(scope):
-        yield from copied_files.iter_owner_files(root, space)
     for one in iter_session_scopes(tx, scope):
         yield from copied_files.iter_session_files(session_folder(root, str(one.session)), str(one.session))
 
@@ -179,6 +176,12 @@ def _format_message(line: Mapping[str, Any]) -> str:
     return render_entry(TranscriptEntry(Role(line["role"]), parse_timestamp(line["created_at"]), text))
 
 
+def _format_note(line: Mapping[str, Any]) -> str:
+    """As a quotation: no heading of it may look like one of the page."""
+    quoted = "".join(f"> {text}\n" for text in line["text"].splitlines())
+    return f"## {line['name']} of {_escape_inline(line.get('owner') or 'everybody')}\n\n{quoted}\n"
+
+
 def _format_run(line: Mapping[str, Any]) -> str:
     told = line.get("error") or line["summary"]
     return f"- {line['ended_at'][:16]}, {line['status']}: {_escape_inline(told)}\n"
@@ -217,12 +220,18 @@ def _escape_inline(text: str) -> str:
     return " ".join(text.split()).replace("\\", "\\\\").replace("[", "\\[").replace("<", "\\<")
 
 
-_PAGES = {"index.md": "# Sessions\n\n", "records.md": "# Records\n\n", "schedules.md": "# Schedules\n\n"}
+_PAGES = {
+    "index.md": "# Sessions\n\n",
+    "notes.md": "# Notes\n\n",
+    "records.md": "# Records\n\n",
+    "schedules.md": "# Schedules\n\n",
+}
 # By kind: the file its lines go to, what stands before the first of them, and how one is written.
 _READABLE: Mapping[str, tuple[str, str, Callable[[Mapping[str, Any]], str]]] = {
     "sessions": ("index.md", "", _format_session),
     "messages": ("sessions/{}.md", "", _format_message),
     "records": ("records.md", "", _format_record),
+    "notes": ("notes.md", "", _format_note),
     "schedules": ("schedules.md", "", _format_schedule),
     "schedule_runs": ("schedules.md", "\n# Runs\n\n", _format_run),
 }

@@ -37,6 +37,7 @@ from limpet.store.files import (
 FORMAT, VERSION = "limpet-export", 1
 OLD_FORMAT = "holdfast-export"  # the same format, by the name the project had before
 MANIFEST = "manifest.json"
+LATER_KINDS = ("notes",)  # exports that are older than these have none
 UNFINISHED = ".unfinished"
 DATA = "data"
 MAX_LINE_BYTES = 268_435_456  # no message, record or value is as long as that
@@ -67,6 +68,10 @@ class DataFile:
 class Manifest:
     user: str | None  # whose memory it is; None for a whole tenant's
     files: Mapping[str, DataFile] = field(default_factory=dict)  # by kind
+
+    def count(self, kind: str) -> int:
+        """How many lines there are of a kind."""
+        return self.files[kind].lines if kind in self.files else 0
 
     def as_bytes(self) -> bytes:
         files = [
@@ -125,7 +130,7 @@ def _parse_manifest(value: object, kinds: tuple[str, ...]) -> Manifest:
             raise InvalidInput(f"{path}: sha256 is no SHA-256 in hexadecimal")
         lines, size = check_number(entry.get("lines"), "lines"), check_number(entry.get("bytes"), "bytes")
         found[known[path]] = DataFile(lines, size, digest)
-    if missing := [kind for kind in kinds if kind not in found]:
+    if missing := [kind for kind in kinds if kind not in found and kind not in LATER_KINDS]:
         raise InvalidInput(f"files: {', '.join(missing)} is missing")
     return Manifest(user, found)
 

@@ -40,14 +40,15 @@ from limpet.lifecycle.line_kind import PRESENT, ImportTarget, LineKind, LineOutc
 from limpet.lifecycle.lines import IMPORT_STEPS, KINDS
 from limpet.lifecycle.transfer_repository import Imports, Transfers
 from limpet.model.dataclass import dataclass
-from limpet.model.scope import Level, Scope
+from limpet.model.scope import Partition, Scope
 from limpet.model.telemetry import Progress
 from limpet.model.transfer import MAX_LISTED_SKIPS, ImportResult, ImportSkip
 from limpet.model.values import Clock, check_name
-from limpet.notes.user_notes import UserNotes, lock_notes_file, save_conflict_copy
+from limpet.notes.files import NoteFiles, lock_notes_file
+from limpet.notes.user_notes import UserNotes
 from limpet.search.embed import ChunkEmbedder
 from limpet.sessions.repository import Sessions
-from limpet.store.files import owner_folder, read_bytes, write_atomic
+from limpet.store.files import read_bytes, write_atomic
 from limpet.store.store import Store
 from limpet.store.tx import Tx
 
@@ -119,16 +120,18 @@ class ExportImporter:
         mark = ImportProgress() if known is None else ImportProgress.from_json(known)
         taken = self._check_all()
         if dry_run:
-            lines = {kind.noun: self.manifest.files[kind.name].lines for kind in KINDS if kind.noun}
-            files = self.manifest.files[FILES].lines
+            lines = {kind.noun: self.manifest.count(kind.name) for kind in KINDS if kind.noun}
+            files = self.manifest.count(FILES)
             return ImportResult(FORMAT, **lines, files=files, dry_run=True)  # type: ignore[arg-type]  # nouns are fields
-        continued = sum(self.manifest.files[kind.name].lines for kind in IMPORT_STEPS[: mark.step]) + mark.line
-        into = replace(self.into, renews=mark.renews if known is not None else taken)
+        continued = sum(self.manifest.count(kind.name) for kind in IMPORT_STEPS[: mark.step]) + mark.line
+        mirrors = self.notes.folder is not None and self.notes.is_allowed(self.into.tenant)
+        into = replace(self.into, renews=mark.renews if known is not None else taken, mirrors_notes=mirrors)
         mark = replace(mark, renews=into.renews)
         for step, kind in list(enumerate(IMPORT_STEPS))[mark.step :]:
             if step > mark.step:
                 mark = replace(mark, step=step, line=0, offset=0)
             mark = self._import_kind(kind, into, mark)
+        self.notes.write_pending()
         files, known_files, notes = self._import_files(into)
         self.store.write(lambda tx: Imports(tx).finish(into.scope, self.key))
         if mark.added:
@@ -141,7 +144,7 @@ class ExportImporter:
     def _check_all(self) -> bool:
         """Every line and every file. Returns whether an id in them belongs to another owner here."""
         taken = False
-        for kind in KINDS:
+        for kind in (kind for kind in KINDS if kind.name in self.manifest.files):
             owners: dict[str, str] = {}
             for line in read_lines(self.folder, kind.name, self.manifest.files[kind.name]):
                 if (taker := kind.owner(_parse_item(kind, line, self.into))) is not None:
@@ -150,7 +153,7 @@ class ExportImporter:
                     taken = self._has_foreign_ids(kind, owners) or taken
                     owners = {}
                 if line.number % _LINES == 0:
-                    self.progress(f"{_CHECKING} {kind.name}", line.number, self.manifest.files[kind.name].lines)
+                    self.progress(f"{_CHECKING} {kind.name}", line.number, self.manifest.count(kind.name))
             taken = (bool(owners) and self._has_foreign_ids(kind, owners)) or taken
         for file in self._iter_files():
             copied_files.verify_copy(self.folder, file)
@@ -160,20 +163,19 @@ class ExportImporter:
         return bool(self.store.read(lambda tx: Transfers(tx).find_conflicting_ids(self.into.scope, kind.name, owners)))
 
     def _iter_files(self) -> Iterator[ExportFile]:
-        """Each as it is here: whose it is there is another question."""
         for line in read_lines(self.folder, FILES, self.manifest.files[FILES]):
             with error_location(_describe_place(FILES, line)):
                 file = copied_files.parse_line(line.value, self.into.tenant)
-                if file.space is not None and file.space.level is Level.USER:
-                    self.into.map_user(file.space.owner, "owner")
-                elif file.space is not None and self.into.told_of is not None:
-                    raise InvalidInput(f"level: the export is of {self.into.told_of!r}, and this is the tenant's")
+                if file.space is not None:
+                    self.into.map_partition(file.space)
             yield file
 
     # Writing
 
     def _import_kind(self, kind: LineKind[Any], into: ImportTarget, mark: ImportProgress) -> ImportProgress:
-        total = self.manifest.files[kind.name].lines
+        total = self.manifest.count(kind.name)
+        if not total:
+            return mark
         for lines in _iter_batches(resume_lines(self.folder, kind.name, mark.line, mark.offset)):
             items = [kind.prepare(_parse_item(kind, line, into), into) for line in lines]
             mark = self.store.write(partial(self._put_batch, kind=kind, into=into, mark=mark, lines=lines, items=items))
@@ -211,21 +213,17 @@ class ExportImporter:
 
     def _import_file(self, file: ExportFile, into: ImportTarget) -> str:
         root, source = self.notes.folder, copied_files.verify_copy(self.folder, file)
+        if file.space is not None:
+            return self._import_note(into.map_partition(file.space), file.name, source)
         if root is None:
             return "this store has no folder to keep files in"
         if not self.notes.is_allowed(into.tenant):
             return "the tenant is encrypted, and files are not; set encryption.plain_files = true to import them"
-        if file.session_id is not None:
-            session_id = into.map_id(file.session_id)
-            scope = Scope(into.tenant, user=into.user, session=session_id)
-            if self.store.read(lambda tx: Sessions(tx).get(scope)) is None:
-                return "its session is not here"
-            target = root / "sessions" / session_id / file.name
-        else:
-            assert file.space is not None
-            owner = into.user if file.space.level is Level.USER and into.user else file.space.owner
-            target = owner_folder(root, file.space._replace(owner=owner)) / file.name
-        data = source.read_bytes()
+        session_id = into.map_id(file.session_id)
+        scope = Scope(into.tenant, user=into.user, session=session_id)
+        if self.store.read(lambda tx: Sessions(tx).get(scope)) is None:
+            return "its session is not here"
+        target, data = root / "sessions" / session_id / file.name, source.read_bytes()
         with lock_notes_file(root, target):
             there = read_bytes(target)
             if there is None:
@@ -233,7 +231,17 @@ class ExportImporter:
                 return ""
             if there == data:
                 return PRESENT.reason
-            return f"another {file.name} is here; this one is beside it as {save_conflict_copy(target, data).name}"
+            copy = NoteFiles(root, target.parent).save_copy(file.name, data)
+            return f"another {file.name} is here; this one is beside it as {copy.name}"
+
+    def _import_note(self, partition: Partition, name: str, source: Path) -> str:
+        """Of an export that is older than notes in the store."""
+        text = NoteFiles(source.parent, source.parent).read(name, self.notes.max_bytes(name)) or ""
+        there = self.notes.get(partition, name)
+        if there is not None:
+            return PRESENT.reason if there.text == text else f"another {name} is here, and stays"
+        self.notes.edit(partition, name, lambda there: there or text)
+        return ""
 
 
 def read_target(folder: Path, config: Config, tenant: str, user: str | None) -> tuple[Manifest, ImportTarget, str]:
@@ -354,5 +362,7 @@ def _merge(one: ImportResult, other: ImportResult) -> ImportResult:
         for each in fields(one)
         if type(getattr(one, each.name)) in (int, tuple)
     }
-    added = sum(totals[name] for name in ("sessions", "messages", "records", "documents", "files", "schedules"))
+    added = sum(
+        totals[name] for name in ("sessions", "messages", "records", "documents", "notes", "files", "schedules")
+    )
     return replace(one, **totals, already=(one.already or other.already) and not added)

@@ -7,7 +7,7 @@ differs from that has changed. Where both have, the record stays and the line is
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from datetime import datetime
 from enum import Enum, auto
@@ -23,8 +23,8 @@ from limpet.model.dataclass import dataclass
 from limpet.model.record import Layer, Record, RecordQuery
 from limpet.model.scope import Scope
 from limpet.model.values import Clock, IdFactory
+from limpet.notes.files import EditConflict, NoteFiles, lock_notes_file
 from limpet.notes.item_lines import EPISODIC, SYNC, ItemFiles, ItemLine, SyncState, dump_line, parse_lines
-from limpet.notes.user_notes import EditConflict, NoteFiles, lock_notes_file
 from limpet.search.embed import ChunkEmbedder
 from limpet.sessions.repository import Sessions
 from limpet.store.store import Store
@@ -104,6 +104,7 @@ class _Counts:
 class ItemSync:
     store: Store
     notes: NoteFiles
+    to_local: Callable[[datetime], datetime]  # in the user's zone
     scope: Scope  # a user's
     cut: memory.RecordChunker
     embedder: ChunkEmbedder
@@ -185,7 +186,7 @@ class ItemSync:
         if record.layer is not Layer.EPISODIC:
             return f"{record.layer}.jsonl"
         assert record.created_at is not None
-        return f"{EPISODIC}/{self.notes.to_local(record.created_at).date()}.jsonl"
+        return f"{EPISODIC}/{self.to_local(record.created_at).date()}.jsonl"
 
     def _resolve_sync(self, sync: SyncState, now: datetime) -> SyncState:
         """What was agreed on with this store. Files that come from another one agree with nothing here yet."""

@@ -12,7 +12,7 @@ from limpet.errors import InvalidInput
 from limpet.lifecycle.transfer_repository import Transfers
 from limpet.model.dataclass import dataclass
 from limpet.model.lines import LineCodec
-from limpet.model.scope import Partition, Scope
+from limpet.model.scope import Level, Partition, Scope
 from limpet.model.transfer import derive_id
 from limpet.model.values import check_any_id, check_name, with_bucket
 from limpet.sessions.repository import Sessions
@@ -44,6 +44,7 @@ class ImportTarget:
     told_of: str | None  # the user the export is of; None for a whole tenant's
     user: str | None  # whose memory it becomes; None where everybody keeps theirs
     renews: bool = False
+    mirrors_notes: bool = False  # whether notes have files there
     # Where the sessions and records of the export go, by their old ids; and the old ids by the new ones.
     homes: dict[str, Partition] = field(default_factory=dict, compare=False)
     old_ids: dict[str, str] = field(default_factory=dict, compare=False)
@@ -58,6 +59,15 @@ class ImportTarget:
         if self.told_of is not None and checked != self.told_of:
             raise InvalidInput(f"{what}: the export is of {self.told_of!r}, and this of {checked!r}")
         return checked if self.user is None else self.user
+
+    def map_partition(self, space: Partition) -> Partition:
+        """Whose it is there. Raises InvalidInput for what is not the export's owner's."""
+        level = space.level
+        if level is Level.USER:
+            return space._replace(owner=self.map_user(space.owner, "owner"))
+        if level is Level.SESSION or self.told_of is not None:
+            raise InvalidInput(f"level: what belongs to {self.told_of or 'anybody'!r} is none of a {level}'s")
+        return space._replace(owner=check_name(space.owner, "owner") if level is Level.AGENT else "")
 
     def map_id(self, old: str) -> str:
         """The id there. A session or record whose owner changes gets one with the new owner's bucket."""

@@ -29,6 +29,7 @@ from limpet.lifecycle.line_kind import (
     iter_session_scopes,
     require_fields,
 )
+from limpet.lifecycle.note_lines import NoteLines
 from limpet.lifecycle.transfer_repository import Transfers
 from limpet.model.chunk import ChunkDraft, ChunkSource, SourceKind
 from limpet.model.graph import GraphDraft, GraphSource
@@ -43,6 +44,7 @@ from limpet.model.transfer import (
     DocumentState,
     KvState,
     MessageState,
+    NoteState,
     PieceState,
     RecordState,
     RunState,
@@ -292,7 +294,7 @@ class _DocumentLines(LineKind[DocumentState]):
         state = super().read(value, into)
         if not _HASH.fullmatch(state.document.content_hash):
             raise InvalidInput("content_hash must be 32 hexadecimal digits")
-        return replace(state, space=_map_partition(state.space, into))
+        return replace(state, space=into.map_partition(state.space))
 
     def put_one(self, tx: Tx, state: DocumentState, into: ImportTarget) -> LineOutcome:
         document = state.document
@@ -310,15 +312,6 @@ class _DocumentLines(LineKind[DocumentState]):
 
     def owner(self, state: DocumentState) -> tuple[str, str] | None:
         return state.document.id, f"{state.space.level.value}:{state.space.owner}"
-
-
-def _map_partition(space: Partition, into: ImportTarget) -> Partition:
-    level = space.level
-    if level is Level.USER:
-        return space._replace(owner=into.map_user(space.owner, "owner"))
-    if level is Level.SESSION or into.told_of is not None:
-        raise InvalidInput(f"level: a document of {into.told_of or 'anybody'!r} is none of a {level}'s")
-    return space._replace(owner=check_name(space.owner, "owner") if level is Level.AGENT else "")
 
 
 class _PreparedPiece(NamedTuple):
@@ -490,6 +483,7 @@ KINDS: tuple[LineKind[Any], ...] = (
     DOCUMENTS,
     _PieceLines(PieceState),
     _GraphLines(GraphDraft),
+    NoteLines(NoteState),
     _ScheduleLines(Schedule),
     _RunLines(RunState),
 )

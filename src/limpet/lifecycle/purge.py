@@ -52,7 +52,7 @@ class _PurgeState:
     sessions: set[str] = field(default_factory=set)
     records: list[str] = field(default_factory=list)
     samples: list[str] = field(default_factory=list)
-    files: int = 0
+    beside: Counter[str] = field(default_factory=Counter)  # notes and files that went
     resumed: bool = False
 
 
@@ -63,7 +63,7 @@ class Purger:
     store: Store
     config: Config
     notes: UserNotes
-    item_sync: Callable[[Scope], ItemSync]
+    item_sync: Callable[[Scope], ItemSync | None]
     mask: Callable[[str], str]
     count: TokenCounter
     clock: Clock
@@ -112,14 +112,12 @@ class Purger:
 
         with suppress(Rollback):
             self.store.write(count)
-        files = self._files(order).count(known.sessions)
-        return Receipt(
-            "", order.what, _digest(order), now, order.space.tenant, order.before, counts=_nonzero_counts(found, files)
-        )
+        counts = _nonzero_counts(found + self._files(order).count(known.sessions))
+        return Receipt("", order.what, _digest(order), now, order.space.tenant, order.before, counts=counts)
 
     def delete_note_lines(self, space: Partition, session: str) -> int:
         """Remove what the daily notes say of a session's turns. Returns how many lines went."""
-        return self._files(PurgeRequest("", PurgeTarget.SESSION, space, session)).delete_before_rows()
+        return self._files(PurgeRequest("", PurgeTarget.SESSION, space, session)).delete_session_lines()
 
     def _files(self, order: PurgeRequest) -> PurgeFiles:
         return PurgeFiles(self.store, self.notes, self.item_sync, self.mask, self.clock, order)
@@ -129,13 +127,15 @@ class Purger:
         known.resumed = resumed
         self.flush_audit()  # what is counted names the user: it has to be where names are removed
         places = self._files(order)
-        places.delete_before_rows()
+        places.delete_session_lines()
+        known.beside["notes"] += places.delete_old_notes()
+        known.beside["files"] += places.delete_before_rows()
         while not self.store.write(partial(self._delete_batch, order=order, known=known)):
             log.debug("a purge goes on")
-        known.files += places.delete_after_rows(known.sessions, known.records, resumed=resumed)
+        known.beside["files"] += places.delete_after_rows(known.sessions, known.records, resumed=resumed)
         left = [*self.store.read(partial(_find_rows_left, order=order)), *places.find_remaining(known.sessions)]
         said = self._find_remaining_mentions(order, known.samples)
-        receipt = self.store.write(partial(self._finish, order=order, files=known.files, left=left, said=said))
+        receipt = self.store.write(partial(self._finish, order=order, beside=known.beside, left=left, said=said))
         began, erased = self.clock(), self.store.erase(whole=False, vacuum=vacuum)
         self.store.write(partial(_record_bytes, receipt=receipt, erased=erased, began=began))
         if erased is ErasureState.WAITING:
@@ -155,7 +155,9 @@ class Purger:
         known.records += [id for id in removal.records if id not in known.records]
         return done
 
-    def _finish(self, tx: Tx, *, order: PurgeRequest, files: int, left: list[str], said: list[str]) -> Receipt:
+    def _finish(
+        self, tx: Tx, *, order: PurgeRequest, beside: Counter[str], left: list[str], said: list[str]
+    ) -> Receipt:
         """Done but for the bytes. The job that would finish it names the user, so that it must go before those do."""
         now = self.clock()
         receipt = Purges(tx).get_receipt(Scope(order.space.tenant), order.receipt)
@@ -165,7 +167,7 @@ class Purger:
         done = replace(
             receipt,
             done_at=now,
-            counts=_nonzero_counts(Counter(receipt.counts), files),
+            counts=_nonzero_counts(beside + Counter(receipt.counts)),
             verified=not left,
             left=tuple([*left, *said][:_MAX_LEFT]),
         )
@@ -257,10 +259,8 @@ def _anonymize(tx: Tx, order: PurgeRequest) -> int:
     return keys
 
 
-def _nonzero_counts(counts: Counter[str], files: int = 0) -> dict[str, int]:
-    counted = Counter(counts)
-    counted["files"] += files
-    return {kind: number for kind, number in sorted(counted.items()) if number}
+def _nonzero_counts(counts: Counter[str]) -> dict[str, int]:
+    return {kind: number for kind, number in sorted(counts.items()) if number}
 
 
 def _record_bytes(tx: Tx, *, receipt: Receipt, erased: ErasureState, began: datetime) -> None:

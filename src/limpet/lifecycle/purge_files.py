@@ -1,10 +1,11 @@
-"""The files of a purge. Each step may be done again: a purge that was interrupted does."""
+"""The notes and files of a purge. Each step may be done again: a purge that was interrupted does."""
 
 from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
 from datetime import date, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -15,10 +16,12 @@ from limpet.lifecycle.item_sync import ItemSync
 from limpet.lifecycle.purge_repository import PurgeRequest
 from limpet.model.dataclass import dataclass
 from limpet.model.message import Message, Role
+from limpet.model.note import MEMORY_FILE, day_name
 from limpet.model.privacy import PurgeTarget
 from limpet.model.scope import DEFAULT_TENANT, Scope
 from limpet.model.values import Clock, check_id
-from limpet.notes.user_notes import MEMORY_FILE, UserNotes, day_path, decode_text, format_line, lock_notes_file, rewrite
+from limpet.notes.lines import format_line
+from limpet.notes.user_notes import UserNotes
 from limpet.sessions.repository import Messages, Sessions
 from limpet.store.files import check_no_symlink, owner_folder
 from limpet.store.store import Store
@@ -35,7 +38,7 @@ LineTest = Callable[[str], bool]
 class PurgeFiles:
     store: Store
     notes: UserNotes
-    item_sync: Callable[[Scope], ItemSync]
+    item_sync: Callable[[Scope], ItemSync | None]
     mask: Callable[[str], str]
     clock: Clock
     order: PurgeRequest
@@ -50,45 +53,60 @@ class PurgeFiles:
         return owner_folder(self.root, self.order.space)
 
     def delete_before_rows(self) -> int:
+        """A user's folder. It goes once more afterwards: nobody may read its notes into the store in between."""
+        if self.root is None or self.order.what is not PurgeTarget.USER:
+            return 0
+        return remove_path(self.root, self.folder)
+
+    def delete_session_lines(self) -> int:
         """What only the messages tell how to find: the lines of a session in the daily notes."""
-        if self.root is None or self.order.session is None or not self.folder.is_dir():
+        if self.order.session is None:
             return 0
         scope = self.order.session_scope(self.order.session)
-        messages = self.store.read(lambda tx: Messages(tx).range(scope, None, None, None))
-        return self._drop_lines(messages)
+        return self._drop_lines(self.store.read(lambda tx: Messages(tx).range(scope, None, None, None)))
+
+    def delete_old_notes(self) -> int:
+        """How many notes went, or lost what is older."""
+        before, space = self.order.before, self.order.space
+        if before is None:
+            return 0
+        names = self._find_old_notes(before)
+        if names:
+            self.notes.delete(space, names)
+        moment = self.notes.to_local(before, space.owner)
+        return len(names) + bool(self._filter_day(moment.date(), partial(_is_before, f"[{moment:%H:%M}]")))
 
     def delete_after_rows(self, sessions: Collection[str], records: Collection[str], *, resumed: bool) -> int:
         """How many files went."""
         if self.root is None:
             return 0
-        gone = self._drop_sessions(sessions, resumed=resumed) + self._drop_imported()
+        gone = self._drop_sessions(sessions, resumed=resumed) + self._drop_imported() + self.delete_before_rows()
         if self.order.what is PurgeTarget.USER:
-            return gone + remove_path(self.root, self.folder)
+            return gone
         self._drop_items(records, resumed=resumed)
-        if self.order.before is not None and self.folder.is_dir():
-            gone += self._drop_older(self.order.before)
-        return gone
+        return gone + sum(remove_path(self.root, path) for path in self._find_old_copies())
 
     def find_remaining(self, sessions: Collection[str]) -> list[str]:
         """What should be gone and is there."""
+        notes = [] if self.order.before is None else self._find_old_notes(self.order.before)
+        left = [f"note {name}" for name in notes]
         if self.root is None:
-            return []
+            return left
         wanted = [self.root / "sessions" / session for session in sessions]
         wanted += [self.folder] if self.order.what is PurgeTarget.USER else []
-        if self.order.before is not None and self.folder.is_dir():
-            wanted += list(self._find_older(self.order.before))
-        return [f"file {_mask_owner(self.root, path)}" for path in wanted if path.exists() or path.is_symlink()]
+        found = [path for path in wanted if path.exists() or path.is_symlink()]
+        return left + [f"file {_mask_owner(self.root, path)}" for path in [*found, *self._find_old_copies()]]
 
-    def count(self, sessions: Collection[str]) -> int:
-        """How many files would go."""
-        if self.root is None:
-            return 0
-        folders = [self.root / "sessions" / session for session in sessions]
-        folders += [self.folder] if self.order.what is PurgeTarget.USER else []
-        found = [path for folder in folders if folder.is_dir() for path in folder.rglob("*") if path.is_file()]
-        if self.order.before is not None and self.folder.is_dir():
-            found += list(self._find_older(self.order.before))
-        return len(found)
+    def count(self, sessions: Collection[str]) -> Counter[str]:
+        """How many notes and files would go. The notes of a whole user are rows."""
+        notes = [] if self.order.before is None else self._find_old_notes(self.order.before)
+        counts = Counter(notes=len(notes))
+        if self.root is not None:
+            folders = [self.root / "sessions" / session for session in sessions]
+            folders += [self.folder] if self.order.what is PurgeTarget.USER else []
+            files = [path for folder in folders if folder.is_dir() for path in folder.rglob("*") if path.is_file()]
+            counts["files"] = len(files) + len(self._find_old_copies())
+        return counts
 
     # A session's
 
@@ -122,48 +140,46 @@ class PurgeFiles:
         return sum(self._filter_day(day, lambda line: _is_from_session(line, sides)) for day in sorted(days))
 
     def _filter_day(self, day: date, goes: LineTest) -> int:
-        path = day_path(self.folder, day)
-        assert self.root is not None
-        if not path.exists():
-            return 0
-        removed = 0
+        space, name, removed = self.order.space, day_name(day), 0
 
-        def change(there: bytes) -> bytes:
+        def change(there: str) -> str:
             nonlocal removed
-            lines = decode_text(path, there).splitlines(keepends=True)
+            lines = there.splitlines(keepends=True)
             kept = [line for line in lines if not goes(line.rstrip("\r\n"))]
             removed = len(lines) - len(kept)
-            return "".join(kept).encode() if removed else there
+            return "".join(kept)
 
-        with lock_notes_file(self.root, path):
-            left = rewrite(path, change)
+        if self.notes.get(space, name) is None:
+            return 0
+        left = self.notes.edit(space, name, change).note.text
         if removed and not left.strip():
-            for each in _file_and_lock(path):
-                remove_path(self.root, each)
+            self.notes.delete(space, [name])
         return removed
 
     # Older
 
-    def _drop_older(self, before: datetime) -> int:
-        assert self.root is not None
-        gone = sum(remove_path(self.root, path) for path in list(self._find_older(before)))
-        moment = self.notes.open(self.order.space).to_local(before)
-        return gone + bool(self._filter_day(moment.date(), partial(_is_before, f"[{moment:%H:%M}]")))
+    def _find_old_notes(self, before: datetime) -> list[str]:
+        """Notes of days that were over; with what is explicit, MEMORY.md if it was not changed since."""
+        space = self.order.space
+        names = self.notes.find_days_before(space, self.notes.local_day(before, space.owner))
+        note = self.notes.get(space, MEMORY_FILE) if self.order.takes_explicit else None
+        return names if note is None or note.updated_at >= before else [*names, MEMORY_FILE]
 
-    def _find_older(self, before: datetime) -> Iterator[Path]:
-        """Notes of days that were over; with what is explicit, MEMORY.md with its copies if unchanged since."""
-        yield from find_old_notes(self.folder, self.notes.local_day(before, self.order.space.owner))
-        if not self.order.takes_explicit:
-            return
-        yield from (path for path in sorted(self.folder.glob(f"{MEMORY_FILE}*")) if _is_unchanged(path, before))
-        copies = sorted((self.folder / "items").glob("**/*.conflict"))
-        yield from (path for path in copies if _is_unchanged(path, before))
+    def _find_old_copies(self) -> list[Path]:
+        """Copies of texts that lost a conflict before a moment."""
+        before = self.order.before
+        if before is None or not self.order.takes_explicit:
+            return []
+        copies = [*self.folder.glob(f"{MEMORY_FILE}.conflict*"), *(self.folder / "items").glob("**/*.conflict")]
+        return [path for path in sorted(copies) if _is_unchanged(path, before)]
 
     def _drop_items(self, records: Collection[str], *, resumed: bool) -> None:
         space = self.order.space
         self.notes.delete_item_lines(space.tenant, space.owner, records)
         if resumed and (self.folder / "items").is_dir():  # which records went is forgotten: only those there are stay
-            self.item_sync(self.order.user_scope).export()
+            items = self.item_sync(self.order.user_scope)
+            if items is not None:
+                items.export()
 
     def _drop_imported(self) -> int:
         """A snapshot that was taken in is a copy of what is in the store; it goes if the user is in it."""
@@ -197,21 +213,6 @@ def _is_before(moment: str, line: str) -> bool:
     return line.startswith("[") and line[:7] < moment
 
 
-def find_old_notes(folder: Path, first: date) -> list[Path]:
-    """The notes of days before this one, with their copies and locks."""
-    if not folder.is_dir():
-        return []
-    return [path for path in sorted(folder.iterdir()) if (day := _parse_day(path.name)) is not None and day < first]
-
-
-def _parse_day(name: str) -> date | None:
-    """Of a day's notes, its copies and its lock."""
-    try:
-        return date.fromisoformat(name.lstrip(".")[:10]) if ".md" in name else None
-    except ValueError:
-        return None
-
-
 def _is_unchanged(path: Path, since: datetime) -> bool:
     return path.is_file() and path.lstat().st_mtime < since.timestamp()
 
@@ -222,11 +223,6 @@ def _is_id(name: str) -> bool:
     except LimpetError:
         return False
     return True
-
-
-def _file_and_lock(path: Path) -> list[Path]:
-    """The file with its lock."""
-    return [path, path.with_name(f"{path.name}.lock")]
 
 
 def remove_path(root: Path, path: Path) -> int:

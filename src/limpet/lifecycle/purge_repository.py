@@ -83,6 +83,7 @@ USER_TABLES = (
     PurgeTable("chunks", _IN_PARTITION),
     PurgeTable("postings", _IN_PARTITION),
     PurgeTable("documents", _IN_PARTITION),
+    PurgeTable("notes", _IN_PARTITION),
     PurgeTable("record_versions", _IN_PARTITION),
     PurgeTable("record_tags", _IN_PARTITION),
     PurgeTable("record_metadata", _IN_PARTITION),

@@ -19,7 +19,6 @@ from limpet.documents.repository import Documents
 from limpet.errors import KeyMissing
 from limpet.knowledge import remember
 from limpet.knowledge.repository import Records
-from limpet.lifecycle.purge_files import find_old_notes, remove_path
 from limpet.lifecycle.purge_repository import PurgeRequest, Purges
 from limpet.lifecycle.purge_rows import PurgeTransaction
 from limpet.model.dataclass import dataclass
@@ -30,7 +29,6 @@ from limpet.model.values import Clock, to_micros
 from limpet.notes.user_notes import UserNotes
 from limpet.sessions.files import session_folder
 from limpet.sessions.repository import Sessions
-from limpet.store.files import owner_folder
 from limpet.store.idempotency import KEY_LIFETIME, IdempotencyKeys
 from limpet.store.jobs import JobLease
 from limpet.store.store import Store
@@ -204,16 +202,18 @@ class _Sweep:
             self.sweeper.notes.delete_item_lines(self.tenant, user, ids)
 
     def sweep_notes(self, days: RetentionDays) -> int:
-        """Files of days that are over. MEMORY.md is the user's own, and stays."""
-        before, folder = days.cutoff("notes", self.now), self.sweeper.notes.folder
-        if before is None or folder is None:
+        """The notes of days that are over. MEMORY.md is the user's own, and stays."""
+        before, notes = days.cutoff("notes", self.now), self.sweeper.notes
+        if before is None:
             return 0
         count = 0
         for user in self.sweeper.store.read(lambda tx: ExpiredRows(tx).users(self._scope)):
             self.between()
-            first = self.sweeper.notes.local_day(before, user)
-            found = find_old_notes(owner_folder(folder, Partition(self.tenant, Level.USER, user)), first)
-            count += len(found) if self.dry_run else sum(remove_path(folder, path) for path in found)
+            partition = Partition(self.tenant, Level.USER, user)
+            found = notes.find_days_before(partition, notes.local_day(before, user))
+            count += len(found)
+            if found and not self.dry_run:
+                notes.delete(partition, found)
         return count
 
     def sweep_documents(self, days: RetentionDays) -> int:

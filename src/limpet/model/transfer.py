@@ -10,6 +10,7 @@ from typing import Annotated
 from limpet.model.dataclass import dataclass
 from limpet.model.document import Document
 from limpet.model.message import Message
+from limpet.model.note import Note
 from limpet.model.record import Record
 from limpet.model.schedule import Run
 from limpet.model.schema import FLATTEN
@@ -109,6 +110,14 @@ class PieceState:
 
 
 @dataclass(frozen=True, slots=True)
+class NoteState:
+    """A note and whose it is."""
+
+    space: Annotated[Partition, FLATTEN]
+    note: Annotated[Note, FLATTEN]
+
+
+@dataclass(frozen=True, slots=True)
 class RunState:
     """A run of a schedule with all that it said."""
 
@@ -143,6 +152,7 @@ class ImportResult:
     messages: Annotated[int, "messages that were added"] = 0
     records: Annotated[int, "records that were added"] = 0
     documents: Annotated[int, "documents that were added"] = 0
+    notes: Annotated[int, "notes that were added"] = 0
     files: Annotated[int, "files that were copied"] = 0
     already: Annotated[bool, "whether all of it was here before"] = False
     continued: Annotated[int, "lines that an earlier, interrupted call had added"] = 0

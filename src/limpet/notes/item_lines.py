@@ -18,7 +18,7 @@ from typing import Any
 
 from limpet.errors import StorageError
 from limpet.model.dataclass import dataclass
-from limpet.notes import user_notes
+from limpet.notes import files as note_files
 from limpet.store.files import check_no_symlink, format_json_file, make_folder, parse_json_file, write_atomic
 
 log = logging.getLogger("limpet.notes")
@@ -57,7 +57,7 @@ class ItemFiles:
     def read(self) -> dict[str, bytes]:
         """Return every file of items, by its name in the folder."""
         found = {
-            name: user_notes.read_file(self.root, self.folder / name, MAX_FILE_BYTES) for name in self._list_names()
+            name: note_files.read_file(self.root, self.folder / name, MAX_FILE_BYTES) for name in self._list_names()
         }
         return {name: data for name, data in found.items() if data}
 
@@ -79,7 +79,7 @@ class ItemFiles:
                 continue
             path = check_no_symlink(self.root, self.folder / name)
             make_folder(path.parent)
-            write_atomic(path, data, user_notes.make_unchanged_check(path, before.get(name, b"")))
+            write_atomic(path, data, note_files.make_unchanged_check(path, before.get(name, b"")))
             if not data:
                 with suppress(OSError):  # an empty file says the same
                     path.unlink()
@@ -88,7 +88,7 @@ class ItemFiles:
         """Write lines that lost a conflict beside their file, each once."""
         for line in lines:
             path = check_no_symlink(self.root, self.folder / f"{line.file}.conflict")
-            there = user_notes.read_file(self.root, path, MAX_FILE_BYTES)
+            there = note_files.read_file(self.root, path, MAX_FILE_BYTES) or b""
             if line.raw not in there.split(b"\n"):
                 write_atomic(path, there + line.raw + b"\n")
 
@@ -102,11 +102,11 @@ class ItemFiles:
                 left = [raw for raw in data.split(b"\n") if raw.removesuffix(b"\r") not in gone]
                 return b"\n".join(left) if gone else data
 
-            user_notes.rewrite(path, remove_lines)
+            note_files.rewrite(path, remove_lines)
 
     def read_sync(self) -> SyncState:
         path = self.folder / SYNC
-        data = user_notes.read_file(self.root, path, MAX_FILE_BYTES)
+        data = note_files.read_file(self.root, path, MAX_FILE_BYTES)
         if not data:
             return SyncState()
         try:

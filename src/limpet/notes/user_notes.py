@@ -1,295 +1,368 @@
-"""A user's own files: MEMORY.md and daily notes, written by programs and people in any order. No edit is lost.
+"""A user's MEMORY.md and daily notes: in the store, and where it has a folder as files beside it.
 
-A day's notes are ``YYYY-MM-DD.md``: one line a turn, in the order of the turns. Programs take turns by a lock; editors
-take none. So a write is computed from what the file holds, and the file is compared once more before it is replaced.
+The store has the truth. A change is committed there, then written to the file; what a person saved in the file is read
+into the store by the next call that meets it. A note is pending from its commit until its file is written, so that a
+program that was killed in between leaves that to the next one.
 """
 
 from __future__ import annotations
 
 import logging
-import os
-import re
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager, suppress
-from datetime import UTC, date, datetime
-from hashlib import sha256
+from collections.abc import Callable, Collection, Iterable
+from contextlib import nullcontext, suppress
+from datetime import date, datetime
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from limpet.config import ContextSettings, NotesSettings
-from limpet.errors import InvalidInput, StorageError, StoreBusy, StoreFull, Unsupported, WrongState
+from limpet.errors import InvalidInput, KeyMissing, LimpetError, StorageError, StoreBusy, StoreFull, WrongState
 from limpet.model.context import Omission, OmissionReason
 from limpet.model.dataclass import dataclass
-from limpet.model.scope import Level, Partition
-from limpet.model.values import check_text, load_timezone
-from limpet.store.files import (
-    check_no_symlink,
-    is_behind_link,
-    lock_file,
-    make_folder,
-    owner_folder,
-    read_bytes,
-    write_atomic,
+from limpet.model.note import (
+    MEMORY_FILE,
+    Note,
+    compute_version,
+    day_name,
+    describe_note,
+    digest_text,
+    parse_day,
 )
+from limpet.model.scope import Level, Partition
+from limpet.model.values import Clock, check_text, load_timezone
+from limpet.notes.files import MAX_TRIES, EditConflict, NoteFiles, lock_notes_file
+from limpet.notes.lines import end_line, format_line, iter_days_before, merge_edits, prefix_day, trim_to_tail
+from limpet.notes.repository import Notes
+from limpet.store.files import owner_folder
+from limpet.store.store import Store
+from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.notes")
 
-MEMORY_FILE = "MEMORY.md"
 ANY_VERSION = "*"
-USER_CHARS, ASSISTANT_CHARS = 200, 300
-_MAX_TRIES = 20
-_MAX_COPIES = 1000
-_MIN_CUT_CHARS = 12  # characters of a sentence that a cut line shows, to recognise it by
-_SHOWN_CHARS = 65_536  # of a day, in a context: its end
-_DAY = re.compile(r"\d{4}-\d\d-\d\d")
-# White partition, controls, and what reverses the direction of text: none of it may end or turn a line.
-_SPACE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]+")
 
 
 class NoteTexts(NamedTuple):
-    """A user's own files, as Markdown."""
+    """A user's own notes, as Markdown."""
 
     long_term: str = ""  # MEMORY.md
     today: str = ""
     recent: str = ""  # the notes of the days before
-    failed: tuple[Omission, ...] = ()  # files that could not be read
+    failed: tuple[Omission, ...] = ()  # those that could not be read
 
 
 NO_NOTE_TEXTS = NoteTexts()
 
 
+class EditResult(NamedTuple):
+    """A note after a change; and the copy of a text that found no place in it."""
+
+    note: Note
+    copy: Path | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class UserNotes:
-    """The files of all users of a store, if the store has a folder for them."""
+    """The notes of all users of a store."""
 
-    folder: Path | None
+    store: Store
+    folder: Path | None  # where the store has one
     settings: NotesSettings
     is_allowed: Callable[[str], bool]  # whether plain files of this tenant may be written: not beside encrypted rows
     mask: Callable[[str], str]
+    clock: Clock
 
-    def open(self, partition: Partition) -> NoteFiles:
-        if self.folder is None:
-            raise Unsupported("this store has no folder to keep notes in; open a folder")
-        return NoteFiles(self.settings, self.folder, owner_folder(self.folder, partition), partition)
+    def files(self, partition: Partition) -> NoteFiles | None:
+        """The files of an owner; None where the store has no folder, or the tenant is encrypted."""
+        if self.folder is None or not self.is_allowed(partition.tenant):
+            return None
+        return NoteFiles(self.folder, owner_folder(self.folder, partition))
 
-    def open_for_writing(self, partition: Partition) -> NoteFiles:
-        found = self.open(partition)
-        if not self.is_allowed(partition.tenant):
-            raise Unsupported(
-                f"tenant {partition.tenant!r} is encrypted, and these files would not be;"
-                " set encryption.plain_files = true to allow them"
-            )
-        return found
+    def to_local(self, moment: datetime, user: str) -> datetime:
+        zone = self.settings.find_zone(user) or self.settings.timezone
+        try:
+            return moment.astimezone(load_timezone(zone))
+        except OverflowError:
+            raise InvalidInput(f"{moment} is outside the years 1 to 9999 in that time zone") from None
 
     def local_day(self, moment: datetime, user: str) -> date:
-        zone = self.settings.find_zone(user) or self.settings.timezone
-        return moment.astimezone(load_timezone(zone)).date()
+        return self.to_local(moment, user).date()
+
+    # Reading
+
+    def read(self, partition: Partition, name: str) -> str:
+        """The text of a note, "" if there is none."""
+        note = self.get(partition, name)
+        return "" if note is None else note.text
+
+    def get(self, partition: Partition, name: str) -> Note | None:
+        return self.compare_file(partition, name, self.store.read(lambda tx: Notes(tx).get(partition, name)))
+
+    def compare_file(self, partition: Partition, name: str, note: Note | None) -> Note | None:
+        """The note, after what a person changed in its file was read into the store."""
+        files = self.files(partition)
+        text = None if files is None else files.read(name, self.max_bytes(name))
+        if text is None or (note is not None and (text == note.text or digest_text(text) == note.mirrored)):
+            return note
+        try:
+            return self.edit(partition, name, _keep).note
+        except StorageError as error:  # a store that cannot be written is still read
+            log.warning("%s was changed by a person, and could not be stored: %s", name, error)
+            return Note(name, text, self.clock())
+
+    @property
+    def is_recalled(self) -> bool:
+        """Whether recall finds lines of MEMORY.md."""
+        return self.settings.enabled and self.settings.long_term
+
+    def find_recalled(self, partition: Partition, stored: Note | None) -> Note | None:
+        """MEMORY.md as its file has it, where that can be read."""
+        try:
+            return self.compare_file(partition, MEMORY_FILE, stored)
+        except StorageError as error:
+            log.warning("recall goes on without the file %s: %s", MEMORY_FILE, error)
+            return stored
+
+    def list_names(self, partition: Partition) -> list[str]:
+        """The names of all notes, in the store or as files."""
+        files = self.files(partition)
+        stored = self.store.read(lambda tx: Notes(tx).find(partition))
+        return sorted({*stored, *(() if files is None else files.list_names())})
+
+    def find_days_before(self, partition: Partition, first: date) -> list[str]:
+        """The names of the notes of days before this one."""
+        return [name for name in self.list_names(partition) if (day := parse_day(name)) is not None and day < first]
+
+    def read_texts(self, partition: Partition, shown: ContextSettings, now: datetime) -> NoteTexts:
+        """Return what a context shows of the notes. One that cannot be read is left out, and listed as failed."""
+        settings = self.settings
+        if not settings.enabled:
+            return NO_NOTE_TEXTS
+        today = self.local_day(now, partition.owner)
+        days = [*iter_days_before(today, shown.recent_days)] if settings.daily and shown.show_recent else []
+        names = [MEMORY_FILE] if settings.long_term and shown.show_long_term else []
+        names += [day_name(today)] if settings.daily and shown.show_today else []
+        reader = _NoteReader.open(self, partition, [*names, *map(day_name, days)])
+        recent = [prefix_day(day, trim_to_tail(reader.read(day_name(day)))) for day in days]
+        return NoteTexts(
+            reader.read(MEMORY_FILE),
+            trim_to_tail(reader.read(day_name(today))),
+            "\n".join(filter(None, recent)),
+            tuple(reader.failed),
+        )
+
+    # Writing
+
+    def edit(self, partition: Partition, name: str, change: Callable[[str], str]) -> EditResult:
+        """Put what ``change`` returns for the text in its place: in the store, then in the file.
+
+        ``change`` is called again if another program, or a person, was quicker.
+        """
+        files, mine = self.files(partition), 0
+        with nullcontext() if files is None else files.lock():
+            for _ in range(MAX_TRIES):
+                there = None if files is None else files.read(name, self.max_bytes(name))
+                work = partial(self._edit_stored, partition=partition, name=name, change=change)
+                saved = self.store.write(lambda tx: work(tx, files=files, there=there, mine=mine))  # noqa: B023
+                if saved is None:
+                    continue
+                mine = saved.version
+                try:
+                    copy = None if files is None else self._write_file(files, partition, saved, there)
+                except EditConflict:
+                    continue
+                return EditResult(saved, copy)
+        raise StoreBusy(f"{name} is changed again and again by another program; try again later")
+
+    def _edit_stored(
+        self,
+        tx: Tx,
+        *,
+        partition: Partition,
+        name: str,
+        change: Callable[[str], str],
+        files: NoteFiles | None,
+        there: str | None,
+        mine: int,
+    ) -> Note | None:
+        """The note as it is stored then; None if another program has just created it."""
+        note = Notes(tx).get(partition, name, for_update=True)
+        text = change(_merge(files, name, note, there, mine))
+        if note is None and there is None and not text:
+            return Note(name, "", self.clock(), 0)
+        if note is not None and note.text == text:
+            return note
+        version = 1 if note is None else note.version + 1
+        seen = None if there is None else digest_text(there)
+        made = Note(name, text, self.clock(), version, seen, files is not None and there != text)
+        return made if Notes(tx).put(partition, made) else None
+
+    def _write_file(self, files: NoteFiles, partition: Partition, note: Note, there: str | None) -> Path | None:
+        """Bring the file to the text of a stored note. A file that cannot be written is left to a later call."""
+        if not note.version:
+            return None
+        try:
+            copy = files.write(note.name, note.text, there) if there != note.text else None
+        except StorageError as error:
+            log.warning("%s is in the store, but its file could not be written: %s", note.name, error)
+            return None
+        digest = digest_text(note.text)
+        if note.pending or note.mirrored != digest:
+            self.store.write(lambda tx: Notes(tx).mark_mirrored(partition, note, digest))
+        return copy
+
+    def delete(self, partition: Partition, names: Collection[str]) -> None:
+        """Remove notes with their files. The files go first: who is killed in between does it again."""
+        files = self.files(partition)
+        with nullcontext() if files is None else files.lock():
+            if files is not None:
+                files.delete(names)
+            self.store.write(lambda tx: Notes(tx).delete(partition, names))
+
+    def add_turn(self, partition: Partition, user: str, assistant: str, moment: datetime) -> str:
+        """Add a turn to the notes of its day. Return the line, "" if both sides were silent."""
+        at = self.to_local(moment, partition.owner)
+        line = format_line(at, user, assistant)
+        if line:
+            self.edit(partition, day_name(at.date()), partial(self._add_line, line=line))
+        return line
+
+    def _add_line(self, there: str, *, line: str) -> str:
+        after = f"{end_line(there)}{line}\n"
+        if len(after.encode()) > self.settings.max_day_bytes:
+            most = self.settings.max_day_bytes
+            raise StoreFull(f"the notes of this day have reached their limit of {most:,} bytes (notes.max_day_bytes)")
+        return after
 
     def write_turn(self, partition: Partition, user: str, assistant: str, moment: datetime) -> None:
-        """Add the turn's line to the notes of its day, if the settings and the store allow it."""
-        wanted = self.settings.enabled and self.settings.write_daily
-        if self.folder is not None and wanted and self.is_allowed(partition.tenant):
-            self.open(partition).add_turn(self.mask(user), self.mask(assistant), moment)
+        """Add the turn's line to the notes of its day, if the settings want it."""
+        if self.settings.enabled and self.settings.write_daily:
+            self.add_turn(partition, self.mask(user), self.mask(assistant), moment)
+
+    def max_bytes(self, name: str) -> int:
+        return self.settings.max_memory_bytes if name == MEMORY_FILE else self.settings.max_day_bytes
+
+    # The files of everybody
+
+    def write_pending(self) -> None:
+        """Write the files that a program left, which was killed between its commit and the file."""
+        if self.folder is None:
+            return
+        for partition, name in self.store.read(lambda tx: Notes(tx).list_pending()):
+            try:
+                self.edit(partition, name, _keep)
+            except LimpetError as error:  # its key is elsewhere, or the file cannot be read: the next call tries again
+                log.warning("the file of %s was not written: %s", describe_note(name), error)
+
+    def read_files(self, partitions: Iterable[Partition] | None = None) -> None:
+        """Read into the store what people changed in files, of these owners or of all: before it is copied."""
+        for partition in self._list_partitions() if partitions is None else partitions:
+            files = self.files(partition)
+            try:
+                for name in () if files is None else files.list_names():
+                    self.get(partition, name)
+            except StorageError as error:
+                log.warning("a file of notes could not be read: %s", error)
+
+    def write_files(self) -> None:
+        """Write every file as the store has it, after the store was copied here. What a file said becomes a copy."""
+        for partition in self._list_partitions():
+            files = self.files(partition)
+            if files is None or not (notes := self.store.read(partial(_find_all, partition=partition))):
+                continue
+            with files.lock():
+                for note in notes.values():
+                    there = files.read(note.name, self.max_bytes(note.name))
+                    if there not in (None, note.text):
+                        files.save_copy(note.name, (there or "").encode())
+                    with suppress(EditConflict):  # saved at this moment: read by the next call
+                        self._write_file(files, partition, note, there)
+
+    def _list_partitions(self) -> list[Partition]:
+        if self.folder is None:
+            return []
+        rows = self.store.read(lambda tx: tx.db.all("partitions.list", {}))
+        found = [Partition(tenant, Level(level), owner) for tenant, level, owner in rows]
+        return [partition for partition in found if self._can_read(partition.tenant)]
+
+    def _can_read(self, tenant: str) -> bool:
+        try:
+            return self.is_allowed(tenant)
+        except KeyMissing:
+            return False
 
     def delete_item_lines(self, tenant: str, user: str, ids: Collection[str]) -> None:
         """Call after records were removed: no file may contain what was forgotten."""
         if self.folder is None or not ids:
             return
-        from limpet.notes.item_lines import SYNC, ItemFiles  # late: it builds on this module
+        from limpet.notes.item_lines import SYNC, ItemFiles  # late: few users have such files
 
-        notes = self.open(Partition(tenant, Level.USER, user))
-        files = ItemFiles(notes.root, notes.folder / "items")
+        files = ItemFiles(self.folder, owner_folder(self.folder, Partition(tenant, Level.USER, user)) / "items")
         if files.folder.is_dir():
             with lock_notes_file(files.root, files.folder / SYNC):
                 files.delete_records(ids)
 
-    def read_long_term(self, partition: Partition) -> tuple[str, datetime] | None:
-        """The text of MEMORY.md and when it was written; None if there is none, or it cannot be read."""
-        if self.folder is None or not (self.settings.enabled and self.settings.long_term):
-            return None
-        notes = self.open(partition)
-        try:
-            written = (notes.folder / MEMORY_FILE).stat().st_mtime
-            return notes.long_term().read(), datetime.fromtimestamp(written, UTC)
-        except FileNotFoundError:
-            return None
-        except (OSError, StorageError) as error:
-            log.warning("recall goes on without %s: %s", MEMORY_FILE, error)
-            return None
 
-    def read_texts(self, partition: Partition, shown: ContextSettings, now: datetime) -> NoteTexts:
-        """Return what a context shows of the files. One that cannot be read is left out, and listed as failed."""
-        settings = self.settings
-        if self.folder is None or not settings.enabled:
-            return NO_NOTE_TEXTS
-        notes = self.open(partition)
-        if not notes.folder.exists():
-            return NO_NOTE_TEXTS
-        reader = _NoteReader(notes, [], has_link=is_behind_link(notes.root, notes.folder))
-        today = notes.to_local(now).date()
-        before = iter_days_before(today, shown.recent_days) if settings.daily and shown.show_recent else ()
-        recent = [_prefix_day(day, reader.read_day(day)) for day in before]
-        shows_long_term = settings.long_term and shown.show_long_term
-        return NoteTexts(
-            reader.read_part(MEMORY_FILE, notes.long_term().read) if shows_long_term else "",
-            reader.read_day(today) if settings.daily and shown.show_today else "",
-            "\n".join(filter(None, recent)),
-            tuple(reader.failed),
-        )
+def _keep(text: str) -> str:
+    return text
+
+
+def _merge(files: NoteFiles | None, name: str, note: Note | None, there: str | None, mine: int) -> str:
+    """What a change begins with: the text in the store, or what a person made of it.
+
+    Where both changed, the file stays as saved, and the store's text becomes a copy beside it.
+    """
+    if note is None or there is None:
+        return (note.text if note else there) or ""
+    if note.version == mine:  # saved by a person after this call had read the file
+        return there
+    if there == note.text or digest_text(there) == note.mirrored:
+        return note.text
+    if files is not None and (note.pending or note.mirrored is None):
+        copy = files.save_copy(name, note.text.encode())
+        log.warning("%s was changed by a person and by a program; what the program wrote is in %s", name, copy)
+    return there
+
+
+def _find_all(tx: Tx, partition: Partition) -> dict[str, Note]:
+    return Notes(tx).find(partition)
 
 
 @dataclass(frozen=True, slots=True)
 class _NoteReader:
-    notes: NoteFiles
+    """Some notes of one owner, read at once."""
+
+    notes: UserNotes
+    partition: Partition
+    stored: dict[str, Note]
+    present: Collection[str]  # names that have files
+    wanted: Collection[str]
     failed: list[Omission]
-    has_link: bool
 
-    def read_part(self, name: str, read: Callable[[], str]) -> str:
-        try:
-            return read()
-        except Exception as error:  # why: memory never breaks the agent; a prompt without a file beats none
-            log.warning("a context goes without %s: %s", name, error)
-            self.failed.append(OmissionReason.UNREADABLE.omit(name, error=error))
+    @classmethod
+    def open(cls, notes: UserNotes, partition: Partition, names: list[str]) -> _NoteReader:
+        stored = notes.store.read(lambda tx: Notes(tx).find(partition, names)) if names else {}
+        files = notes.files(partition)
+        return cls(notes, partition, stored, () if files is None else files.find_present(names), names, [])
+
+    def read(self, name: str) -> str:
+        if name not in self.wanted:
             return ""
-
-    def read_day(self, day: date) -> str:
-        if not self.has_link and not _has_day(self.notes.folder, day):  # most days have none: cheaper than reading
-            return ""
-        return self.read_part(f"the notes of {day}", lambda: _trim_to_tail(self.notes.read_notes(day)))
-
-
-@dataclass(frozen=True, slots=True)
-class NoteFiles:
-    """The files of one owner in a store that has a folder."""
-
-    settings: NotesSettings
-    root: Path
-    folder: Path
-    owner: Partition
-
-    def long_term(self) -> LongTerm:
-        return LongTerm(self.root, self.folder, self.settings.max_memory_bytes)
-
-    def to_local(self, moment: datetime) -> datetime:
+        note = self.stored.get(name)
         try:
-            user = self.owner.owner if self.owner.level is Level.USER else None
-            return moment.astimezone(load_timezone(self.settings.find_zone(user) or self.settings.timezone))
-        except OverflowError:
-            raise InvalidInput(f"{moment} is outside the years 1 to 9999 in that time zone") from None
-
-    def read_notes(self, day: date) -> str:
-        path = day_path(self.folder, day)
-        return decode_text(path, read_file(self.root, path, self.settings.max_day_bytes))
-
-    def add_turn(self, user: str, assistant: str, moment: datetime) -> str:
-        """Add a turn to the notes of its day. Return the line, "" if both sides were silent."""
-        at = self.to_local(moment)
-        line = format_line(at, user, assistant)
-        if line:
-            append_line(self.root, self.folder, at.date(), line, self.settings.max_day_bytes)
-        return line
-
-
-# Daily notes
-
-
-def format_line(moment: datetime, user: str, assistant: str) -> str:
-    """Return ``[HH:mm] User: … | Assistant: …``, without a silent side; "" if both were silent."""
-    said = (("User", _clip(user, USER_CHARS)), ("Assistant", _clip(assistant, ASSISTANT_CHARS)))
-    parts = [f"{who}: {text}" for who, text in said if text]
-    return f"[{moment:%H:%M}] {' | '.join(parts)}" if parts else ""
-
-
-def append_line(root: Path, folder: Path, day: date, line: str, most: int) -> None:
-    path = day_path(folder, day)
-
-    def change(there: bytes) -> bytes:
-        after = _end_line(there) + line.encode() + b"\n"
-        if len(after) > most:
-            raise StoreFull(f"{path} has reached its limit of {most:,} bytes (notes.max_day_bytes)")
-        return after
-
-    with lock_notes_file(root, path):
-        rewrite(path, change)
-
-
-def redact_lines(text: str, gone: Iterable[str], mark: str) -> tuple[str, int]:
-    """Return the notes with a mark in place of these sentences, even if cut off by the end of a line; and how many."""
-    wanted = [_flatten(sentence) for sentence in gone]
-    before = text.splitlines(keepends=True)
-    after = [_redact_line(line, wanted, mark) for line in before]
-    return "".join(after), sum(one != two for one, two in zip(before, after, strict=True))
-
-
-def _redact_line(line: str, gone: Iterable[str], mark: str) -> str:
-    for sentence in gone:
-        if sentence in line:
-            line = line.replace(sentence, mark)
-            continue
-        for length in range(len(sentence) - 1, _MIN_CUT_CHARS - 1, -1):
-            if f"{sentence[:length]}…" in line:
-                line = line.replace(f"{sentence[:length]}…", mark)
-                break
-    return line
-
-
-def list_days(folder: Path) -> list[date]:
-    """Return the days that have a file, the oldest first."""
-    names = [path.stem for path in folder.glob("[0-9]*-[0-9]*-[0-9]*.md")]
-    days = []
-    for name in filter(_DAY.fullmatch, names):
-        with suppress(ValueError):  # 2026-02-31
-            days.append(date.fromisoformat(name))
-    return sorted(days)
-
-
-def _has_day(folder: Path, day: date) -> bool:
-    """Return whether anything has the day's name; reading it reports what is wrong with it."""
-    try:
-        os.lstat(day_path(folder, day))
-    except OSError as error:
-        return not isinstance(error, FileNotFoundError)
-    return True
-
-
-def _trim_to_tail(text: str) -> str:
-    """Return as much of a day's end as a context can need, from the start of a line."""
-    return text if len(text) <= _SHOWN_CHARS else text[-_SHOWN_CHARS:].partition("\n")[2]
-
-
-def iter_days_before(today: date, count: int) -> Iterator[date]:
-    """The oldest first."""
-    first = max(today.toordinal() - count, date.min.toordinal())
-    return (date.fromordinal(ordinal) for ordinal in range(first, today.toordinal()))
-
-
-def _prefix_day(day: date, text: str) -> str:
-    """Put the day before every line: a line that alone finds room still says when."""
-    name = day.isoformat()
-    return "\n".join(f"{name} {line}" for line in text.splitlines() if line.strip())
-
-
-def day_path(folder: Path, day: date) -> Path:
-    return folder / f"{day.isoformat()}.md"
-
-
-def _clip(text: str, most: int) -> str:
-    plain = _flatten(text)
-    return plain if len(plain) <= most else f"{plain[: most - 1].rstrip()}…"
-
-
-def _flatten(text: str) -> str:
-    # The bar separates the two speakers; neither of them may write one.
-    return _SPACE.sub(" ", text).replace("|", "¦").strip()
-
-
-# MEMORY.md
+            if name in self.present:
+                note = self.notes.compare_file(self.partition, name, note)
+        except Exception as error:  # why: memory never breaks the agent; a prompt without a note beats none
+            log.warning("a context goes without %s: %s", describe_note(name), error)
+            self.failed.append(OmissionReason.UNREADABLE.omit(describe_note(name), error=error))
+            return ""
+        return "" if note is None else note.text
 
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """The file's text now, and the copy of the text that could not be merged with it."""
+    """The text now, and the copy of the text that could not be merged with it."""
 
     text: str
     conflict: Path | None = None
@@ -298,201 +371,93 @@ class WriteResult:
 class LongTerm:
     """A user's MEMORY.md. A handle remembers what it last read: a write is an edit of that. Thread-safe."""
 
-    def __init__(self, root: Path, folder: Path, max_bytes: int) -> None:
-        self._root = root
-        self._file = folder / MEMORY_FILE
-        self._most = max_bytes
-        self._seen = b""
+    def __init__(self, notes: UserNotes, partition: Partition) -> None:
+        self._notes = notes
+        self._partition = partition
+        self._seen = ""
         self._turn = threading.Lock()
 
     def __repr__(self) -> str:
-        return f"<LongTerm {self._file}>"
+        return f"<LongTerm of {self._partition.owner!r}>"
 
     @property
-    def path(self) -> Path:
-        return self._file
+    def path(self) -> Path | None:
+        files = self._notes.files(self._partition)
+        return None if files is None else files.folder / MEMORY_FILE
 
     def read(self) -> str:
         """Return the current text, "" if there is none."""
         with self._turn:
-            self._seen = read_file(self._root, self._file, self._most)
-            return decode_text(self._file, self._seen)
+            self._seen = self._notes.read(self._partition, MEMORY_FILE)
+            return self._seen
 
     def write(self, text: str, *, version: str | None = None) -> WriteResult:
         """Replace what was last read through this handle.
 
-        If the file has changed since, both sides are kept: lines that one side appended are added to the other;
-        otherwise the file stays as it is and the text goes to ``MEMORY.md.conflict``. A caller without a handle passes
-        the ``version`` it read: ``compute_version(text)``, or ``"*"`` for any. If the file has another version, the
-        call raises WrongState and writes nothing.
+        If the text has changed since, both edits are kept: lines that one side appended are added to the other;
+        otherwise the text stays as it is, and this one goes to the file ``MEMORY.md.conflict``. Without a folder for
+        that the call raises WrongState. A caller without a handle passes the ``version`` it read:
+        ``compute_version(text)``, or ``"*"`` for any. If the text has another version, the call raises WrongState and
+        writes nothing.
         """
-        new = check_text(text, MEMORY_FILE, max_bytes=self._most).encode()
-        with self._turn, lock_notes_file(self._root, self._file):
-            if version is not None:
-                self._seen = self._read_version(version)
-            return self._replace(new)
+        new = check_text(text, MEMORY_FILE, max_bytes=self._most)
+        with self._turn:
+            edit = _LongTermEdit(self, new, self._seen, version)
+            done = self._notes.edit(self._partition, MEMORY_FILE, edit)
+            if edit.copy is None:
+                # What others added in the meantime was not read here: the next write must keep it too.
+                self._seen = new
+            else:
+                log.warning("%s was changed by another program; the other text is in %s", MEMORY_FILE, edit.copy)
+            return WriteResult(done.note.text, edit.copy or done.copy)
 
     def append(self, text: str) -> WriteResult:
         """Add a paragraph or a line at the end."""
-        added = check_text(text, MEMORY_FILE, max_bytes=self._most).encode()
+        added = end_line(check_text(text, MEMORY_FILE, max_bytes=self._most))
 
-        def change(there: bytes) -> bytes:
-            after = _end_line(there) + _end_line(added)
-            if len(after) > self._most:
-                raise InvalidInput(f"{MEMORY_FILE} would be {len(after):,} bytes long; the limit is {self._most:,}")
+        def change(there: str) -> str:
+            after = end_line(there) + added
+            if (size := len(after.encode())) > self._most:
+                raise InvalidInput(f"{MEMORY_FILE} would be {size:,} bytes long; the limit is {self._most:,}")
             return after
 
-        with self._turn, lock_notes_file(self._root, self._file):
-            return WriteResult(decode_text(self._file, rewrite(self._file, change)))
+        with self._turn:
+            return WriteResult(self._notes.edit(self._partition, MEMORY_FILE, change).note.text)
 
-    def _read_version(self, version: str) -> bytes:
-        there = read_file(self._root, self._file, self._most)
-        if version not in (ANY_VERSION, compute_version(decode_text(self._file, there))):
+    @property
+    def _most(self) -> int:
+        return self._notes.settings.max_memory_bytes
+
+    def save_copy(self, text: str) -> Path:
+        """Keep a text that could not be merged."""
+        files = self._notes.files(self._partition)
+        if files is None:
             raise WrongState(
-                f"{MEMORY_FILE} has changed since that version was read; read it again, nothing was written"
+                f"{MEMORY_FILE} was changed by another program, and the changes do not fit together; read it again,"
+                " nothing was written"
             )
-        return there
+        return files.save_copy(MEMORY_FILE, text.encode())
 
-    def _replace(self, new: bytes) -> WriteResult:
-        conflict: Path | None = None
-
-        def change(there: bytes) -> bytes:
-            nonlocal conflict
-            after, lost = there, None
-            joined = merge_edits(self._seen, there, new)
-            if joined is None or len(joined) > self._most:
-                lost = new
-            else:
-                after = joined
-                if not is_text(there) and there not in joined:
-                    lost = there  # not all of it could be read
-            # The copy comes first: each text is in a file at every moment.
-            conflict = None if lost is None else save_conflict_copy(self._file, lost)
-            return after
-
-        after = rewrite(self._file, change)
-        if conflict is None:
-            # What others added in the meantime was not read here: the next write must keep it too.
-            self._seen = new
-        else:
-            log.warning("%s was changed by another program; the other text is in %s", self._file, conflict)
-        return WriteResult(decode_text(self._file, after), conflict)
+    def fits(self, text: str) -> bool:
+        return len(text.encode()) <= self._most
 
 
-def compute_version(text: str) -> str:
-    """Return a short hash of the text."""
-    return sha256(text.encode()).hexdigest()[:12]
+class _LongTermEdit:
+    """One write through a handle, which may take several tries."""
 
+    def __init__(self, handle: LongTerm, new: str, seen: str, version: str | None) -> None:
+        self._handle, self._new, self._base, self._version = handle, new, seen, version
+        self.copy: Path | None = None
 
-def merge_edits(base: bytes, there: bytes, new: bytes) -> bytes | None:
-    """Return the text with both edits of the base; None if both do more than append."""
-    if there in (base, new):
-        return new
-    if not base:
-        return None
-    if (added := _find_appended(base, new)) is not None:
-        return _end_line(there) + added
-    if (added := _find_appended(base, there)) is not None:
-        return _end_line(new) + added
-    return None
-
-
-def _find_appended(base: bytes, text: bytes) -> bytes | None:
-    """Return the lines that a text appends to its base; None if it differs in another way."""
-    rest = text.removeprefix(base)
-    if not text.startswith(base) or not (base.endswith(b"\n") or rest.startswith((b"\n", b"\r\n"))):
-        return None
-    return rest.lstrip(b"\r\n")
-
-
-def _end_line(data: bytes) -> bytes:
-    """Return the text with its last line ended."""
-    return data if not data or data.endswith(b"\n") else data + b"\n"
-
-
-# Files that people edit while a program writes them
-
-
-class EditConflict(Exception):
-    """The file was saved by another program in the meantime."""
-
-
-def read_file(root: Path, path: Path, most: int) -> bytes:
-    """Return the file's bytes, none if it does not exist. Raises StorageError for more than ``most``."""
-    check_no_symlink(root, path)
-    try:
-        size = path.stat().st_size
-    except FileNotFoundError:
-        return b""
-    except OSError as error:
-        raise StorageError(f"cannot read {path}: {error.strerror}; check the path and its permissions") from error
-    if size > most:
-        raise StorageError(f"{path} is {size:,} bytes long; the limit is {most:,}: shorten it, or raise the setting")
-    return read_bytes(path) or b""
-
-
-def decode_text(path: Path, data: bytes) -> str:
-    """Return the text. Bytes that are not UTF-8 become U+FFFD and are logged."""
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        log.warning("%s is not UTF-8 at byte %d; what cannot be read is shown as \ufffd", path, error.start)
-        text = data.decode("utf-8-sig", errors="replace")
-    return text.replace("\x00", "\ufffd")
-
-
-def is_text(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return b"\x00" not in data
-
-
-@contextmanager
-def lock_notes_file(root: Path, path: Path) -> Iterator[None]:
-    """Lock the file among programs, and create its folder."""
-    for place in (path, path.with_name(f"{path.name}.lock")):
-        check_no_symlink(root, place)
-    make_folder(path.parent)
-    with lock_file(path):
-        yield
-
-
-def rewrite(path: Path, change: Callable[[bytes], bytes]) -> bytes:
-    """Replace the locked file by what ``change`` returns for it; try again if it was saved in the meantime."""
-    for _ in range(_MAX_TRIES):
-        before = read_bytes(path) or b""
-        after = change(before)
-        if after == before:
-            return after
-        try:
-            write_atomic(path, after, make_unchanged_check(path, before))
-        except EditConflict:
-            continue
-        return after
-    raise StoreBusy(f"{path} is saved again and again by another program; try again later")
-
-
-def save_conflict_copy(path: Path, data: bytes) -> Path:
-    """Write the bytes beside the file as ``<name>.conflict``, ``.conflict.2`` and so on, without overwriting one."""
-    for number in range(1, _MAX_COPIES):
-        copy = path.with_name(f"{path.name}.conflict" + (f".{number}" if number > 1 else ""))
-        if copy.is_symlink():
-            continue
-        there = read_bytes(copy)
-        if there is None:
-            write_atomic(copy, data)
-        if there is None or there == data:
-            return copy
-    raise StorageError(f"there are {_MAX_COPIES:,} conflict copies beside {path}; look through them and remove some")
-
-
-def make_unchanged_check(path: Path, before: bytes) -> Callable[[], None]:
-    """Return a check for just before the write. It raises EditConflict if the file is not what was read."""
-
-    def check() -> None:
-        if (read_bytes(path) or b"") != before:
-            raise EditConflict
-
-    return check
+    def __call__(self, there: str) -> str:
+        if self._version is not None:  # compared once: from then on it is an edit of that text
+            if self._version not in (ANY_VERSION, compute_version(there)):
+                raise WrongState(
+                    f"{MEMORY_FILE} has changed since that version was read; read it again, nothing was written"
+                )
+            self._base, self._version = there, None
+        joined = merge_edits(self._base, there, self._new)
+        # The copy comes first: each text is in a file at every moment.
+        fits = joined is not None and self._handle.fits(joined)
+        self.copy = None if fits else self._handle.save_copy(self._new)
+        return joined if joined is not None and fits else there

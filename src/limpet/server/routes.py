@@ -16,10 +16,10 @@ from limpet.model.constraints import Choice, Integer
 from limpet.model.containers import Items
 from limpet.model.context import Context, Omission
 from limpet.model.message import Message
+from limpet.model.note import compute_version
 from limpet.model.session import CompactionResult, ModelUsage
 from limpet.model.types import Metadata
 from limpet.model.values import system_clock
-from limpet.notes.user_notes import compute_version
 from limpet.security.operation import OPERATIONS
 from limpet.server import streams
 from limpet.server.auth import Caller, TurnKey

@@ -46,11 +46,12 @@ def read_bytes(path: Path) -> bytes | None:
         raise StorageError(f"cannot read {path}: {error.strerror}; check the path and its permissions") from error
 
 
-def write_atomic(path: Path, data: bytes, last_look: Callable[[], None] | None = None) -> None:
+def write_atomic(path: Path, data: bytes, last_look: Callable[[], None] | None = None, *, lasting: bool = True) -> None:
     """Replace the file so that a reader, or a crash at any moment, finds the old bytes or the new ones.
 
     A path with more than one writer is written inside ``locked(path)``. An editor takes no locks: ``last_look`` is
     called when the new bytes are on the disk and only the name has to change hands, and may raise to leave the old.
+    Unless it is ``lasting``, a power cut may bring back the old bytes.
     """
     target = _resolve_link(path)
     with translate_errors(target, "write"):
@@ -62,7 +63,8 @@ def write_atomic(path: Path, data: bytes, last_look: Callable[[], None] | None =
         except BaseException:  # why: whatever it was, the half-way file goes; it goes on as it came
             temporary.unlink(missing_ok=True)
             raise
-        sync_folder(target.parent)
+        if lasting:
+            sync_folder(target.parent)
 
 
 def make_folder(folder: Path) -> None:

@@ -16,6 +16,7 @@ from limpet.model.access import AuditEntry, KeyInfo
 from limpet.model.columns import RowCodec, encrypted_names
 from limpet.model.document import Document
 from limpet.model.message import Message
+from limpet.model.note import Note
 from limpet.model.privacy import Receipt
 from limpet.model.record import Record
 from limpet.model.schedule import Run, Schedule
@@ -97,6 +98,7 @@ SESSION_ROWS = RowCodec(SessionInfo)
 MESSAGE_ROWS = RowCodec(Message)
 RECORD_ROWS = RowCodec(Record)
 DOCUMENT_ROWS = RowCodec(Document)
+NOTE_ROWS = RowCodec(Note)
 SCHEDULE_ROWS = RowCodec(Schedule)
 RUN_ROWS = RowCodec(Run)
 AUDIT_ROWS = RowCodec(AuditEntry)
@@ -148,6 +150,7 @@ RECORD_METADATA = Table(
 )
 Table("record_inputs", "bucket partition_id record_id input_id: ids record_id input_id")
 DOCUMENTS = Table("documents", "bucket partition_id id:", "id", DOCUMENT_ROWS)
+NOTES = Table("notes", "bucket partition_id name:", "partition_id name", NOTE_ROWS)
 CHUNKS = Table(
     "chunks",
     "bucket partition_id ordinal: words kind role, ids session_id record_id document_id,"

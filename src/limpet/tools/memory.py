@@ -11,10 +11,10 @@ from limpet.context.quote import format_speaker
 from limpet.errors import InvalidInput
 from limpet.model.dataclass import dataclass
 from limpet.model.lookalikes import drop_invisible
+from limpet.model.note import compute_version
 from limpet.model.record import RecordType
 from limpet.model.types import Count, HitCount, Key, Label, PageLimit, Tags, Text, Words
 from limpet.model.values import to_iso
-from limpet.notes.user_notes import compute_version
 from limpet.security.mask import make_mask
 from limpet.tools.tool import ToolContext, tool
 

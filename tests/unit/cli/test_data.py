@@ -88,13 +88,23 @@ def test_backup_opens_as_a_store(run, talk, tmp_path):
 
 def test_backup_lists_files_it_does_not_contain(run, talk, data, tmp_path):
     assert run("backup", str(tmp_path / "0.db"), "--json").json["not_in_it"] == []
-    run("notes", "memory", "--user", "ann", "--edit", "Keeps bees")
-    notes = str(data / "memory")
-    assert run("backup", str(tmp_path / "1.db"), "--json").json["not_in_it"] == [notes]
+    folder = data / "sessions"
+    (folder / talk).mkdir(parents=True)
+    assert run("backup", str(tmp_path / "1.db"), "--json").json["not_in_it"] == [str(folder)]
     assert run("backup", str(tmp_path / "2.db")).out.splitlines()[-1] == (
-        f"Notes and other files are not in it: copy {notes} too."
+        f"Files of sessions are not in it: copy {folder} too."
     )
-    assert notes in run("copy", str(data), str(tmp_path / "second")).out.splitlines()[-1]
+    assert str(folder) in run("copy", str(data), str(tmp_path / "second")).out.splitlines()[-1]
+
+
+def test_copy_and_backup_carry_notes_with_what_a_person_edited(run, talk, data, tmp_path):
+    run("notes", "memory", "--user", "ann", "--edit", "Keeps bees")
+    (data / "memory" / "users" / "ann" / "MEMORY.md").write_text("Keeps goats\n")
+    assert run("copy", str(data), str(tmp_path / "second")).status == 0
+    assert run("backup", str(tmp_path / "1.db")).status == 0
+    assert (tmp_path / "second" / "memory" / "users" / "ann" / "MEMORY.md").read_text() == "Keeps goats\n"
+    for place in (tmp_path / "second", tmp_path / "1.db"):
+        assert run("notes", "memory", "--user", "ann", "--data", str(place)).out == "Keeps goats\n"
 
 
 def test_backup_refuses_to_overwrite_existing_file(run, talk, tmp_path):

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from limpet import Config, Limpet
-from limpet.errors import ConfigError, InvalidInput, StorageError, StoreFull, Unsupported
+from limpet.errors import ConfigError, InvalidInput, StorageError, StoreFull
 from limpet.model.values import load_timezone
-from limpet.notes.user_notes import append_line, format_line, iter_days_before
+from limpet.notes.lines import format_line, iter_days_before
 from limpet.testing import FakeClock
 from tests.contract.processes import run_together
 
@@ -151,16 +151,19 @@ def test_note_turn_keeps_hand_edited_text(tmp_path: Path, clock: FakeClock) -> N
         file = tmp_path / "memory" / "users" / "alice" / "2026-03-10.md"
         file.write_bytes(file.read_bytes() + b"by hand, caf\xe9")
         memory.notes.add_turn("alice", "b", "")
-        assert file.read_bytes() == b"[12:00] User: a\nby hand, caf\xe9\n[12:00] User: b\n"
-        assert "caf\ufffd" in memory.notes.day(user="alice")
+        assert file.read_text() == "[12:00] User: a\nby hand, caf\ufffd\n[12:00] User: b\n"
+        assert memory.notes.day(user="alice") == file.read_text()
+        assert b"by hand, caf\xe9" in file.with_name("2026-03-10.md.conflict").read_bytes()
 
 
-def test_append_line_enforces_daily_size_limit(tmp_path: Path) -> None:
-    day = date(2026, 3, 10)
-    append_line(tmp_path, tmp_path / "a", day, "x" * 90, 100)
-    with pytest.raises(StoreFull, match="max_day_bytes"):
-        append_line(tmp_path, tmp_path / "a", day, "x" * 90, 100)
-    assert (tmp_path / "a" / "2026-03-10.md").read_text() == "x" * 90 + "\n"
+def test_add_turn_enforces_daily_size_limit(tmp_path: Path, clock: FakeClock) -> None:
+    with in_zone(tmp_path, "UTC", clock, **{"notes.max_day_bytes": 1024}) as memory:
+        for _ in range(4):
+            memory.notes.add_turn("alice", "x" * 190, "")
+        before = memory.notes.day(user="alice")
+        with pytest.raises(StoreFull, match="max_day_bytes"):
+            memory.notes.add_turn("alice", "x" * 190, "x" * 100)
+        assert memory.notes.day(user="alice") == before == "".join(f"[12:00] User: {'x' * 190}\n" for _ in range(4))
 
 
 def test_daily_notes_refuse_symlinked_file(tmp_path: Path, clock: FakeClock) -> None:
@@ -190,18 +193,6 @@ answer(True)
     run_together(code, str(tmp_path))
     lines = (tmp_path / "memory" / "users" / "alice" / "2026-03-10.md").read_text().splitlines()
     assert sorted(lines) == sorted(f"[00:00] User: {number} said {at}" for number in range(2) for at in range(40))
-
-
-def test_notes_require_a_data_folder() -> None:
-    with Limpet.open(":memory:") as memory:
-        for act in (
-            lambda: memory.notes.day(user="alice"),
-            lambda: memory.notes.add_turn("alice", "a", "b"),
-            lambda: memory.notes.long_term(user="alice"),
-        ):
-            with pytest.raises(Unsupported, match="no folder"):
-                act()
-        assert memory.session("t", "1", user="alice").context("hello").text == ""
 
 
 def test_notes_of_nobody_in_particular_are_the_default_users(tmp_path: Path) -> None:

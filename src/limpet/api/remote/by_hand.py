@@ -11,8 +11,10 @@ from limpet.api.remote.memory import enter_turn, reply_to_turn
 from limpet.api.wire import MAX_PAGE, get_form
 from limpet.errors import WrongState
 from limpet.model.message import Message
+from limpet.model.note import compute_version
 from limpet.model.session import SessionInfo
-from limpet.notes.user_notes import WriteResult, compute_version, merge_edits
+from limpet.notes.lines import merge_edits
+from limpet.notes.user_notes import WriteResult
 
 if TYPE_CHECKING:
     from limpet.api.remote.authorizer import RemoteAuthorizer
@@ -57,11 +59,11 @@ def write_notes(authorizer: RemoteAuthorizer, notes: RemoteLongTermNotes, given:
     base = notes.seen or ""
     there = base
     for _ in range(_ATTEMPTS):
-        joined = merge_edits(base.encode(), there.encode(), text.encode())
+        joined = merge_edits(base, there, text)
         if joined is None:
             break
         try:
-            after = _send_notes(authorizer, notes, "PUT", text=joined.decode(), version=compute_version(there))
+            after = _send_notes(authorizer, notes, "PUT", text=joined, version=compute_version(there))
         except WrongState:
             there = _send_notes(authorizer, notes, "GET")
         else:

@@ -278,6 +278,24 @@ CREATE TABLE documents (
 CREATE INDEX documents_by_id ON documents (id);
 CREATE INDEX documents_by_change ON documents (bucket, partition_id, updated_at);
 
+-- A user's MEMORY.md and the notes of each day. Where the store has a folder, a file has the same text.
+CREATE TABLE notes (
+    bucket SMALLINT NOT NULL,
+    partition_id BIGINT NOT NULL,
+    -- The name of the file: MEMORY.md, or a day such as 2026-03-10.md.
+    name TEXT NOT NULL,
+    text TEXT NOT NULL,
+    -- Counts the changes, for compare-and-swap.
+    version BIGINT NOT NULL,
+    updated_at BIGINT NOT NULL,
+    -- A digest of what the file said when it was last read or written. Pending: the file has still to be written.
+    mirrored TEXT,
+    pending SMALLINT NOT NULL DEFAULT 0,
+    PRIMARY KEY (bucket, partition_id, name),
+    FOREIGN KEY (bucket, partition_id) REFERENCES partitions (bucket, id)
+);
+CREATE INDEX notes_pending ON notes (partition_id) WHERE pending = 1;
+
 -- Pieces of what can be searched, numbered inside their partition; a number is never used again.
 CREATE TABLE chunks (
     bucket SMALLINT NOT NULL,

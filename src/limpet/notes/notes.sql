@@ -1,0 +1,27 @@
+-- name: notes.select
+SELECT @columns(notes) FROM notes WHERE bucket = :bucket AND partition_id = :partition_id AND {where} ORDER BY name {order}
+
+-- name: notes.insert
+INSERT INTO notes (bucket, partition_id, @columns(notes)) VALUES (:bucket, :partition_id, @values(notes))
+ON CONFLICT (bucket, partition_id, name) DO NOTHING
+
+-- name: notes.update
+UPDATE notes SET @set(notes)
+WHERE bucket = :bucket AND partition_id = :partition_id AND name = :name AND version = :version - 1
+
+-- name: notes.mark
+UPDATE notes SET mirrored = :mirrored, pending = 0
+WHERE bucket = :bucket AND partition_id = :partition_id AND name = :name AND version = :version
+
+-- name: notes.delete
+DELETE FROM notes WHERE bucket = :bucket AND partition_id = :partition_id AND name IN :names[]
+
+-- name: notes.pending
+SELECT p.tenant, p.level, p.owner, n.name
+FROM notes n JOIN partitions p ON p.bucket = n.bucket AND p.id = n.partition_id WHERE n.pending = 1
+ORDER BY n.partition_id, n.name
+
+-- name: notes.list
+SELECT p.level, p.owner, n.name
+FROM notes n JOIN partitions p ON p.bucket = n.bucket AND p.id = n.partition_id
+WHERE p.tenant = :tenant AND {where} ORDER BY p.level, p.owner, n.name

@@ -1,0 +1,72 @@
+"""The repository of notes. A note belongs to a partition, and is named like its file."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from limpet.model.note import Note
+from limpet.model.scope import Level, Partition, Scope, hash_bucket
+from limpet.search.chunk_repository import Chunks
+from limpet.store.encryption import RowLayout
+from limpet.store.tables import NOTE_ROWS, NOTES
+from limpet.store.tx import Partitions, Repository, partition_key
+
+_NOTE = RowLayout(NOTES, NOTE_ROWS)
+
+
+class Notes(Repository):
+    """Notes by their names."""
+
+    def get(self, partition: Partition, name: str, *, for_update: bool = False) -> Note | None:
+        return self.find(partition, [name], for_update=for_update).get(name)
+
+    def find(
+        self, partition: Partition, names: Collection[str] | None = None, *, for_update: bool = False
+    ) -> dict[str, Note]:
+        """The notes of an owner by their names: these, or all of them."""
+        known = Partitions(self._tx).find_id(partition)
+        if known is None:
+            return {}
+        params: dict[str, Any] = {**partition_key(known)}
+        if names is not None:
+            params["names"] = self._db.to_array([*names])
+        where, order = "TRUE" if names is None else "name IN :names[]", self._db.for_update if for_update else ""
+        rows = self._db.all("notes.select", params, where=where, order=order)
+        cipher = self._cipher(partition)
+        found = [NOTE_ROWS.read(cipher.decrypt_row(_NOTE, (known, row[0]), row)) for row in rows]
+        return {note.name: note for note in found}
+
+    def put(self, partition: Partition, note: Note) -> bool:
+        """Insert version 1, or put a later version in place of the one before. False if that is not there."""
+        known = Partitions(self._tx).find_id(partition)
+        if known is None:
+            known = Chunks(self._tx).lock_partition(partition).id
+        params = self._cipher(partition).encrypt_params(NOTES, (known, note.name), NOTE_ROWS.params(note))
+        query = "notes.insert" if note.version == 1 else "notes.update"
+        return self._db.run(query, {**params, **partition_key(known)}) == 1
+
+    def mark_mirrored(self, partition: Partition, note: Note, digest: str) -> None:
+        """Note that the file has the text of this version. Another version stays as it is."""
+        params = {"name": note.name, "version": note.version, "mirrored": digest}
+        encrypted = self._cipher(partition).encrypt_params(NOTES, None, params)  # the digest, which is bound to no row
+        self._db.run("notes.mark", {**encrypted, **Partitions(self._tx).find_key(partition)})
+
+    def delete(self, partition: Partition, names: Collection[str]) -> int:
+        key = Partitions(self._tx).find_key(partition)
+        return self._db.run("notes.delete", {**key, "names": self._db.to_array([*names])})
+
+    def list_pending(self) -> list[tuple[Partition, str]]:
+        """Notes of anybody whose file has still to be written."""
+        rows = self._db.all("notes.pending", {})
+        return [(Partition(tenant, Level(level), owner), name) for tenant, level, owner, name in rows]
+
+    def list_names(self, scope: Scope) -> list[tuple[Partition, str]]:
+        """The notes of a user, or of a whole tenant, by owner and name."""
+        params: dict[str, Any] = {"tenant": scope.tenant}
+        where = "TRUE"
+        if scope.user is not None:
+            where = "p.bucket = :bucket AND p.level = 'user' AND p.owner = :user"
+            params |= {"user": scope.user, "bucket": hash_bucket(scope.tenant, Level.USER.value, scope.user)}
+        rows = self._db.all("notes.list", params, where=where)
+        return [(Partition(scope.tenant, Level(level), owner), name) for level, owner, name in rows]
