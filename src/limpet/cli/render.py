@@ -20,9 +20,9 @@ from limpet.cli.render_memory import (
 from limpet.model.schema import to_json
 
 if TYPE_CHECKING:
-    from limpet import AuditEntry, Document, JobInfo, KeyInfo, Profile, Receipt, Run, Schedule
+    from limpet import AuditEntry, Document, KeyInfo, Receipt, Run, Schedule
     from limpet.model.privacy import RetentionResult
-    from limpet.model.session import CompactionResult, LearnResult, Summary, Usage
+    from limpet.model.session import CompactionResult, LearnResult
     from limpet.sessions.transcript import TranscriptEntry
 
 Given = Mapping[str, Any]  # what was typed, by the names of the method's arguments
@@ -88,28 +88,18 @@ def format_counts(counts: Mapping[str, int]) -> str:
 # Sessions
 
 
-def _format_summary(summary: Summary) -> list[str]:
-    covers = f"Covers {show.pluralize(summary.message_count, 'message')}, up to #{summary.upper_sequence}."
-    return [*show.escape(summary.text).split("\n"), "", covers]
-
-
-def _format_compaction(done: CompactionResult) -> list[str]:
+def format_compaction(done: CompactionResult) -> str:
     if not done.done:
-        return [show.one_line(f"Nothing was compacted: {done.reason}.")]
-    tokens = f"{done.tokens_before:,} tokens before, {done.tokens_after:,} now"
-    return [f"Compacted {show.pluralize(done.messages, 'message')}: {tokens}."]
+        return f"Nothing was compacted: {done.reason}."
+    by = "the model" if done.by == "llm" else "a digest"
+    messages = show.pluralize(done.messages, "message")
+    return f"Compacted {messages} by {by}: {done.tokens_before:,} tokens are {done.tokens_after:,} now."
 
 
-def format_learned(done: LearnResult) -> list[str]:
+def _format_learned(done: LearnResult) -> str:
     counts = {"added": done.added, "confirmed": done.merged, "replaced": done.superseded, "ended": done.ended}
     parts = [f"{len(ids):,} {what}" for what, ids in counts.items() if ids]
-    return [f"Learned: {', '.join(parts)}." if parts else "Learned nothing new."]
-
-
-def _format_usage(usage: Usage) -> list[str]:
-    if not usage.models:
-        return ["No model has reported anything yet."]
-    return show.format_nouns(_MODEL_USAGE, usage.models)
+    return f"Learned: {', '.join(parts)}." if parts else "Learned nothing new."
 
 
 def _transcript_lines(found: Sequence[TranscriptEntry]) -> list[str]:
@@ -117,13 +107,6 @@ def _transcript_lines(found: Sequence[TranscriptEntry]) -> list[str]:
     for entry in found:
         lines += [f"{show.format_time(entry.created_at)}  {entry.role}", *show.indent_lines(entry.text)]
     return lines
-
-
-def _format_profile(profile: Profile) -> list[str]:
-    return show.escape(profile.text).split("\n") if profile.text else ["Nothing is known about this user yet."]
-
-
-# Documents
 
 
 def document_table(found: Sequence[Document]) -> list[str]:
@@ -150,10 +133,6 @@ def format_due(one: Schedule, moment: datetime | None) -> str:
         return show.format_time(moment)
 
 
-def _format_runs(one: Schedule) -> str:
-    return f"{one.run_count}{'' if one.max_runs is None else f' of {one.max_runs}'}"
-
-
 def run_table(found: Sequence[Run], schedule: Schedule) -> list[str]:
     columns: show.Columns = (
         ("RUN", "id"),
@@ -176,31 +155,15 @@ def _describe_change(one: Schedule) -> str:
 # The store and who may use it
 
 
-def _format_next_run(job: JobInfo) -> str:
-    if job.state.value == "dead":
-        return "-"
-    return "now" if job.run_at is None else show.format_time(job.run_at)
-
-
 def _format_subject(key: KeyInfo) -> str:
     named = [f"user {key.user}"] if key.user is not None else []
     named += [f"agent {key.agent}"] if key.agent is not None else []
     return ", ".join([*named, *map(str, key.grants)])
 
 
-def _format_expiry(key: KeyInfo) -> str:
-    if key.revoked_at is not None:
-        return f"revoked {show.format_time(key.revoked_at)}"
-    return "-" if key.expires_at is None else show.format_time(key.expires_at)
-
-
 def _format_target(entry: AuditEntry) -> str:
     named = {name: getattr(entry, name) for name in ("user", "agent", "session", "record")} | {"needs": entry.missing}
     return ", ".join(f"{name} {value}" for name, value in named.items() if value is not None)
-
-
-def _format_receipt_state(receipt: Receipt) -> str:
-    return "not done yet" if receipt.done_at is None else "verified" if receipt.verified else "something is left"
 
 
 def receipt_lines(receipt: Receipt) -> list[str]:
@@ -215,12 +178,11 @@ def receipt_lines(receipt: Receipt) -> list[str]:
 
 def _retention_lines(found: Sequence[RetentionResult], *, dry_run: bool) -> list[str]:
     verb = "would remove" if dry_run else "removed"
-    lines = [f"{_format_part(each)}: {verb} {format_counts(each.counts)}." for each in found if each.counts]
+    lines = []
+    for each in (one for one in found if one.counts):
+        part = "Records and documents" if each.agent is None else f"Sessions of {show.one_line(each.agent)}"
+        lines.append(f"{part}: {verb} {format_counts(each.counts)}.")
     return lines or ["Nothing is older than the settings keep it."]
-
-
-def _format_part(each: RetentionResult) -> str:
-    return "Records and documents" if each.agent is None else f"Sessions of {show.one_line(each.agent)}"
 
 
 # Columns of many, fields of one; a function where lines are more than that. A leading ? or > is explained in show.
@@ -259,14 +221,14 @@ _TABLES: Mapping[str, show.Columns | Renderer] = {
         ("KIND", "kind"),
         ("STATE", "state"),
         (">RUNS", "attempts"),
-        ("?NEXT", _format_next_run),
+        ("?NEXT", lambda one: "-" if one.state.value == "dead" else one.run_at or "now"),
         ("?OF", lambda one: f"{one.level} {one.owner}".rstrip()),
         ("LAST ERROR", "error"),
     ),
     "KeyInfo": (
         ("NAME", "name"),
         ("ACTS FOR", _format_subject),
-        ("UNTIL", _format_expiry),
+        ("UNTIL", lambda one: f"revoked {show.format_time(one.revoked_at)}" if one.revoked_at else one.expires_at),
         ("?LAST USED", "last_used_at"),
         ("?BY", "created_by"),
         ("ID", "id"),
@@ -277,7 +239,7 @@ _TABLES: Mapping[str, show.Columns | Renderer] = {
         ("ASKED", "asked_at"),
         ("WHAT", "what"),
         ("DIGEST", lambda one: one.digest[:12]),
-        ("STATE", _format_receipt_state),
+        ("STATE", lambda one: ("verified" if one.verified else "something is left") if one.done_at else "not done yet"),
         ("?BYTES", "bytes"),
         ("REMOVED", lambda one: format_counts(one.counts)),
     ),
@@ -304,11 +266,11 @@ _TABLES: Mapping[str, show.Columns | Renderer] = {
     "TranscriptEntry": _transcript_lines,
 }
 _NOUNS: Mapping[str, show.Columns | Renderer] = {
-    "CompactionResult": _format_compaction,
+    "CompactionResult": lambda done: [show.one_line(format_compaction(done))],
     "Context": context_lines,
     "Graph": format_graph,
-    "LearnResult": format_learned,
-    "Profile": _format_profile,
+    "LearnResult": lambda done: [_format_learned(done)],
+    "Profile": lambda one: show.escape(one.text or "Nothing is known about this user yet.").split("\n"),
     "Record": format_record,
     "Schedule": (
         *((name, name) for name in ("id", "user", "agent", "name", "goal", "cadence")),
@@ -317,7 +279,7 @@ _NOUNS: Mapping[str, show.Columns | Renderer] = {
         ("next", lambda one: format_due(one, one.next_run_at)),
         ("again for", lambda one: format_due(one, one.due_at) if one.due_at != one.next_run_at else ""),
         ("last run", lambda one: f"{format_due(one, one.last_run_at)} {one.last_status or ''}".strip()),
-        ("runs", _format_runs),
+        ("runs", lambda one: f"{one.run_count}{'' if one.max_runs is None else f' of {one.max_runs}'}"),
         ("failures", lambda one: one.failures or ""),
         ("ends", lambda one: "" if one.ends_at is None else format_due(one, one.ends_at)),
         ("notify", "notify"),
@@ -325,8 +287,14 @@ _NOUNS: Mapping[str, show.Columns | Renderer] = {
         ("created", lambda one: format_due(one, one.created_at)),
     ),
     "SessionInfo": SESSION_FIELDS,
-    "Summary": _format_summary,
-    "Usage": _format_usage,
+    "Summary": lambda one: [
+        *show.escape(one.text).split("\n"),
+        "",
+        f"Covers {show.pluralize(one.message_count, 'message')}, up to #{one.upper_sequence}.",
+    ],
+    "Usage": lambda one: (
+        show.format_nouns(_MODEL_USAGE, one.models) if one.models else ["No model has reported anything yet."]
+    ),
 }
 
 

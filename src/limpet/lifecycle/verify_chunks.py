@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
+from typing import TypeVar
 
 from limpet.config import ChunkSettings
 from limpet.errors import KeyMissing, SessionNotFound, StorageError
 from limpet.knowledge import remember
 from limpet.knowledge.repository import Records
-from limpet.model.chunk import ChunkDraft
 from limpet.model.dataclass import dataclass
 from limpet.model.job import Finding
 from limpet.model.record import Record, RecordQuery
@@ -27,6 +26,7 @@ from limpet.store.tx import Tx
 _PAGE = 200
 
 Check = Callable[[Tx], bool]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,27 +62,29 @@ class ChunkChecker:
 
     def _is_readable(self, scope: Scope) -> bool:
         try:
-            self.store.read(partial(_find_sessions, scope=scope, query=SessionQuery(limit=1)))
-            self.store.read(lambda tx: Records(tx).find(scope, RecordQuery(include_past=True, limit=1), self.clock()))
+            next(self._iter_sessions(scope, 1), None)
+            next(self._iter_records(scope, 1), None)
         except KeyMissing:
             return False
         return True
 
-    def _iter_sessions(self, scope: Scope) -> Iterator[SessionInfo]:
-        for offset in count(step=_PAGE):
-            query = SessionQuery(limit=_PAGE, offset=offset)
-            page = self.store.read(partial(_find_sessions, scope=scope, query=query))
-            yield from page
-            if len(page) < _PAGE:
-                return
+    def _iter_sessions(self, scope: Scope, size: int = _PAGE) -> Iterator[SessionInfo]:
+        return self._iter_pages(
+            size, lambda tx, start: Sessions(tx).find(scope, SessionQuery(limit=size, offset=start))
+        )
 
-    def _iter_records(self, scope: Scope) -> Iterator[Record]:
+    def _iter_records(self, scope: Scope, size: int = _PAGE) -> Iterator[Record]:
         now = self.clock()
-        for offset in count(step=_PAGE):
-            query = RecordQuery(include_past=True, limit=_PAGE, offset=offset)
-            page = self.store.read(partial(_find_records, scope=scope, query=query, now=now))
+        return self._iter_pages(
+            size,
+            lambda tx, start: Records(tx).find(scope, RecordQuery(include_past=True, limit=size, offset=start), now),
+        )
+
+    def _iter_pages(self, size: int, find: Callable[[Tx, int], list[T]]) -> Iterator[T]:
+        for start in count(step=size):
+            page = self.store.read(lambda tx: find(tx, start))  # noqa: B023 - read at once
             yield from page
-            if len(page) < _PAGE:
+            if len(page) < size:
                 return
 
     def _check_session(self, tx: Tx, *, session: SessionInfo, repair: bool) -> bool:
@@ -113,27 +115,10 @@ class ChunkChecker:
         current = find(record.home.scope, record.id)
         if current is None:
             return True
-        if _cut_texts(Chunks(tx).load_record_chunks(record.home.space, record.id)) == _draft_texts(
-            cut.build_drafts(current)
-        ):
+        stored = [(each.hash, each.text) for each in Chunks(tx).load_record_chunks(record.home.space, record.id)]
+        if stored == [(draft.hash, draft.text) for draft in cut.build_drafts(current)]:
             return True
         if repair:
             Chunks(tx).drop_record(record.home.space, record.id)
             remember.index(tx, current, cut)
         return False
-
-
-def _find_sessions(tx: Tx, scope: Scope, query: SessionQuery) -> list[SessionInfo]:
-    return Sessions(tx).find(scope, query)
-
-
-def _find_records(tx: Tx, scope: Scope, query: RecordQuery, now: datetime) -> list[Record]:
-    return Records(tx).find(scope, query, now)
-
-
-def _cut_texts(cuts: Sequence[ChunkText]) -> list[tuple[bytes, str]]:
-    return [(cut.hash, cut.text) for cut in cuts]
-
-
-def _draft_texts(drafts: Sequence[ChunkDraft]) -> list[tuple[bytes, str]]:
-    return [(draft.hash, draft.text) for draft in drafts]

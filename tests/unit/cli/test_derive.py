@@ -93,7 +93,7 @@ def test_sessions_are_opened_changed_and_found(run):
         "two",
         "three",
     ]
-    assert run("sessions", "compact", session, "--keep", "1").out.startswith("Compacted 2 messages: ")
+    assert run("sessions", "compact", session, "--keep", "1").out.startswith("Compacted 2 messages by a digest: ")
     assert "Covers 2 messages, up to #2." in run("sessions", "summary", session).out
     assert run("sessions", "files", session).out == "The session has no files.\n"
     assert "add --yes" in run("sessions", "clear", session).err

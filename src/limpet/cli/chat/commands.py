@@ -8,12 +8,12 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, NamedTuple
 
 from limpet.cli import render_memory, show
-from limpet.cli.render import format_counts, receipt_lines
+from limpet.cli.render import format_compaction, format_counts, receipt_lines
 from limpet.cli.render_memory import dropped_lines, speaker
 from limpet.errors import InvalidInput, InvalidKey, LimpetError, NotFound, Unsupported
 from limpet.model.chunk import Hit
 from limpet.model.context import Context
-from limpet.model.session import CompactionResult, SessionInfo, SessionStatus, Summary, Usage
+from limpet.model.session import SessionInfo, SessionStatus, Summary, Usage
 from limpet.model.tokens import estimate_tokens
 from limpet.model.values import check_id
 
@@ -70,14 +70,6 @@ def show_status(chat: ChatLoop, _: str) -> None:
 def compact(chat: ChatLoop, given: str) -> None:
     keep = None if not given else _parse_number(given, "/compact")
     chat.screen.say(format_compaction(chat.session.compact(keep)))
-
-
-def format_compaction(done: CompactionResult) -> str:
-    if not done.done:
-        return f"Nothing was compacted: {done.reason}."
-    by = "the model" if done.by == "llm" else "a digest"
-    messages = show.pluralize(done.messages, "message")
-    return f"Compacted {messages} by {by}: {done.tokens_before:,} tokens are {done.tokens_after:,} now."
 
 
 def start_session(chat: ChatLoop, _: str) -> None:

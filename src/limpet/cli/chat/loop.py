@@ -12,6 +12,7 @@ from limpet.cli import show
 from limpet.cli.chat import commands
 from limpet.cli.chat.model import Limits, ask_with_tools, build_messages, open_toolbox, to_usage
 from limpet.cli.chat.terminal import InputReader, ReplyInterrupt, Screen, Stopper
+from limpet.cli.render import format_compaction
 from limpet.cli.render_memory import dropped_lines
 from limpet.errors import LimpetError, ProviderError, SessionNotFound
 from limpet.model.context import Context, Omission
@@ -176,7 +177,7 @@ class ChatLoop:
             event["message"], event["context"] = to_json(turn.message), self._context_json(turn.context)
             self._note_failed(turn.failed)
             if turn.compacted is not None and turn.compacted.done:
-                self.screen.note(commands.format_compaction(turn.compacted))
+                self.screen.note(format_compaction(turn.compacted))
             if self.llm is None:
                 self.screen.say(_ASK_WITHOUT_MODEL, *memory_lines(turn.context))
                 return
