@@ -43,7 +43,8 @@ class StaticFile:
     def respond(self, asked: Headers) -> Response:
         is_packed = _accepts_gzip(asked.get("accept-encoding", ""))
         content, headers = self._packed if is_packed else self._plain
-        if _has_etag(asked.get("if-none-match", ""), headers["ETag"]):
+        known = {each.strip().removeprefix("W/") for each in asked.get("if-none-match", "").split(",")}
+        if known & {headers["ETag"], "*"}:
             return Response(status_code=304, headers=headers)
         packing = {"Content-Encoding": "gzip"} if is_packed else {}
         return Response(content, media_type=self._media, headers=headers | packing)
@@ -57,11 +58,6 @@ def _accepts_gzip(accepted: str) -> bool:
         _, _, weight = parameters.replace(" ", "").lower().partition("q=")
         weights[name.strip().lower()] = weight.strip("0.") != "" or not weight
     return weights.get("gzip", weights.get("*", False))
-
-
-def _has_etag(known: str, tag: str) -> bool:
-    tags = {each.strip().removeprefix("W/") for each in known.split(",")}
-    return bool(tags & {tag, "*"})
 
 
 _PAGE_MEDIA = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
@@ -128,16 +124,12 @@ def _build_routes(service: Service, listed: list[Route]) -> Iterator[StarletteRo
     by_path: dict[str, dict[str, Route]] = {}
     for each in listed:
         by_path.setdefault(each.form.path, {})[each.form.method] = each
-    for path in sorted(by_path, key=_specificity):
+    # /v1/records/count comes before /v1/records/{id}.
+    for path in sorted(by_path, key=lambda path: [(part.startswith("{"), part) for part in path.split("/")]):
         methods = by_path[path]
         made = StarletteRoute(_pattern(path, methods), service.make_endpoint(methods), methods=list(methods))
         made.path = path  # as metrics and logs name it
         yield made
-
-
-def _specificity(path: str) -> list[tuple[bool, str]]:
-    """/v1/records/count comes before /v1/records/{id}."""
-    return [(part.startswith("{"), part) for part in path.split("/")]
 
 
 def _pattern(path: str, methods: Mapping[str, Route]) -> str:

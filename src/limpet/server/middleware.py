@@ -6,6 +6,7 @@ import logging
 import re
 import traceback
 from collections.abc import Iterable
+from functools import partial
 from secrets import token_hex
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -25,34 +26,40 @@ if TYPE_CHECKING:
     from limpet import ActivityResult, Limpet
 
 
+log = logging.getLogger("limpet.http")
+
+_HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:@/\s]+)(?::\d{1,5})?")
+_REQUEST_ID = re.compile(r"[\w.:-]{1,100}")
+_ROUTER = {
+    404: ("not_found", "there is nothing at this address"),
+    405: ("wrong_method", "this address takes other methods; Allow names them"),
+}
+# Said twice, who is to be believed?
+_SINGLE_HEADERS = ("host", "origin", "authorization", "idempotency-key", "content-type")
+_IMPORT = "/v1/import"  # a file, which is not read into memory
+_MEMORY = ("/v1/", "/mcp", "/metrics")
+_ALWAYS = {
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+}
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 MEDIA = CONTENT_TYPE_LATEST
 
 
 class Metrics:
     def __init__(self) -> None:
-        self._registry = CollectorRegistry()
-        self._requests = Counter(
-            "limpet_http_requests", "Requests", ("method", "route", "status"), registry=self._registry
-        )
-        self._seconds = Histogram(
-            "limpet_http_request_seconds",
-            "Seconds a request took",
-            ("method", "route"),
-            buckets=_SECONDS,
-            registry=self._registry,
-        )
-        self._open = Gauge("limpet_http_requests_open", "Requests that are being answered", registry=self._registry)
-        self._calls = Counter(
-            "limpet_calls",
-            "Calls of memory, jobs, schedules, and requests to models",
-            ("kind", "name", "outcome", "code"),
-            registry=self._registry,
-        )
-        self._call_seconds = Histogram(
-            "limpet_call_seconds", "Seconds they took", ("kind", "name"), buckets=_SECONDS, registry=self._registry
-        )
-        self._store = Gauge("limpet_store", "What the store holds", ("what",), registry=self._registry)
+        self._registry = registry = CollectorRegistry()
+        count, time = partial(Counter, registry=registry), partial(Histogram, buckets=_SECONDS, registry=registry)
+        gauge = partial(Gauge, registry=registry)
+        self._requests = count("limpet_http_requests", "Requests", ("method", "route", "status"))
+        self._seconds = time("limpet_http_request_seconds", "Seconds a request took", ("method", "route"))
+        self._open = gauge("limpet_http_requests_open", "Requests that are being answered")
+        about = "Calls of memory, jobs, schedules, and requests to models"
+        self._calls = count("limpet_calls", about, ("kind", "name", "outcome", "code"))
+        self._call_seconds = time("limpet_call_seconds", "Seconds they took", ("kind", "name"))
+        self._store = gauge("limpet_store", "What the store holds", ("what",))
 
     def begin_request(self) -> None:
         self._open.inc()
@@ -75,31 +82,6 @@ class Metrics:
         return generate_latest(self._registry)
 
 
-log = logging.getLogger("limpet.http")
-
-_HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:@/\s]+)(?::\d{1,5})?")
-_REQUEST_ID = re.compile(r"[\w.:-]{1,100}")
-_ROUTER = {
-    404: ("not_found", "there is nothing at this address"),
-    405: ("wrong_method", "this address takes other methods; Allow names them"),
-}
-_SINGLE_HEADERS = (
-    "host",
-    "origin",
-    "authorization",
-    "idempotency-key",
-    "content-type",
-)  # said twice, who is to be believed?
-_IMPORT = "/v1/import"  # a file, which is not read into memory
-_MEMORY = ("/v1/", "/mcp", "/metrics")
-_ALWAYS = {
-    "x-content-type-options": "nosniff",
-    "x-frame-options": "DENY",
-    "referrer-policy": "no-referrer",
-    "cross-origin-resource-policy": "same-origin",
-}
-
-
 class TooLarge(Problem):
     def __init__(self, most: int) -> None:
         super().__init__(413, "too_large", f"the body is larger than the {most:,} bytes this server takes")
@@ -120,7 +102,8 @@ class RequestMiddleware:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        request_id = _get_request_id(headers)
+        given_id = headers.get("x-request-id", "")  # what a caller's own tracing calls it
+        request_id = given_id if _REQUEST_ID.fullmatch(given_id) else token_hex(8)
         scope.setdefault("state", {})["request_id"] = request_id
         scope["app"] = self._app  # the router raises what it refuses only where it is part of something
         most = self._max_import if scope["path"] == _IMPORT else self._max_body
@@ -166,23 +149,15 @@ class RequestMiddleware:
     def _log_request(self, scope: Scope, status: int, seconds: float, request_id: str) -> None:
         route = getattr(scope.get("route"), "path", None) or "other"
         self._metrics.end_request(scope["method"], route, status, seconds)
-        log.info(
-            "%s %s %d",
-            scope["method"],
-            route,
-            status,
-            extra={
-                "event": "request",
-                "fields": {
-                    "method": scope["method"],
-                    "route": route,
-                    "status": status,
-                    "milliseconds": round(seconds * 1000, 2),
-                    "caller": scope["state"].get("caller_name"),
-                    "request_id": request_id,
-                },
-            },
-        )
+        fields = {
+            "method": scope["method"],
+            "route": route,
+            "status": status,
+            "milliseconds": round(seconds * 1000, 2),
+            "caller": scope["state"].get("caller_name"),
+            "request_id": request_id,
+        }
+        log.info("%s %s %d", scope["method"], route, status, extra={"event": "request", "fields": fields})
 
 
 class _SendWrapper:
@@ -227,12 +202,6 @@ def _netloc(origin: str) -> str:
         return urlsplit(origin).netloc.lower()
     except ValueError:
         return ""
-
-
-def _get_request_id(headers: Headers) -> str:
-    """What a caller's own tracing calls it, or a number of ours."""
-    given = headers.get("x-request-id", "")
-    return given if _REQUEST_ID.fullmatch(given) else token_hex(8)
 
 
 def _to_problem(error: Exception, request_id: str) -> Problem:
