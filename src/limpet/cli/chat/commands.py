@@ -18,11 +18,11 @@ from limpet.model.tokens import estimate_tokens
 from limpet.model.values import check_id
 
 if TYPE_CHECKING:
-    from limpet import Limpet, Receipt, Record
     from limpet.cli.chat.loop import ChatLoop
 
 
 _PAGE = 50
+_HITS = 3  # hits that are shown, of those in the last context
 _KEYED = re.compile(r"([a-z][a-z0-9_]*)=\s*(?=\S)")
 
 
@@ -61,10 +61,6 @@ def show_help(chat: ChatLoop, _: str) -> None:
         *(f"{command.usage.ljust(longest)}  {command.summary}" for command in COMMANDS),
         "A line that ends in \\ goes on in the next. Ctrl-C stops a reply, Ctrl-D leaves.",
     )
-
-
-def show_status(chat: ChatLoop, _: str) -> None:
-    chat.screen.say(*status_lines(chat))
 
 
 def compact(chat: ChatLoop, given: str) -> None:
@@ -157,8 +153,8 @@ def show_memory(chat: ChatLoop, query: str) -> None:
     found = chat.memory.records(user=user, limit=_PAGE)
     keyed, others = [r for r in found if r.key], [r for r in found if not r.key]
     parts = [
-        ("User memories", _format_records(keyed)),
-        ("Records", _format_records(others)),
+        ("User memories", render_memory.record_table(keyed) if keyed else []),
+        ("Records", render_memory.record_table(others) if others else []),
         ("MEMORY.md", _read_long_term(chat)),
     ]
     known = [(title, lines) for title, lines in parts if lines]
@@ -168,10 +164,6 @@ def show_memory(chat: ChatLoop, query: str) -> None:
         chat.screen.say(*([""] if number else []), f"{title}:", *lines)
     if len(found) == _PAGE:
         chat.screen.note(f"the latest {_PAGE} records; /memory QUERY searches all")
-
-
-def _format_records(found: list[Record]) -> list[str]:
-    return render_memory.record_table(found) if found else []
 
 
 def _read_long_term(chat: ChatLoop) -> list[str]:
@@ -189,12 +181,8 @@ def remember(chat: ChatLoop, given: str) -> None:
         raise ChatUsageError("/remember needs a text: /remember TEXT, or /remember key=TEXT")
     if not chat.has_memory:
         raise ChatUsageError("the memory of this agent is switched off (memory.enabled); nothing was stored")
-    record = chat.memory.remember(
-        text,
-        user=chat.session.user,
-        key=keyed[1] if keyed else None,
-        source=chat.session.id,
-    )
+    key = keyed[1] if keyed else None
+    record = chat.memory.remember(text, user=chat.session.user, key=key, source=chat.session.id)
     under = f" under {record.key}" if record.key else ""
     version = "" if record.version == 1 else f", now version {record.version}"
     chat.screen.say(f"Remembered{under}{version}: {record.id}")
@@ -245,41 +233,32 @@ def _is_id(text: str) -> bool:
 
 def purge_session(chat: ChatLoop, _: str) -> None:
     session = chat.session.id
-    _purge(
-        chat,
-        f"Purge session {session} with everything that came of it, for good?",
-        lambda memory, dry_run: memory.privacy.purge_session(session, dry_run=dry_run),
-    )
+    _purge(chat, f"Purge session {session} with everything that came of it, for good?", "purge_session", session)
 
 
 def purge_user(chat: ChatLoop, _: str) -> None:
     user = chat.session.user
-    _purge(
-        chat,
-        f"Purge everything of {show.one_line(user)}, every session and memory, for good?",
-        lambda memory, dry_run: memory.privacy.purge_user(user, dry_run=dry_run),
-    )
+    question = f"Purge everything of {show.one_line(user)}, every session and memory, for good?"
+    _purge(chat, question, "purge_user", user)
 
 
 def purge_older(chat: ChatLoop, given: str) -> None:
     days, user = _parse_number(given, "/purge_older"), chat.session.user
-    _purge(
-        chat,
-        f"Purge what {show.one_line(user)} said more than {show.pluralize(days, 'day')} ago, and what was learned from"
-        " it? Memories that were saved or pinned stay.",
-        lambda memory, dry_run: memory.privacy.purge_older(user, days, dry_run=dry_run),
-    )
+    said = f"Purge what {show.one_line(user)} said more than {show.pluralize(days, 'day')} ago"
+    question = f"{said}, and what was learned from it? Memories that were saved or pinned stay."
+    _purge(chat, question, "purge_older", user, days)
 
 
-def _purge(chat: ChatLoop, question: str, purge: Callable[[Limpet, bool], Receipt]) -> None:
+def _purge(chat: ChatLoop, question: str, verb: str, *target: object) -> None:
     """The one place where a chat purges, once it has said how much. Where its own session went, another follows."""
     if not chat.has_memory:
         raise ChatUsageError("the memory of this agent is switched off (memory.enabled); there is nothing to purge")
-    chat.screen.say(f"It would remove {format_counts(purge(chat.all_stores, True).counts)}.")
+    purge = getattr(chat.all_stores.privacy, verb)
+    chat.screen.say(f"It would remove {format_counts(purge(*target, dry_run=True).counts)}.")
     if not chat.confirm(question):
         chat.screen.say("Nothing was removed.")
         return
-    lines = receipt_lines(purge(chat.all_stores, False))
+    lines = receipt_lines(purge(*target))
     if chat.renew_session():
         lines.append(f"New session {chat.session.id}.")
     chat.screen.say(*lines)
@@ -295,34 +274,7 @@ def _parse_number(given: str, name: str) -> int:
     return int(given[:18])
 
 
-COMMANDS = (
-    Command("/help", "", "list the commands", show_help),
-    Command("/status", "", "show the session, the model, the last context, usage and cost", show_status),
-    Command("/compact", "[n]", "summarize all but the newest n messages", compact),
-    Command("/new", "", "end this session and start another", start_session),
-    Command("/stop", "", "stop the current reply, like Ctrl-C", stop),
-    Command("/sessions", "", "list your sessions", show_sessions),
-    Command("/switch", "ID|number|key", "continue another session", switch),
-    Command("/memory", "[query]", "show what is known, or what a query recalls and why", show_memory),
-    Command("/remember", "[key=] TEXT", "store a record; the same key again replaces it", remember),
-    Command("/forget", "ID|key|query", "remove a record, or after confirmation all that contain the words", forget),
-    Command("/purge_session", "", "purge this session, after confirmation", purge_session),
-    Command("/purge_user", "", "purge everything of yours, after confirmation", purge_user),
-    Command(
-        "/purge_older",
-        "<days>",
-        "purge what was said earlier, after confirmation; saved and pinned memories stay",
-        purge_older,
-    ),
-    Command("/quit", "", "leave the chat, like Ctrl-D", quit_chat),
-)
-BY_NAME = {command.name: command for command in COMMANDS}
-
-
-_HITS = 3  # hits that are shown, of those in the last context
-
-
-def status_lines(chat: ChatLoop) -> list[str]:
+def show_status(chat: ChatLoop, _: str) -> None:
     info, summary = chat.session.refresh(), chat.session.summary()
     window = chat.limits.window
     lines = show.format_fields(
@@ -337,9 +289,8 @@ def status_lines(chat: ChatLoop) -> list[str]:
             ("usage", _usage(chat.session.usage())),
         ]
     )
-    if chat.context is None:
-        return [*lines, "context  none yet: nothing was said in this session since the chat began"]
-    return [*lines, *_context(chat.context, chat.limits.budget)]
+    none = ["context  none yet: nothing was said in this session since the chat began"]
+    chat.screen.say(*lines, *(none if chat.context is None else _context(chat.context, chat.limits.budget)))
 
 
 def _summary(summary: Summary | None) -> str:
@@ -373,3 +324,27 @@ def _hit(hit: Hit) -> str:
     where = f"#{source.first_sequence} of {source.session_id}" if source.session_id else source.id
     line = show.one_line(f"{hit.score:.3f} {source.kind.value} {where}, {speaker(hit)}: {hit.text}")
     return show.truncate(line, show.screen_width() - 4)
+
+
+COMMANDS = (
+    Command("/help", "", "list the commands", show_help),
+    Command("/status", "", "show the session, the model, the last context, usage and cost", show_status),
+    Command("/compact", "[n]", "summarize all but the newest n messages", compact),
+    Command("/new", "", "end this session and start another", start_session),
+    Command("/stop", "", "stop the current reply, like Ctrl-C", stop),
+    Command("/sessions", "", "list your sessions", show_sessions),
+    Command("/switch", "ID|number|key", "continue another session", switch),
+    Command("/memory", "[query]", "show what is known, or what a query recalls and why", show_memory),
+    Command("/remember", "[key=] TEXT", "store a record; the same key again replaces it", remember),
+    Command("/forget", "ID|key|query", "remove a record, or after confirmation all that contain the words", forget),
+    Command("/purge_session", "", "purge this session, after confirmation", purge_session),
+    Command("/purge_user", "", "purge everything of yours, after confirmation", purge_user),
+    Command(
+        "/purge_older",
+        "<days>",
+        "purge what was said earlier, after confirmation; saved and pinned memories stay",
+        purge_older,
+    ),
+    Command("/quit", "", "leave the chat, like Ctrl-D", quit_chat),
+)
+BY_NAME = {command.name: command for command in COMMANDS}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from limpet.api.session import Session
@@ -30,37 +31,23 @@ ONLY_THE_QUESTION = "What you said is stored, the reply is not."
 NOTHING_KNOWN = "Memory knows nothing that helps."
 
 
+@dataclass(slots=True)
 class ChatLoop:
-    def __init__(
-        self,
-        memory: Limpet,
-        session: Session,
-        llm: Llm | None,
-        given: tuple[int | None, int | None],
-        screen: Screen,
-        lines: InputReader,
-        stopper: Stopper,
-    ) -> None:
-        self._all = memory
-        self.session = session
-        self.llm = llm
-        self._given = given  # the budget and the window that were named
-        self.screen = screen
-        self.lines = lines
-        self.context: Context | None = None  # the last one
-        self.listed: list[str] = []  # the sessions that were numbered last
-        self.over = False
-        self._stopper = stopper
+    all_stores: Limpet  # for what has to reach them all
+    session: Session
+    llm: Llm | None
+    given: tuple[int | None, int | None]  # the budget and the window that were named
+    screen: Screen
+    lines: InputReader
+    stopper: Stopper
+    context: Context | None = None  # the last one
+    listed: list[str] = field(default_factory=list)  # the sessions that were numbered last
+    over: bool = False
 
     @property
     def memory(self) -> Limpet:
         """Memory as the session's agent has it: that may be apart from all others."""
-        return self._all.agent(self.session.agent)
-
-    @property
-    def all_stores(self) -> Limpet:
-        """All stores there are, for what has to reach them all."""
-        return self._all
+        return self.all_stores.agent(self.session.agent)
 
     def renew_session(self) -> bool:
         """After a purge: whether another session had to take the place of this one."""
@@ -68,9 +55,13 @@ class ChatLoop:
         with suppress(SessionNotFound):
             self.load(old.id)
             return False
-        self.session = self._all.session(old.channel, old.chat, old.thread, user=old.user, agent=old.agent)
+        self._continue(old)
         self.context, self.listed = None, []
         return True
+
+    def _continue(self, old: Session) -> None:
+        """The session that has the chat of another one now."""
+        self.session = self.all_stores.session(old.channel, old.chat, old.thread, user=old.user, agent=old.agent)
 
     @property
     def has_memory(self) -> bool:
@@ -79,11 +70,11 @@ class ChatLoop:
 
     @property
     def limits(self) -> Limits:
-        return Limits.of(self.memory.config, *self._given)
+        return Limits.of(self.memory.config, *self.given)
 
     def load(self, session_id: str) -> Session:
         """One of the same user's sessions, whichever agent's it is."""
-        return self._all.load_session(session_id, user=self.session.user)
+        return self.all_stores.load_session(session_id, user=self.session.user)
 
     def run(self, place: str) -> None:
         self._begin(place)
@@ -112,7 +103,7 @@ class ChatLoop:
     def _next(self) -> str | None:
         while True:
             try:
-                with self._stopper.prompt():
+                with self.stopper.prompt():
                     return self.lines.next()
             except KeyboardInterrupt:
                 if not self.lines.terminal:
@@ -122,7 +113,7 @@ class ChatLoop:
 
     def confirm(self, question: str) -> bool:
         try:
-            with self._stopper.prompt():
+            with self.stopper.prompt():
                 return self.lines.confirm(question)
         except KeyboardInterrupt:
             self._end_prompt()
@@ -145,7 +136,7 @@ class ChatLoop:
         event: dict[str, Any] = {"message": None, "context": None, "reply": None, "stopped": False, "usage": None}
         try:
             self._ensure_live_session()
-            with self._watch_input():
+            with nullcontext() if self.llm is None else self.lines.watch(self.stopper.request_stop):
                 self._run_turn(text, event)
             if self.llm is None:
                 self._learn()
@@ -167,14 +158,12 @@ class ChatLoop:
         if found:
             self.screen.note(show.one_line(f"Learned: {' '.join(record.content for record in found)}"))
 
-    def _watch_input(self) -> AbstractContextManager[None]:
-        return nullcontext() if self.llm is None else self.lines.watch(self._stopper.request_stop)
-
     def _run_turn(self, text: str, event: dict[str, Any]) -> None:
         limits = self.limits
         with self.session.turn(text, max_tokens=limits.max_tokens, model_window=limits.model_window) as turn:
             self.context = turn.context
-            event["message"], event["context"] = to_json(turn.message), self._context_json(turn.context)
+            size = {"budget": limits.budget, "messages": len(turn.context.messages)}
+            event["message"], event["context"] = to_json(turn.message), {**to_json(turn.context), **size}
             self._note_failed(turn.failed)
             if turn.compacted is not None and turn.compacted.done:
                 self.screen.note(format_compaction(turn.compacted))
@@ -188,11 +177,6 @@ class ChatLoop:
             turn.reply(whole.text, usage=event["usage"])
             self._note_finish(whole)
             self._note_failed(turn.failed[before:])
-
-    def _context_json(self, context: Context) -> dict[str, Any]:
-        event = {**to_json(context), "budget": self.limits.budget}
-        event["messages"] = len(context.messages)
-        return event
 
     def _note_failed(self, failed: Sequence[Omission]) -> None:
         for entry in failed:
@@ -222,9 +206,9 @@ class ChatLoop:
                 stream.close()  # type: ignore[attr-defined]
 
     def _read_stream(self, stream: Iterator[str | Completion], llm: Llm) -> Completion:
-        with self._stopper.reply():
+        with self.stopper.reply():
             for piece in stream:
-                self._stopper.check()
+                self.stopper.check()
                 if isinstance(piece, Completion):
                     if not piece.text.strip() and not piece.tool_calls:
                         raise ProviderError(f"{llm.name} answered without a word; ask another way, or another model")
@@ -247,7 +231,7 @@ class ChatLoop:
         except SessionNotFound:
             ended = "deleted"
         if ended:
-            self.session = self._all.session(old.channel, old.chat, old.thread, user=old.user, agent=old.agent)
+            self._continue(old)
             self.screen.note(f"session {old.id} was {ended} elsewhere; this goes on in {self.session.id}")
 
 
