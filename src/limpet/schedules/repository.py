@@ -26,7 +26,7 @@ from limpet.model.values import from_micros, micros, to_micros
 from limpet.search.chunk_repository import Chunks
 from limpet.store.encryption import RowLayout
 from limpet.store.tables import RUN_ROWS, SCHEDULE_ROWS, SCHEDULE_RUNS, SCHEDULES, build_keyset_clause
-from limpet.store.tx import Encryption, Params, Row, Tx
+from limpet.store.tx import Encryption, Params, Repository, Row
 
 # Tolerated clock difference. Times further ahead were written by a wrong clock.
 _MAX_CLOCK_SKEW = timedelta(hours=1)
@@ -58,24 +58,19 @@ class RunNotice(NamedTuple):
     output: str
 
 
-class Schedules:
+class Schedules(Repository):
     """Schedules of a tenant's users, and their runs."""
-
-    def __init__(self, tx: Tx) -> None:
-        self._db = tx.db
-        self._chunks = Chunks(tx)
-        self._encryption = tx.encryption
 
     def count_live(self, scope: Scope) -> int:
         """Count a user's live schedules. No other transaction can add one until this one ends."""
         assert scope.user is not None
         # Otherwise two concurrent transactions would read the same count.
-        self._chunks.lock(Partition(scope.tenant, Level.USER, scope.user))
+        Chunks(self._tx).lock(scope.partition)
         names = ", ".join(f"'{state}'" for state in LIVE_STATES)
         return self._count(scope, f"s.state IN ({names})", {})
 
     def insert(self, scope: Scope, schedule: Schedule) -> None:
-        row = self._chunks.lock_partition(Partition(schedule.tenant, Level.USER, schedule.user))
+        row = Chunks(self._tx).lock_partition(Partition(schedule.tenant, Level.USER, schedule.user))
         self._db.run("schedules.insert", {**self._params(schedule), **row.key})
 
     def get(self, scope: Scope, schedule_id: str) -> Schedule | None:
@@ -85,7 +80,7 @@ class Schedules:
         return next(iter(self._select(scope, "s.id = :id", self._db.for_update, id=schedule_id)), None)
 
     def _select(self, scope: Scope, where: str, order: str, **params: Any) -> list[Schedule]:
-        return [_decrypt_schedule(self._encryption, row) for row in self._select_rows(scope, where, order, **params)]
+        return [_decrypt_schedule(self._tx.encryption, row) for row in self._select_rows(scope, where, order, **params)]
 
     def _select_rows(self, scope: Scope, where: str, order: str, **params: Any) -> list[Row]:
         within, owner = _build_scope_filter(scope)
@@ -93,7 +88,7 @@ class Schedules:
 
     def _params(self, schedule: Schedule) -> Params:
         params = SCHEDULE_ROWS.params(schedule) | _schedule_key(schedule) | {"text_folded": _fold_text(schedule)}
-        return self._encryption.cipher_for(schedule.tenant).encrypt_params(SCHEDULES, schedule.id, params)
+        return self._cipher(schedule.scope).encrypt_params(SCHEDULES, schedule.id, params)
 
     def replace(self, scope: Scope, schedule: Schedule) -> None:
         """Update everything but the lease."""
@@ -107,7 +102,7 @@ class Schedules:
 
     def _has_to_decrypt(self, scope: Scope, query: ScheduleQuery) -> bool:
         """The database cannot search the names and goals of an encrypted tenant."""
-        return query.text is not None and self._encryption.cipher_for(scope.tenant).is_encrypted
+        return query.text is not None and self._cipher(scope).is_encrypted
 
     def _iter_matches(self, scope: Scope, query: ScheduleQuery) -> Iterator[Schedule]:
         """Decrypt and compare each name and goal here, a page at a time."""
@@ -151,7 +146,7 @@ class Schedules:
         row = next(iter(self._select_rows(scope, "s.id = :id", self._db.for_update, id=schedule_id)), None)
         if row is None or row[_TOKEN] != token or not row[_LEASE]:
             raise LeaseLost(f"the firing of {schedule_id} now belongs to another runner, or the schedule was deleted")
-        return _decrypt_schedule(self._encryption, row)
+        return _decrypt_schedule(self._tx.encryption, row)
 
     def load_claim(self, scope: Scope, schedule_id: str, token: int) -> ScheduleClaim:
         """Return what a runner claimed, locked. Raises ScheduleNotFound, or LeaseLost as ``lock_leased`` does."""
@@ -197,7 +192,7 @@ class Schedules:
         params = {**RUN_ROWS.params(run), "tenant": scope.tenant, "output": output, "characters": len(output), **notice}
         self._db.run(
             "schedules.insert_run",
-            self._encryption.cipher_for(scope.tenant).encrypt_params(SCHEDULE_RUNS, run.id, params),
+            self._cipher(scope).encrypt_params(SCHEDULE_RUNS, run.id, params),
         )
 
     def mark_notified(self, scope: Scope, run_id: str) -> None:
@@ -214,14 +209,14 @@ class Schedules:
     def _select_runs(self, scope: Scope, where: str, order: str, **params: Any) -> list[Run]:
         within, owner = _build_scope_filter(scope)
         rows = self._db.all("schedules.runs", {**owner, **params}, where=f"{within} AND {where}", order=order)
-        cipher = self._encryption.cipher_for(scope.tenant)
+        cipher = self._cipher(scope)
         return [_parse_run(cipher.decrypt_row(_RUN, row[0], row)) for row in rows]
 
     def read_output(self, scope: Scope, run_id: str, offset: int, limit: int) -> tuple[str, int] | None:
         """Return a part of a run's output, and its length in characters."""
         where, params = _build_scope_filter(scope)
         where, params["id"] = f"{where} AND r.id = :id", run_id
-        cipher = self._encryption.cipher_for(scope.tenant)
+        cipher = self._cipher(scope)
         if cipher.is_encrypted:  # no part of it can be read without the whole
             row = self._db.one("schedules.whole_output", params, where=where)
             whole = "" if row is None else cipher.decrypt_row(_OUTPUT, row[0], row)[1]
@@ -240,13 +235,8 @@ class Schedules:
         return [id_ for (id_,) in rows]
 
 
-class ScheduleQueue:
+class ScheduleQueue(Repository):
     """Due schedules of all tenants, claimed by one runner at a time."""
-
-    def __init__(self, tx: Tx) -> None:
-        self._db = tx.db
-        self._encryption = tx.encryption
-        self._schedules = Schedules(tx)
 
     def note_runner(self, now: datetime) -> None:
         """Remember that a runner looked for what is due."""
@@ -269,7 +259,7 @@ class ScheduleQueue:
         row = next(iter(self._find_usable(find_due, lambda row: str(row[1]))), None)
         if row is None:
             return None
-        schedule = _decrypt_schedule(self._encryption, row)
+        schedule = _decrypt_schedule(self._tx.encryption, row)
         times = {"now": to_micros(now), "until": to_micros(until)}
         self._db.run("schedules.lease", {**_schedule_key(schedule), **times})
         return ScheduleLease(
@@ -296,7 +286,7 @@ class ScheduleQueue:
         params = {"ahead": to_micros(now + _MAX_CLOCK_SKEW)}
         where = "(s.state = 'active' AND s.settled_at > :ahead) OR s.leased_until > :ahead"
         rows = self._db.all("schedules.select", params, where=where)
-        return [_decrypt_schedule(self._encryption, row) for row in rows if self._encryption.can_use(row[1])]
+        return [_decrypt_schedule(self._tx.encryption, row) for row in rows if self._tx.encryption.can_use(row[1])]
 
     def claim_notice(self, now: datetime, oldest: datetime, until: datetime) -> RunNotice | None:
         """Claim a run to notify about, until then."""
@@ -310,17 +300,17 @@ class ScheduleQueue:
             return None
         self._db.run("schedules.lease_notice", {"id": row[0], "until": to_micros(until)})
         scope = Scope(row[2], user=row[3])
-        schedule, run = self._schedules.get(scope, row[1]), self._schedules.get_run(scope, row[0])
+        schedule, run = Schedules(self._tx).get(scope, row[1]), Schedules(self._tx).get_run(scope, row[0])
         assert schedule is not None
         assert run is not None
-        return RunNotice(schedule, run, self._encryption.cipher_for(scope.tenant).decrypt_row(_NOTICE, row[0], row)[4])
+        return RunNotice(schedule, run, self._cipher(scope).decrypt_row(_NOTICE, row[0], row)[4])
 
     def _find_usable(self, find: Callable[[str, dict[str, Any]], list[Row]], tenant: Callable[[Row], str]) -> list[Row]:
         """Return rows of tenants whose keys are available. Others wait for a process with their key."""
         rows = find("TRUE", {})
-        if all(self._encryption.can_use(tenant(row)) for row in rows):
+        if all(self._tx.encryption.can_use(tenant(row)) for row in rows):
             return rows
-        closed = [name for (name,) in self._db.all("schedules.tenants", {}) if not self._encryption.can_use(name)]
+        closed = [name for (name,) in self._db.all("schedules.tenants", {}) if not self._tx.encryption.can_use(name)]
         return find("NOT s.tenant IN :closed[]", {"closed": self._db.to_array(closed)})
 
 

@@ -10,16 +10,13 @@ from limpet.model.columns import to_text
 from limpet.model.scope import STORE_PARTITION, Partition, Scope
 from limpet.model.values import from_micros, to_micros
 from limpet.store.tables import KEY_ROWS
-from limpet.store.tx import Tx
+from limpet.store.tx import Repository
 
 _FOREVER = (1 << 63) - 1
 
 
-class Grants:
+class Grants(Repository):
     """What users may beyond their own memory."""
-
-    def __init__(self, tx: Tx) -> None:
-        self._db = tx.db
 
     def put(self, scope: Scope, granted: GrantInfo) -> bool:
         """False when the user has it already."""
@@ -45,11 +42,8 @@ class Grants:
         return self._db.run("grants.erase", params)
 
 
-class ApiKeys:
+class ApiKeys(Repository):
     """Keys of a tenant. A secret is found by its hash alone, whosever it is."""
-
-    def __init__(self, tx: Tx) -> None:
-        self._db = tx.db
 
     def add(self, scope: Scope, key: KeyInfo, secret_hash: str, now: datetime) -> bool:
         """False when another that is live has its name."""

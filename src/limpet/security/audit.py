@@ -23,7 +23,7 @@ from limpet.model.values import Clock, to_micros, uuid7
 from limpet.security.access_repository import list_user_grants, user_parameters
 from limpet.store.store import Store
 from limpet.store.tables import AUDIT_ROWS
-from limpet.store.tx import Tx
+from limpet.store.tx import Repository, Tx
 
 log = logging.getLogger("limpet.audit")
 
@@ -216,10 +216,7 @@ def _quote_value(value: str) -> str:
     return value if value.isascii() and value.isprintable() and not set(value) & set(" \"'=") else repr(value)
 
 
-class AuditEntries:
-    def __init__(self, tx: Tx) -> None:
-        self._db = tx.db
-
+class AuditEntries(Repository):
     def add(self, scope: Scope, entries: Sequence[AuditEntry]) -> None:
         if any(entry.tenant != scope.tenant for entry in entries):
             raise InvalidInput("these audit entries are another tenant's")

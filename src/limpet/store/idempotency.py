@@ -15,7 +15,7 @@ from limpet.model.scope import Partition, Scope
 from limpet.model.values import check_name, from_micros, to_micros
 from limpet.store.encryption import RowLayout
 from limpet.store.tables import IDEMPOTENCY_KEYS
-from limpet.store.tx import Tx, partition_params
+from limpet.store.tx import Repository, Tx, partition_params
 
 _ENTRY = RowLayout(IDEMPOTENCY_KEYS, "resource_id digest created_at")
 
@@ -55,15 +55,11 @@ class IdempotencyKey:
         return cls(thing, _hash(name), _hash(told))
 
 
-class IdempotencyKeys:
+class IdempotencyKeys(Repository):
     """What was made under idempotency keys."""
 
-    def __init__(self, tx: Tx) -> None:
-        self._db = tx.db
-        self._encryption = tx.encryption
-
     def get(self, partition: Partition, asked: IdempotencyKey) -> IdempotencyEntry | None:
-        cipher = self._encryption.cipher_for(partition.tenant)
+        cipher = self._cipher(partition)
         stored = cipher.encrypt_deterministic(IDEMPOTENCY_KEYS["key_hash"], asked.key_hash)
         row = self._db.one(
             "idempotency_keys.get", {**partition_params(partition), "kind": asked.thing.value, "key_hash": stored}
@@ -84,7 +80,7 @@ class IdempotencyKeys:
         }
         self._db.run(
             "idempotency_keys.put",
-            self._encryption.cipher_for(partition.tenant).encrypt_params(IDEMPOTENCY_KEYS, None, params),
+            self._cipher(partition).encrypt_params(IDEMPOTENCY_KEYS, None, params),
         )
 
     def trim(self, scope: Scope, before: datetime, limit: int) -> int:

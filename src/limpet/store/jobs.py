@@ -19,7 +19,7 @@ from limpet.model.values import Clock, from_micros, to_micros
 from limpet.store.encryption import RowLayout
 from limpet.store.store import Store
 from limpet.store.tables import JOBS
-from limpet.store.tx import NO_ENCRYPTION, Db, Params, Row, Tx, partition_params
+from limpet.store.tx import NO_ENCRYPTION, Db, Params, Repository, Row, Tx, partition_params
 
 JobFilter = tuple[str, str]  # a kind of job, and its detail where only jobs with that one are meant
 
@@ -35,11 +35,7 @@ _STATES = {
 }
 
 
-class Jobs:
-    def __init__(self, tx: Tx) -> None:
-        self._db = tx.db
-        self._encryption = tx.encryption
-
+class Jobs(Repository):
     def enqueue(
         self, partition: Partition, kind: str, detail: str, now: datetime, run_at: datetime | None = None
     ) -> None:
@@ -68,7 +64,7 @@ class Jobs:
         params = {"tenant": _require_tenant_scope(scope), "kind": query.kind, "now": to_micros(now)}
         page = {"limit": query.limit, "offset": query.offset}
         rows = self._db.all("jobs.find", {**params, **page}, where=" AND ".join(where))
-        cipher = self._encryption.cipher_for(scope.tenant)
+        cipher = self._cipher(scope)
         return [_parse_job_info(cipher.decrypt_row(_JOB, row[0], row), now) for row in rows]
 
     def retry(self, scope: Scope, ids: Sequence[int] | None, kind: str | None, now: datetime) -> int:
