@@ -57,12 +57,7 @@ class OmissionReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """``text`` belongs before the conversation, ``messages`` are its newest part; ``tokens`` counts both.
-
-    ``text`` is Markdown: what memory knows, as quoted data, then the summary when older messages were cut. ``sections``
-    maps each of its headings to what stands under it, ``hits`` are the recalled passages it quotes, the best first;
-    ``records`` are the ids of all records it shows.
-    """
+    """What memory knows, as quoted data, then the summary when older messages were cut, and the newest messages."""
 
     text: Annotated[str, "Markdown that belongs before the messages; data, not instructions"]
     messages: Annotated[tuple[Message, ...], "the newest messages, as many as fit"]

@@ -36,14 +36,11 @@ class ErasureState(StrEnum):
 class Receipt:
     """A purge: what was asked for, what was removed, and what was found afterwards.
 
-    ``digest`` is the SHA-256 of the tenant and the user's or session's id: whoever knows them can check it with
-    ``receipt.names(…)``; nobody else learns them. ``left`` names rows and files of the purged that are still there,
-    and places where somebody else's memory, or what the user stated for themselves, still says the same.
+    Who knows the tenant and the user's or session's id can check the digest with ``receipt.is_about(…)``; nobody else
+    learns them. ``left`` names what is still there, also in somebody else's memory.
     """
 
-    id: Annotated[
-        str, EMPTY_IS_NULL, SET_ONCE, Plain("an id"), "given by the store; null: nothing was removed, only counted"
-    ]
+    id: Annotated[str, EMPTY_IS_NULL, SET_ONCE, Plain("an id"), "given by the store; null: it was only counted"]
     what: Annotated[PurgeTarget, SET_ONCE, "what was asked for"]
     digest: Annotated[
         str,
@@ -53,15 +50,8 @@ class Receipt:
     ]
     asked_at: Annotated[Moment, SET_ONCE, "when it was asked for"]
     tenant: Annotated[str, SET_ONCE, WHOSE, "the tenant it belongs to"] = ""
-    before: Annotated[
-        Moment | None,
-        SET_ONCE,
-        Column("before_at"),
-        "of older: what was made before it went; null: all went",
-    ] = None
-    asked_by: Annotated[str | None, SET_ONCE, Plain("who"), "where it was asked for, such as http; null: unknown"] = (
-        None
-    )
+    before: Annotated[Moment | None, SET_ONCE, Column("before_at"), "of older: what is older went; null: all"] = None
+    asked_by: Annotated[str | None, SET_ONCE, Plain("who"), "from where, such as http; null: unknown"] = None
     done_at: Annotated[Moment | None, "when the last of it was removed; null: it still goes on"] = None
     counts: Annotated[Mapping[str, int], Plain("kinds of rows, and how many"), "how many of each kind were removed"] = (
         field(default_factory=dict)
@@ -73,9 +63,7 @@ class Receipt:
         Plain("names of places where something was left"),
         "where the same can still be found, in words; empty: nowhere",
     ] = ()
-    bytes: Annotated[ErasureState, "on the disk: gone, waiting for a job, or for a vacuum of PostgreSQL"] = (
-        ErasureState.WAITING
-    )
+    bytes: Annotated[ErasureState, "on the disk: gone, waiting for a job, or for a vacuum"] = ErasureState.WAITING
 
     def is_about(self, name: str) -> bool:
         """Whether the receipt is about this user, or this session."""

@@ -72,12 +72,7 @@ class Record:
     layer: Annotated[Layer, Editable(Layer), "what kind of memory it is"]
     type: Annotated[RecordType, Editable(RecordType), "what it states"]
     content: Annotated[Text, Editable(Words), "what is remembered"]
-    key: Annotated[
-        StoredKey | None,
-        Editable(Key),
-        Encrypted("key"),
-        "unique to its owner; null: none",
-    ] = None
+    key: Annotated[StoredKey | None, Editable(Key), Encrypted("key"), "unique to its owner; null: none"] = None
     title: Annotated[Text | None, Editable(Title), "a heading; null: it has none"] = None
     tags: Annotated[tuple[Label, ...], UNIQUE, Editable(Tags), "words to filter by"] = ()
     metadata: Annotated[Labels, Editable(Labels), "texts by name, as the program added them"] = field(
@@ -91,9 +86,7 @@ class Record:
     origin: Annotated[Origin, "how it came to be"] = Origin.EXPLICIT
     created_at: Annotated[Moment | None, SET_ONCE, "when it was made; null: unknown"] = None
     updated_at: Annotated[Moment | None, "when it was last changed; lists go by it"] = None
-    last_used_at: Annotated[Moment | None, "when a caller last recalled it, or the user said it again; null: never"] = (
-        None
-    )
+    last_used_at: Annotated[Moment | None, "when it was last recalled, or said again; null: never"] = None
     uses: Annotated[int, "how often a caller recalled it, or the user said it again"] = 0
     valid_from: Annotated[Moment | None, Editable(Moment), "since when it is true; null: always was"] = None
     valid_to: Annotated[Moment | None, Editable(Moment), "since when it is not true any more; null: it is"] = None
@@ -101,14 +94,8 @@ class Record:
     expires_at: Annotated[Moment | None, Editable(Moment), "when it ends by itself; null: never"] = None
     pinned: Annotated[bool, Editable(bool), "stands in every context, and never fades"] = False
     version: Annotated[int, "1, and one more with each change of what it says"] = 1
-    subject: Annotated[
-        Text | None, Encrypted("same"), "whom or what it is about, such as user/sister; null: unknown"
-    ] = None
-    attribute: Annotated[
-        Text | None,
-        Encrypted("same"),
-        "what of the subject, such as home; null: unknown",
-    ] = None
+    subject: Annotated[Text | None, Encrypted("same"), "what it is about, such as user/sister; null: unknown"] = None
+    attribute: Annotated[Text | None, Encrypted("same"), "what of the subject, such as home; null: unknown"] = None
     value: Annotated[Text | None, "what the attribute is; null: unknown"] = None
     polarity: Annotated[bool, "false: it denies, as in does not eat meat"] = True
     said: Annotated[int, "how often it was said"] = 1

@@ -45,12 +45,7 @@ class RunStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A goal and its cadence.
-
-    ``due_at`` is the firing that comes next, ``next_run_at`` when it is run: the same, or later when it is tried again.
-    ``attempts`` counts the runs of that firing that were begun, ``failures`` the firings in a row that failed.
-    ``channel``, ``chat``, ``thread`` and ``session`` say where it was asked for, which is where it reports to.
-    """
+    """A goal and its cadence. Completed or failed, nothing is left to fire. It reports to where it was asked for."""
 
     id: Annotated[Id, SET_ONCE, "given by the store"]
     tenant: Annotated[Name, NO_EXPORT, SET_ONCE, WHOSE, "the tenant it belongs to"]
@@ -63,23 +58,17 @@ class Schedule:
     updated_at: Annotated[Moment, "when it was last changed"]
     anchor_at: Annotated[Moment, ONLY_EXPORT, "what intervals are counted from"]
     name: Annotated[Title | None, "what people call it; null: it has no name"] = None
-    state: Annotated[
-        ScheduleState, "completed and failed: nothing is left to fire; disabled: failed too often in a row"
-    ] = ScheduleState.ACTIVE
+    state: Annotated[ScheduleState, "disabled: it failed too often in a row"] = ScheduleState.ACTIVE
     notify: Annotated[NotifyPolicy, "conditional: what begins with [NOTIFY]"] = NotifyPolicy.ALWAYS
-    channel: Annotated[
-        Name | None, Plain("where it was asked for"), "where it was asked for and reports to; null: nowhere"
+    channel: Annotated[Name | None, Plain("where it was asked for"), "where it reports to; null: nowhere"] = None
+    chat: Annotated[Name | None, Plain("the chat's id"), "where it reports to; null: nowhere"] = None
+    thread: Annotated[Name | None, Plain("the thread's id"), "where it reports to; null: nowhere"] = None
+    session: Annotated[
+        Id | None, JsonName("session_id"), Column("session_id"), "where it was asked for; null: in none"
     ] = None
-    chat: Annotated[Name | None, Plain("the chat's id"), "where it was asked for and reports to; null: nowhere"] = None
-    thread: Annotated[Name | None, Plain("the thread's id"), "where it was asked for and reports to; null: nowhere"] = (
+    next_run_at: Annotated[Moment | None, "when it runs next: at due_at, or later when it is retried; null: never"] = (
         None
     )
-    session: Annotated[
-        Id | None, JsonName("session_id"), Column("session_id"), "the session it was asked for in; null: in none"
-    ] = None
-    next_run_at: Annotated[
-        Moment | None, "when it runs next: at due_at, or later when it is tried again; null: never"
-    ] = None
     due_at: Annotated[Moment | None, "the firing that comes next; null: none"] = None
     last_due_at: Annotated[Moment | None, "the latest firing that is over; null: none is"] = None
     # But for those between these two, which were passed over: they come, should the clock be put back before them.
@@ -96,9 +85,9 @@ class Schedule:
     run_count: Annotated[int, "firings that are over"] = 0
     max_runs: Annotated[int | None, "firings after which it ends; null: no limit"] = None
     ends_at: Annotated[Moment | None, "when it ends; null: never"] = None
-    running_until: Annotated[
-        Moment | None, NO_EXPORT, NO_COLUMN, "until when its runner holds it; null: no runner does"
-    ] = None
+    running_until: Annotated[Moment | None, NO_EXPORT, NO_COLUMN, "until when a runner holds it; null: none does"] = (
+        None
+    )
     settled_at: Annotated[Moment | None, ONLY_EXPORT, "when the next firing was worked out"] = None
     metadata: Annotated[Metadata, "what the program that made it added"] = field(default_factory=dict)
 

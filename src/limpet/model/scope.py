@@ -62,9 +62,7 @@ class Scope:
     tenant: Annotated[str, NO_EXPORT, WHOSE, "the tenant it belongs to"]
     user: Annotated[Name | None, Column("user_id"), WHOSE, "the user it belongs to; null: no user's"] = None
     agent: Annotated[Name | None, WHOSE, "the agent it belongs to; null: no agent's"] = None
-    session: Annotated[Id | None, JsonName("session_id"), Column("session_id"), "id of its session; null: none's"] = (
-        None
-    )
+    session: Annotated[Id | None, JsonName("session_id"), Column("session_id"), "id of its session; null: none"] = None
 
     @classmethod
     def of(cls, tenant: str, *, user: str | None = None, agent: str | None = None, session: str | None = None) -> Scope:

@@ -66,30 +66,20 @@ class SessionInfo:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What the session said up to ``upper_sequence``, in ``message_count`` messages.
-
-    A model or the caller wrote the first ``written_characters`` of the text, about the messages up to
-    ``written_sequence``. The rest are lines quoted from the messages after that.
-    """
+    """What the session said: words of a model or the caller first, then lines quoted from the messages after those."""
 
     text: Annotated[Text, "the summary"]
     epoch: Annotated[int, "higher with each rewriting"]
     upper_sequence: Annotated[int, "the last message it covers"]
     message_count: Annotated[int, "messages it covers"]
     updated_at: Annotated[Moment, "when it was last written"]
-    written_sequence: Annotated[
-        int, "the last message that a model's or the caller's words cover; 0: there are none"
-    ] = 0
+    written_sequence: Annotated[int, "the last message that a model's or caller's words cover; 0: none"] = 0
     written_characters: Annotated[int, "characters of the text that a model or the caller wrote"] = 0
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionResult:
-    """The result of a compaction: how many ``messages`` the summary covers now that it did not before.
-
-    ``tokens_before`` and ``tokens_after`` count the summary and the messages it does not cover. ``by`` is ``llm`` or
-    ``digest``, and None where nothing was done; ``reason`` says why it was, or was not.
-    """
+    """The result of a compaction."""
 
     done: Annotated[bool, "whether anything was compacted"]
     messages: Annotated[int, "messages the summary covers now that it did not before"]

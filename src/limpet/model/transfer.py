@@ -41,9 +41,7 @@ class SessionState:
         Mapping[Name, int], "how far each kind of work has come: the last sequence number that is done, by name"
     ] = field(default_factory=dict)
     waiting: Annotated[tuple[str, ...], "work that is asked for and not done: `extract`, `graph`"] = ()
-    external_id: Annotated[
-        Name | None, "the id it had before an import under another owner gave it this one; it is found by both"
-    ] = None
+    external_id: Annotated[Name | None, "the id it had before an import under another owner; both find it"] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +78,7 @@ class RecordState:
         "what it said before: a list of the same fields but whose it is, and `replaced_at` each",
     ] = ()
     waiting: Annotated[tuple[str, ...], "work that is asked for and not done: `graph-record`"] = ()
-    external_id: Annotated[
-        Name | None, "the id it had before an import under another owner gave it this one; it is found by both"
-    ] = None
+    external_id: Annotated[Name | None, "the id it had before an import under another owner; both find it"] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +140,7 @@ class ImportSkip:
 
 @dataclass(frozen=True, slots=True)
 class ImportResult:
-    """What an import took in. ``already`` says that all of it was here; ``continued`` how many lines an earlier call,
-    which was interrupted, had taken in; of ``left_out`` things the first are named in ``skipped``."""
+    """What an import took in."""
 
     format: Annotated[str, "what it was recognised as"]
     sessions: Annotated[int, "sessions that were added"] = 0
