@@ -41,36 +41,30 @@ class SecretSpan(NamedTuple):
 class SecretPattern:
     """``signs``: one of them, in lower case, stands in every text with a secret of the kind; none: look always.
 
-    Only the group ``v`` is masked, where the pattern has one.
+    Only the group ``v`` is masked, where the pattern has one, without what ``ends`` a sentence.
     """
 
     kind: str
     source: str
     signs: tuple[str, ...]
-    is_one: Callable[[str], bool]
+    is_one: Callable[[re.Match[str]], bool]
+    ends: str = ""
 
     def find(self, text: str, lowered: str) -> Iterator[SecretSpan]:
         if self.signs and not any(sign in lowered for sign in self.signs):
             return
-        pattern = _compile(self.source)
-        part = "v" if "v" in pattern.groupindex else 0
-        for match in pattern.finditer(text):
-            if self.is_one(match.group(part)):
-                yield SecretSpan(*match.span(part), self.kind)
+        for match in _compile(self.source).finditer(text):
+            if self.is_one(match):
+                part = _masked_part(match)
+                value = match[part].rstrip(self.ends) if self.ends else match[part]
+                yield SecretSpan(match.start(part), match.start(part) + len(value), self.kind)
 
 
 @dataclass(frozen=True, slots=True)
 class _SecretRules:
     """What the data says, with names and words put into the patterns."""
 
-    forms: tuple[SecretPattern, ...]
-    keys: str
-    passwords: str
-    short_passwords: str
-    ordinary_passwords: str
-    key_signs: tuple[str, ...]
-    password_signs: tuple[str, ...]
-    short_signs: tuple[str, ...]
+    patterns: tuple[SecretPattern, ...]
     placeholder: str
     plain: frozenset[str]
     sentence: frozenset[str]
@@ -93,14 +87,8 @@ def mask_secrets(text: str) -> MaskedText:
 
 
 def _mask_once(text: str) -> MaskedText:
-    rules, lowered = _load_rules(), text.lower()
-    found = [span for form in rules.forms for span in form.find(text, lowered)]
-    if any(sign in lowered for sign in rules.key_signs):
-        found += _find_named_keys(text, rules)
-    if any(sign in lowered for sign in rules.password_signs):
-        found += _find_named_passwords(text, rules)
-    if any(sign in lowered for sign in rules.short_signs):
-        found += _find_short_passwords(text, rules)
+    lowered = text.lower()
+    found = [span for pattern in _load_rules().patterns for span in pattern.find(text, lowered)]
     if not found:
         return MaskedText(text, ())
     pieces, kinds, at = [], [], 0
@@ -111,41 +99,6 @@ def _mask_once(text: str) -> MaskedText:
         kinds += [kind] if start >= at else []
         at = end
     return MaskedText("".join((*pieces, text[at:])), tuple(kinds))
-
-
-def _find_named_keys(text: str, rules: _SecretRules) -> Iterator[SecretSpan]:
-    """Keys without a form of their own, told by the name before them."""
-    for match in _compile(rules.keys).finditer(text):
-        value = match["v"].rstrip(".,;")
-        if (_looks_random(value) and not _compile(rules.placeholder).match(value)) or _is_hex_key(value):
-            yield SecretSpan(match.start("v"), match.start("v") + len(value), "key or token")
-
-
-def _find_named_passwords(text: str, rules: _SecretRules) -> Iterator[SecretSpan]:
-    for match in _compile(rules.passwords).finditer(text):
-        value = match["v"].rstrip(_ENDS + "!?")
-        spelled = re.search(r"\w", text[match.end("name") : match.start("v")]) is not None
-        if _is_password(value, quoted=bool(match["q"]), spelled=spelled):
-            yield _cover(match)
-    for match in _compile(rules.ordinary_passwords).finditer(text):
-        value, name = match["v"].rstrip(_ENDS + "!?"), match["name"]
-        before = text[max(0, match.start() - 40) : match.start()].rstrip(" \t\"'-*")[-1:]
-        is_field = before in "\n,;{(|/" or re.search("[_.]", name)  # of a file or a list, not a word of a sentence
-        is_set = _is_variable(name) and _is_password(value, quoted=False, spelled=False)
-        is_mixed = _is_strong(value) or (is_field and _is_given(value) and _is_mixed(value))
-        if is_set or (is_mixed and not _PRICE.match(value)):
-            yield _cover(match)
-
-
-def _find_short_passwords(text: str, rules: _SecretRules) -> Iterator[SecretSpan]:
-    for match in _compile(rules.short_passwords).finditer(text):
-        value = match["v"].rstrip(_ENDS + "!?")
-        if _is_password(value, quoted=False, spelled=False) and (_is_variable(match["name"]) or _is_mixed(value)):
-            yield _cover(match)
-
-
-def _cover(match: re.Match[str]) -> SecretSpan:
-    return SecretSpan(match.start("v"), match.start("v") + len(match["v"].rstrip(_ENDS)), "password")
 
 
 # Reading the data
@@ -172,23 +125,27 @@ def _load_rules() -> _SecretRules:
     }
     qualified = r"(?<![A-Za-z0-9])(?P<name>(?:[A-Za-z0-9]{1,20}[_.-]){0,4}"
     assigned = r"[\"']?[ \t]{0,3}(?:=>|:=|=|:|：)[ \t]{0,3}[\"'`“]?(?P<v>[^\s\"'`”,;<>]{4,200})"
+    named_key = (
+        rf"(?i){qualified}(?:{keys})(?:[_-][A-Za-z0-9]{{1,10}})?)[\"']?\s{{0,3}}(?::=|=>|=|:|\b(?:{is_})\b)"
+        r"\s{0,3}[\"'`]?(?P<v>[A-Za-z0-9+/_.=~!@#$%^&*-]{12,300})"
+    )
+    named_password = (
+        rf"(?i){qualified}[A-Za-z]{{0,20}}?(?:{names})(?:[_-][A-Za-z0-9]{{1,10}})?)[\"']?"
+        rf"(?:\s{{0,3}}(?:=>|:=|=|:|：)\s{{0,3}}"
+        rf"|\s{{1,3}}(?:{is_})(?:\s{{0,3}}:)?\s{{1,3}}(?:now |set to |still )?)"
+        r"(?P<q>[\"'`“]?)(?P<v>[^\s\"'`”,;<>]{4,200})"
+    )
+    ordinary_password = rf"(?i){qualified}(?:{_join_names(password['ordinary'])})){assigned}"
+    short_password = rf"(?i){qualified}(?:{_join_names(password['short'])})){assigned}"
+    signs = tuple(password["signs"])
     return _SecretRules(
-        forms=tuple(_read_form(form, fragments, password["signs"]) for form in data["form"]),
-        key_signs=tuple(data["key"]["signs"]),
-        password_signs=tuple(password["signs"]),
-        keys=(
-            rf"(?i){qualified}(?:{keys})(?:[_-][A-Za-z0-9]{{1,10}})?)[\"']?\s{{0,3}}(?::=|=>|=|:|\b(?:{is_})\b)"
-            r"\s{0,3}[\"'`]?(?P<v>[A-Za-z0-9+/_.=~!@#$%^&*-]{12,300})"
+        (
+            *(_read_form(form, fragments, password["signs"]) for form in data["form"]),
+            SecretPattern("key or token", named_key, tuple(data["key"]["signs"]), _is_named_key, ".,;"),
+            SecretPattern("password", named_password, signs, _is_named_password, _ENDS),
+            SecretPattern("password", ordinary_password, signs, _is_ordinary_password, _ENDS),
+            SecretPattern("password", short_password, tuple(password["short"]), _is_short_password, _ENDS),
         ),
-        passwords=(
-            rf"(?i){qualified}[A-Za-z]{{0,20}}?(?:{names})(?:[_-][A-Za-z0-9]{{1,10}})?)[\"']?"
-            rf"(?:\s{{0,3}}(?:=>|:=|=|:|：)\s{{0,3}}"
-            rf"|\s{{1,3}}(?:{is_})(?:\s{{0,3}}:)?\s{{1,3}}(?:now |set to |still )?)"
-            r"(?P<q>[\"'`“]?)(?P<v>[^\s\"'`”,;<>]{4,200})"
-        ),
-        short_passwords=rf"(?i){qualified}(?:{_join_names(password['short'])})){assigned}",
-        short_signs=tuple(password["short"]),
-        ordinary_passwords=rf"(?i){qualified}(?:{_join_names(password['ordinary'])})){assigned}",
         placeholder=data["placeholder"]["match"],
         plain=frozenset(data["plain"]["words"].split()),
         sentence=frozenset(data["sentence"]["words"].split()),
@@ -204,7 +161,41 @@ def _read_form(form: Mapping[str, Any], fragments: Mapping[str, str], password_s
     for name, fragment in fragments.items():
         pattern = pattern.replace(f"@{name}@", fragment)
     signs = password_signs if signs == ["@password@"] else signs
-    return SecretPattern(form["kind"], pattern, tuple(signs), _CHECKS[form.get("check", "")])
+    check = _CHECKS[form.get("check", "")]
+    return SecretPattern(form["kind"], pattern, tuple(signs), lambda match: check(match[_masked_part(match)]))
+
+
+def _masked_part(match: re.Match[str]) -> str | int:
+    return "v" if "v" in match.re.groupindex else 0
+
+
+# Checks of a match
+
+
+def _is_named_key(match: re.Match[str]) -> bool:
+    """Without a form of its own, told by the name before it."""
+    value = match["v"].rstrip(".,;")
+    return _is_hex_key(value) or (_looks_random(value) and not _compile(_load_rules().placeholder).match(value))
+
+
+def _is_named_password(match: re.Match[str]) -> bool:
+    spelled = re.search(r"\w", match.string[match.end("name") : match.start("v")]) is not None
+    return _is_password(match["v"].rstrip(_ENDS + "!?"), quoted=bool(match["q"]), spelled=spelled)
+
+
+def _is_ordinary_password(match: re.Match[str]) -> bool:
+    value, name = match["v"].rstrip(_ENDS + "!?"), match["name"]
+    before = match.string[max(0, match.start() - 40) : match.start()].rstrip(" \t\"'-*")[-1:]
+    is_field = before in "\n,;{(|/" or re.search("[_.]", name)  # of a file or a list, not a word of a sentence
+    is_set = _is_variable(name) and _is_password(value, quoted=False, spelled=False)
+    is_mixed = _is_strong(value) or (is_field and _is_given(value) and _is_mixed(value))
+    return is_set or bool(is_mixed and not _PRICE.match(value))
+
+
+def _is_short_password(match: re.Match[str]) -> bool:
+    value = match["v"].rstrip(_ENDS + "!?")
+    is_set = _is_variable(match["name"]) or _is_mixed(value)
+    return is_set and _is_password(value, quoted=False, spelled=False)
 
 
 # Checks of a name or a value
