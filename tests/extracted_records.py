@@ -46,7 +46,7 @@ def record(content: str = "The user lives in Lisbon", at: datetime = NOW, **fiel
 def learn(memory: Limpet, content: str, **fields: Any) -> Record:
     """The same, in the store, dated now."""
     made = record(content, at=fields.pop("at", memory._now()), id=memory._runtime.new_id(), **fields)
-    return memory._runtime.store.write(lambda tx: remember.insert(tx, made, memory._view.chunker))
+    return memory._runtime.store.write(lambda tx: remember.insert(tx, made, memory._runtime.chunker))
 
 
 def turn(memory: Limpet, asked: str, answered: str, **fields: Any) -> Record:

@@ -28,6 +28,7 @@ from limpet.errors import (
     WrongState,
 )
 from limpet.security.operation import OPERATIONS
+from limpet.tools import Toolbox
 from tests.served import served
 
 
@@ -143,6 +144,13 @@ def test_a_turn_keeps_what_comes_between_and_what_the_reply_says_of_itself(url: 
         assert session.count() == 4
         with pytest.raises(IdempotencyConflict), session.turn("Something else", idempotency_key="t-1"):
             pass
+
+
+def test_toolbox_of_a_client_creates_schedules(url: str) -> None:
+    with Limpet.connect(url) as client:
+        made = Toolbox(client, "alice").call("schedule_create", {"goal": "water the plants", "cadence": "every: 2h"})
+    assert made.data is not None, made.text
+    assert made.data["note"] is None
 
 
 def test_a_list_longer_than_a_page_comes_whole(memory: Limpet, url: str) -> None:

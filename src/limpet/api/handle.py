@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field, replace
+from dataclasses import replace
 from datetime import datetime
-from typing import Any, Self, TypeVar
+from functools import cached_property
+from typing import Any, TypeVar
 
 from limpet.api.agents import Agents
 from limpet.api.runtime import DEFAULT_USER, Runtime
 from limpet.errors import InvalidInput, SessionNotFound
-from limpet.knowledge.remember import RecordChunker
 from limpet.model.access import Grant, Principal
 from limpet.model.dataclass import dataclass
 from limpet.model.scope import DEFAULT_TENANT, Level, Owner, Scope, resolve_owner
@@ -35,34 +35,29 @@ class View:
     scheduled: bool = False  # given to a scheduled turn, which may not create schedules
     default_user: str = DEFAULT_USER  # whose memory it is where the operator names nobody
     closes: bool = True  # whether the operator's close() closes the store; not for one that came with a key
-    principal: Principal = field(init=False)
-    authorizer: GrantAuthorizer = field(init=False)
-    runtime: Runtime = field(init=False)
-    shared: Runtime = field(init=False)  # of all agents without their own store: grants and API keys are there
-    chunker: RecordChunker = field(init=False)
 
     def __post_init__(self) -> None:
         check_name(self.tenant, "tenant")
-        base = self.agents.runtime(self.agent)
-        principal = self.caller or Principal(base.config.audit.operator, self.tenant, grants=OPERATOR)
-        authorizer = GrantAuthorizer(
-            principal,
-            base.store,
-            base.audit_log,
-            self._load_grants,
-            base.observers,
-            self.default_user,
-            base.check_upkeep,
+
+    @cached_property
+    def runtime(self) -> Runtime:
+        return self.agents.runtime(self.agent)
+
+    @cached_property
+    def shared(self) -> Runtime:
+        """Of all agents without their own store: grants and API keys are there."""
+        return self.agents.runtime()
+
+    @cached_property
+    def principal(self) -> Principal:
+        return self.caller or Principal(self.runtime.config.audit.operator, self.tenant, grants=OPERATOR)
+
+    @cached_property
+    def authorizer(self) -> GrantAuthorizer:
+        base, user = self.runtime, self.default_user
+        return GrantAuthorizer(
+            self.principal, base.store, base.audit_log, self._load_grants, base.observers, user, base.check_upkeep
         )
-        chunker = RecordChunker.of(base.config)
-        derived = {
-            "principal": principal,
-            "authorizer": authorizer,
-            "runtime": base,
-            "shared": self.agents.runtime(),
-            "chunker": chunker,
-        }
-        self.__dict__.update(derived)
 
     def derive(self, **changes: Any) -> View:
         """Another view of the same store for the same caller, except for the changes."""
@@ -93,20 +88,14 @@ class Handle:
     def _runtime(self) -> Runtime:
         return self._view.runtime
 
-    def _for_agent(self, name: str) -> Self:
-        return type(self)(self._view.derive(agent=name))
-
     @property
     def _tenant(self) -> str:
         return self._view.tenant
 
     def _scope(self, *, user: str | None = None, agent: str | None = None, session: str | None = None) -> Scope:
-        if agent is not None and self._has_other_store(agent):
+        if agent is not None and self._view.agents.runtime(agent).store is not self._runtime.store:
             raise InvalidInput(f"agent {agent!r} has a store of its own: use memory.agent({agent!r})")
         return Scope(self._tenant, user, agent, session)
-
-    def _has_other_store(self, agent: str) -> bool:
-        return self._view.agents.runtime(agent).store is not self._runtime.store
 
     def _stores(self) -> list[tuple[str | None, Runtime]]:
         """For what is about the whole store: this one, and those of agents that have their own, with their names.

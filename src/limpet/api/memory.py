@@ -116,7 +116,7 @@ class MemoryOperations(Handle):
         if known is not None:
             return known
         draft = _make_draft(id or with_bucket(self._runtime.new_id(), home.space.bucket), home, source, now)
-        cut = self._view.chunker.with_vectors(self._runtime.embedder, changes.apply_to(draft))
+        cut = self._runtime.chunker.with_vectors(self._runtime.embedder, changes.apply_to(draft))
 
         def save(tx: Tx) -> Record:
             before = _find_previous(tx, home, asked, now)
@@ -267,7 +267,7 @@ class MemoryOperations(Handle):
             )
 
         return self._runtime.forgetter.forget(
-            self._tenant, owner, choose, self._view.chunker, query, everywhere=everywhere, dry_run=dry_run
+            self._tenant, owner, choose, self._runtime.chunker, query, everywhere=everywhere, dry_run=dry_run
         )
 
     @operation("context", On.USER, "read:user", "POST /v1/context", values=("agent",), cli="context")

@@ -156,7 +156,7 @@ class RecordOperations(Handle):
         A field that is left out or None stays as it is; ``clear`` names fields to empty, such as ``expires_at``.
         """
         scope, now = self._scope(user=user, agent=agent), self._now()
-        mask, chunker = self._runtime.mask, self._view.chunker
+        mask, chunker = self._runtime.mask, self._runtime.chunker
         masked = {name: mask(text) for name in ("content", "title") if isinstance(text := changes.get(name), str)}
         checked = RecordChanges.validate({**changes, **masked}, now, clear)
         embedding = self._runtime.embedding
@@ -211,7 +211,7 @@ class RecordOperations(Handle):
     @operation("records.revive", On.ID, "read write", "POST /v1/records/{id}/revive", cli="records revive")
     def revive(self, id: arg.RecordId, *, user: arg.OfUser | None = None, agent: arg.OfAgent | None = None) -> Record:
         """Bring back a record that was archived because nobody used it. It starts to fade from the beginning."""
-        return self._runtime.fader.revive(self._scope(user=user, agent=agent), id, self._view.chunker)
+        return self._runtime.fader.revive(self._scope(user=user, agent=agent), id, self._runtime.chunker)
 
 
 class GraphOperations(Handle):

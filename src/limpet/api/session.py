@@ -16,7 +16,7 @@ from limpet.api.turn import Turn
 from limpet.context.build import visible_partitions
 from limpet.errors import SessionNotFound, WrongState
 from limpet.knowledge.candidate import mark_unlearned
-from limpet.knowledge.remember import REPLY_TIME, RecordChunker, delete_session, enqueue_learning
+from limpet.knowledge.remember import REPLY_TIME, delete_session, enqueue_learning
 from limpet.model.context import Context
 from limpet.model.message import Message, Role
 from limpet.model.session import (
@@ -370,7 +370,7 @@ class Session(SessionFields):
 
         What was learned from it stays; ``privacy.purge_session`` removes that too. Answers how many of each kind went.
         """
-        now, cut = self._runtime.clock(), RecordChunker.of(self._runtime.config)
+        now, cut = self._runtime.clock(), self._runtime.chunker
         lines = self._runtime.purger.delete_note_lines(self._scope.partition, self.id)
         counts, records = self._runtime.store.write(lambda tx: delete_session(tx, self._scope, cut, now))
         self._runtime.notes.delete_item_lines(self._info.tenant, self.user, records)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any
 
 from limpet.api import parameters as arg
-from limpet.api.handle import Handle, to_cursor
+from limpet.api.handle import Handle, View, to_cursor
 from limpet.api.runtime import DEFAULT_USER
 from limpet.api.session import Session
 from limpet.errors import SessionNotFound
-from limpet.model.scope import SessionKey, default_user_id
-from limpet.model.session import SessionInfo, SessionQuery
+from limpet.model.scope import Scope, SessionKey, default_user_id
+from limpet.model.session import SessionInfo, SessionQuery, SessionStatus
 from limpet.security.operation import On, operation
 from limpet.sessions import lifecycle
 from limpet.sessions.repository import Sessions
@@ -39,29 +37,15 @@ class SessionOperations(Handle):
         Without a user it is the default user's (``LIMPET_USER``); else, where a channel or a chat is named, the chat's.
         """
         key, owner = self._resolve_chat(channel, chat, thread, user)
-        return self._open_session(key, owner, agent, metadata, ttl)
-
-    def _open_session(
-        self,
-        key: SessionKey,
-        user: str,
-        agent: str | None,
-        metadata: Mapping[str, Any] | None,
-        ttl: timedelta | float | None,
-    ) -> Session:
-        name = agent or self._default_agent
-        if self._view.agents.runtime(name) is not self._runtime:
-            return self._for_agent(name)._open_session(key, user, name, metadata, ttl)  # noqa: SLF001
-        assert ttl is None or isinstance(ttl, timedelta)
-        scope, about = self._scope(user=user, agent=name), dict(metadata or {})
-        now = self._now()
-        info = self._read(lambda tx: Sessions(tx).find_live(scope, str(key), now))
+        view, scope, now = self._view_for(agent), self._scope_in(owner, agent), self._now()
+        info = view.runtime.store.read(lambda tx: Sessions(tx).find_live(scope, str(key), now))
         if info is None:
-            new_id = self._runtime.new_id
-            info = self._write(
+            assert ttl is None or isinstance(ttl, timedelta)
+            new_id, about = view.runtime.new_id, dict(metadata or {})
+            info = view.runtime.store.write(
                 lambda tx: lifecycle.open_session(tx, scope, key, new_id=new_id, now=now, metadata=about, ttl=ttl)
             )
-        return Session(self._runtime, self._authorizer, info)
+        return Session(view.runtime, view.authorizer, info)
 
     @operation("find_session", On.CHAT, "read:user", "GET /v1/sessions/find", answer="session", cli="sessions find")
     def find_session(
@@ -75,16 +59,9 @@ class SessionOperations(Handle):
     ) -> Session | None:
         """The live session of this chat, or None. Creates nothing."""
         key, owner = self._resolve_chat(channel, chat, thread, user)
-        return self._find_session(key, owner, agent)
-
-    def _find_session(self, key: SessionKey, user: str, agent: str | None) -> Session | None:
-        name = agent or self._default_agent
-        if self._view.agents.runtime(name) is not self._runtime:
-            return self._for_agent(name)._find_session(key, user, name)  # noqa: SLF001
-        scope = self._scope(user=user, agent=name)
-        now = self._now()
-        info = self._read(lambda tx: Sessions(tx).find_live(scope, str(key), now))
-        return None if info is None else Session(self._runtime, self._authorizer, info)
+        view, scope, now = self._view_for(agent), self._scope_in(owner, agent), self._now()
+        info = view.runtime.store.read(lambda tx: Sessions(tx).find_live(scope, str(key), now))
+        return None if info is None else Session(view.runtime, view.authorizer, info)
 
     def _resolve_chat(
         self, channel: str | None, chat: str | None, thread: str | None, user: str | None
@@ -95,6 +72,14 @@ class SessionOperations(Handle):
             return key, default_user_id(key)
         return key, user or self._view.default_user
 
+    def _scope_in(self, user: str, agent: str | None) -> Scope:
+        return Scope(self._tenant, user=user, agent=agent or self._default_agent)
+
+    def _view_for(self, agent: str | None) -> View:
+        """With the settings of the agent, and in its store."""
+        name, view = agent or self._default_agent, self._view
+        return view if view.agents.runtime(name) is view.runtime else view.derive(agent=name)
+
     @property
     def _default_agent(self) -> str:
         return self._view.agent or self._runtime.config.session.default_agent
@@ -102,18 +87,19 @@ class SessionOperations(Handle):
     @operation("load_session", On.ID, "read:session", "GET /v1/sessions/{session_id}", cli="sessions show")
     def load_session(self, session_id: arg.SessionId, *, user: arg.OfUser | None = None) -> Session:
         """The session with this id, live or ended, with the settings of its agent, in whichever store it is."""
-        return self._load_session(session_id, user)
+        scope, agents = Scope(self._tenant, user=user, session=session_id), self._view.agents
+        for view in self._list_views():
+            info = view.runtime.store.read(lambda tx: Sessions(tx).get(scope))
+            if info is not None:
+                own = agents.runtime(info.agent)
+                return Session(own if own.store is view.runtime.store else view.runtime, view.authorizer, info)
+        raise SessionNotFound(f"no session {session_id} here")
 
-    def _load_session(self, session_id: str, user: str | None) -> Session:
-        try:
-            info = self._get_session(session_id, user)
-        except SessionNotFound:
-            for name, _ in self._view.agents.iter_own_stores() if self._view.agent is None else ():
-                with suppress(SessionNotFound):
-                    return self._for_agent(name)._load_session(session_id, user)  # noqa: SLF001
-            raise
-        runtime = self._runtime if self._has_other_store(info.agent) else self._view.agents.runtime(info.agent)
-        return Session(runtime, self._authorizer, info)
+    def _list_views(self) -> Iterator[View]:
+        """This one, then those of agents that have their own store."""
+        yield self._view
+        for name, _ in self._view.agents.iter_own_stores() if self._view.agent is None else ():
+            yield self._view.derive(agent=name)
 
     @operation("sessions", On.FILTER, "read", "GET /v1/sessions", page="last_active_at", cli="sessions list")
     def sessions(
@@ -131,12 +117,10 @@ class SessionOperations(Handle):
 
         ``before`` continues where another page ended: its last session's ``last_active_at`` and ``id``.
         """
-        status: Any = state
+        status = None if state is None else SessionStatus(state)
         query = SessionQuery(channel=channel, state=status, limit=limit, offset=offset, before=to_cursor(before))
-        if agent is not None and self._has_other_store(agent):
-            return self._for_agent(agent)._find_sessions(user, agent, query)  # noqa: SLF001
-        return self._find_sessions(user, agent, query)
-
-    def _find_sessions(self, user: str | None, agent: str | None, query: SessionQuery) -> list[SessionInfo]:
-        scope = self._scope(user=user, agent=agent)
-        return self._read(lambda tx: Sessions(tx).find(scope, query))
+        scope, view = (
+            Scope(self._tenant, user=user, agent=agent),
+            self._view if agent is None else self._view_for(agent),
+        )
+        return view.runtime.store.read(lambda tx: Sessions(tx).find(scope, query))

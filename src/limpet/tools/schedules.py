@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -9,7 +10,7 @@ from typing import Annotated, Any, Literal
 from limpet import Schedule
 from limpet.api import parameters as arg
 from limpet.api.schedules import describe_missing_runner
-from limpet.errors import InvalidInput
+from limpet.errors import InvalidInput, Unsupported
 from limpet.model.dataclass import dataclass
 from limpet.model.schedule import ScheduleState
 from limpet.model.types import Count, Id, PageLimit
@@ -146,8 +147,9 @@ def runs(
 
 
 def _find_runner_note(whose: ToolContext) -> str | None:
-    runtime = getattr(whose.memory._view, "runtime", None)  # noqa: SLF001 - a client has none; its server logs it
-    return None if runtime is None else describe_missing_runner(runtime)
+    with suppress(Unsupported):  # a client has no store; its server logs it
+        return describe_missing_runner(whose.memory._view.runtime)  # noqa: SLF001 - a handle of ours
+    return None
 
 
 def _to_summary(schedule: Schedule) -> ScheduleSummary:
