@@ -57,144 +57,191 @@ class RankResult:
 NO_RESULTS = RankResult(np.zeros(0, dtype=np.int64), np.zeros(0), {})
 
 
-def rank(
-    catalogue: Catalogue,
-    question: Question,
-    signals: Signals,
-    recipe: Recipe,
-    spans: Sequence[Span],
-    allowed: Array | None,
-) -> RankResult:
-    if recipe.fuse == "words":
-        return _rank_by_signal(catalogue, "words", np.where(signals.words > 0, signals.words, -np.inf), allowed)
-    words = smooth(catalogue, signals.words, *recipe.words_beside)
-    chosen = _mark_best(np.where(signals.words > 0, words, -np.inf), recipe.candidates, allowed)
-    cosines = refine_cosines(catalogue, signals, recipe, allowed, chosen)
-    if recipe.floor and _is_off_topic(catalogue, question, signals, cosines):
-        return NO_RESULTS
-    if recipe.fuse == "vectors":
-        return _rank_by_signal(catalogue, "vectors", _fill_unscored(cosines, catalogue), allowed, recipe.candidates)
-    dense = None if cosines is None else _smooth_cosines(catalogue, signals, recipe, cosines)
-    if dense is not None and cosines is not None:
-        near = (signals.words > 0) | (np.nan_to_num(cosines) >= NEAR_ENOUGH)
-        chosen = (chosen | _mark_best(np.where(np.isnan(cosines), -np.inf, dense), recipe.candidates, allowed)) & near
-    if signals.entity is not None and recipe.linked:
-        chosen = chosen | _mark_best(np.where(signals.entity > 0, signals.entity, -np.inf), recipe.linked, allowed)
-    at = np.flatnonzero(chosen)
-    if not len(at):
-        return NO_RESULTS
-    parts = {"words": signals.words[at]}
-    if dense is not None and cosines is not None:
-        parts["vectors"] = cosines[at]
-    if recipe.fuse == "shares":
-        shares = recipe.words * scale_min_max(parts["words"]) + recipe.dense * scale_min_max(
-            np.nan_to_num(parts.get("vectors", np.zeros(len(at))))
-        )
-        return _build_result(catalogue, recipe, at, shares, shares, parts)
-    fused = standardize(words[at])
-    if dense is not None and cosines is not None:
-        fused = recipe.words * fused + recipe.dense * _standardize_masked(dense[at], ~np.isnan(cosines[at]))
-    fused = fused + _score_exact_match(signals, recipe, at, parts)
-    fused = (
-        fused
-        + _score_speaker_and_time(catalogue, question, recipe, spans, at, parts)
-        + _score_graph(signals, recipe, at, parts)
-    )
-    final = _apply_priors(catalogue, question, recipe, at, fused, parts)
-    # Between 0 and 1, with 0.5 for an average candidate; the order is unchanged.
-    return _build_result(catalogue, recipe, at, final, 1 / (1 + np.exp(-final)), parts)
+@dataclass(frozen=True, slots=True)
+class Ranker:
+    """Ranks the chunks of a catalogue for a question."""
 
+    catalogue: Catalogue
+    question: Question
+    signals: Signals
+    recipe: Recipe
+    spans: Sequence[Span] = ()  # times that the question names
+    allowed: Array | None = None  # a mask; None: all
 
-def refine_cosines(
-    catalogue: Catalogue, signals: Signals, recipe: Recipe, allowed: Array | None, chosen: Array
-) -> Array | None:
-    """Return the cosines, exact for the best and for those chosen by words."""
-    if signals.vectors is None or not recipe.dense:
-        return None
-    cosines = signals.vectors.cosines.copy()
+    def rank(self) -> RankResult:
+        signals, recipe = self.signals, self.recipe
+        if recipe.fuse == "words":
+            return self._rank_by_signal("words", _mask_scores(signals.words, signals.words > 0))
+        words = smooth(self.catalogue, signals.words, *recipe.words_beside)
+        chosen = self._mark_best(_mask_scores(words, signals.words > 0), recipe.candidates)
+        cosines = self.refine_cosines(chosen)
+        if recipe.floor and self._is_off_topic(cosines):
+            return NO_RESULTS
+        if recipe.fuse == "vectors":
+            scores = np.full(self.catalogue.chunks, np.nan) if cosines is None else cosines
+            return self._rank_by_signal("vectors", _mask_scores(scores, ~np.isnan(scores)), recipe.candidates)
+        dense = None if cosines is None else self._smooth_cosines(cosines)
+        if dense is not None and cosines is not None:
+            near = (signals.words > 0) | (np.nan_to_num(cosines) >= NEAR_ENOUGH)
+            chosen = (chosen | self._mark_best(_mask_scores(dense, ~np.isnan(cosines)), recipe.candidates)) & near
+        if signals.entity is not None and recipe.linked:
+            chosen = chosen | self._mark_best(_mask_scores(signals.entity, signals.entity > 0), recipe.linked)
+        at = np.flatnonzero(chosen)
+        if not len(at):
+            return NO_RESULTS
+        parts = {"words": signals.words[at]}
+        if cosines is not None:
+            parts["vectors"] = cosines[at]
+        if recipe.fuse == "shares":
+            near_shares = scale_min_max(np.nan_to_num(parts.get("vectors", np.zeros(len(at)))))
+            shares = recipe.words * scale_min_max(parts["words"]) + recipe.dense * near_shares
+            return self._build_result(at, shares, shares, parts)
+        fused = standardize(words[at])
+        if dense is not None and cosines is not None:
+            fused = recipe.words * fused + recipe.dense * _standardize_masked(dense[at], ~np.isnan(cosines[at]))
+        for add in (self._score_exact_match, self._score_speaker_and_time, self._score_graph):
+            fused = fused + add(at, parts)
+        final = self._apply_priors(at, fused, parts)
+        # Between 0 and 1, with 0.5 for an average candidate; the order is unchanged.
+        return self._build_result(at, final, 1 / (1 + np.exp(-final)), parts)
 
-    def select_best(count: int) -> Array:
-        smoothed = _smooth_cosines(catalogue, signals, recipe, cosines)
-        return _mark_best(np.where(np.isnan(cosines), -np.inf, smoothed), count, allowed) | chosen
+    def refine_cosines(self, chosen: Array) -> Array | None:
+        """Return the cosines, exact for the best and for those chosen by words."""
+        signals, recipe = self.signals, self.recipe
+        if signals.vectors is None or not recipe.dense:
+            return None
+        cosines = signals.vectors.cosines.copy()
 
-    if signals.vectors.rough:
-        closer = np.flatnonzero(_include_neighbours(catalogue, select_best(_REFINE_FACTOR * recipe.candidates)))
-        cosines[:] = np.nan  # an estimate must not compete with an exact score: it may be far too high
-        cosines[closer] = signals.vectors.rescore(closer)
-    if signals.compute_exact is not None:
-        at = np.flatnonzero(select_best(recipe.candidates) & ~np.isnan(cosines))
-        cosines[at] = signals.compute_exact(at)
-    return cosines
+        def select_best(count: int) -> Array:
+            smoothed = self._smooth_cosines(cosines)
+            return self._mark_best(_mask_scores(smoothed, ~np.isnan(cosines)), count) | chosen
 
+        if signals.vectors.rough:
+            closer = np.flatnonzero(self._include_neighbours(select_best(_REFINE_FACTOR * recipe.candidates)))
+            cosines[:] = np.nan  # an estimate must not compete with an exact score: it may be far too high
+            cosines[closer] = signals.vectors.rescore(closer)
+        if signals.compute_exact is not None:
+            at = np.flatnonzero(select_best(recipe.candidates) & ~np.isnan(cosines))
+            cosines[at] = signals.compute_exact(at)
+        return cosines
 
-def _smooth_cosines(catalogue: Catalogue, signals: Signals, recipe: Recipe, cosines: Array) -> Array:
-    """Blend cosines with those of neighbours. The average is over the whole partition."""
-    assert signals.vectors is not None
-    known = np.flatnonzero(~np.isnan(cosines))
-    average = signals.vectors.average
-    if len(known) * _FEW > len(cosines):
-        return smooth(catalogue, np.nan_to_num(cosines), *recipe.dense_beside, average)
-    # Only a few have cosines: leave the others out of the sums.
-    message, (before, after) = catalogue.message[known], recipe.dense_beside
-    best = np.zeros(catalogue.messages + 1, dtype=cosines.dtype)
-    np.maximum.at(best, message, cosines[known])
-    best[NO_MESSAGE] = average
-    smoothed = np.zeros(len(cosines), dtype=cosines.dtype)
-    beside = before * best[catalogue.previous[message]] + after * best[catalogue.following[message]]
-    smoothed[known] = cosines[known] + beside
-    return smoothed
+    def _smooth_cosines(self, cosines: Array) -> Array:
+        """Blend cosines with those of neighbours. The average is over the whole partition."""
+        catalogue, vectors, (before, after) = self.catalogue, self.signals.vectors, self.recipe.dense_beside
+        assert vectors is not None
+        known = np.flatnonzero(~np.isnan(cosines))
+        if len(known) * _FEW > len(cosines):
+            return smooth(catalogue, np.nan_to_num(cosines), before, after, vectors.average)
+        # Only a few have cosines: leave the others out of the sums.
+        message = catalogue.message[known]
+        best = np.zeros(catalogue.messages + 1, dtype=cosines.dtype)
+        np.maximum.at(best, message, cosines[known])
+        best[NO_MESSAGE] = vectors.average
+        smoothed = np.zeros(len(cosines), dtype=cosines.dtype)
+        beside = before * best[catalogue.previous[message]] + after * best[catalogue.following[message]]
+        smoothed[known] = cosines[known] + beside
+        return smoothed
 
+    def _include_neighbours(self, chosen: Array) -> Array:
+        """Return these chunks and all chunks of the messages before and after."""
+        catalogue = self.catalogue
+        marked = np.zeros(catalogue.messages + 1, dtype=bool)
+        message = catalogue.message[chosen]
+        for near in (message, catalogue.previous[message], catalogue.following[message]):
+            marked[near] = True
+        marked[NO_MESSAGE] = False
+        beside: Array = marked[catalogue.message]
+        return beside
 
-def _include_neighbours(catalogue: Catalogue, chosen: Array) -> Array:
-    """Return these chunks and all chunks of the messages before and after."""
-    marked = np.zeros(catalogue.messages + 1, dtype=bool)
-    message = catalogue.message[chosen]
-    for near in (message, catalogue.previous[message], catalogue.following[message]):
-        marked[near] = True
-    marked[NO_MESSAGE] = False
-    beside: Array = marked[catalogue.message]
-    return beside
+    def _rank_by_signal(self, name: str, scores: Array, count: int | None = None) -> RankResult:
+        """Return positions in the order of one signal; positions without it are left out."""
+        scores = _mask_scores(scores, self.allowed)
+        at = np.flatnonzero(scores > -np.inf)
+        at = at[np.lexsort((-self.catalogue.ordinals[at], -scores[at]))[:count]]
+        return RankResult(at, scores[at], {name: scores[at]})
 
+    def _is_off_topic(self, cosines: Array | None) -> bool:
+        """Return whether the question shares too little with everything here. Naming a speaker here is enough."""
+        about = bool(self.question.find_names(self.catalogue.names))
+        coverage = float(self.signals.covered.max()) if len(self.signals.covered) else 0.0
+        if cosines is None or np.isnan(cosines).all():
+            return coverage + FLOOR_KNOWN * self.signals.known + FLOOR_WORDS_NAMED * about < FLOOR_WORDS
+        nearest = float(np.nanmax(cosines))
+        return nearest + FLOOR_COVER * coverage + FLOOR_DENSE_NAMED * about < _dense_floor(len(cosines))
 
-def _rank_by_signal(
-    catalogue: Catalogue, name: str, scores: Array, allowed: Array | None, count: int | None = None
-) -> RankResult:
-    """Return positions in the order of one signal; positions without it are left out."""
-    scores = _mask_scores(scores, allowed)
-    at = np.flatnonzero(scores > -np.inf)
-    order = np.lexsort((-catalogue.ordinals[at], -scores[at]))[:count]
-    at = at[order]
-    return RankResult(at, scores[at], {name: scores[at]})
+    def _mark_best(self, scores: Array, count: int) -> Array:
+        """Return a mask of the best ``count`` allowed; ties go to the newer."""
+        scores = _mask_scores(scores, self.allowed)
+        chosen: Array = scores > -np.inf
+        values = scores[chosen]
+        if len(values) > count:
+            last = np.partition(values, -count)[-count]
+            chosen = scores > last
+            equals = np.flatnonzero(scores == last)
+            chosen[equals[np.count_nonzero(chosen) - count :]] = True
+        return chosen
 
+    # Each returns what it adds to the scores of the candidates ``at``, and notes its signals in ``parts``.
 
-def _fill_unscored(cosines: Array | None, catalogue: Catalogue) -> Array:
-    nowhere = np.full(catalogue.chunks, -np.inf)
-    return nowhere if cosines is None else np.where(np.isnan(cosines), nowhere, cosines)
+    def _score_exact_match(self, at: Array, parts: dict[str, Array]) -> Array:
+        """A question for a number or a name needs a text that contains it, however similar others are."""
+        least = self.recipe.exact_from
+        beyond: Array = np.maximum(0.0, self.signals.covered[at] - least) / (1 - least)
+        if beyond.any():
+            parts["exact"] = beyond
+        return self.recipe.exact * beyond
 
+    def _score_speaker_and_time(self, at: Array, parts: dict[str, Array]) -> Array:
+        catalogue, recipe = self.catalogue, self.recipe
+        message = catalogue.message[at]
+        bonus = np.zeros(len(at))
+        if catalogue.is_among_people:
+            named = self.question.find_names(catalogue.names)
+            if len(named) == 1:
+                speaker = catalogue.speaker[message]
+                parts["speaker"] = ((speaker == named[0]) | (speaker == RECORD_SPEAKER)).astype(float)
+                bonus += recipe.speaker * parts["speaker"]
+        elif not self.question.about_assistant:
+            parts["speaker"] = catalogue.is_user[message].astype(float)
+            bonus += recipe.user * parts["speaker"]
+        if self.spans:
+            parts["time"] = score_dates(catalogue.time[message], self.spans)
+            bonus += recipe.date * parts["time"]
+        return bonus
 
-def _standardize_masked(values: Array, known: Array) -> Array:
-    """Positions without a value get the average: nothing is known about them."""
-    standard = np.zeros(len(values))
-    if known.any():
-        standard[known] = standardize(values[known])
-    return standard
+    def _score_graph(self, at: Array, parts: dict[str, Array]) -> Array:
+        bonus = np.zeros(len(at))
+        for name in ("entity", "community"):
+            values, weight = getattr(self.signals, name), getattr(self.recipe, name)
+            if values is not None and weight and values[at].any():
+                parts[name] = values[at]
+                bonus += weight * parts[name]
+        return bonus
 
+    def _apply_priors(self, at: Array, fused: Array, parts: dict[str, Array]) -> Array:
+        catalogue, recipe = self.catalogue, self.recipe
+        message = catalogue.message[at]
+        session = catalogue.session[message]
+        best = np.full(int(catalogue.session.max()) + 1, -np.inf)
+        np.maximum.at(best, session, fused)
+        parts["session"] = standardize(best[session])
+        final = standardize(fused) + recipe.session * parts["session"]
+        asking = catalogue.ends_asking if catalogue.is_among_people else catalogue.only_asks
+        final = final - recipe.asking * asking[message]
+        if catalogue.is_among_people:
+            final = final + recipe.length * (np.log1p(catalogue.words[at]) - 3)
+        elif self.question.requests:
+            final = final + recipe.wish * catalogue.standing_wish[at]
+        if self.question.asks_when:
+            final = final + recipe.when * catalogue.time_word[at]
+        return final
 
-def scale_min_max(values: Array) -> Array:
-    """Scale from 0 for the lowest to 1 for the best."""
-    low, high = (values.min(), values.max()) if len(values) else (0.0, 0.0)
-    shares: Array = (values - low) / (high - low) if high > low else np.ones(len(values)) * (high > 0)
-    return shares
-
-
-def _is_off_topic(catalogue: Catalogue, question: Question, signals: Signals, cosines: Array | None) -> bool:
-    """Return whether the question shares too little with everything here. Naming a speaker here is enough."""
-    about = bool(question.find_names(catalogue.names))
-    coverage = float(signals.covered.max()) if len(signals.covered) else 0.0
-    if cosines is None or np.isnan(cosines).all():
-        return coverage + FLOOR_KNOWN * signals.known + FLOOR_WORDS_NAMED * about < FLOOR_WORDS
-    nearest = float(np.nanmax(cosines))
-    return nearest + FLOOR_COVER * coverage + FLOOR_DENSE_NAMED * about < _dense_floor(len(cosines))
+    def _build_result(self, at: Array, final: Array, scores: Array, parts: dict[str, Array]) -> RankResult:
+        order = np.lexsort((-self.catalogue.ordinals[at], -final))  # the newer first among equals
+        if self.recipe.one_hit_a_message:
+            first = np.unique(self.catalogue.message[at[order]], return_index=True)[1]
+            order = order[np.sort(first)]
+        return RankResult(at[order], scores[order], {name: values[order] for name, values in parts.items()})
 
 
 def _dense_floor(chunks: int) -> float:
@@ -232,21 +279,15 @@ def _max_by_message(catalogue: Catalogue, scores: Array) -> Array:
     return best
 
 
-def _mark_best(scores: Array, count: int, allowed: Array | None) -> Array:
-    """Return a mask of the best ``count`` allowed; ties go to the newer."""
-    scores = _mask_scores(scores, allowed)
-    chosen: Array = scores > -np.inf
-    values = scores[chosen]
-    if len(values) > count:
-        last = np.partition(values, -count)[-count]
-        chosen = scores > last
-        equals = np.flatnonzero(scores == last)
-        chosen[equals[np.count_nonzero(chosen) - count :]] = True
-    return chosen
-
-
 def _mask_scores(scores: Array, allowed: Array | None) -> Array:
     return scores if allowed is None else np.where(allowed, scores, -np.inf)
+
+
+def scale_min_max(values: Array) -> Array:
+    """Scale from 0 for the lowest to 1 for the best."""
+    low, high = (values.min(), values.max()) if len(values) else (0.0, 0.0)
+    shares: Array = (values - low) / (high - low) if high > low else np.ones(len(values)) * (high > 0)
+    return shares
 
 
 def standardize(values: Array) -> Array:
@@ -255,45 +296,12 @@ def standardize(values: Array) -> Array:
     return standard
 
 
-def _score_exact_match(signals: Signals, recipe: Recipe, at: Array, parts: dict[str, Array]) -> Array:
-    """A question for a number or a name needs a text that contains it, however similar others are."""
-    beyond: Array = np.maximum(0.0, signals.covered[at] - recipe.exact_from) / (1 - recipe.exact_from)
-    if beyond.any():
-        parts["exact"] = beyond
-    return recipe.exact * beyond
-
-
-def _score_graph(signals: Signals, recipe: Recipe, at: Array, parts: dict[str, Array]) -> Array:
-    """Add the graph scores of a chunk."""
-    bonus = np.zeros(len(at))
-    for name, values, weight in (
-        ("entity", signals.entity, recipe.entity),
-        ("community", signals.community, recipe.community),
-    ):
-        if values is not None and weight and values[at].any():
-            parts[name] = values[at]
-            bonus += weight * parts[name]
-    return bonus
-
-
-def _score_speaker_and_time(
-    catalogue: Catalogue, question: Question, recipe: Recipe, spans: Sequence[Span], at: Array, parts: dict[str, Array]
-) -> Array:
-    message = catalogue.message[at]
-    bonus = np.zeros(len(at))
-    if catalogue.is_among_people:
-        named = question.find_names(catalogue.names)
-        if len(named) == 1:
-            speaker = catalogue.speaker[message]
-            parts["speaker"] = ((speaker == named[0]) | (speaker == RECORD_SPEAKER)).astype(float)
-            bonus += recipe.speaker * parts["speaker"]
-    elif not question.about_assistant:
-        parts["speaker"] = catalogue.is_user[message].astype(float)
-        bonus += recipe.user * parts["speaker"]
-    if spans:
-        parts["time"] = score_dates(catalogue.time[message], spans)
-        bonus += recipe.date * parts["time"]
-    return bonus
+def _standardize_masked(values: Array, known: Array) -> Array:
+    """Positions without a value get the average: nothing is known about them."""
+    standard = np.zeros(len(values))
+    if known.any():
+        standard[known] = standardize(values[known])
+    return standard
 
 
 def score_dates(times: Array, spans: Sequence[Span]) -> Array:
@@ -303,36 +311,6 @@ def score_dates(times: Array, spans: Sequence[Span]) -> Array:
         away = np.maximum(np.maximum(start - times, times - end), 0.0)
         fit = np.maximum(fit, np.exp(-away / max(3 * _DAY, (end - start) / 2)))
     return fit
-
-
-def _apply_priors(
-    catalogue: Catalogue, question: Question, recipe: Recipe, at: Array, fused: Array, parts: dict[str, Array]
-) -> Array:
-    message = catalogue.message[at]
-    session = catalogue.session[message]
-    best = np.full(int(catalogue.session.max()) + 1, -np.inf)
-    np.maximum.at(best, session, fused)
-    parts["session"] = standardize(best[session])
-    final = standardize(fused) + recipe.session * parts["session"]
-    asking = catalogue.ends_asking if catalogue.is_among_people else catalogue.only_asks
-    final = final - recipe.asking * asking[message]
-    if catalogue.is_among_people:
-        final = final + recipe.length * (np.log1p(catalogue.words[at]) - 3)
-    elif question.requests:
-        final = final + recipe.wish * catalogue.standing_wish[at]
-    if question.asks_when:
-        final = final + recipe.when * catalogue.time_word[at]
-    return final
-
-
-def _build_result(
-    catalogue: Catalogue, recipe: Recipe, at: Array, final: Array, scores: Array, parts: dict[str, Array]
-) -> RankResult:
-    order = np.lexsort((-catalogue.ordinals[at], -final))  # the newer first among equals
-    if recipe.one_hit_a_message:
-        first = np.unique(catalogue.message[at[order]], return_index=True)[1]
-        order = order[np.sort(first)]
-    return RankResult(at[order], scores[order], {name: values[order] for name, values in parts.items()})
 
 
 def align_scores(catalogue: Catalogue, by_ordinal: Array) -> Array:

@@ -123,19 +123,14 @@ def _find_hits(tx: Tx, partition: Partition, found: PartitionSignals | None, req
     """Return the best of the chunks that match the query."""
     if found is None:
         return []
-    from limpet.search.rank import rank  # late: it brings numpy
+    from limpet.search.rank import Ranker  # late: it brings numpy
 
     index, catalogue = found.index, found.index.catalogue
     first, last = from_seconds(float(catalogue.time.min())), from_seconds(float(catalogue.time.max()))
     named = request.question.find_spans(first, last) if request.recipe.date else []
-    ranked = rank(
-        catalogue,
-        request.question,
-        found.signals,
-        replace(request.recipe, candidates=max(request.recipe.candidates, request.k)),
-        named,
-        _build_mask(index, request.query, request.now),
-    )
+    recipe = replace(request.recipe, candidates=max(request.recipe.candidates, request.k))
+    mask = _build_mask(index, request.query, request.now)
+    ranked = Ranker(catalogue, request.question, found.signals, recipe, named, mask).rank()
     chunks = _read_current(index, ranked, request)
     if request.recipe.record_recipe is None:
         hits = _build_hits(list(islice(chunks, request.k)), ranked)

@@ -7,10 +7,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from limpet.search.analysis import Question
 from limpet.search.index import CatalogueRow, make_empty_catalogue
-from limpet.search.rank import Signals, rank_values, refine_cosines
+from limpet.search.rank import Ranker, Signals, rank_values
 from limpet.search.recipes import DEFAULT, VECTORS
 from limpet.search.vectors import VectorScores
+
+QUESTION = Question.parse("", None)
 
 
 def test_refine_cosines_ranks_only_exact_scores() -> None:
@@ -23,7 +26,7 @@ def test_refine_cosines_ranks_only_exact_scores() -> None:
     vectors = VectorScores(0.6 + real / 10, rough=True, rescore=lambda at: real[at] + 0.001)
     signals = Signals(np.zeros(count), np.zeros(count), 0.0, vectors, lambda at: real[at])
     for recipe in (replace(VECTORS, candidates=50), replace(DEFAULT, candidates=50)):
-        cosines = refine_cosines(catalogue, signals, recipe, None, np.zeros(count, dtype=bool))
+        cosines = Ranker(catalogue, QUESTION, signals, recipe).refine_cosines(np.zeros(count, dtype=bool))
         assert cosines is not None
         best = np.argsort(-np.nan_to_num(cosines, nan=-1))[:40]
         assert best.tolist() == list(range(count - 1, count - 41, -1))
@@ -39,13 +42,8 @@ def test_refine_cosines_includes_word_matches_and_neighbours() -> None:
     vectors = VectorScores(real, rough=True, rescore=lambda at: real[at])
     chosen = np.zeros(count, dtype=bool)
     chosen[900] = True
-    cosines = refine_cosines(
-        catalogue,
-        Signals(np.zeros(count), np.zeros(count), 0.0, vectors),
-        replace(DEFAULT, candidates=10),
-        None,
-        chosen,
-    )
+    signals = Signals(np.zeros(count), np.zeros(count), 0.0, vectors)
+    cosines = Ranker(catalogue, QUESTION, signals, replace(DEFAULT, candidates=10)).refine_cosines(chosen)
     assert cosines is not None
     assert not np.isnan(cosines[899:902]).any()  # and its neighbours, which lend it a part of their own
     assert np.isnan(cosines[500])
