@@ -18,6 +18,7 @@ from limpet.model.record import Layer
 from limpet.model.scope import Level, Partition
 from limpet.search import recipes, search
 from limpet.search.analysis import Question
+from limpet.search.index import SearchIndex
 from limpet.testing import FakeClock
 from tests.contract.embedders import Topics, open_with
 
@@ -109,9 +110,9 @@ def test_context_skips_embedding_and_search_for_empty_partition(
     searched: list[Partition] = []
     signals = search._compute_signals
 
-    def looked(space: Partition, *rest: Any) -> Any:
-        searched.append(space)
-        return signals(space, *rest)
+    def looked(index: SearchIndex, *rest: Any) -> Any:
+        searched.append(index.partition)
+        return signals(index, *rest)
 
     monkeypatch.setattr(search, "_compute_signals", looked)
     topics.calls.clear()

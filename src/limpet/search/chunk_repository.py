@@ -272,7 +272,7 @@ class Chunks(Repository):
     def open_index(self, partition: Partition) -> SearchIndex | None:
         """Return what a search reads of the partition; None if nothing was ever stored there."""
         row = self._find_partition(partition)
-        return None if row is None else SearchIndex(self._tx, row, self._cipher(partition))
+        return None if row is None else SearchIndex(self._tx, partition, row, self._cipher(partition))
 
     def names(self, partition: Partition) -> tuple[str, ...]:
         """Return the names of all named speakers."""

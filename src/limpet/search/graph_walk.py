@@ -14,12 +14,11 @@ from limpet.model.dataclass import dataclass
 from limpet.model.graph import USER, EntityKind, Link, Node, RelationKind
 from limpet.model.scope import Partition
 from limpet.search.analysis import Question
-from limpet.search.graph_repository import GraphTables, MentionPlace
+from limpet.search.graph_repository import Communities, GraphTables, MentionPlace
 from limpet.search.recipes import Recipe
-from limpet.store.tx import Tx
 
 if TYPE_CHECKING:
-    from limpet.search.index import Catalogue
+    from limpet.search.index import Catalogue, SearchIndex
     from limpet.store.tx import Array
 
 _WORD = re.compile(r"[^\s\"“”‘()\[\]{}<>,;:!?*_]+")
@@ -44,14 +43,16 @@ class QuestionEntities(NamedTuple):
     words: Sequence[str]
 
 
-def score_graph(tx: Tx, partition: Partition, catalogue: Catalogue, question: Question, recipe: Recipe) -> GraphScores:
+def score_graph(index: SearchIndex, question: Question, recipe: Recipe) -> GraphScores:
+    catalogue, tables = index.catalogue, GraphTables(index.tx)
     speakers = frozenset(name.casefold() for name in catalogue.names) if catalogue.is_among_people else frozenset()
-    named = _find_entities(tx, partition, question.text, recipe, speakers)
+    named = _find_entities(tables, index.partition, question.text, recipe, speakers)
     entity = community = None
     if recipe.entity and named.weights:
-        entity = _score_entities(catalogue, GraphTables(tx).places(partition, list(named.weights)), named.weights)
+        entity = _score_entities(catalogue, tables.places(index.partition, list(named.weights)), named.weights)
     if recipe.community:
-        community = _score_communities(tx, partition, catalogue, named, speakers)
+        known = tables.communities(index.partition)
+        community = None if known is None else _score_communities(known, catalogue, named, speakers)
     return GraphScores(entity, community)
 
 
@@ -62,18 +63,18 @@ def split_words(text: str) -> list[str]:
 
 
 def _find_entities(
-    tx: Tx, partition: Partition, text: str, recipe: Recipe, speakers: frozenset[str]
+    tables: GraphTables, partition: Partition, text: str, recipe: Recipe, speakers: frozenset[str]
 ) -> QuestionEntities:
     words = split_words(text)
     bare = [re.sub(r"['’]s?$", "", word) for word in words]
     ways = {f"{'user' if owner in _MINE else owner}/{role}" for owner, role in pairwise(bare)}
-    nodes = GraphTables(tx).nodes(partition, sorted({word for word in bare if len(word) > _FEW_LETTERS} | ways))
+    nodes = tables.nodes(partition, sorted({word for word in bare if len(word) > _FEW_LETTERS} | ways))
     asked, whole = ways, f" {' '.join(bare)} "
     there = [node for node in nodes if node.id in asked or f" {node.id} " in whole]
     start = [node for node in there if node.id not in speakers]
     if not start:
         return QuestionEntities({}, bare)
-    links = GraphTables(tx).links(partition, [node.number for node in start])
+    links = tables.links(partition, [node.number for node in start])
     return QuestionEntities(_weigh_nodes(start, nodes, links, recipe.hop), bare)
 
 
@@ -92,12 +93,9 @@ def _weigh_nodes(start: Sequence[Node], nodes: Sequence[Node], links: Sequence[L
 
 
 def _score_communities(
-    tx: Tx, partition: Partition, catalogue: Catalogue, named: QuestionEntities, speakers: frozenset[str]
+    known: Communities, catalogue: Catalogue, named: QuestionEntities, speakers: frozenset[str]
 ) -> Array | None:
     """Score the communities of the question's names and words; the best is 1."""
-    known = GraphTables(tx).communities(partition)
-    if known is None:
-        return None
     match: dict[int, float] = defaultdict(float)
     for node, weight in named.weights.items():
         if node in known.of:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
 
 from limpet.model.chunk import SourceKind, Vector
 from limpet.model.dataclass import dataclass
+from limpet.model.scope import Partition
 from limpet.model.values import load_extension
 from limpet.search.analysis import TextFlag
 from limpet.search.vectors import Vectors, VectorScores
@@ -283,8 +284,9 @@ class WordScores(NamedTuple):
 class SearchIndex:
     """A partition in one transaction, as a search reads it."""
 
-    def __init__(self, tx: Tx, row: PartitionRow, cipher: Cipher) -> None:
+    def __init__(self, tx: Tx, partition: Partition, row: PartitionRow, cipher: Cipher) -> None:
         self.tx = tx
+        self.partition = partition
         self.row = row
         self.cipher = cipher  # also if all is cached: a search needs the key
         self.catalogue = self._load_catalogue()

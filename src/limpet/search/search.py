@@ -108,7 +108,8 @@ def search(tx: Tx, partition: Partition, request: SearchRequest, known: SignalCa
     known = {} if known is None else known
     if partition not in known:
         known[partition] = _load_signals(tx, partition, request)
-    return _find_hits(tx, partition, known[partition], request)
+    found = known[partition]
+    return [] if found is None else _find_hits(found.index, found.signals, request)
 
 
 def _load_signals(tx: Tx, partition: Partition, request: SearchRequest) -> PartitionSignals | None:
@@ -116,30 +117,26 @@ def _load_signals(tx: Tx, partition: Partition, request: SearchRequest) -> Parti
     index = Chunks(tx).open_index(partition)
     if index is None or not index.catalogue.chunks or not (request.question.terms or request.meaning):
         return None
-    return PartitionSignals(index, _compute_signals(partition, index, request))
+    return PartitionSignals(index, _compute_signals(index, request))
 
 
-def _find_hits(tx: Tx, partition: Partition, found: PartitionSignals | None, request: SearchRequest) -> list[Hit]:
+def _find_hits(index: SearchIndex, signals: Signals, request: SearchRequest) -> list[Hit]:
     """Return the best of the chunks that match the query."""
-    if found is None:
-        return []
     from limpet.search.rank import Ranker  # late: it brings numpy
 
-    index, catalogue = found.index, found.index.catalogue
+    catalogue = index.catalogue
     first, last = from_seconds(float(catalogue.time.min())), from_seconds(float(catalogue.time.max()))
     named = request.question.find_spans(first, last) if request.recipe.date else []
     recipe = replace(request.recipe, candidates=max(request.recipe.candidates, request.k))
     mask = _build_mask(index, request.query, request.now)
-    ranked = Ranker(catalogue, request.question, found.signals, recipe, named, mask).rank()
+    ranked = Ranker(catalogue, request.question, signals, recipe, named, mask).rank()
     chunks = _read_current(index, ranked, request)
     if request.recipe.record_recipe is None:
         hits = _build_hits(list(islice(chunks, request.k)), ranked)
         hits = hits if named else _prefer_newer(hits, request)
     else:
-        hits = _sort_by_record_score(
-            tx, partition, _build_hits(list(chunks), ranked), request.recipe.record_recipe, request
-        )
-    return [_attach_neighbours(tx, partition, hit, request) for hit in hits] if request.neighbours else hits
+        hits = _sort_by_record_score(index, _build_hits(list(chunks), ranked), request.recipe.record_recipe, request)
+    return [_attach_neighbours(index, hit, request) for hit in hits] if request.neighbours else hits
 
 
 def _prefer_newer(hits: list[Hit], request: SearchRequest) -> list[Hit]:
@@ -150,18 +147,18 @@ def _prefer_newer(hits: list[Hit], request: SearchRequest) -> list[Hit]:
     return move_newer_first(hits, question.terms, alike)
 
 
-def _attach_neighbours(tx: Tx, partition: Partition, hit: Hit, request: SearchRequest) -> Hit:
+def _attach_neighbours(index: SearchIndex, hit: Hit, request: SearchRequest) -> Hit:
     """Return the hit with the messages around it. A repeated text has the position of its first occurrence."""
     source = hit.source
     if source.kind is not SourceKind.MESSAGE or source.first_sequence is None:
         return hit
     assert request.sources is not None
-    scope = Scope(partition.tenant, session=source.session_id)
-    found = request.sources.read_around(tx, scope, source.first_sequence, request.neighbours)
+    scope = Scope(index.partition.tenant, session=source.session_id)
+    found = request.sources.read_around(index.tx, scope, source.first_sequence, request.neighbours)
     return replace(hit, neighbours=found)
 
 
-def _compute_signals(partition: Partition, index: SearchIndex, request: SearchRequest) -> Signals:
+def _compute_signals(index: SearchIndex, request: SearchRequest) -> Signals:
     from limpet.search.rank import Signals, align_scores, look_up
 
     catalogue, config, recipe, meaning = index.catalogue, request.config, request.recipe, request.meaning
@@ -171,7 +168,7 @@ def _compute_signals(partition: Partition, index: SearchIndex, request: SearchRe
     words, covered, known = align_scores(catalogue, found.scores), align_scores(catalogue, found.covered), found.known
     linked = GraphScores()
     if recipe.entity or recipe.community:
-        linked = score_graph(index.tx, partition, catalogue, request.question, recipe)
+        linked = score_graph(index, request.question, recipe)
     if meaning is None:
         return Signals(words, covered, known, entity=linked.entity, community=linked.community)
 
@@ -229,13 +226,13 @@ def _build_hits(chunks: Sequence[tuple[int, StoredChunk]], ranked: RankResult) -
 
 
 def _sort_by_record_score(
-    tx: Tx, partition: Partition, hits: Sequence[Hit], recipe: RecordRecipe, request: SearchRequest
+    index: SearchIndex, hits: Sequence[Hit], recipe: RecordRecipe, request: SearchRequest
 ) -> list[Hit]:
     """Order records by record score, other hits by the relevance part alone. The parts are added to the signals."""
     moment = request.query.as_of or request.now
     ids = dict.fromkeys(hit.source.id for hit in hits if hit.source.kind is SourceKind.RECORD)
     assert request.sources is not None
-    records = {record.id: record for record in request.sources.read_records(tx, partition, list(ids))}
+    records = {record.id: record for record in request.sources.read_records(index.tx, index.partition, list(ids))}
     weighed = []
     for hit in hits:
         record = records.get(hit.source.id) if hit.source.kind is SourceKind.RECORD else None
