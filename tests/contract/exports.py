@@ -187,7 +187,7 @@ def remove_everything(memory: Limpet) -> None:
         for record_id in Transfers(tx).record_ids(scope, "", 10_000):
             Records(tx).delete(scope, record_id)
         for state in Transfers(tx).documents(scope, "", 10_000):
-            Documents(tx).delete(state.space, state.document.id)
+            assert Documents(tx).delete(state.space, state.document.id).done
         return list(Transfers(tx).find_partitions(scope))
 
     for space in store.write(rest):

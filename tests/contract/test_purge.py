@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -380,8 +379,7 @@ def test_purge_of_large_user_runs_in_several_transactions(memory: Limpet, monkey
     fill(memory, "alice", MARK, messages=40)
     fill(memory, "bob", "other")
     expected = memory.privacy.purge_user("alice", dry_run=True).counts
-    small = partial(purging_rows.PurgeTransaction, limit=7)
-    monkeypatch.setattr(purging, "PurgeTransaction", small)
+    monkeypatch.setattr(purging_rows, "LIMIT", 7)
     assert memory.privacy.purge_user("alice").counts == expected
     assert tables_with(memory, MARK) == []
     assert faults(memory) == []

@@ -67,15 +67,21 @@ class AdminOperations(Handle):
     )
     def doctor(self, *, repair: arg.Repair = False) -> list[Finding]:
         """Look for anything that does not hold; with ``repair``, set right what can be derived again."""
+        from limpet.knowledge.delete_session import SessionRemover
         from limpet.knowledge.verify import check_knowledge
+        from limpet.lifecycle.verify_removals import check_removals
         from limpet.search.verify import check_index
         from limpet.sessions.repository import check_sessions
         from limpet.store.reencrypt import check_encryption
 
         def check(runtime: Runtime) -> list[Finding]:
-            store, chunks = runtime.store, runtime.chunk_checker.check(repair=repair)
+            store = runtime.store
+            remover = SessionRemover(store, runtime.chunker, runtime.clock)
+            removals = check_removals(store, runtime.documents.settle, remover.finish, repair=repair)
+            chunks = runtime.chunk_checker.check(repair=repair)
             return [
                 *store.check_files(),
+                removals,
                 *check_sessions(store, repair=repair),
                 *check_knowledge(store, repair=repair),
                 *check_index(store, repair=repair),

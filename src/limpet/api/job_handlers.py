@@ -14,7 +14,21 @@ from typing import NamedTuple
 
 from limpet.api.runtime import Runtime
 from limpet.errors import StoreBusy, StoreReadOnly
-from limpet.model.job import COMPACT, CONSOLIDATE, DECAY, EMBED, EXTRACT, GRAPH, GRAPH_RECORD, PURGE, RETENTION, SCRUB
+from limpet.knowledge.delete_session import SessionRemover
+from limpet.model.job import (
+    COMPACT,
+    CONSOLIDATE,
+    DECAY,
+    EMBED,
+    EXTRACT,
+    GRAPH,
+    GRAPH_RECORD,
+    PURGE,
+    REMOVE_DOCUMENT,
+    REMOVE_SESSION,
+    RETENTION,
+    SCRUB,
+)
 from limpet.model.scope import STORE_PARTITION, Scope
 from limpet.model.session import SessionInfo
 from limpet.search.embed import MAX_REFUSALS, embed_missing
@@ -72,6 +86,12 @@ def _find_session(runtime: Runtime, lease: JobLease) -> SessionInfo | None:
     return runtime.store.read(lambda tx: Sessions(tx).get(scope))
 
 
+def run_remove_session(runtime: Runtime, lease: JobLease) -> datetime | None:
+    gone = SessionRemover(runtime.store, runtime.chunker, runtime.clock).run_job(lease)
+    runtime.notes.delete_item_lines(lease.job.partition.tenant, lease.job.partition.owner, gone.records)
+    return None
+
+
 # A session's work is done with the settings of its agent, an owner's or the store's with the shared ones.
 KINDS: Mapping[str, JobKind] = {
     EMBED: JobKind(run_embed),
@@ -82,6 +102,8 @@ KINDS: Mapping[str, JobKind] = {
     GRAPH: JobKind(run_graph, patient=True),
     GRAPH_RECORD: JobKind(lambda runtime, lease: runtime.graph.run_record_job(lease), patient=True),
     PURGE: JobKind(lambda runtime, lease: runtime.purger.run_purge_job(lease)),
+    REMOVE_DOCUMENT: JobKind(lambda runtime, lease: runtime.documents.run_remove_job(lease), patient=True),
+    REMOVE_SESSION: JobKind(run_remove_session),
     SCRUB: JobKind(lambda runtime, lease: runtime.purger.run_scrub_job(lease)),
     RETENTION: JobKind(lambda runtime, lease: runtime.retention.run_job(lease), patient=True),
 }

@@ -10,13 +10,20 @@ from typing import Any
 from limpet.api import parameters as arg
 from limpet.api.handle import Handle
 from limpet.api.job_handlers import ensure_retention_job
+from limpet.api.runtime import Runtime
 from limpet.api.schedules import make_run_handlers
 from limpet.errors import InvalidInput
-from limpet.model.job import PURGE, JobInfo, JobQuery
+from limpet.model.job import PURGE, REMOVE_SESSION, JobInfo, JobQuery
 from limpet.model.telemetry import Progress
 from limpet.schedules.firing import Callback, Notifier
 from limpet.security.operation import IN_PROCESS, On, operation
 from limpet.store.jobs import Jobs
+
+
+def _take_over_removals(runtime: Runtime) -> None:
+    """What was to be removed, and whose process may be dead, is not waited for."""
+    for kind in (PURGE, REMOVE_SESSION):
+        runtime.worker.take_over(kind)
 
 
 class JobOperations(Handle):
@@ -31,7 +38,7 @@ class JobOperations(Handle):
         begun = 0
         for _, runtime in self._stores():
             ensure_retention_job(runtime, stays=True)
-            runtime.worker.take_over(PURGE)
+            _take_over_removals(runtime)
             begun += runtime.worker.run(until_idle=until_idle, progress=progress)
             if begun and not until_idle:
                 break
@@ -57,7 +64,7 @@ class JobOperations(Handle):
         handlers = None if on_schedule is None else make_run_handlers(self._view, on_schedule, notify)
         for _, runtime in self._stores():
             ensure_retention_job(runtime, stays=True)
-            runtime.worker.take_over(PURGE)
+            _take_over_removals(runtime)
             runtime.worker.start(stay=True, busy=busy)
         if handlers is not None:
             self._runtime.runner.start(handlers)

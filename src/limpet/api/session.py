@@ -16,7 +16,8 @@ from limpet.api.turn import Turn
 from limpet.context.build import visible_partitions
 from limpet.errors import SessionNotFound, WrongState
 from limpet.knowledge.candidate import mark_unlearned
-from limpet.knowledge.remember import REPLY_TIME, delete_session, enqueue_learning
+from limpet.knowledge.delete_session import SessionRemover
+from limpet.knowledge.remember import REPLY_TIME, enqueue_learning
 from limpet.model.context import Context
 from limpet.model.message import Message, Role
 from limpet.model.session import (
@@ -370,11 +371,10 @@ class Session(SessionFields):
 
         What was learned from it stays; ``privacy.purge_session`` removes that too. Answers how many of each kind went.
         """
-        now, cut = self._runtime.clock(), self._runtime.chunker
         lines = self._runtime.purger.delete_note_lines(self._scope.partition, self.id)
-        counts, records = self._runtime.store.write(lambda tx: delete_session(tx, self._scope, cut, now))
-        self._runtime.notes.delete_item_lines(self._info.tenant, self.user, records)
-        return {**counts, "note lines": lines} if lines else counts
+        gone = SessionRemover(self._runtime.store, self._runtime.chunker, self._runtime.clock).delete(self._scope)
+        self._runtime.notes.delete_item_lines(self._info.tenant, self.user, gone.records)
+        return {**gone.counts, "note lines": lines} if lines else gone.counts
 
     @session_operation("session.update_metadata", "write:session", "PATCH /metadata", answer="metadata")
     def update_metadata(self, changes: arg.Metadata) -> Mapping[str, Any]:

@@ -1,6 +1,8 @@
 """Add and remove documents: a text, a file, or every file of a folder. An unchanged document costs one lookup.
 
-A document is split before the transaction and replaced in it, with all its chunks.
+A document is split and embedded before any transaction. Its chunks are written in slices, so that nobody waits long,
+as a version that nobody sees; the last slice lets everybody see it, and the version before is removed in slices. A job
+that is enqueued with the first slice removes what a process that was killed leaves behind.
 """
 
 from __future__ import annotations
@@ -8,10 +10,11 @@ from __future__ import annotations
 import logging
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from hashlib import blake2b
 from os import PathLike
@@ -20,8 +23,8 @@ from typing import NamedTuple
 from limpet.config import ChunkSettings, DocumentSettings
 from limpet.documents.extract import DocumentText, extract, extract_plain_text
 from limpet.documents.files import BinaryFile, list_files, path_to_uri, printable_path, read_file, uri_to_path
-from limpet.documents.repository import Documents
-from limpet.errors import DocumentNotFound, InvalidInput, Unsupported
+from limpet.documents.repository import Documents, DroppedVersions
+from limpet.errors import DocumentNotFound, InvalidInput, StoreBusy, Unsupported
 from limpet.model.chunk import ChunkDraft, ChunkSource, SourceKind
 from limpet.model.dataclass import dataclass
 from limpet.model.document import (
@@ -33,12 +36,15 @@ from limpet.model.document import (
     check_uri,
     detect_kind,
 )
+from limpet.model.job import REMOVE_DOCUMENT
 from limpet.model.record import Forgotten
 from limpet.model.scope import Partition
 from limpet.model.telemetry import Progress
 from limpet.model.values import Clock, IdFactory, check_path, check_strings, check_text
+from limpet.search import word_index
 from limpet.search.chunk_repository import Chunks
 from limpet.search.embed import ChunkEmbedder, chunk_document
+from limpet.store.jobs import JobLease, Jobs
 from limpet.store.store import Store
 from limpet.store.tx import Tx
 
@@ -48,6 +54,10 @@ log = logging.getLogger("limpet.documents")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 _STAGE = "documents"
 _MAX_SYNC_CHUNKS = 256  # chunks; a book gets its vectors in the background
+_MAX_SLICE = 500  # chunks that one transaction writes
+_ATTEMPTS = 5
+_PATIENCE = timedelta(minutes=10)  # a version that was begun so long ago and is not published was given up
+_HEAD_START = timedelta(seconds=60)  # how long the job waits for the caller
 
 DocumentPath = str | PathLike[str]
 
@@ -107,7 +117,34 @@ class DocumentIngester:
     def remove(self, partition: Partition, place: DocumentPath) -> Forgotten:
         """Remove the document with this uri, or that of the file at this path."""
         uris = list_possible_uris(place)
-        return self.store.write(lambda tx: remove_document(tx, partition, uris))
+        found, dropped = self.store.write(lambda tx: hide_document(tx, partition, uris, self.clock()))
+        counts = Counter(dropped.counts)
+        counts.update(self._drop(partition, found, done=dropped.done))
+        return Forgotten(counts, (found.document_id,))
+
+    def run_remove_job(self, lease: JobLease) -> datetime | None:
+        """Remove what a process that was killed has left of a document."""
+        version = Version.parse(lease.job.detail)
+        self._drop(lease.job.partition, version, between=lease.renew)
+        lease.finished = True  # its row went with the last slice
+        return None
+
+    def settle(self, partition: Partition, document_id: str) -> None:
+        """Remove what is left of a document and nobody sees."""
+        number = self.store.write(lambda tx: Documents(tx).allot_version(partition, document_id))
+        self._drop(partition, Version(document_id, number))
+
+    def _drop(
+        self, partition: Partition, version: Version, *, done: bool = False, between: Callable[[], None] = lambda: None
+    ) -> Counter[str]:
+        """Remove the versions below this one in slices."""
+        counts: Counter[str] = Counter()
+        while not done:
+            between()
+            dropped = self.store.write(lambda tx: drop_versions(tx, partition, version))
+            counts.update(dropped.counts)
+            done = dropped.done
+        return counts
 
     def _add_text(self, uri: str, text: str, labels: DocumentLabels) -> Document:
         checked = check_text(text, "the document's text", max_bytes=self.settings.max_text_bytes)
@@ -151,8 +188,28 @@ class DocumentIngester:
         prepared = prepare(replace(draft, own_title=title), text, kind, self.chunks)
         if len(prepared.chunks) <= _MAX_SYNC_CHUNKS:
             prepared = prepared._replace(chunks=self.embedder.embed_drafts(partition, prepared.chunks))
-        stored = self.store.write(lambda tx: store_document(tx, partition, prepared, self.new_id, now))
+        stored = self._store(partition, prepared, now)
         self.embedder.request_missing(prepared.chunks)
+        return stored
+
+    def _store(self, partition: Partition, prepared: DocumentWithChunks, now: datetime) -> Document:
+        for _ in range(_ATTEMPTS):
+            with suppress(_Overtaken):
+                return self._store_slices(partition, prepared, now)
+        raise StoreBusy(f"{prepared.draft.uri} was changed by others {_ATTEMPTS} times while it was written; try again")
+
+    def _store_slices(self, partition: Partition, prepared: DocumentWithChunks, now: datetime) -> Document:
+        *early, last = slice_chunks(prepared.chunks)
+        version, count = None, 0
+        for part in early:
+            put = partial(put_slice, partition=partition, draft=prepared.draft, chunks=part, now=now)
+            version = self.store.write(partial(put, version=version, new_id=self.new_id))
+            count += len(part)
+        publish = partial(publish_document, partition=partition, draft=prepared.draft, chunks=last, now=now)
+        stored, garbage, done = self.store.write(partial(publish, version=version, count=count, new_id=self.new_id))
+        self._drop(partition, garbage, done=done)
+        while early and not self.store.write(lambda tx: Chunks(tx).merge_tail(partition)):
+            log.debug("the words of %s are merged", prepared.draft.uri)
         return stored
 
 
@@ -186,32 +243,138 @@ def prepare(draft: DocumentDraft, text: str, kind: DocumentKind, config: ChunkSe
     return DocumentWithChunks(draft, chunk_document(text, kind, config.max_chars, config.overlap))
 
 
-def store_document(
-    tx: Tx, partition: Partition, prepared: DocumentWithChunks, new_id: IdFactory, now: datetime
-) -> Document:
-    """Add the document or replace its content, unless another writer has already done so."""
-    draft, chunks = prepared
+class Version(NamedTuple):
+    """A version of a document's chunks. A later one has a higher number."""
+
+    document_id: str
+    number: int
+
+    @property
+    def detail(self) -> str:
+        """What a job is called that removes every version below this one."""
+        return f"{self.document_id} {self.number}"
+
+    @property
+    def next(self) -> Version:
+        return self._replace(number=self.number + 1)
+
+    @classmethod
+    def parse(cls, detail: str) -> Version:
+        document_id, number = detail.rsplit(" ", 1)
+        return cls(document_id, int(number))
+
+
+class _Overtaken(Exception):
+    """The chunks that were written are gone: another process removed the document or its unfinished version."""
+
+
+def slice_chunks(chunks: Sequence[ChunkDraft]) -> list[Sequence[ChunkDraft]]:
+    """Return the chunks in slices that one transaction can write while others wait, at least one slice."""
+    slices, start, entries = [], 0, 0
+    for at, chunk in enumerate(chunks):
+        entries += len(chunk.terms.counts)
+        if at > start and (entries > word_index.MAX_ENTRIES or at - start >= _MAX_SLICE):
+            slices.append(chunks[start:at])
+            start, entries = at, len(chunk.terms.counts)
+    return [*slices, chunks[start:]]
+
+
+def put_slice(
+    tx: Tx,
+    *,
+    partition: Partition,
+    draft: DocumentDraft,
+    chunks: Sequence[ChunkDraft],
+    version: Version | None,
+    new_id: IdFactory,
+    now: datetime,
+) -> Version:
+    """Write a slice of a version that nobody sees yet; the first slice begins the version."""
     old = Documents(tx).lock(partition, draft.uri)
-    if old is None:
-        document = Document(
-            id=new_id(),
-            uri=draft.uri,
-            title=draft.title or draft.own_title,
-            metadata=draft.metadata or {},
-            content_hash=draft.content_hash,
-            created_at=now,
-            updated_at=now,
-            status=DocumentStatus.ADDED,
-        )
-        Documents(tx).insert(partition, document)
-    elif old.content_hash == draft.content_hash:
-        return _apply_labels(tx, partition, old, draft, now)
-    else:
-        document = _merge_draft(old, draft, now)
-        Documents(tx).replace(partition, document)
-        Chunks(tx).drop_document(partition, document.id)
-    index(tx, partition, document, chunks)
-    return replace(document, chunks=len(chunks))
+    if version is None:
+        version = _begin_version(tx, partition, old, draft, new_id, now)
+        Jobs(tx).enqueue(partition, REMOVE_DOCUMENT, version.next.detail, now, now + _PATIENCE)
+    elif not Documents(tx).exists(partition, version.document_id):
+        raise _Overtaken
+    document = _build_document(version.document_id, old, draft, now)
+    index(tx, partition, document, chunks, version.number)
+    return version
+
+
+def _begin_version(
+    tx: Tx, partition: Partition, old: Document | None, draft: DocumentDraft, new_id: IdFactory, now: datetime
+) -> Version:
+    documents = Documents(tx)
+    found = documents.find_hidden(partition, draft.uri) if old is None else old.id
+    if found is None:
+        document = _build_document(new_id(), None, draft, now)
+        documents.insert_hidden(partition, document)
+        found = document.id
+    elif old is not None:
+        documents.unsettle(partition, found)
+    return Version(found, documents.allot_version(partition, found))
+
+
+def publish_document(
+    tx: Tx,
+    *,
+    partition: Partition,
+    draft: DocumentDraft,
+    chunks: Sequence[ChunkDraft],
+    version: Version | None,
+    count: int,
+    new_id: IdFactory,
+    now: datetime,
+) -> tuple[Document, Version, bool]:
+    """Write the last slice and let everybody see the version, unless another writer has stored the same text.
+
+    Return the document, below which version others are to be removed, and whether none is left.
+    """
+    old = Documents(tx).lock(partition, draft.uri)
+    if version is not None and Chunks(tx).count_version(partition, *version) != count:
+        raise _Overtaken
+    if old is not None and old.content_hash == draft.content_hash:
+        same = _apply_labels(tx, partition, old, draft, now)
+        below = Version(old.id, 0) if version is None else version.next
+        return same, below, version is None or drop_versions(tx, partition, below).done
+    begun = version or _begin_version(tx, partition, old, draft, new_id, now)
+    document = _build_document(begun.document_id, old, draft, now)
+    index(tx, partition, document, chunks, begun.number)
+    Documents(tx).publish(partition, document, begun.number)
+    if version is not None:
+        Jobs(tx).cancel(partition, REMOVE_DOCUMENT, version.next.detail)
+    return replace(document, chunks=count + len(chunks)), begun, _drop_first(tx, partition, begun, now).done
+
+
+def _drop_first(tx: Tx, partition: Partition, below: Version, now: datetime) -> DroppedVersions:
+    """Remove the first slice of what is below a version. If there is more, a job removes it unless the caller does."""
+    dropped = Documents(tx).drop_versions(partition, *below)
+    if not dropped.done:
+        Jobs(tx).enqueue(partition, REMOVE_DOCUMENT, below.detail, now, now + _HEAD_START)
+    return dropped
+
+
+def drop_versions(tx: Tx, partition: Partition, below: Version) -> DroppedVersions:
+    """Remove a slice of what is below a version, and with the last one the job that would do it."""
+    dropped = Documents(tx).drop_versions(partition, *below)
+    if dropped.done:
+        Jobs(tx).cancel(partition, REMOVE_DOCUMENT, below.detail)
+    return dropped
+
+
+def _build_document(document_id: str, old: Document | None, draft: DocumentDraft, now: datetime) -> Document:
+    if old is not None:
+        return _merge_draft(old, draft, now)
+    return Document(
+        id=document_id,
+        uri=draft.uri,
+        title=draft.title or draft.own_title,
+        metadata=draft.metadata or {},
+        content_hash=draft.content_hash,
+        created_at=now,
+        updated_at=now,
+        status=DocumentStatus.ADDED,
+    )
 
 
 def relabel(tx: Tx, partition: Partition, draft: DocumentDraft, now: datetime) -> Document | None:
@@ -241,17 +404,23 @@ def _merge_draft(old: Document, draft: DocumentDraft, now: datetime) -> Document
     )
 
 
-def index(tx: Tx, partition: Partition, document: Document, chunks: Sequence[ChunkDraft]) -> None:
-    """Store the chunks of a stored document."""
+def index(tx: Tx, partition: Partition, document: Document, chunks: Sequence[ChunkDraft], version: int) -> None:
+    """Store chunks of a version of a document."""
     source = ChunkSource(
-        kind=SourceKind.DOCUMENT, id=document.id, created_at=document.created_at, worded_at=document.updated_at
+        kind=SourceKind.DOCUMENT,
+        id=document.id,
+        created_at=document.created_at,
+        worded_at=document.updated_at,
+        version=version,
     )
     Chunks(tx).add(partition, source, chunks)
 
 
-def remove_document(tx: Tx, partition: Partition, uris: Sequence[str]) -> Forgotten:
-    """Remove the first document with one of these uris, with its chunks."""
+def hide_document(tx: Tx, partition: Partition, uris: Sequence[str], now: datetime) -> tuple[Version, DroppedVersions]:
+    """Let nobody see the first document with one of these uris any more, and remove the first slice of it."""
     found = next((document for uri in uris if (document := Documents(tx).lock(partition, uri)) is not None), None)
     if found is None:
         raise DocumentNotFound(f"document {uris[0]} not found; nothing was removed")
-    return Forgotten(Documents(tx).delete(partition, found.id), (found.id,))
+    below = Version(found.id, Documents(tx).allot_version(partition, found.id))
+    Documents(tx).hide(partition, found.id)
+    return below, _drop_first(tx, partition, below, now)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 from limpet.model.document import Document
 from limpet.model.scope import Partition
@@ -13,6 +14,18 @@ from limpet.store.tables import DOCUMENT_ROWS, DOCUMENTS, build_keyset_clause
 from limpet.store.tx import Repository, Row, partition_params
 
 _DOCUMENT = RowLayout(DOCUMENTS, DOCUMENT_ROWS)
+
+
+class DroppedVersions(NamedTuple):
+    """How many rows went, and whether none is left."""
+
+    chunks: int
+    documents: int
+    done: bool
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {"chunks": self.chunks, "documents": self.documents}
 
 
 class Documents(Repository):
@@ -33,15 +46,69 @@ class Documents(Repository):
         return self.get(partition, uri)
 
     def insert(self, partition: Partition, document: Document) -> None:
-        self._write("documents.insert", partition, document)
+        self._write("documents.insert", partition, document, version=0, unsettled=0)
 
     def replace(self, partition: Partition, document: Document) -> None:
         self._write("documents.update", partition, document)
 
-    def _write(self, query: str, partition: Partition, document: Document) -> None:
-        row = Chunks(self._tx).lock_partition(partition)
+    def insert_hidden(self, partition: Partition, document: Document) -> None:
+        """Insert a document that nobody sees before it is published."""
+        self._write("documents.insert", partition, document, version=None, unsettled=1)
+
+    def find_hidden(self, partition: Partition, uri: str) -> str | None:
+        """Return the id of the document that is not to be seen yet, or not any more."""
+        stored = self._cipher(partition).encrypt_deterministic(DOCUMENTS["uri"], uri)
+        row = self._db.one("documents.find_hidden", {**self._key(partition), "uri": stored})
+        return None if row is None else str(row[0])
+
+    def exists(self, partition: Partition, document_id: str) -> bool:
+        """Return whether there is such a document, to be seen or not."""
+        return bool(self._last_versions(partition, document_id))
+
+    def allot_version(self, partition: Partition, document_id: str) -> int:
+        """Return the number of a new version: higher than any that was allotted before."""
+        next_ordinal = Chunks(self._tx).lock_partition(partition).next_ordinal
+        return int(max(next_ordinal, *self._last_versions(partition, document_id))) + 1
+
+    def _last_versions(self, partition: Partition, document_id: str) -> Row:
+        return self._db.one("documents.last_version", {**self._key(partition), "id": document_id}) or ()
+
+    def publish(self, partition: Partition, document: Document, version: int) -> None:
+        """Let everybody see the document with this version of its chunks. The others are to be dropped."""
+        self._write("documents.publish", partition, document, version=version)
+
+    def hide(self, partition: Partition, document_id: str) -> None:
+        """Let nobody see the document any more. Its chunks are to be dropped."""
+        self._db.run("documents.hide", {**self._key(partition), "id": document_id})
+
+    def unsettle(self, partition: Partition, document_id: str) -> None:
+        """Say that there are chunks which are not to be seen."""
+        self._db.run("documents.unsettle", {**self._key(partition), "id": document_id})
+
+    def drop_versions(self, partition: Partition, document_id: str, below: int) -> DroppedVersions:
+        """Remove a slice of the chunks of versions below a number, but not of the one to be seen.
+
+        With the last of them goes a document that is hidden.
+        """
+        chunks, done = Chunks(self._tx).drop_versions(partition, document_id, below)
+        gone = 0
+        if done:
+            at = {**self._key(partition), "id": document_id}
+            self._db.run("documents.settle", at)
+            gone = self._db.run("documents.delete_hidden", at)
+        return DroppedVersions(chunks, gone, done)
+
+    def delete(self, partition: Partition, document_id: str) -> DroppedVersions:
+        """Hide the document and remove a slice of it: call it until it is done."""
+        self.hide(partition, document_id)
+        return self.drop_versions(partition, document_id, self.allot_version(partition, document_id))
+
+    def _key(self, partition: Partition) -> dict[str, int]:
+        return Chunks(self._tx).lock_partition(partition).key
+
+    def _write(self, query: str, partition: Partition, document: Document, **more: int | None) -> None:
         params = self._cipher(partition).encrypt_params(DOCUMENTS, document.id, DOCUMENT_ROWS.params(document))
-        self._db.run(query, {**params, **row.key})
+        self._db.run(query, {**params, **self._key(partition), **more})
 
     def find(self, partition: Partition, limit: int, offset: int, before: PageCursor | None = None) -> list[Document]:
         """Return documents, the latest change first."""
@@ -50,11 +117,3 @@ class Documents(Repository):
         order = "ORDER BY d.updated_at DESC, d.id DESC LIMIT :limit OFFSET :offset"
         rows = self._db.all("documents.select", params, where=f"TRUE{more}", order=order)
         return [self.decrypt(partition, row) for row in rows]
-
-    def delete(self, partition: Partition, document_id: str) -> dict[str, int]:
-        chunks = Chunks(self._tx)
-        key = chunks.lock_partition(partition).key
-        return {
-            "chunks": chunks.drop_document(partition, document_id),
-            "documents": self._db.run("documents.delete", {**key, "id": document_id}),
-        }

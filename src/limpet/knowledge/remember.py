@@ -370,23 +370,3 @@ def enqueue_maintenance(tx: Tx, space: Partition, limits: LearningSettings, now:
         Jobs(tx).enqueue(space, CONSOLIDATE, "", now, now + timedelta(hours=limits.consolidate_hours))
     if limits.decay:
         Jobs(tx).enqueue(space, DECAY, "", now, now + DAY)
-
-
-def delete_session(tx: Tx, scope: Scope, cut: RecordChunker, now: datetime) -> tuple[dict[str, int], list[str]]:
-    """Remove the session with everything under it, and the records of its turns, which quote its messages.
-
-    Returns how much of each kind went, and the ids of the records. What was learned from it stays.
-    """
-    Sessions(tx).lock(scope)
-    assert scope.user is not None
-    assert scope.session is not None
-    under = Scope(scope.tenant, user=scope.user, session=scope.session)  # a session's records name no agent
-    own = Records(tx).find(under, RecordQuery(include_past=True, limit=None), now)
-    turns = Records(tx).find_turns(Partition(scope.tenant, Level.USER, scope.user), scope.session)
-    quoting = find_with_copies(tx, Scope(scope.tenant), [turn.id for turn in turns])
-    records = {record.id: record for record in [*own, *quoting]}
-    gone = delete_records(tx, list(records.values()), cut, now)
-    totals = dict(gone.counts)
-    for kind, number in Sessions(tx).delete(scope).items():
-        totals[kind] = totals.get(kind, 0) + number
-    return totals, list(gone.ids)

@@ -342,12 +342,11 @@ class Records:
             space, "r.origin <> 'turn' AND r.source LIKE :source", {"source": f'["{session}",%'}
         )
 
-    def find_turns(self, space: Partition, session: str) -> list[Record]:
+    def find_turns(self, space: Partition, session: str, limit: int | None = None) -> list[Record]:
+        """The records of a session's finished turns, or the oldest of them."""
         # Of a turn's source the session comes first; an id has nothing in it that LIKE would take for more.
-        """The records of a session's finished turns."""
-        return self._find_in_partition(
-            space, "r.origin = 'turn' AND r.source LIKE :source", {"source": f'["{session}",%'}
-        )
+        clause, params = "r.origin = 'turn' AND r.source LIKE :source", {"source": f'["{session}",%'}
+        return self._find_in_partition(space, clause, params, limit)
 
     def find_archived_before(self, space: Partition, moment: datetime, limit: int) -> list[Record]:
         return self._find_in_partition(space, "r.archived_at < :moment", {"moment": to_micros(moment)}, limit)

@@ -53,14 +53,17 @@ WHERE {where} ORDER BY v.record_id, v.version
 -- name: transfers.documents
 SELECT p.level, p.owner, d.id, d.uri, d.title, d.metadata, d.content_hash, d.created_at, d.updated_at
 FROM documents d JOIN partitions p ON p.bucket = d.bucket AND p.id = d.partition_id
-WHERE p.tenant = :tenant AND {where} ORDER BY d.id LIMIT :limit
+WHERE p.tenant = :tenant AND d.version IS NOT NULL AND {where} ORDER BY d.id LIMIT :limit
 
 -- name: transfers.pieces
-SELECT ordinal, text, coalesce(first_sequence, 0) FROM chunks
-WHERE bucket = :bucket AND partition_id = :partition_id AND document_id = :document AND ordinal > :after ORDER BY ordinal LIMIT :limit
+SELECT c.ordinal, c.text, coalesce(c.first_sequence, 0)
+FROM documents d JOIN chunks c ON c.bucket = d.bucket AND c.partition_id = d.partition_id AND c.document_id = d.id AND c.version = d.version
+WHERE d.bucket = :bucket AND d.partition_id = :partition_id AND d.id = :document AND c.ordinal > :after ORDER BY c.ordinal LIMIT :limit
 
 -- name: transfers.last_piece
-SELECT coalesce(max(first_sequence), -1) FROM chunks WHERE bucket = :bucket AND partition_id = :partition_id AND document_id = :document
+SELECT coalesce(max(c.first_sequence), -1), min(d.version)
+FROM documents d LEFT JOIN chunks c ON c.bucket = d.bucket AND c.partition_id = d.partition_id AND c.document_id = d.id AND c.version = d.version
+WHERE d.bucket = :bucket AND d.partition_id = :partition_id AND d.id = :document
 
 -- name: transfers.mentions
 SELECT m.session_id, m.sequence, m.record_id, m.said_at, e.normal, e.name, m.kind
@@ -109,7 +112,21 @@ SELECT count(*), coalesce(sum(s.message_count), 0) FROM sessions s WHERE {where}
 SELECT level, owner FROM partitions WHERE tenant = :tenant AND substr(owner, 1, 1) <> ' '
 
 -- name: purge.hide_partition
--- The row stays, since its id must not be given out again; the name goes.
+-- The row stays, since its id must not be given out again; the name goes first, so that nobody finds anything.
+UPDATE partitions SET owner = :hidden WHERE bucket = :bucket AND id = :partition_id
+
+-- name: purge.find_hidden_partition
+SELECT id FROM partitions WHERE bucket = :bucket AND tenant = :tenant AND level = :level AND owner = :hidden
+
+-- name: purge.hide_sessions
+UPDATE sessions SET tenant = '' WHERE (bucket, partition_id, id) IN (
+    SELECT bucket, partition_id, id FROM sessions
+    WHERE bucket = :bucket AND partition_id = :partition_id AND tenant <> '' LIMIT :limit)
+
+-- name: purge.deleted_sessions
+SELECT id FROM sessions WHERE bucket = :bucket AND partition_id = :partition_id AND tenant = '' ORDER BY id
+
+-- name: purge.empty_partition
 UPDATE partitions SET owner = ' ' || id, next_ordinal = 0, merged_ordinal = 0, chunk_count = 0, word_count = 0, removals = 0
 WHERE bucket = :bucket AND id = :partition_id
 
@@ -122,7 +139,7 @@ ON CONFLICT (name) DO UPDATE SET value = CAST(CAST(properties.value AS INTEGER) 
 SELECT DISTINCT o.id
 FROM records r JOIN record_inputs i ON i.input_id = r.id
     JOIN records o ON o.bucket = i.bucket AND o.partition_id = i.partition_id AND o.id = i.record_id
-WHERE r.bucket = :bucket AND r.partition_id = :partition_id AND i.partition_id <> :partition_id ORDER BY o.id
+WHERE r.bucket = :bucket AND r.partition_id = :partition_id AND i.partition_id <> :partition_id ORDER BY o.id LIMIT :limit
 
 -- name: purge.sessions
 SELECT id FROM sessions WHERE bucket = :bucket AND partition_id = :partition_id ORDER BY id
@@ -136,20 +153,13 @@ WHERE bucket = :bucket AND partition_id = :partition_id AND session_id = :sessio
 
 -- name: purge.chunks
 SELECT ordinal, word_count, terms, hash, first_sequence, last_sequence FROM chunks
-WHERE bucket = :bucket AND partition_id = :partition_id AND session_id = :session ORDER BY ordinal
+WHERE bucket = :bucket AND partition_id = :partition_id AND session_id = :session
+    AND (first_sequence BETWEEN :low AND :high OR last_sequence BETWEEN :low AND :high) ORDER BY ordinal
 
--- name: purge.mentioned
-SELECT DISTINCT entity_id FROM mentions
-WHERE bucket = :bucket AND partition_id = :partition_id AND session_id = :session AND sequence IN :sequences[] ORDER BY entity_id
-
--- name: purge.relations
-DELETE FROM relations WHERE bucket = :bucket AND partition_id = :partition_id AND session_id = :session AND sequence IN :sequences[]
-
--- name: purge.mentions
-DELETE FROM mentions WHERE bucket = :bucket AND partition_id = :partition_id AND session_id = :session AND sequence IN :sequences[]
-
--- name: purge.messages
-DELETE FROM messages WHERE bucket = :bucket AND partition_id = :partition_id AND session_id = :session AND sequence IN :sequences[]
+-- name: purge.chunk_sizes
+SELECT first_sequence, last_sequence, length(terms) FROM chunks
+WHERE bucket = :bucket AND partition_id = :partition_id AND session_id = :session
+    AND (first_sequence BETWEEN :low AND :high OR last_sequence BETWEEN :low AND :high)
 
 -- name: purge.recount
 UPDATE sessions SET
@@ -158,7 +168,7 @@ UPDATE sessions SET
 WHERE bucket = :bucket AND partition_id = :partition_id AND id = :session
 
 -- name: purge.sessions_before
-SELECT id FROM sessions WHERE bucket = :bucket AND partition_id = :partition_id AND (oldest_at < :moment OR last_active_at < :moment) ORDER BY id
+SELECT id FROM sessions WHERE bucket = :bucket AND partition_id = :partition_id AND tenant <> '' AND (oldest_at < :moment OR last_active_at < :moment) ORDER BY id
 
 -- name: purge.records_from_session
 -- Of a source the session comes first; an id has nothing in it that LIKE would take for more.
@@ -187,20 +197,23 @@ SELECT id FROM records WHERE bucket = :bucket AND partition_id = :partition_id A
     AND (pinned = 1 OR origin = 'explicit') ORDER BY id LIMIT 1
 
 -- name: purge.kv_before
-DELETE FROM kv WHERE bucket = :bucket AND partition_id = :partition_id AND updated_at < :moment
+DELETE FROM kv WHERE (bucket, partition_id, session_id, key) IN (SELECT bucket, partition_id, session_id, key FROM kv
+    WHERE bucket = :bucket AND partition_id = :partition_id AND updated_at < :moment LIMIT :limit)
 
 -- name: purge.versions_before
-DELETE FROM record_versions WHERE bucket = :bucket AND partition_id = :partition_id AND updated_at < :moment
+DELETE FROM record_versions WHERE (bucket, partition_id, record_id, version) IN (SELECT bucket, partition_id, record_id, version FROM record_versions
+    WHERE bucket = :bucket AND partition_id = :partition_id AND updated_at < :moment LIMIT :limit)
 
 -- name: purge.learned_versions_before
-DELETE FROM record_versions WHERE bucket = :bucket AND partition_id = :partition_id AND updated_at < :moment
-    AND record_id NOT IN (
-        SELECT id FROM records
-        WHERE bucket = :bucket AND partition_id = :partition_id AND (pinned = 1 OR origin = 'explicit')
-    )
+DELETE FROM record_versions WHERE (bucket, partition_id, record_id, version) IN (SELECT bucket, partition_id, record_id, version FROM record_versions
+    WHERE bucket = :bucket AND partition_id = :partition_id AND updated_at < :moment
+        AND record_id NOT IN (
+            SELECT id FROM records
+            WHERE bucket = :bucket AND partition_id = :partition_id AND (pinned = 1 OR origin = 'explicit')
+        ) LIMIT :limit)
 
 -- name: purge.documents_before
-SELECT id FROM documents WHERE bucket = :bucket AND partition_id = :partition_id AND updated_at < :moment ORDER BY id {order}
+SELECT id FROM documents WHERE bucket = :bucket AND partition_id = :partition_id AND updated_at < :moment AND {where} ORDER BY id {order}
 
 -- name: retention.sessions
 SELECT id, user_id, agent FROM sessions WHERE tenant = :tenant AND {where} ORDER BY id LIMIT :limit

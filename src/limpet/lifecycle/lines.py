@@ -307,6 +307,8 @@ class _DocumentLines(LineKind[DocumentState]):
             )
         if Transfers(tx).document(Scope(state.space.tenant), document.id) is not None:
             return LineOutcome(False, "its id belongs to another document here")
+        if Documents(tx).find_hidden(state.space, document.uri) is not None:
+            return LineOutcome(False, f"{document.uri} is being written or removed; import it again")
         Documents(tx).insert(state.space, document)
         return ADDED
 
@@ -344,10 +346,9 @@ class _PieceLines(LineKind[PieceState]):
         state = Transfers(tx).document(into.scope, document_id)
         if state is None:
             return [LineOutcome(False, "its document is not here")] * len(texts)
-        last, document = Transfers(tx).last_piece(state.space, document_id), state.document
-        source = ChunkSource(
-            SourceKind.DOCUMENT, document_id, created_at=document.created_at, worded_at=document.updated_at
-        )
+        last, version = Transfers(tx).last_piece(state.space, document_id)
+        kind, made, changed = SourceKind.DOCUMENT, state.document.created_at, state.document.updated_at
+        source = ChunkSource(kind, document_id, created_at=made, worded_at=changed, version=version)
         new = [text for text in texts if text.state.piece.offset > last]
         Chunks(tx).add(state.space, source, [text.draft for text in new if text.draft is not None])
         return [ADDED if text.state.piece.offset > last else PRESENT for text in texts]

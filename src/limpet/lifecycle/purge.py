@@ -32,7 +32,7 @@ from limpet.search.analysis import Question
 from limpet.search.search import SearchRequest, search
 from limpet.security.access_repository import ApiKeys, Grants
 from limpet.security.audit import AuditEntries
-from limpet.sessions.repository import Sessions
+from limpet.sessions.repository import DeletedSessions, Sessions
 from limpet.store.jobs import JobLease, Jobs
 from limpet.store.store import Store
 from limpet.store.tx import Tx
@@ -100,13 +100,14 @@ class Purger:
         class Rollback(Exception):
             pass
 
-        now, found = self.clock(), Counter[str]()
+        now, found, order = self.clock(), Counter[str](), replace(order, receipt=self.new_id())
         known = self.store.read(partial(_read_state, order=order))
 
         def count(tx: Tx) -> None:
             found.clear()
-            removal = PurgeTransaction(tx, order, self.config, self.count, now, limit=1 << 60)
-            removal.run()
+            removal = PurgeTransaction(tx, order, self.config, self.count, now)
+            while not removal.run():
+                log.debug("a purge goes on")
             found.update(removal.counts)
             raise Rollback
 
@@ -233,7 +234,7 @@ def _digest(order: PurgeRequest) -> str:
 
 def _read_state(tx: Tx, *, order: PurgeRequest) -> _PurgeState:
     if order.what is PurgeTarget.USER:
-        sessions = Purges(tx).find_sessions(order.space)
+        sessions = Purges(tx).find_sessions(order.space, order)
     elif order.session is not None:
         sessions = [order.session]
     else:
@@ -279,14 +280,16 @@ def _record_bytes(tx: Tx, *, receipt: Receipt, erased: ErasureState, began: date
 def _find_rows_left(tx: Tx, *, order: PurgeRequest) -> list[str]:
     purges, space = Purges(tx), order.space
     if order.what is PurgeTarget.USER:
-        return [f"{number} rows in {table}" for table, number in purges.count_partition(space).items()]
+        return [f"{number} rows in {table}" for table, number in purges.count_partition(space, order).items()]
     if order.session is not None:
         rest = [f"record {id}" for id in purges.find_records_from_session(space, order.session)]
-        return rest + ([f"session {order.session}"] if Sessions(tx).get(order.session_scope(order.session)) else [])
+        left = Sessions(tx).get(order.session_scope(order.session)) or DeletedSessions(tx).exists(space, order.session)
+        return rest + ([f"session {order.session}"] if left else [])
     assert order.before is not None
     explicit = order.takes_explicit
     found = purges.find_sessions_before(space, order.before)
-    rest = [
+    rest = [f"session {id}" for id in purges.find_deleted_sessions(space)]
+    rest += [
         f"session {id}"
         for id in found
         if _has_old_messages(tx, order, id) or purges.is_over(order.session_scope(id), order)

@@ -13,7 +13,8 @@ from limpet.model.privacy import PurgeTarget, Receipt
 from limpet.model.scope import STORE_PARTITION, Level, Partition, Scope
 from limpet.model.values import from_micros, micros, to_micros
 from limpet.search.chunk_repository import Chunks
-from limpet.sessions.repository import Sessions, session_key
+from limpet.search.graph_repository import GraphTables
+from limpet.sessions.repository import DeletedSessions, Sessions, session_key
 from limpet.store.encryption import RowLayout
 from limpet.store.jobs import Jobs
 from limpet.store.tables import CHUNKS, RECEIPT_ROWS, RECORD_VERSIONS
@@ -38,6 +39,11 @@ class PurgeRequest:
     def takes_explicit(self) -> bool:
         """Whether explicit and pinned memories, documents and MEMORY.md go too."""
         return self.what is not PurgeTarget.OLDER
+
+    @property
+    def hidden_owner(self) -> str:
+        """What the space of a user is called while its rows are removed."""
+        return f" {self.receipt}"
 
     @property
     def name(self) -> str:
@@ -137,9 +143,23 @@ class Purges:
         self._partitions = Partitions(tx)
         self._encryption = tx.encryption
 
-    def delete_partition(self, space: Partition, limit: int) -> tuple[Mapping[str, int], bool]:
-        """So many rows of a user, the space's name last: how many of each kind, and whether all are gone."""
-        at = self._find_key(space)
+    def hide_partition(self, space: Partition, order: PurgeRequest, limit: int) -> bool:
+        """Let nobody find anything of a user. Whether so many sessions were enough.
+
+        A user who comes back while the rows are removed gets a new space.
+        """
+        at = self._find_key(space, order)
+        if at is None:
+            return True
+        if self._partitions.find_id(space) == at["partition_id"]:
+            self._db.run("purge.hide_partition", {**at, "hidden": order.hidden_owner})
+            self._db.run("purge.count", {})
+            self._chunks.evict_partition(space)
+        return self._db.run("purge.hide_sessions", {**at, "limit": limit}) < limit
+
+    def delete_partition(self, space: Partition, order: PurgeRequest, limit: int) -> tuple[Mapping[str, int], bool]:
+        """So many rows of a user: how many of each kind, and whether all are gone."""
+        at = self._find_key(space, order)
         counts: dict[str, int] = {}
         for rows in USER_TABLES if at is not None else _BY_NAME:
             gone = self._delete(rows, {**partition_params(space), **(at or {})}, limit)
@@ -150,9 +170,7 @@ class Purges:
                 return counts, False
         if at is None:
             return counts, True
-        self._db.run("purge.hide_partition", at)
-        self._db.run("purge.count", {})
-        self._chunks.evict_partition(space)
+        self._db.run("purge.empty_partition", at)
         return counts, True
 
     def _delete(self, rows: PurgeTable, at: Mapping[str, Any], limit: int) -> int:
@@ -165,9 +183,9 @@ class Purges:
         )
         return len(done)
 
-    def count_partition(self, space: Partition) -> Mapping[str, int]:
+    def count_partition(self, space: Partition, order: PurgeRequest) -> Mapping[str, int]:
         """The rows there are, by table; none for a user who was purged."""
-        at = self._find_key(space)
+        at = self._find_key(space, order)
         params = {**partition_params(space), **(at or {})}
         found = {
             rows.table: self._db.execute_sql(f"SELECT count(*) FROM {rows.table} WHERE {rows.where}", params)[0][0]
@@ -175,18 +193,30 @@ class Purges:
         }
         return {table: number for table, number in found.items() if number}
 
-    def _find_key(self, space: Partition) -> dict[str, int] | None:
+    def _find_key(self, space: Partition, order: PurgeRequest | None = None) -> dict[str, int] | None:
+        """With ``order``: also of the space that this purge has hidden."""
         assert space.level is Level.USER  # who names nobody must never get everybody
         assert space.owner
+        if order is not None and order.receipt:
+            hidden = {**partition_params(space), "hidden": order.hidden_owner}
+            if (row := self._db.one("purge.find_hidden_partition", hidden)) is not None:
+                return partition_key(row[0])
         found = self._partitions.find_id(space)
         return None if found is None else partition_key(found)
 
-    def find_derived_elsewhere(self, space: Partition) -> list[str]:
-        """Records of other spaces that were made from this one's."""
-        return self._find_ids("purge.derived_elsewhere", space)
+    def find_derived_elsewhere(self, space: Partition, order: PurgeRequest, limit: int) -> list[str]:
+        """Some records of other spaces that were made from this one's."""
+        at = self._find_key(space, order)
+        found = [] if at is None else self._db.all("purge.derived_elsewhere", {**at, "limit": limit})
+        return [id_ for (id_,) in found]
 
-    def find_sessions(self, space: Partition) -> list[str]:
-        return self._find_ids("purge.sessions", space)
+    def find_sessions(self, space: Partition, order: PurgeRequest) -> list[str]:
+        at = self._find_key(space, order)
+        return [] if at is None else [id_ for (id_,) in self._db.all("purge.sessions", at)]
+
+    def find_deleted_sessions(self, space: Partition) -> list[str]:
+        """Those that nobody finds any more, and of which something is left."""
+        return self._find_ids("purge.deleted_sessions", space)
 
     def find_sessions_before(self, space: Partition, moment: datetime) -> list[str]:
         """Those that were not active since, or have messages from before."""
@@ -216,7 +246,7 @@ class Purges:
     def sample_texts(self, space: Partition, order: PurgeRequest, limit: int) -> list[str]:
         """Some of the texts that go."""
         session, before = order.session, order.before
-        at = self._find_key(space)
+        at = self._find_key(space, order)
         if at is None:
             return []
         where = ["created_at < :before"] if before is not None else []
@@ -243,12 +273,10 @@ class Purges:
         if at is None:
             return {}, {}
         dropped, ranges = self._chunks.drop_messages(scope, sequences)
-        params = {**at, "session": scope.session, "sequences": self._db.to_array(sequences)}
-        named = self._db.all("purge.mentioned", params)
-        self._db.run("purge.relations", params)
-        mentions = self._db.run("purge.mentions", params)
-        self._db.run_many("entities.prune", [{**at, "id": number} for (number,) in named])
-        messages = self._db.run("purge.messages", params)
+        assert scope.session is not None
+        space = Partition(scope.tenant, Level.USER, scope.user)
+        mentions = GraphTables(self._tx).drop_messages(space, scope.session, sequences)
+        messages = DeletedSessions(self._tx).delete_messages(space, scope.session, sequences)
         self._db.run("purge.recount", {**at, "session": scope.session})
         counts = {"messages": messages, "chunks": dropped, "mentions": mentions}
         return {kind: number for kind, number in counts.items() if number}, ranges
@@ -281,22 +309,31 @@ class Purges:
                 return gone
             after = (rows[-1][0], rows[-1][1])
 
-    def drop_entries_before(self, space: Partition, moment: datetime, *, explicit: bool) -> Mapping[str, int]:
-        """Key-value entries from before a moment, and earlier versions of records; with ``explicit`` of all of them."""
+    def drop_entries_before(
+        self, space: Partition, moment: datetime, limit: int, *, explicit: bool
+    ) -> tuple[Mapping[str, int], bool]:
+        """Key-value entries from before a moment, and earlier versions of records; with ``explicit`` of all of them.
+
+        So many of each kind: how many went, and whether all are gone.
+        """
         at = self._find_key(space)
         if at is None:
-            return {}
-        params = {**at, "moment": to_micros(moment)}
+            return {}, True
+        params = {**at, "moment": to_micros(moment), "limit": limit}
         self._db.run("idempotency_keys.delete_before", {**partition_params(space), "before": to_micros(moment)})
         counts = {
             "kv": self._db.run("purge.kv_before", params),
             "versions": self._db.run("purge.versions_before" if explicit else "purge.learned_versions_before", params),
         }
-        return {kind: number for kind, number in counts.items() if number}
+        return {kind: number for kind, number in counts.items() if number}, max(counts.values()) < limit
 
     def find_documents_before(self, space: Partition, moment: datetime, limit: int) -> list[str]:
         params = {**self._partitions.find_key(space), "moment": to_micros(moment), "limit": limit}
         return [id_ for (id_,) in self._db.all("purge.documents_before", params, order="LIMIT :limit")]
+
+    def is_document_before(self, space: Partition, document_id: str, moment: datetime) -> bool:
+        params = {**self._partitions.find_key(space), "moment": to_micros(moment), "id": document_id}
+        return bool(self._db.all("purge.documents_before", params, where="id = :id"))
 
     # Receipts
 

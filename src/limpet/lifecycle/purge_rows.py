@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from limpet.config import Config
 from limpet.documents.repository import Documents
 from limpet.knowledge import remember
+from limpet.knowledge.delete_session import delete_session, remove_slice
 from limpet.knowledge.remember import find_learned_sentences
 from limpet.knowledge.repository import Records
 from limpet.lifecycle.purge_repository import PurgeRequest, Purges
@@ -17,14 +18,15 @@ from limpet.model.privacy import PurgeTarget
 from limpet.model.record import Origin, Record, RecordSource
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.tokens import TokenCounter
+from limpet.search.chunk_repository import Chunks
 from limpet.security.mask import make_mask
 from limpet.sessions.messages import index_message, prepare_entries
-from limpet.sessions.repository import Messages, Sessions, Summaries
+from limpet.sessions.repository import DeletedSessions, Messages, Sessions, Summaries
 from limpet.sessions.summary import mask_message, rebuild_summary
 from limpet.store.tx import Tx
 
-LIMIT = 20_000  # rows of one transaction, about: others wait that long
-_RECORDS = 500
+LIMIT = 4000  # rows of one transaction, about: others wait that long
+_RECORDS, _MESSAGES = 50, 500
 # What a promoted record has of the one it was made from.
 _COPIED_FIELDS = "content title tags metadata references fingerprint source subject attribute value polarity".split()
 
@@ -38,7 +40,6 @@ class PurgeTransaction:
     config: Config
     count_tokens: TokenCounter
     now: datetime
-    limit: int = LIMIT
     counts: Counter[str] = field(default_factory=Counter)
     records: list[str] = field(default_factory=list)  # ids of those that went, whose lines stand in files, too
 
@@ -48,51 +49,74 @@ class PurgeTransaction:
             return self._delete_user()
         if self.order.what is PurgeTarget.SESSION:
             assert self.order.session is not None
-            self.drop_session(self.order.session)
-            return True
+            return self.drop_session(self.order.session)
         assert self.order.before is not None
         return self._delete_older(self.order.before)
 
     def _delete_user(self) -> bool:
-        self._delete_derived_elsewhere()
-        counts, done = Purges(self.tx).delete_partition(self.order.space, self.limit)
+        if (
+            not Purges(self.tx).hide_partition(self.order.space, self.order, LIMIT)
+            or not self._delete_derived_elsewhere()
+        ):
+            return False
+        counts, done = Purges(self.tx).delete_partition(self.order.space, self.order, LIMIT)
         self._count(counts)
         return done
 
-    def _delete_derived_elsewhere(self) -> None:
-        """Records for the whole tenant that were made of this user's."""
+    def _delete_derived_elsewhere(self) -> bool:
+        """Records for the whole tenant that were made of this user's. Whether none is left."""
         anywhere = Scope(self.order.space.tenant)
-        made = [Records(self.tx).get(anywhere, id) for id in Purges(self.tx).find_derived_elsewhere(self.order.space)]
-        for record in filter(None, made):
+        ids = Purges(self.tx).find_derived_elsewhere(self.order.space, self.order, _RECORDS)
+        for record in filter(None, (Records(self.tx).get(anywhere, id) for id in ids)):
             inputs = [Records(self.tx).get(anywhere, id) for id in record.inputs]
             gone = {each.id: each for each in inputs if each is not None and each.home.space == self.order.space}
             if _is_derived_only_from(record, gone):
                 self._delete([record])
             else:
                 self._remove_inputs(record, gone)
+        return len(ids) < _RECORDS
 
-    def drop_session(self, session: str) -> None:
-        """A session with everything that came of it."""
+    def drop_session(self, session: str) -> bool:
+        """A slice of a session with everything that came of it; whether it was the last."""
         space, scope = self.order.space, self.order.session_scope(session)
-        learned = Records(self.tx).get_many(space, Purges(self.tx).find_records_from_session(space, session))
-        kept = {record.id: record for record in learned if self._stays(record) or _is_saved_for_user(record)}
-        self._delete_with_derived(record for record in learned if record.id not in kept)
-        for record in kept.values():  # the session it came up in is gone
-            remember.rewrite(self.tx, record, replace(record, source=RecordSource()), self._cutter(), self.now)
-        self.counts["versions"] += Purges(self.tx).drop_versions_naming(space, session)
-        if Sessions(self.tx).get(scope) is not None:
-            self._count(remember.delete_session(self.tx, scope, self._cutter(), self.now)[0])
+        if not self._drop_learned(session):
+            return False
+        if not DeletedSessions(self.tx).exists(space, session):
+            self.counts["versions"] += Purges(self.tx).drop_versions_naming(space, session)
+        visible = Sessions(self.tx).get(scope) is not None
+        gone = (
+            delete_session(self.tx, scope, self._cutter(), self.now)
+            if visible
+            else remove_slice(self.tx, space, session, self._cutter(), self.now)
+        )
+        self._count(gone.counts)
+        self.records += gone.records
+        return gone.done
+
+    def _drop_learned(self, session: str) -> bool:
+        """A slice of what came of a session; whether it was the last."""
+        ids = Purges(self.tx).find_records_from_session(self.order.space, session)
+        for start in range(0, len(ids), _RECORDS):
+            learned = Records(self.tx).get_many(self.order.space, ids[start : start + _RECORDS])
+            kept = {record.id: record for record in learned if self._stays(record) or _is_saved_for_user(record)}
+            named = [record for record in kept.values() if record.source != RecordSource()]
+            for record in named:  # the session it came up in is gone
+                remember.rewrite(self.tx, record, replace(record, source=RecordSource()), self._cutter(), self.now)
+            self._delete_with_derived(record for record in learned if record.id not in kept)
+            if (named or len(kept) < len(learned)) and start + _RECORDS < len(ids):
+                return False
+        return True
 
     # Older
 
     def _delete_older(self, before: datetime) -> bool:
         space, purges = self.order.space, Purges(self.tx)
-        for session in purges.find_sessions_before(space, before):
-            if self._is_full():
+        for session in purges.find_deleted_sessions(space):
+            if not self.drop_session(session) or self._is_full():
                 return False
-            if purges.is_over(self.order.session_scope(session), self.order):
-                self.drop_session(session)
-            elif not self._drop_messages(session, before):
+        for session in purges.find_sessions_before(space, before):
+            over = purges.is_over(self.order.session_scope(session), self.order)
+            if not (self.drop_session(session) if over else self._drop_messages(session, before)) or self._is_full():
                 return False
         while ids := purges.find_records_before(space, before, _RECORDS, explicit=self.order.takes_explicit):
             self._delete_with_derived(Records(self.tx).get_many(space, ids))
@@ -100,11 +124,13 @@ class PurgeTransaction:
                 return False
         while self.order.takes_explicit and (ids := purges.find_documents_before(space, before, _RECORDS)):
             for id in ids:
-                self._count(Documents(self.tx).delete(space, id))
-            if self._is_full():
-                return False
-        self._count(purges.drop_entries_before(space, before, explicit=self.order.takes_explicit))
-        return True
+                gone = Documents(self.tx).delete(space, id)
+                self._count(gone.counts)
+                if not gone.done or self._is_full():
+                    return False
+        counts, done = purges.drop_entries_before(space, before, LIMIT, explicit=self.order.takes_explicit)
+        self._count(counts)
+        return done
 
     def _stays(self, record: Record) -> bool:
         """What somebody saved or pinned, where only what was said is to go."""
@@ -112,30 +138,39 @@ class PurgeTransaction:
 
     def _drop_messages(self, session: str, before: datetime) -> bool:
         """Whether all of them went. What was learned from those alone goes, too."""
-        sequences = Purges(self.tx).find_messages_before(self.order.session_scope(session), before, self.limit)
-        self.forget_messages(session, sequences)
-        return len(sequences) < self.limit
+        sequences, last = self.take_messages(session, before)
+        if sequences:
+            self.forget_messages(session, sequences, last=last)
+        return last
 
-    def forget_messages(self, session: str, sequences: list[int]) -> None:
+    def take_messages(self, session: str, before: datetime) -> tuple[Sequence[int], bool]:
+        """Messages of a session from before a moment that one transaction may drop; and whether there are no more."""
+        scope = self.order.session_scope(session)
+        found = Purges(self.tx).find_messages_before(scope, before, _MESSAGES + 1)
+        taken = Chunks(self.tx).take_messages(scope, found[:_MESSAGES])
+        return taken, len(taken) == len(found)
+
+    def forget_messages(self, session: str, sequences: Sequence[int], *, last: bool = True) -> None:
         gone, space = set(sequences), self.order.space
         learned = Records(self.tx).get_many(space, Purges(self.tx).find_records_from_session(space, session))
         sources = [record for record in learned if record.source.session_id == session and record.source.sequences]
         only = [record for record in sources if gone.issuperset(record.source.sequences)]
-        self.drop_messages(session, sequences)
+        self.drop_messages(session, sequences, last=last)
         self._delete_with_derived(record for record in only if not self._stays(record))
         others = {record.id for record in only if not self._stays(record)}
         for record in sources:
             if record.id not in others and gone.intersection(record.source.sequences):
                 self._rewrite(record, replace(record, source=_remove_sequences(record.source, gone)))
 
-    def drop_messages(self, session: str, sequences: list[int]) -> None:
-        """Without what was learned from them. The summary is written again from what is left."""
+    def drop_messages(self, session: str, sequences: Sequence[int], *, last: bool = True) -> None:
+        """Without what was learned from them. With the last ones the summary is written again from what is left."""
         scope = self.order.session_scope(session)
         Sessions(self.tx).lock(scope)
         counts, ranges = Purges(self.tx).drop_messages(scope, sequences)
         self._count(counts)
         self._reindex_range(scope, ranges)
-        self._rewrite_summary(scope)
+        if last:
+            self._rewrite_summary(scope)
 
     def _reindex_range(self, scope: Scope, ranges: Mapping[bytes, tuple[int, int]]) -> None:
         """Messages that stay and say the same."""
@@ -218,7 +253,7 @@ class PurgeTransaction:
         return remember.RecordChunker.of(self.config)
 
     def _is_full(self) -> bool:
-        return sum(self.counts.values()) >= self.limit
+        return sum(self.counts.values()) >= LIMIT
 
     def _count(self, counts: Mapping[str, int]) -> None:
         self.counts.update(counts)

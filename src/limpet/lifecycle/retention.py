@@ -18,6 +18,7 @@ from limpet.config import Config
 from limpet.documents.repository import Documents
 from limpet.errors import KeyMissing
 from limpet.knowledge import remember
+from limpet.knowledge.delete_session import SessionRemover
 from limpet.knowledge.repository import Records
 from limpet.lifecycle.purge_repository import PurgeRequest, Purges
 from limpet.lifecycle.purge_rows import PurgeTransaction
@@ -37,7 +38,7 @@ from limpet.store.tx import Tx
 log = logging.getLogger("limpet.retention")
 
 HOUR = timedelta(hours=1)
-_SESSIONS, _MESSAGES, _PAGE = 20, 2000, 200  # removed in one transaction
+_SESSIONS, _KEYS, _PAGE = 20, 2000, 50  # removed in one transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,22 +120,21 @@ class _Sweep:
         if self.dry_run:
             return Counter(sessions=1)
         self.between()
-        counts, records = self.sweeper.store.write(partial(self._delete_session, scope=scope))
+        remover = SessionRemover(self.sweeper.store, remember.RecordChunker.of(self.sweeper.config), lambda: self.now)
+        gone = remover.delete(scope, partial(self._is_expired, scope=scope))
         assert scope.user is not None
-        self.sweeper.notes.delete_item_lines(scope.tenant, scope.user, records)
+        self.sweeper.notes.delete_item_lines(scope.tenant, scope.user, gone.records)
         root = self.sweeper.notes.folder
         if root is not None and scope.session is not None:
             folder = session_folder(root, scope.session)
             if not folder.is_symlink():
                 shutil.rmtree(folder, ignore_errors=True)
-        return Counter(counts)
+        return Counter(gone.counts)
 
-    def _delete_session(self, tx: Tx, *, scope: Scope) -> tuple[dict[str, int], list[str]]:
-        """What went, and the ids of its records. Another may have been quicker, or given it more time."""
+    def _is_expired(self, tx: Tx, *, scope: Scope) -> bool:
+        """Another may have been quicker, or given it more time."""
         info = Sessions(tx).get(scope)
-        if info is None or info.expires_at is None or info.expires_at > self.now:
-            return {}, []
-        return remember.delete_session(tx, scope, remember.RecordChunker.of(self.sweeper.config), self.now)
+        return info is not None and info.expires_at is not None and info.expires_at <= self.now
 
     def sweep_messages(self, agent: str, before: datetime | None) -> Counter[str]:
         counts: Counter[str] = Counter()
@@ -157,7 +157,8 @@ class _Sweep:
             return Counter()
         order = PurgeRequest("", PurgeTarget.OLDER, Partition(scope.tenant, Level.USER, scope.user), before=before)
         removal = PurgeTransaction(tx, order, self.sweeper.config, self.sweeper.count, self.now)
-        removal.drop_messages(scope.session, Purges(tx).find_messages_before(scope, before, _MESSAGES))
+        sequences, last = removal.take_messages(scope.session, before)
+        removal.drop_messages(scope.session, sequences, last=last)
         return removal.counts
 
     def sweep_idempotency_keys(self) -> None:
@@ -165,8 +166,8 @@ class _Sweep:
         before = self.now - KEY_LIFETIME
         while not self.dry_run:
             self.between()
-            gone = self.sweeper.store.write(lambda tx: IdempotencyKeys(tx).trim(self._scope, before, _MESSAGES))
-            if gone < _MESSAGES:
+            gone = self.sweeper.store.write(lambda tx: IdempotencyKeys(tx).trim(self._scope, before, _KEYS))
+            if gone < _KEYS:
                 return
 
     def sweep_records(self, days: RetentionDays) -> int:
@@ -223,9 +224,10 @@ class _Sweep:
         count, after = 0, ""
         while page := self.sweeper.store.read(partial(_find_documents, scope=self._scope, before=before, after=after)):
             count, after = count + len(page), page[-1].id
-            if not self.dry_run:
+            for document in () if self.dry_run else page:
                 self.between()
-                self.sweeper.store.write(partial(_delete_documents, page=page))
+                while not self.sweeper.store.write(partial(_delete_document, document=document, before=before)):
+                    self.between()
         return count
 
 
@@ -237,9 +239,11 @@ def _find_documents(tx: Tx, *, scope: Scope, before: datetime, after: str) -> li
     return ExpiredRows(tx).documents_before(scope, before, after, _PAGE)
 
 
-def _delete_documents(tx: Tx, *, page: Iterable[ExpiredDocument]) -> None:
-    for document in page:
-        Documents(tx).delete(document.space, document.id)
+def _delete_document(tx: Tx, *, document: ExpiredDocument, before: datetime) -> bool:
+    """A slice of a document; whether it was the last. It may have been added again meanwhile."""
+    if not Purges(tx).is_document_before(document.space, document.id, before):
+        return True
+    return Documents(tx).delete(document.space, document.id).done
 
 
 class ExpiredDocument(NamedTuple):

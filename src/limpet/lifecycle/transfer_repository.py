@@ -234,10 +234,11 @@ class Transfers:
         rows = (cipher.decrypt_row(_PIECE, (key["partition_id"], row[0]), row) for row in found)
         return [(ordinal, DocumentPiece(text, offset)) for ordinal, text, offset in rows]
 
-    def last_piece(self, space: Partition, document_id: str) -> int:
-        """Where the last piece begins that is there, and -1 where none is."""
+    def last_piece(self, space: Partition, document_id: str) -> tuple[int, int]:
+        """Where the last piece begins that is there, -1 where none is; and the version of the pieces."""
         row = self._db.one("transfers.last_piece", {**Partitions(self._tx).find_key(space), "document": document_id})
-        return -1 if row is None else int(row[0])
+        assert row is not None
+        return int(row[0]), int(row[1] or 0)
 
     # The graph
 

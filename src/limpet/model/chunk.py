@@ -57,6 +57,7 @@ class ChunkSource(NamedTuple):
     role: str | None = None
     name: str | None = None
     worded_at: datetime | None = None  # of what was changed; else it was worded when it was created
+    version: int = 0  # of a document: which version of its text
 
 
 @dataclass(frozen=True, slots=True)

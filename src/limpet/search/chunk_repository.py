@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ from limpet.store.tx import Cipher, Repository, Row, partition_key, partition_pa
 log = logging.getLogger("limpet.store")
 
 _MESSAGE = SourceKind.MESSAGE.value
+_MAX_DROPPED = 100  # chunks that one slice removes
 _CUT = RowLayout(CHUNKS, "hash first_sequence last_sequence text ordinal")
 _UNEMBEDDED = RowLayout(CHUNKS, "ordinal text")
 _DROPPED = RowLayout(CHUNKS, "ordinal word_count terms hash first_sequence last_sequence")
@@ -153,6 +155,7 @@ class Chunks(Repository):
             "session": source.session_id if source.kind is SourceKind.MESSAGE else None,
             "record": source.id if source.kind is SourceKind.RECORD else None,
             "document": source.id if source.kind is SourceKind.DOCUMENT else None,
+            "version": source.version,
             "sequence": source.sequence,
             "role": source.role,
             "name": source.name,
@@ -165,9 +168,20 @@ class Chunks(Repository):
             # Also after another process changed the model. Always due, whatever the clock says.
             Jobs(self._tx).enqueue(partition, EMBED, row.model, source.created_at, from_micros(0))
         if row.next_ordinal - row.merged_ordinal >= word_index.MAX_TAIL:
-            word_index.merge_tail(self._db, row)
+            # As much as this adds, or the tail would grow; and no more than others can wait for.
+            added = sum(len(draft.terms.counts) for draft in drafts)
+            word_index.merge_tail(self._db, row, max(added, word_index.MAX_MERGED))
             self._save_counters(row)
         return row.next_ordinal - before
+
+    def merge_tail(self, partition: Partition) -> bool:
+        """Merge some of a tail that a search would scan for long. Return whether it is short now."""
+        row = self.lock_partition(partition)
+        if row.next_ordinal - row.merged_ordinal < word_index.MAX_TAIL // 4:
+            return True
+        word_index.merge_tail(self._db, row, word_index.MAX_MERGED)
+        self._save_counters(row)
+        return False
 
     def _insert(self, row: PartitionRow, cipher: Cipher, shared: dict[str, Any], draft: ChunkDraft) -> bool:
         """Return whether the chunk now has a vector of the store's model, or already existed."""
@@ -229,8 +243,35 @@ class Chunks(Repository):
         params = {**row.key, "ids": self._db.to_array(record_ids)}
         return self._drop_rows(row, self._db.all("chunks.terms", params, where="record_id IN :ids[]"))
 
-    def drop_document(self, partition: Partition, document_id: str) -> int:
-        return self._drop(partition, "document_id = :id", document_id)
+    def drop_versions(self, partition: Partition, document_id: str, below: int) -> tuple[int, bool]:
+        """Remove chunks of a document: some of those of versions below a number that are not to be seen.
+
+        Return how many, and whether none is left.
+        """
+        where = (
+            "document_id = :id AND version < :below AND version NOT IN (SELECT d.version FROM documents d"
+            " WHERE d.bucket = :bucket AND d.partition_id = :partition_id AND d.id = :id AND d.version IS NOT NULL)"
+        )
+        return self._drop_some(partition, where, {"id": document_id, "below": below})
+
+    def drop_session_slice(self, partition: Partition, session: str) -> tuple[int, bool]:
+        """Remove some chunks of a session's messages. Return how many, and whether none is left."""
+        return self._drop_some(partition, "session_id = :id", {"id": session})
+
+    def _drop_some(self, partition: Partition, where: str, params: dict[str, Any]) -> tuple[int, bool]:
+        row = self._find_partition(partition, self._db.for_update)
+        if row is None:
+            return 0, True
+        page = {**row.key, **params, "limit": _MAX_DROPPED + 1}
+        found = self._db.all("chunks.terms", page, where=where, order="LIMIT :limit")
+        gone = word_index.take_entries(found[:_MAX_DROPPED], word_index.MAX_ENTRIES)
+        return self._drop_rows(row, gone), len(gone) == len(found)
+
+    def count_version(self, partition: Partition, document_id: str, version: int) -> int:
+        row = self._find_partition(partition)
+        params = {"id": document_id, "version": version}
+        found = None if row is None else self._db.one("chunks.count_version", {**row.key, **params})
+        return 0 if found is None else int(found[0])
 
     def _drop(self, partition: Partition, where: str, id_: str | None) -> int:
         row = self._find_partition(partition, self._db.for_update)
@@ -257,14 +298,30 @@ class Chunks(Repository):
         """
         assert scope.user is not None
         row = self._find_partition(Partition(scope.tenant, Level.USER, scope.user), self._db.for_update)
-        if row is None:
+        if row is None or not sequences:
             return 0, {}
-        gone, found = set(sequences), self._db.all("purge.chunks", {**row.key, "session": scope.session})
+        gone, found = set(sequences), self._db.all("purge.chunks", _range_params(row, scope, sequences))
         dropped = [each for each in found if each[4] in gone or each[5] in gone]
         cipher = self._tx.encryption.cipher_for(scope.tenant)
         wide = (cipher.decrypt_row(_DROPPED, (row.id, each[0]), each) for each in dropped if each[5] > each[4])
         ranges = {bytes(hash_): (one, two) for _, _, _, hash_, one, two in wide}
         return self._drop_rows(row, [each[:3] for each in dropped]), ranges
+
+    def take_messages(self, scope: Scope, sequences: Sequence[int]) -> Sequence[int]:
+        """Return the first of these messages whose chunks one transaction may drop, at least one of them."""
+        assert scope.user is not None
+        row = self._find_partition(Partition(scope.tenant, Level.USER, scope.user))
+        if row is None or not sequences:
+            return sequences
+        sizes: Counter[int] = Counter()
+        for first, last, size in self._db.all("purge.chunk_sizes", _range_params(row, scope, sequences)):
+            sizes.update({sequence: word_index.count_entries(size) for sequence in (first, last)})
+        total = 0
+        for at, sequence in enumerate(sequences):
+            total += sizes[sequence]
+            if total > word_index.MAX_ENTRIES and at:
+                return sequences[:at]
+        return sequences
 
     def _save_counters(self, row: PartitionRow) -> None:
         self._db.run("partitions.advance", row.counter_params())
@@ -368,3 +425,7 @@ def build_record_clauses(wanted: RecordFilter, cipher: Cipher) -> tuple[list[str
         params[key_name] = cipher.encrypt_deterministic(RECORD_METADATA["key"], key)
         params[value_name] = cipher.encrypt_deterministic(RECORD_METADATA["value"], value)
     return clauses, params
+
+
+def _range_params(row: PartitionRow, scope: Scope, sequences: Sequence[int]) -> dict[str, Any]:
+    return {**row.key, "session": scope.session, "low": min(sequences), "high": max(sequences)}

@@ -28,6 +28,7 @@ _HUB = 0.2  # share of the places; a name that occurs everywhere belongs to no c
 
 _DROP_QUERIES = {
     "session": ("mentions.of_session", "relations.delete_session", "mentions.delete_session"),
+    "messages": ("mentions.of_messages", "relations.delete_messages", "mentions.delete_messages"),
     "record": ("mentions.of_record", "relations.delete_record", "mentions.delete_record"),
 }
 
@@ -109,15 +110,19 @@ class GraphTables(Repository):
 
     def drop_session(self, scope: Scope) -> int:
         """Delete what its messages mention, and names that nothing else mentions. Return the number of mentions."""
-        return self._drop(scope.partition, "session", scope.session)
+        return self._drop(scope.partition, "session", session=scope.session)
+
+    def drop_messages(self, partition: Partition, session: str, sequences: Sequence[int]) -> int:
+        """Delete what these messages mention."""
+        return self._drop(partition, "messages", session=session, sequences=self._db.to_array(sequences))
 
     def drop_record(self, partition: Partition, record_id: str) -> int:
-        return self._drop(partition, "record", record_id)
+        return self._drop(partition, "record", record=record_id)
 
-    def _drop(self, partition: Partition, kind: str, id_: str | None) -> int:
+    def _drop(self, partition: Partition, kind: str, **source: Any) -> int:
         """Delete what one source mentions, and names that nothing else mentions."""
         key = self._key(partition)
-        params = {**key, kind: id_}
+        params = {**key, **source}
         select_names, delete_relations, delete_mentions = _DROP_QUERIES[kind]
         named = self._db.all(select_names, params)
         if not named:

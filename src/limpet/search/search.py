@@ -188,10 +188,12 @@ def _build_mask(index: SearchIndex, query: ChunkQuery, now: datetime) -> Array |
         mask = catalogue.mark_kinds(query.kinds)  # no need to read every row of the partition
     elif (ordinals := _match_query(index, query)) is not None:
         mask = catalogue.mark_ordinals(ordinals)
-    if query.as_of is None and (invalid := _find_invalid(index, now)):
-        # Invalid records must not displace valid ones.
-        valid = ~catalogue.mark_ordinals(invalid)
-        mask = valid if mask is None else mask & valid
+    hidden = _find_hidden(index)
+    if query.as_of is None:
+        hidden += _find_invalid(index, now)  # invalid records must not displace valid ones
+    if hidden:
+        shown = ~catalogue.mark_ordinals(hidden)
+        mask = shown if mask is None else mask & shown
     return mask
 
 
@@ -333,6 +335,11 @@ def _match_query(index: SearchIndex, query: ChunkQuery) -> list[int] | None:
     if not where:
         return None
     return [ordinal for (ordinal,) in index.tx.db.all("chunks.allowed", {**index.row.key, **params}, where=where)]
+
+
+def _find_hidden(index: SearchIndex) -> list[int]:
+    """Return the ordinals of what is not to be seen yet, or not any more, and is being written or removed."""
+    return [ordinal for (ordinal,) in index.tx.db.all("chunks.hidden", index.row.key)]
 
 
 def _find_invalid(index: SearchIndex, now: datetime) -> list[int]:

@@ -1,10 +1,10 @@
 -- name: chunks.insert
 -- A document's chunk has a range of characters where a message's has one of sequences.
 INSERT INTO chunks
-    (bucket, partition_id, ordinal, kind, session_id, record_id, document_id, first_sequence, last_sequence, role, name,
-     created_at, worded_at, hash, word_count, flags, terms, text)
+    (bucket, partition_id, ordinal, kind, session_id, record_id, document_id, version, first_sequence, last_sequence,
+     role, name, created_at, worded_at, hash, word_count, flags, terms, text)
 VALUES
-    (:bucket, :partition_id, :ordinal, :kind, :session, :record, :document, :offset, :end_offset, :role, :name, :created_at,
+    (:bucket, :partition_id, :ordinal, :kind, :session, :record, :document, :version, :offset, :end_offset, :role, :name, :created_at,
      :worded_at, :hash, :word_count, :flags, :terms, :text)
 
 -- name: chunks.insert_once
@@ -20,7 +20,21 @@ RETURNING ordinal
 
 -- name: chunks.terms
 SELECT ordinal, word_count, terms FROM chunks
-WHERE bucket = :bucket AND partition_id = :partition_id AND {where} ORDER BY ordinal
+WHERE bucket = :bucket AND partition_id = :partition_id AND {where} ORDER BY ordinal {order}
+
+-- name: chunks.hidden
+-- Of documents: other versions than the one to be seen. Of sessions that were deleted: all. Both are being removed or
+-- written; the indexes hold nothing else, so that this costs nothing when nothing is.
+SELECT c.ordinal FROM documents d JOIN chunks c
+    ON c.bucket = d.bucket AND c.partition_id = d.partition_id AND c.document_id = d.id
+WHERE d.bucket = :bucket AND d.partition_id = :partition_id AND d.unsettled = 1
+    AND (d.version IS NULL OR c.version <> d.version)
+UNION ALL SELECT c.ordinal FROM sessions s JOIN chunks c
+    ON c.bucket = s.bucket AND c.partition_id = s.partition_id AND c.session_id = s.id
+WHERE s.bucket = :bucket AND s.partition_id = :partition_id AND s.tenant = ''
+
+-- name: chunks.count_version
+SELECT count(*) FROM chunks WHERE bucket = :bucket AND partition_id = :partition_id AND document_id = :id AND version = :version
 
 -- name: chunks.texts
 SELECT hash, first_sequence, last_sequence, text, ordinal FROM chunks
@@ -102,12 +116,18 @@ FROM partitions WHERE bucket = :bucket AND id = :partition_id {order}
 SELECT term, data FROM postings WHERE bucket = :bucket AND partition_id = :partition_id AND term IN :terms[]
 ORDER BY term, first_ordinal
 
--- name: postings.block_before
-SELECT max(first_ordinal) FROM postings WHERE bucket = :bucket AND partition_id = :partition_id AND term = :term AND first_ordinal <= :ordinal
+-- name: postings.blocks sqlite
+-- Of each term the blocks that may hold an ordinal of the span. CROSS JOIN fixes the order, term by term.
+SELECT p.term, p.first_ordinal, p.data FROM json_each(:terms) t CROSS JOIN postings p
+    ON p.bucket = :bucket AND p.partition_id = :partition_id AND p.term = t.value AND p.first_ordinal <= :high
+    AND p.first_ordinal >= coalesce((SELECT max(q.first_ordinal) FROM postings q WHERE q.bucket = :bucket
+        AND q.partition_id = :partition_id AND q.term = t.value AND q.first_ordinal <= :low), 0)
 
--- name: postings.blocks
-SELECT first_ordinal, data FROM postings
-WHERE bucket = :bucket AND partition_id = :partition_id AND term = :term AND first_ordinal >= :low AND first_ordinal <= :high ORDER BY first_ordinal
+-- name: postings.blocks postgres
+SELECT p.term, p.first_ordinal, p.data FROM unnest(:terms::bigint[]) AS t (value) JOIN postings p
+    ON p.bucket = :bucket AND p.partition_id = :partition_id AND p.term = t.value AND p.first_ordinal <= :high
+    AND p.first_ordinal >= coalesce((SELECT max(q.first_ordinal) FROM postings q WHERE q.bucket = :bucket
+        AND q.partition_id = :partition_id AND q.term = t.value AND q.first_ordinal <= :low), 0)
 
 -- name: postings.put
 INSERT INTO postings (bucket, partition_id, term, first_ordinal, data)
@@ -232,6 +252,8 @@ SELECT normal, id FROM entities WHERE bucket = :bucket AND partition_id = :parti
 SELECT e.id, e.normal, e.name, m.kind, count(*)
 FROM entities e JOIN mentions m ON m.bucket = e.bucket AND m.partition_id = e.partition_id AND m.entity_id = e.id
 WHERE e.bucket = :bucket AND e.partition_id = :partition_id AND {where}
+    AND (m.session_id IS NULL OR m.session_id NOT IN (SELECT s.id FROM sessions s
+        WHERE s.bucket = :bucket AND s.partition_id = :partition_id AND s.tenant = ''))
 GROUP BY e.id, e.normal, e.name, m.kind ORDER BY e.id
 
 -- name: entities.prune
@@ -263,6 +285,16 @@ SELECT DISTINCT entity_id FROM mentions WHERE bucket = :bucket AND partition_id 
 -- name: mentions.of_record
 SELECT DISTINCT entity_id FROM mentions WHERE bucket = :bucket AND partition_id = :partition_id AND record_id = :record ORDER BY entity_id
 
+-- name: mentions.of_messages
+SELECT DISTINCT entity_id FROM mentions
+WHERE bucket = :bucket AND partition_id = :partition_id AND session_id = :session AND sequence IN :sequences[] ORDER BY entity_id
+
+-- name: mentions.delete_messages
+DELETE FROM mentions WHERE bucket = :bucket AND partition_id = :partition_id AND session_id = :session AND sequence IN :sequences[]
+
+-- name: relations.delete_messages
+DELETE FROM relations WHERE bucket = :bucket AND partition_id = :partition_id AND session_id = :session AND sequence IN :sequences[]
+
 -- name: mentions.delete_session
 DELETE FROM mentions WHERE bucket = :bucket AND partition_id = :partition_id AND session_id = :session
 
@@ -270,8 +302,11 @@ DELETE FROM mentions WHERE bucket = :bucket AND partition_id = :partition_id AND
 DELETE FROM mentions WHERE bucket = :bucket AND partition_id = :partition_id AND record_id = :record
 
 -- name: mentions.select
-SELECT entity_id, session_id, sequence, record_id, said_at FROM mentions
-WHERE bucket = :bucket AND partition_id = :partition_id AND {where} ORDER BY id {order}
+SELECT entity_id, session_id, sequence, record_id, said_at FROM mentions m
+WHERE bucket = :bucket AND partition_id = :partition_id AND {where}
+    AND (m.session_id IS NULL OR m.session_id NOT IN (SELECT s.id FROM sessions s
+        WHERE s.bucket = :bucket AND s.partition_id = :partition_id AND s.tenant = ''))
+ORDER BY id {order}
 
 -- name: mentions.stamp
 -- Changes with every change: what goes is counted, and what comes is numbered higher.
@@ -312,7 +347,10 @@ SELECT x.subject_id, x.predicate, x.object_id, x.value, x.kind, x.polarity, x.se
     x.record_id, x.said_at, coalesce(r.valid_from, x.said_at), r.valid_to, r.expires_at
 FROM relations x LEFT JOIN records r
     ON r.bucket = x.bucket AND r.partition_id = x.partition_id AND r.id = x.record_id
-WHERE x.bucket = :bucket AND x.partition_id = :partition_id AND {where} ORDER BY x.id
+WHERE x.bucket = :bucket AND x.partition_id = :partition_id AND {where}
+    AND (x.session_id IS NULL OR x.session_id NOT IN (SELECT s.id FROM sessions s
+        WHERE s.bucket = :bucket AND s.partition_id = :partition_id AND s.tenant = ''))
+ORDER BY x.id
 
 -- name: relations.find_lost
 SELECT x.bucket, x.partition_id, x.id FROM relations x

@@ -8,6 +8,7 @@ terms and the tail, so its cost depends on the partition and not on the rest of 
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -20,14 +21,38 @@ if TYPE_CHECKING:
 
 # Long enough that a merge writes several postings per row, short enough to scan quickly.
 MAX_TAIL = 512
+# Entries of postings that one transaction merges, or writes and removes for a large text: others wait that long.
+MAX_MERGED = 6000
+MAX_ENTRIES = 2000
+# Chunks further apart than this are removed separately, so that blocks between them are not read.
+_MAX_GAP = 1024
 BLOCK_ENTRIES = 256
 _ENTRY_BYTES = 8
 MAX_LENGTH = 0xFFFF
 
 
-def merge_tail(db: Db, partition: PartitionRow) -> None:
-    """Move the tail into the postings. The caller writes the partition's counters."""
-    rows = db.all("chunks.tail", partition.tail_params(partition.merged_ordinal))
+def count_entries(size: int) -> int:
+    """Return how many terms so many bytes hold."""
+    return size // 9
+
+
+def take_entries(rows: Sequence[Row], most: int) -> Sequence[Row]:
+    """Return the first (ordinal, word count, packed terms) rows with so many terms in all, at least one row."""
+    total = 0
+    for at, (_, _, packed) in enumerate(rows):
+        total += count_entries(len(packed))
+        if total > most and at:
+            return rows[:at]
+    return rows
+
+
+def merge_tail(db: Db, partition: PartitionRow, most: int | None = None) -> None:
+    """Move the tail into the postings, or the oldest of it with so many entries. The caller writes the counters."""
+    rows: Sequence[Row] = db.all("chunks.tail", partition.tail_params(partition.merged_ordinal))
+    partition.merged_ordinal = partition.next_ordinal
+    if most is not None and len(rows) > len(oldest := take_entries(rows, most)):
+        partition.merged_ordinal = rows[len(oldest)][0]
+        rows = oldest
     added = build_postings(rows)
     last_blocks = db.all("postings.last_blocks", {**partition.key, "terms": db.to_array(list(added))})
     open_blocks = {
@@ -38,7 +63,6 @@ def merge_tail(db: Db, partition: PartitionRow) -> None:
         first, old = open_blocks.get(term, (_first_ordinal(entries), b""))
         puts += _split_blocks(partition, term, first, old + entries)
     db.run_many("postings.put", puts)
-    partition.merged_ordinal = partition.next_ordinal
     partition.chunk_count += len(rows)
     partition.word_count += sum(length for _, length, _ in rows)
 
@@ -70,25 +94,40 @@ def _first_ordinal(data: bytes) -> int:
 
 def remove_chunks(db: Db, partition: PartitionRow, rows: Sequence[Row]) -> None:
     """Remove chunks, given as (ordinal, word count, packed terms), from the postings. The tail has none."""
-    removed: defaultdict[int, set[int]] = defaultdict(set)
-    for ordinal, length, packed in rows:
-        if ordinal < partition.merged_ordinal:
-            partition.chunk_count -= 1
-            partition.word_count -= length
-            for term in unpack_terms(bytes(packed))[0]:
-                removed[term].add(ordinal)
-    for term, ordinals in removed.items():
-        at = {**partition.key, "term": term}
-        before = db.one("postings.block_before", {**at, "ordinal": min(ordinals)})
-        low = before[0] if before and before[0] is not None else 0
-        for first, data in db.all("postings.blocks", {**at, "low": low, "high": max(ordinals)}):
-            remaining = _drop_entries(bytes(data), ordinals)
-            if not remaining:
-                db.run("postings.delete", {**at, "first_ordinal": first})
-            elif len(remaining) < len(data):
-                db.run("postings.put", {**at, "first_ordinal": first, "data": remaining})
+    merged = sorted(row for row in rows if row[0] < partition.merged_ordinal)
+    partition.chunk_count -= len(merged)
+    partition.word_count -= sum(length for _, length, _ in merged)
+    start = 0
+    for at in range(1, len(merged) + 1):
+        if at == len(merged) or merged[at][0] - merged[at - 1][0] > _MAX_GAP:
+            _remove_neighbours(db, partition, merged[start:at])
+            start = at
 
 
-def _drop_entries(data: bytes, ordinals: set[int]) -> bytes:
-    entries = (data[at : at + _ENTRY_BYTES] for at in range(0, len(data), _ENTRY_BYTES))
-    return b"".join(entry for entry in entries if int.from_bytes(entry[:4], "little") not in ordinals)
+def _remove_neighbours(db: Db, partition: PartitionRow, rows: Sequence[Row]) -> None:
+    removed: defaultdict[int, list[int]] = defaultdict(list)
+    for ordinal, _, packed in rows:
+        for term in unpack_terms(bytes(packed))[0]:
+            removed[term].append(ordinal)
+    key, span = partition.key, {"low": rows[0][0], "high": rows[-1][0]}
+    puts: list[Params] = []
+    deletes: list[Params] = []
+    for term, first, data in db.all("postings.blocks", {**key, **span, "terms": db.to_array(list(removed))}):
+        at = {**key, "term": term, "first_ordinal": first}
+        remaining = _drop_entries(bytes(data), removed[term])
+        if not remaining:
+            deletes.append(at)
+        elif len(remaining) < len(data):
+            puts.append({**at, "data": remaining})
+    db.run_many("postings.delete", deletes)
+    db.run_many("postings.put", puts)
+
+
+def _drop_entries(data: bytes, ordinals: list[int]) -> bytes:
+    """Return a block without these ordinals, which ascend as its entries do."""
+    numbers = struct.unpack(f"<{len(data) // 4}I", data)[::2]
+    start, end = bisect_left(numbers, ordinals[0]), bisect_right(numbers, ordinals[-1])
+    gone = set(ordinals)
+    kept = (at * _ENTRY_BYTES for at in range(start, end) if numbers[at] not in gone)
+    middle = b"".join(data[at : at + _ENTRY_BYTES] for at in kept)
+    return data[: start * _ENTRY_BYTES] + middle + data[end * _ENTRY_BYTES :]

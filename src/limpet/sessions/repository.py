@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ from limpet.store.encryption import RowLayout
 from limpet.store.jobs import Jobs
 from limpet.store.store import Store
 from limpet.store.tables import KV, MESSAGE_ROWS, MESSAGES, SESSION_ROWS, SESSIONS, SUMMARIES, build_keyset_clause
-from limpet.store.tx import Db, Params, Repository, Row, Tx, partition_key
+from limpet.store.tx import Db, Params, Partitions, Repository, Row, Tx, partition_key
 
 WORKING_MEMORY = "working_memory"  # the key of the working memory
 _NANO = 1_000_000_000
@@ -208,14 +208,40 @@ class Sessions(_SessionRows):
         self._db.run("sessions.clear", key)
         return counts
 
-    def delete(self, scope: Scope) -> dict[str, int]:
-        counts, key = self.clear(scope), self._key(scope)
-        counts["kv"] = self._db.run("sessions.delete_kv", key)
-        counts["usage"] = self._db.run("sessions.delete_usage", key)
-        assert scope.user is not None
-        assert scope.session is not None
+    def hide(self, scope: Scope) -> None:
+        """Let nobody find the session any more. Its rows are to be removed as those of a deleted session."""
+        self._db.run("sessions.hide", self._key(scope))
+        del self._tx.partition_ids[scope.tenant, scope.session]
+
+
+class DeletedSessions(Repository):
+    """Sessions that nobody finds any more, while they are being removed."""
+
+    def _key(self, partition: Partition, session: str) -> dict[str, Any]:
+        return {**Partitions(self._tx).find_key(partition), "session": session}
+
+    def exists(self, partition: Partition, session: str) -> bool:
+        return self._db.one("sessions.is_deleted", self._key(partition, session)) is not None
+
+    def find_messages(self, partition: Partition, session: str, limit: int) -> list[int]:
+        """Return the first sequence numbers."""
+        rows = self._db.all("messages.first", {**self._key(partition, session), "limit": limit})
+        return [sequence for (sequence,) in rows]
+
+    def delete_messages(self, partition: Partition, session: str, sequences: Sequence[int]) -> int:
+        params = {**self._key(partition, session), "sequences": self._db.to_array(sequences)}
+        return self._db.run("messages.delete", params)
+
+    def delete(self, partition: Partition, session: str) -> dict[str, int]:
+        """Delete the session itself. It has no messages, chunks and records any more."""
+        key = self._key(partition, session)
+        counts = {
+            "summaries": self._db.run("sessions.delete_summary", key),
+            "kv": self._db.run("sessions.delete_kv", key),
+            "usage": self._db.run("sessions.delete_usage", key),
+        }
         for kind in (COMPACT, EXTRACT, GRAPH):
-            Jobs(self._tx).cancel(Partition(scope.tenant, Level.USER, scope.user), kind, scope.session)
+            Jobs(self._tx).cancel(partition, kind, session)
         self._db.run("sessions.delete_cursors", key)
         counts["sessions"] = self._db.run("sessions.delete", key)
         return counts

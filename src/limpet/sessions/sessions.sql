@@ -35,8 +35,29 @@ UPDATE sessions SET expires_at = :expires_at WHERE bucket = :bucket AND partitio
 UPDATE sessions SET message_count = 0, oldest_at = NULL, cleared_through = last_sequence
 WHERE bucket = :bucket AND partition_id = :partition_id AND id = :session
 
+-- name: sessions.hide
+-- Nothing of a session is found without its tenant. The key and the external id are free again.
+UPDATE sessions SET tenant = '', state = 'TERMINATED', external_id = NULL, expires_at = NULL, oldest_at = NULL
+WHERE bucket = :bucket AND partition_id = :partition_id AND id = :session
+
+-- name: sessions.is_deleted
+SELECT 1 FROM sessions WHERE bucket = :bucket AND partition_id = :partition_id AND id = :session AND tenant = ''
+
+-- name: sessions.find_deleted
+-- And whether a job is to remove them.
+SELECT p.tenant, p.level, p.owner, s.id,
+    EXISTS (SELECT 1 FROM jobs j WHERE j.bucket = s.bucket AND (j.kind = 'purge' OR j.kind = 'remove-session' AND j.detail = s.id))
+FROM sessions s JOIN partitions p ON p.bucket = s.bucket AND p.id = s.partition_id WHERE s.tenant = '' ORDER BY s.id
+
 -- name: sessions.delete
-DELETE FROM sessions WHERE bucket = :bucket AND partition_id = :partition_id AND id = :session
+DELETE FROM sessions WHERE bucket = :bucket AND partition_id = :partition_id AND id = :session AND tenant = ''
+
+-- name: messages.first
+SELECT sequence FROM messages WHERE bucket = :bucket AND partition_id = :partition_id AND session_id = :session
+ORDER BY sequence LIMIT :limit
+
+-- name: messages.delete
+DELETE FROM messages WHERE bucket = :bucket AND partition_id = :partition_id AND session_id = :session AND sequence IN :sequences[]
 
 -- name: sessions.delete_messages
 DELETE FROM messages WHERE bucket = :bucket AND partition_id = :partition_id AND session_id = :session
@@ -56,6 +77,7 @@ DELETE FROM cursors WHERE bucket = :bucket AND partition_id = :partition_id AND 
 -- name: sessions.find_miscounted
 SELECT s.bucket, s.partition_id, s.id, s.last_sequence, count(m.sequence), coalesce(max(m.sequence), 0)
 FROM sessions s LEFT JOIN messages m ON m.bucket = s.bucket AND m.partition_id = s.partition_id AND m.session_id = s.id
+WHERE s.tenant <> ''
 GROUP BY s.bucket, s.partition_id, s.id, s.last_sequence, s.message_count
 HAVING s.message_count <> count(m.sequence) OR s.last_sequence < coalesce(max(m.sequence), 0)
 

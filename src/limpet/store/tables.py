@@ -32,7 +32,7 @@ _READABLE = {
     "usage.model": "a model's name",
     "models.name": "a model's name",
     "postings.data": "which chunks hold a term, how often, and how long they are",
-    "jobs.detail": "which session, record or model",
+    "jobs.detail": "which session, record, document or model",
     "properties.value": "about the store itself",
     "grants.name": "a right, and whose",
     "api_keys.secret_hash": "tells whether a secret is this key's; it cannot be guessed",
@@ -149,11 +149,11 @@ RECORD_METADATA = Table(
     "record_metadata", "bucket partition_id record_id key: ids record_id, same key value", "record_id"
 )
 Table("record_inputs", "bucket partition_id record_id input_id: ids record_id input_id")
-DOCUMENTS = Table("documents", "bucket partition_id id:", "id", DOCUMENT_ROWS)
+DOCUMENTS = Table("documents", "bucket partition_id id: version unsettled", "id", DOCUMENT_ROWS)
 NOTES = Table("notes", "bucket partition_id name:", "partition_id name", NOTE_ROWS)
 CHUNKS = Table(
     "chunks",
-    "bucket partition_id ordinal: words kind role, ids session_id record_id document_id,"
+    "bucket partition_id ordinal: words kind role, ids session_id record_id document_id, version"
     " first_sequence last_sequence created_at worded_at word_count flags, text name text, same_bytes hash, terms terms",
     "partition_id ordinal",
 )

@@ -37,6 +37,7 @@ CREATE TABLE sessions (
     id TEXT NOT NULL,
     -- The id it came with, where that does not say the bucket.
     external_id TEXT,
+    -- Empty for one that was deleted and is being removed: nobody finds it any more.
     tenant TEXT NOT NULL,
     user_id TEXT NOT NULL,
     agent TEXT NOT NULL,
@@ -64,6 +65,7 @@ CREATE UNIQUE INDEX sessions_by_id ON sessions (bucket, id);
 CREATE UNIQUE INDEX sessions_live_key ON sessions (bucket, partition_id, agent, key) WHERE state <> 'TERMINATED';
 CREATE UNIQUE INDEX sessions_external_id ON sessions (bucket, partition_id, external_id) WHERE external_id IS NOT NULL;
 CREATE INDEX sessions_by_external_id ON sessions (external_id) WHERE external_id IS NOT NULL;
+CREATE INDEX sessions_deleted ON sessions (bucket, partition_id) WHERE tenant = '';
 CREATE INDEX sessions_by_user ON sessions (tenant, user_id);
 CREATE INDEX sessions_by_oldest ON sessions (tenant, agent, oldest_at) WHERE oldest_at IS NOT NULL;
 CREATE INDEX sessions_that_expire ON sessions (tenant, expires_at) WHERE expires_at IS NOT NULL;
@@ -269,12 +271,17 @@ CREATE TABLE documents (
     metadata TEXT NOT NULL,
     created_at BIGINT NOT NULL,
     updated_at BIGINT NOT NULL,
+    -- The version of its chunks that is to be seen. Null while the first is written, and once the document is removed.
+    version BIGINT,
+    -- Whether there are chunks of other versions: searches leave them out.
+    unsettled SMALLINT NOT NULL DEFAULT 0,
     PRIMARY KEY (bucket, partition_id, id),
     UNIQUE (bucket, partition_id, uri),
     FOREIGN KEY (bucket, partition_id) REFERENCES partitions (bucket, id)
 );
 CREATE INDEX documents_by_id ON documents (id);
 CREATE INDEX documents_by_change ON documents (bucket, partition_id, updated_at);
+CREATE INDEX documents_unsettled ON documents (bucket, partition_id) WHERE unsettled = 1;
 
 -- A user's MEMORY.md and the notes of each day. Where the store has a folder, a file has the same text.
 CREATE TABLE notes (
@@ -303,6 +310,8 @@ CREATE TABLE chunks (
     session_id TEXT,
     record_id TEXT,
     document_id TEXT,
+    -- Of a document: which version of its text. A later one has a higher number.
+    version BIGINT NOT NULL DEFAULT 0,
     -- Of a document: its range of characters.
     first_sequence BIGINT,
     last_sequence BIGINT,
@@ -325,7 +334,7 @@ CREATE TABLE chunks (
 -- Only a message's chunk names its session, so the same text is stored once a session.
 CREATE UNIQUE INDEX chunks_once_a_session ON chunks (bucket, partition_id, session_id, hash) WHERE session_id IS NOT NULL;
 CREATE INDEX chunks_by_record ON chunks (bucket, partition_id, record_id) WHERE record_id IS NOT NULL;
-CREATE INDEX chunks_by_document ON chunks (bucket, partition_id, document_id) WHERE document_id IS NOT NULL;
+CREATE INDEX chunks_by_document ON chunks (bucket, partition_id, document_id, version) WHERE document_id IS NOT NULL;
 
 -- The word index: for each term of a partition, blocks of (ordinal, count, length) packed in eight bytes each.
 CREATE TABLE postings (
