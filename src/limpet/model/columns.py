@@ -15,7 +15,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from limpet.model.constraints import Boolean, Codec, EnumChoice, Instant, Integer, Number, OptionalCodec, Uuid
 from limpet.model.containers import JsonObject, ListCodec, MapCodec, Parsed
-from limpet.model.schema import EXPORT_FLAT, IN_JSON, Field, ObjectCodec, noun_codec
+from limpet.model.schema import IN_JSON, Field, ObjectCodec, noun_codec
 from limpet.model.values import from_micros, to_micros
 
 Encryption = Literal["text", "same", "same_bytes", "key", "source"]
@@ -143,7 +143,7 @@ def encrypted_names(codec: RowCodec[Any]) -> Mapping[str, str]:
 def _iter_columns(codec: ObjectCodec, *, set_once: bool) -> Iterator[ColumnInfo]:
     for each in _stored_fields(codec):
         fixed = set_once or SET_ONCE in each.hints
-        if (inner := _inner_codec(each)) is not None:
+        if (inner := each.inner_codec) is not None:
             yield from _iter_columns(inner, set_once=fixed)
         elif (stored := _mark(each, Stored)) is not None:
             for name in stored.names:
@@ -165,13 +165,6 @@ def _stored_fields(codec: ObjectCodec) -> list[Field]:
 
 def _mark(field: Field, kind: type[T]) -> T | None:
     return next((mark for mark in field.hints if isinstance(mark, kind)), None)
-
-
-def _inner_codec(field: Field) -> ObjectCodec | None:
-    """Of a noun whose fields are columns beside the others."""
-    if EXPORT_FLAT in field.hints:
-        return noun_codec(field.codec.kind)  # type: ignore[attr-defined]  # what is parsed in JSON
-    return field.codec if field.is_flat and isinstance(field.codec, ObjectCodec) else None
 
 
 def _column_name(field: Field) -> str:
@@ -229,7 +222,7 @@ class _Writer(_Compiler):
         found: list[str] = []
         for number, each in enumerate(_stored_fields(codec)):
             value = f"{at}.{each.name}"
-            if (inner := _inner_codec(each)) is not None:
+            if (inner := each.inner_codec) is not None:
                 lines.append(f"{at}_{number} = {value}")
                 found += self._entries(inner, f"{at}_{number}", lines)
             elif (stored := _mark(each, Stored)) is not None:
@@ -282,7 +275,7 @@ class _Reader(_Compiler):
     def _argument(self, field: Field, columns: list[str]) -> str:
         if NO_COLUMN in field.hints:
             return self.name(field.default)
-        if (inner := _inner_codec(field)) is not None:
+        if (inner := field.inner_codec) is not None:
             # Names and ids only, and few of them: most rows of an answer are the same owner's.
             build = lru_cache(maxsize=64)(_Reader(inner).compile())
             return f"{self.name(build)}({', '.join(self._take(columns, len([*_iter_columns(inner, set_once=False)])))})"

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from limpet.errors import InvalidInput
 from limpet.model.constraints import Codec, EnumChoice, Instant, OptionalCodec, Uuid
 from limpet.model.containers import JsonObject, JsonValue, ListCodec, MapCodec
-from limpet.model.schema import EXPORT_FLAT, IN_JSON, NO_EXPORT, NO_JSON, OMIT_FALSE, Field, ObjectCodec, noun_codec
+from limpet.model.schema import IN_JSON, NO_EXPORT, NO_JSON, OMIT_FALSE, Field, ObjectCodec, noun_codec
 from limpet.model.values import check_time, format_utc, short_repr
 
 T = TypeVar("T")
@@ -49,36 +49,36 @@ class LineCodec(Generic[T]):
     @cached_property
     def fields(self) -> dict[str, str]:
         """What each field of a line means."""
-        return {each.key: _describe(each) for each in self._iter_fields(self._codec)}
+        return {each.key: _describe(each) for each in self.iter_fields(self._codec)}
 
     def write(self, noun: T) -> dict[str, Any]:
         return self._write_noun(self._codec, noun)
 
     def read(self, line: Mapping[str, Any], given: Mapping[str, Any], map_id: MapId = str) -> T:
         """The noun of a line. ``given`` has what no line says; ``map_id`` gives the id that an id has here."""
-        noun: T = self._read_noun(self._codec, line, "", given, map_id)
+        noun: T = _LineReader(self, given, map_id).read_noun(self._codec, line, "")
         return noun
 
-    def _iter_fields(self, codec: ObjectCodec) -> list[Field]:
+    def iter_fields(self, codec: ObjectCodec) -> list[Field]:
         """Those of a line, with the fields of flattened nouns among them."""
         found: list[Field] = []
         for each in codec.fields:
-            if inner := _flat_codec(each):
-                found += self._iter_fields(inner)
-            elif self._is_in_line(each):
+            if inner := each.inner_codec:
+                found += self.iter_fields(inner)
+            elif self.is_in_line(each):
                 found.append(each)
         return found
 
-    def _is_in_line(self, field: Field) -> bool:
+    def is_in_line(self, field: Field) -> bool:
         return not field.hints & {NO_JSON, NO_EXPORT, IN_JSON} and field.name not in self._leave_out
 
     def _write_noun(self, codec: ObjectCodec, noun: Any) -> dict[str, Any]:
         line: dict[str, Any] = {}
         for each in codec.fields:
             value = getattr(noun, each.name)
-            if inner := _flat_codec(each):
+            if inner := each.inner_codec:
                 line |= self._write_noun(inner, value)
-            elif self._is_in_line(each):
+            elif self.is_in_line(each):
                 written = self._write_value(each.codec, value)
                 if self._keep_empty or not _is_empty(each, written):
                     line[each.key] = written
@@ -99,54 +99,46 @@ class LineCodec(Generic[T]):
             case _:
                 return codec.write(value)
 
-    def _read_noun(
-        self, codec: ObjectCodec, line: Mapping[str, Any], place: str, given: Mapping[str, Any], map_id: MapId
-    ) -> Any:
+
+class _LineReader(NamedTuple):
+    lines: LineCodec[Any]
+    given: Mapping[str, Any]
+    map_id: MapId
+
+    def read_noun(self, codec: ObjectCodec, line: Mapping[str, Any], place: str) -> Any:
         values: dict[str, Any] = {}
         for each in codec.fields:
             name = f"{place}{each.key}"
-            if inner := _flat_codec(each):
-                values[each.name] = self._read_noun(inner, line, place, given, map_id)
-            elif self._is_in_line(each):
+            if inner := each.inner_codec:
+                values[each.name] = self.read_noun(inner, line, place)
+            elif self.lines.is_in_line(each):
                 found = line.get(each.key)
-                values[each.name] = (
-                    _get_absent(each, name)
-                    if found is None
-                    else self._read_value(each.codec, found, name, given, map_id)
-                )
+                values[each.name] = _get_absent(each, name) if found is None else self._read(each.codec, found, name)
             elif IN_JSON not in each.hints:
-                values[each.name] = given[each.name] if each.name in given else _get_absent(each, name)
+                values[each.name] = self.given[each.name] if each.name in self.given else _get_absent(each, name)
         return codec.build(**values)
 
-    def _read_value(self, codec: Codec, value: Any, name: str, given: Mapping[str, Any], map_id: MapId) -> Any:
+    def _read(self, codec: Codec, value: Any, name: str) -> Any:
         match codec:
             case Uuid():
-                return map_id(codec.read(value, name))
+                return self.map_id(codec.read(value, name))
             case Instant():
                 return parse_time(value, name)
             case OptionalCodec():
-                return self._read_value(codec.inner, value, name, given, map_id)
+                return self._read(codec.inner, value, name)
             case ListCodec():
-                return codec.convert(
-                    value, name, lambda each, at: self._read_value(codec.inner, each, at, given, map_id)
-                )
+                return codec.convert(value, name, lambda each, at: self._read(codec.inner, each, at))
             case ObjectCodec():
-                return self._read_inner(codec, value, name, given, map_id)
+                return self._read_inner(codec, value, name)
             case _:
                 return codec.read(value, name)
 
-    def _read_inner(self, codec: ObjectCodec, value: Any, name: str, given: Mapping[str, Any], map_id: MapId) -> Any:
+    def _read_inner(self, codec: ObjectCodec, value: Any, name: str) -> Any:
         if not isinstance(value, dict):
             raise InvalidInput(f"{name} must be an object, not {type(value).__name__}")
-        if unknown := value.keys() - {each.key for each in self._iter_fields(codec)}:
+        if unknown := value.keys() - {each.key for each in self.lines.iter_fields(codec)}:
             raise InvalidInput(f"{name} has no {', '.join(sorted(map(repr, unknown)))[:200]}")
-        return self._read_noun(codec, value, f"{name}.", given, map_id)
-
-
-def _flat_codec(field: Field) -> ObjectCodec | None:
-    if EXPORT_FLAT in field.hints:
-        return noun_codec(field.codec.kind)  # type: ignore[attr-defined]  # what is parsed in JSON
-    return field.codec if field.is_flat and isinstance(field.codec, ObjectCodec) else None
+        return self.read_noun(codec, value, f"{name}.")
 
 
 def _is_empty(field: Field, written: Any) -> bool:

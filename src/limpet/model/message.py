@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, fields
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Union
@@ -233,18 +233,8 @@ class Message:
         """A message somebody made without ``new``, checked as if it had been."""
         if not isinstance(message, Message):
             raise InvalidInput(f"extend takes messages made with Message.new, not {type(message).__name__}")
-        return cls.new(
-            message.role,
-            message.content,
-            name=message.name,
-            tool_calls=message.tool_calls,
-            tool_call_id=message.tool_call_id,
-            is_error=message.is_error,
-            metadata=message.metadata,
-            created_at=message.created_at,
-            sequence=message.sequence or None,
-            idempotency_key=message.idempotency_key,
-        )
+        given = {each.name: getattr(message, each.name) for each in fields(cls) if each.name != "tokens"}
+        return cls.new(**given | {"sequence": message.sequence or None})
 
     def with_sequence(self, sequence: int, created_at: datetime) -> Message:
         """The message with its number and time; spelled out, since every append makes one."""

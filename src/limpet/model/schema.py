@@ -88,6 +88,13 @@ class Field(NamedTuple):
     def is_flat(self) -> bool:
         return FLATTEN in self.hints
 
+    @property
+    def inner_codec(self) -> ObjectCodec | None:
+        """Of a noun whose fields stand beside the others, in rows and in exports."""
+        if EXPORT_FLAT in self.hints:
+            return noun_codec(self.codec.kind)  # type: ignore[attr-defined]  # what is parsed in JSON
+        return self.codec if self.is_flat and isinstance(self.codec, ObjectCodec) else None
+
     def property_schema(self, definitions: Definitions | None, mode: Mode) -> dict[str, Any]:
         schema = self.codec.schema(definitions, mode)
         if self.meaning:

@@ -59,6 +59,12 @@ def classify_error(error: BaseException | None) -> AuditOutcome:
     return AuditOutcome.REFUSED if isinstance(error, PermissionDenied) else AuditOutcome.FAILED
 
 
+def describe_error(error: Exception) -> str:
+    """What is stored of an error. Words that are not ours may quote what somebody wants forgotten one day."""
+    name = type(error).__name__
+    return str(error) or name if isinstance(error, LimpetError) else f"{name}; the log has its words"
+
+
 def error_code(error: BaseException) -> str:
     """Never its words: they may quote what somebody said."""
     return error.code if isinstance(error, LimpetError) else type(error).__qualname__

@@ -22,7 +22,7 @@ from limpet.config import ScheduleSettings
 from limpet.errors import InvalidInput, LeaseLost, LimpetError, StorageError, StoreUnavailable
 from limpet.model.schedule import Notification, Run, RunResult, RunStatus, Schedule, ScheduleLease
 from limpet.model.scope import Scope
-from limpet.model.telemetry import Activity, ActivityKind
+from limpet.model.telemetry import Activity, ActivityKind, describe_error
 from limpet.model.tokens import truncate_text
 from limpet.model.values import MAX_CONTENT_BYTES, Clock, short_repr
 from limpet.schedules import decide
@@ -246,7 +246,7 @@ class Runner:
             measurement.error = error
             ours = isinstance(error, LimpetError)
             log.warning("the schedule %s failed: %s", schedule.id, error, exc_info=None if ours else error)
-            return _RunResult(RunStatus.FAILED, RunResult(turns=0), _describe_error(error))
+            return _RunResult(RunStatus.FAILED, RunResult(turns=0), truncate_text(describe_error(error), 500))
         return _RunResult(RunStatus.OK, outcome)
 
     def _renew_lease(self, lease: ScheduleLease) -> bool:
@@ -373,11 +373,3 @@ def _sanitize_text(text: str) -> str:
     if len(clean.encode()) > MAX_CONTENT_BYTES:
         clean = truncate_text(clean, MAX_CONTENT_BYTES // 4)
     return clean
-
-
-def _describe_error(error: Exception) -> str:
-    """Return the error text to store. Third-party errors are reduced to their name: they may quote user data."""
-    name = type(error).__name__
-    return (
-        truncate_text(str(error) or name, 500) if isinstance(error, LimpetError) else f"{name}; the log has its words"
-    )

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from limpet.config import StorageSettings
-from limpet.errors import InvalidInput, StorageError, Unsupported
+from limpet.errors import InvalidInput, Unsupported
 from limpet.model.scope import STORE_PARTITION
 from limpet.model.telemetry import Progress
 from limpet.model.values import Clock
+from limpet.store.files import create_database
 from limpet.store.store import Store
 from limpet.store.tables import TABLES, Table
 from limpet.store.tx import Db, Row, Tx
@@ -149,23 +148,9 @@ def copy_to_file(
     """A new SQLite file with everything in it, which appears whole or not at all."""
     from limpet.store.sqlite.store import SqliteStore
 
-    file = Path(path)
-    if os.path.exists(file):  # not Path.exists, which raises for a name that is too long
-        raise InvalidInput(f"{file} exists already; name a new file")
-    unfinished = file.with_name(file.name + ".unfinished")
-    leftovers = [unfinished, *(Path(f"{unfinished}{end}") for end in ("-wal", "-shm"))]
-    try:
-        for leftover in leftovers:
-            leftover.unlink(missing_ok=True)
+    with create_database(path, "copy") as unfinished:
         target = SqliteStore(str(unfinished), config, clock)
         try:
             copy_store(source, target, progress)
         finally:
             target.close()
-        os.replace(unfinished, file)
-    except OSError as error:
-        raise StorageError(f"the copy to {file} failed: {error.strerror}; nothing was left there") from error
-    finally:
-        for leftover in leftovers:
-            with suppress(OSError):
-                leftover.unlink(missing_ok=True)

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
-from limpet.errors import StorageError, StoreBusy, StoreFull, StoreReadOnly
+from limpet.errors import InvalidInput, StorageError, StoreBusy, StoreFull, StoreReadOnly
 from limpet.model.scope import DEFAULT_TENANT, Level, Partition
 from limpet.model.values import check_time
 
@@ -65,6 +65,26 @@ def write_atomic(path: Path, data: bytes, last_look: Callable[[], None] | None =
             raise
         if lasting:
             sync_folder(target.parent)
+
+
+@contextlib.contextmanager
+def create_database(path: str, action: str) -> Iterator[Path]:
+    """A place for a new SQLite file, which appears at the path whole or not at all."""
+    file = Path(path)
+    if os.path.exists(file):  # not Path.exists, which raises for a name that is too long
+        raise InvalidInput(f"{file} exists already; name a new file for the {action}")
+    leftovers = [file.with_name(f"{file.name}.unfinished{end}") for end in ("", "-wal", "-shm")]
+    try:
+        for leftover in leftovers:
+            leftover.unlink(missing_ok=True)
+        yield leftovers[0]
+        os.replace(leftovers[0], file)
+    except OSError as error:
+        raise StorageError(f"the {action} to {file} failed: {error.strerror}; nothing was left there") from error
+    finally:
+        for leftover in leftovers:
+            with contextlib.suppress(OSError):
+                leftover.unlink(missing_ok=True)
 
 
 def make_folder(folder: Path) -> None:

@@ -16,7 +16,7 @@ from time import monotonic
 from limpet.config import JobSettings
 from limpet.errors import LeaseLost, LimpetError, StorageError, StoreUnavailable
 from limpet.model.job import Job
-from limpet.model.telemetry import Activity, ActivityKind, Progress
+from limpet.model.telemetry import Activity, ActivityKind, Progress, describe_error
 from limpet.model.values import Clock, check_time
 from limpet.security.telemetry import Measurement, Observers
 from limpet.store.jobs import JobFilter, JobHandler, JobLease, JobQueue
@@ -244,10 +244,4 @@ class Worker:
             exc_info=None if isinstance(error, LimpetError) else error,
             extra={"event": "job", "fields": {"job": job.id, "kind": job.kind, "outcome": "failed", "reason": error}},
         )
-        self._queue.fail(job, _format_error(error), self._clock() + wait, dead=dead)
-
-
-def _format_error(error: Exception) -> str:
-    """What is kept with the job. Words that are not ours may quote what somebody wants forgotten one day."""
-    name = type(error).__name__
-    return str(error) or name if isinstance(error, LimpetError) else f"{name}; the log has its words"
+        self._queue.fail(job, describe_error(error), self._clock() + wait, dead=dead)

@@ -7,7 +7,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import closing
 from functools import lru_cache
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from limpet.model.privacy import ErasureState
 from limpet.model.telemetry import Progress
 from limpet.model.values import Clock, system_clock
 from limpet.store.encryption_keys import EncryptionKeys, EncryptionRegistry
-from limpet.store.files import create_private_file, find_readable_by_others
+from limpet.store.files import create_database, create_private_file, find_readable_by_others
 from limpet.store.migrate import Migration, Schema
 from limpet.store.sqlite import scrub as scrubbing
 from limpet.store.sqlite.connection import (
@@ -173,16 +173,14 @@ class SqliteStore(Store):
 
     def backup(self, path: str, progress: Progress | None = None) -> None:
         self._refuse_fork()
-        target = Path(path)
-        if os.path.exists(target):  # not Path.exists, which raises for a name that is too long
-            raise InvalidInput(f"{target} exists already; name a new file for the backup")
-        with block_forks():
+        prepare_folder(path)
+        with block_forks(), create_database(path, "backup") as unfinished:
             if self._readers is None:
-                self._writer.run_exclusive(lambda: _backup(self._sqlite, target, progress))
+                self._writer.run_exclusive(lambda: _backup(self._sqlite, unfinished, progress))
                 return
             source = self._connect_reader()
             try:
-                _backup(source, target, progress)
+                _backup(source, unfinished, progress)
             finally:
                 source.close()
 
@@ -203,19 +201,10 @@ def copy_file(path: str, target: Path) -> None:
 
 
 def _backup(source: SqliteConnection, target: Path, progress: Progress | None) -> None:
-    unfinished = target.with_name(target.name + ".unfinished")
     try:
-        prepare_folder(str(target))
-        unfinished.unlink(missing_ok=True)
-        _copy_database(source.raw, unfinished, progress)
-        os.replace(unfinished, target)
+        _copy_database(source.raw, target, progress)
     except sqlite3.Error as error:
-        raise translate_error(error, str(target)) from error
-    except OSError as error:
-        raise StorageError(f"the backup to {target} failed: {error.strerror}; nothing was left there") from error
-    finally:
-        with suppress(OSError):
-            unfinished.unlink(missing_ok=True)
+        raise translate_error(error, str(target).removesuffix(".unfinished")) from error
 
 
 def _copy_database(source: sqlite3.Connection, path: Path, progress: Progress | None) -> None:
