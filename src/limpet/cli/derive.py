@@ -240,7 +240,15 @@ _CREATES = frozenset(
 )
 # What fails where there is no store; what else reads a list finds an empty one.
 _NEEDS_STORE = frozenset(
-    ("admin.backup", "admin.doctor", "admin.stats", "access.keys.allow_anonymous", "transfer.export")
+    (
+        "admin.backup",
+        "admin.doctor",
+        "admin.stats",
+        "access.keys.allow_anonymous",
+        "transfer.export",
+        "notes.day",
+        "notes.export_items",
+    )
 )
 _USUAL_VERBS = ("list", "show", "status")  # what a noun without a verb does
 _READS_EMPTY = (On.OWNER, On.REACH, On.FILTER, On.USER, On.CHAT, On.WHOLE)
@@ -251,6 +259,7 @@ class OperationCommand:
 
     names: ClassVar[tuple[str, ...]] = ()  # of the operations that a subclass is for
     hidden: ClassVar[tuple[str, ...]] = ()  # arguments that are not offered
+    about: ClassVar[str] = ""  # where the operation's own summary does not say it
     flags: ClassVar[tuple[tuple[str, str], ...]] = ()  # options beside the arguments, with what they mean
     has_yes: ClassVar[bool] = False  # whether it wants a yes before it does something; --yes gives it
 
@@ -261,7 +270,7 @@ class OperationCommand:
 
     @property
     def summary(self) -> str:
-        return render.to_plain(self.operation.summary.removesuffix("."))
+        return self.about or render.to_plain(self.operation.summary.removesuffix("."))
 
     @property
     def _names_session_by_id(self) -> bool:

@@ -29,6 +29,7 @@ DERIVED: dict[str, str] = {
     "profile": "show what is known about a user, in a few lines",
     "sessions": "list, show and change conversations",
     "records": "list, show and change long-term memories",
+    "notes": "daily notes, MEMORY.md, and records as files",
     "documents": "add, list, read and remove documents",
     "graph": "show who and what is spoken of, and how they are related",
     "schedule": "goals that come back, and what came of them",
@@ -50,7 +51,6 @@ DERIVED: dict[str, str] = {
 # Commands that are more than operations, or none: what they are for, and the function that adds them.
 HAND_WRITTEN: dict[str, tuple[str, str]] = {
     "chat": ("talk with a language model that remembers; /help lists what it can do", "chat.command.add"),
-    "notes": ("daily notes, MEMORY.md and items as files; without a verb: show", "notes.add"),
     "worker": ("do background work, such as missing vectors, until interrupted", "worker.add"),
     "serve": ("serve memory over HTTP and MCP, with a page to look at it", "serve.add"),
     "mcp": ("serve a user's memory over MCP on the standard streams", "serve.add_mcp"),

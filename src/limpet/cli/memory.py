@@ -1,4 +1,4 @@
-"""What is special about commands on memories: recall, context, forget, sessions, documents, graph, schedules."""
+"""What is special about commands on memories: recall, context, forget, sessions, documents, graph, notes, schedules."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from limpet.cli import render_memory, show
-from limpet.cli.derive import OperationCommand
-from limpet.cli.options import Parser, UsageError, open_memory
-from limpet.cli.render import SESSION_FIELDS, Given, explain_empty, run_table
+from limpet.cli.derive import OperationCommand, read_text
+from limpet.cli.options import Parser, UsageError, load_config, open_memory, resolve_user
+from limpet.cli.render import SESSION_FIELDS, Given, explain_empty, problem_lines, run_table, text_lines
 from limpet.cli.show import ProgressLine, confirm, is_interactive
 from limpet.errors import RecordNotFound
 from limpet.model.schema import to_json
@@ -281,6 +281,87 @@ def _write_graph(graph: Graph, file: str) -> None:
     text = json.dumps(graph.to_json(), indent=2, ensure_ascii=False) + "\n" if as_json else graph.to_graphml()
     with open_private(Path(file), "w", encoding="utf-8", errors="replace") as out:
         out.write(text)
+
+
+# Notes
+
+
+class ShowNotes(OperationCommand):
+    names = ("notes.day",)
+
+    def read(self, args: Namespace) -> dict[str, Any]:
+        from datetime import datetime
+
+        from limpet.model.values import load_timezone
+
+        user, settings = resolve_user(args), load_config(args).notes
+        today = datetime.now(load_timezone(settings.find_zone(user) or settings.timezone)).date()
+        return {"day": today, **super().read(args), "user": user}
+
+
+class EditLongTerm(OperationCommand):
+    """One command for reading, writing and appending."""
+
+    names = ("notes.long_term.read",)
+    about = "show MEMORY.md, replace it, or add to it"
+
+    def add_arguments(self, parser: Parser) -> None:
+        parser.add_argument("--user", metavar="NAME", default=argparse.SUPPRESS, help="whose; left out: your own")
+        change = parser.add_mutually_exclusive_group()
+        change.add_argument("--edit", metavar="TEXT", help="the new text; - reads it from the input")
+        change.add_argument("--append", metavar="TEXT", help="a text to add; - reads it from the input")
+
+    def open(self, args: Namespace) -> Limpet:
+        changes = args.edit is not None or args.append is not None
+        return open_memory(args, creates=changes, needed=not changes)
+
+    def call(self, memory: Limpet, args: Namespace, given: Given) -> dict[str, Any]:
+        user, conflict = resolve_user(args), None
+        file = memory.notes.long_term(user=user)
+        text = file.read()
+        if args.edit is not None:
+            written = file.write(_read_file_text(args.edit))
+            text, conflict = written.text, written.conflict
+        elif args.append is not None:
+            text = file.append(_read_file_text(args.append)).text
+        paths = {"file": file.path, "conflict": conflict}
+        return {"user": user, "text": text, **{name: path and str(path) for name, path in paths.items()}}
+
+    def format(self, answer: Given, given: Given, args: Namespace) -> list[str]:
+        return text_lines(answer["text"]) or ["MEMORY.md is empty."]
+
+
+def _read_file_text(text: str) -> str:
+    """A file of lines: the last one is ended too, which a shell's quotes and the input's reader leave out."""
+    found = read_text(text)
+    return f"{found}\n" if found and not found.endswith("\n") else found
+
+
+class ExportItems(OperationCommand):
+    names = ("notes.export_items",)
+
+    def call(self, memory: Limpet, args: Namespace, given: Given) -> dict[str, Any]:
+        done = to_json(super().call(memory, args, given))
+        path = memory.notes.long_term(user=given.get("user")).path
+        return {"folder": None if path is None else str(path.parent / "items"), **done}
+
+    def format(self, answer: Given, given: Given, args: Namespace) -> list[str]:
+        said = [f"{show.pluralize(answer['records'], 'record')} in {answer['folder']}"]
+        if answer["folder"] is None:
+            said = ["This store has no folder, so nothing was written; limpet export writes records to files"]
+        if answer["waiting"]:
+            said.append(f"{show.pluralize(answer['waiting'], 'changed line')} wait for notes import")
+        return [show.one_line(f"{'; '.join(said)}."), *problem_lines(answer)]
+
+
+class ImportItems(OperationCommand):
+    names = ("notes.import_items",)
+    has_yes = True
+
+    def call(self, memory: Limpet, args: Namespace, given: Given) -> Any:
+        if given.get("delete_missing") and is_interactive():
+            confirm(args, f"Forget the records of {show.one_line(resolve_user(args))} whose lines were removed?")
+        return to_json(super().call(memory, args, given))
 
 
 # Schedules

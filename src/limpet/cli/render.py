@@ -114,6 +114,20 @@ def document_table(found: Sequence[Document]) -> list[str]:
     return show.format_nouns((("CHANGED", "updated_at"), (">CHUNKS", "chunks"), ("TITLE", "title")), found, below)
 
 
+# Notes
+
+
+def text_lines(text: str) -> list[str]:
+    return show.escape(text).rstrip("\n").split("\n") if text.strip() else []
+
+
+def problem_lines(done: Mapping[str, Any]) -> list[str]:
+    """What an export or import of items leaves to a person."""
+    lost = f"{show.pluralize(done['conflicts'], 'line')} lost against newer records: see the .conflict files."
+    problems = [show.one_line(f"{one['file']}:{one['line']}: {one['reason']}") for one in done["problems"]]
+    return [*([lost] if done["conflicts"] else []), *problems]
+
+
 # Schedules
 
 
@@ -344,6 +358,11 @@ SENTENCES: Mapping[str, Callable[[Any, Given], str]] = {
 
 # The same where it takes more lines.
 LINES: Mapping[str, Callable[[Any, Given], list[str]]] = {
+    "notes.day": lambda text, given: text_lines(text) or [f"No notes of {given['day']}."],
+    "notes.import_items": lambda done, _: [
+        f"{done['added']:,} added, {done['changed']:,} changed, {done['removed']:,} removed.",
+        *problem_lines(done),
+    ],
     "privacy.retention": lambda found, given: _retention_lines(found, dry_run=given.get("dry_run", False)),
     "records.history": lambda versions, _: history_lines(versions),
 }
@@ -353,6 +372,7 @@ VALUES: Mapping[str, Callable[[Any, Given], Any]] = {
     "access.keys.revoke": lambda count, _: {"revoked": bool(count), "keys": count},
     "documents.remove": lambda gone, _: {"removed": list(gone.ids), "counts": dict(gone.counts)},
     "jobs.run": lambda count, _: {"jobs": count},
+    "notes.day": lambda text, given: {"user": given["user"], "day": given["day"].isoformat(), "text": text},
     "schedules.run_output": lambda text, given: {"run": given["run_id"], "output": text},
     "transfer.export": lambda done, _: {"folder": done.path, "bytes": done.bytes, "counts": dict(done.counts)},
 }
