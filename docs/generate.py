@@ -29,8 +29,7 @@ from limpet.api.transfer import TransferOperations
 from limpet.cli import main as command_line
 from limpet.cli.options import Parser
 from limpet.config import Config
-from limpet.lifecycle import copied_files
-from limpet.lifecycle.export_folder import DATA, MANIFEST, VERSION
+from limpet.lifecycle.export_folder import DATA, FILE_FIELDS, MANIFEST, VERSION
 from limpet.lifecycle.lines import KINDS
 from limpet.model import schema, types
 from limpet.model.containers import ListCodec
@@ -429,7 +428,7 @@ def export_format() -> Iterator[str]:
         "A file that was copied. It lies in `files/<level>/<owner>/<name>`, the owner written as in "
         "[the store's folder](../how-to/files.md), or in `files/sessions/<session_id>/<name>`."
     )
-    yield _fields(copied_files.FIELDS)
+    yield _fields(FILE_FIELDS)
 
 
 def _fields(fields: Mapping[str, str]) -> str:

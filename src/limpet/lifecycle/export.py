@@ -16,9 +16,17 @@ from tempfile import TemporaryDirectory
 from typing import IO, Any, BinaryIO, NamedTuple
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
-from limpet.lifecycle import copied_files
-from limpet.lifecycle.copied_files import ExportFile
-from limpet.lifecycle.export_folder import DATA, MANIFEST, AtomicFolder, DataFile, LineWriter, Manifest
+from limpet.lifecycle.export_folder import (
+    DATA,
+    MANIFEST,
+    DataFile,
+    ExportFile,
+    LineWriter,
+    Manifest,
+    copy_file,
+    create_folder,
+    iter_session_files,
+)
 from limpet.lifecycle.line_kind import LineKind, iter_session_scopes
 from limpet.lifecycle.lines import KINDS
 from limpet.lifecycle.transfer_repository import Transfers
@@ -60,9 +68,9 @@ class ExportSource(NamedTuple):
 def export(sources: Sequence[ExportSource], scope: Scope, path: Path, progress: Progress) -> ExportResult:
     """Of the scope's user, or of its whole tenant. Own stores of agents are exports of their own, below the first."""
     counts, size = Counter[str](), 0
-    with AtomicFolder(path) as folder, translate_errors(path, "write"):
+    with create_folder(path) as folder, translate_errors(path, "write"):
         for source in sources:
-            place = folder.path / AGENTS / source.agent if source.agent else folder.path
+            place = folder / AGENTS / source.agent if source.agent else folder
             make_private_folders(place)
             files = source.store.read(lambda tx: _write(tx, source.root, scope, place, progress))  # noqa: B023
             if source.agent and not any(file.lines for file in files.values()):
@@ -125,13 +133,13 @@ def _copy_files(tx: Tx, root: Path | None, scope: Scope, folder: Path) -> Iterat
     if root is None:
         return
     for file, source in _find_files(tx, scope, root):
-        size, digest = copied_files.copy_file(source, folder / file.path)
+        size, digest = copy_file(source, folder / file.path)
         yield replace(file, bytes=size, sha256=digest)
 
 
 def _find_files(tx: Tx, scope: Scope, root: Path) -> Iterator[tuple[ExportFile, Path]]:
     for one in iter_session_scopes(tx, scope):
-        yield from copied_files.iter_session_files(session_folder(root, str(one.session)), str(one.session))
+        yield from iter_session_files(session_folder(root, str(one.session)), str(one.session))
 
 
 # For people: a transcript of each session, an index, a page of records and of schedules. Never read back.

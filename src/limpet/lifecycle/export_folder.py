@@ -17,17 +17,23 @@ from contextlib import contextmanager
 from dataclasses import field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import TracebackType
 from typing import IO, Any, BinaryIO, NamedTuple, Self
 from zipfile import BadZipFile, ZipFile, is_zipfile
 
 from limpet.documents.files import printable_path
 from limpet.errors import InvalidInput, StorageError
 from limpet.model.dataclass import dataclass
-from limpet.model.values import check_number
+from limpet.model.note import check_note_name
+from limpet.model.scope import Level, Partition
+from limpet.model.values import check_choice, check_id, check_name, check_number
+from limpet.sessions.files import list_folder
 from limpet.store.files import (
+    check_no_symlink,
+    folder_name,
     format_json_file,
+    is_bookkeeping,
     make_folder,
+    make_private_folders,
     open_private,
     parse_json_file,
     sync_folder,
@@ -44,6 +50,15 @@ MAX_LINE_BYTES = 268_435_456  # no message, record or value is as long as that
 _MAX_MANIFEST_BYTES = 1_048_576
 _PIECE = 1_048_576
 _MAX_UNPACKED = 16 << 30
+_MAX_NAME = 255
+_FILES = "files"
+FILE_FIELDS = {
+    "session_id": "the session in whose folder it lies",
+    "name": "what it is called",
+    "bytes": "how long it is",
+    "sha256": "its SHA-256",
+}
+_NOTE_FIELDS = {"level", "owner", "name", "bytes", "sha256"}
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+|^\.+")
 
 
@@ -228,47 +243,38 @@ class LineWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self._file.flush()
             os.fsync(self._file.fileno())
         self._file.close()
 
 
-class AtomicFolder:
+@contextmanager
+def create_folder(target: Path) -> Iterator[Path]:
     """A folder that appears whole or not at all. What an interrupted call left is removed by the next one."""
-
-    def __init__(self, target: Path) -> None:
-        self.target = target
-        self.path = target.with_name(target.name + UNFINISHED)
-
-    def __enter__(self) -> Self:
-        with translate_errors(self.target, "write"):
-            if self.target.is_symlink() or self.target.is_file():
-                raise InvalidInput(f"{self.target} is no folder; name a new one")
-            if self.target.exists() and any(self.target.iterdir()):
-                raise InvalidInput(f"{self.target} is there and not empty; name a new folder")
-            if self.path.is_symlink() or self.path.is_file():
-                raise InvalidInput(f"{self.path} is in the way; remove it")
-            if self.path.exists():
-                shutil.rmtree(self.path)
-            make_folder(self.path)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is not None:
-            shutil.rmtree(self.path, ignore_errors=True)
-            return
-        with translate_errors(self.target, "write"):
-            sync_folder(self.path)
-            if self.target.exists():
-                self.target.rmdir()
-            os.replace(self.path, self.target)
-            sync_folder(self.target.parent)
+    path = target.with_name(target.name + UNFINISHED)
+    with translate_errors(target, "write"):
+        if target.is_symlink() or target.is_file():
+            raise InvalidInput(f"{target} is no folder; name a new one")
+        if target.exists() and any(target.iterdir()):
+            raise InvalidInput(f"{target} is there and not empty; name a new folder")
+        if path.is_symlink() or path.is_file():
+            raise InvalidInput(f"{path} is in the way; remove it")
+        if path.exists():
+            shutil.rmtree(path)
+        make_folder(path)
+    try:
+        yield path
+    except BaseException:  # why: whatever it was, nothing half written stays; it goes on as it came
+        shutil.rmtree(path, ignore_errors=True)
+        raise
+    with translate_errors(target, "write"):
+        sync_folder(path)
+        if target.exists():
+            target.rmdir()
+        os.replace(path, target)
+        sync_folder(target.parent)
 
 
 # The same as one file, and imports from one, for callers without a folder on this machine.
@@ -337,3 +343,80 @@ def open_archive(path: Path) -> Iterator[Path]:
         except (EOFError, RuntimeError, NotImplementedError, BadZipFile, zlib.error) as error:
             raise InvalidInput(f"{printable_path(str(path))} cannot be unpacked: {error}") from error
         yield folder
+
+
+# Files that go along as they are: what lies in the folders of sessions.
+
+
+@dataclass(frozen=True, slots=True)
+class ExportFile:
+    session_id: str
+    name: str
+    bytes: int = 0
+    sha256: str = ""
+    space: Partition | None = None  # whose note it is, in an export that is older than notes in the store
+
+    @property
+    def path(self) -> str:
+        """Where it is in an export: made of what is said of it, never taken from a file."""
+        if self.space is None:
+            return f"{_FILES}/sessions/{self.session_id}/{self.name}"
+        owner = folder_name(self.space.owner) if self.space.owner else "everyone"
+        return f"{_FILES}/{self.space.level.value}/{owner}/{self.name}"
+
+    def to_line(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in FILE_FIELDS}
+
+
+def iter_session_files(folder: Path, session_id: str) -> Iterator[tuple[ExportFile, Path]]:
+    for info in list_folder(folder):
+        try:
+            yield ExportFile(session_id, _check_file_name(info.name)), folder / info.name
+        except InvalidInput as error:
+            raise StorageError(f"{folder} has a file that cannot be exported; rename it: {error}") from None
+
+
+def copy_file(source: Path, target: Path) -> tuple[int, str]:
+    """How long it was while it was read, and its SHA-256."""
+    digest, size = hashlib.sha256(), 0
+    with translate_errors(target, "copy to"):
+        make_private_folders(target.parent)
+        with open(source, "rb") as reading, open_private(target, "wb") as writing:
+            while piece := reading.read(_PIECE):
+                digest.update(piece)
+                size += writing.write(piece)
+    return size, digest.hexdigest()
+
+
+def parse_file_line(value: Mapping[str, Any], tenant: str) -> ExportFile:
+    of_note = "level" in value
+    if unknown := value.keys() - (_NOTE_FIELDS if of_note else FILE_FIELDS.keys()):
+        raise InvalidInput(f"files have no {', '.join(sorted(map(repr, unknown)))[:200]}")
+    size, digest = check_number(value.get("bytes"), "bytes"), value.get("sha256")
+    if not isinstance(digest, str) or not re.fullmatch(r"[0-9a-f]{64}", digest):
+        raise InvalidInput("sha256 is not a SHA-256 in hexadecimal")
+    name = _check_file_name(value.get("name"))
+    if not of_note:
+        return ExportFile(check_id(value.get("session_id"), "session_id"), name, size, digest)
+    level = check_choice(Level, value["level"], "level")
+    owner = "" if level is Level.GLOBAL else check_name(value.get("owner"), "owner")
+    return ExportFile("", check_note_name(name), size, digest, Partition(tenant, level, owner))
+
+
+def verify_copy(folder: Path, file: ExportFile) -> Path:
+    """The file in the export, if it is what its line says."""
+    path = folder / file.path
+    try:
+        check_no_symlink(folder, path)
+        if not path.is_file() or path.stat().st_size != file.bytes or hash_file(path)[1] != file.sha256:
+            raise InvalidInput(f"{file.path} is missing, or is not what data/files.jsonl says it is")
+    except OSError as error:
+        raise InvalidInput(f"{file.path} cannot be read: {error.strerror}") from error
+    return path
+
+
+def _check_file_name(value: object) -> str:
+    name = check_name(value, "name", max_bytes=_MAX_NAME)
+    if name in (".", "..") or any(mark in name for mark in '/\\:*?"<>|') or is_bookkeeping(name):
+        raise InvalidInput(f"name: {name[:80]!r} is not a plain file name")
+    return name

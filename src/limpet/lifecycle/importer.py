@@ -17,20 +17,21 @@ from typing import Any
 from limpet.config import Config
 from limpet.documents.add import DocumentIngester
 from limpet.errors import InvalidInput, LimpetError
-from limpet.lifecycle import copied_files
-from limpet.lifecycle.copied_files import ExportFile
 from limpet.lifecycle.export import AGENTS, FILES, NAMES
 from limpet.lifecycle.export_folder import (
     DATA,
     FORMAT,
+    ExportFile,
     ExportLine,
     Manifest,
     is_archive,
     is_export,
     open_archive,
+    parse_file_line,
     read_lines,
     read_manifest,
     resume_lines,
+    verify_copy,
 )
 from limpet.lifecycle.formats.contents import error_location
 from limpet.lifecycle.formats.detect import AUTO, SNAPSHOT, checked_format, detect
@@ -156,7 +157,7 @@ class ExportImporter:
                     self.progress(f"{_CHECKING} {kind.name}", line.number, self.manifest.count(kind.name))
             taken = (bool(owners) and self._has_foreign_ids(kind, owners)) or taken
         for file in self._iter_files():
-            copied_files.verify_copy(self.folder, file)
+            verify_copy(self.folder, file)
         return taken
 
     def _has_foreign_ids(self, kind: LineKind[Any], owners: dict[str, str]) -> bool:
@@ -165,7 +166,7 @@ class ExportImporter:
     def _iter_files(self) -> Iterator[ExportFile]:
         for line in read_lines(self.folder, FILES, self.manifest.files[FILES]):
             with error_location(_describe_place(FILES, line)):
-                file = copied_files.parse_line(line.value, self.into.tenant)
+                file = parse_file_line(line.value, self.into.tenant)
                 if file.space is not None:
                     self.into.map_partition(file.space)
             yield file
@@ -212,7 +213,7 @@ class ExportImporter:
         return taken, here, notes
 
     def _import_file(self, file: ExportFile, into: ImportTarget) -> str:
-        root, source = self.notes.folder, copied_files.verify_copy(self.folder, file)
+        root, source = self.notes.folder, verify_copy(self.folder, file)
         if file.space is not None:
             return self._import_note(into.map_partition(file.space), file.name, source)
         if root is None:

@@ -30,14 +30,14 @@ log = logging.getLogger("limpet.documents")
 
 def export(authorizer: RemoteAuthorizer, _subject: Any, given: dict[str, Any]) -> ExportResult:
     """A new folder, as an export in process writes it."""
-    from limpet.lifecycle.export_folder import AtomicFolder
+    from limpet.lifecycle.export_folder import create_folder
 
     target = Path(given["path"])
-    with AtomicFolder(target) as folder, _download(authorizer, given) as packed:
+    with create_folder(target) as folder, _download(authorizer, given) as packed:
         with translate_errors(target, "write"), _open_zip(packed) as archive:
-            archive.extractall(folder.path)  # which leaves nothing outside the folder, whatever names are in it
-            make_tree_private(folder.path)
-        return _describe_export(folder.path, str(target))
+            archive.extractall(folder)  # which leaves nothing outside the folder, whatever names are in it
+            make_tree_private(folder)
+        return _describe_export(folder, str(target))
 
 
 def archive(authorizer: RemoteAuthorizer, _subject: Any, given: dict[str, Any]) -> ExportResult:
