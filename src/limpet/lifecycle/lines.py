@@ -400,7 +400,7 @@ class _GraphLines(LineKind[GraphDraft]):
         info = Sessions(tx).get(Scope(into.tenant, user=into.user, session=source.session_id))
         if info is None or not Transfers(tx).has_message(info.scope, source.sequence or 0):
             return None
-        return Partition(into.tenant, Level.USER, info.user)
+        return info.partition
 
 
 class _ScheduleLines(LineKind[Schedule]):

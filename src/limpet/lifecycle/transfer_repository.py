@@ -21,7 +21,7 @@ from limpet.sessions.repository import build_scope_filter as sessions_in_scope
 from limpet.store.encryption import RowLayout
 from limpet.store.jobs import Jobs
 from limpet.store.tables import CHUNKS, ENTITIES, IMPORTS, RECORD_ROWS, RECORD_VERSIONS, RELATIONS, TRANSFERS
-from limpet.store.tx import Partitions, Row, Tx
+from limpet.store.tx import Partitions, Repository, Row
 
 _OF_SESSIONS = (EXTRACT, GRAPH)
 _PIECE = RowLayout(CHUNKS, "ordinal text")
@@ -39,47 +39,39 @@ _OWNER_QUERIES = {
 }
 
 
-class Imports:
+class Imports(Repository):
     """What was taken in whole, by its digest; and how far what is taken in step by step has come."""
 
-    def __init__(self, tx: Tx) -> None:
-        self._db = tx.db
-        self._encryption = tx.encryption
-
     def has_digest(self, scope: Scope, digest: str) -> bool:
-        stored = self._encryption.cipher_for(scope.tenant).encrypt_deterministic(IMPORTS["digest"], digest)
+        stored = self._cipher(scope).encrypt_deterministic(IMPORTS["digest"], digest)
         return self._db.one("imports.find", {"tenant": scope.tenant, "digest": stored}) is not None
 
     def record_import(self, scope: Scope, digest: str, name: str, sessions: int, messages: int, now: datetime) -> None:
         params = {"tenant": scope.tenant, "digest": digest, "name": name, "sessions": sessions, "messages": messages}
-        cipher = self._encryption.cipher_for(scope.tenant)
+        cipher = self._cipher(scope)
         bound = cipher.encrypt_deterministic(IMPORTS["digest"], digest)
         self._db.run("imports.add", cipher.encrypt_params(IMPORTS, bound, {**params, "imported_at": to_micros(now)}))
 
     def get_progress(self, scope: Scope, digest: str) -> str | None:
         """What was last marked; None for one that was not begun, or is finished."""
-        cipher = self._encryption.cipher_for(scope.tenant)
+        cipher = self._cipher(scope)
         stored = cipher.encrypt_deterministic(TRANSFERS["digest"], digest)
         row = self._db.one("transfers.get", {"tenant": scope.tenant, "digest": stored})
         return None if row is None else str(cipher.decrypt_row(_STATE, stored, row)[0])
 
     def save_progress(self, scope: Scope, digest: str, name: str, state: str, now: datetime) -> None:
         params = {"tenant": scope.tenant, "digest": digest, "user": scope.user or "", "name": name, "state": state}
-        cipher = self._encryption.cipher_for(scope.tenant)
+        cipher = self._cipher(scope)
         bound = cipher.encrypt_deterministic(TRANSFERS["digest"], digest)
         self._db.run("transfers.put", cipher.encrypt_params(TRANSFERS, bound, {**params, "now": to_micros(now)}))
 
     def finish(self, scope: Scope, digest: str) -> None:
-        stored = self._encryption.cipher_for(scope.tenant).encrypt_deterministic(TRANSFERS["digest"], digest)
+        stored = self._cipher(scope).encrypt_deterministic(TRANSFERS["digest"], digest)
         self._db.run("transfers.delete", {"tenant": scope.tenant, "digest": stored})
 
 
-class Transfers:
+class Transfers(Repository):
     """Everything there is in a scope, in the order of the ids; and the same put back as it was."""
-
-    def __init__(self, tx: Tx) -> None:
-        self._db = tx.db
-        self._tx = tx
 
     def totals(self, scope: Scope) -> dict[str, int]:
         """How many sessions, messages and records there are."""
@@ -107,7 +99,6 @@ class Transfers:
             raise SessionNotFound(f"no session {scope.session} here; it may have been deleted")
         scope = info.scope
         cleared_through, epoch = Summaries(self._tx).get_watermarks(scope)
-        space = Partition(info.tenant, Level.USER, info.user)
         external = self._db.one("transfers.session_external_id", session_key(self._tx, scope))
         return SessionState(
             info=info,
@@ -116,7 +107,7 @@ class Transfers:
             summary=Summaries(self._tx).get(scope),
             usage=tuple(sorted(UsageEntries(self._tx).find(scope), key=lambda entry: entry.model)),
             cursors=dict(sorted(self._db.all("transfers.cursors", session_key(self._tx, scope)))),
-            waiting=self._find_pending_jobs(space, info.id, _OF_SESSIONS),
+            waiting=self._find_pending_jobs(info.partition, info.id, _OF_SESSIONS),
             external_id=None if external is None else external[0],
         )
 
@@ -135,10 +126,9 @@ class Transfers:
         cursors = sorted(state.cursors.items())
         rows = [{**at, "name": name, "sequence": sequence} for name, sequence in cursors]
         self._db.run_many("transfers.add_cursor", rows)
-        space = Partition(info.tenant, Level.USER, info.user)
         for kind in state.waiting:
-            if not Jobs(self._tx).is_waiting(space, kind, info.id):
-                Jobs(self._tx).enqueue(space, kind, info.id, from_micros(0))
+            if not Jobs(self._tx).is_waiting(info.partition, kind, info.id):
+                Jobs(self._tx).enqueue(info.partition, kind, info.id, from_micros(0))
 
     def has_message(self, scope: Scope, sequence: int) -> bool:
         params = {**session_key(self._tx, scope), "sequence": sequence}
@@ -190,7 +180,7 @@ class Transfers:
         yield where, {**params, "ids": self._db.to_array(ids)}
 
     def put_record(self, home: Owner, state: RecordState) -> None:
-        record, cipher = state.record, self._tx.encryption.cipher_for(home.scope.tenant)
+        record, cipher = state.record, self._cipher(home.scope)
         Records(self._tx).insert(home, record, state.external_id)
         key = Partitions(self._tx).find_key(home.space)
         rows = [
@@ -229,7 +219,7 @@ class Transfers:
     def pieces(self, space: Partition, document_id: str, after: int, limit: int) -> list[tuple[int, DocumentPiece]]:
         """A document's text by numbers, of which ``after`` is the last that was read."""
         key = Partitions(self._tx).find_key(space)
-        cipher = self._tx.encryption.cipher_for(space.tenant)
+        cipher = self._cipher(space)
         found = self._db.all("transfers.pieces", {**key, "document": document_id, "after": after, "limit": limit})
         rows = (cipher.decrypt_row(_PIECE, (key["partition_id"], row[0]), row) for row in found)
         return [(ordinal, DocumentPiece(text, offset)) for ordinal, text, offset in rows]
@@ -244,8 +234,7 @@ class Transfers:
 
     def find_graph_by_session(self, scope: Scope, after: int, limit: int) -> list[GraphDraft]:
         """What its messages after a sequence number say for the graph: at most about so many names."""
-        assert scope.user is not None
-        space = Partition(scope.tenant, Level.USER, scope.user)
+        space = scope.partition
         at = {**Partitions(self._tx).find_key(space), "session": scope.session, "after": after}
         params = {**at, "limit": limit}
         rows = self._mentions(space, params, "m.session_id = :session AND m.sequence > :after")
@@ -272,13 +261,13 @@ class Transfers:
         return _build_graph_entry(rows, [rest for _, *rest in relations])
 
     def _mentions(self, space: Partition, params: dict[str, Any], where: str) -> list[Row]:
-        cipher, at = self._tx.encryption.cipher_for(space.tenant), params["partition_id"]
+        cipher, at = self._cipher(space), params["partition_id"]
         rows = self._db.all("transfers.mentions", params, where=where)
         return [cipher.decrypt_row(_MENTION, (at, row[4]), row) for row in rows]
 
     def _relations(self, space: Partition, params: dict[str, Any], where: str) -> list[Row]:
         """Without the number of the subject, which they are bound to."""
-        cipher, at = self._tx.encryption.cipher_for(space.tenant), params["partition_id"]
+        cipher, at = self._cipher(space), params["partition_id"]
         rows = self._db.all("transfers.relations", params, where=where)
         return [
             cipher.decrypt_row(_RELATION, (at, row[-1]), cipher.decrypt_row(_NAMES, None, row))[:-1] for row in rows
