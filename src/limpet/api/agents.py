@@ -20,8 +20,8 @@ from limpet.api.runtime import (
     Runtime,
     create_observers,
     create_runtime,
-    create_stateless_runtime,
     database_file,
+    open_stateless,
     open_store,
     select_embedding,
     select_llm,
@@ -100,9 +100,8 @@ class Agents:
 
     def runtime_in(self, folder: str) -> Runtime:
         """What runs on the own store in this folder, of an agent that may be configured or not. Makes it if need be."""
-        for name in filter(self._has_own_store, self.config.agents):
-            if folder_name(name) == folder:
-                return self.runtime(name)
+        if (known := self.find_own(folder)) is not None:
+            return known
         root, key = self._own_stores_folder(), f"/{folder}"  # no agent's name
         if root is None:
             raise ConfigError(f"{self.given.location} has no folder for the own store of an agent")
@@ -147,8 +146,9 @@ class Agents:
     def _create_runtime(self, name: str | None) -> Runtime:
         config = self.config.for_agent(name)
         if not config.memory.enabled:
-            return create_stateless_runtime(
-                config, self.given.clock, self.given.count, self._llm(config), self.observers
+            store, count, clock = open_stateless(config, self.given.clock), self.given.count, self.given.clock
+            return create_runtime(
+                store, config, clock, None, None, count, self._llm, self.observers, keeps_nothing=True
             )
         if name is not None and self._has_own_store(name):
             return self._open(self._store_location(name), config)

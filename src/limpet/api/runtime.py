@@ -125,7 +125,11 @@ class Runtime:
         """For a session's handle: where nothing is kept, the session exists as long as a call lasts."""
         if not self.keeps_nothing:
             return self
-        return replace(self, store=self.store.with_rollback(lambda tx: _add_session(tx, info)))
+
+        def add(tx: Tx) -> None:
+            Sessions(tx).add(info.scope, info)
+
+        return replace(self, store=self.store.with_rollback(add))
 
     def cost(self, message: Message) -> int:
         """What a message costs in a prompt. The estimate is stored with it; another counter counts again."""
@@ -351,32 +355,34 @@ def create_runtime(
     count: TokenCounter,
     choose_llm: Callable[[Config], Llm | None],
     observers: Observers,
+    *,
+    keeps_nothing: bool = False,
 ) -> Runtime:
-    """The runtime on an open store."""
-    with suppress(StoreReadOnly):  # a store that is read only is searched with the words and vectors it has
-        prepare_store(store, embedding, clock())
-    worker = Worker(JobQueue(store), clock, config.jobs, secrets.SystemRandom().random, observers)
-    audit_log = AuditLog(store, config.audit, clock, lambda: secrets.token_bytes(10))
-    runner = _create_runner(store, config, clock, observers)
+    """The runtime on an open store; with ``keeps_nothing`` on one that is rolled back."""
 
     def choose_limited(config: Config) -> Llm | None:
-        return limit_llm(choose_llm(config), config, store, clock)
+        return choose_llm(config) if keeps_nothing else limit_llm(choose_llm(config), config, store, clock)
 
-    return Runtime(
+    made = Runtime(
         store,
         config,
         clock,
         embedding,
-        worker,
-        runner,
+        Worker(JobQueue(store), clock, config.jobs, secrets.SystemRandom().random, observers),
+        Runner(store, clock, config.schedules, lambda: uuid7(clock(), secrets.token_bytes(10)), observers),
         folder,
         count,
         choose_limited(config),
-        audit_log=audit_log,
+        keeps_nothing,
         observers=observers,
-        upkeep=Upkeep(clock),
         choose_llm=choose_limited,
     )
+    if keeps_nothing:
+        return made
+    with suppress(StoreReadOnly):  # a store that is read only is searched with the words and vectors it has
+        prepare_store(store, embedding, clock())
+    audit_log = AuditLog(store, config.audit, clock, lambda: secrets.token_bytes(10))
+    return replace(made, audit_log=audit_log, upkeep=Upkeep(clock))
 
 
 def create_notes(store: Store, folder: Path | None, config: Config, clock: Clock) -> UserNotes:
@@ -397,17 +403,10 @@ def limit_llm(llm: Llm | None, config: Config, store: Store, clock: Clock) -> Ll
     return LimitedLlm(llm, config.llm.daily_cost, spending.read, spending.add)
 
 
-def create_stateless_runtime(
-    config: Config, clock: Clock, count: TokenCounter, llm: Llm | None, observers: Observers
-) -> Runtime:
+def open_stateless(config: Config, clock: Clock) -> Store:
     """For memory that is switched off: calls work as usual, and what they write is rolled back."""
     without_keys = replace(config, encryption=EncryptionSettings())
-    store = open_store(":memory:", without_keys, clock, Caches(0))[0].with_rollback()
-    worker = Worker(JobQueue(store), clock, config.jobs, secrets.SystemRandom().random, observers)
-    runner = _create_runner(store, config, clock, observers)
-    return Runtime(
-        store, config, clock, None, worker, runner, None, count, llm, keeps_nothing=True, observers=observers
-    )
+    return open_store(":memory:", without_keys, clock, Caches(0))[0].with_rollback()
 
 
 def prepare_store(store: Store, embedding: BatchEmbedder | None, now: datetime) -> None:
@@ -415,14 +414,6 @@ def prepare_store(store: Store, embedding: BatchEmbedder | None, now: datetime) 
     record_analyzer(store)
     if embedding is not None:
         set_embedding_model(store, embedding.model, now)
-
-
-def _add_session(tx: Tx, info: SessionInfo) -> None:
-    Sessions(tx).add(info.scope, info)
-
-
-def _create_runner(store: Store, config: Config, clock: Clock, observers: Observers) -> Runner:
-    return Runner(store, clock, config.schedules, lambda: uuid7(clock(), secrets.token_bytes(10)), observers)
 
 
 def create_observers(config: Config) -> Observers:

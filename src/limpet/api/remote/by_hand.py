@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from limpet.api.remote import files
-from limpet.api.remote.authorizer import make_request
 from limpet.api.remote.memory import enter_turn, reply_to_turn
 from limpet.api.wire import MAX_PAGE, get_form
 from limpet.errors import WrongState
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from limpet.api.remote.authorizer import RemoteAuthorizer
     from limpet.api.remote.memory import RemoteLongTermNotes, RemoteSession
 
-_NOTES = "/v1/notes"
 _ATTEMPTS = 5
 
 
@@ -46,7 +45,7 @@ def read_messages(authorizer: RemoteAuthorizer, session: RemoteSession, given: d
 
 
 def read_notes(authorizer: RemoteAuthorizer, notes: RemoteLongTermNotes, _given: dict[str, Any]) -> str:
-    notes.seen = _send_notes(authorizer, notes, "GET")
+    notes.seen = _send_notes(authorizer, notes, "read")
     return notes.seen
 
 
@@ -54,7 +53,7 @@ def write_notes(authorizer: RemoteAuthorizer, notes: RemoteLongTermNotes, given:
     """An edit of what was last read through this handle: what others only added meanwhile is joined to it."""
     text, version = given["text"], given.get("version")
     if version is not None:
-        notes.seen = _send_notes(authorizer, notes, "PUT", text=text, version=version)
+        notes.seen = _send_notes(authorizer, notes, "write", text=text, version=version)
         return WriteResult(notes.seen)
     base = notes.seen or ""
     there = base
@@ -63,9 +62,9 @@ def write_notes(authorizer: RemoteAuthorizer, notes: RemoteLongTermNotes, given:
         if joined is None:
             break
         try:
-            after = _send_notes(authorizer, notes, "PUT", text=joined, version=compute_version(there))
+            after = _send_notes(authorizer, notes, "write", text=joined, version=compute_version(there))
         except WrongState:
-            there = _send_notes(authorizer, notes, "GET")
+            there = _send_notes(authorizer, notes, "read")
         else:
             notes.seen = text
             return WriteResult(after)
@@ -73,16 +72,12 @@ def write_notes(authorizer: RemoteAuthorizer, notes: RemoteLongTermNotes, given:
 
 
 def append_notes(authorizer: RemoteAuthorizer, notes: RemoteLongTermNotes, given: dict[str, Any]) -> WriteResult:
-    return WriteResult(_send_notes(authorizer, notes, "POST", text=given["text"]))
+    return WriteResult(_send_notes(authorizer, notes, "append", text=given["text"]))
 
 
-def _send_notes(authorizer: RemoteAuthorizer, notes: RemoteLongTermNotes, method: str, **body: str) -> str:
-    user = notes.user
-    if method == "GET":
-        request = make_request(method, _NOTES, [] if user is None else [("user", user)])
-    else:
-        request = make_request(method, _NOTES, body=body if user is None else {**body, "user": user})
-    return str(authorizer.client.send(request)["text"])
+def _send_notes(authorizer: RemoteAuthorizer, notes: RemoteLongTermNotes, name: str, **given: str) -> str:
+    form = get_form(f"notes.long_term.{name}")
+    return str(authorizer.request(form, {**given, "user": notes.user})["text"])
 
 
 BY_HAND: Mapping[str, Callable[[Any, Any, dict[str, Any]], Any]] = {
@@ -94,8 +89,8 @@ BY_HAND: Mapping[str, Callable[[Any, Any, dict[str, Any]], Any]] = {
     "notes.long_term.write": write_notes,
     "notes.long_term.append": append_notes,
     "documents.add": files.add_document,  # files are of this machine
-    "documents.text": files.read_document,
-    "documents.remove": files.remove_document,
+    "documents.text": partial(files.try_uris, "documents.text"),
+    "documents.remove": partial(files.try_uris, "documents.remove"),
     "transfer.export": files.export,
     "transfer.archive": files.archive,
     "transfer.import_": files.import_,

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from limpet.api.remote.authorizer import RemoteAuthorizer
     from limpet.documents.extract import DocumentText
     from limpet.model.document import Document
-    from limpet.model.record import Forgotten
 
 log = logging.getLogger("limpet.documents")
 
@@ -138,16 +137,7 @@ def _read_document(path: str) -> DocumentText:
     return extract(data, kind, printable_path(path))
 
 
-def read_document(authorizer: RemoteAuthorizer, subject: Any, given: dict[str, Any]) -> str:
-    return str(_try_uris(authorizer, subject, "documents.text", given))
-
-
-def remove_document(authorizer: RemoteAuthorizer, subject: Any, given: dict[str, Any]) -> Forgotten:
-    removed: Forgotten = _try_uris(authorizer, subject, "documents.remove", given)
-    return removed
-
-
-def _try_uris(authorizer: RemoteAuthorizer, subject: Any, operation: str, given: dict[str, Any]) -> Any:
+def try_uris(operation: str, authorizer: RemoteAuthorizer, subject: Any, given: dict[str, Any]) -> Any:
     """A document is called by its uri, or by the path of its file on this machine."""
     from limpet.documents.add import list_possible_uris
 
