@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("starlette")
 
 from limpet import AsyncLimpet, Config, Limpet, Message
-from limpet.api.remote.by_hand import BY_HAND
+from limpet.api.remote.memory import BY_HAND
 from limpet.errors import (
     IdempotencyConflict,
     InvalidInput,

@@ -47,7 +47,7 @@ class RemoteAuthorizer:
 
     def call(self, operation: Operation, subject: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Check the arguments as in process, send them, and return what the server's call returned."""
-        from limpet.api.remote.by_hand import BY_HAND
+        from limpet.api.remote.memory import BY_HAND
 
         if (reason := operation.left_out.get("remote")) is not None:
             raise Unsupported(f"{operation.name} does not work over HTTP: {reason}")
