@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from limpet import Config, Limpet
-from limpet.api.job_handlers import ensure_retention_job
+from limpet.api.jobs import ensure_retention_job
 from limpet.config import RetentionSettings
 from limpet.errors import ConfigError, SessionNotFound, WrongState
 from limpet.lifecycle.retention import RetentionSweeper

@@ -7,14 +7,13 @@ from os import PathLike
 from types import TracebackType
 from typing import Self, cast
 
-from limpet.api import job_handlers
 from limpet.api import parameters as arg
 from limpet.api.access import AccessOperations
 from limpet.api.admin import AdminOperations
 from limpet.api.agents import Agents, OpenOptions
 from limpet.api.documents import DocumentOperations
 from limpet.api.handle import View
-from limpet.api.jobs import JobOperations
+from limpet.api.jobs import JobOperations, register_handlers
 from limpet.api.memory import MemoryOperations
 from limpet.api.notes import NoteOperations
 from limpet.api.privacy import PrivacyOperations
@@ -63,7 +62,7 @@ class Limpet(SessionOperations, MemoryOperations):
         check_llm(llm)
         place = check_path(location, "the store's place")
         given = OpenOptions(place, now, check_counter(counter), embedder, llm)
-        agents = Agents(settings, given, job_handlers.register_handlers)
+        agents = Agents(settings, given, register_handlers)
         opened = cls(View(agents, tenant, default_user=read_default_user()))
         if settings.session.import_snapshot:
             opened.transfer._import_snapshot()  # noqa: SLF001 - a handle of ours
