@@ -312,11 +312,12 @@ def test_turn_writes_line_to_daily_notes(tmp_path: Path, clock: FakeClock) -> No
 def test_turn_continues_when_daily_note_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Limpet.open(tmp_path / "data") as memory:
         session = opened(memory)
-        monkeypatch.setattr("limpet.notes.user_notes.UserNotes.add_turn", Failing(OSError("no such disk")))
+        monkeypatch.setattr("limpet.notes.files.NoteFiles.write", Failing(OSError("no such disk")))
         with session.turn("Hello") as turn:
             assert turn.reply("Hi") is not None
-        assert [failed.what for failed in turn.failed] == ["the day's note"]
+        assert [failed.what for failed in turn.failed] == ["the file of the day's note"]
         assert session.count() == 2
+        assert "Hello" in memory.notes.day("alice")
 
 
 def test_turn_writes_no_daily_note_when_disabled(tmp_path: Path) -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from limpet.api import parameters as arg
 from limpet.api.handle import Handle
-from limpet.model.note import day_name
+from limpet.model.note import MEMORY_FILE, day_name
 from limpet.model.scope import Partition, Scope, resolve_owner
 from limpet.model.values import check_name
-from limpet.notes.user_notes import LongTerm, WriteResult
+from limpet.notes.user_notes import UserNotes, WriteResult
 from limpet.security.operation import Authorizer, On, operation
 
 if TYPE_CHECKING:
@@ -21,10 +22,12 @@ if TYPE_CHECKING:
 class LongTermNotes:
     """A user's MEMORY.md. The handle knows what it last read: a write is an edit of that. Safe between threads."""
 
-    def __init__(self, authorizer: Authorizer, scope: Scope, file: LongTerm) -> None:
+    def __init__(self, authorizer: Authorizer, scope: Scope, notes: UserNotes) -> None:
         self._authorizer = authorizer
         self._scope = scope
-        self._file = file
+        self._notes, self._partition = notes, resolve_owner(scope).space
+        self._seen = ""
+        self._turn = threading.Lock()
 
     def __repr__(self) -> str:
         return f"<LongTermNotes of {self._scope.user}>"
@@ -32,7 +35,8 @@ class LongTermNotes:
     @property
     def path(self) -> Path | None:
         """The file; None where the store has no folder, or the tenant is encrypted."""
-        return self._file.path
+        files = self._notes.files(self._partition)
+        return None if files is None else files.folder / MEMORY_FILE
 
     @operation(
         "notes.long_term.read",
@@ -45,7 +49,9 @@ class LongTermNotes:
     )
     def read(self) -> str:
         """The text as it is now, "" where there is none."""
-        return self._file.read()
+        with self._turn:
+            self._seen = self._notes.read(self._partition, MEMORY_FILE)
+            return self._seen
 
     # It reads too: it returns the whole file.
     @operation(
@@ -64,7 +70,12 @@ class LongTermNotes:
         WrongState instead. For a caller that has no handle from one call to the next, ``version`` is what they read, or
         ``"*"`` for any. If the text is another by now, WrongState is raised and nothing is written.
         """
-        return self._file.write(text, version=version)
+        with self._turn:
+            done, was_taken = self._notes.replace_memory(self._partition, text, self._seen, version)
+            if was_taken:
+                # What others added in the meantime was not read here: the next write must keep it too.
+                self._seen = text
+            return done
 
     @operation(
         "notes.long_term.append",
@@ -76,7 +87,7 @@ class LongTermNotes:
     )
     def append(self, text: arg.NoteText) -> WriteResult:
         """Add a paragraph or a line at the end, whatever the file holds."""
-        return self._file.append(text)
+        return self._notes.append_memory(self._partition, text)
 
 
 class NoteOperations(Handle):
@@ -85,8 +96,7 @@ class NoteOperations(Handle):
     def long_term(self, user: arg.User | None = None) -> LongTermNotes:
         """The user's MEMORY.md: ``.read()``, ``.write(text)``, ``.append(text)``."""
         owner = self._view.principal.user or self._view.default_user if user is None else check_name(user, "user")
-        scope = self._scope(user=owner)
-        return LongTermNotes(self._authorizer, scope, LongTerm(self._runtime.notes, resolve_owner(scope).space))
+        return LongTermNotes(self._authorizer, self._scope(user=owner), self._runtime.notes)
 
     @operation("notes.day", On.USER, "read:user", "GET /v1/notes/day", answer="text", cli="notes show")
     def day(self, user: arg.User | None = None, day: arg.Day | None = None) -> str:

@@ -19,7 +19,7 @@ from limpet.api import parameters as arg
 from limpet.api.runtime import Runtime
 from limpet.context.build import ContextRequest, visible_partitions
 from limpet.context.select import ContextInputs
-from limpet.errors import InvalidInput, SessionNotFound, StorageError
+from limpet.errors import InvalidInput, SessionNotFound, StorageError, StoreFull
 from limpet.knowledge import english
 from limpet.knowledge.candidate import QUOTED_KEY, find_echoes
 from limpet.model.context import Context, Omission
@@ -27,6 +27,7 @@ from limpet.model.message import Message, Role, ToolCall
 from limpet.model.scope import Scope
 from limpet.model.session import CompactionResult, ModelUsage, SessionInfo
 from limpet.model.values import check_optional_name
+from limpet.notes.user_notes import TurnNote
 from limpet.providers.llm import Deadline
 from limpet.search.recipes import SKILL_KEY
 from limpet.security.operation import Authorizer, On, operation
@@ -236,8 +237,6 @@ class Turn:
         if kept is None:
             return None
         self._kept, self._reply = True, kept.messages[-1]
-        if kept.new:
-            self._attempt("the day's note", lambda: self._write_daily_note(kept.messages[-1]), None)
         return self._reply
 
     def __exit__(
@@ -261,7 +260,8 @@ class Turn:
         return store_messages(self._runtime.appender, self._info.scope, messages, lambda _tx, _new: None)
 
     def _finish(self, messages: Sequence[Message], spent: ModelUsage | None) -> StoredMessages:
-        """With what belongs to a finished turn: its bill, its record, and the wish to learn from it."""
+        """With what belongs to a finished turn: its bill, its record, its note, and the wish to learn from it."""
+        note = self._attempt("the day's note", lambda: self._begin_note(messages[-1].text), None)
 
         def on_store(tx: Tx, new: Sequence[Message]) -> None:
             if spent is not None:
@@ -269,10 +269,14 @@ class Turn:
             self._runtime.uses.write(tx, self._info.partition)
             self._runtime.compactor.enqueue(tx, self._info)
             self._runtime.learner.enqueue(tx, self._info, [self._message, *new], self._asked.skill)
+            if note is not None:
+                self._store_note(tx, note, new[-1])
 
         kept = store_messages(self._runtime.appender, self._info.scope, messages, on_store)
         if self._runtime.config.learn.enabled or self._runtime.llm is not None:
             self._runtime.wake_worker()
+        if note is not None and kept.new:
+            self._attempt("the file of the day's note", note.write_file, None)
         return kept
 
     def _keep_question(self) -> None:
@@ -288,12 +292,18 @@ class Turn:
                 raise
             return None
 
-    def _write_daily_note(self, reply: Message) -> None:
+    def _begin_note(self, reply: str) -> TurnNote | None:
         """The turn's line in the notes of its day."""
+        if not self._runtime.notes.writes_daily or english.is_opt_out(self._message.text):
+            return None
+        return TurnNote(self._runtime.notes, self._info.partition, self._message.text, reply)
+
+    def _store_note(self, tx: Tx, note: TurnNote, reply: Message) -> None:
         assert reply.created_at is not None
-        if not english.is_opt_out(self._message.text):
-            owner = self._info.partition
-            self._runtime.notes.write_turn(owner, self._message.text, reply.text, reply.created_at)
+        try:
+            note.store(tx, reply.created_at)
+        except (InvalidInput, StoreFull) as error:  # no room, or no such day: the reply is kept without it
+            self._note_failure("the day's note", error)
 
     def _attempt(self, what: str, work: Callable[[], T], otherwise: T, expected: type[Exception] = Exception) -> T:
         try:

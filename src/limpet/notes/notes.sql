@@ -3,15 +3,14 @@ SELECT @columns(notes) FROM notes WHERE bucket = :bucket AND partition_id = :par
 
 -- name: notes.insert
 INSERT INTO notes (bucket, partition_id, @columns(notes)) VALUES (:bucket, :partition_id, @values(notes))
-ON CONFLICT (bucket, partition_id, name) DO NOTHING
 
 -- name: notes.update
 UPDATE notes SET @set(notes)
 WHERE bucket = :bucket AND partition_id = :partition_id AND name = :name AND version = :version - 1
 
 -- name: notes.mark
-UPDATE notes SET mirrored = :mirrored, pending = 0
-WHERE bucket = :bucket AND partition_id = :partition_id AND name = :name AND version = :version
+UPDATE notes SET mirrored = :mirrored, pending = CASE WHEN version = :version THEN 0 ELSE pending END
+WHERE bucket = :bucket AND partition_id = :partition_id AND name = :name
 
 -- name: notes.delete
 DELETE FROM notes WHERE bucket = :bucket AND partition_id = :partition_id AND name IN :names[]

@@ -18,12 +18,18 @@ _NOTE = RowLayout(NOTES, NOTE_ROWS)
 class Notes(Repository):
     """Notes by their names."""
 
-    def get(self, partition: Partition, name: str, *, for_update: bool = False) -> Note | None:
-        return self.find(partition, [name], for_update=for_update).get(name)
+    def get(self, partition: Partition, name: str) -> Note | None:
+        return self.find(partition, [name]).get(name)
 
-    def find(
-        self, partition: Partition, names: Collection[str] | None = None, *, for_update: bool = False
-    ) -> dict[str, Note]:
+    def lock(self, partition: Partition, name: str) -> Note | None:
+        """Return the note or None: no other transaction adds or changes it until this one ends."""
+        found = self.find(partition, [name], self._db.for_update).get(name)
+        if found is None:
+            Chunks(self._tx).lock_partition(partition)  # a new note has no row that could be locked
+            found = self.get(partition, name)
+        return found
+
+    def find(self, partition: Partition, names: Collection[str] | None = None, order: str = "") -> dict[str, Note]:
         """The notes of an owner by their names: these, or all of them."""
         known = Partitions(self._tx).find_id(partition)
         if known is None:
@@ -31,23 +37,22 @@ class Notes(Repository):
         params: dict[str, Any] = {**partition_key(known)}
         if names is not None:
             params["names"] = self._db.to_array([*names])
-        where, order = "TRUE" if names is None else "name IN :names[]", self._db.for_update if for_update else ""
+        where = "TRUE" if names is None else "name IN :names[]"
         rows = self._db.all("notes.select", params, where=where, order=order)
         cipher = self._cipher(partition)
         found = [NOTE_ROWS.read(cipher.decrypt_row(_NOTE, (known, row[0]), row)) for row in rows]
         return {note.name: note for note in found}
 
-    def put(self, partition: Partition, note: Note) -> bool:
-        """Insert version 1, or put a later version in place of the one before. False if that is not there."""
-        known = Partitions(self._tx).find_id(partition)
-        if known is None:
-            known = Chunks(self._tx).lock_partition(partition).id
-        params = self._cipher(partition).encrypt_params(NOTES, (known, note.name), NOTE_ROWS.params(note))
-        query = "notes.insert" if note.version == 1 else "notes.update"
-        return self._db.run(query, {**params, **partition_key(known)}) == 1
+    def put(self, partition: Partition, note: Note) -> None:
+        """Insert version 1 of a locked note, or put a later version in place of the one before."""
+        row = Chunks(self._tx).lock_partition(partition) if note.version == 1 else None
+        key = Partitions(self._tx).find_key(partition) if row is None else row.key
+        bound = (key["partition_id"], note.name)
+        params = self._cipher(partition).encrypt_params(NOTES, bound, NOTE_ROWS.params(note))
+        self._db.run("notes.update" if row is None else "notes.insert", {**params, **key})
 
     def mark_mirrored(self, partition: Partition, note: Note, digest: str) -> None:
-        """Note that the file has the text of this version. Another version stays as it is."""
+        """Note that the file has the text of this version. A later version is still to be written."""
         params = {"name": note.name, "version": note.version, "mirrored": digest}
         encrypted = self._cipher(partition).encrypt_params(NOTES, None, params)  # the digest, which is bound to no row
         self._db.run("notes.mark", {**encrypted, **Partitions(self._tx).find_key(partition)})

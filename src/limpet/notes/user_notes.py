@@ -8,9 +8,9 @@ program that was killed in between leaves that to the next one.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Collection, Iterable
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 from datetime import date, datetime
 from functools import partial
 from pathlib import Path
@@ -163,10 +163,9 @@ class UserNotes:
         with nullcontext() if files is None else files.lock():
             for _ in range(MAX_TRIES):
                 there = None if files is None else files.read(name, self.max_bytes(name))
-                work = partial(self._edit_stored, partition=partition, name=name, change=change)
-                saved = self.store.write(lambda tx: work(tx, files=files, there=there, mine=mine))  # noqa: B023
-                if saved is None:
-                    continue
+                merge = partial(_merge, files=files, name=name, there=there, mine=mine)
+                work = partial(self._change, partition=partition, name=name, change=change, merge=merge)
+                saved = self.store.write(partial(work, seen=there, is_mirrored=files is not None))
                 mine = saved.version
                 try:
                     copy = None if files is None else self._write_file(files, partition, saved, there)
@@ -175,28 +174,29 @@ class UserNotes:
                 return EditResult(saved, copy)
         raise StoreBusy(f"{name} is changed again and again by another program; try again later")
 
-    def _edit_stored(
+    def _change(
         self,
         tx: Tx,
         *,
         partition: Partition,
         name: str,
         change: Callable[[str], str],
-        files: NoteFiles | None,
-        there: str | None,
-        mine: int,
-    ) -> Note | None:
-        """The note as it is stored then; None if another program has just created it."""
-        note = Notes(tx).get(partition, name, for_update=True)
-        text = change(_merge(files, name, note, there, mine))
-        if note is None and there is None and not text:
-            return Note(name, "", self.clock(), 0)
+        merge: Callable[[Note | None], str],
+        seen: str | None,
+        is_mirrored: bool,
+    ) -> Note:
+        """The note as it is stored then. Its version is 0 if there is none."""
+        note = Notes(tx).lock(partition, name)
+        text = change(merge(note))
         if note is not None and note.text == text:
             return note
+        if note is None and seen is None and not text:
+            return Note(name, "", self.clock(), 0)
         version = 1 if note is None else note.version + 1
-        seen = None if there is None else digest_text(there)
-        made = Note(name, text, self.clock(), version, seen, files is not None and there != text)
-        return made if Notes(tx).put(partition, made) else None
+        mirrored = None if seen is None else digest_text(seen)
+        made = Note(name, text, self.clock(), version, mirrored, is_mirrored and seen != text)
+        Notes(tx).put(partition, made)
+        return made
 
     def _write_file(self, files: NoteFiles, partition: Partition, note: Note, there: str | None) -> Path | None:
         """Bring the file to the text of a stored note. A file that cannot be written is left to a later call."""
@@ -212,6 +212,27 @@ class UserNotes:
             self.store.write(lambda tx: Notes(tx).mark_mirrored(partition, note, digest))
         return copy
 
+    def replace_memory(
+        self, partition: Partition, new: str, base: str, version: str | None
+    ) -> tuple[WriteResult, bool]:
+        """Replace MEMORY.md, of which the writer had read ``base``, or a ``version``. Returns also whether it was."""
+        change = _Replacement(self, partition, new, base, version)
+        done = self.edit(partition, MEMORY_FILE, change)
+        return WriteResult(done.note.text, change.copy or done.copy), change.copy is None
+
+    def append_memory(self, partition: Partition, text: str) -> WriteResult:
+        """Add a paragraph or a line at the end of MEMORY.md."""
+        most = self.settings.max_memory_bytes
+        added = end_line(check_text(text, MEMORY_FILE, max_bytes=most))
+
+        def change(there: str) -> str:
+            after = end_line(there) + added
+            if (size := len(after.encode())) > most:
+                raise InvalidInput(f"{MEMORY_FILE} would be {size:,} bytes long; the limit is {most:,}")
+            return after
+
+        return WriteResult(self.edit(partition, MEMORY_FILE, change).note.text)
+
     def delete(self, partition: Partition, names: Collection[str]) -> None:
         """Remove notes with their files. The files go first: who is killed in between does it again."""
         files = self.files(partition)
@@ -225,20 +246,20 @@ class UserNotes:
         at = self.to_local(moment, partition.owner)
         line = format_line(at, user, assistant)
         if line:
-            self.edit(partition, day_name(at.date()), partial(self._add_line, line=line))
+            self.edit(partition, day_name(at.date()), partial(self.add_line, line=line))
         return line
 
-    def _add_line(self, there: str, *, line: str) -> str:
+    def add_line(self, there: str, *, line: str) -> str:
         after = f"{end_line(there)}{line}\n"
         if len(after.encode()) > self.settings.max_day_bytes:
             most = self.settings.max_day_bytes
             raise StoreFull(f"the notes of this day have reached their limit of {most:,} bytes (notes.max_day_bytes)")
         return after
 
-    def write_turn(self, partition: Partition, user: str, assistant: str, moment: datetime) -> None:
-        """Add the turn's line to the notes of its day, if the settings want it."""
-        if self.settings.enabled and self.settings.write_daily:
-            self.add_turn(partition, self.mask(user), self.mask(assistant), moment)
+    @property
+    def writes_daily(self) -> bool:
+        """Whether each turn adds its line to the notes of its day."""
+        return self.settings.enabled and self.settings.write_daily
 
     def max_bytes(self, name: str) -> int:
         return self.settings.max_memory_bytes if name == MEMORY_FILE else self.settings.max_day_bytes
@@ -308,7 +329,7 @@ def _keep(text: str) -> str:
     return text
 
 
-def _merge(files: NoteFiles | None, name: str, note: Note | None, there: str | None, mine: int) -> str:
+def _merge(note: Note | None, *, files: NoteFiles | None, name: str, there: str | None, mine: int) -> str:
     """What a change begins with: the text in the store, or what a person made of it.
 
     Where both changed, the file stays as saved, and the store's text becomes a copy beside it.
@@ -360,6 +381,34 @@ class _NoteReader:
         return "" if note is None else note.text
 
 
+class TurnNote:
+    """The line of a turn: stored in the transaction that keeps its reply, then written to the file of the day."""
+
+    def __init__(self, notes: UserNotes, partition: Partition, user: str, assistant: str) -> None:
+        self._notes, self._partition = notes, partition
+        self._said = notes.mask(user), notes.mask(assistant)
+        self._is_mirrored = notes.files(partition) is not None
+        self._name = ""
+        if self._is_mirrored:  # what a person wrote there comes before
+            notes.get(partition, day_name(notes.local_day(notes.clock(), partition.owner)))
+
+    def store(self, tx: Tx, moment: datetime) -> None:
+        notes, partition = self._notes, self._partition
+        at = notes.to_local(moment, partition.owner)
+        line = format_line(at, *self._said)
+        if line:
+            name = day_name(at.date())
+            note = Notes(tx).lock(partition, name) or Note(name, "", moment, 0)
+            text, version = notes.add_line(note.text, line=line), note.version + 1
+            changed = replace(note, text=text, updated_at=notes.clock(), version=version, pending=self._is_mirrored)
+            Notes(tx).put(partition, changed)
+            self._name = name
+
+    def write_file(self) -> None:
+        if self._is_mirrored and self._name:
+            self._notes.edit(self._partition, self._name, _keep)
+
+
 @dataclass(frozen=True, slots=True)
 class WriteResult:
     """The text now, and the copy of the text that could not be merged with it."""
@@ -368,86 +417,13 @@ class WriteResult:
     conflict: Path | None = None
 
 
-class LongTerm:
-    """A user's MEMORY.md. A handle remembers what it last read: a write is an edit of that. Thread-safe."""
+class _Replacement:
+    """A new text for MEMORY.md, as an edit of what its writer had read. It may take several tries."""
 
-    def __init__(self, notes: UserNotes, partition: Partition) -> None:
-        self._notes = notes
-        self._partition = partition
-        self._seen = ""
-        self._turn = threading.Lock()
-
-    def __repr__(self) -> str:
-        return f"<LongTerm of {self._partition.owner!r}>"
-
-    @property
-    def path(self) -> Path | None:
-        files = self._notes.files(self._partition)
-        return None if files is None else files.folder / MEMORY_FILE
-
-    def read(self) -> str:
-        """Return the current text, "" if there is none."""
-        with self._turn:
-            self._seen = self._notes.read(self._partition, MEMORY_FILE)
-            return self._seen
-
-    def write(self, text: str, *, version: str | None = None) -> WriteResult:
-        """Replace what was last read through this handle.
-
-        If the text has changed since, both edits are kept: lines that one side appended are added to the other;
-        otherwise the text stays as it is, and this one goes to the file ``MEMORY.md.conflict``. Without a folder for
-        that the call raises WrongState. A caller without a handle passes the ``version`` it read:
-        ``compute_version(text)``, or ``"*"`` for any. If the text has another version, the call raises WrongState and
-        writes nothing.
-        """
-        new = check_text(text, MEMORY_FILE, max_bytes=self._most)
-        with self._turn:
-            edit = _LongTermEdit(self, new, self._seen, version)
-            done = self._notes.edit(self._partition, MEMORY_FILE, edit)
-            if edit.copy is None:
-                # What others added in the meantime was not read here: the next write must keep it too.
-                self._seen = new
-            else:
-                log.warning("%s was changed by another program; the other text is in %s", MEMORY_FILE, edit.copy)
-            return WriteResult(done.note.text, edit.copy or done.copy)
-
-    def append(self, text: str) -> WriteResult:
-        """Add a paragraph or a line at the end."""
-        added = end_line(check_text(text, MEMORY_FILE, max_bytes=self._most))
-
-        def change(there: str) -> str:
-            after = end_line(there) + added
-            if (size := len(after.encode())) > self._most:
-                raise InvalidInput(f"{MEMORY_FILE} would be {size:,} bytes long; the limit is {self._most:,}")
-            return after
-
-        with self._turn:
-            return WriteResult(self._notes.edit(self._partition, MEMORY_FILE, change).note.text)
-
-    @property
-    def _most(self) -> int:
-        return self._notes.settings.max_memory_bytes
-
-    def save_copy(self, text: str) -> Path:
-        """Keep a text that could not be merged."""
-        files = self._notes.files(self._partition)
-        if files is None:
-            raise WrongState(
-                f"{MEMORY_FILE} was changed by another program, and the changes do not fit together; read it again,"
-                " nothing was written"
-            )
-        return files.save_copy(MEMORY_FILE, text.encode())
-
-    def fits(self, text: str) -> bool:
-        return len(text.encode()) <= self._most
-
-
-class _LongTermEdit:
-    """One write through a handle, which may take several tries."""
-
-    def __init__(self, handle: LongTerm, new: str, seen: str, version: str | None) -> None:
-        self._handle, self._new, self._base, self._version = handle, new, seen, version
-        self.copy: Path | None = None
+    def __init__(self, notes: UserNotes, partition: Partition, new: str, base: str, version: str | None) -> None:
+        self._files, self._most = notes.files(partition), notes.settings.max_memory_bytes
+        self._new, self._base, self._version = check_text(new, MEMORY_FILE, max_bytes=self._most), base, version
+        self.copy: Path | None = None  # of the new text, if it does not fit together with what is there
 
     def __call__(self, there: str) -> str:
         if self._version is not None:  # compared once: from then on it is an edit of that text
@@ -456,8 +432,15 @@ class _LongTermEdit:
                     f"{MEMORY_FILE} has changed since that version was read; read it again, nothing was written"
                 )
             self._base, self._version = there, None
-        joined = merge_edits(self._base, there, self._new)
+        joined, self.copy = merge_edits(self._base, there, self._new), None
+        if joined is not None and len(joined.encode()) <= self._most:
+            return joined
+        if self._files is None:
+            raise WrongState(
+                f"{MEMORY_FILE} was changed by another program, and the changes do not fit together; read it again,"
+                " nothing was written"
+            )
         # The copy comes first: each text is in a file at every moment.
-        fits = joined is not None and self._handle.fits(joined)
-        self.copy = None if fits else self._handle.save_copy(self._new)
-        return joined if joined is not None and fits else there
+        self.copy = self._files.save_copy(MEMORY_FILE, self._new.encode())
+        log.warning("%s was changed by another program; the other text is in %s", MEMORY_FILE, self.copy)
+        return there
