@@ -128,38 +128,21 @@ class Composer:
     def _fill(
         self, summary_entry: PromptEntry | None, messages: Sequence[Message]
     ) -> tuple[PromptBuilder, list[Omission]]:
-        sheet = self._start_prompt(summary_entry)
-        dropped = list(self._standing.dropped)
-        room = self._budget - sheet.tokens - self._message_cost(messages)
-        standing = self._leave_out_said(messages, dropped)
-        sheet.fill(standing, self._always_included_budget(room, messages), dropped)
-        records = {entry.record for entry in sheet.entries if entry.record is not None}
-        hits = self._select_hits(messages, records)
-        most, tokens = self._limits.facts, self._limits.facts_tokens
-        dropped += [reason.omit(what(), most=most, tokens=tokens) for what, reason in hits.left]
-        sheet.fill(hits.entries, self._budget - sheet.tokens - self._message_cost(messages), dropped)
-        extra = self._leave_out_printed(sheet.entries, messages)
-        sheet.fill(extra, self._budget - sheet.tokens - self._message_cost(messages), dropped)
-        return sheet, dropped
-
-    def _leave_out_printed(self, printed: Sequence[PromptEntry], messages: Sequence[Message]) -> list[PromptEntry]:
-        """Return the doubtful entries whose message is neither printed nor recalled."""
-        said = {(self._material.session, message.sequence) for message in messages}
-        said |= {
-            (hit.source.session_id or "", sequence)
-            for entry in printed
-            if (hit := entry.hit) is not None
-            for sequence in (hit.source.first_sequence, hit.source.last_sequence)
-            if sequence is not None
-        }
-        return [entry for entry in self._standing.doubtful if entry.source not in said]
-
-    def _leave_out_said(self, messages: Sequence[Message], dropped: list[Omission]) -> list[PromptEntry]:
-        """Return the entries that the messages below do not say themselves."""
-        shown = {(self._material.session, message.sequence) for message in messages}
+        sheet, dropped = self._start_prompt(summary_entry), list(self._standing.dropped)
+        most = self._budget - self._message_cost(messages)
+        shown: set[_MessageRef] = {(self._material.session, message.sequence) for message in messages}
         said = [entry for entry in self._standing.entries if entry.source in shown]
         dropped += [OmissionReason.IN_MESSAGES.omit(entry.what()) for entry in said]
-        return [entry for entry in self._standing.entries if entry.source not in shown]
+        standing = [entry for entry in self._standing.entries if entry.source not in shown]
+        sheet.fill(standing, self._always_included_budget(most - sheet.tokens, messages), dropped)
+        hits = self._select_hits(messages, {entry.record for entry in sheet.entries if entry.record is not None})
+        limits = {"most": self._limits.facts, "tokens": self._limits.facts_tokens}
+        dropped += [reason.omit(what(), **limits) for what, reason in hits.left]
+        sheet.fill(hits.entries, most - sheet.tokens, dropped)
+        shown.update(ref for entry in sheet.entries if entry.hit is not None for ref in _message_refs(entry.hit))
+        doubtful = [entry for entry in self._standing.doubtful if entry.source not in shown]
+        sheet.fill(doubtful, most - sheet.tokens, dropped)
+        return sheet, dropped
 
     def _always_included_budget(self, room: int, messages: Sequence[Message]) -> int:
         needed = self._estimate_cost(self._standing.entries, room)
@@ -233,25 +216,19 @@ class Composer:
 def allot(budget: int, wants: Mapping[str, int], shares: Mapping[str, float]) -> dict[str, int]:
     """Give each its share, or less if it needs less; divide the rest among the others in proportion."""
     given = dict.fromkeys(wants, 0)
-    remaining = max(0, budget)
-    hungry = [name for name, want in wants.items() if want > 0]
+    remaining, hungry = max(0, budget), {name: want for name, want in wants.items() if want > 0}
     while hungry and remaining > 0:
         whole = sum(shares[name] for name in hungry)
-        portions = {name: _portion(remaining, shares[name], whole, len(hungry)) for name in hungry}
-        sated = [name for name in hungry if wants[name] - given[name] <= portions[name]]
+        portions = {
+            name: int(remaining * shares[name] / whole) if whole else remaining // len(hungry) for name in hungry
+        }
+        sated = {name: want for name, want in hungry.items() if want <= portions[name]}
+        given |= sated or portions
         if not sated:
-            for name, portion in portions.items():
-                given[name] += portion
             break
-        for name in sated:
-            remaining -= wants[name] - given[name]
-            given[name] = wants[name]
-        hungry = [name for name in hungry if name not in sated]
+        remaining -= sum(sated.values())
+        hungry = {name: want for name, want in hungry.items() if name not in sated}
     return given
-
-
-def _portion(remaining: int, share: float, whole: float, among: int) -> int:
-    return int(remaining * share / whole) if whole else remaining // among
 
 
 class PromptBuilder:
@@ -406,6 +383,13 @@ def _rejection_reason(
         return OmissionReason.IN_BETTER_HIT
     seen.update(passage.ends)
     return None
+
+
+def _message_refs(hit: Hit) -> Iterator[_MessageRef]:
+    """Return the first and the last message that a hit quotes."""
+    source = hit.source
+    ends = (source.first_sequence, source.last_sequence)
+    return ((source.session_id or "", sequence) for sequence in ends if sequence is not None)
 
 
 def _is_in_messages(passage: HitCandidate, messages: Mapping[int, Message]) -> bool:
