@@ -12,7 +12,7 @@ from limpet.model.chunk import ChunkDraft, ChunkSource, SourceKind, Vector
 from limpet.model.dataclass import dataclass
 from limpet.model.job import EMBED
 from limpet.model.record import RecordFilter
-from limpet.model.scope import Level, Partition, Scope
+from limpet.model.scope import Partition, Scope
 from limpet.model.values import from_micros, to_micros
 from limpet.search import word_index
 from limpet.search.analysis import pack_terms
@@ -210,9 +210,7 @@ class Chunks(Repository):
         return draft.vector.model == row.model
 
     def load_session_chunks(self, scope: Scope) -> list[ChunkText]:
-        assert scope.user is not None
-        partition = Partition(scope.tenant, Level.USER, scope.user)
-        return self._load_chunks(partition, "session_id = :id", scope.session)
+        return self._load_chunks(scope.partition, "session_id = :id", scope.session)
 
     def load_record_chunks(self, partition: Partition, record_id: str) -> list[ChunkText]:
         return self._load_chunks(partition, "record_id = :id", record_id)
@@ -228,20 +226,14 @@ class Chunks(Repository):
 
     def drop_session(self, scope: Scope) -> int:
         """Remove the chunks of a session's messages."""
-        assert scope.user is not None
-        partition = Partition(scope.tenant, Level.USER, scope.user)
-        return self._drop(partition, "session_id = :id", scope.session)
+        return self._drop(scope.partition, "session_id = :id", id=scope.session)
 
     def drop_record(self, partition: Partition, record_id: str) -> int:
-        return self._drop(partition, "record_id = :id", record_id)
+        return self._drop(partition, "record_id = :id", id=record_id)
 
     def drop_records(self, partition: Partition, record_ids: Sequence[str]) -> int:
         """Of many at once: every removal writes the rows of its words again."""
-        row = self._find_partition(partition, self._db.for_update)
-        if row is None:
-            return 0
-        params = {**row.key, "ids": self._db.to_array(record_ids)}
-        return self._drop_rows(row, self._db.all("chunks.terms", params, where="record_id IN :ids[]"))
+        return self._drop(partition, "record_id IN :ids[]", ids=self._db.to_array(record_ids))
 
     def drop_versions(self, partition: Partition, document_id: str, below: int) -> tuple[int, bool]:
         """Remove chunks of a document: some of those of versions below a number that are not to be seen.
@@ -252,13 +244,13 @@ class Chunks(Repository):
             "document_id = :id AND version < :below AND version NOT IN (SELECT d.version FROM documents d"
             " WHERE d.bucket = :bucket AND d.partition_id = :partition_id AND d.id = :id AND d.version IS NOT NULL)"
         )
-        return self._drop_some(partition, where, {"id": document_id, "below": below})
+        return self._drop_some(partition, where, id=document_id, below=below)
 
     def drop_session_slice(self, partition: Partition, session: str) -> tuple[int, bool]:
         """Remove some chunks of a session's messages. Return how many, and whether none is left."""
-        return self._drop_some(partition, "session_id = :id", {"id": session})
+        return self._drop_some(partition, "session_id = :id", id=session)
 
-    def _drop_some(self, partition: Partition, where: str, params: dict[str, Any]) -> tuple[int, bool]:
+    def _drop_some(self, partition: Partition, where: str, **params: Any) -> tuple[int, bool]:
         row = self._find_partition(partition, self._db.for_update)
         if row is None:
             return 0, True
@@ -273,11 +265,11 @@ class Chunks(Repository):
         found = None if row is None else self._db.one("chunks.count_version", {**row.key, **params})
         return 0 if found is None else int(found[0])
 
-    def _drop(self, partition: Partition, where: str, id_: str | None) -> int:
+    def _drop(self, partition: Partition, where: str, **params: Any) -> int:
         row = self._find_partition(partition, self._db.for_update)
         if row is None:
             return 0
-        return self._drop_rows(row, self._db.all("chunks.terms", {**row.key, "id": id_}, where=where))
+        return self._drop_rows(row, self._db.all("chunks.terms", {**row.key, **params}, where=where))
 
     def _drop_rows(self, row: PartitionRow, gone: Sequence[Row]) -> int:
         """Remove chunks, given as (ordinal, word count, packed terms), with their words and vectors."""
@@ -296,21 +288,19 @@ class Chunks(Repository):
 
         Return the hashes and ranges of those that other messages may share: the caller must index them again.
         """
-        assert scope.user is not None
-        row = self._find_partition(Partition(scope.tenant, Level.USER, scope.user), self._db.for_update)
+        row = self._find_partition(scope.partition, self._db.for_update)
         if row is None or not sequences:
             return 0, {}
         gone, found = set(sequences), self._db.all("purge.chunks", _range_params(row, scope, sequences))
         dropped = [each for each in found if each[4] in gone or each[5] in gone]
-        cipher = self._tx.encryption.cipher_for(scope.tenant)
+        cipher = self._cipher(scope)
         wide = (cipher.decrypt_row(_DROPPED, (row.id, each[0]), each) for each in dropped if each[5] > each[4])
         ranges = {bytes(hash_): (one, two) for _, _, _, hash_, one, two in wide}
         return self._drop_rows(row, [each[:3] for each in dropped]), ranges
 
     def take_messages(self, scope: Scope, sequences: Sequence[int]) -> Sequence[int]:
         """Return the first of these messages whose chunks one transaction may drop, at least one of them."""
-        assert scope.user is not None
-        row = self._find_partition(Partition(scope.tenant, Level.USER, scope.user))
+        row = self._find_partition(scope.partition)
         if row is None or not sequences:
             return sequences
         sizes: Counter[int] = Counter()
