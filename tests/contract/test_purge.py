@@ -13,7 +13,7 @@ from limpet import Config, Limpet, Message
 from limpet.errors import InvalidInput, InvalidKey, SessionNotFound
 from limpet.lifecycle import purge as purging
 from limpet.lifecycle import purge_rows as purging_rows
-from limpet.lifecycle.purge_repository import ANONYMIZED_TABLES, UNOWNED_TABLES, USER_TABLES
+from limpet.lifecycle.purge_repository import ANONYMIZED_TABLES, UNOWNED_TABLES, find_user_tables
 from limpet.model.job import PURGE
 from limpet.model.privacy import ErasureState, purge_digest
 from limpet.providers.fakes import FakeEmbedder
@@ -77,8 +77,8 @@ def test_purge_covers_every_table_with_an_owner() -> None:
         "owner",
     }
     told = {table.name for table in TABLES if whose & set(table.columns)} - {"partitions", *ANONYMIZED_TABLES}
-    purged = {rows.table for rows in USER_TABLES}
-    assert told == purged, "a table that belongs to a user is in OF_A_USER"
+    purged = {rows.table for rows in find_user_tables()}
+    assert told == purged, "a table that belongs to a user is purged with them"
     assert {table.name for table in TABLES} == purged | {*UNOWNED_TABLES, *ANONYMIZED_TABLES}, (
         "say of a new table whose it is"
     )

@@ -174,7 +174,7 @@ class Purger:
         )
         _anonymize(tx, order)
         Purges(tx).update_receipt(Scope(order.space.tenant), done)
-        Purges(tx).withdraw(order.space, PURGE, order.to_detail())
+        Jobs(tx).cancel(order.space, PURGE, order.to_detail())
         Jobs(tx).enqueue(STORE_PARTITION, SCRUB, "", now, now + _HEAD_START)
         return done
 
@@ -268,7 +268,7 @@ def _record_bytes(tx: Tx, *, receipt: Receipt, erased: ErasureState, began: date
     if erased is ErasureState.WAITING:
         Jobs(tx).enqueue(STORE_PARTITION, SCRUB, "", began)
         return
-    Purges(tx).withdraw(STORE_PARTITION, SCRUB, "")
+    Jobs(tx).cancel(STORE_PARTITION, SCRUB, "")
     if erased is ErasureState.GONE:
         Purges(tx).mark_erased(STORE_PARTITION, began)
     Purges(tx).update_receipt(Scope(receipt.tenant), replace(receipt, bytes=erased))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from typing import Any, NamedTuple
 
 from limpet.model.dataclass import dataclass
@@ -16,9 +17,8 @@ from limpet.search.chunk_repository import Chunks
 from limpet.search.graph_repository import GraphTables
 from limpet.sessions.repository import DeletedSessions, Sessions, session_key
 from limpet.store.encryption import RowLayout
-from limpet.store.jobs import Jobs
 from limpet.store.tables import CHUNKS, RECEIPT_ROWS, RECORD_VERSIONS
-from limpet.store.tx import Partitions, Tx, partition_key, partition_params
+from limpet.store.tx import Partitions, Repository, partition_key, partition_params
 
 _TEXT = RowLayout(CHUNKS, "ordinal text")
 _BODY = RowLayout(RECORD_VERSIONS, "record_id version body")
@@ -79,30 +79,8 @@ _IN_PARTITION = "bucket = :bucket AND partition_id = :partition_id"
 _OF_USER = "tenant = :tenant AND user_id = :owner"
 _OF_OWNER = "bucket = :bucket AND tenant = :tenant AND level = :level AND owner = :owner"
 
-# Children before their parents. A new table that says whose it is has to be here: a test compares this with the schema.
-USER_TABLES = (
-    PurgeTable("vectors", _IN_PARTITION),
-    PurgeTable("late_vectors", _IN_PARTITION),
-    PurgeTable("relations", _IN_PARTITION),
-    PurgeTable("mentions", _IN_PARTITION),
-    PurgeTable("entities", _IN_PARTITION),
-    PurgeTable("chunks", _IN_PARTITION),
-    PurgeTable("postings", _IN_PARTITION),
-    PurgeTable("documents", _IN_PARTITION),
-    PurgeTable("notes", _IN_PARTITION),
-    PurgeTable("record_versions", _IN_PARTITION),
-    PurgeTable("record_tags", _IN_PARTITION),
-    PurgeTable("record_metadata", _IN_PARTITION),
-    PurgeTable("record_inputs", _IN_PARTITION),
-    PurgeTable("records", _IN_PARTITION),
-    PurgeTable("messages", _IN_PARTITION),
-    PurgeTable("summaries", _IN_PARTITION),
-    PurgeTable("kv", _IN_PARTITION),
-    PurgeTable("usage", _IN_PARTITION),
-    PurgeTable("cursors", _IN_PARTITION),
-    PurgeTable("sessions", _IN_PARTITION),
-    PurgeTable("schedule_runs", _IN_PARTITION),
-    PurgeTable("schedules", _IN_PARTITION),
+# Of tables that have no partition: by what a user's rows are found.
+_OTHERS = (
     # Also of a whole tenant's import: it counts this user's lines, and says that they are here.
     PurgeTable("transfers", "tenant = :tenant AND user_id IN (:owner, '')"),
     # A user who is purged has no key any more.
@@ -118,30 +96,23 @@ UNOWNED_TABLES = ("partitions", "models", "properties", "imports", "receipts", "
 ANONYMIZED_TABLES = ("grants", "audit")
 # What a receipt counts; the other rows are how these are kept.
 _RECEIPT_NAMES = {"record_versions": "versions"}
-_NOT_IN_RECEIPT = (
-    "jobs",
-    "late_vectors",
-    "postings",
-    "record_tags",
-    "record_metadata",
-    "record_inputs",
-    "cursors",
-    "idempotency_keys",
+_NOT_IN_RECEIPT = frozenset(
+    "jobs late_vectors postings record_tags record_metadata record_inputs cursors idempotency_keys".split()
 )
 
 
-_BY_NAME = tuple(rows for rows in USER_TABLES if rows.by_name)
+@cache
+def find_user_tables(*, by_name: bool = False) -> tuple[PurgeTable, ...]:
+    """All tables that say whose their rows are, children before their parents; or those found by the name alone."""
+    from limpet.store.tables import TABLES  # late: it reads every noun
+
+    in_partition = [table.name for table in reversed(TABLES) if "partition_id" in table.columns]
+    found = (*(PurgeTable(name, _IN_PARTITION) for name in in_partition), *_OTHERS)
+    return tuple(rows for rows in found if rows.by_name or not by_name)
 
 
-class Purges:
+class Purges(Repository):
     """Removing without a trace, and the receipts of it. A space here is a user's: nothing removes everybody's."""
-
-    def __init__(self, tx: Tx) -> None:
-        self._tx = tx
-        self._db = tx.db
-        self._chunks = Chunks(tx)
-        self._partitions = Partitions(tx)
-        self._encryption = tx.encryption
 
     def hide_partition(self, space: Partition, order: PurgeRequest, limit: int) -> bool:
         """Let nobody find anything of a user. Whether so many sessions were enough.
@@ -151,17 +122,17 @@ class Purges:
         at = self._find_key(space, order)
         if at is None:
             return True
-        if self._partitions.find_id(space) == at["partition_id"]:
+        if Partitions(self._tx).find_id(space) == at["partition_id"]:
             self._db.run("purge.hide_partition", {**at, "hidden": order.hidden_owner})
             self._db.run("purge.count", {})
-            self._chunks.evict_partition(space)
+            Chunks(self._tx).evict_partition(space)
         return self._db.run("purge.hide_sessions", {**at, "limit": limit}) < limit
 
     def delete_partition(self, space: Partition, order: PurgeRequest, limit: int) -> tuple[Mapping[str, int], bool]:
         """So many rows of a user: how many of each kind, and whether all are gone."""
         at = self._find_key(space, order)
         counts: dict[str, int] = {}
-        for rows in USER_TABLES if at is not None else _BY_NAME:
+        for rows in find_user_tables(by_name=at is None):
             gone = self._delete(rows, {**partition_params(space), **(at or {})}, limit)
             if gone and rows.table not in _NOT_IN_RECEIPT:
                 counts[_RECEIPT_NAMES.get(rows.table, rows.table)] = gone
@@ -189,7 +160,7 @@ class Purges:
         params = {**partition_params(space), **(at or {})}
         found = {
             rows.table: self._db.execute_sql(f"SELECT count(*) FROM {rows.table} WHERE {rows.where}", params)[0][0]
-            for rows in (USER_TABLES if at is not None else _BY_NAME)
+            for rows in find_user_tables(by_name=at is None)
         }
         return {table: number for table, number in found.items() if number}
 
@@ -201,7 +172,7 @@ class Purges:
             hidden = {**partition_params(space), "hidden": order.hidden_owner}
             if (row := self._db.one("purge.find_hidden_partition", hidden)) is not None:
                 return partition_key(row[0])
-        found = self._partitions.find_id(space)
+        found = Partitions(self._tx).find_id(space)
         return None if found is None else partition_key(found)
 
     def find_derived_elsewhere(self, space: Partition, order: PurgeRequest, limit: int) -> list[str]:
@@ -253,7 +224,7 @@ class Purges:
         where += ["session_id = :session"] if session is not None else []
         where += [] if order.takes_explicit else ["kind = 'message'"]
         params = {**at, "limit": limit, "session": session, "before": micros(before)}
-        cipher = self._encryption.cipher_for(space.tenant)
+        cipher = self._cipher(space)
         rows = self._db.all("purge.sample", params, where=" AND ".join(where))
         return [cipher.decrypt_row(_TEXT, (at["partition_id"], row[0]), row)[1] for row in rows]
 
@@ -268,13 +239,11 @@ class Purges:
     ) -> tuple[Mapping[str, int], Mapping[bytes, tuple[int, int]]]:
         """With what is made of them. Chunks that other messages may have said too are named by their hash, with the
         first and the last sequence: messages there that stay are the caller's to index again."""
-        assert scope.user is not None
-        at = self._find_key(Partition(scope.tenant, Level.USER, scope.user))
+        space, at = scope.partition, self._find_key(scope.partition)
         if at is None:
             return {}, {}
-        dropped, ranges = self._chunks.drop_messages(scope, sequences)
+        dropped, ranges = Chunks(self._tx).drop_messages(scope, sequences)
         assert scope.session is not None
-        space = Partition(scope.tenant, Level.USER, scope.user)
         mentions = GraphTables(self._tx).drop_messages(space, scope.session, sequences)
         messages = DeletedSessions(self._tx).delete_messages(space, scope.session, sequences)
         self._db.run("purge.recount", {**at, "session": scope.session})
@@ -289,13 +258,13 @@ class Purges:
         at = self._find_key(space)
         if at is None:
             return 0
-        if not self._encryption.cipher_for(space.tenant).is_encrypted:
+        if not self._cipher(space).is_encrypted:
             return self._db.run("purge.versions_naming", {**at, "named": f"%{session}%"})
         return self._drop_encrypted_versions(space, at, session)
 
     def _drop_encrypted_versions(self, space: Partition, at: dict[str, int], session: str) -> int:
         """The database cannot look into them: each is opened, a page at a time."""
-        cipher, after, gone = self._encryption.cipher_for(space.tenant), ("", 0), 0
+        cipher, after, gone = self._cipher(space), ("", 0), 0
         while True:
             params = {**at, "record": after[0], "version": after[1], "limit": _PAGE}
             rows = self._db.all("purge.bodies", params)
@@ -328,17 +297,17 @@ class Purges:
         return {kind: number for kind, number in counts.items() if number}, max(counts.values()) < limit
 
     def find_documents_before(self, space: Partition, moment: datetime, limit: int) -> list[str]:
-        params = {**self._partitions.find_key(space), "moment": to_micros(moment), "limit": limit}
+        params = {**Partitions(self._tx).find_key(space), "moment": to_micros(moment), "limit": limit}
         return [id_ for (id_,) in self._db.all("purge.documents_before", params, order="LIMIT :limit")]
 
     def is_document_before(self, space: Partition, document_id: str, moment: datetime) -> bool:
-        params = {**self._partitions.find_key(space), "moment": to_micros(moment), "id": document_id}
+        params = {**Partitions(self._tx).find_key(space), "moment": to_micros(moment), "id": document_id}
         return bool(self._db.all("purge.documents_before", params, where="id = :id"))
 
     # Receipts
 
     def insert_receipt(self, scope: Scope, receipt: Receipt) -> None:
-        self._encryption.cipher_for(scope.tenant)  # without the key nothing is begun: what is to go has to be read
+        self._cipher(scope)  # without the key nothing is begun: what is to go has to be read
         self._db.run("receipts.add", {**RECEIPT_ROWS.params(receipt), "tenant": scope.tenant})
 
     def update_receipt(self, scope: Scope, receipt: Receipt) -> None:
@@ -366,6 +335,3 @@ class Purges:
         """The bytes of everything that was purged until then, of whomever, are gone."""
         assert store == STORE_PARTITION
         return self._db.run("receipts.mark_erased", {"moment": to_micros(moment)})
-
-    def withdraw(self, space: Partition, kind: str, detail: str) -> None:
-        Jobs(self._tx).cancel(space, kind, detail)

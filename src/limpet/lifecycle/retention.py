@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import shutil
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple
@@ -33,7 +33,7 @@ from limpet.sessions.repository import Sessions
 from limpet.store.idempotency import KEY_LIFETIME, IdempotencyKeys
 from limpet.store.jobs import JobLease
 from limpet.store.store import Store
-from limpet.store.tx import Tx
+from limpet.store.tx import Repository, Tx
 
 log = logging.getLogger("limpet.retention")
 
@@ -151,11 +151,10 @@ class _Sweep:
 
     def _drop_some(self, tx: Tx, *, scope: Scope, before: datetime) -> Counter[str]:
         """Some of a session's messages. It is found again as long as there are more."""
-        assert scope.user is not None
         assert scope.session is not None
         if Sessions(tx).get(scope) is None:
             return Counter()
-        order = PurgeRequest("", PurgeTarget.OLDER, Partition(scope.tenant, Level.USER, scope.user), before=before)
+        order = PurgeRequest("", PurgeTarget.OLDER, scope.partition, before=before)
         removal = PurgeTransaction(tx, order, self.sweeper.config, self.sweeper.count, self.now)
         sequences, last = removal.take_messages(scope.session, before)
         removal.drop_messages(scope.session, sequences, last=last)
@@ -174,19 +173,15 @@ class _Sweep:
         before = days.cutoff("records", self.now)
         if before is None:
             return 0
-        count = 0
-        for page in self._pages(lambda tx, after: ExpiredRows(tx).records_before(self._scope, before, after, _PAGE)):
-            count += len(page)
+        after, count = "", 0
+        while page := self.sweeper.store.read(
+            lambda tx: ExpiredRows(tx).records_before(self._scope, before, after, _PAGE)  # noqa: B023 - read at once
+        ):
+            count, after = count + len(page), page[-1]
             if not self.dry_run:
                 self.between()
                 self._drop_lines(self.sweeper.store.write(partial(self._delete_records, ids=page)))
         return count
-
-    def _pages(self, read: Callable[[Tx, str], list[str]]) -> Iterator[list[str]]:
-        after = ""
-        while page := self.sweeper.store.read(partial(_read_page, read=read, after=after)):
-            yield page
-            after = page[-1]
 
     def _delete_records(self, tx: Tx, *, ids: Iterable[str]) -> list[tuple[str | None, str]]:
         found = [record for id in ids if (record := Records(tx).get(self._scope, id)) is not None]
@@ -222,21 +217,15 @@ class _Sweep:
         if before is None:
             return 0
         count, after = 0, ""
-        while page := self.sweeper.store.read(partial(_find_documents, scope=self._scope, before=before, after=after)):
+        while page := self.sweeper.store.read(
+            lambda tx: ExpiredRows(tx).documents_before(self._scope, before, after, _PAGE)  # noqa: B023 - read at once
+        ):
             count, after = count + len(page), page[-1].id
             for document in () if self.dry_run else page:
                 self.between()
                 while not self.sweeper.store.write(partial(_delete_document, document=document, before=before)):
                     self.between()
         return count
-
-
-def _read_page(tx: Tx, *, read: Callable[[Tx, str], list[str]], after: str) -> list[str]:
-    return read(tx, after)
-
-
-def _find_documents(tx: Tx, *, scope: Scope, before: datetime, after: str) -> list[ExpiredDocument]:
-    return ExpiredRows(tx).documents_before(scope, before, after, _PAGE)
 
 
 def _delete_document(tx: Tx, *, document: ExpiredDocument, before: datetime) -> bool:
@@ -253,11 +242,8 @@ class ExpiredDocument(NamedTuple):
     space: Partition
 
 
-class ExpiredRows:
+class ExpiredRows(Repository):
     """What is older than somebody wants to keep it, a page at a time."""
-
-    def __init__(self, tx: Tx) -> None:
-        self._db = tx.db
 
     def users(self, scope: Scope) -> list[str]:
         return [user for (user,) in self._db.all("retention.users", {"tenant": scope.tenant})]
