@@ -234,7 +234,7 @@ class _Collector:
             return read()
         except Exception as error:  # why: a smaller prompt is better than a broken agent
             log.warning("a context is built without its %s: %s", name, error)
-            self.failed.append(OmissionReason.UNREADABLE.omit(str(name), error=error))
+            self.failed.append(Omission(str(name), OmissionReason.UNREADABLE.format(error=error)))
             return empty
 
     def _find_hits(self) -> list[Hit]:

@@ -132,12 +132,12 @@ class Composer:
         most = self._budget - self._message_cost(messages)
         shown: set[_MessageRef] = {(self._material.session, message.sequence) for message in messages}
         said = [entry for entry in self._standing.entries if entry.source in shown]
-        dropped += [OmissionReason.IN_MESSAGES.omit(entry.what()) for entry in said]
+        dropped += [Omission(entry.what(), OmissionReason.IN_MESSAGES.value) for entry in said]
         standing = [entry for entry in self._standing.entries if entry.source not in shown]
         sheet.fill(standing, self._always_included_budget(most - sheet.tokens, messages), dropped)
         hits = self._select_hits(messages, {entry.record for entry in sheet.entries if entry.record is not None})
         limits = {"most": self._limits.facts, "tokens": self._limits.facts_tokens}
-        dropped += [reason.omit(what(), **limits) for what, reason in hits.left]
+        dropped += [Omission(what(), reason.format(**limits)) for what, reason in hits.left]
         sheet.fill(hits.entries, most - sheet.tokens, dropped)
         shown.update(ref for entry in sheet.entries if entry.hit is not None for ref in _message_refs(entry.hit))
         doubtful = [entry for entry in self._standing.doubtful if entry.source not in shown]
@@ -175,7 +175,7 @@ class Composer:
             last = sheet.drop_last()
             if last is None:
                 break
-            dropped.append(OmissionReason.OVER_BUDGET.omit(last.what()))
+            dropped.append(Omission(last.what(), OmissionReason.OVER_BUDGET.value))
         hits = [entry.hit for entry in sheet.entries if entry.hit is not None]
         return Context(
             text,
@@ -198,7 +198,7 @@ class Composer:
             (cut - covered, OmissionReason.OVER_MESSAGES),
         ):
             if number > 0:
-                yield reason.omit(f"{number} older message{'s' * (number != 1)}")
+                yield Omission(f"{number} older message{'s' * (number != 1)}", reason.value)
 
     def _estimate_cost(self, entries: Sequence[PromptEntry], room: int) -> int:
         """Return the cost of the entries with headings, up to the limit that matters."""
@@ -269,7 +269,7 @@ class PromptBuilder:
             if entry.fits(full - self.tokens - ours):
                 self._append(entry, ours)
             else:
-                dropped.append(OmissionReason.OVER_BUDGET.omit(entry.what()))
+                dropped.append(Omission(entry.what(), OmissionReason.OVER_BUDGET.value))
 
     def drop_last(self) -> PromptEntry | None:
         """Remove the least important entry. The summary is never removed."""

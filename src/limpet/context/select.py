@@ -134,7 +134,7 @@ class EntryChoice(NamedTuple):
     doubtful: tuple[PromptEntry, ...] = ()  # as they were said; they fill what room is left
 
     def drop(self, records: Iterable[Record], reason: OmissionReason, **values: object) -> None:
-        self.dropped.extend(reason.omit(describe_record(record), **values) for record in records)
+        self.dropped.extend(Omission(describe_record(record), reason.format(**values)) for record in records)
 
 
 def preview(text: str, most: int = 60) -> str:
@@ -325,7 +325,7 @@ def _add_profile_lines(profile: Sequence[ProfileLine], count: TokenCounter, chos
     ]
     if repeated := len(profile) - len(lines):
         what = f"{repeated} line{'s' * (repeated != 1)} of the profile"
-        chosen.dropped.append(OmissionReason.IN_MEMORIES.omit(what))
+        chosen.dropped.append(Omission(what, OmissionReason.IN_MEMORIES.value))
 
 
 def _is_in_conversation(record: Record, session: str) -> bool:

@@ -30,7 +30,7 @@ class Omission:
 
 
 class OmissionReason(StrEnum):
-    """Why something was left out of a context. What stands in braces is filled in by ``omit``."""
+    """Why something was left out of a context. ``format`` fills in what stands in braces."""
 
     UNREADABLE = "could not be read: {error}"
     OVER_BUDGET = "over the token budget"
@@ -50,9 +50,6 @@ class OmissionReason(StrEnum):
     BEYOND_USER_MEMORIES = "beyond the {most} most relevant user memories"
     BEYOND_LAYER = "beyond the {most} best {layer} records"
     BEYOND_FACTS = "beyond {most} recalled facts or their {tokens} tokens"
-
-    def omit(self, what: str, **values: object) -> Omission:
-        return Omission(what, self.value.format(**values))
 
 
 @dataclass(frozen=True, slots=True)

@@ -376,7 +376,7 @@ class _NoteReader:
                 note = self.notes.compare_file(self.partition, name, note)
         except Exception as error:  # why: memory never breaks the agent; a prompt without a note beats none
             log.warning("a context goes without %s: %s", describe_note(name), error)
-            self.failed.append(OmissionReason.UNREADABLE.omit(describe_note(name), error=error))
+            self.failed.append(Omission(describe_note(name), OmissionReason.UNREADABLE.format(error=error)))
             return ""
         return "" if note is None else note.text
 
