@@ -1,4 +1,4 @@
-"""What a search reads of a partition: a catalogue of its chunks as arrays, and the scores of a question's words.
+"""What a search reads of a partition: a catalogue of its chunks as arrays, and the scores of words and vectors.
 
 The catalogue holds what ranking needs to know of every chunk: speaker, time, neighbours. No text. It is loaded once,
 then updated incrementally. Any removal, also by another process, changes the partition's counter; removed chunks are
@@ -18,11 +18,11 @@ from limpet.model.dataclass import dataclass
 from limpet.model.scope import Partition
 from limpet.model.values import load_extension
 from limpet.search.analysis import TextFlag
-from limpet.search.vectors import Vectors, VectorScores
+from limpet.search.vectors import VECTORS, PartitionVectors, VectorPage, VectorScores, VectorsVersion, normalize
 from limpet.search.word_index import MAX_LENGTH
 from limpet.store.encryption import RowLayout
 from limpet.store.tables import CHUNKS
-from limpet.store.tx import Array, CacheKind, Cipher, Row, Tx
+from limpet.store.tx import Array, CacheKind, Cipher, Row, Tx, compute_cosines
 
 if TYPE_CHECKING:
     from limpet.search.chunk_repository import PartitionRow
@@ -34,6 +34,8 @@ NO_MESSAGE = -1
 _KINDS = {kind.value: number for number, kind in enumerate(SourceKind)}
 _CATALOGUE_ROW = RowLayout(CHUNKS, "ordinal session_id first_sequence role name created_at word_count flags kind")
 _MIN_CHUNK_COUNT = 500
+_VECTOR_PAGE = 4096
+_MAX_ORDINAL = (1 << 63) - 1
 
 
 class CatalogueRow(NamedTuple):
@@ -311,13 +313,69 @@ class SearchIndex:
         # A later snapshot may have added what this one does not see.
         return known if known.last_ordinal < row.next_ordinal else known.truncate(row.next_ordinal)
 
+    def _find_model(self, vector: Vector) -> int | None:
+        """Return the number of the model whose vectors the question can be compared with."""
+        row = self.tx.db.one("models.get", {"name": vector.model})
+        return int(row[0]) if row is not None and row[1] == len(vector.values) else None
+
     def score_vectors(self, question: Vector) -> VectorScores | None:
         """Return fast cosines for every chunk of the catalogue; None if none has a vector of the question's model."""
-        return Vectors(self.tx, self.row, self.cipher).score(self.catalogue.ordinals, question)
+        import numpy as np
+
+        model_id = self._find_model(question)
+        if model_id is None:
+            return None
+        late = self.tx.db.one("vectors.last_late", self.row.key)
+        key = (self.row.id, model_id)
+        cache = self.tx.caches.get(VECTORS)
+        vectors = cache.get(key) or cache.setdefault(key, PartitionVectors(len(question.values)))
+        cosines = vectors.score(
+            self.catalogue.ordinals,
+            VectorsVersion(self.row.removals, late[0] if late else 0),
+            lambda first: self._read_pages(model_id, first, _MAX_ORDINAL),
+            lambda number: self._read_late_pages(model_id, number),
+            normalize(np.asarray(question.values, dtype=np.float32)),
+        )
+        cache.put(key, vectors)  # it may have grown: evict others to make room
+        return cosines
+
+    def _read_late_pages(self, model_id: int, number: int) -> Iterator[VectorPage]:
+        for low, high in self.tx.db.all("vectors.late_ranges", {**self.row.key, "number": number}):
+            yield from self._read_pages(model_id, low, high)
+
+    def _read_pages(self, model_id: int, low: int, high: int) -> Iterator[VectorPage]:
+        import numpy as np
+
+        query = "vectors.encrypted_page" if self.cipher.is_encrypted else "vectors.page"
+        params = {**self.row.key, "model_id": model_id, "high": high, "limit": _VECTOR_PAGE}
+        while found := self.tx.db.all(query, {**params, "low": low}):
+            ordinals = np.array([ordinal for ordinal, _ in found], dtype=np.int64)
+            matrix = (
+                self._decrypt_matrix(model_id, found)
+                if self.cipher.is_encrypted
+                else self.tx.db.unpack_matrix([each for _, each in found])
+            )
+            yield VectorPage(ordinals, normalize(matrix))
+            low = found[-1][0] + 1
 
     def compute_cosines(self, question: Vector, ordinals: Sequence[int]) -> dict[int, float]:
-        """Return exact cosines for some chunks."""
-        return Vectors(self.tx, self.row, self.cipher).compute_cosines(question, ordinals)
+        """Return exact cosines from the stored vectors, by ordinal."""
+        model_id = self._find_model(question)
+        if model_id is None or not ordinals:
+            return {}
+        if not self.cipher.is_encrypted:
+            return self.tx.db.compute_cosines(self.row.key, model_id, ordinals, question.values)
+        params = {**self.row.key, "model_id": model_id, "ordinals": self.tx.db.to_array(ordinals)}
+        stored = self.tx.db.all("vectors.encrypted_some", params)
+        matrix = self._decrypt_matrix(model_id, stored)
+        return compute_cosines([ordinal for ordinal, _ in stored], matrix, question.values)
+
+    def _decrypt_matrix(self, model_id: int, rows: Sequence[Row]) -> Array:
+        """Decode vectors stored as bytes, to compare them here as the database would."""
+        import numpy as np
+
+        opened = [self.cipher.decrypt_vector((self.row.id, at, model_id), bytes(stored)) for at, stored in rows]
+        return np.frombuffer(b"".join(opened), dtype="<f4").reshape(len(rows), -1) if rows else np.zeros((0, 0), "<f4")
 
     def score_words(self, weights: Mapping[int, float], optional: frozenset[int], k1: float, b: float) -> WordScores:
         """Return BM25 of every chunk by ordinal, and how much of the question is known here.

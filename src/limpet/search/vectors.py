@@ -1,4 +1,4 @@
-"""Vectors: stored with their chunks or later, cached in compact form, compared exactly.
+"""The vectors of a partition, cached in compact form.
 
 The cache holds the vectors of a partition at eight bits per number, and at one bit for a first pass. A small partition
 is searched completely at eight bits. In a large one, the first pass compares bits, at a hundredth of the cost, and the
@@ -8,18 +8,12 @@ best are compared at eight bits. Ranked results are compared with the stored vec
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
-from limpet.model.chunk import Vector
 from limpet.model.dataclass import dataclass
-from limpet.store.tx import Array, CacheKind, Cipher, Row, Tx, compute_cosines
+from limpet.store.tx import Array, CacheKind
 
-if TYPE_CHECKING:
-    from limpet.search.chunk_repository import PartitionRow
-
-_PAGE = 4096
-_MAX_ORDINAL = (1 << 63) - 1
 # Up to this size, one pass over every vector is faster than two passes.
 FULL_SCAN_LIMIT = 16_384
 _BLOCK = 1024  # vectors converted at a time: they fit the processor cache
@@ -232,81 +226,7 @@ def _scale_products(products: Array, scales: Array) -> Array:
     return cosines
 
 
-class Vectors:
-    """The stored vectors of a partition."""
-
-    def __init__(self, tx: Tx, row: PartitionRow, cipher: Cipher) -> None:
-        self._db = tx.db
-        self._caches = tx.caches
-        self._row = row
-        self._cipher = cipher
-
-    def _find_model(self, vector: Vector) -> int | None:
-        """Return the number of the model whose vectors the question can be compared with."""
-        row = self._db.one("models.get", {"name": vector.model})
-        return int(row[0]) if row is not None and row[1] == len(vector.values) else None
-
-    def score(self, ordinals: Array, question: Vector) -> VectorScores | None:
-        """Return fast cosines for these ordinals; None if none has a vector of the question's model."""
-        import numpy as np
-
-        model_id = self._find_model(question)
-        if model_id is None:
-            return None
-        late = self._db.one("vectors.last_late", self._row.key)
-        key = (self._row.id, model_id)
-        cache = self._caches.get(VECTORS)
-        vectors = cache.get(key) or cache.setdefault(key, PartitionVectors(len(question.values)))
-        cosines = vectors.score(
-            ordinals,
-            VectorsVersion(self._row.removals, late[0] if late else 0),
-            lambda first: self._read_pages(model_id, first, _MAX_ORDINAL),
-            lambda number: self._read_late_pages(model_id, number),
-            _normalize(np.asarray(question.values, dtype=np.float32)),
-        )
-        cache.put(key, vectors)  # it may have grown: evict others to make room
-        return cosines
-
-    def _read_late_pages(self, model_id: int, number: int) -> Iterator[VectorPage]:
-        for low, high in self._db.all("vectors.late_ranges", {**self._row.key, "number": number}):
-            yield from self._read_pages(model_id, low, high)
-
-    def _read_pages(self, model_id: int, low: int, high: int) -> Iterator[VectorPage]:
-        import numpy as np
-
-        query = "vectors.encrypted_page" if self._cipher.is_encrypted else "vectors.page"
-        params = {**self._row.key, "model_id": model_id, "high": high, "limit": _PAGE}
-        while found := self._db.all(query, {**params, "low": low}):
-            ordinals = np.array([ordinal for ordinal, _ in found], dtype=np.int64)
-            matrix = (
-                self._decrypt_matrix(model_id, found)
-                if self._cipher.is_encrypted
-                else self._db.unpack_matrix([each for _, each in found])
-            )
-            yield VectorPage(ordinals, _normalize(matrix))
-            low = found[-1][0] + 1
-
-    def compute_cosines(self, question: Vector, ordinals: Sequence[int]) -> dict[int, float]:
-        """Return exact cosines from the stored vectors, by ordinal."""
-        model_id = self._find_model(question)
-        if model_id is None or not ordinals:
-            return {}
-        if not self._cipher.is_encrypted:
-            return self._db.compute_cosines(self._row.key, model_id, ordinals, question.values)
-        params = {**self._row.key, "model_id": model_id, "ordinals": self._db.to_array(ordinals)}
-        stored = self._db.all("vectors.encrypted_some", params)
-        matrix = self._decrypt_matrix(model_id, stored)
-        return compute_cosines([ordinal for ordinal, _ in stored], matrix, question.values)
-
-    def _decrypt_matrix(self, model_id: int, rows: Sequence[Row]) -> Array:
-        """Decode vectors stored as bytes, to compare them here as the database would."""
-        import numpy as np
-
-        opened = [self._cipher.decrypt_vector((self._row.id, at, model_id), bytes(stored)) for at, stored in rows]
-        return np.frombuffer(b"".join(opened), dtype="<f4").reshape(len(rows), -1) if rows else np.zeros((0, 0), "<f4")
-
-
-def _normalize(vectors: Array) -> Array:
+def normalize(vectors: Array) -> Array:
     """Scale rows to length one; zero rows stay zero."""
     import numpy as np
 
