@@ -69,7 +69,7 @@ class AdminOperations(Handle):
         """Look for anything that does not hold; with ``repair``, set right what can be derived again."""
         from limpet.knowledge.delete_session import SessionRemover
         from limpet.knowledge.verify import check_knowledge
-        from limpet.lifecycle.verify_removals import check_removals
+        from limpet.lifecycle.verify import check_removals
         from limpet.search.verify import check_index
         from limpet.sessions.repository import check_sessions
         from limpet.store.reencrypt import check_encryption

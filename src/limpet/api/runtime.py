@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from limpet.lifecycle.item_sync import ItemSync
     from limpet.lifecycle.purge import Purger
     from limpet.lifecycle.retention import RetentionSweeper
-    from limpet.lifecycle.verify_chunks import ChunkChecker
+    from limpet.lifecycle.verify import ChunkChecker
     from limpet.store.encryption_keys import EncryptionKeys
 
 DATABASE = "limpet.db"
@@ -305,7 +305,7 @@ class Runtime:
 
     @cached_property
     def chunk_checker(self) -> ChunkChecker:
-        from limpet.lifecycle.verify_chunks import ChunkChecker
+        from limpet.lifecycle.verify import ChunkChecker
 
         return ChunkChecker(self.store, self.config.chunks, self.clock)
 

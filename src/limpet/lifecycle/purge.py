@@ -22,7 +22,7 @@ from limpet.lifecycle.purge_rows import PurgeTransaction
 from limpet.model.chunk import ChunkQuery, Source, SourceKind
 from limpet.model.dataclass import dataclass
 from limpet.model.job import PURGE, SCRUB
-from limpet.model.privacy import ErasureState, PurgeTarget, Receipt, purge_digest
+from limpet.model.privacy import ErasureState, PurgeTarget, Receipt
 from limpet.model.scope import STORE_PARTITION, Level, Partition, Scope
 from limpet.model.tokens import TokenCounter
 from limpet.model.values import Clock, IdFactory
@@ -86,7 +86,7 @@ class Purger:
         wanted = PurgeRequest(self.new_id(), what, space, session, before)
         if self.stateless:  # nothing was ever kept
             now = self.clock()
-            nothing = Receipt(wanted.receipt, what, _digest(wanted), now, space.tenant, before, asked_by, now)
+            nothing = Receipt(wanted.receipt, what, wanted.digest, now, space.tenant, before, asked_by, now)
             return replace(nothing, verified=True, bytes=ErasureState.GONE)
         order, resumed = self.store.write(partial(_begin, order=wanted, asked_by=asked_by, now=self.clock()))
         receipt = self.run_purge(order, resumed=resumed, vacuum=vacuum)
@@ -114,7 +114,7 @@ class Purger:
         with suppress(Rollback):
             self.store.write(count)
         counts = _nonzero_counts(found + self._files(order).count(known.sessions))
-        return Receipt("", order.what, _digest(order), now, order.space.tenant, order.before, counts=counts)
+        return Receipt("", order.what, order.digest, now, order.space.tenant, order.before, counts=counts)
 
     def delete_note_lines(self, space: Partition, session: str) -> int:
         """Remove what the daily notes say of a session's turns. Returns how many lines went."""
@@ -218,18 +218,14 @@ class Purger:
 def _begin(tx: Tx, *, order: PurgeRequest, asked_by: str | None, now: datetime) -> tuple[PurgeRequest, bool]:
     """The mark, or that of an earlier one which is not done."""
     tenant = order.space.tenant
-    old = Purges(tx).find_unfinished(Scope(tenant), order.what, _digest(order))
+    old = Purges(tx).find_unfinished(Scope(tenant), order.what, order.digest)
     if old is not None:
         return replace(order, receipt=old.id, before=old.before), True
     Purges(tx).insert_receipt(
-        Scope(tenant), Receipt(order.receipt, order.what, _digest(order), now, tenant, order.before, asked_by=asked_by)
+        Scope(tenant), Receipt(order.receipt, order.what, order.digest, now, tenant, order.before, asked_by=asked_by)
     )
     Jobs(tx).enqueue(order.space, PURGE, order.to_detail(), now, now + _HEAD_START)
     return order, False
-
-
-def _digest(order: PurgeRequest) -> str:
-    return purge_digest(order.space.tenant, order.name)
 
 
 def _read_state(tx: Tx, *, order: PurgeRequest) -> _PurgeState:

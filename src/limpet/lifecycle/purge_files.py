@@ -7,7 +7,6 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from datetime import date, datetime, timedelta
-from functools import partial
 from pathlib import Path
 
 from limpet.errors import InvalidInput, KeyMissing, LimpetError
@@ -74,7 +73,9 @@ class PurgeFiles:
         if names:
             self.notes.delete(space, names)
         moment = self.notes.to_local(before, space.owner)
-        return len(names) + bool(self._filter_day(moment.date(), partial(_is_before, f"[{moment:%H:%M}]")))
+        return len(names) + bool(
+            self._filter_day(moment.date(), lambda line: line.startswith("[") and line[:7] < f"[{moment:%H:%M}]")
+        )
 
     def delete_after_rows(self, sessions: Collection[str], records: Collection[str], *, resumed: bool) -> int:
         """How many files went."""
@@ -171,7 +172,8 @@ class PurgeFiles:
         if before is None or not self.order.takes_explicit:
             return []
         copies = [*self.folder.glob(f"{MEMORY_FILE}.conflict*"), *(self.folder / "items").glob("**/*.conflict")]
-        return [path for path in sorted(copies) if _is_unchanged(path, before)]
+        since = before.timestamp()
+        return [path for path in sorted(copies) if path.is_file() and path.lstat().st_mtime < since]
 
     def _drop_items(self, records: Collection[str], *, resumed: bool) -> None:
         space = self.order.space
@@ -207,14 +209,6 @@ def _has_session(tx: Tx, session: Scope) -> bool:
 def _is_from_session(line: str, sides: Collection[str]) -> bool:
     parts = line[8:].split(" | ")
     return line.startswith("[") and all(part in sides for part in parts)
-
-
-def _is_before(moment: str, line: str) -> bool:
-    return line.startswith("[") and line[:7] < moment
-
-
-def _is_unchanged(path: Path, since: datetime) -> bool:
-    return path.is_file() and path.lstat().st_mtime < since.timestamp()
 
 
 def _is_id(name: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from limpet.model.dataclass import dataclass
 from limpet.model.job import PURGE
-from limpet.model.privacy import PurgeTarget, Receipt
+from limpet.model.privacy import PurgeTarget, Receipt, purge_digest
 from limpet.model.scope import STORE_PARTITION, Level, Partition, Scope
 from limpet.model.values import from_micros, micros, to_micros
 from limpet.search.chunk_repository import Chunks
@@ -46,9 +46,9 @@ class PurgeRequest:
         return f" {self.receipt}"
 
     @property
-    def name(self) -> str:
-        """What the receipt's digest is of."""
-        return self.session or self.space.owner
+    def digest(self) -> str:
+        """What the receipt knows the session or the user by."""
+        return purge_digest(self.space.tenant, self.session or self.space.owner)
 
     @property
     def user_scope(self) -> Scope:

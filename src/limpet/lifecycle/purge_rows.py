@@ -60,7 +60,7 @@ class PurgeTransaction:
         ):
             return False
         counts, done = Purges(self.tx).delete_partition(self.order.space, self.order, LIMIT)
-        self._count(counts)
+        self.counts.update(counts)
         return done
 
     def _delete_derived_elsewhere(self) -> bool:
@@ -85,11 +85,11 @@ class PurgeTransaction:
             self.counts["versions"] += Purges(self.tx).drop_versions_naming(space, session)
         visible = Sessions(self.tx).get(scope) is not None
         gone = (
-            delete_session(self.tx, scope, self._cutter(), self.now)
+            delete_session(self.tx, scope, self.cutter, self.now)
             if visible
-            else remove_slice(self.tx, space, session, self._cutter(), self.now)
+            else remove_slice(self.tx, space, session, self.cutter, self.now)
         )
-        self._count(gone.counts)
+        self.counts.update(gone.counts)
         self.records += gone.records
         return gone.done
 
@@ -101,7 +101,7 @@ class PurgeTransaction:
             kept = {record.id: record for record in learned if self._stays(record) or _is_saved_for_user(record)}
             named = [record for record in kept.values() if record.source != RecordSource()]
             for record in named:  # the session it came up in is gone
-                remember.rewrite(self.tx, record, replace(record, source=RecordSource()), self._cutter(), self.now)
+                remember.rewrite(self.tx, record, replace(record, source=RecordSource()), self.cutter, self.now)
             self._delete_with_derived(record for record in learned if record.id not in kept)
             if (named or len(kept) < len(learned)) and start + _RECORDS < len(ids):
                 return False
@@ -125,11 +125,11 @@ class PurgeTransaction:
         while self.order.takes_explicit and (ids := purges.find_documents_before(space, before, _RECORDS)):
             for id in ids:
                 gone = Documents(self.tx).delete(space, id)
-                self._count(gone.counts)
+                self.counts.update(gone.counts)
                 if not gone.done or self._is_full():
                     return False
         counts, done = purges.drop_entries_before(space, before, LIMIT, explicit=self.order.takes_explicit)
-        self._count(counts)
+        self.counts.update(counts)
         return done
 
     def _stays(self, record: Record) -> bool:
@@ -167,7 +167,7 @@ class PurgeTransaction:
         scope = self.order.session_scope(session)
         Sessions(self.tx).lock(scope)
         counts, ranges = Purges(self.tx).drop_messages(scope, sequences)
-        self._count(counts)
+        self.counts.update(counts)
         self._reindex_range(scope, ranges)
         if last:
             self._rewrite_summary(scope)
@@ -222,8 +222,8 @@ class PurgeTransaction:
 
     def _delete(self, records: Iterable[Record]) -> None:
         """What was summarized together with them, and stays, is summarized again."""
-        gone = remember.delete_records(self.tx, list(records), self._cutter(), self.now)
-        self._count(gone.counts)
+        gone = remember.delete_records(self.tx, list(records), self.cutter, self.now)
+        self.counts.update(gone.counts)
         self.records += gone.ids
 
     def _remove_inputs(self, record: Record, gone: Mapping[str, Record]) -> None:
@@ -246,17 +246,15 @@ class PurgeTransaction:
 
     def _rewrite(self, record: Record, changed: Record) -> None:
         """Its history says what it said before, and goes."""
-        remember.rewrite(self.tx, record, changed, self._cutter(), self.now)
+        remember.rewrite(self.tx, record, changed, self.cutter, self.now)
         self.counts["versions"] += Records(self.tx).drop_versions(record.home.space, record.id)
 
-    def _cutter(self) -> remember.RecordChunker:
+    @property
+    def cutter(self) -> remember.RecordChunker:
         return remember.RecordChunker.of(self.config)
 
     def _is_full(self) -> bool:
         return sum(self.counts.values()) >= LIMIT
-
-    def _count(self, counts: Mapping[str, int]) -> None:
-        self.counts.update(counts)
 
 
 def _is_saved_for_user(record: Record) -> bool:

@@ -1,11 +1,11 @@
-"""Comparing every chunk with the message or record it was cut from, by cutting again."""
+"""What the doctor checks in features: chunks against the texts they were cut from, and removals that were begun."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from limpet.config import ChunkSettings
 from limpet.errors import KeyMissing, SessionNotFound, StorageError
@@ -14,7 +14,7 @@ from limpet.knowledge.repository import Records
 from limpet.model.dataclass import dataclass
 from limpet.model.job import Finding
 from limpet.model.record import Record, RecordQuery
-from limpet.model.scope import Scope
+from limpet.model.scope import Level, Partition, Scope
 from limpet.model.session import SessionInfo, SessionQuery
 from limpet.model.values import Clock
 from limpet.search.chunk_repository import Chunks, ChunkText
@@ -122,3 +122,42 @@ class ChunkChecker:
             Chunks(tx).drop_record(record.home.space, record.id)
             remember.index(tx, current, cut)
         return False
+
+
+# Removals
+
+
+class Remainder(NamedTuple):
+    """A document or a session that is not removed yet, and whether a job is to remove it."""
+
+    partition: Partition
+    id: str
+    has_job: bool
+
+
+Remove = Callable[[Partition, str], object]
+
+
+def check_removals(store: Store, remove_versions: Remove, remove_session: Remove, *, repair: bool) -> Finding:
+    """Whether a job is to remove everything that nobody sees: what is half written, replaced, or deleted.
+
+    With ``repair``, it is removed now.
+    """
+    removers = {"documents.find_unsettled": remove_versions, "sessions.find_deleted": remove_session}
+    found = [(each, remove) for query, remove in removers.items() for each in _find_remainders(store, query)]
+    lost = sum(not each.has_job for each, _ in found)
+    try:
+        for each, remove in found if repair else ():
+            remove(each.partition, each.id)
+    except (KeyMissing, StorageError) as error:
+        return Finding("removals", ok=False, detail=str(error))
+    detail = f"{len(found)} documents and sessions are written or removed" if found else "nothing is left over"
+    detail += f"; no job finishes {lost} of them" if lost else ""
+    return Finding("removals", ok=not lost, detail=detail, repaired=repair and bool(found))
+
+
+def _find_remainders(store: Store, query: str) -> list[Remainder]:
+    rows = store.read(lambda tx: tx.db.all(query, {}))
+    return [
+        Remainder(Partition(tenant, Level(level), owner), id_, bool(job)) for tenant, level, owner, id_, job in rows
+    ]
