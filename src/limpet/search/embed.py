@@ -8,12 +8,10 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import partial
+from functools import lru_cache, partial
 from math import hypot, isfinite
-from threading import Lock
 from time import monotonic
 from typing import NamedTuple
 
@@ -172,8 +170,7 @@ class BatchEmbedder:
         self._seconds_a_text: float | None = None
         self._loaded = False
         self._resting_until = 0.0
-        self._lock = Lock()
-        self._asked: OrderedDict[str, Vector] = OrderedDict()
+        self._ask = lru_cache(_QUESTIONS)(self._embed_question)
 
     @property
     def is_inline(self) -> bool:
@@ -220,23 +217,18 @@ class BatchEmbedder:
 
     def embed_question(self, text: str) -> Vector | None:
         """Return the question's vector, or None if the embedder fails: search then uses words only."""
-        with self._lock:
-            if text in self._asked:
-                self._asked.move_to_end(text)
-                return self._asked[text]
-        if monotonic() < self._resting_until:
-            return None
         try:
-            vector = Vector(self.model, self._embed([text])[0])
+            return self._ask(text)
         except ProviderError as error:
-            log.warning("questions are not embedded for %d seconds; search uses words only: %s", _REST_S, error)
-            self._resting_until = monotonic() + _REST_S
+            if monotonic() >= self._resting_until:
+                log.warning("questions are not embedded for %d seconds; search uses words only: %s", _REST_S, error)
+                self._resting_until = monotonic() + _REST_S
             return None
-        with self._lock:
-            self._asked[text] = vector
-            while len(self._asked) > _QUESTIONS:
-                self._asked.popitem(last=False)
-        return vector
+
+    def _embed_question(self, text: str) -> Vector:
+        if monotonic() < self._resting_until:
+            raise ProviderError(f"the embedder {self.model} failed a moment ago")
+        return Vector(self.model, self._embed([text])[0])
 
 
 def _batches(texts: Sequence[str], size: int) -> Iterator[Sequence[str]]:
