@@ -14,7 +14,7 @@ import pytest
 
 from limpet import Config, Limpet
 from limpet.errors import SessionNotFound
-from limpet.knowledge import delete_session
+from limpet.knowledge import delete_session, forget
 from limpet.lifecycle import purge_rows
 from limpet.search import chunk_repository, word_index
 from limpet.store.postgres.connection import PostgresDb
@@ -367,3 +367,42 @@ def test_no_transaction_of_retention_changes_many_rows(
         check_bounded(transactions, 30)
         assert memory.admin.stats()["messages"] == memory.admin.stats()["documents"] == 0
         assert faults(memory) == []
+
+
+# Forgetting
+
+
+def test_no_transaction_of_forget_changes_many_rows(
+    memory: Limpet, transactions: Transactions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forget, "_PAGE", 5)
+    for number in range(60):
+        memory.remember(f"the walrus has the number {number} {text(f'r{number}', 60)}", user="alice")
+    fill(memory)
+    transactions.rows.clear()
+    gone = memory.forget(query="walrus", user="alice")
+    check_bounded(transactions)
+    assert len(gone.ids) >= 60
+    assert memory.records(user="alice") == []
+    assert faults(memory) == []
+
+
+def test_forget_looks_again_at_record_that_was_changed_meanwhile(
+    memory: Limpet, transactions: Transactions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forget, "_PAGE", 2)
+    kept, changed, *_ = [memory.remember(f"walrus {number}", user="alice") for number in range(10)]
+
+    def change() -> None:
+        transactions.after = lambda: None
+        memory.records.update(kept.id, content="a gecko")
+        memory.records.update(changed.id, content="another walrus")
+        memory.remember("one more walrus", user="alice")
+
+    transactions.after = change
+    gone = memory.forget(query="walrus", user="alice")
+    rest = [record.content for record in memory.records(user="alice")]
+    assert rest in (["a gecko"], []), "what says nothing of it any more stays, unless it went before the change"
+    assert len(gone.ids) == 11 - len(rest)
+    assert changed.id in gone.ids
+    assert faults(memory) == []

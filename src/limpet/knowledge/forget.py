@@ -1,9 +1,10 @@
 """Forgetting: records with every copy of what they say, also in the messages, summaries and notes they came from.
 
-The sentence a record was learned from is taken out of its message, and the message is cut, indexed and read anew. All
-of that is one transaction. The user's files come before it, and once more after it: whoever is killed in between still
-has the records, which lead to the words in the files when they are forgotten again. Afterwards a search looks for what
-may still say it.
+The sentence a record was learned from is taken out of its message, and the message is cut, indexed and read again.
+What goes is chosen in a read, and removed in slices, so that nobody waits long; each slice looks whether it is still
+what was chosen, and in the end it is chosen again until nothing is left. The user's notes come first, then summaries
+and messages, and the records last: if the process is killed in between, they lead to the words when they are forgotten
+again. Afterwards a search looks for what may still say it.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from contextlib import contextmanager
 from dataclasses import field, replace
 from datetime import date, datetime, timedelta
 from functools import partial
+from typing import Protocol, TypeVar
 
 from limpet.config import Config
-from limpet.errors import StorageError
+from limpet.errors import RecordNotFound, StorageError
 from limpet.knowledge import english, remember
 from limpet.knowledge.remaining import FORGOTTEN_MARK, Place, RemainingFinder
 from limpet.knowledge.remember import RecordChunker, RecordSelector
@@ -29,18 +31,18 @@ from limpet.model.message import Message, Part, TextPart
 from limpet.model.note import day_name, describe_note
 from limpet.model.record import Forgotten, Origin, Record, RecordQuery
 from limpet.model.scope import Level, Partition, Scope
+from limpet.model.session import Summary
 from limpet.model.tokens import TokenCounter, estimate_tokens
 from limpet.model.values import Clock
 from limpet.notes.lines import redact_lines
 from limpet.notes.user_notes import UserNotes
 from limpet.search import recipes
 from limpet.search.analysis import Question, split_sentences
-from limpet.search.chunk_repository import Chunks
 from limpet.search.graph_repository import GraphTables
 from limpet.search.search import SearchRequest, search
-from limpet.sessions.messages import index_message, prepare_entries
-from limpet.sessions.repository import Cursors, Messages, Sessions
-from limpet.sessions.summary import mask_message, rebuild_summary
+from limpet.sessions.messages import index_again
+from limpet.sessions.repository import Cursors, Messages, Sessions, Summaries
+from limpet.sessions.summary import build_quoted_summary, mask_message, replace_summary
 from limpet.store.jobs import Jobs
 from limpet.store.store import Store
 from limpet.store.tx import Tx
@@ -50,6 +52,10 @@ log = logging.getLogger("limpet.forget")
 _Line = tuple[Partition, str, int]  # a line of a note
 _MAX_PLACES = 20  # places that still say it, named at most
 _MAX_MENTIONS = 1000  # passages among which the same is looked for once more
+_MAX_ROUNDS = 5  # while others go on writing what is forgotten
+_PAGE = 50  # records or messages that one transaction changes
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -91,6 +97,35 @@ class ForgetPlan:
     beside: list[Record]
     trail: Provenance
     others: list[Record]  # records about somebody else, whatever they have in common with those that go
+
+    def merge(self, later: ForgetPlan) -> ForgetPlan:
+        """Both plans as one, to look for what is left of either."""
+        trail = Provenance()
+        for plan in (self, later):
+            for (user, session), said in plan.trail.said.items():
+                for sequence, words in said.items():
+                    trail.add_words(user, session, sequence, words)
+            for user, days in plan.trail.days.items():
+                trail.days[user] |= days
+        return ForgetPlan([*self.records, *later.records], [*self.beside, *later.beside], trail, later.others)
+
+
+class _Transactions(Protocol):
+    """Where the steps of a removal run: each in a transaction of its own, or all in one."""
+
+    def read(self, work: Callable[[Tx], T]) -> T: ...
+    def write(self, work: Callable[[Tx], T]) -> T: ...
+
+
+class _OneTransaction:
+    def __init__(self, tx: Tx) -> None:
+        self._tx = tx
+
+    def read(self, work: Callable[[Tx], T]) -> T:
+        return work(self._tx)
+
+    def write(self, work: Callable[[Tx], T]) -> T:
+        return work(self._tx)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,30 +210,18 @@ class Forgetter:
         ``query``: the words by which the records were chosen. ``everywhere``: also from the messages, summaries and
         notes that still say it. ``dry_run``: everything is computed in a transaction that is rolled back.
         """
-
-        def remove(tx: Tx) -> tuple[Forgotten, ForgetPlan, RemainingFinder, list[Place]]:
-            going = self.plan(tx, owner, choose)
-            finder = RemainingFinder(self, owner, going, query)
-            gone = remember.delete_records(tx, going.records, cut, self.clock())
-            counts = Counter(gone.counts)
-            for record in going.beside:
-                counts["versions"] += self._redact_source(tx, record, cut)
-            counts["messages"] += self._redact_sessions(tx, tenant, going.trail)
-            if everywhere:
-                counts += self._redact_places(tx, tenant, finder, going.trail)
-            found = finder.find_stored(tx) if dry_run else []
-            return Forgotten(_drop_zeros(counts, gone.counts), gone.ids), going, finder, found
-
         left: list[str] = []
         lines: set[_Line] = set()
+        going = self.store.read(lambda tx: self.plan(tx, owner, choose))
+        finder = RemainingFinder(self, owner, going, query)
         if dry_run:
-            gone, going, finder, found = self.store.with_rollback().write(remove)
+            gone, found = self.store.with_rollback().write(partial(self._rehearse, going, finder, cut, everywhere))
         else:
-            lines |= self._redact_files(tenant, self.store.read(lambda tx: self.plan(tx, owner, choose)), left)
-            gone, going, finder, found = self.store.write(remove)
-        lines |= self._redact_files(tenant, going, left, dry_run=dry_run)
-        if not dry_run:
+            lines |= self._redact_files(tenant, going, left)
+            gone, going = self._remove_all(going, owner, choose, query, cut, everywhere=everywhere)
+            finder = RemainingFinder(self, owner, going, query)
             found = self.store.read(finder.find_stored)
+        lines |= self._redact_files(tenant, going, left, dry_run=dry_run)
         if everywhere:
             lines |= self._redact_notes_everywhere(finder, left, dry_run=dry_run)
         counts = Counter({**gone.counts, "note lines": len(lines)})
@@ -207,25 +230,80 @@ class Forgetter:
         places = tuple(dict.fromkeys(left))[:_MAX_PLACES]
         return Forgotten(_drop_zeros(counts, gone.counts), gone.ids, places, sentences)
 
-    def _redact_sessions(self, tx: Tx, tenant: str, trail: Provenance) -> int:
+    def _rehearse(
+        self, going: ForgetPlan, finder: RemainingFinder, cut: RecordChunker, everywhere: bool, tx: Tx
+    ) -> tuple[Forgotten, list[Place]]:
+        """Remove everything in one transaction, to see what goes and what is left."""
+        gone = self._remove(_OneTransaction(tx), going, finder, cut, everywhere=everywhere)
+        return gone, finder.find_stored(tx)
+
+    def _remove_all(
+        self,
+        going: ForgetPlan,
+        owner: Scope,
+        choose: RecordSelector,
+        query: str | None,
+        cut: RecordChunker,
+        *,
+        everywhere: bool,
+    ) -> tuple[Forgotten, ForgetPlan]:
+        """Remove what was planned, and then what others have written or changed meanwhile."""
+        counts, ids, whole = Counter[str](), dict[str, None](), going
+        for _ in range(_MAX_ROUNDS):
+            finder = RemainingFinder(self, owner, going, query)
+            gone = self._remove(self.store, going, finder, cut, everywhere=everywhere)
+            counts.update(gone.counts)
+            ids |= dict.fromkeys(gone.ids)
+            try:
+                going = self.store.read(lambda tx: self.plan(tx, owner, choose))
+            except RecordNotFound:
+                break
+            if not going.records:
+                break
+            whole = whole.merge(going)
+        return Forgotten(counts, tuple(ids)), whole
+
+    def _remove(
+        self, store: _Transactions, going: ForgetPlan, finder: RemainingFinder, cut: RecordChunker, *, everywhere: bool
+    ) -> Forgotten:
+        """Remove in slices what a plan names."""
+        tenant, counts, ids = finder.owner.tenant, Counter[str](), list[str]()
+        counts["messages"] += self._redact_sessions(store, tenant, going.trail)
+        for page in _pages(going.beside):
+            counts["versions"] += store.write(partial(self._redact_sources, records=page, cut=cut))
+        counts = +counts
+        for page in _pages(sorted(going.records, key=lambda record: record.origin is Origin.CONDENSED)):
+            gone = store.write(partial(self._delete_page, records=page, cut=cut))
+            counts.update(gone.counts)
+            ids += gone.ids
+        if everywhere:
+            counts.update(+self._redact_places(store, tenant, finder, going.trail))
+        return Forgotten(counts, tuple(ids))
+
+    def _delete_page(self, tx: Tx, *, records: Sequence[Record], cut: RecordChunker) -> Forgotten:
+        """Delete those that are still what was chosen. One that was changed meanwhile is looked at again."""
+        same = [record for record in records if _is_unchanged(tx, record)]
+        return remember.delete_records(tx, same, cut, self.clock())
+
+    def _redact_sources(self, tx: Tx, *, records: Sequence[Record], cut: RecordChunker) -> int:
+        return sum(self._redact_source(tx, record, cut) for record in records if _is_unchanged(tx, record))
+
+    def _redact_sessions(self, store: _Transactions, tenant: str, trail: Provenance) -> int:
         """How many messages were changed."""
         return sum(
-            _SessionRedactor(self, tx, Scope(tenant, user=user, session=session)).redact_messages(said)
+            _SessionRedactor(self, store, Scope(tenant, user=user, session=session)).redact_messages(said)
             for (user, session), said in sorted(trail.said.items())
         )
 
-    def _redact_places(self, tx: Tx, tenant: str, finder: RemainingFinder, trail: Provenance) -> Counter[str]:
+    def _redact_places(
+        self, store: _Transactions, tenant: str, finder: RemainingFinder, trail: Provenance
+    ) -> Counter[str]:
         """Remove from messages and summaries what still says it. Adds the sentences to the trail."""
         counts: Counter[str] = Counter()
-        more = Provenance()
-        for place in finder.find_stored(tx):
-            for message in place.read_messages(tx):
-                words = finder.select_sentences(message.text, answers=place.answers)
-                more.add_words(place.user, place.session, message.sequence, words)
-        counts["messages"] += self._redact_sessions(tx, tenant, more)
-        for place in finder.find_summaries(tx):
-            scope = Scope(tenant, user=place.user, session=place.session)
-            _SessionRedactor(self, tx, scope).rebuild_summary(Messages(tx).range(scope, None, None, None))
+        more = store.read(partial(_collect_places, finder=finder))
+        counts["messages"] += self._redact_sessions(store, tenant, more)
+        for place in store.read(finder.find_summaries):
+            _SessionRedactor(self, store, Scope(tenant, user=place.user, session=place.session)).rebuild_summary({})
             counts["summaries"] += 1
         for (user, session), said in more.said.items():
             for sequence, words in said.items():
@@ -335,51 +413,88 @@ def _drop_zeros(counts: Counter[str], always: Iterable[str]) -> dict[str, int]:
     return {kind: number for kind, number in counts.items() if number or kind in always}
 
 
+def _pages(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    return (items[at : at + _PAGE] for at in range(0, len(items), _PAGE))
+
+
+def _is_unchanged(tx: Tx, record: Record) -> bool:
+    current = Records(tx).lock(Scope(record.home.scope.tenant), record.id)
+    return current is not None and current.version == record.version
+
+
+def _collect_places(tx: Tx, *, finder: RemainingFinder) -> Provenance:
+    """The sentences of messages that still say it."""
+    found = Provenance()
+    for place in finder.find_stored(tx):
+        for message in place.read_messages(tx):
+            words = finder.select_sentences(message.text, answers=place.answers)
+            found.add_words(place.user, place.session, message.sequence, words)
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class _SessionRedactor:
     """One session, without some sentences."""
 
     forgetter: Forgetter
-    tx: Tx
+    store: _Transactions
     scope: Scope
 
-    def redact_messages(self, said: Mapping[int, Iterable[str]]) -> int:
+    def redact_messages(self, said: Mapping[int, set[str]]) -> int:
         """How many were changed. A session that was deleted says nothing any more."""
-        if Sessions(self.tx).get(self.scope) is None:
+        if not self.store.read(partial(self._find_changes, said=said)):
             return 0
-        Sessions(self.tx).lock(self.scope)
-        mask = self.forgetter.mask
-        changed = 0
-        for sequence, gone in sorted(said.items()):
-            for message in Messages(self.tx).range(self.scope, sequence - 1, sequence + 1, None):
-                scrubbed = redact_message(message, set(gone), mask)
-                if scrubbed != message:
-                    Messages(self.tx).replace(self.scope, scrubbed)
-                    changed += 1
-        if changed:
-            self._rebuild()
-        return changed
+        self.rebuild_summary(said)  # first: a process that is killed behind it leaves messages that lead here again
+        return sum(self.store.write(partial(self._redact_page, page=page)) for page in _pages(sorted(said.items())))
 
-    def _rebuild(self) -> None:
-        """What was made of the messages is made again: chunks, the graph, and the summary."""
-        tx, scope, config, now = self.tx, self.scope, self.forgetter.config, self.forgetter.clock()
-        history = Messages(tx).range(scope, None, None, None)
-        Chunks(tx).drop_session(scope)
-        for entry in prepare_entries(history, config.chunks, now):
-            index_message(tx, scope, entry.message, entry.chunks)
-        GraphTables(tx).drop_session(scope)
-        Cursors(tx).set(scope, GRAPH, 0)
+    def _find_changes(self, tx: Tx, *, said: Mapping[int, set[str]]) -> bool:
+        return any(self._redact(tx, sequence, gone) for sequence, gone in sorted(said.items()))
+
+    def _redact(self, tx: Tx, sequence: int, gone: set[str]) -> list[Message]:
+        """The message as it should be, if that is not how it is."""
+        found = Messages(tx).range(self.scope, sequence - 1, sequence + 1, None)
+        redacted = (redact_message(message, gone, self.forgetter.mask) for message in found)
+        return [after for before, after in zip(found, redacted, strict=True) if before != after]
+
+    def _redact_page(self, tx: Tx, *, page: Sequence[tuple[int, set[str]]]) -> int:
+        """What was made of the messages is made again: their chunks now, the graph by its job."""
+        if Sessions(tx).get(self.scope) is None:
+            return 0
+        Sessions(tx).lock(self.scope)
+        changed = [message for sequence, gone in page for message in self._redact(tx, sequence, gone)]
+        if not changed:
+            return 0
+        config, now, scope = self.forgetter.config, self.forgetter.clock(), self.scope
+        for message in changed:
+            Messages(tx).replace(scope, message)
+        sequences = [message.sequence for message in changed]
+        index_again(tx, scope, sequences, config.chunks, now)
         assert scope.session is not None
+        GraphTables(tx).drop_messages(scope.partition, scope.session, sequences)
+        Cursors(tx).set(scope, GRAPH, min(Cursors(tx).get(scope, GRAPH), sequences[0] - 1))
         if config.graph.enabled:
             Jobs(tx).enqueue(scope.partition, GRAPH, scope.session, now)
-        self.rebuild_summary(history)
+        return len(changed)
 
-    def rebuild_summary(self, history: Sequence[Message]) -> None:
-        now = self.forgetter.clock()
-        learned = remember.find_learned_sentences(self.tx, self.scope, now)
-        most = self.forgetter.config.compact.summary_tokens
-        masked = [mask_message(message, self.forgetter.mask) for message in history]
-        rebuild_summary(self.tx, self.scope, masked, most, self.forgetter.count, learned, now)
+    def rebuild_summary(self, said: Mapping[int, set[str]]) -> None:
+        """Write the summary from the messages without those sentences, unless another writer was faster."""
+        while (made := self.store.read(partial(self._build_summary, said=said))) is not None:
+            if self.store.write(partial(replace_summary, scope=self.scope, summary=made)):
+                return
+
+    def _build_summary(self, tx: Tx, *, said: Mapping[int, set[str]]) -> Summary | None:
+        old, mask = Summaries(tx).get(self.scope), self.forgetter.mask
+        if old is None:
+            return None
+        now, most = self.forgetter.clock(), self.forgetter.config.compact.summary_tokens
+        history = Messages(tx).range(self.scope, None, old.upper_sequence + 1, None)
+        cleaned = [
+            redact_message(each, said[each.sequence], mask) if each.sequence in said else each for each in history
+        ]
+        masked = [mask_message(message, mask) for message in cleaned]
+        found = remember.find_learned_sentences(tx, self.scope, now)
+        learned = [each for each in found if each.text not in said.get(each.sequence, ())]
+        return build_quoted_summary(tx, self.scope, masked, most, self.forgetter.count, learned, now)
 
 
 def redact_message(message: Message, gone: set[str], mask: Callable[[str], str]) -> Message:

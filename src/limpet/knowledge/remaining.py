@@ -83,7 +83,7 @@ class RemainingFinder:
     """Looks for what the records of a plan said."""
 
     def __init__(self, forgetter: Forgetter, owner: Scope, going: ForgetPlan, query: str | None) -> None:
-        self._forgetter, self._owner, self._going = forgetter, owner, going
+        self._forgetter, self.owner, self._going = forgetter, owner, going
         stated = [record for record in going.records if record.origin not in _EPISODES]
         others = {text for record in going.others for text in (record.content, record.source.sentence) if text}
         self._searches = list(_iter_searches(stated, sorted(map(_fold_text, others), key=len, reverse=True)))
@@ -129,7 +129,7 @@ class RemainingFinder:
         """Replies to the messages that said it, which have one of its words: "34 is a good age"."""
         found = []
         for (user, session), said in self._going.trail.said.items():
-            scope = Scope(self._owner.tenant, user=user, session=session)
+            scope = Scope(self.owner.tenant, user=user, session=session)
             for sequence in said:
                 for message in Messages(tx).range(scope, sequence, None, _MAX_REPLIES):
                     if message.role is Role.USER:
@@ -204,7 +204,7 @@ class RemainingFinder:
     def _iter_kv_entries(self) -> Iterator[tuple[str, str]]:
         forgetter = self._forgetter
         for user, session in self._going.trail.said:
-            scope = Scope(self._owner.tenant, user=user, session=session)
+            scope = Scope(self.owner.tenant, user=user, session=session)
             cap = forgetter.config.session.kv_cap
             for entry in forgetter.store.read(partial(_read_entries, scope=scope, cap=cap)):
                 yield f"{entry.key} of session {session}", str(entry.value)

@@ -15,7 +15,10 @@ VALUES
     (:bucket, :partition_id, :ordinal, :kind, :session, :record, :document, :sequence, :sequence, :role, :name, :created_at,
      :worded_at, :hash, :word_count, :flags, :terms, :text)
 ON CONFLICT (bucket, partition_id, session_id, hash) WHERE session_id IS NOT NULL
-DO UPDATE SET last_sequence = excluded.last_sequence, worded_at = excluded.worded_at
+DO UPDATE SET
+    first_sequence = CASE WHEN excluded.first_sequence < chunks.first_sequence THEN excluded.first_sequence ELSE chunks.first_sequence END,
+    last_sequence = CASE WHEN excluded.last_sequence > chunks.last_sequence THEN excluded.last_sequence ELSE chunks.last_sequence END,
+    worded_at = CASE WHEN excluded.worded_at > chunks.worded_at THEN excluded.worded_at ELSE chunks.worded_at END
 RETURNING ordinal
 
 -- name: chunks.terms

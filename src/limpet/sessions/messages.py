@@ -177,6 +177,28 @@ def index_message(tx: Tx, scope: Scope, message: Message, chunks: Sequence[Chunk
     Chunks(tx).add(scope.partition, source, chunks)
 
 
+def index_again(tx: Tx, scope: Scope, sequences: Sequence[int], config: ChunkSettings, now: datetime) -> None:
+    """Cut and index stored messages again after their text was changed. Others that say the same keep their chunks."""
+    _, shared = Chunks(tx).drop_messages(scope, sequences)
+    changed = set(sequences)
+    low = min([*changed, *(first for first, _ in shared.values())])
+    high = max([*changed, *(last for _, last in shared.values())])
+    history = Messages(tx).range(scope, low - 1, high + 1, None) if shared else _read_each(tx, scope, sequences)
+    for entry in prepare_entries(history, config, now):
+        own = entry.message.sequence in changed
+        drafts = [draft for draft in entry.chunks if own or draft.hash in shared]
+        if drafts:
+            index_message(tx, scope, entry.message, drafts)
+
+
+def _read_each(tx: Tx, scope: Scope, sequences: Sequence[int]) -> list[Message]:
+    return [
+        message
+        for sequence in sorted(sequences)
+        for message in Messages(tx).range(scope, sequence - 1, sequence + 1, None)
+    ]
+
+
 # The newest messages that fit a budget, read page by page
 
 

@@ -234,17 +234,45 @@ def rebuild_summary(
     learned: Sequence[LearnedSentence],
     now: datetime,
 ) -> None:
-    """Replace the summary by lines quoted from the messages it covers: others were removed, or words of these.
+    """Replace the summary by lines quoted from the messages it covers: others were removed, or words of these."""
+    made = build_quoted_summary(tx, scope, messages, most_tokens, count, learned, now)
+    if made is not None:
+        Summaries(tx).put(scope, made)
 
-    What a model wrote may contain those words. Its next call reads the messages again.
+
+def build_quoted_summary(
+    tx: Tx,
+    scope: Scope,
+    messages: Sequence[Message],
+    most_tokens: int,
+    count: TokenCounter,
+    learned: Sequence[LearnedSentence],
+    now: datetime,
+) -> Summary | None:
+    """Return the next summary with lines quoted from the messages it covers; None if the session has none.
+
+    What a model wrote may contain words that are gone. Its next call reads the messages again.
     """
     summary = Summaries(tx).get(scope)
     if summary is None:
-        return
+        return None
     covered = [message for message in messages if message.sequence <= summary.upper_sequence]
     draft = SummaryDraft(tail=extract_summary("", covered, most_tokens, count, learned))
     _, last_epoch = Summaries(tx).get_watermarks(scope)
-    Summaries(tx).put(scope, _build_summary(draft, last_epoch + 1, summary.upper_sequence, len(covered), now))
+    return _build_summary(draft, last_epoch + 1, summary.upper_sequence, len(covered), now)
+
+
+def replace_summary(tx: Tx, *, scope: Scope, summary: Summary) -> bool:
+    """Put the summary that was built, unless another was stored since. Return False in that case."""
+    if Sessions(tx).get(scope) is None:
+        return True
+    Sessions(tx).lock(scope)
+    if Summaries(tx).get(scope) is None:
+        return True
+    if Summaries(tx).get_watermarks(scope)[1] + 1 != summary.epoch:
+        return False
+    Summaries(tx).put(scope, summary)
+    return True
 
 
 def _build_summary(draft: SummaryDraft, epoch: int, upper_sequence: int, count: int, now: datetime) -> Summary:

@@ -87,6 +87,8 @@ class GraphBuilder:
             last = messages[-1].sequence if messages else head.last_sequence
             if Messages(tx).range(scope, done, last + 1, batch) != messages:
                 return True  # cleared or forgotten meanwhile: what was read of them must not stay
+            # Words of a message may have been forgotten: then it is read once more, with those behind it.
+            GraphTables(tx).drop_messages(space, session_id, [message.sequence for message in messages])
             GraphTables(tx).add(space, read.told)
             if self.llm is not None and read.calls:
                 usage.add(tx, scope, usage.build_llm_usage(self.llm.model, read.calls, read.used))
