@@ -244,18 +244,20 @@ class Chunks(Repository):
             "document_id = :id AND version < :below AND version NOT IN (SELECT d.version FROM documents d"
             " WHERE d.bucket = :bucket AND d.partition_id = :partition_id AND d.id = :id AND d.version IS NOT NULL)"
         )
-        return self._drop_some(partition, where, id=document_id, below=below)
+        order = "ORDER BY version, ordinal LIMIT :limit"
+        return self._drop_some(partition, where, order, id=document_id, below=below)
 
     def drop_session_slice(self, partition: Partition, session: str) -> tuple[int, bool]:
         """Remove some chunks of a session's messages. Return how many, and whether none is left."""
-        return self._drop_some(partition, "session_id = :id", id=session)
+        # The plus: not by the index of ordinals, which holds all of the partition.
+        return self._drop_some(partition, "session_id = :id", "ORDER BY +ordinal LIMIT :limit", id=session)
 
-    def _drop_some(self, partition: Partition, where: str, **params: Any) -> tuple[int, bool]:
+    def _drop_some(self, partition: Partition, where: str, order: str, **params: Any) -> tuple[int, bool]:
         row = self._find_partition(partition, self._db.for_update)
         if row is None:
             return 0, True
         page = {**row.key, **params, "limit": _MAX_DROPPED + 1}
-        found = self._db.all("chunks.terms", page, where=where, order="LIMIT :limit")
+        found = self._db.all("chunks.terms", page, where=where, order=order)
         gone = word_index.take_entries(found[:_MAX_DROPPED], word_index.MAX_ENTRIES)
         return self._drop_rows(row, gone), len(gone) == len(found)
 

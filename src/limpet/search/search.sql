@@ -22,8 +22,9 @@ DO UPDATE SET
 RETURNING ordinal
 
 -- name: chunks.terms
+-- Without an order of its own: to have it, SQLite would walk the whole partition.
 SELECT ordinal, word_count, terms FROM chunks
-WHERE bucket = :bucket AND partition_id = :partition_id AND {where} ORDER BY ordinal {order}
+WHERE bucket = :bucket AND partition_id = :partition_id AND {where} {order}
 
 -- name: chunks.hidden
 -- Of documents: other versions than the one to be seen. Of sessions that were deleted: all. Both are being removed or

@@ -336,7 +336,7 @@ CREATE TABLE chunks (
 -- Only a message's chunk names its session, so the same text is stored once a session.
 CREATE UNIQUE INDEX chunks_once_a_session ON chunks (bucket, partition_id, session_id, hash) WHERE session_id IS NOT NULL;
 CREATE INDEX chunks_by_record ON chunks (bucket, partition_id, record_id) WHERE record_id IS NOT NULL;
-CREATE INDEX chunks_by_document ON chunks (bucket, partition_id, document_id, version) WHERE document_id IS NOT NULL;
+CREATE INDEX chunks_by_document ON chunks (bucket, partition_id, document_id, version, ordinal) WHERE document_id IS NOT NULL;
 
 -- The word index: for each term of a partition, blocks of (ordinal, count, length) packed in eight bytes each.
 CREATE TABLE postings (
