@@ -14,7 +14,7 @@ import pytest
 
 from limpet import Config, Limpet
 from limpet.errors import SessionNotFound
-from limpet.knowledge import delete_session, forget
+from limpet.knowledge import delete_session, redact
 from limpet.lifecycle import purge_rows
 from limpet.search import chunk_repository, word_index
 from limpet.store.postgres.connection import PostgresDb
@@ -375,7 +375,7 @@ def test_no_transaction_of_retention_changes_many_rows(
 def test_no_transaction_of_forget_changes_many_rows(
     memory: Limpet, transactions: Transactions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forget, "_PAGE", 5)
+    monkeypatch.setattr(redact, "PAGE", 5)
     for number in range(60):
         memory.remember(f"the walrus has the number {number} {text(f'r{number}', 60)}", user="alice")
     fill(memory)
@@ -390,7 +390,7 @@ def test_no_transaction_of_forget_changes_many_rows(
 def test_forget_looks_again_at_record_that_was_changed_meanwhile(
     memory: Limpet, transactions: Transactions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forget, "_PAGE", 2)
+    monkeypatch.setattr(redact, "PAGE", 2)
     kept, changed, *_ = [memory.remember(f"walrus {number}", user="alice") for number in range(10)]
 
     def change() -> None:

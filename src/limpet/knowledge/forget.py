@@ -11,38 +11,34 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import field, replace
 from datetime import date, datetime, timedelta
 from functools import partial
-from typing import Protocol, TypeVar
 
 from limpet.config import Config
 from limpet.errors import RecordNotFound, StorageError
-from limpet.knowledge import english, remember
+from limpet.knowledge import remember
+from limpet.knowledge.redact import OneTransaction, SessionRedactor, Transactions, split_pages
 from limpet.knowledge.remaining import FORGOTTEN_MARK, Place, RemainingFinder
 from limpet.knowledge.remember import RecordChunker, RecordSelector
 from limpet.knowledge.repository import Records
 from limpet.model.chunk import ChunkQuery, SourceKind
 from limpet.model.dataclass import dataclass
-from limpet.model.job import GRAPH, GRAPH_RECORD
-from limpet.model.message import Message, Part, TextPart
+from limpet.model.job import GRAPH_RECORD
 from limpet.model.note import day_name, describe_note
 from limpet.model.record import Forgotten, Origin, Record, RecordQuery
 from limpet.model.scope import Level, Partition, Scope
-from limpet.model.session import Summary
-from limpet.model.tokens import TokenCounter, estimate_tokens
+from limpet.model.tokens import TokenCounter
 from limpet.model.values import Clock
 from limpet.notes.lines import redact_lines
 from limpet.notes.user_notes import UserNotes
 from limpet.search import recipes
-from limpet.search.analysis import Question, split_sentences
+from limpet.search.analysis import Question
 from limpet.search.graph_repository import GraphTables
 from limpet.search.search import SearchRequest, search
-from limpet.sessions.messages import index_again
-from limpet.sessions.repository import Cursors, Messages, Sessions, Summaries
-from limpet.sessions.summary import build_quoted_summary, mask_message, replace_summary
+from limpet.sessions.repository import Messages
 from limpet.store.jobs import Jobs
 from limpet.store.store import Store
 from limpet.store.tx import Tx
@@ -53,9 +49,6 @@ _Line = tuple[Partition, str, int]  # a line of a note
 _MAX_PLACES = 20  # places that still say it, named at most
 _MAX_MENTIONS = 1000  # passages among which the same is looked for once more
 _MAX_ROUNDS = 5  # while others go on writing what is forgotten
-_PAGE = 50  # records or messages that one transaction changes
-
-T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -108,24 +101,6 @@ class ForgetPlan:
             for user, days in plan.trail.days.items():
                 trail.days[user] |= days
         return ForgetPlan([*self.records, *later.records], [*self.beside, *later.beside], trail, later.others)
-
-
-class _Transactions(Protocol):
-    """Where the steps of a removal run: each in a transaction of its own, or all in one."""
-
-    def read(self, work: Callable[[Tx], T]) -> T: ...
-    def write(self, work: Callable[[Tx], T]) -> T: ...
-
-
-class _OneTransaction:
-    def __init__(self, tx: Tx) -> None:
-        self._tx = tx
-
-    def read(self, work: Callable[[Tx], T]) -> T:
-        return work(self._tx)
-
-    def write(self, work: Callable[[Tx], T]) -> T:
-        return work(self._tx)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +209,7 @@ class Forgetter:
         self, going: ForgetPlan, finder: RemainingFinder, cut: RecordChunker, everywhere: bool, tx: Tx
     ) -> tuple[Forgotten, list[Place]]:
         """Remove everything in one transaction, to see what goes and what is left."""
-        gone = self._remove(_OneTransaction(tx), going, finder, cut, everywhere=everywhere)
+        gone = self._remove(OneTransaction(tx), going, finder, cut, everywhere=everywhere)
         return gone, finder.find_stored(tx)
 
     def _remove_all(
@@ -264,15 +239,15 @@ class Forgetter:
         return Forgotten(counts, tuple(ids)), whole
 
     def _remove(
-        self, store: _Transactions, going: ForgetPlan, finder: RemainingFinder, cut: RecordChunker, *, everywhere: bool
+        self, store: Transactions, going: ForgetPlan, finder: RemainingFinder, cut: RecordChunker, *, everywhere: bool
     ) -> Forgotten:
         """Remove in slices what a plan names."""
         tenant, counts, ids = finder.owner.tenant, Counter[str](), list[str]()
         counts["messages"] += self._redact_sessions(store, tenant, going.trail)
-        for page in _pages(going.beside):
+        for page in split_pages(going.beside):
             counts["versions"] += store.write(partial(self._redact_sources, records=page, cut=cut))
         counts = +counts
-        for page in _pages(sorted(going.records, key=lambda record: record.origin is Origin.CONDENSED)):
+        for page in split_pages(sorted(going.records, key=lambda record: record.origin is Origin.CONDENSED)):
             gone = store.write(partial(self._delete_page, records=page, cut=cut))
             counts.update(gone.counts)
             ids += gone.ids
@@ -288,22 +263,25 @@ class Forgetter:
     def _redact_sources(self, tx: Tx, *, records: Sequence[Record], cut: RecordChunker) -> int:
         return sum(self._redact_source(tx, record, cut) for record in records if _is_unchanged(tx, record))
 
-    def _redact_sessions(self, store: _Transactions, tenant: str, trail: Provenance) -> int:
+    def _redact_sessions(self, store: Transactions, tenant: str, trail: Provenance) -> int:
         """How many messages were changed."""
         return sum(
-            _SessionRedactor(self, store, Scope(tenant, user=user, session=session)).redact_messages(said)
+            self._redactor(store, Scope(tenant, user=user, session=session)).redact_messages(said)
             for (user, session), said in sorted(trail.said.items())
         )
 
+    def _redactor(self, store: Transactions, scope: Scope) -> SessionRedactor:
+        return SessionRedactor(store, scope, self.config, self.mask, self.count, self.clock)
+
     def _redact_places(
-        self, store: _Transactions, tenant: str, finder: RemainingFinder, trail: Provenance
+        self, store: Transactions, tenant: str, finder: RemainingFinder, trail: Provenance
     ) -> Counter[str]:
         """Remove from messages and summaries what still says it. Adds the sentences to the trail."""
         counts: Counter[str] = Counter()
         more = store.read(partial(_collect_places, finder=finder))
         counts["messages"] += self._redact_sessions(store, tenant, more)
         for place in store.read(finder.find_summaries):
-            _SessionRedactor(self, store, Scope(tenant, user=place.user, session=place.session)).rebuild_summary({})
+            self._redactor(store, Scope(tenant, user=place.user, session=place.session)).rebuild_summary({})
             counts["summaries"] += 1
         for (user, session), said in more.said.items():
             for sequence, words in said.items():
@@ -413,10 +391,6 @@ def _drop_zeros(counts: Counter[str], always: Iterable[str]) -> dict[str, int]:
     return {kind: number for kind, number in counts.items() if number or kind in always}
 
 
-def _pages(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    return (items[at : at + _PAGE] for at in range(0, len(items), _PAGE))
-
-
 def _is_unchanged(tx: Tx, record: Record) -> bool:
     current = Records(tx).lock(Scope(record.home.scope.tenant), record.id)
     return current is not None and current.version == record.version
@@ -430,99 +404,3 @@ def _collect_places(tx: Tx, *, finder: RemainingFinder) -> Provenance:
             words = finder.select_sentences(message.text, answers=place.answers)
             found.add_words(place.user, place.session, message.sequence, words)
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class _SessionRedactor:
-    """One session, without some sentences."""
-
-    forgetter: Forgetter
-    store: _Transactions
-    scope: Scope
-
-    def redact_messages(self, said: Mapping[int, set[str]]) -> int:
-        """How many were changed. A session that was deleted says nothing any more."""
-        if not self.store.read(partial(self._find_changes, said=said)):
-            return 0
-        self.rebuild_summary(said)  # first: a process that is killed behind it leaves messages that lead here again
-        return sum(self.store.write(partial(self._redact_page, page=page)) for page in _pages(sorted(said.items())))
-
-    def _find_changes(self, tx: Tx, *, said: Mapping[int, set[str]]) -> bool:
-        return any(self._redact(tx, sequence, gone) for sequence, gone in sorted(said.items()))
-
-    def _redact(self, tx: Tx, sequence: int, gone: set[str]) -> list[Message]:
-        """The message as it should be, if that is not how it is."""
-        found = Messages(tx).range(self.scope, sequence - 1, sequence + 1, None)
-        redacted = (redact_message(message, gone, self.forgetter.mask) for message in found)
-        return [after for before, after in zip(found, redacted, strict=True) if before != after]
-
-    def _redact_page(self, tx: Tx, *, page: Sequence[tuple[int, set[str]]]) -> int:
-        """What was made of the messages is made again: their chunks now, the graph by its job."""
-        if Sessions(tx).get(self.scope) is None:
-            return 0
-        Sessions(tx).lock(self.scope)
-        changed = [message for sequence, gone in page for message in self._redact(tx, sequence, gone)]
-        if not changed:
-            return 0
-        config, now, scope = self.forgetter.config, self.forgetter.clock(), self.scope
-        for message in changed:
-            Messages(tx).replace(scope, message)
-        sequences = [message.sequence for message in changed]
-        index_again(tx, scope, sequences, config.chunks, now)
-        assert scope.session is not None
-        GraphTables(tx).drop_messages(scope.partition, scope.session, sequences)
-        Cursors(tx).set(scope, GRAPH, min(Cursors(tx).get(scope, GRAPH), sequences[0] - 1))
-        if config.graph.enabled:
-            Jobs(tx).enqueue(scope.partition, GRAPH, scope.session, now)
-        return len(changed)
-
-    def rebuild_summary(self, said: Mapping[int, set[str]]) -> None:
-        """Write the summary from the messages without those sentences, unless another writer was faster."""
-        while (made := self.store.read(partial(self._build_summary, said=said))) is not None:
-            if self.store.write(partial(replace_summary, scope=self.scope, summary=made)):
-                return
-
-    def _build_summary(self, tx: Tx, *, said: Mapping[int, set[str]]) -> Summary | None:
-        old, mask = Summaries(tx).get(self.scope), self.forgetter.mask
-        if old is None:
-            return None
-        now, most = self.forgetter.clock(), self.forgetter.config.compact.summary_tokens
-        history = Messages(tx).range(self.scope, None, old.upper_sequence + 1, None)
-        cleaned = [
-            redact_message(each, said[each.sequence], mask) if each.sequence in said else each for each in history
-        ]
-        masked = [mask_message(message, mask) for message in cleaned]
-        found = remember.find_learned_sentences(tx, self.scope, now)
-        learned = [each for each in found if each.text not in said.get(each.sequence, ())]
-        return build_quoted_summary(tx, self.scope, masked, most, self.forgetter.count, learned, now)
-
-
-def redact_message(message: Message, gone: set[str], mask: Callable[[str], str]) -> Message:
-    """The message with a mark in the place of these words, also where a secret in them was masked."""
-
-    def redact(text: str) -> str:
-        # Of a sentence that goes on as a question only the statement before it was learned from.
-        stated = [
-            (sentence.start, len(sentence.text)) for sentence, _ in english.find_statements(text, unheard_too=True)
-        ]
-        parts = [(part.start, part.end - part.start) for part in english.find_own_statements(text, unheard_too=True)]
-        whole = [(sentence.start, len(sentence.text)) for sentence in split_sentences(text)]
-        covered = len(text)
-        for start, length in sorted({*stated, *parts, *whole}, key=lambda span: (span[0], span[1]), reverse=True):
-            said = text[start : start + length]
-            if start + length <= covered and (said in gone or mask(said) in gone):
-                text = f"{text[:start]}{FORGOTTEN_MARK}{text[start + length :]}"
-                covered = start
-        return text
-
-    def redact_part(part: Part) -> Part:
-        return replace(part, text=redact(part.text)) if isinstance(part, TextPart) else part
-
-    content = message.content
-    if isinstance(content, str):
-        changed = replace(message, content=redact(content))
-    else:
-        changed = replace(message, content=tuple(map(redact_part, content)))
-    if changed == message:
-        return message
-    return replace(changed, tokens=estimate_tokens(changed.searchable))
