@@ -360,7 +360,7 @@ GOOD = {"role": "user", "content": "x"}
             "sessions[1]: messages[0]: tool_calls[0]: arguments: ",
         ),
         ({"messages": [{**GOOD, "metadata": "x"}]}, "sessions[1]: messages[0]: metadata "),
-        ({"messages": [{**GOOD, "is_error": "no"}]}, "sessions[1]: messages[0]: is_error: "),
+        ({"messages": [{**GOOD, "is_error": "no"}]}, "sessions[1]: messages[0]: is_error "),
         ({"messages": [{**GOOD, "sequence": -1}]}, "sessions[1]: messages[0]: sequence: "),
         ({"messages": [{**GOOD, "seq_order": "1"}]}, "sessions[1]: messages[0]: seq_order: "),
         ({"messages": [{**GOOD, "sequence": 1}, GOOD]}, "sessions[1]: messages[1]: sequence: is missing"),

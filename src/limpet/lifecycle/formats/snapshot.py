@@ -8,7 +8,6 @@ id. Whatever is malformed raises InvalidInput with its place; fields without a c
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -222,7 +221,7 @@ def _parse_message(fields: Fields) -> Message:
         name=fields.name("name"),
         tool_calls=calls,
         tool_call_id=fields.name("tool_call_id"),
-        is_error=_parse_flag(fields, "is_error"),
+        is_error=fields.values.get("is_error") or False,
         metadata=fields.metadata("metadata"),
         created_at=fields.time(*_TIME),
     )
@@ -291,23 +290,11 @@ def _parse_tool_call(position: int, value: object) -> ToolCall:
 
 def _parse_arguments(fields: Fields) -> dict[str, Any]:
     _, value = fields.find("arguments")
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError) as error:
-            raise InvalidInput(f"arguments: the text is not JSON: {error}") from None
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise InvalidInput(f"arguments: must be an object, not {json_type_name(value)}")
-    return value
-
-
-def _parse_flag(fields: Fields, name: str) -> bool:
-    value = fields.values.get(name)
-    if value is not None and not isinstance(value, bool):
-        raise InvalidInput(f"{name}: must be true or false, not {json_type_name(value)}")
-    return bool(value)
+    with error_location("arguments"):
+        value = _parse_nested(value) if isinstance(value, str) else value
+        if value is not None and not isinstance(value, dict):
+            raise InvalidInput(f"must be an object, not {json_type_name(value)}")
+    return value or {}
 
 
 def _parse_sequence(fields: Fields) -> int | None:
