@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable
 from datetime import date, datetime, timedelta
 from pathlib import Path
 
-from limpet.errors import InvalidInput, KeyMissing, LimpetError
+from limpet.errors import InvalidInput, KeyMissing
 from limpet.lifecycle import SNAPSHOT
 from limpet.lifecycle.item_sync import ItemSync
 from limpet.lifecycle.purge_repository import PurgeRequest
@@ -18,7 +18,7 @@ from limpet.model.message import Message, Role
 from limpet.model.note import MEMORY_FILE, day_name
 from limpet.model.privacy import PurgeTarget
 from limpet.model.scope import DEFAULT_TENANT, Scope
-from limpet.model.values import Clock, check_id
+from limpet.model.values import Clock, is_id
 from limpet.notes.lines import format_line
 from limpet.notes.user_notes import UserNotes
 from limpet.sessions.repository import Messages, Sessions
@@ -121,7 +121,7 @@ class PurgeFiles:
     def _find_orphans(self, folder: Path) -> list[Path]:
         if not folder.is_dir():
             return []
-        names = [path.name for path in folder.iterdir() if _is_id(path.name)]
+        names = [path.name for path in folder.iterdir() if is_id(path.name)]
         tenants = self.store.list_tenants()
         known = self.store.read(
             lambda tx: {name for name in names for each in tenants if _has_session(tx, Scope(each, session=name))}
@@ -209,14 +209,6 @@ def _has_session(tx: Tx, session: Scope) -> bool:
 def _is_from_session(line: str, sides: Collection[str]) -> bool:
     parts = line[8:].split(" | ")
     return line.startswith("[") and all(part in sides for part in parts)
-
-
-def _is_id(name: str) -> bool:
-    try:
-        check_id(name, "session id")
-    except LimpetError:
-        return False
-    return True
 
 
 def remove_path(root: Path, path: Path) -> int:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from limpet.cli import render_memory, show
 from limpet.cli.render import format_compaction, format_counts, receipt_lines
 from limpet.cli.render_memory import dropped_lines, speaker
-from limpet.errors import InvalidInput, InvalidKey, LimpetError, NotFound, Unsupported
+from limpet.errors import InvalidKey, LimpetError, NotFound, Unsupported
 from limpet.model.chunk import Hit
 from limpet.model.context import Context
 from limpet.model.session import SessionInfo, SessionStatus, Summary, Usage
 from limpet.model.tokens import estimate_tokens
-from limpet.model.values import check_id
+from limpet.model.values import is_id
 
 if TYPE_CHECKING:
     from limpet.cli.chat.loop import ChatLoop
@@ -193,7 +193,7 @@ def forget(chat: ChatLoop, given: str) -> None:
     if not given:
         raise ChatUsageError("/forget needs an id, a key, or words that the memory holds")
     memory, user = chat.memory, chat.session.user
-    if _is_id(given):
+    if is_id(given):
         gone = memory.forget(given, user=user)
     else:
         try:
@@ -221,14 +221,6 @@ def _forget_matches(chat: ChatLoop, query: str) -> None:
             continue
     left = [] if found else render_memory.remaining_lines(would)
     chat.screen.say(render_memory.format_forgotten(gone), *left)
-
-
-def _is_id(text: str) -> bool:
-    try:
-        check_id(text, "id")
-    except InvalidInput:
-        return False
-    return True
 
 
 def purge_session(chat: ChatLoop, _: str) -> None:
