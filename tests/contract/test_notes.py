@@ -14,6 +14,8 @@ from limpet import Config, Limpet
 from limpet.errors import WrongState
 from limpet.model.chunk import SourceKind
 from limpet.model.note import compute_version
+from limpet.model.scope import Level, Partition
+from limpet.notes.user_notes import UserNotes
 from limpet.store.copy import copy_store
 from limpet.testing import FakeClock
 from tests.contract.rows import faults, sql
@@ -284,6 +286,20 @@ def test_edited_file_is_read_into_the_store(data: str, clock: FakeClock) -> None
         assert "by hand" in context
         assert memory.notes.day("alice", date(2026, 3, 1)) == "a new day\n"
         assert stored(memory) == files_of(data)
+        assert list(Path(data).rglob("*.conflict")) == []
+
+
+def test_change_by_a_program_that_writes_no_files_is_not_taken_back(data: str, clock: FakeClock) -> None:
+    """The file says what it said before: nobody has edited it."""
+    with Limpet.open(data, clock=clock, config=PLAIN) as memory:
+        fill(memory, clock)
+        apart = UserNotes(
+            memory._runtime.store, None, PLAIN.notes, lambda _: True, lambda text: text, memory._runtime.clock
+        )
+        apart.append_memory(Partition("default", Level.USER, "alice"), "- likes tea")
+        assert memory.notes.long_term("alice").read() == f"{NOTES}- likes tea\n"
+        memory.notes.long_term("alice").append("- likes milk")
+        assert files_of(data)["MEMORY.md"] == f"{NOTES}- likes tea\n- likes milk\n"
         assert list(Path(data).rglob("*.conflict")) == []
 
 

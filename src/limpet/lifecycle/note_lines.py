@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from limpet.lifecycle.line_kind import ADDED, PRESENT, ImportTarget, LineKind, LineOutcome
+from limpet.lifecycle.transfer_repository import Transfers
 from limpet.model.note import check_note_name
 from limpet.model.scope import Scope
 from limpet.model.transfer import NoteState
@@ -19,8 +20,10 @@ class NoteLines(LineKind[NoteState]):
     required = ("name", "text", "updated_at")
 
     def find(self, tx: Tx, scope: Scope) -> Iterator[NoteState]:
-        for space, name in Notes(tx).list_names(scope):
-            if (note := Notes(tx).get(space, name)) is not None:
+        for space in Transfers(tx).find_partitions(scope):
+            for name in Notes(tx).list_names(space):
+                note = Notes(tx).get(space, name)
+                assert note is not None
                 yield NoteState(space, note)
 
     def read(self, value: dict[str, Any], into: ImportTarget) -> NoteState:

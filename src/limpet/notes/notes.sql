@@ -20,7 +20,5 @@ SELECT p.tenant, p.level, p.owner, n.name
 FROM notes n JOIN partitions p ON p.bucket = n.bucket AND p.id = n.partition_id WHERE n.pending = 1
 ORDER BY n.partition_id, n.name
 
--- name: notes.list
-SELECT p.level, p.owner, n.name
-FROM notes n JOIN partitions p ON p.bucket = n.bucket AND p.id = n.partition_id
-WHERE p.tenant = :tenant AND {where} ORDER BY p.level, p.owner, n.name
+-- name: notes.names
+SELECT name FROM notes WHERE bucket = :bucket AND partition_id = :partition_id ORDER BY name

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from limpet.model.note import Note
-from limpet.model.scope import Level, Partition, Scope, hash_bucket
+from limpet.model.scope import Level, Partition
 from limpet.search.chunk_repository import Chunks
 from limpet.store.encryption import RowLayout
 from limpet.store.tables import NOTE_ROWS, NOTES
@@ -66,12 +66,5 @@ class Notes(Repository):
         rows = self._db.all("notes.pending", {})
         return [(Partition(tenant, Level(level), owner), name) for tenant, level, owner, name in rows]
 
-    def list_names(self, scope: Scope) -> list[tuple[Partition, str]]:
-        """The notes of a user, or of a whole tenant, by owner and name."""
-        params: dict[str, Any] = {"tenant": scope.tenant}
-        where = "TRUE"
-        if scope.user is not None:
-            where = "p.bucket = :bucket AND p.level = 'user' AND p.owner = :user"
-            params |= {"user": scope.user, "bucket": hash_bucket(scope.tenant, Level.USER.value, scope.user)}
-        rows = self._db.all("notes.list", params, where=where)
-        return [(Partition(scope.tenant, Level(level), owner), name) for level, owner, name in rows]
+    def list_names(self, partition: Partition) -> list[str]:
+        return [name for (name,) in self._db.all("notes.names", Partitions(self._tx).find_key(partition))]

@@ -26,7 +26,6 @@ from limpet.model.note import (
     compute_version,
     day_name,
     describe_note,
-    digest_text,
     parse_day,
 )
 from limpet.model.scope import Level, Partition
@@ -103,7 +102,7 @@ class UserNotes:
         """The note, after what a person changed in its file was read into the store."""
         files = self.files(partition)
         text = None if files is None else files.read(name, self.max_bytes(name))
-        if text is None or (note is not None and (text == note.text or digest_text(text) == note.mirrored)):
+        if text is None or (note is not None and (text == note.text or compute_version(text) == note.mirrored)):
             return note
         try:
             return self.edit(partition, name, _keep).note
@@ -127,7 +126,7 @@ class UserNotes:
     def list_names(self, partition: Partition) -> list[str]:
         """The names of all notes, in the store or as files."""
         files = self.files(partition)
-        stored = self.store.read(lambda tx: Notes(tx).find(partition))
+        stored = self.store.read(lambda tx: Notes(tx).list_names(partition))
         return sorted({*stored, *(() if files is None else files.list_names())})
 
     def find_days_before(self, partition: Partition, first: date) -> list[str]:
@@ -193,7 +192,7 @@ class UserNotes:
         if note is None and seen is None and not text:
             return Note(name, "", self.clock(), 0)
         version = 1 if note is None else note.version + 1
-        mirrored = None if seen is None else digest_text(seen)
+        mirrored = (note.mirrored if note else None) if seen is None else compute_version(seen)
         made = Note(name, text, self.clock(), version, mirrored, is_mirrored and seen != text)
         Notes(tx).put(partition, made)
         return made
@@ -207,7 +206,7 @@ class UserNotes:
         except StorageError as error:
             log.warning("%s is in the store, but its file could not be written: %s", note.name, error)
             return None
-        digest = digest_text(note.text)
+        digest = compute_version(note.text)
         if note.pending or note.mirrored != digest:
             self.store.write(lambda tx: Notes(tx).mark_mirrored(partition, note, digest))
         return copy
@@ -295,8 +294,8 @@ class UserNotes:
             with files.lock():
                 for note in notes.values():
                     there = files.read(note.name, self.max_bytes(note.name))
-                    if there not in (None, note.text):
-                        files.save_copy(note.name, (there or "").encode())
+                    if there and there != note.text:
+                        files.save_copy(note.name, there.encode())
                     with suppress(EditConflict):  # saved at this moment: read by the next call
                         self._write_file(files, partition, note, there)
 
@@ -338,7 +337,7 @@ def _merge(note: Note | None, *, files: NoteFiles | None, name: str, there: str 
         return (note.text if note else there) or ""
     if note.version == mine:  # saved by a person after this call had read the file
         return there
-    if there == note.text or digest_text(there) == note.mirrored:
+    if there == note.text or compute_version(there) == note.mirrored:
         return note.text
     if files is not None and (note.pending or note.mirrored is None):
         copy = files.save_copy(name, note.text.encode())
@@ -358,18 +357,15 @@ class _NoteReader:
     partition: Partition
     stored: dict[str, Note]
     present: Collection[str]  # names that have files
-    wanted: Collection[str]
     failed: list[Omission]
 
     @classmethod
     def open(cls, notes: UserNotes, partition: Partition, names: list[str]) -> _NoteReader:
         stored = notes.store.read(lambda tx: Notes(tx).find(partition, names)) if names else {}
         files = notes.files(partition)
-        return cls(notes, partition, stored, () if files is None else files.find_present(names), names, [])
+        return cls(notes, partition, stored, () if files is None else files.find_present(names), [])
 
     def read(self, name: str) -> str:
-        if name not in self.wanted:
-            return ""
         note = self.stored.get(name)
         try:
             if name in self.present:

@@ -137,12 +137,18 @@ def test_copy_reports_row_counts(run, talk, data, tmp_path):
 @pytest.mark.postgres
 def test_copy_to_postgres_and_back_keeps_data(run, talk, data, tmp_path, postgres_url):
     run("remember", "with a tag", "--user", "ana", "--tag", "t")
+    run("notes", "memory", "--user", "ana", "--edit", "Keeps bees")
     assert run("copy", str(data), postgres_url).status == 0
     assert run("copy", postgres_url, str(tmp_path / "back")).status == 0
     for place in (postgres_url, str(tmp_path / "back")):
         assert run("doctor", "--data", place).status == 0
         for command in (["sessions"], ["records"], ["recall", "heron", "--user", "ana"], ["sessions", "show", talk]):
             assert run(*command, "--json", "--data", place).out == run(*command, "--json").out
+        assert run("notes", "memory", "--user", "ana", "--data", place).out == "Keeps bees\n"
+        assert run("notes", "memory", "--user", "ana", "--append", "and goats", "--data", place).status == 0
+        assert run("notes", "memory", "--user", "ana", "--data", place).out == "Keeps bees\nand goats\n"
+    exported = run("notes", "export", "--user", "ana", "--data", postgres_url)
+    assert (exported.status, "no folder" in exported.out) == (0, True)
     assert run("backup", str(tmp_path / "b.db"), "--data", postgres_url).status == 0
     assert run("sessions", "--json", "--data", str(tmp_path / "b.db")).out == run("sessions", "--json").out
 
