@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from ast import literal_eval
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -1089,6 +1090,10 @@ def test_writes_never_change_data_of_others(memory: Limpet) -> None:
                     after = {**after, "imports": before["imports"]}
                 if verb == "documents.add":
                     before = {**before, "partitions": after["partitions"]}  # the newcomer's own
+                if verb == "notes.add_turn":  # the newcomers' own
+                    known = {literal_eval(row)[1] for row in before["partitions"]}
+                    assert [row for row in after["notes"] if literal_eval(row)[1] in known] == before["notes"]
+                    before = {**before, "partitions": after["partitions"], "notes": after["notes"]}
                 if verb == "notes.import_items":
                     before = {**before, "imports": after["imports"]}  # the mark of one's own files
                 if verb.startswith("privacy.purge_"):  # of nobody: a receipt
