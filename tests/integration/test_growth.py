@@ -104,7 +104,7 @@ def _count_forget_steps(count: int, settings: dict[str, object]) -> int:
     with Limpet.open(":memory:", config=Config.load(overrides=settings)) as memory:
         for number in range(count):
             memory.remember(f"value of thing {number}", user="alice")
-        raw = memory._runtime.store._sqlite.raw  # type: ignore[attr-defined]
+        raw = memory._runtime.store._connection.raw  # type: ignore[attr-defined]
         raw.set_progress_handler(count_step, 100)
         assert len(memory.forget(query="thing", user="alice").ids) == count
         raw.set_progress_handler(None, 0)

@@ -188,10 +188,10 @@ def test_purge_blocked_by_reader_is_finished_by_job(memory: Limpet, tmp_path: Pa
 def test_purge_cleans_store_created_without_secure_delete(memory: Limpet, tmp_path: Path) -> None:
     users = [f"marker{number}z" for number in range(4)]
     raw: Any = memory._runtime.store
-    raw._sqlite.raw.execute("PRAGMA secure_delete = OFF")
+    raw._connection.raw.execute("PRAGMA secure_delete = OFF")
     churn(memory, users, 100, random.Random(7))
     memory.privacy.purge_user(users[0])
-    raw._sqlite.raw.execute("PRAGMA secure_delete = ON")
+    raw._connection.raw.execute("PRAGMA secure_delete = ON")
     memory.privacy.purge_user(users[1], vacuum=True)
     assert traces(tmp_path, (users[0], users[1])) == []
 

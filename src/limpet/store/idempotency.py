@@ -51,7 +51,12 @@ class IdempotencyKey:
     def from_request(cls, thing: ResourceKind, key: object, request: Mapping[str, Any]) -> IdempotencyKey:
         """``request`` is what was asked for, checked, and without what differs when it is asked again."""
         name = check_name(key, "idempotency_key")
-        told = json.dumps([name, request], sort_keys=True, ensure_ascii=False, default=_encode_value)
+        told = json.dumps(
+            [name, request],
+            sort_keys=True,
+            ensure_ascii=False,
+            default=lambda each: each.isoformat() if isinstance(each, datetime) else str(each),
+        )
         return cls(thing, _hash(name), _hash(told))
 
 
@@ -61,33 +66,21 @@ class IdempotencyKeys(Repository):
     def get(self, partition: Partition, asked: IdempotencyKey) -> IdempotencyEntry | None:
         cipher = self._cipher(partition)
         stored = cipher.encrypt_deterministic(IDEMPOTENCY_KEYS["key_hash"], asked.key_hash)
-        row = self._db.one(
-            "idempotency_keys.get", {**partition_params(partition), "kind": asked.thing.value, "key_hash": stored}
-        )
+        row = self._db.one("idempotency_keys.get", {**_key_params(partition, asked), "key_hash": stored})
         if row is None:
             return None
         made_id, digest, at = cipher.decrypt_row(_ENTRY, stored, row)
         return IdempotencyEntry(made_id, digest, from_micros(at))
 
     def put(self, partition: Partition, asked: IdempotencyKey, made_id: str, now: datetime) -> None:
-        params = {
-            **partition_params(partition),
-            "kind": asked.thing.value,
-            "key_hash": asked.key_hash,
-            "digest": asked.digest,
-            "resource_id": made_id,
-            "created_at": to_micros(now),
-        }
-        self._db.run(
-            "idempotency_keys.put",
-            self._cipher(partition).encrypt_params(IDEMPOTENCY_KEYS, None, params),
-        )
+        made = {"digest": asked.digest, "resource_id": made_id, "created_at": to_micros(now)}
+        params = {**_key_params(partition, asked), **made}
+        self._db.run("idempotency_keys.put", self._cipher(partition).encrypt_params(IDEMPOTENCY_KEYS, None, params))
 
     def trim(self, scope: Scope, before: datetime, limit: int) -> int:
         """Remove what is older. Answers how many."""
-        return self._db.run(
-            "idempotency_keys.trim", {"tenant": scope.tenant, "before": to_micros(before), "limit": limit}
-        )
+        params = {"tenant": scope.tenant, "before": to_micros(before), "limit": limit}
+        return self._db.run("idempotency_keys.trim", params)
 
 
 def find_existing(
@@ -111,8 +104,8 @@ def save_key(tx: Tx, partition: Partition, asked: IdempotencyKey | None, made_id
         IdempotencyKeys(tx).trim(Scope(partition.tenant), now - KEY_LIFETIME, _TRIM_LIMIT)
 
 
-def _encode_value(value: object) -> str:
-    return value.isoformat() if isinstance(value, datetime) else str(value)
+def _key_params(partition: Partition, asked: IdempotencyKey) -> dict[str, Any]:
+    return {**partition_params(partition), "kind": asked.thing.value, "key_hash": asked.key_hash}
 
 
 def _hash(text: str) -> str:

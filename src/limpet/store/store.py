@@ -12,11 +12,13 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
+from limpet.config import StorageSettings
 from limpet.errors import StorageError, StoreUnavailable
 from limpet.model.job import Finding
 from limpet.model.privacy import ErasureState
 from limpet.model.telemetry import Progress
-from limpet.store.encryption_keys import EncryptionRegistry, EncryptionStateUnknown
+from limpet.model.values import Clock
+from limpet.store.encryption_keys import EncryptionKeys, EncryptionRegistry, EncryptionStateUnknown
 from limpet.store.tx import Caches, Connection, Tx
 from limpet.store.writer import Writer, block_forks
 
@@ -37,19 +39,29 @@ class _Rollback(Exception):
 class Store:
     backend: str  # sqlite, memory or postgres
     location: str  # where it is, without a password
-    caches: Caches
 
     def __init__(
-        self, connection: Connection, readers: ReaderPool | None, group_size: int, encryption: EncryptionRegistry
+        self,
+        address: str,
+        config: StorageSettings,
+        clock: Clock,
+        caches: Caches | None = None,
+        keyring: EncryptionKeys | None = None,
     ) -> None:
         self._pid = os.getpid()
-        self._connection = connection
-        self._writer = Writer(connection, group_size)
-        self._readers = readers
-        self.encryption = encryption
+        self.location, self._config, self._clock = address, config, clock
+        self.caches = caches or Caches()
+        self.encryption = EncryptionRegistry(keyring)
+        with block_forks():
+            self._connection, self._readers = self._open(address)
+        self._writer = Writer(self._connection, config.group_size)
         self._waiting = threading.local()  # what a thread's next write has to bring along
         self._rolls_back = False
         self._prepare: Work[None] | None = None
+
+    def _open(self, address: str) -> tuple[Connection, ReaderPool | None]:
+        """The connection that writes, migrated, and those that read."""
+        raise NotImplementedError
 
     def with_rollback(self, prepare: Work[None] | None = None) -> Store:
         """The same store, for memory that is switched off: a write runs, answers, and is rolled back.

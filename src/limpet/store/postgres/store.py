@@ -5,17 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from limpet.config import StorageSettings
 from limpet.errors import MigrationError, StorageError
 from limpet.model.privacy import ErasureState
 from limpet.model.telemetry import Progress
-from limpet.model.values import Clock
-from limpet.store.encryption_keys import EncryptionKeys, EncryptionRegistry
 from limpet.store.migrate import EXPORT_HINT, Schema
 from limpet.store.postgres.connection import PostgresConnection
 from limpet.store.store import ReaderPool, Store
 from limpet.store.tables import TABLES
-from limpet.store.tx import Caches
 from limpet.store.writer import block_forks, yield_to_fork
 
 _PASSWORD = re.compile(r"(//[^:/@]*):[^@/]*@")
@@ -59,38 +55,25 @@ def _reject_foreign_table(table: str | None) -> None:
 class PostgresStore(Store):
     backend = "postgres"
 
-    def __init__(
-        self,
-        url: str,
-        config: StorageSettings,
-        clock: Clock,
-        caches: Caches | None = None,
-        keyring: EncryptionKeys | None = None,
-    ) -> None:
-        self._url = url
-        self.location = _PASSWORD.sub(r"\1:***@", url)
-        self._config = config
-        self._clock = clock
-        self.caches = caches or Caches()
-        self._encryption = EncryptionRegistry(keyring)
-        with block_forks():
-            connection = PostgresConnection(url, config, self.caches, self._encryption)
-            PostgresSchema(connection, clock).migrate_or_close()
-            self._encryption.is_ready = True
-            try:
-                connection.register()
-            except BaseException:  # why: whatever stopped the opening, the connection must not stay open
-                connection.close()
-                raise
-        self._postgres = connection
-        readers = ReaderPool(self._connect_reader, max(1, config.postgres_connections - 1))
-        super().__init__(connection, readers, config.group_size, self._encryption)
+    _connection: PostgresConnection
+
+    def _open(self, address: str) -> tuple[PostgresConnection, ReaderPool]:
+        self._url, self.location = address, _PASSWORD.sub(r"\1:***@", address)
+        connection = PostgresConnection(self._url, self._config, self.caches, self.encryption)
+        PostgresSchema(connection, self._clock).migrate_or_close()
+        self.encryption.is_ready = True
+        try:
+            connection.register()
+        except BaseException:  # why: whatever stopped the opening, the connection must not stay open
+            connection.close()
+            raise
+        return connection, ReaderPool(self._connect_reader, max(1, self._config.postgres_connections - 1))
 
     def _connect_reader(self) -> PostgresConnection:
-        return PostgresConnection(self._url, self._config, self.caches, self._encryption, reader=True)
+        return PostgresConnection(self._url, self._config, self.caches, self.encryption, reader=True)
 
     def _before_close(self) -> None:
-        self._postgres.unregister()
+        self._connection.unregister()
 
     def erase(self, *, whole: bool, vacuum: bool = False) -> ErasureState:
         """PostgreSQL keeps dead rows until a vacuum, and their bytes until the table's files are written again."""

@@ -16,8 +16,7 @@ from limpet.errors import InvalidInput, StorageError
 from limpet.model.job import Finding
 from limpet.model.privacy import ErasureState
 from limpet.model.telemetry import Progress
-from limpet.model.values import Clock, system_clock
-from limpet.store.encryption_keys import EncryptionKeys, EncryptionRegistry
+from limpet.model.values import system_clock
 from limpet.store.files import create_database, create_private_file, find_readable_by_others
 from limpet.store.migrate import Migration, Schema
 from limpet.store.sqlite import scrub as scrubbing
@@ -29,7 +28,6 @@ from limpet.store.sqlite.connection import (
     translate_error,
 )
 from limpet.store.store import ReaderPool, Store
-from limpet.store.tx import Caches
 from limpet.store.writer import block_forks, yield_to_fork
 
 log = logging.getLogger("limpet.store")
@@ -75,34 +73,26 @@ def _create_template(migration: Migration) -> sqlite3.Connection:
 
 
 class SqliteStore(Store):
-    def __init__(
-        self,
-        path: str,
-        config: StorageSettings,
-        clock: Clock,
-        caches: Caches | None = None,
-        keyring: EncryptionKeys | None = None,
-    ) -> None:
-        self.path = self.location = path
-        self.backend = "memory" if path == MEMORY else "sqlite"
-        self._config = config
-        if path != MEMORY:
-            prepare_folder(path)
-        self.caches = caches or Caches()
-        self._encryption = EncryptionRegistry(keyring)
-        with block_forks():
-            self._sqlite = SqliteConnection(path, config, self.caches, self._encryption)
-            SqliteSchema(self._sqlite, clock).migrate_or_close()
-            self._encryption.is_ready = True
-            # A database in memory belongs to its one connection: reads take turns with the writer.
-            if config.wal and path != MEMORY:
-                self._sqlite.poll_for_turn()
-            readers = None if path == MEMORY else ReaderPool(self._connect_reader, config.readers)
-            super().__init__(self._sqlite, readers, config.group_size, self._encryption)
-            self._file = None if path == MEMORY else scrubbing.FILES.acquire(path)
+    _connection: SqliteConnection
+    _file: tuple[int, int] | None
+
+    def _open(self, address: str) -> tuple[SqliteConnection, ReaderPool | None]:
+        self.path, self._file = address, None
+        self.backend = "memory" if address == MEMORY else "sqlite"
+        if address != MEMORY:
+            prepare_folder(address)
+        connection = SqliteConnection(address, self._config, self.caches, self.encryption)
+        SqliteSchema(connection, self._clock).migrate_or_close()
+        self.encryption.is_ready = True
+        if address == MEMORY:  # it belongs to its one connection: reads take turns with the writer
+            return connection, None
+        if self._config.wal:
+            connection.poll_for_turn()
+        self._file = scrubbing.FILES.acquire(address)
+        return connection, ReaderPool(self._connect_reader, self._config.readers)
 
     def _connect_reader(self) -> SqliteConnection:
-        return SqliteConnection(self.path, self._config, self.caches, self._encryption, reader=True)
+        return SqliteConnection(self.path, self._config, self.caches, self.encryption, reader=True)
 
     def close(self) -> None:
         with block_forks():
@@ -158,14 +148,14 @@ class SqliteStore(Store):
 
     def _check_integrity(self) -> Finding:
         try:
-            answers = [row[0] for row in self._sqlite.raw.execute("PRAGMA integrity_check(20)")]
+            answers = [row[0] for row in self._connection.raw.execute("PRAGMA integrity_check(20)")]
         except sqlite3.Error as error:
             answers = [str(error)]
         return Finding("file integrity", answers == ["ok"], "; ".join(answers))
 
     def _check_foreign_keys(self) -> Finding:
         try:
-            broken = self._sqlite.raw.execute("PRAGMA foreign_key_check").fetchall()
+            broken = self._connection.raw.execute("PRAGMA foreign_key_check").fetchall()
         except sqlite3.Error as error:
             return Finding("references", ok=False, detail=str(error))
         detail = f"{len(broken)} rows point to nothing: {broken[:5]}" if broken else "every reference holds"
@@ -176,7 +166,7 @@ class SqliteStore(Store):
         prepare_folder(path)
         with block_forks(), create_database(path, "backup") as unfinished:
             if self._readers is None:
-                self._writer.run_exclusive(lambda: _backup(self._sqlite, unfinished, progress))
+                self._writer.run_exclusive(lambda: _backup(self._connection, unfinished, progress))
                 return
             source = self._connect_reader()
             try:
