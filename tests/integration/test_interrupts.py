@@ -69,19 +69,19 @@ def check_usable(memory: Limpet, session: Session, pool: ThreadPoolExecutor) -> 
 def test_interrupt_between_begin_and_read_leaves_store_usable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pool: ThreadPoolExecutor
 ) -> None:
-    execute = SqliteDb.execute_sql
+    execute = SqliteDb.execute
 
     def interrupt_once(self: SqliteDb, sql: str, *params: Any) -> list[Any]:
         rows = execute(self, sql, *params)
         if sql == "BEGIN":
-            monkeypatch.setattr(SqliteDb, "execute_sql", execute)
+            monkeypatch.setattr(SqliteDb, "execute", execute)
             raise Alarm
         return rows
 
     with Limpet.open(tmp_path) as memory:
         session = memory.session(user="alice")
         session.append("user", "hello")
-        monkeypatch.setattr(SqliteDb, "execute_sql", interrupt_once)
+        monkeypatch.setattr(SqliteDb, "execute", interrupt_once)
         with pytest.raises(Alarm):
             session.count()
         assert check_usable(memory, session, pool) == ""
