@@ -294,6 +294,7 @@ class SearchIndex:
         self.catalogue = self._load_catalogue()
 
     def _load_catalogue(self) -> Catalogue:
+        load_extension("numpy")  # the first import of it in a search
         import numpy as np
 
         row, cache = self.row, self.tx.caches.get(CATALOGUES)
