@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from limpet.api.described import CadenceCodec
+from limpet.api.parameters import CadenceCodec
 from limpet.config import ScheduleSettings
 from limpet.schedules.cadence import count_between, parse_cadence, smallest_gap
 from limpet.schedules.decide import check_min_gap

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from limpet.api import parameters as arg
 from limpet.api.handle import Handle
@@ -13,10 +13,17 @@ from limpet.model.note import MEMORY_FILE, day_name
 from limpet.model.scope import Partition, Scope, resolve_owner
 from limpet.model.values import check_name
 from limpet.notes.user_notes import UserNotes, WriteResult
-from limpet.security.operation import Authorizer, On, operation
+from limpet.security.operation import Authorizer, On, Operation, operation
 
 if TYPE_CHECKING:
     from limpet.lifecycle.item_sync import ItemExportResult, ItemImportResult, ItemSync
+
+
+def _long_term_operation(name: str, needs: str, method: str, **more: Any) -> Operation:
+    address = f"{method} /v1/notes"
+    return operation(
+        f"notes.long_term.{name}", On.HANDLE, needs, address, tool="memory_notes", cli="notes memory", **more
+    )
 
 
 class LongTermNotes:
@@ -38,15 +45,7 @@ class LongTermNotes:
         files = self._notes.files(self._partition)
         return None if files is None else files.folder / MEMORY_FILE
 
-    @operation(
-        "notes.long_term.read",
-        On.HANDLE,
-        "read:user",
-        "GET /v1/notes",
-        answer="text",
-        tool="memory_notes",
-        cli="notes memory",
-    )
+    @_long_term_operation("read", "read:user", "GET", answer="text")
     def read(self) -> str:
         """The text as it is now, "" where there is none."""
         with self._turn:
@@ -54,14 +53,7 @@ class LongTermNotes:
             return self._seen
 
     # It reads too: it returns the whole file.
-    @operation(
-        "notes.long_term.write",
-        On.HANDLE,
-        "read:user write:user",
-        "PUT /v1/notes",
-        tool="memory_notes",
-        cli="notes memory",
-    )
+    @_long_term_operation("write", "read:user write:user", "PUT")
     def write(self, text: arg.NoteText, *, version: arg.NoteVersion | None = None) -> WriteResult:
         """Replace what was last read through this handle.
 
@@ -77,14 +69,7 @@ class LongTermNotes:
                 self._seen = text
             return done
 
-    @operation(
-        "notes.long_term.append",
-        On.HANDLE,
-        "read:user write:user",
-        "POST /v1/notes",
-        tool="memory_notes",
-        cli="notes memory",
-    )
+    @_long_term_operation("append", "read:user write:user", "POST")
     def append(self, text: arg.NoteText) -> WriteResult:
         """Add a paragraph or a line at the end, whatever the file holds."""
         return self._notes.append_memory(self._partition, text)

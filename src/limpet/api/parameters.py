@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime, timedelta
 from enum import Enum, auto
@@ -9,12 +10,11 @@ from functools import cache
 from os import PathLike
 from typing import Annotated, Any, Literal
 
-from limpet.api.described import CLEARED, GRANT, URI, CadenceCodec, Described, TimeZoneCodec
 from limpet.errors import InvalidInput
 from limpet.model import constraints as limits
 from limpet.model.access import MAX_NAME, AuditOutcome, Grant
 from limpet.model.chunk import SourceKind
-from limpet.model.constraints import Codec, Definitions, Mode
+from limpet.model.constraints import REFERENCE, Codec, Definitions, Mode
 from limpet.model.containers import Items, JsonObject, JsonValue, ListCodec, Opaque, Parsed, StringMap
 from limpet.model.job import JobState
 from limpet.model.message import Content as AnyContent
@@ -33,6 +33,20 @@ from limpet.sessions.usage import parse_usage
 MAX_GRANTS = 1000
 MAX_DEPTH = 10
 MAX_CONDITIONS = 100  # each is a condition of its own to the database, which plans them longer than it answers
+_MINUTE, _HOUR, _DAY, _MONTH = "[1-5]?[0-9]", "([0-9]|1[0-9]|2[0-3])", "([1-9]|1[0-9]|2[0-8])", "([1-9]|1[0-2])"
+_FIELDS = (
+    rf"({_MINUTE}(,{_MINUTE})?|\*/(5|10|15|20|30))",
+    rf"(\*|{_HOUR}(,{_HOUR}){{0,3}}|[0-9]-(1[0-9]|2[0-3])|\*/[2-8])",
+    rf"(\*|{_DAY}(,{_DAY}){{0,3}})",
+    rf"(\*|{_MONTH}(,{_MONTH}){{0,3}})",
+    r"(\*|[0-6](,[0-6]){0,3}|[0-2]-[3-6])",
+)
+_MOMENT = "20[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])T([01][0-9]|2[0-3]):[0-5][0-9]"
+_SPAN = "[1-9][0-9]{0,2} ?(m|h|d|minutes|hours|days)"
+# What a pattern can say: not that February has no 31st day. The server reads all of cron.
+_USUAL = f"^(cron: {' '.join(_FIELDS)}|once: {_MOMENT}|every: {_SPAN})$"
+_ANY = re.compile(r"(cron|once|every):[ -~]+")
+_MAX_LENGTH = 200
 
 
 class LocalPath(Enum):
@@ -159,6 +173,61 @@ class StoredJson(JsonValue):
         return value
 
 
+class Described(Codec):
+    """Another codec, with a JSON Schema of its own for who gives the value."""
+
+    def __init__(self, inner: Codec, **schema: Any) -> None:
+        self.inner, self._schema = inner, schema
+
+    def accepts(self, value: object) -> bool:
+        return self.inner.accepts(value)
+
+    def check(self, value: Any, name: str) -> Any:
+        return self.inner.check(value, name)
+
+    def read(self, value: Any, name: str) -> Any:
+        return self.inner.read(value, name)
+
+    def parse(self, text: str, name: str) -> Any:
+        return self.inner.parse(text, name)
+
+    def write(self, value: Any) -> Any:
+        return self.inner.write(value)
+
+    def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
+        whole = self.inner.schema(definitions, mode)
+        return whole | self._schema if mode == "input" else whole
+
+
+class CadenceCodec(limits.Text):
+    """When a schedule fires, as text. Its fields are read later, in its zone."""
+
+    def read(self, value: Any, name: str) -> str:
+        text = self.check(value, name)
+        if len(text) > _MAX_LENGTH or not _ANY.fullmatch(text):
+            raise InvalidInput(f"{name} must be such as 'cron: 0 9 * * 1-5', 'once: 2030-12-01T09:00' or 'every: 15m'")
+        return text
+
+    def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
+        if mode != "input":
+            return {"type": "string"}
+        examples = ["cron: 0 9 * * 1-5", "every: 15m"]
+        return {"type": "string", "maxLength": _MAX_LENGTH, "pattern": _USUAL, "examples": examples}
+
+
+class TimeZoneCodec(limits.Printable):
+    """The name of a time zone."""
+
+    def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
+        if definitions is None or mode != "input":
+            return {"type": "string"}
+        if "TimeZone" not in definitions:
+            from zoneinfo import available_timezones  # late: it reads a folder
+
+            definitions["TimeZone"] = {"type": "string", "enum": sorted(available_timezones())}
+        return {"$ref": REFERENCE.format("TimeZone")}
+
+
 def _choose(kind: Any) -> limits.EnumChoice:
     return limits.EnumChoice(kind)
 
@@ -166,6 +235,11 @@ def _choose(kind: Any) -> limits.EnumChoice:
 def _filter(inner: Codec, most: int = 10_000) -> OneOrMore:
     return OneOrMore(inner, Items(most, unique=True))
 
+
+URI = limits.Printable(MAX_URI_BYTES).limits()
+CLEARED = ["key", "title", "tags", "metadata", "references", "valid_to", "expires_at"]
+# The usual grants; one can also be for a session or an agent.
+GRANT = {"pattern": "^(read|write):(global|store|user|user:[a-z]{1,20})$"}
 
 # Whose memory it is
 User = Annotated[str, limits.Printable(), "whose memory; left out: your own"]

@@ -112,14 +112,7 @@ class RecordOperations(Handle):
         query = RecordQuery(RecordFilter(metadata={key: value}), limit=None)
         return self._read(lambda tx: Records(tx).find(scope, query, now))
 
-    @operation(
-        "records.get",
-        On.ID,
-        "read",
-        "GET /v1/records/{id}",
-        cli="records show",
-        left_out={"tool": "memory_search and memory_list show records"},
-    )
+    @operation("records.get", On.ID, "read", "GET /v1/records/{id}", cli="records show")
     def get(self, id: arg.RecordId, *, user: arg.OfUser | None = None, agent: arg.OfAgent | None = None) -> Record:
         """The record with this id."""
         return self._get_record(self._scope(user=user, agent=agent), id)

@@ -31,7 +31,7 @@ from limpet.model.session import (
     Usage,
 )
 from limpet.model.telemetry import Progress
-from limpet.security.operation import Authorizer, ExtraPermission, On, operation, session_operation
+from limpet.security.operation import Authorizer, ExtraPermission, session_operation
 from limpet.sessions import lifecycle, usage
 from limpet.sessions.files import list_folder
 from limpet.sessions.messages import read_newest
@@ -41,6 +41,8 @@ from limpet.sessions.transcript import TranscriptEntry, render
 from limpet.store.tx import Tx
 
 T = TypeVar("T")
+
+_MAY_COMPACT = ExtraPermission("compact", True, "write:session")
 
 
 class SessionFields(ABC):
@@ -224,14 +226,7 @@ class Session(SessionFields):
         return self._read(lambda tx: read_newest(partial(Messages(tx).recent, self._scope), max_tokens, cost=cost))
 
     # It shows what the user said elsewhere, too.
-    @operation(
-        "session.context",
-        On.HANDLE,
-        "read:user",
-        "POST /v1/sessions/{session_id}/context",
-        when=(ExtraPermission("compact", True, "write:session"),),
-        cli="context",
-    )
+    @session_operation("session.context", "read:user", "POST /context", when=(_MAY_COMPACT,), cli="context")
     def context(
         self,
         query: arg.ContextQuery = "",

@@ -30,7 +30,7 @@ from limpet.model.values import check_optional_name
 from limpet.notes.user_notes import TurnNote
 from limpet.providers.llm import Deadline
 from limpet.search.recipes import SKILL_KEY
-from limpet.security.operation import Authorizer, On, operation
+from limpet.security.operation import Authorizer, Interface, session_operation
 from limpet.sessions import usage as bill
 from limpet.sessions.messages import MessageAppender, WithinTransaction
 from limpet.store.tx import Tx
@@ -38,6 +38,8 @@ from limpet.store.tx import Tx
 log = logging.getLogger("limpet.turn")
 
 T = TypeVar("T")
+
+_BY_CHAT: Mapping[Interface, str] = {"cli": "the command chat takes turns"}
 
 
 class StoredMessages(NamedTuple):
@@ -104,14 +106,7 @@ class Turn:
 
     # The user's side
 
-    @operation(
-        "session.turn",
-        On.HANDLE,
-        "read:user write:session",
-        "POST /v1/sessions/{session_id}/turns",
-        status=201,
-        left_out={"cli": "the command chat takes turns"},
-    )
+    @session_operation("session.turn", "read:user write:session", "POST /turns", status=201, left_out=_BY_CHAT)
     def __enter__(self) -> Self:
         """Store the user's message and lay out the context."""
         if self._context is not None:
@@ -191,14 +186,7 @@ class Turn:
         """When a message is said that does not say so itself."""
         return self._runtime.clock()
 
-    @operation(
-        "turn.reply",
-        On.HANDLE,
-        "write:session",
-        "POST /v1/sessions/{session_id}/turns",
-        status=201,
-        left_out={"cli": "the command chat takes turns"},
-    )
+    @session_operation("turn.reply", "write:session", "POST /turns", status=201, left_out=_BY_CHAT)
     def reply(
         self,
         content: arg.Content,

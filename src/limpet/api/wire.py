@@ -14,9 +14,8 @@ from enum import StrEnum
 from functools import cache, cached_property
 from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
-from limpet.api.described import Described
 from limpet.api.limpet import Limpet
-from limpet.api.parameters import CursorCodec, LocalPath, SessionId, User
+from limpet.api.parameters import CursorCodec, Described, LocalPath, SessionId, User
 from limpet.api.session import Session
 from limpet.model.constraints import (
     REFERENCE,

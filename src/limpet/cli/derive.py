@@ -11,7 +11,7 @@ from importlib import import_module
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from limpet.api.described import Described
+from limpet.api.parameters import Described
 from limpet.cli import options, render, show
 from limpet.cli.options import Parser, UsageError, add_command, add_yes, open_memory
 from limpet.cli.render import Given

@@ -288,9 +288,8 @@ operation = Operation  # as a decorator: ``@operation("records.get", On.ID, "rea
 def session_operation(name: str, needs: str, http: str, *, cli: str = "", **more: Any) -> Operation:
     """An operation on the session of the handle. ``http`` is its method, and its path below the session's."""
     method, _, path = http.partition(" ")
-    left_out: Mapping[Interface, str] = {} if cli else NO_CLI
     address = f"{method} /v1/sessions/{{session_id}}{path}"
-    return operation(name, On.HANDLE, needs, address, cli=cli, left_out=left_out, **more)
+    return operation(name, On.HANDLE, needs, address, cli=cli, **({"left_out": {} if cli else NO_CLI} | more))
 
 
 def _public_name(name: str) -> str:
