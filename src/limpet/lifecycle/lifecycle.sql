@@ -124,7 +124,7 @@ UPDATE sessions SET tenant = '' WHERE (bucket, partition_id, id) IN (
     WHERE bucket = :bucket AND partition_id = :partition_id AND tenant <> '' LIMIT :limit)
 
 -- name: purge.deleted_sessions
-SELECT id FROM sessions WHERE bucket = :bucket AND partition_id = :partition_id AND tenant = '' ORDER BY id
+SELECT id FROM sessions WHERE bucket = :bucket AND partition_id = :partition_id AND length(tenant) = 0 ORDER BY id
 
 -- name: purge.empty_partition
 UPDATE partitions SET owner = ' ' || id, next_ordinal = 0, merged_ordinal = 0, chunk_count = 0, word_count = 0, removals = 0

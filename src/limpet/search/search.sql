@@ -35,7 +35,7 @@ WHERE d.bucket = :bucket AND d.partition_id = :partition_id AND d.unsettled = 1
     AND (d.version IS NULL OR c.version <> d.version)
 UNION ALL SELECT c.ordinal FROM sessions s JOIN chunks c
     ON c.bucket = s.bucket AND c.partition_id = s.partition_id AND c.session_id = s.id
-WHERE s.bucket = :bucket AND s.partition_id = :partition_id AND s.tenant = ''
+WHERE s.bucket = :bucket AND s.partition_id = :partition_id AND length(s.tenant) = 0
 
 -- name: chunks.count_version
 SELECT count(*) FROM chunks WHERE bucket = :bucket AND partition_id = :partition_id AND document_id = :id AND version = :version
@@ -257,7 +257,7 @@ SELECT e.id, e.normal, e.name, m.kind, count(*)
 FROM entities e JOIN mentions m ON m.bucket = e.bucket AND m.partition_id = e.partition_id AND m.entity_id = e.id
 WHERE e.bucket = :bucket AND e.partition_id = :partition_id AND {where}
     AND (m.session_id IS NULL OR m.session_id NOT IN (SELECT s.id FROM sessions s
-        WHERE s.bucket = :bucket AND s.partition_id = :partition_id AND s.tenant = ''))
+        WHERE s.bucket = :bucket AND s.partition_id = :partition_id AND length(s.tenant) = 0))
 GROUP BY e.id, e.normal, e.name, m.kind ORDER BY e.id
 
 -- name: entities.prune
@@ -309,7 +309,7 @@ DELETE FROM mentions WHERE bucket = :bucket AND partition_id = :partition_id AND
 SELECT entity_id, session_id, sequence, record_id, said_at FROM mentions m
 WHERE bucket = :bucket AND partition_id = :partition_id AND {where}
     AND (m.session_id IS NULL OR m.session_id NOT IN (SELECT s.id FROM sessions s
-        WHERE s.bucket = :bucket AND s.partition_id = :partition_id AND s.tenant = ''))
+        WHERE s.bucket = :bucket AND s.partition_id = :partition_id AND length(s.tenant) = 0))
 ORDER BY id {order}
 
 -- name: mentions.stamp
@@ -353,7 +353,7 @@ FROM relations x LEFT JOIN records r
     ON r.bucket = x.bucket AND r.partition_id = x.partition_id AND r.id = x.record_id
 WHERE x.bucket = :bucket AND x.partition_id = :partition_id AND {where}
     AND (x.session_id IS NULL OR x.session_id NOT IN (SELECT s.id FROM sessions s
-        WHERE s.bucket = :bucket AND s.partition_id = :partition_id AND s.tenant = ''))
+        WHERE s.bucket = :bucket AND s.partition_id = :partition_id AND length(s.tenant) = 0))
 ORDER BY x.id
 
 -- name: relations.find_lost

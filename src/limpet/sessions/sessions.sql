@@ -41,16 +41,16 @@ UPDATE sessions SET tenant = '', state = 'TERMINATED', external_id = NULL, expir
 WHERE bucket = :bucket AND partition_id = :partition_id AND id = :session
 
 -- name: sessions.is_deleted
-SELECT 1 FROM sessions WHERE bucket = :bucket AND partition_id = :partition_id AND id = :session AND tenant = ''
+SELECT 1 FROM sessions WHERE bucket = :bucket AND partition_id = :partition_id AND id = :session AND length(tenant) = 0
 
 -- name: sessions.find_deleted
 -- And whether a job is to remove them.
 SELECT p.tenant, p.level, p.owner, s.id,
     EXISTS (SELECT 1 FROM jobs j WHERE j.bucket = s.bucket AND (j.kind = 'purge' OR j.kind = 'remove-session' AND j.detail = s.id))
-FROM sessions s JOIN partitions p ON p.bucket = s.bucket AND p.id = s.partition_id WHERE s.tenant = '' ORDER BY s.id
+FROM sessions s JOIN partitions p ON p.bucket = s.bucket AND p.id = s.partition_id WHERE length(s.tenant) = 0 ORDER BY s.id
 
 -- name: sessions.delete
-DELETE FROM sessions WHERE bucket = :bucket AND partition_id = :partition_id AND id = :session AND tenant = ''
+DELETE FROM sessions WHERE bucket = :bucket AND partition_id = :partition_id AND id = :session AND length(tenant) = 0
 
 -- name: messages.first
 SELECT sequence FROM messages WHERE bucket = :bucket AND partition_id = :partition_id AND session_id = :session

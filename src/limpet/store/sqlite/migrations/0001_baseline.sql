@@ -65,7 +65,7 @@ CREATE UNIQUE INDEX sessions_by_id ON sessions (bucket, id);
 CREATE UNIQUE INDEX sessions_live_key ON sessions (bucket, partition_id, agent, key) WHERE state <> 'TERMINATED';
 CREATE UNIQUE INDEX sessions_external_id ON sessions (bucket, partition_id, external_id) WHERE external_id IS NOT NULL;
 CREATE INDEX sessions_by_external_id ON sessions (external_id) WHERE external_id IS NOT NULL;
-CREATE INDEX sessions_deleted ON sessions (bucket, partition_id) WHERE tenant = '';
+CREATE INDEX sessions_deleted ON sessions (bucket, partition_id) WHERE length(tenant) = 0;
 CREATE INDEX sessions_by_user ON sessions (tenant, user_id);
 CREATE INDEX sessions_by_oldest ON sessions (tenant, agent, oldest_at) WHERE oldest_at IS NOT NULL;
 CREATE INDEX sessions_that_expire ON sessions (tenant, expires_at) WHERE expires_at IS NOT NULL;
