@@ -14,7 +14,9 @@ from limpet.errors import ProviderError
 from limpet.model.message import Message
 from limpet.providers.fakes import FakeLlm
 from limpet.providers.llm import Completion, Llm, LlmRequest, TokenUsage
+from limpet.store.spending import DailySpending
 from limpet.testing import FakeClock
+from tests.contract.threads import at_once
 
 SETTINGS = {"embedding.model": "none", "jobs.worker": False, "llm.daily_cost": 1.0}
 ASKED = LlmRequest((Message.new("user", "hello"),))
@@ -73,3 +75,15 @@ def test_memory_goes_on_by_rules_when_the_daily_cost_is_reached(tmp_path: Path) 
             clock.advance(hours=1)
         assert len(fake.calls) == asked
         assert any("Porto" in record.content for record in memory.records(user="alice"))
+
+
+def add_often(spending: DailySpending) -> None:
+    for _ in range(25):
+        spending.add(0.01)
+
+
+def test_simultaneous_additions_to_daily_cost_lose_nothing(durable_url: str) -> None:
+    with Limpet.open(durable_url) as memory, Limpet.open(durable_url) as other:
+        spendings = [DailySpending(each._runtime.store, FakeClock()) for each in (memory, other) for _ in range(2)]
+        at_once(lambda number: add_often(spendings[number]), len(spendings))
+        assert spendings[0].read() == pytest.approx(4 * 25 * 0.01)

@@ -145,6 +145,11 @@ WHERE bucket = :bucket AND tenant = :tenant AND level = :level AND owner = :owne
 -- name: properties.get
 SELECT value FROM properties WHERE name = :name
 
+-- name: properties.add_spending
+INSERT INTO properties (name, value) VALUES (:name, CAST(:day AS TEXT) || ' ' || CAST(:nanos AS TEXT))
+ON CONFLICT (name) DO UPDATE SET value = CAST(:day AS TEXT) || ' ' || CAST(CAST(:nanos AS BIGINT)
+    + CASE WHEN substr(properties.value, 1, 10) = CAST(:day AS TEXT) THEN CAST(substr(properties.value, 12) AS BIGINT) ELSE 0 END AS TEXT)
+
 -- name: properties.set
 INSERT INTO properties (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = excluded.value
 
