@@ -297,6 +297,21 @@ def test_forget_by_query_ignores_words_around_what_was_said(learning: Limpet) ->
     assert learning.forget(query="answered", user="alice").ids == ()
 
 
+def test_forget_by_query_ignores_reply_that_only_takes_notice(learning: Limpet) -> None:
+    session = learning.session("test", "chat", user="alice")
+    for said, reply in (
+        ("I have a ferret.", "Noted."),
+        ("My rug is red.", "Got it. Noted!"),
+        ("I noted a stain.", "Oh."),
+    ):
+        with session.turn(said) as turn:
+            turn.reply(reply)
+    turns = [record for record in learning.records(user="alice") if record.origin is Origin.TURN]
+    assert len(turns) == 3
+    gone = learning.forget(query="noted", user="alice")
+    assert {record.id for record in turns} & set(gone.ids) == {turn.id for turn in turns if "stain" in turn.content}
+
+
 def test_forget_redacts_line_in_daily_notes(tmp_path: Path, clock: FakeClock) -> None:
     with Limpet.open(tmp_path, config=Config.load(overrides=QUIET), clock=clock) as memory:
         talk(memory, "Hello. I live in Porto.", "I love tea")

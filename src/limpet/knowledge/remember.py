@@ -32,6 +32,13 @@ DAY = timedelta(days=1)
 REPLY_TIME = timedelta(minutes=1)  # then a message is learned from without a reply
 _SUBJECT = re.compile(r"\b[Tt]he user(?:['’]s)?\b")
 _TURN_LABEL = re.compile(r"(?:^|\| )(?:Asked|Answered): ")  # in the record of a turn
+# How a reply begins that takes notice of what was said, and says nothing itself.
+_ACKNOWLEDGEMENT = re.compile(
+    r"(?:^|(?<=[.!?:] ))(?:(?:duly )?noted|ok(?:ay)?|sure|got it|understood|thanks|thank you|all ?right|great|done"
+    r"|i see|will do|i(?:['’]ll| will) (?:remember|note)(?: that)?"
+    r"|i(?:['’]ve| have) (?:noted|saved)(?: that)?)\b[.!,:]*",
+    re.IGNORECASE,
+)
 # They repeat messages, which search finds already.
 _COPIES_PAGE = 500  # records whose copies are looked for at once
 _DERIVED_ORIGINS = (Origin.TURN, Origin.CONDENSED)
@@ -346,7 +353,8 @@ def _spoken_text(record: Record) -> str:
     if record.origin is Origin.CONDENSED:  # made of turns, which say it themselves
         return ""
     if record.origin is Origin.TURN:
-        return _TURN_LABEL.sub(" ", full_text(record))
+        asked, _, answered = full_text(record).partition("| Answered: ")
+        return _TURN_LABEL.sub(" ", f"{asked} {_ACKNOWLEDGEMENT.sub(' ', answered)}")
     return full_text(record) if record.origin is Origin.EXPLICIT else strip_subject(full_text(record))
 
 
