@@ -126,7 +126,10 @@ def test_stats_doctor_and_jobs_cover_own_store_of_agent(tmp_path: Path, settings
         checks = {finding.check for finding in memory.admin.doctor()}
         assert any(check.endswith(" of agent coder") for check in checks)
         assert all(finding.ok for finding in memory.admin.doctor())
-        assert "coder" in {job.agent for job in memory.jobs.list()}
+        [own, *_] = [job for job in memory.jobs.list() if job.agent == "coder" and job.kind == EXTRACT]
+        store = dict(memory.jobs._stores())["coder"].store
+        store.write(lambda tx: tx.db.execute("UPDATE jobs SET dead = 1 WHERE id = :id", {"id": own.id}))
+        assert memory.jobs.retry([own.id]) == 1
         assert memory.jobs.run() > 0
         assert [job for job in memory.jobs.list() if job.agent and job.kind == EXTRACT] == []
         assert len(memory.jobs.list(limit=1)) <= 1

@@ -213,12 +213,9 @@ class JobOperations(Handle):
 
     @operation("jobs.retry", On.WHOLE, "write:global", "POST /v1/jobs/retry", answer="retried", cli="jobs retry")
     def retry(self, ids: arg.JobIds | None = None, kind: arg.JobKind | None = None) -> int:
-        """Retry dead jobs: these, those of a kind, or all. Returns how many.
-
-        Ids are those of this store; for those of an agent with its own, use ``memory.agent(name).jobs``.
-        """
+        """Retry dead jobs: these, those of a kind, or all, also of agents with their own stores. Returns how many."""
         chosen, now, total = None if ids is None else [*ids], self._now(), 0
-        for _, runtime in self._stores() if chosen is None else [(None, self._runtime)]:
+        for _, runtime in self._stores():
             count = runtime.store.write(lambda tx: Jobs(tx).retry(self._scope(), chosen, kind, now))
             if count:
                 runtime.wake_worker()
