@@ -197,6 +197,7 @@ def test_http_api_records_documents_graph_and_notes(ask: Asked, durable_url: str
 
 def test_http_api_schedules_and_runs(ask: Asked, memory: Limpet, clock: FakeClock) -> None:
     made = ask.post("/v1/schedules", 201, goal="water the plants", cadence="every: 1h")
+    assert "worker" in made["note"]
     place = f"/v1/schedules/{made['id']}"
     clock.advance(hours=1, seconds=1)
     assert memory.schedules.run(lambda _firing: "watered " * 2000) == 1

@@ -148,7 +148,7 @@ class ScheduleOperations(Handle):
         stored = self._write(add)
         if (missing := describe_missing_runner(self._runtime)) is not None:
             log.warning("the schedule %s waits: %s", stored.id, missing)
-        return stored
+        return replace(stored, note=missing)
 
     @operation("schedules.get", On.ID, "read", "GET /v1/schedules/{id}", cli="schedule show")
     def get(self, id: arg.ScheduleId, *, user: arg.OfUser | None = None) -> Schedule:

@@ -90,6 +90,9 @@ class Schedule:
     )
     settled_at: Annotated[Moment | None, ONLY_EXPORT, "when the next firing was worked out"] = None
     metadata: Annotated[Metadata, "what the program that made it added"] = field(default_factory=dict)
+    note: Annotated[
+        str | None, NO_EXPORT, NO_COLUMN, "of one just made: that nothing runs it here; null: it is run"
+    ] = field(default=None, compare=False)
 
     @property
     def scope(self) -> Scope:

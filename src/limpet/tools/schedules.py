@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from limpet import Schedule
 from limpet.api import parameters as arg
-from limpet.api.schedules import describe_missing_runner
-from limpet.errors import InvalidInput, Unsupported
+from limpet.errors import InvalidInput
 from limpet.model.dataclass import dataclass
 from limpet.model.schedule import ScheduleState
 from limpet.model.types import Count, Id, PageLimit
@@ -54,7 +52,7 @@ def create(
         agent=whose.agent,
         session=whose.session,
     )
-    return replace(_to_summary(made), note=_find_runner_note(whose))
+    return replace(_to_summary(made), note=made.note)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +142,6 @@ def runs(
         for each in schedules.runs(id, user=whose.user, offset=offset)
     )
     return ScheduleRunsResult(tuple(done), None, None)
-
-
-def _find_runner_note(whose: ToolContext) -> str | None:
-    with suppress(Unsupported):  # a client has no store; its server logs it
-        return describe_missing_runner(whose.memory._view.runtime)  # noqa: SLF001 - a handle of ours
-    return None
 
 
 def _to_summary(schedule: Schedule) -> ScheduleSummary:
