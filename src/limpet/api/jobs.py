@@ -141,10 +141,11 @@ def ensure_retention_job(runtime: Runtime, *, stays: bool = False) -> None:
         )
 
 
-def _take_over_removals(runtime: Runtime) -> None:
-    """What was to be removed, and whose process may be dead, is not waited for."""
+def _take_over(runtime: Runtime) -> None:
+    """What a process that may be dead was to remove is not waited for, nor are the files of its notes."""
     for kind in (kinds.PURGE, kinds.REMOVE_SESSION):
         runtime.worker.take_over(kind)
+    runtime.notes.write_pending()
 
 
 class JobOperations(Handle):
@@ -159,7 +160,7 @@ class JobOperations(Handle):
         begun = 0
         for _, runtime in self._stores():
             ensure_retention_job(runtime, stays=True)
-            _take_over_removals(runtime)
+            _take_over(runtime)
             begun += runtime.worker.run(until_idle=until_idle, progress=progress)
             if begun and not until_idle:
                 break
@@ -185,7 +186,7 @@ class JobOperations(Handle):
         handlers = None if on_schedule is None else make_run_handlers(self._view, on_schedule, notify)
         for _, runtime in self._stores():
             ensure_retention_job(runtime, stays=True)
-            _take_over_removals(runtime)
+            _take_over(runtime)
             runtime.worker.start(stay=True, busy=busy)
         if handlers is not None:
             self._runtime.runner.start(handlers)

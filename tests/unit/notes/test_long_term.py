@@ -276,6 +276,22 @@ def test_long_term_write_is_stored_if_its_file_cannot_be_written(
     assert handle(file).read() == memory.read() == file.read_text() == "new\n"  # written by the next that opens it
 
 
+def test_pending_file_is_written_by_the_next_run_of_the_jobs(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a program that is open all the while, after another one was killed."""
+    memory = handle(file)
+    memory.write("old\n")
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(atomic_files, "_replace", refuse)
+        memory.write("new\n")
+    assert file.read_text() == "old\n"
+    _opened[-1].jobs.run()
+    assert file.read_text() == "new\n"
+
+
 def test_long_term_edit_of_a_file_that_was_not_written_is_kept_beside_the_store(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
