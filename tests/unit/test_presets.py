@@ -9,7 +9,7 @@ import pytest
 
 from limpet import Config
 from limpet.config import CompactionSettings, LearningSettings, RetentionSettings
-from limpet.config.presets import PRESETS
+from limpet.config.load import PRESETS
 from limpet.errors import ConfigError
 from limpet.search.recipes import WEIGHTED
 

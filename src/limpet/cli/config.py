@@ -40,8 +40,7 @@ def show_config(args: Namespace) -> int:
 
 def _list_settings(args: Namespace) -> list[SettingInfo]:
     from limpet.config import Config
-    from limpet.config.load import find_preset
-    from limpet.config.presets import PRESETS
+    from limpet.config.load import PRESETS, find_preset
 
     config, file = load_config(args), args.config or os.environ.get("LIMPET_CONFIG") or None
     preset = find_preset(file, os.environ)
@@ -59,7 +58,7 @@ def _list_settings(args: Namespace) -> list[SettingInfo]:
 def _list_preset(name: str) -> list[SettingInfo]:
     """What a preset sets, also where that is the default."""
     from limpet.config import Config
-    from limpet.config.presets import get_preset
+    from limpet.config.load import get_preset
 
     chosen = get_preset(name, "--preset")
     return [
