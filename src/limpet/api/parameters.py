@@ -361,8 +361,6 @@ References = Annotated[
 ]
 Pinned = Annotated[bool, limits.Boolean(), "it is in every context, and never fades"]
 ValidFrom = Annotated[datetime, limits.Instant(), "since when it is true; left out: now"]
-ValidTo = Annotated[datetime, limits.Instant(), "since when it is not true any more"]
-ExpiresAt = Annotated[datetime, limits.Instant(), "when it ends by itself"]
 Lifetime = Annotated[timedelta | float, limits.Duration(), "how long it lasts, a timedelta or seconds"]
 Clear = Annotated[
     Iterable[str], ListCodec(Described(limits.Text(), enum=CLEARED)), "fields to empty, such as expires_at"

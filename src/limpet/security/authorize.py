@@ -179,7 +179,7 @@ class GrantAuthorizer:
             return place, None
         if me.user is not None:
             return replace(place, reach=Reach.USER, user=me.user), "user"
-        if me.agent is not None and call.can_target_agent:
+        if me.agent is not None and "agent" in call.operation.owners:
             return replace(place, reach=Reach.AGENT, agent=me.agent), "agent"
         return place, None
 
@@ -325,10 +325,6 @@ class OperationCall:
     def is_unscoped(self) -> bool:
         """Without a user it is about all that the caller may see."""
         return self.operation.on in _OPEN_RULES or self._is_by_id
-
-    @property
-    def can_target_agent(self) -> bool:
-        return "agent" in self.operation.owners
 
     def is_in_tenant(self, tenant: str) -> bool:
         """Whether the handle is of this tenant. Without a handle the arguments are, whatever they name."""

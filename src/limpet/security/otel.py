@@ -35,6 +35,17 @@ _MODEL_S = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 2
 _QUICK_S = (0.0001, 0.0003, 0.001, 0.003, *_MODEL_S)
 _TOKENS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864)
 
+# Attributes of a span, and the fields of the work they are.
+_START_FIELDS = {
+    "gen_ai.memory.store.id": "tenant",
+    "gen_ai.memory.record.id": "record",
+    "gen_ai.conversation.id": "session",
+    "gen_ai.agent.name": "agent",
+    "user.id": "user",
+    "limpet.principal": "principal",
+}
+_END_FIELDS = {"gen_ai.usage.input_tokens": "input_tokens", "gen_ai.usage.output_tokens": "output_tokens"}
+
 _Attributes = dict[str, str | int]
 
 
@@ -130,15 +141,7 @@ def _name_attributes(work: Activity) -> _Attributes:
 
 def _start_attributes(work: Activity) -> _Attributes:
     """What a span says when it begins. The store of the conventions is what is kept apart: a tenant."""
-    told = {
-        "gen_ai.memory.store.id": work.tenant,
-        "gen_ai.memory.record.id": work.record,
-        "gen_ai.conversation.id": work.session,
-        "gen_ai.agent.name": work.agent,
-        "user.id": work.user,
-        "limpet.principal": work.principal,
-    }
-    return _name_attributes(work) | {name: value for name, value in told.items() if value is not None}
+    return _name_attributes(work) | _select_attributes(work, _START_FIELDS)
 
 
 def _result_attributes(observed: ActivityResult) -> _Attributes:
@@ -148,9 +151,8 @@ def _result_attributes(observed: ActivityResult) -> _Attributes:
 
 def _end_attributes(observed: ActivityResult) -> _Attributes:
     counted = "limpet.embeddings.texts" if observed.kind is ActivityKind.EMBEDDINGS else "gen_ai.memory.record.count"
-    told = {
-        counted: observed.count,
-        "gen_ai.usage.input_tokens": observed.input_tokens,
-        "gen_ai.usage.output_tokens": observed.output_tokens,
-    }
-    return _result_attributes(observed) | {name: value for name, value in told.items() if value is not None}
+    return _result_attributes(observed) | _select_attributes(observed, {counted: "count", **_END_FIELDS})
+
+
+def _select_attributes(work: Activity, fields: Mapping[str, str]) -> _Attributes:
+    return {name: value for name, field in fields.items() if (value := getattr(work, field)) is not None}
