@@ -1,1 +1,1 @@
-"""MEMORY.md, daily notes and record lines as files that people can read and edit."""
+"""MEMORY.md and daily notes in the store, and as files that people can read and edit; records as lines in files."""
