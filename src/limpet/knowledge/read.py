@@ -7,9 +7,11 @@ decides whether the rest is worth keeping and what it is about, and rules add at
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import accumulate
 from typing import NamedTuple
 
 from limpet.knowledge import english
@@ -197,11 +199,13 @@ def _read_answer(said: TurnMessage, answer: english.Answer) -> Iterator[Candidat
 
 def _split(said: TurnMessage, before: str) -> Iterator[Statement]:
     """The statements that the speaker asserts, each with its reading."""
-    readings = default_reader().read(said.text, before)
+    readings = sorted(default_reader().read(said.text, before), key=lambda reading: reading.start)
+    starts, ends = [each.start for each in readings], list(accumulate((each.end for each in readings), max))
     for own in english.find_own_statements(said.text):
         if not any(character.isalpha() for character in said.text[own.start : own.end]):
             continue  # "(3)"
-        yield Statement(own, said.text[own.start : own.end], _find_reading(readings, own.start, own.end))
+        near = readings[bisect_right(ends, own.start) : bisect_left(starts, own.end)]
+        yield Statement(own, said.text[own.start : own.end], _find_reading(near, own.start, own.end))
 
 
 def _find_reading(readings: Sequence[Reading], start: int, end: int) -> Reading | None:
