@@ -1,4 +1,4 @@
-"""Train the model of change: python training/change/train.py [--people N] [--epochs N] [--write]
+"""Train the model of change: python training/change/train.py [--lives FILE] [--workers N] [--write]
 
 Prints out-of-fold precision and recall, and those on data/heldout.jsonl. ``--write`` replaces the weights in the
 package. Needs torch; see README.md.
@@ -10,6 +10,7 @@ import argparse
 import json
 import random
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -28,11 +29,15 @@ from limpet.knowledge.read import read_turn
 from limpet.model.message import Role
 
 HERE = Path(__file__).parent
-SETS = ("a", "b", "c", "d")
+SETS = tuple("abcdefgh")
 FOLDS, HIDDEN, WIDTH = 5, 48, 64
+GATE = 6  # percent of changes that may be missed because no clause sounds like one
+FOREIGN = 10  # messages of other people, and as many of ordinary talk, beside each person's own
 FOREIGN_WEIGHT = 0.1  # of what other people said: far more of it is made than occurs among changes
 DAY = datetime(2026, 1, 5, 9, tzinfo=UTC)
 Person = dict[str, Any]
+Row = tuple[list[float], int, float]
+Weights = dict[str, np.ndarray]
 torch.set_num_threads(1)
 
 
@@ -97,9 +102,23 @@ def make_texts(people: list[Person]) -> Iterator[tuple[str, str, int]]:
             yield each["text"], each["quote"], 0
 
 
-def train_teller(people: list[Person], seed: int, epochs: int) -> dict[str, np.ndarray]:
+def read_lives(path: Path) -> tuple[list[tuple[str, str, int]], list[str]]:
+    """Of labelled conversations: what tells of a change and what states nothing, and all that people say."""
+    texts, said = [], []
+    for life in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
+        turns = {turn["n"]: turn["text"] for turn in life["turns"] if turn["speaker"] != "assistant"}
+        said += turns.values()
+        texts += [(turns[each["turn"]],) * 2 + (0,) for each in life["nothing"] if each["turn"] in turns]
+        for claim in life["claims"]:
+            text = turns.get(claim["turn"], "")
+            if claim["quote"] in text and claim["status"] in ("ended", "corrected", "past", "passing"):
+                texts.append((text, claim["quote"], int(claim["status"] in ("ended", "corrected"))))
+    return texts, said
+
+
+def train_teller(people: list[Person], talk: list[tuple[str, str, int]], seed: int, epochs: int) -> Weights:
     torch.manual_seed(seed)
-    chance, teller, texts = random.Random(seed), Teller(), list(make_texts(people))
+    chance, teller, texts = random.Random(seed), Teller(), [*make_texts(people), *talk]
     optimizer = torch.optim.AdamW(teller.parameters(), lr=2e-3, weight_decay=0.05)
     steps = epochs * (len(texts) // 32 + 1) + 1
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 2e-3, total_steps=steps)
@@ -118,7 +137,7 @@ def train_teller(people: list[Person], seed: int, epochs: int) -> dict[str, np.n
     return pack_teller(teller)
 
 
-def pack_teller(teller: Teller) -> dict[str, np.ndarray]:
+def pack_teller(teller: Teller) -> Weights:
     packed = {}
     for name in ("proj", "norm", "norm2", "near", "far", "look", "hidden", "out"):
         layer = getattr(teller, name)
@@ -139,7 +158,7 @@ def find_claim(fact: dict[str, str]) -> str:
     return fact["quote"]
 
 
-def make_rows(person: Person, foreign: list[str]) -> Iterator[tuple[list[float], int, float]]:
+def make_rows(person: Person, foreign: list[str]) -> Iterator[Row]:
     """Features, label and weight of each pair of a message and a claim."""
     claims = {fact["id"]: find_claim(fact) for fact in person["facts"]}
     for each in (*person["changes"], *person["others"]):
@@ -155,7 +174,7 @@ def make_rows(person: Person, foreign: list[str]) -> Iterator[tuple[list[float],
             yield features, 0, FOREIGN_WEIGHT
 
 
-def use_network(weights: dict[str, np.ndarray]) -> None:
+def use_network(weights: Weights) -> None:
     """Let the package measure with these weights."""
     change._load.cache_clear()
     change._analyse_message.cache_clear()
@@ -163,7 +182,7 @@ def use_network(weights: dict[str, np.ndarray]) -> None:
     change._load = cache(lambda: network)
 
 
-def train_judge(rows: list[tuple[list[float], int, float]], epochs: int) -> dict[str, np.ndarray]:
+def train_judge(rows: list[Row], epochs: int) -> Weights:
     torch.manual_seed(0)
     features, labels, weights = (torch.tensor(column, dtype=torch.float) for column in zip(*rows, strict=True))
     mean, spread = features.mean(0), features.std(0) + 1e-3
@@ -192,7 +211,7 @@ def train_judge(rows: list[tuple[list[float], int, float]], epochs: int) -> dict
     }
 
 
-def report(name: str, weights: dict[str, np.ndarray], rows: list[tuple[list[float], int, float]]) -> None:
+def report(name: str, weights: Weights, rows: list[Row]) -> None:
     network = ChangeNetwork(weights, 0.0)
     judged = [(network.judge(features), label) for features, label, weight in rows if weight != FOREIGN_WEIGHT]
     total = sum(label for _, label in judged)
@@ -201,27 +220,40 @@ def report(name: str, weights: dict[str, np.ndarray], rows: list[tuple[list[floa
         print(f"{name}, from {least}: precision {sum(kept) / max(1, len(kept)):.3f}, recall {sum(kept) / total:.3f}")
 
 
+def run_fold(
+    people: list[Person], talk: list[tuple[str, str, int]], said: list[str], fold: int, epochs: int
+) -> list[Row]:
+    """Pairs of the people of a fold, measured by a teller that never saw them."""
+    use_network(train_teller([each for at, each in enumerate(people) if at % FOLDS != fold], talk, fold, epochs))
+    changes = [each["text"] for person in people for each in (*person["changes"], *person["others"])]
+    chance = random.Random(fold)
+    return [
+        row
+        for person in people[fold::FOLDS]
+        for row in make_rows(person, [*chance.sample(changes, FOREIGN), *chance.sample(said, min(len(said), FOREIGN))])
+    ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--lives", type=Path, help="labelled conversations (lives.jsonl): ordinary talk besides")
     parser.add_argument("--people", type=int, help="the first so many of each set")
     parser.add_argument("--epochs", type=int, default=12)
+    parser.add_argument("--workers", type=int, default=1, help="processes side by side")
     parser.add_argument("--write", action="store_true")
     wanted = parser.parse_args()
     people = [each for name in SETS for each in read_people(name)[: wanted.people]]
-    chance = random.Random(1)
-    chance.shuffle(people)
-    changes = [each["text"] for person in people for each in (*person["changes"], *person["others"])]
-    rows = []
-    for fold in range(FOLDS):
-        use_network(train_teller([each for at, each in enumerate(people) if at % FOLDS != fold], fold, wanted.epochs))
-        for person in people[fold::FOLDS]:
-            rows += make_rows(person, chance.sample(changes, min(len(changes), 10)))
-    teller = train_teller(people, 10, wanted.epochs)
+    random.Random(1).shuffle(people)
+    talk, said = read_lives(wanted.lives) if wanted.lives else ([], [])
+    with ProcessPoolExecutor(wanted.workers) as pool:
+        parts = [pool.submit(run_fold, people, talk, said, fold, wanted.epochs) for fold in range(FOLDS)]
+        whole = pool.submit(train_teller, people, talk, 10, wanted.epochs)
+        rows, teller = [row for part in parts for row in part.result()], whole.result()
     judge = train_judge(rows, 30)
     use_network(teller)
     held_out = [row for person in read_people("heldout")[: wanted.people] for row in make_rows(person, [])]
     report("heldout", judge, held_out)
-    gate = np.percentile([max(row[0][-13], row[0][-11]) for row in rows if row[1]], 2)
+    gate = np.percentile([max(row[0][-13], row[0][-11]) for row in rows if row[1]], GATE)
     if wanted.write:
         packed = {**teller, **judge, "gate": np.array(gate)}
         small = {name: value.astype(np.float16 if value.size > 256 else np.float32) for name, value in packed.items()}
