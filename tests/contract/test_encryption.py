@@ -16,6 +16,7 @@ import pytest
 from limpet import Config, FilePart, Limpet, Run, Schedule, TextPart, ToolCall
 from limpet.config import EmbeddingSettings, EncryptionSettings, JobSettings, NotesSettings
 from limpet.errors import DecryptionFailed, KeyMissing, Unsupported
+from limpet.knowledge.prominence import FOLLOWS
 from limpet.lifecycle.transfer_repository import Imports
 from limpet.model.schedule import RunStatus
 from limpet.model.scope import Level, Partition
@@ -137,7 +138,7 @@ def contents(memory: Limpet) -> dict[str, Any]:
                 r.key or "",
                 r.title or "",
                 r.tags,
-                str(r.metadata),
+                str({name: value for name, value in r.metadata.items() if name != FOLLOWS}),  # ids differ
                 r.references,
                 r.fingerprint,
                 str(r.subject),

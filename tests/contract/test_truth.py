@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from limpet import Config, Limpet
+from limpet.knowledge import reconcile
 from limpet.testing import FakeClock
 
 Say = Callable[..., None]
@@ -157,3 +158,31 @@ def test_rule_in_a_sentence_with_a_fact_is_worded_about_the_user(memory: Limpet,
     text = memory.context("What can I cook?", user="alice").text
     assert "coeliac" in text
     assert "I'm coeliac" not in text
+
+
+def test_recall_without_shared_words_gives_what_is_known(memory: Limpet, say: Say) -> None:
+    say("I drive a Dacia Duster")
+    (hit,) = memory.recall("Which tyres should the garage order?", user="alice")
+    assert "Dacia" in hit.text
+    assert "known" in hit.signals
+    assert memory.recall("tyres", user="alice") == []  # a keyword asks for itself alone
+
+
+def test_doubted_claim_stays_in_context_and_says_so(memory: Limpet, say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reconcile, "CONTRADICTS", 1.1)  # nothing is sure enough to end a claim
+    monkeypatch.setattr(reconcile, "DOUBTS", 0.01)
+    say("I do payroll at Brightwater Logistics", "Handed in my notice, I start at Corven Dental on the 2nd")
+    (line,) = [
+        line
+        for line in memory.context("Where do I work?", user="alice").text.splitlines()
+        if "Brightwater" in line and "payroll" in line
+    ]
+    assert line.endswith("perhaps no longer true)")
+    first = next(hit for hit in memory.recall("Where do I work?", user="alice") if "at " in hit.text)
+    assert "Corven" in first.text
+
+
+def test_context_prints_message_or_its_claim_and_never_both(memory: Limpet, say: Say) -> None:
+    say("Our app is called Ploverly. Need five taglines, it shows tide times for people with dogs.")
+    text = memory.context("What is the Ploverly app about, and who needs taglines?", user="alice").text
+    assert text.count("Ploverly") == 1

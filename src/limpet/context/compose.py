@@ -14,6 +14,7 @@ from typing import NamedTuple
 from limpet.config import ContextSettings
 from limpet.context.quote import format_item, format_speaker, quote_document, quote_inline
 from limpet.context.select import (
+    DOUBT,
     ContextInputs,
     ContextSection,
     EntryChoice,
@@ -24,6 +25,7 @@ from limpet.context.select import (
 )
 from limpet.errors import BudgetTooSmall
 from limpet.knowledge.prominence import DOUBTED_BY
+from limpet.knowledge.similarity import is_near_duplicate
 from limpet.model.chunk import Hit, SourceKind
 from limpet.model.context import Context, Omission, OmissionReason
 from limpet.model.message import Cost, Message, fit_history, group_turns
@@ -231,6 +233,19 @@ def allot(budget: int, wants: Mapping[str, int], shares: Mapping[str, float]) ->
     return given
 
 
+def is_part_of(part: str, whole: str) -> bool:
+    """Whether a text says all that another does, in the same words or nearly."""
+    return bool(part) and (part.strip(" .!,;") in whole or is_near_duplicate(part, whole))
+
+
+def _is_said(entry: PromptEntry, other: PromptEntry) -> bool:
+    """Whether another entry of the same message says it, or most of it under a heading of its own."""
+    if is_part_of(entry.said, other.said):
+        return True
+    most = 2 * len(other.said) >= len(entry.said) and other.section is not ContextSection.ABOUT
+    return most and is_part_of(other.said, entry.said)
+
+
 class PromptBuilder:
     """Its cost is never below that of the whole text: every line is counted alone, with its line end."""
 
@@ -266,10 +281,22 @@ class PromptBuilder:
         full = self.tokens + room
         for entry in entries:
             ours = self._heading_cost(entry)
-            if entry.fits(full - self.tokens - ours):
+            same = [other for other in self._taken if entry.source is not None and other.source == entry.source]
+            if any(_is_said(entry, other) for other in same):
+                dropped.append(Omission(entry.what(), OmissionReason.IN_SECTION.value))
+            elif entry.fits(full - self.tokens - ours):
                 self._append(entry, ours)
+                self._drop_parts(entry, same, dropped)
             else:
                 dropped.append(Omission(entry.what(), OmissionReason.OVER_BUDGET.value))
+
+    def _drop_parts(self, entry: PromptEntry, same: Iterable[PromptEntry], dropped: list[Omission]) -> None:
+        """Drop the entries of which a new one says more."""
+        for part in (other for other in same if is_part_of(other.said, entry.said)):
+            if part.section is ContextSection.ABOUT:
+                self._taken.remove(part)
+                self.tokens -= part.tokens
+                dropped.append(Omission(part.what(), OmissionReason.IN_SECTION.value))
 
     def drop_last(self) -> PromptEntry | None:
         """Remove the least important entry. The summary is never removed."""
@@ -407,7 +434,9 @@ def _build_hit_entry(hit: Hit, section: ContextSection, count: TokenCounter) -> 
     text = format_item(label, f"{hit.text}{_mark_past(hit)}")
     day = source.created_at.date().isoformat()
     place = (day, source.session_id or "", source.first_sequence or 0, source.id)
-    return PromptEntry(section, text, count, partial(_describe_hit, hit), place, under=day, hit=hit)
+    said = None if source.first_sequence is None else (source.session_id, source.first_sequence)
+    what = partial(_describe_hit, hit)
+    return PromptEntry(section, text, count, what, place, under=day, hit=hit, source=said, said=hit.text)
 
 
 def _is_claim(hit: Hit) -> bool:
@@ -416,7 +445,7 @@ def _is_claim(hit: Hit) -> bool:
 
 def _mark_past(hit: Hit) -> str:
     if hit.holds:
-        return " (perhaps no longer true)" if DOUBTED_BY in hit.metadata else ""
+        return f" ({DOUBT})" if DOUBTED_BY in hit.metadata else ""
     return " (no longer true)" if hit.until is None else f" (until {format_day(hit.until)}, no longer true)"
 
 

@@ -33,6 +33,7 @@ _PROFILE_ORDER = " "  # after the lines of a file, before records
 _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 _TURN_LINE = re.compile(r"(?:\d{4}-\d\d-\d\d )?\[\d\d:\d\d\] (?:User|Assistant): ")
 _MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
+DOUBT = "perhaps no longer true"
 _RELEVANCE = 2.0  # how much being asked for counts against standing out unasked
 _EPISODES = (Origin.TURN, Origin.CONDENSED)
 
@@ -104,7 +105,8 @@ class PromptEntry:
     under: str = ""  # a line shared by several entries, such as their day
     hit: Hit | None = None
     record: str | None = None
-    source: tuple[str | None, int] | None = None  # the message it was learned from
+    source: tuple[str | None, int] | None = None  # the message it was learned from, or is
+    said: str = ""  # the words of that message
     counted: int | None = None
 
     @property
@@ -226,20 +228,23 @@ def _build_statement(record: Record, count: TokenCounter) -> PromptEntry:
     day = "" if record.created_at is None else record.created_at.isoformat()
     place = ("" if record.subject in (None, "user") else record.subject or "", day, record.id)
     source = (record.source.session_id, record.source.sequences[0]) if record.source.sequences else None
-    return PromptEntry(section, text, count, partial(describe_record, record), place, record=record.id, source=source)
+    said, what = record.source.sentence or record.content, partial(describe_record, record)
+    return PromptEntry(section, text, count, what, place, record=record.id, source=source, said=said)
 
 
 def _quote_entry(record: Record, count: TokenCounter) -> PromptEntry:
     """What may be a claim, as it was said: under its day, with its speaker."""
     day = _format_day(record.valid_from or record.created_at)
-    doubt = " (perhaps no longer true)" if DOUBTED_BY in record.metadata else ""
+    doubt = f" ({DOUBT})" if DOUBTED_BY in record.metadata else ""
     said_words = f"{record.source.sentence or record.content}{doubt}"
     text = format_item(f"{format_speaker(Role.USER, record.source.speaker)}: ", said_words)
     sequence = record.source.sequences[0] if record.source.sequences else 0
     place = (day, record.source.session_id or "", sequence, record.id)
-    source = record.source.session_id, sequence
-    what = partial(describe_record, record)
-    return PromptEntry(ContextSection.RELATED, text, count, what, place, under=day, record=record.id, source=source)
+    source, what = (record.source.session_id, sequence), partial(describe_record, record)
+    said = record.source.sentence or record.content
+    return PromptEntry(
+        ContextSection.RELATED, text, count, what, place, under=day, record=record.id, source=source, said=said
+    )
 
 
 def _date(record: Record) -> str:
@@ -247,9 +252,10 @@ def _date(record: Record) -> str:
     said = record.valid_from or record.created_at
     label = "".join(f"{part}: " for part in (record.key, record.title) if part)
     text = f"{label}{record.content}"
-    if said is None or _YEAR.search(text) or record.origin is Origin.EXPLICIT:
-        return text
-    return f"{text.rstrip()} ({format_day(said)})"
+    undated = said is None or _YEAR.search(text) or record.origin is Origin.EXPLICIT
+    notes = [] if said is None or undated else [format_day(said)]
+    notes += [DOUBT] if DOUBTED_BY in record.metadata else []
+    return f"{text.rstrip()} ({', '.join(notes)})" if notes else text
 
 
 def _note_entries(

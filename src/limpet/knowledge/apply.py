@@ -6,13 +6,14 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 from limpet.knowledge import english, remember
 from limpet.knowledge.candidate import Candidate
 from limpet.knowledge.change import find_changes, tells_of_change
-from limpet.knowledge.prominence import DOUBTED_BY
+from limpet.knowledge.prominence import DOUBTED_BY, FOLLOWS
 from limpet.knowledge.reconcile import (
-    DOUBTED,
+    RELATED,
     Add,
     Decision,
     End,
@@ -20,7 +21,6 @@ from limpet.knowledge.reconcile import (
     Ignore,
     Merge,
     Supersede,
-    lower_confidence,
     reconcile,
 )
 from limpet.knowledge.remember import RecordChunker
@@ -78,6 +78,26 @@ def build_record(info: SessionInfo, candidate: Candidate, id: str, now: datetime
     )
 
 
+class RecentClaims:
+    """The newest claims, among which a change is looked for: read once, then kept up to date by a batch's writes."""
+
+    def __init__(self, tx: Tx, space: Partition, now: datetime) -> None:
+        self._tx, self._space, self._now = tx, space, now
+        self._claims: dict[str, Record] | None = None
+
+    def list(self) -> list[Record]:
+        if self._claims is None:
+            found = Records(self._tx).find_newest_claims(self._space, LOOKED_THROUGH, self._now)
+            self._claims = {record.id: record for record in reversed(found)}
+        return list(self._claims.values())[-LOOKED_THROUGH:]
+
+    def update(self, record: Record) -> None:
+        if self._claims is not None:
+            self._claims.pop(record.id, None)
+            if record.superseded_by is None and record.is_valid_at(self._now):
+                self._claims[record.id] = record
+
+
 @dataclass(frozen=True, slots=True)
 class Reconciler:
     """One candidate among what is known, inside the transaction."""
@@ -88,19 +108,22 @@ class Reconciler:
     cut: RecordChunker
     now: datetime
     new_id: IdFactory
+    recent: RecentClaims
 
     def apply(self, near: Mapping[str, float | None]) -> LearnResult:
         found = self._find_matches(near)
         known = {record.id: record for record in found.values() if record.archived_at is None}
         faded = [record for record in found.values() if record.archived_at is not None]
-        changes = self._find_changes(list(known.values()))
+        changes, recent = self._find_changes(known), {record.id: record for record in self.recent.list()}
+        known = {id_: recent[id_] for id_, likely in changes.items() if id_ in recent and likely >= RELATED} | known
         existing = [_to_existing(record, near.get(record.id), changes.get(record.id, 0.0)) for record in known.values()]
         decision = reconcile(self.candidate, existing)
         told = self._choose_words(decision, changes)
+        new = _add_metadata(self._new_record(told), FOLLOWS, [each for each, p in changes.items() if p >= RELATED])
         match decision:
             case Add(valid_from, valid_to, conflicts, confidence, doubts):
                 new = replace(
-                    self._new_record(told),
+                    new,
                     valid_from=valid_from,
                     valid_to=valid_to,
                     confidence=self.candidate.confidence if confidence is None else confidence,
@@ -114,7 +137,7 @@ class Reconciler:
                 self._merge(known[decision.into], decision)
                 return LearnResult(merged=(decision.into,))
             case Supersede(ids, at, conflicts):
-                new = self._insert(self._new_record(told), conflicts)
+                new = self._insert(new, conflicts)
                 for old in ids:
                     self._end(known[old], at, new)
                 self._end_faded(faded, new)
@@ -127,12 +150,13 @@ class Reconciler:
                 log.debug("what message %d says is passed over: %s", self.candidate.sequence, reason)
         return LearnResult()
 
-    def _find_changes(self, records: Sequence[Record]) -> dict[str, float]:
+    def _find_changes(self, known: Mapping[str, Record]) -> dict[str, float]:
         """How likely the candidate's own clause takes back each record that was not said with it."""
         candidate = self.candidate
         if not tells_of_change(candidate.message):
             return {}
-        claims = [record for record in records if self._can_be_taken_back(record)]
+        records = {**{record.id: record for record in self.recent.list()}, **known}
+        claims = [record for record in records.values() if self._can_be_taken_back(record)]
         changes = find_changes(candidate.message, [record.content for record in claims])
         start = candidate.message.find(candidate.sentence)
         end = start + len(candidate.sentence) if start >= 0 else len(candidate.message)
@@ -153,8 +177,6 @@ class Reconciler:
         if candidate.attribute is not None:
             found += Records(tx).find_by_attribute(space, candidate.subject, candidate.attribute)
             found += self._find_same_role()
-        if tells_of_change(candidate.message):
-            found += Records(tx).find_newest_claims(space, LOOKED_THROUGH, self.now)
         owner = Scope(self.info.tenant, user=self.info.user)
         found += [record for id_ in near if (record := Records(tx).get(owner, id_)) is not None]
         # Records of one session and superseded ones are neither merged with nor retired.
@@ -177,15 +199,21 @@ class Reconciler:
         taken = decision.doubts if isinstance(decision, Add) else taken
         if not candidate.whole or candidate.value is not None or not any(changes.get(each, 0.0) for each in taken):
             return candidate
-        return replace(candidate, content=candidate.whole, sentence=candidate.message)
+        return replace(candidate, content=candidate.whole, sentence=candidate.whole_quote)
 
     def _new_record(self, told: Candidate) -> Record:
         id_ = with_bucket(self.new_id(), user_partition(self.info).bucket)
         return build_record(self.info, told, id_, self.now)
 
     def _insert(self, record: Record, conflicts: Sequence[str]) -> Record:
-        conflicting = {"conflicts": " ".join(conflicts)} if conflicts else {}
-        return remember.insert(self.tx, replace(record, metadata={**record.metadata, **conflicting}), self.cut)
+        new = remember.insert(self.tx, _add_metadata(record, "conflicts", conflicts), self.cut)
+        self.recent.update(new)
+        return new
+
+    def _rewrite(self, record: Record, **fields: Any) -> None:
+        """Change fields of a record as it is now: it may have been used or merged with since it was read."""
+        current = Records(self.tx).lock(record.home.scope, record.id) or record
+        self.recent.update(remember.rewrite(self.tx, current, replace(current, **fields), self.cut, self.now))
 
     def _merge(self, record: Record, merge: Merge) -> None:
         """Said again: counted. Only what it adds is a change, with its history."""
@@ -193,23 +221,18 @@ class Reconciler:
             user_partition(self.info), record.id, merge.confidence, int(merge.agrees), self.now
         )
         if (merge.tags, merge.references) != (record.tags, record.references):
-            current = Records(self.tx).lock(record.home.scope, record.id) or record
-            wanted = replace(current, tags=merge.tags[:MAX_TAGS], references=merge.references[:MAX_TAGS])
-            remember.rewrite(self.tx, current, wanted, self.cut, self.now)
+            self._rewrite(record, tags=merge.tags[:MAX_TAGS], references=merge.references[:MAX_TAGS])
 
     def _doubt(self, records: Iterable[Record], new: Record) -> None:
-        """What the new one may take back is not shown as a fact any more, and names the reason."""
+        """What the new one may take back says so wherever it is shown, and names the reason."""
         for record in records:
-            lower = min(lower_confidence(record.confidence), DOUBTED)
-            metadata = {**record.metadata, DOUBTED_BY: new.id}
-            remember.rewrite(self.tx, record, replace(record, confidence=lower, metadata=metadata), self.cut, self.now)
+            self._rewrite(record, metadata={**record.metadata, DOUBTED_BY: new.id})
 
     def _end(self, record: Record, at: datetime, successor: Record | None) -> None:
         """The record was true until then, and so was what was made of it."""
         for old in (record, *self._find_copies(record)):
             until = max(at, old.valid_from or at)
-            wanted = replace(old, valid_to=until, superseded_by=successor.id if successor else None)
-            remember.rewrite(self.tx, old, wanted, self.cut, self.now)
+            self._rewrite(old, valid_to=until, superseded_by=successor.id if successor else None)
 
     def _end_faded(self, faded: Sequence[Record], new: Record) -> None:
         """Archived records are not merged with, but they end too: revived, they must not look current."""
@@ -223,6 +246,10 @@ class Reconciler:
     def _find_copies(self, record: Record) -> list[Record]:
         made = Records(self.tx).find_derived_from(user_partition(self.info), [record.id])
         return [copy for copy in made if copy.origin is Origin.PROMOTED and copy.superseded_by is None]
+
+
+def _add_metadata(record: Record, name: str, ids: Sequence[str]) -> Record:
+    return replace(record, metadata={**record.metadata, name: " ".join(ids)}) if ids else record
 
 
 def _to_existing(record: Record, similarity: float | None, contradicted: float = 0.0) -> ExistingRecord:

@@ -112,6 +112,7 @@ class Candidate:
     until: datetime | None = None  # a passing state, or what has a date: it holds until then
     message: str = ""  # all of what was said: a change is looked for in it
     whole: str = ""  # what the message states, in one sentence or a few: it stands for what it takes back
+    whole_quote: str = ""  # the same as it was said
     tentative: bool = False  # worth keeping only if it takes back something that is known
     skill: str | None = None  # that was active in its turn
 

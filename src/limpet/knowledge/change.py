@@ -86,13 +86,18 @@ class _Message:
 
 def find_changes(message: str, claims: Sequence[str]) -> list[Change]:
     """Return for each claim how likely the message takes it back."""
+    return list(_find_changes(message, tuple(claims)))
+
+
+@lru_cache(8)  # the claims of one message are compared with the same ones
+def _find_changes(message: str, claims: tuple[str, ...]) -> tuple[Change, ...]:
     found = [Change(0.0)] * len(claims)
     for at, (clause, features) in measure(message, claims).items():
         if _is_event(_read(claims[at])):
             continue  # what happened stays so
         plain = _judge_words(clause.said, _analyse(claims[at]))
         found[at] = Change(max(plain, _load().judge(features)), clause.start, clause.end)
-    return found
+    return tuple(found)
 
 
 def _is_event(claim: Reading | None) -> bool:
@@ -139,6 +144,12 @@ def tells_of_change(message: str) -> bool:
     if told is None:
         return False
     return max(told.most, told.changes) >= _load().gate or english.has_change_sign(message)
+
+
+def find_telling_clauses(message: str) -> list[tuple[int, int]]:
+    """Where the clauses stand that more likely than not tell of a change."""
+    told = _analyse_message(message)
+    return [] if told is None else [(each.start, each.end) for each in told.clauses if each.changes >= 0]
 
 
 def prepare(claims: Sequence[str]) -> None:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from limpet.config import Config
 from limpet.errors import ProviderError, SessionNotFound
 from limpet.knowledge import english, remember
-from limpet.knowledge.apply import LOOKED_THROUGH, Reconciler, build_record, user_partition
+from limpet.knowledge.apply import LOOKED_THROUGH, RecentClaims, Reconciler, build_record, user_partition
 from limpet.knowledge.candidate import Candidate, TurnMessage, find_references
 from limpet.knowledge.change import prepare, tells_of_change
 from limpet.knowledge.promote import choose_layer
@@ -188,9 +188,9 @@ class Learner:
             return LearnResult()  # another worker was faster: these messages were learned from
         Cursors(tx).set(info.scope, CURSOR, batch.through)
         _add_usage(tx, info, batch.llm, found)
-        learned = LearnResult()
+        learned, recent = LearnResult(), RecentClaims(tx, user_partition(info), now)
         for candidate, near in zip(found.candidates, batch.near, strict=True):
-            learned += Reconciler(tx, info, candidate, batch.cut, now, self.new_id).apply(near)
+            learned += Reconciler(tx, info, candidate, batch.cut, now, self.new_id, recent).apply(near)
         if learned.added:
             enqueue_maintenance(tx, user_partition(info), self.config.learn, now)
         return learned
@@ -345,8 +345,15 @@ def _is_reply(message: Message) -> bool:
 def _mask_candidate(candidate: Candidate, mask: Callable[[str], str]) -> Candidate:
     value = None if candidate.value is None else mask(candidate.value)
     references = tuple(mask(reference) for reference in candidate.references)
-    content, sentence = mask(candidate.content), mask(candidate.sentence)
-    return replace(candidate, content=content, sentence=sentence, value=value, references=references)
+    return replace(
+        candidate,
+        content=mask(candidate.content),
+        sentence=mask(candidate.sentence),
+        whole=mask(candidate.whole),
+        whole_quote=mask(candidate.whole_quote),
+        value=value,
+        references=references,
+    )
 
 
 # A finished turn as a record: what was asked, what was answered, and how its tools fared

@@ -11,6 +11,7 @@ from limpet.model.scope import Partition
 from limpet.store.tx import Tx
 
 DOUBTED_BY = "doubted_by"  # metadata: the id of a later record that may have taken its place
+FOLLOWS = "follows"  # metadata: the ids of earlier records on the same subject, which it comes before
 DOUBTFUL = 0.5  # below this confidence a record is never shown alone
 HALF_LIFE_DAYS = 120  # of what is not lasting by nature
 _RULES = (RecordType.INSTRUCTION, RecordType.CONSTRAINT)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from limpet.knowledge import english
 from limpet.knowledge.attributes import get_attribute
 from limpet.knowledge.candidate import Candidate, Echoes, TurnMessage, find_references
-from limpet.knowledge.change import tells_of_change
+from limpet.knowledge.change import find_telling_clauses, tells_of_change
 from limpet.knowledge.reader import DOUBTFUL, SHOWN, SURE, VITAL_ATTRIBUTES, Reading, default_reader
 from limpet.knowledge.similarity import fold_text, is_near_duplicate, is_same_value
 from limpet.knowledge.work import find_reports, read_outcomes, read_work
@@ -137,14 +137,26 @@ def _is_repeat(one: Candidate, other: Candidate) -> bool:
 def _add_whole(said: TurnMessage, candidates: Iterable[Candidate]) -> Iterator[Candidate]:
     """The claims of a message that may tell of a change, each with all that it states: one clause says what is over,
     and another what is so now."""
-    own = list(english.find_own_statements(said.text)) if tells_of_change(said.text) else []
-    words = said.text[own[0].start : own[-1].end].strip() if own else ""
+    found = list(candidates)
+    words = _find_statement(said.text, found) if found and tells_of_change(said.text) else ""
     if not words or len(words) > _MAX_WHOLE:
-        yield from candidates
+        yield from found
         return
     speaker = said.speaker if english.is_named(said) else None
     whole = english.resolve_dates(english.to_third_person(words, speaker), said.created_at)
-    yield from (replace(candidate, message=said.text, whole=whole) for candidate in candidates)
+    yield from (replace(candidate, message=said.text, whole=whole, whole_quote=words) for candidate in found)
+
+
+def _find_statement(text: str, candidates: Sequence[Candidate]) -> str:
+    """From the first statement to the last of those that were read as claims or tell of a change."""
+    read = [each.sentence for each in candidates if not each.tentative and each.sentence in text]
+    kept = [*((text.find(each), text.find(each) + len(each)) for each in read), *find_telling_clauses(text)]
+    own = [
+        (each.start, each.end)
+        for each in english.find_own_statements(text)
+        if any(min(each.end, end) > max(each.start, start) for start, end in kept)
+    ]
+    return text[own[0][0] : own[-1][1]].strip() if own else ""
 
 
 def _read_message(said: TurnMessage, before: Sequence[str], echoes: Echoes) -> Iterator[Candidate]:
@@ -209,8 +221,11 @@ def _split(said: TurnMessage, before: str) -> Iterator[Statement]:
 
 
 def _find_reading(readings: Sequence[Reading], start: int, end: int) -> Reading | None:
-    """The reading of the clause that shares most with these words."""
+    """The reading of the clause most worth keeping of those that lie in these words, or else shares most with them."""
     shared = [(min(end, each.end) - max(start, each.start), each) for each in readings]
+    inside = [each for size, each in shared if 2 * size > each.end - each.start]
+    if inside:
+        return max(inside, key=lambda each: each.keep)
     size, best = max(shared, key=lambda pair: pair[0], default=(0, None))
     return best if size > 0 else None
 

@@ -6,13 +6,13 @@ past reverses that. A user's question is not evidence.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
 from limpet.knowledge import english
 from limpet.knowledge.attributes import get_attribute
-from limpet.knowledge.prominence import DOUBTED_BY, find_standing, is_doubtful
+from limpet.knowledge.prominence import DOUBTED_BY, FOLLOWS, find_standing, is_doubtful
 from limpet.knowledge.repository import Records
 from limpet.knowledge.similarity import is_near_duplicate
 from limpet.model.chunk import ChunkQuery, Hit, Signal, Source, SourceKind
@@ -28,8 +28,11 @@ _COVERED = 0.6  # share of a message that its claims quote, from which they stan
 _ANSWERS = 0.5  # share of the question's words that a claim has to hold to come first
 _MOST_AHEAD = 3  # claims that come first for holding what is asked
 _ENOUGH = 5  # hits, up to which what is known about the user is added
+_KEYWORDS = 3  # words, up to which a query is not taken for a question
 _KNOWN = 60  # claims among which the likeliest are chosen
 _UNFOUND = 0.2  # score of what is added where search found nothing
+_MOST_ADDED = 2  # successors that search did not find
+_FARTHEST = 4  # places that a later statement moves up
 _SAME_QUESTION = 0.7  # share of a question's words that are those of another
 
 
@@ -77,8 +80,8 @@ def recall(
     """
     if wanted.query.as_of is not None or wanted.recipe.record_recipe is not None:
         return search(tx, partition, wanted, known)
-    more = 2 * wanted.k if wanted.recipe.newer else 0
-    found = search(tx, partition, replace(wanted, k=wanted.k + more + _SPARE), known)
+    extra = 2 * wanted.k if wanted.recipe.newer else 0
+    found = search(tx, partition, replace(wanted, k=wanted.k + extra + _SPARE), known)
     only_messages = wanted.query.kinds == (SourceKind.MESSAGE,)
     if not only_messages:
         found = [hit for hit in found if not _repeats_question(hit, wanted.question)]
@@ -87,8 +90,11 @@ def recall(
         return _finish([*claims.attach(found)][: wanted.k], wanted.now)
     items = _merge(_drop_unasked(_score(claims.replace_messages(found), wanted.question)))
     items = _rank(items, claims, back=wanted.question.asks_back)[: wanted.k]
-    if with_standing:
-        items += _find_standing_claims(tx, partition, wanted, items)[: wanted.k - len(items)]
+    if with_standing and (more := _find_standing_claims(tx, partition, wanted, items)[: wanted.k - len(items)]):
+        claims.add(item.claim for item in more)
+        items = _place_successors([*items, *more], claims, back=False)[: wanted.k]
+    if not wanted.question.asks_back:
+        items = _sort_scores(_promote_later(items, claims))
     return _finish(items, wanted.now)
 
 
@@ -98,7 +104,8 @@ def _find_standing_claims(tx: Tx, partition: Partition, wanted: SearchRequest, f
     "Which tyres do I need?" shares no word with "The user drives a Dacia", and yet that is what it is about.
     """
     asked = english.find_asked_subjects(wanted.question.text)
-    if not asked or len(found) >= _ENOUGH or wanted.query != ChunkQuery() or wanted.question.asks_back:
+    is_sentence = len(wanted.question.text.split()) > _KEYWORDS
+    if not (asked or is_sentence) or len(found) >= _ENOUGH or wanted.query != ChunkQuery() or wanted.question.asks_back:
         return []
     from limpet.knowledge.change import embed_text  # late: it brings the encoder
 
@@ -150,6 +157,9 @@ class _Claims:
                 self._by_message.setdefault((record.source.session_id or "", sequence), []).append(record)
         self._now = now
 
+    def add(self, records: Iterable[Record | None]) -> None:
+        self.by_id |= {record.id: record for record in records if record is not None}
+
     def attach(self, hits: Iterable[Hit]) -> Iterable[_Item]:
         """The hits as they are, each with the claim that tells whether it holds."""
         for hit in hits:
@@ -197,16 +207,19 @@ class _Claims:
             record = successor
         return record if seen and self.holds(record) else None
 
+    def find_stated(self, item: _Item) -> list[Record]:
+        """The claim of an item, and all that was learned from its message."""
+        return [*([item.claim] if item.claim is not None else []), *self._find_at(item.hit.source)]
+
+    def _find_at(self, source: Source) -> list[Record]:
+        places = {(source.session_id or "", at) for at in (source.first_sequence, source.last_sequence) if at}
+        return [record for place in sorted(places) for record in self._by_message.get(place, ())]
+
     def _find_taught(self, hit: Hit) -> list[Record]:
         """What the words of this hit taught, in their order."""
-        source = hit.source
-        places = {
-            (source.session_id or "", at) for at in (source.first_sequence, source.last_sequence) if at is not None
-        }
-        taught = [record for place in sorted(places) for record in self._by_message.get(place, ())]
         taught = [
             record
-            for record in taught
+            for record in self._find_at(hit.source)
             if not is_doubtful(record) or not self.holds(record) or DOUBTED_BY in record.metadata
         ]
         quoted = [(at, record) for record in taught if (at := hit.text.find(_quote(record))) >= 0]
@@ -307,34 +320,49 @@ def _rank(items: Sequence[_Item], claims: _Claims, *, back: bool) -> list[_Item]
     first = [item for item in ahead if item.claim is not None and (back or claims.holds(item.claim))][:_MOST_AHEAD]
     chosen = {id(item) for item in first}
     ordered = first + [item for item in items if id(item) not in chosen]
-    scores = sorted((item.hit.score for item in ordered), reverse=True)
+    return _sort_scores(_place_successors(ordered, claims, back=back))
+
+
+def _place_successors(items: Sequence[_Item], claims: _Claims, *, back: bool) -> list[_Item]:
+    """Put what holds now before what it took the place of, or behind it where the past is asked for."""
+    by_claim = {item.claim.id: item for item in items if item.claim is not None}
     placed: list[_Item] = []
-    ids = {item.claim.id for item in ordered if item.claim is not None}
-    for item in ordered:
+    used: set[int] = set()
+    added = 0
+    for item in items:
+        if id(item) in used:
+            continue
         successor = None if item.claim is None else claims.find_successor(item.claim)
-        if successor is not None and successor.id not in ids:
-            ids.add(successor.id)
-            newer = _Item(_to_successor(item.hit, successor), successor)
-            placed += [item, newer] if back else [newer, item]
-        else:
+        newer = None if successor is None else by_claim.get(successor.id)
+        if successor is not None and newer is None and added < _MOST_ADDED:
+            newer, added = _Item(_to_successor(item.hit, successor), successor), added + 1
+            by_claim[successor.id] = newer
+        if newer is None:
             placed.append(item)
-    placed = _order_successors(placed, claims, back=back)
-    scores += [scores[-1] if scores else 0.0] * (len(placed) - len(scores))
-    return [_set_score(item, score) for item, score in zip(placed, scores, strict=True)]
+        elif id(newer) in used:  # it came before
+            placed.insert(placed.index(newer) if back else len(placed), item)
+        else:
+            placed += [item, newer] if back else [newer, item]
+        used |= {id(item), id(newer)}
+    return placed
 
 
-def _order_successors(items: list[_Item], claims: _Claims, *, back: bool) -> list[_Item]:
-    """Move what no longer holds behind its successor, or before it where the past is asked for."""
-    places: Mapping[str, int] = {item.claim.id: at for at, item in enumerate(items) if item.claim is not None}
-    keyed: list[tuple[float, int, _Item]] = []
-    for at, item in enumerate(items):
-        place = float(at)
-        successor = None if item.claim is None else claims.find_successor(item.claim)
-        other = None if successor is None else places.get(successor.id)
-        if other is not None:
-            place = min(place, other - 0.5) if back else max(place, other + 0.5)
-        keyed.append((place, at, item))
-    return [item for _, _, item in sorted(keyed, key=lambda each: each[:2])]
+def _promote_later(items: Sequence[_Item], claims: _Claims) -> list[_Item]:
+    """Move what was said later on the same subject before what was said earlier; the hits stay the same."""
+    ordered: list[tuple[_Item, set[str]]] = []
+    for item in items:
+        stated = claims.find_stated(item)
+        earlier = {id_ for each in stated for id_ in each.metadata.get(FOLLOWS, "").split()}
+        first = max(0, len(ordered) - _FARTHEST)
+        place = next((at for at in range(first, len(ordered)) if ordered[at][1] & earlier), len(ordered))
+        ordered.insert(place, (item, {each.id for each in stated}))
+    return [item for item, _ in ordered]
+
+
+def _sort_scores(items: Sequence[_Item]) -> list[_Item]:
+    """The items in their order, with scores that fall."""
+    scores = sorted((item.hit.score for item in items), reverse=True)
+    return [_set_score(item, score) for item, score in zip(items, scores, strict=True)]
 
 
 def _to_successor(hit: Hit, claim: Record) -> Hit:

@@ -34,8 +34,9 @@ MIN_RETIRE_CONFIDENCE = 0.65  # below this confidence nothing is retired
 DOUBTED = 0.45  # confidence of what may have changed: it is not shown alone any more
 _RAISE, _LOWER = 0.3, 0.8  # of the distance to 1; of the confidence
 _MOST = 0.99
-CONTRADICTS, DOUBTS = 0.5, 0.2  # probability from which a message takes a record back, or makes it doubtful
-_CAUTION = 0.25  # so much more where the record is health, diet or a rule: there a wrong end costs most
+CONTRADICTS, DOUBTS = 0.6, 0.2  # probability from which a message takes a record back, or makes it doubtful
+RELATED = 0.05  # probability from which the later of two is listed first, where both are found
+_CAUTION = 0.15  # so much more where the record is health, diet or a rule: there a wrong end costs most
 _NEARLY, _MOST_RETIRED = 0.3, 3
 _SINGLE_VALUED = frozenset(
     "home employer role age birthday relationship status diet origin".split()
@@ -130,10 +131,11 @@ Decision = Union[Add, Merge, Supersede, End, Ignore]
 
 def reconcile(candidate: Candidate, known: Iterable[ExistingRecord]) -> Decision:
     """By rules alone."""
-    decision = _decide(candidate, [record for record in known if _is_comparable(candidate, record)])
+    records = [record for record in known if _is_comparable(candidate, record)]
+    decision = _decide(candidate, records)
     if not candidate.tentative or isinstance(decision, (Supersede, End)):
         return decision
-    if isinstance(decision, Add) and decision.doubts:
+    if isinstance(decision, Add) and (decision.doubts or find_contradicted(candidate, records, RELATED)):
         return replace(decision, confidence=DOUBTED)
     return Ignore("it takes back nothing that is known")
 
@@ -184,7 +186,9 @@ def find_contradicted(
     current = [record for record in records if record.polarity and record.is_current_at(candidate.said_at)]
     best = max((record.contradicted for record in current), default=0.0)
     return [
-        record for record in current if record.contradicted >= max(least + _CAUTION * record.is_vital, best - _NEARLY)
+        record
+        for record in current
+        if record.contradicted >= max(least + _CAUTION * (record.is_vital and least >= CONTRADICTS), best - _NEARLY)
     ][:_MOST_RETIRED]
 
 
