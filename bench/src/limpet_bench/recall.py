@@ -100,7 +100,8 @@ class Stored:
         """Return the turns that a prompt of that size contains, in a new chat."""
         session = self.memory.session("bench", "a new chat", user=user)
         context = session.context(question.text, max_tokens=max_tokens, at=question.at)
-        return frozenset().union(*self.covered(context.hits).turns)
+        stated = [turn for id_ in context.records for turn in self._find_taught(id_)]
+        return frozenset(stated).union(*self.covered(context.hits).turns)
 
     def ask(self, user: str, question: Question) -> list[Hit]:
         return self.memory.recall(question.text, user=user, k=DEPTH, at=question.at, recipe=self._recipe)
@@ -120,13 +121,17 @@ class Stored:
     def _covered(self, hit: Hit) -> Iterator[str]:
         source = hit.source
         if source.kind is SourceKind.RECORD:  # the message it was learned from
-            learned = self.memory.records.get(source.id).source
-            yield from (self._turns[learned.session_id or "", sequence].id for sequence in learned.sequences)
+            yield from self._find_taught(source.id)
             return
         for sequence in range(source.first_sequence or 0, (source.last_sequence or 0) + 1):
             turn = self._turns.get((source.session_id or "", sequence))
             if turn is not None and (source.first_sequence == source.last_sequence or hit.text in turn.text):
                 yield turn.id
+
+    def _find_taught(self, record: str) -> list[str]:
+        """Return the turns that a record was learned from."""
+        learned = self.memory.records.get(record).source
+        return [self._turns[learned.session_id or "", sequence].id for sequence in learned.sequences]
 
 
 def _by_session(turns: Iterable[Turn]) -> dict[str, list[Turn]]:

@@ -132,7 +132,8 @@ class Stage:
 
     def holds(self, record: Record) -> bool:
         """Whether a claim still holds and is not doubtful. What has only faded still holds."""
-        return record.is_valid_at(self.clock.now) and record.superseded_by is None and record.confidence >= SURE
+        doubted = record.confidence < SURE or "doubted_by" in record.metadata
+        return record.is_valid_at(self.clock.now) and record.superseded_by is None and not doubted
 
 
 @contextmanager
