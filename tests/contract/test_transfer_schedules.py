@@ -43,7 +43,9 @@ def lines(folder: Path, kind: str) -> list[dict[str, Any]]:
 
 def test_export_covers_every_schedule_field() -> None:
     told = {kind.name: set(kind.line.fields) for kind in KINDS}
-    of_schedule = {field.name for field in fields(Schedule)} - {"tenant", "session", "running_until"} | {"session_id"}
+    of_schedule = {field.name for field in fields(Schedule)} - {"tenant", "session", "running_until", "note"} | {
+        "session_id"
+    }
     of_run = {field.name for field in fields(Run)} - {"output_characters"} | {"output"}
     assert told["schedules"] == of_schedule
     assert told["schedule_runs"] == of_run
