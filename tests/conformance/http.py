@@ -22,6 +22,10 @@ KNOWN = {
     ("POST /v1/forget", "ST202"): "a query must have a word, and what is a word to the search no pattern says",
     ("PATCH /v1/records/{id}", "ST202"): "a field is given or cleared, not both",
     **dict.fromkeys(
+        ((f"POST /v1/purge/{what}", "ST202") for what in ("user", "session", "older")),
+        "confirm repeats what is purged, unless it is a dry run",
+    ),
+    **dict.fromkeys(
         (
             *(("GET /v1/sessions/{session_id}/context", "ST202"), ("POST /v1/sessions/{session_id}/context", "ST202")),
             *(("POST /v1/context", "ST202"), ("POST /v1/sessions/{session_id}/turns", "ST202")),
