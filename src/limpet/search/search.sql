@@ -26,9 +26,19 @@ RETURNING ordinal
 SELECT ordinal, word_count, terms FROM chunks
 WHERE bucket = :bucket AND partition_id = :partition_id AND {where} {order}
 
--- name: chunks.hidden
+-- name: chunks.hidden sqlite
 -- Of documents: other versions than the one to be seen. Of sessions that were deleted: all. Both are being removed or
 -- written; the indexes hold nothing else, so that this costs nothing when nothing is.
+-- CROSS JOIN fixes the order; SQLite would else walk the whole partition.
+SELECT c.ordinal FROM documents d CROSS JOIN chunks c
+    ON c.bucket = d.bucket AND c.partition_id = d.partition_id AND c.document_id = d.id
+WHERE d.bucket = :bucket AND d.partition_id = :partition_id AND d.unsettled = 1
+    AND (d.version IS NULL OR c.version <> d.version)
+UNION ALL SELECT c.ordinal FROM sessions s CROSS JOIN chunks c
+    ON c.bucket = s.bucket AND c.partition_id = s.partition_id AND c.session_id = s.id
+WHERE s.bucket = :bucket AND s.partition_id = :partition_id AND length(s.tenant) = 0
+
+-- name: chunks.hidden postgres
 SELECT c.ordinal FROM documents d JOIN chunks c
     ON c.bucket = d.bucket AND c.partition_id = d.partition_id AND c.document_id = d.id
 WHERE d.bucket = :bucket AND d.partition_id = :partition_id AND d.unsettled = 1

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 from pathlib import Path
 
 import limpet
+from limpet.store.tables import load_queries
 
 PACKAGE = Path(limpet.__file__).parent
 BASELINE = PACKAGE / "store" / "sqlite" / "migrations" / "0001_baseline.sql"
@@ -20,3 +22,15 @@ def test_no_statement_binds_a_value_to_the_column_of_a_partial_index() -> None:
     for index, column in found:
         bound = re.search(rf"\b{column} = :", queries + code)
         assert bound is None, f"{index}: write its condition as an expression, such as length({column}) = 0"
+
+
+def test_search_for_hidden_chunks_begins_with_the_indexes_of_what_is_hidden() -> None:
+    """SQLite took the chunks first: every recall walked the whole partition, to find nothing in most stores."""
+    raw = sqlite3.connect(":memory:")
+    raw.executescript(BASELINE.read_text(encoding="utf-8"))
+    query = load_queries("sqlite")["chunks.hidden"]
+    plan = [row[3] for row in raw.execute(f"EXPLAIN QUERY PLAN {query}", {"bucket": 1, "partition_id": 1})]
+    tables = [step.split()[1] for step in plan if step.startswith(("SEARCH", "SCAN"))]
+    assert tables == ["d", "c", "s", "c"], plan
+    assert "documents_unsettled" in "".join(plan)
+    assert "sessions_deleted" in "".join(plan)
