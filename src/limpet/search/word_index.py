@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from limpet.search.chunk_repository import PartitionRow
 
 # Long enough that a merge writes several postings per row, short enough to scan quickly.
-MAX_TAIL = 512
+MAX_TAIL = 384
 # Entries of postings that one transaction merges, or writes and removes for a large text: others wait that long.
 MAX_MERGED = 6000
 MAX_ENTRIES = 2000
