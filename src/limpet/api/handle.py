@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from limpet.api.agents import Agents
 from limpet.api.runtime import DEFAULT_USER, Runtime
@@ -24,6 +24,20 @@ from limpet.store.tx import Tx
 T = TypeVar("T")
 
 
+if TYPE_CHECKING:
+    lazy_property = cached_property
+else:
+
+    class lazy_property(cached_property):  # noqa: N801 - a decorator
+        """Computed at first use, without the lock of Python 3.11, for which a forked child would wait."""
+
+        def __get__(self, instance: object, owner: type | None = None) -> Any:
+            known = vars(instance)
+            if self.attrname not in known:
+                known.setdefault(self.attrname, self.func(instance))
+            return known[self.attrname]
+
+
 @dataclass(frozen=True)
 class View:
     """A store as one caller sees it. All handles of a memory share one view."""
@@ -39,20 +53,20 @@ class View:
     def __post_init__(self) -> None:
         check_name(self.tenant, "tenant")
 
-    @cached_property
+    @lazy_property
     def runtime(self) -> Runtime:
         return self.agents.runtime(self.agent)
 
-    @cached_property
+    @lazy_property
     def shared(self) -> Runtime:
         """Of all agents without their own store: grants and API keys are there."""
         return self.agents.runtime()
 
-    @cached_property
+    @lazy_property
     def principal(self) -> Principal:
         return self.caller or Principal(self.runtime.config.audit.operator, self.tenant, grants=OPERATOR)
 
-    @cached_property
+    @lazy_property
     def authorizer(self) -> GrantAuthorizer:
         base, user = self.runtime, self.default_user
         return GrantAuthorizer(

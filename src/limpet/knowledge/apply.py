@@ -114,8 +114,10 @@ class Reconciler:
         found = self._find_matches(near)
         known = {record.id: record for record in found.values() if record.archived_at is None}
         faded = [record for record in found.values() if record.archived_at is not None]
-        changes, recent = self._find_changes(known), {record.id: record for record in self.recent.list()}
-        known = {id_: recent[id_] for id_, likely in changes.items() if id_ in recent and likely >= RELATED} | known
+        changes = self._find_changes(known)
+        if changes:
+            likely = [record for record in self.recent.list() if changes.get(record.id, 0.0) >= RELATED]
+            known = {**{record.id: record for record in likely}, **known}
         existing = [_to_existing(record, near.get(record.id), changes.get(record.id, 0.0)) for record in known.values()]
         decision = reconcile(self.candidate, existing)
         told = self._choose_words(decision, changes)
