@@ -234,7 +234,7 @@ def allot(budget: int, wants: Mapping[str, int], shares: Mapping[str, float]) ->
 
 
 def is_part_of(part: str, whole: str) -> bool:
-    """Whether a text says all that another does, in the same words or nearly."""
+    """Whether the whole says all that the part does, in the same words or nearly."""
     return bool(part) and (part.strip(" .!,;") in whole or is_near_duplicate(part, whole))
 
 
@@ -252,6 +252,7 @@ class PromptBuilder:
     def __init__(self, count: TokenCounter) -> None:
         self._count = count
         self._taken: list[PromptEntry] = []
+        self._by_source: dict[_MessageRef, list[PromptEntry]] = {}
         self._lines_of_ours: set[tuple[ContextSection, str]] = set()
         self.tokens = 0
 
@@ -275,13 +276,15 @@ class PromptBuilder:
         if ours:
             self._lines_of_ours |= {(entry.section, ""), (entry.section, entry.under)}
         self._taken.append(entry)
+        if entry.source is not None:
+            self._by_source.setdefault(entry.source, []).append(entry)
 
     def fill(self, entries: Iterable[PromptEntry], room: int, dropped: list[Omission]) -> None:
         """Add each entry that fits. A long one that does not fit leaves its room to the next."""
         full = self.tokens + room
         for entry in entries:
             ours = self._heading_cost(entry)
-            same = [other for other in self._taken if entry.source is not None and other.source == entry.source]
+            same = [] if entry.source is None else list(self._by_source.get(entry.source, ()))
             if any(_is_said(entry, other) for other in same):
                 dropped.append(Omission(entry.what(), OmissionReason.IN_SECTION.value))
             elif entry.fits(full - self.tokens - ours):
@@ -292,8 +295,8 @@ class PromptBuilder:
 
     def _drop_parts(self, entry: PromptEntry, same: Iterable[PromptEntry], dropped: list[Omission]) -> None:
         """Drop the entries of which a new one says more."""
-        for part in (other for other in same if is_part_of(other.said, entry.said)):
-            if part.section is ContextSection.ABOUT:
+        for part in same:
+            if part.section is ContextSection.ABOUT and is_part_of(part.said, entry.said):
                 self._taken.remove(part)
                 self.tokens -= part.tokens
                 dropped.append(Omission(part.what(), OmissionReason.IN_SECTION.value))

@@ -76,7 +76,7 @@ def recall(
 ) -> list[Hit]:
     """The best hits for a question, each statement once, what holds before what does not.
 
-    ``with_standing``: where they are few, and the question is about the user, add what is known about them.
+    ``with_standing``: where they are few, and the query is more than keywords, add what is known about the user.
     """
     if wanted.query.as_of is not None or wanted.recipe.record_recipe is not None:
         return search(tx, partition, wanted, known)
@@ -99,7 +99,7 @@ def recall(
 
 
 def _find_standing_claims(tx: Tx, partition: Partition, wanted: SearchRequest, found: Sequence[_Item]) -> list[_Item]:
-    """What is known about the user, where the question is about them and search found little: the likeliest first.
+    """What is known about the user, where search found little for a question: the likeliest first.
 
     "Which tyres do I need?" shares no word with "The user drives a Dacia", and yet that is what it is about.
     """
@@ -343,7 +343,7 @@ def _place_successors(items: Sequence[_Item], claims: _Claims, *, back: bool) ->
             placed.insert(placed.index(newer) if back else len(placed), item)
         else:
             placed += [item, newer] if back else [newer, item]
-        used |= {id(item), id(newer)}
+        used |= {id(item), id(newer or item)}
     return placed
 
 

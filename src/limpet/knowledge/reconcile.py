@@ -31,7 +31,7 @@ log = logging.getLogger("limpet.knowledge")
 
 DUPLICATE_COSINE = 0.97  # cosine from which two texts with the same numbers and no denial say the same
 MIN_RETIRE_CONFIDENCE = 0.65  # below this confidence nothing is retired
-DOUBTED = 0.45  # confidence of what may have changed: it is not shown alone any more
+DOUBTED = 0.45  # confidence of what is kept only because it may be about something known: it is not shown alone
 _RAISE, _LOWER = 0.3, 0.8  # of the distance to 1; of the confidence
 _MOST = 0.99
 CONTRADICTS, DOUBTS = 0.6, 0.2  # probability from which a message takes a record back, or makes it doubtful
@@ -164,13 +164,13 @@ def _decide(candidate: Candidate, records: Sequence[ExistingRecord]) -> Decision
         return _decide_replacement(candidate, holding, at)
     superseded = [record for record in holding if _is_superseded(candidate, record)]
     if not superseded and "/" not in candidate.subject:  # of relatives there may be several
-        superseded = find_contradicted(candidate, records)
+        superseded = find_contradicted(candidate, records, CONTRADICTS)
     return _decide_replacement(candidate, superseded, at)
 
 
 def _decide_change(candidate: Candidate, records: Sequence[ExistingRecord], at: datetime) -> Decision:
     """What it takes back is evidence enough that it was meant, however unsure the reader is of the words alone."""
-    begun = [record for record in find_contradicted(candidate, records) if _has_begun(record, at)]
+    begun = [record for record in find_contradicted(candidate, records, CONTRADICTS) if _has_begun(record, at)]
     free = tuple(record.id for record in begun if not record.is_protected)
     kept = tuple(record.id for record in begun if record.is_protected)
     if free:
@@ -179,9 +179,7 @@ def _decide_change(candidate: Candidate, records: Sequence[ExistingRecord], at: 
     return Add(at, conflicts=kept, doubts=tuple(record.id for record in doubted if not record.is_protected))
 
 
-def find_contradicted(
-    candidate: Candidate, records: Sequence[ExistingRecord], least: float = CONTRADICTS
-) -> list[ExistingRecord]:
+def find_contradicted(candidate: Candidate, records: Sequence[ExistingRecord], least: float) -> list[ExistingRecord]:
     """What a message takes back where no rule knows the attribute: what the model of change says."""
     current = [record for record in records if record.polarity and record.is_current_at(candidate.said_at)]
     best = max((record.contradicted for record in current), default=0.0)
