@@ -8,7 +8,8 @@ from datetime import timedelta
 import pytest
 
 from limpet import Config, Limpet
-from limpet.knowledge import reconcile
+from limpet.knowledge import apply, reconcile
+from limpet.knowledge.change import Change
 from limpet.testing import FakeClock
 
 Say = Callable[..., None]
@@ -186,3 +187,18 @@ def test_context_prints_message_or_its_claim_and_never_both(memory: Limpet, say:
     say("Our app is called Ploverly. Need five taglines, it shows tide times for people with dogs.")
     text = memory.context("What is the Ploverly app about, and who needs taglines?", user="alice").text
     assert text.count("Ploverly") == 1
+
+
+def test_message_that_takes_claims_back_twice_is_one_record(
+    memory: Limpet, say: Say, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    say("I row on Mondays", "I paint on Tuesdays", "I swim on Fridays", "I bake on Sundays", "I sing in a choir")
+    monkeypatch.setattr(apply, "find_changes", lambda text, claims: [Change(0.9, 0, len(text))] * len(claims))
+    say("Sold the boat. My shoulder will not take it any more. We got a tandem instead.")
+    contents = [record.content for record in memory.records(user="alice") if record.origin == "extracted"]
+    assert len(contents) == len(set(contents))
+
+
+def test_ended_unemployment_reads_as_a_sentence(memory: Limpet, say: Say) -> None:
+    say("My husband Rui was unemployed for a year, but he found a job at the port.")
+    assert not any("work as unemployed" in record.content for record in memory.records(user="alice"))

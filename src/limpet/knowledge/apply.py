@@ -120,30 +120,28 @@ class Reconciler:
             known = {**{record.id: record for record in likely}, **known}
         existing = [_to_existing(record, near.get(record.id), changes.get(record.id, 0.0)) for record in known.values()]
         decision = reconcile(self.candidate, existing)
-        told = self._choose_words(decision, changes)
-        new = _add_metadata(self._new_record(told), FOLLOWS, [each for each, p in changes.items() if p >= RELATED])
         match decision:
             case Add(valid_from, valid_to, conflicts, confidence, doubts):
                 new = replace(
-                    new,
+                    self._new_record(decision, changes),
                     valid_from=valid_from,
                     valid_to=valid_to,
                     confidence=self.candidate.confidence if confidence is None else confidence,
                 )
-                new = self._insert(new, conflicts)
+                new, added = self._insert(new, conflicts)
                 self._doubt([known[each] for each in doubts], new)
                 if valid_to is None:
                     self._end_faded(faded, new)
-                return LearnResult(added=(new.id,))
+                return LearnResult(added)
             case Merge():
                 self._merge(known[decision.into], decision)
                 return LearnResult(merged=(decision.into,))
             case Supersede(ids, at, conflicts):
-                new = self._insert(new, conflicts)
+                new, added = self._insert(self._new_record(decision, changes), conflicts)
                 for old in ids:
                     self._end(known[old], at, new)
                 self._end_faded(faded, new)
-                return LearnResult(added=(new.id,), superseded=ids)
+                return LearnResult(added, superseded=ids)
             case End(ids, at):
                 for old in ids:
                     self._end(known[old], at, None)
@@ -203,14 +201,19 @@ class Reconciler:
             return candidate
         return replace(candidate, content=candidate.whole, sentence=candidate.whole_quote)
 
-    def _new_record(self, told: Candidate) -> Record:
-        id_ = with_bucket(self.new_id(), user_partition(self.info).bucket)
-        return build_record(self.info, told, id_, self.now)
+    def _new_record(self, decision: Decision, changes: Mapping[str, float]) -> Record:
+        told = self._choose_words(decision, changes)
+        made = build_record(self.info, told, with_bucket(self.new_id(), user_partition(self.info).bucket), self.now)
+        return _add_metadata(made, FOLLOWS, [each for each, likely in changes.items() if likely >= RELATED])
 
-    def _insert(self, record: Record, conflicts: Sequence[str]) -> Record:
+    def _insert(self, record: Record, conflicts: Sequence[str]) -> tuple[Record, tuple[str, ...]]:
+        """Add a record; return it, and its id if it is new."""
+        for other in self.recent.list() if record.source.sentence == self.candidate.whole_quote else ():
+            if (other.source, other.content) == (record.source, record.content):
+                return other, ()  # another claim of the message already stands for all of it
         new = remember.insert(self.tx, _add_metadata(record, "conflicts", conflicts), self.cut)
         self.recent.update(new)
-        return new
+        return new, (new.id,)
 
     def _rewrite(self, record: Record, **fields: Any) -> None:
         """Change fields of a record as it is now: it may have been used or merged with since it was read."""

@@ -14,9 +14,10 @@ from limpet.knowledge.similarity import compute_signature, fold_text, is_same_va
 from limpet.model.message import Role
 from limpet.model.record import Record, RecordType
 
-_DETERMINED = frozenset(
-    """a an the one two three four five six seven eight nine ten several some many no my his her their our both few head
-    retired unemployed self-employed""".split()
+_STATES = frozenset(("retired", "unemployed", "self-employed"))  # in the place of a role
+_DETERMINED = _STATES | frozenset(
+    """a an the one two three four five six seven eight nine ten several some many no my his her their our both few
+    head""".split()
 )
 
 
@@ -28,6 +29,8 @@ def format_statement(
     if attribute.startswith("favourite:"):
         what = attribute.partition(":")[2]
         return f"{who}'s favourite {what} {'is' if polarity else 'is not'} {value}."
+    if attribute == "role" and value in _STATES:
+        return f"{who} {'is' if polarity else 'is not'} {value}."
     known = get_attribute(attribute)
     wording = (known.says if polarity else known.denies) or f"{'has' if polarity else 'does not have'} the {attribute}"
     if "{}" in wording:
