@@ -308,7 +308,7 @@ def _score(items: Sequence[_Item], question: Question) -> list[_Item]:
 
 
 def _match(claim: Record, terms: frozenset[int], asked: frozenset[str]) -> float:
-    if claim.origin is Origin.TURN or (claim.subject is not None and claim.subject not in asked):
+    if not terms or claim.origin is Origin.TURN or (claim.subject is not None and claim.subject not in asked):
         return 0.0
     words = f"{claim.content} {claim.key or ''} {get_attribute(claim.attribute).words if claim.attribute else ''}"
     return count_shared_terms(terms, words) / len(terms)
