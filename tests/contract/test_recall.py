@@ -183,7 +183,7 @@ def test_recall_without_match_returns_nothing(memory: Limpet) -> None:
 def test_recall_answers_question_of_function_words_alone(memory: Limpet) -> None:
     memory.remember("The user is allergic to nuts.", user="ana", key="allergy")
     for query in ("me", "my", "I", "what am I to me?"):
-        assert all("nuts" in hit.text for hit in memory.recall(query, user="ana"))
+        assert all("nuts" in hit.text for hit in memory.recall(query, user="ana", recipe="default"))
 
 
 def test_recall_finds_chinese_japanese_korean_and_other_scripts(memory: Limpet) -> None:
