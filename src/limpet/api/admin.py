@@ -6,7 +6,6 @@ import inspect
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from limpet.api import parameters as arg
 from limpet.api.handle import Handle
 from limpet.api.runtime import Runtime, prepare_store
 from limpet.errors import InvalidInput, Unsupported
+from limpet.model.dataclass import replace
 from limpet.model.job import Finding
 from limpet.model.scope import DEFAULT_TENANT, Level, Partition
 from limpet.model.session import Usage

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
-from dataclasses import replace
 from functools import partial, wraps
 from pathlib import Path
 from types import TracebackType
@@ -39,6 +38,7 @@ from limpet.api.turn import Turn
 from limpet.config import Config
 from limpet.model.access import Principal
 from limpet.model.context import Context, Omission
+from limpet.model.dataclass import replace
 from limpet.model.message import Message
 from limpet.model.schedule import Notification, RunResult
 from limpet.model.session import CompactionResult, SessionInfo

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,7 +11,7 @@ from limpet.api.agents import Agents
 from limpet.api.runtime import DEFAULT_USER, Runtime
 from limpet.errors import InvalidInput, SessionNotFound
 from limpet.model.access import Grant, Principal
-from limpet.model.dataclass import dataclass
+from limpet.model.dataclass import dataclass, replace
 from limpet.model.scope import DEFAULT_TENANT, Level, Owner, Scope, resolve_owner
 from limpet.model.session import SessionInfo
 from limpet.model.values import PageCursor, check_name

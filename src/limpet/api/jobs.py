@@ -9,7 +9,6 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple
@@ -21,6 +20,7 @@ from limpet.api.schedules import make_run_handlers
 from limpet.errors import InvalidInput, StoreBusy, StoreReadOnly
 from limpet.knowledge.delete_session import SessionRemover
 from limpet.model import job as kinds
+from limpet.model.dataclass import replace
 from limpet.model.job import JobInfo, JobQuery
 from limpet.model.scope import STORE_PARTITION, Scope
 from limpet.model.session import SessionInfo

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from os import PathLike
 from types import TracebackType
 from typing import Self, cast
@@ -25,6 +24,7 @@ from limpet.api.transfer import TransferOperations
 from limpet.config import Config
 from limpet.errors import ConfigError, InvalidInput
 from limpet.model.access import Grant, Principal, Reach
+from limpet.model.dataclass import replace
 from limpet.model.scope import DEFAULT_TENANT
 from limpet.model.tokens import TokenCounter, check_counter
 from limpet.model.values import Clock, check_clock, check_name, check_path, system_clock

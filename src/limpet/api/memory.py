@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -19,6 +18,7 @@ from limpet.knowledge.remember import enqueue_maintenance
 from limpet.knowledge.repository import Records
 from limpet.model.chunk import ChunkQuery, Hit, SourceKind, Vector
 from limpet.model.context import Context
+from limpet.model.dataclass import replace
 from limpet.model.note import MEMORY_FILE, Note
 from limpet.model.record import (
     Forgotten,

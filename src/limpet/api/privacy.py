@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from limpet.api import parameters as arg
 from limpet.api.handle import Handle
 from limpet.errors import InvalidInput, SessionNotFound
 from limpet.lifecycle.purge_repository import Purges
+from limpet.model.dataclass import replace
 from limpet.model.privacy import ErasureState, PurgeTarget, Receipt, RetentionResult
 from limpet.model.scope import Level, Partition
 from limpet.security.operation import On, operation

@@ -7,7 +7,7 @@ import os
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import field
 from datetime import datetime, timedelta
 from functools import cached_property, partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from limpet.errors import ConfigError, InvalidInput, StorageError, StoreReadOnly
 from limpet.knowledge.remember import RecordChunker, find_learned_sentences
 from limpet.knowledge.uses import UseCounter
 from limpet.model.access import SECRET_BYTES, encode_secret
-from limpet.model.dataclass import dataclass
+from limpet.model.dataclass import dataclass, replace
 from limpet.model.message import Message
 from limpet.model.scope import Scope, resolve_owner
 from limpet.model.session import SessionInfo

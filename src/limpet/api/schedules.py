@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ from limpet.api import parameters as arg
 from limpet.api.handle import Handle, View, to_cursor
 from limpet.config import ScheduleSettings
 from limpet.errors import InvalidInput, ScheduleNotFound
+from limpet.model.dataclass import replace
 from limpet.model.schedule import (
     END_STATES,
     NotifyPolicy,

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
@@ -23,6 +22,7 @@ from limpet.errors import InvalidInput, SessionNotFound, StorageError, StoreFull
 from limpet.knowledge import english
 from limpet.knowledge.candidate import QUOTED_KEY, find_echoes
 from limpet.model.context import Context, Omission
+from limpet.model.dataclass import replace
 from limpet.model.message import Message, Role, ToolCall
 from limpet.model.scope import Scope
 from limpet.model.session import CompactionResult, ModelUsage, SessionInfo

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, field, replace
+from dataclasses import MISSING, field
 from enum import StrEnum
 from functools import cache, cached_property
 from typing import Annotated, Any, NamedTuple, get_args, get_origin
@@ -27,7 +27,7 @@ from limpet.model.constraints import (
     Text,
 )
 from limpet.model.containers import Function, JsonObject, ListCodec, Opaque
-from limpet.model.dataclass import dataclass
+from limpet.model.dataclass import dataclass, replace
 from limpet.model.schema import Field, ObjectCodec, codec
 from limpet.model.session import SessionInfo
 from limpet.model.values import PageCursor

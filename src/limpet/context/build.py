@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from datetime import datetime
 from functools import cache, partial
 from typing import NamedTuple, TypeVar
@@ -22,7 +22,7 @@ from limpet.knowledge.recall import recall as recall_claims
 from limpet.knowledge.repository import Records
 from limpet.model.chunk import ChunkQuery, Hit, SourceKind, Vector
 from limpet.model.context import Context, Omission, OmissionReason
-from limpet.model.dataclass import dataclass
+from limpet.model.dataclass import dataclass, replace
 from limpet.model.message import Cost, Message
 from limpet.model.record import Layer, ProfileLine, Record
 from limpet.model.scope import Level, Owner, Partition, Scope

@@ -6,7 +6,6 @@ A passage is not shown if the context already contains it.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cache, partial
 from itertools import groupby
 from typing import NamedTuple
@@ -28,6 +27,7 @@ from limpet.knowledge.prominence import DOUBTED_BY
 from limpet.knowledge.similarity import is_near_duplicate
 from limpet.model.chunk import Hit, SourceKind
 from limpet.model.context import Context, Omission, OmissionReason
+from limpet.model.dataclass import replace
 from limpet.model.message import Cost, Message, fit_history, group_turns
 from limpet.model.session import Summary
 from limpet.model.tokens import TokenCounter

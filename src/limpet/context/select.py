@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import partial
@@ -19,7 +19,7 @@ from limpet.context.quote import format_item, format_speaker, quote_document, qu
 from limpet.knowledge.prominence import DOUBTED_BY, is_doubtful, is_rule, prominence
 from limpet.model.chunk import Hit, SourceKind
 from limpet.model.context import Omission, OmissionReason
-from limpet.model.dataclass import dataclass
+from limpet.model.dataclass import dataclass, replace
 from limpet.model.message import Message, Role
 from limpet.model.record import Layer, Origin, ProfileLine, Record
 from limpet.model.scope import Level

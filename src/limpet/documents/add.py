@@ -13,7 +13,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from hashlib import blake2b
@@ -26,7 +25,7 @@ from limpet.documents.files import BinaryFile, list_files, path_to_uri, printabl
 from limpet.documents.repository import Documents, DroppedVersions
 from limpet.errors import DocumentNotFound, InvalidInput, StoreBusy, Unsupported
 from limpet.model.chunk import ChunkDraft, ChunkSource, SourceKind
-from limpet.model.dataclass import dataclass
+from limpet.model.dataclass import dataclass, replace
 from limpet.model.document import (
     Document,
     DocumentDraft,

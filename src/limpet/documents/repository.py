@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
+from limpet.model.dataclass import replace
 from limpet.model.document import Document
 from limpet.model.scope import Partition
 from limpet.model.values import PageCursor

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -25,7 +24,7 @@ from limpet.knowledge.reconcile import (
 )
 from limpet.knowledge.remember import RecordChunker
 from limpet.knowledge.repository import Records
-from limpet.model.dataclass import dataclass
+from limpet.model.dataclass import dataclass, replace
 from limpet.model.record import Origin, Record, RecordSource, RecordType, fingerprint
 from limpet.model.scope import Level, Owner, Partition, Scope
 from limpet.model.session import LearnResult, SessionInfo

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import replace
 from datetime import datetime
 
 from limpet.knowledge.similarity import compute_signature, fold_text, is_near_duplicate, tokenize, tokenize_folded
-from limpet.model.dataclass import dataclass
+from limpet.model.dataclass import dataclass, replace
 from limpet.model.message import Message, Role, ToolCall
 from limpet.model.record import Layer, RecordType
 from limpet.search.analysis import split_sentences

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from datetime import date, datetime, timedelta, tzinfo
 from functools import partial
 from typing import NamedTuple
@@ -21,7 +20,7 @@ from limpet.knowledge.duplicates import DuplicateMerge, find_near_pairs
 from limpet.knowledge.profile import Profiler
 from limpet.knowledge.promote import Promoter
 from limpet.knowledge.repository import Records
-from limpet.model.dataclass import dataclass
+from limpet.model.dataclass import dataclass, replace
 from limpet.model.record import Layer, Origin, Record, RecordSource, RecordType, fingerprint
 from limpet.model.scope import Owner, Partition, Scope
 from limpet.model.tokens import DigestLine, TokenCounter, fit_lines

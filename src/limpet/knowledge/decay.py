@@ -17,7 +17,6 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from enum import Enum, auto
 from math import log2
@@ -28,7 +27,7 @@ from limpet.errors import RecordNotFound
 from limpet.knowledge import remember as memory
 from limpet.knowledge.remember import DAY, enqueue_maintenance
 from limpet.knowledge.repository import Records
-from limpet.model.dataclass import dataclass
+from limpet.model.dataclass import dataclass, replace
 from limpet.model.record import Origin, Record
 from limpet.model.scope import Partition, Scope
 from limpet.model.values import Clock, is_internal

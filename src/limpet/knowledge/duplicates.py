@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import NamedTuple
@@ -21,6 +20,7 @@ from limpet.knowledge.reconcile import DUPLICATE_COSINE
 from limpet.knowledge.remember import full_text
 from limpet.knowledge.similarity import TextSignature, compute_signature, is_near_duplicate, is_same_value
 from limpet.model.chunk import SourceKind, Vector
+from limpet.model.dataclass import replace
 from limpet.model.record import Origin, Record
 from limpet.model.scope import Partition
 from limpet.search.analysis import strip_names

@@ -13,7 +13,7 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import field, replace
+from dataclasses import field
 from datetime import date, datetime, timedelta
 from functools import partial
 
@@ -25,7 +25,7 @@ from limpet.knowledge.remaining import FORGOTTEN_MARK, Place, RemainingFinder
 from limpet.knowledge.remember import RecordChunker, RecordSelector
 from limpet.knowledge.repository import Records
 from limpet.model.chunk import ChunkQuery, SourceKind
-from limpet.model.dataclass import dataclass
+from limpet.model.dataclass import dataclass, replace
 from limpet.model.job import GRAPH_RECORD
 from limpet.model.note import day_name, describe_note
 from limpet.model.record import Forgotten, Origin, Record, RecordQuery

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
@@ -23,7 +22,7 @@ from limpet.knowledge.read import read_turn
 from limpet.knowledge.remember import REPLY_TIME, RecordChunker, enqueue_learning, enqueue_maintenance
 from limpet.knowledge.repository import Records
 from limpet.model.chunk import ChunkQuery, Hit, SourceKind
-from limpet.model.dataclass import dataclass
+from limpet.model.dataclass import dataclass, replace
 from limpet.model.message import Message, Role, group_turns
 from limpet.model.record import Layer, Origin, Record, RecordSource, RecordType, fingerprint
 from limpet.model.scope import Level, Owner, Scope

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -17,6 +16,7 @@ from limpet.knowledge.attributes import find_label, get_attribute, load_attribut
 from limpet.knowledge.candidate import Candidate, Echoes, TurnMessage, find_references
 from limpet.knowledge.read import PASSING, extract_candidates, read_turn
 from limpet.knowledge.similarity import compute_signature, fold_text, is_same_value
+from limpet.model.dataclass import replace
 from limpet.model.message import Role
 from limpet.model.record import Layer, RecordType
 from limpet.providers.llm import Llm, LlmRequest, TokenUsage, UnusableAnswer, build_prompt

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime
 
 from limpet.knowledge.candidate import Candidate, TurnMessage
 from limpet.knowledge.read import extract_candidates
 from limpet.knowledge.similarity import compute_signature, is_near_duplicate, is_same_value
+from limpet.model.dataclass import replace
 from limpet.model.message import Message, Role
 from limpet.model.record import Record
 from limpet.search.analysis import split_sentences

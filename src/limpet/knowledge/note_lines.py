@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
 from limpet.knowledge.similarity import is_near_duplicate
 from limpet.model.chunk import Hit, Signal, Source, SourceKind
+from limpet.model.dataclass import replace
 from limpet.model.note import MEMORY_FILE
 from limpet.search.analysis import Question, count_shared_terms
 from limpet.search.search import SearchRequest

@@ -9,7 +9,6 @@ import hashlib
 import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 
 from limpet.config import ChunkSettings, LearningSettings
@@ -17,7 +16,7 @@ from limpet.errors import ProviderError, StoreReadOnly
 from limpet.knowledge import llm_digest
 from limpet.knowledge import remember as memory
 from limpet.knowledge.repository import Records
-from limpet.model.dataclass import dataclass
+from limpet.model.dataclass import dataclass, replace
 from limpet.model.record import Layer, Origin, Profile, ProfileLine, Record, RecordType, fingerprint
 from limpet.model.scope import Level, Owner, Partition, Scope
 from limpet.model.tokens import TokenCounter, shorten_text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from datetime import datetime
 from typing import Literal
 
@@ -12,7 +11,7 @@ from limpet.errors import RecordNotFound, SessionNotFound, WrongState
 from limpet.knowledge import remember as memory
 from limpet.knowledge.remember import enqueue_maintenance
 from limpet.knowledge.repository import Records
-from limpet.model.dataclass import dataclass
+from limpet.model.dataclass import dataclass, replace
 from limpet.model.record import Layer, Origin, Record, RecordType
 from limpet.model.scope import Level, Owner, Partition, Scope
 from limpet.model.values import Clock, IdFactory, with_bucket

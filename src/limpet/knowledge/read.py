@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import accumulate
 from typing import NamedTuple
@@ -21,6 +20,7 @@ from limpet.knowledge.change import find_telling_clauses, tells_of_change
 from limpet.knowledge.reader import DOUBTFUL, SHOWN, SURE, VITAL_ATTRIBUTES, Reading, default_reader
 from limpet.knowledge.similarity import fold_text, is_near_duplicate, is_same_value
 from limpet.knowledge.work import find_reports, read_outcomes, read_work
+from limpet.model.dataclass import replace
 from limpet.model.message import Role
 from limpet.model.record import Layer, RecordType
 

@@ -7,7 +7,6 @@ past reverses that. A user's question is not evidence.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime
 
 from limpet.knowledge import english
@@ -16,7 +15,7 @@ from limpet.knowledge.prominence import DOUBTED_BY, FOLLOWS, find_standing, is_d
 from limpet.knowledge.repository import Records
 from limpet.knowledge.similarity import is_near_duplicate
 from limpet.model.chunk import ChunkQuery, Hit, Signal, Source, SourceKind
-from limpet.model.dataclass import dataclass
+from limpet.model.dataclass import dataclass, replace
 from limpet.model.record import Origin, Record
 from limpet.model.scope import Partition
 from limpet.search.analysis import Question, TextFlag, count_shared_terms, extract_terms, flag_message

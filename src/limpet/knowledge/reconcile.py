@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Union
 
@@ -24,7 +23,7 @@ from limpet.knowledge.similarity import (
     is_same_value,
     tokenize,
 )
-from limpet.model.dataclass import dataclass
+from limpet.model.dataclass import dataclass, replace
 from limpet.model.record import Origin, RecordType, fingerprint
 
 log = logging.getLogger("limpet.knowledge")

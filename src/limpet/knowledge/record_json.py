@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from limpet.errors import InvalidInput
+from limpet.model.dataclass import replace
 from limpet.model.lines import LineCodec
 from limpet.model.record import Layer, Record, RecordChanges, editable_fields
 from limpet.model.scope import Level, Partition

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Protocol, TypeVar
 
 from limpet.config import Config
 from limpet.knowledge import english, remember
 from limpet.knowledge.remaining import FORGOTTEN_MARK
-from limpet.model.dataclass import dataclass
+from limpet.model.dataclass import dataclass, replace
 from limpet.model.job import GRAPH
 from limpet.model.message import Message, Part, TextPart
 from limpet.model.scope import Scope

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from datetime import datetime, timedelta
 
 from limpet.config import ChunkSettings, Config, LearningSettings
@@ -13,7 +13,7 @@ from limpet.errors import InvalidInput, RecordNotFound
 from limpet.knowledge.attributes import get_attribute
 from limpet.knowledge.repository import Records
 from limpet.model.chunk import ChunkDraft, ChunkSource, SourceKind, Vector
-from limpet.model.dataclass import dataclass
+from limpet.model.dataclass import dataclass, replace
 from limpet.model.job import CONSOLIDATE, DECAY, EXTRACT, GRAPH, GRAPH_RECORD
 from limpet.model.record import Forgotten, Origin, Record, RecordChanges, RecordQuery
 from limpet.model.scope import Level, Owner, Partition, Scope

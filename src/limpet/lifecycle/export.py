@@ -10,7 +10,6 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Any, BinaryIO, NamedTuple
@@ -30,6 +29,7 @@ from limpet.lifecycle.export_folder import (
 from limpet.lifecycle.line_kind import LineKind, iter_session_scopes
 from limpet.lifecycle.lines import KINDS
 from limpet.lifecycle.transfer_repository import Transfers
+from limpet.model.dataclass import replace
 from limpet.model.message import Role, part_from_json, part_text
 from limpet.model.scope import Scope
 from limpet.model.telemetry import Progress

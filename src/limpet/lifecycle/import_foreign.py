@@ -11,7 +11,7 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from datetime import datetime
 from functools import partial
 from os import PathLike
@@ -30,7 +30,7 @@ from limpet.lifecycle.formats.detect import read
 from limpet.lifecycle.formats.snapshot import SnapshotSession, fill_missing_times, parse_snapshot
 from limpet.lifecycle.formats.source import ImportSource
 from limpet.lifecycle.transfer_repository import Imports
-from limpet.model.dataclass import dataclass
+from limpet.model.dataclass import dataclass, replace
 from limpet.model.document import DocumentStatus
 from limpet.model.message import Message
 from limpet.model.record import Layer, Origin, Record, RecordChanges, RecordType, fingerprint

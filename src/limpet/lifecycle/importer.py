@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, field, fields, replace
+from dataclasses import asdict, field, fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,7 @@ from limpet.lifecycle.import_foreign import ForeignImporter, SnapshotImporter
 from limpet.lifecycle.line_kind import PRESENT, ImportTarget, LineKind, LineOutcome
 from limpet.lifecycle.lines import IMPORT_STEPS, KINDS
 from limpet.lifecycle.transfer_repository import Imports, Transfers
-from limpet.model.dataclass import dataclass
+from limpet.model.dataclass import dataclass, replace
 from limpet.model.scope import Partition, Scope
 from limpet.model.telemetry import Progress
 from limpet.model.transfer import MAX_LISTED_SKIPS, ImportResult, ImportSkip

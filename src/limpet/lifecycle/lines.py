@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
@@ -32,6 +31,7 @@ from limpet.lifecycle.line_kind import (
 from limpet.lifecycle.note_lines import NoteLines
 from limpet.lifecycle.transfer_repository import Transfers
 from limpet.model.chunk import ChunkDraft, ChunkSource, SourceKind
+from limpet.model.dataclass import replace
 from limpet.model.graph import GraphDraft, GraphSource
 from limpet.model.job import EXTRACT, GRAPH, GRAPH_RECORD
 from limpet.model.message import Message

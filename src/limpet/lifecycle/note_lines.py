@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from limpet.lifecycle.line_kind import ADDED, PRESENT, ImportTarget, LineKind, LineOutcome
 from limpet.lifecycle.transfer_repository import Transfers
+from limpet.model.dataclass import replace
 from limpet.model.note import check_note_name
 from limpet.model.scope import Scope
 from limpet.model.transfer import NoteState

@@ -10,7 +10,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import field
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -20,7 +20,7 @@ from limpet.lifecycle.purge_files import PurgeFiles
 from limpet.lifecycle.purge_repository import PurgeRequest, Purges
 from limpet.lifecycle.purge_rows import PurgeTransaction
 from limpet.model.chunk import ChunkQuery, Source, SourceKind
-from limpet.model.dataclass import dataclass
+from limpet.model.dataclass import dataclass, replace
 from limpet.model.job import PURGE, SCRUB
 from limpet.model.privacy import ErasureState, PurgeTarget, Receipt
 from limpet.model.scope import STORE_PARTITION, Level, Partition, Scope

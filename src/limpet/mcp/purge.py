@@ -8,7 +8,6 @@ import secrets
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import anyio
@@ -20,7 +19,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from limpet import Receipt
 from limpet.errors import InvalidInput, LimpetError
 from limpet.model.constraints import Number
-from limpet.model.dataclass import dataclass
+from limpet.model.dataclass import dataclass, replace
 from limpet.model.schema import codec, to_json
 from limpet.model.types import Id, Text
 from limpet.tools import ToolContext

@@ -10,13 +10,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from enum import StrEnum
 from hashlib import blake2b
 from typing import Annotated, Any, NamedTuple
 
 from limpet.model.chunk import Hit
-from limpet.model.dataclass import dataclass
+from limpet.model.dataclass import dataclass, replace
 from limpet.model.lookalikes import contains_role, drop_invisible
 from limpet.model.message import FilePart, ImagePart, Message, Part, Role, TextPart, ToolCall, group_steps, part_text
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Annotated
@@ -12,7 +12,7 @@ from typing import Annotated
 from limpet.errors import InvalidInput
 from limpet.model.columns import SET_ONCE, WHOSE, Column, Plain
 from limpet.model.constraints import EMPTY_IS_NULL
-from limpet.model.dataclass import dataclass
+from limpet.model.dataclass import dataclass, replace
 from limpet.model.types import Moment
 from limpet.model.values import check_name
 

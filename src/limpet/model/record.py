@@ -6,7 +6,7 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import cache
@@ -16,7 +16,7 @@ from limpet.errors import InvalidInput
 from limpet.model import constraints as limits
 from limpet.model.columns import NULL_IF_EMPTY, SET_ONCE, Column, Encrypted
 from limpet.model.constraints import Codec
-from limpet.model.dataclass import dataclass
+from limpet.model.dataclass import dataclass, replace
 from limpet.model.schema import FLATTEN, IN_JSON, ONLY_EXPORT, Editable, Field, JsonName, codec, fields_of
 from limpet.model.scope import Owner
 from limpet.model.types import UNIQUE, Id, Key, Label, Labels, Moment, Share, StoredKey, Tags, Text, Title, Words

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable
 from contextlib import nullcontext, suppress
-from dataclasses import replace
 from datetime import date, datetime
 from functools import partial
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import NamedTuple
 from limpet.config import ContextSettings, NotesSettings
 from limpet.errors import InvalidInput, KeyMissing, LimpetError, StorageError, StoreBusy, StoreFull, WrongState
 from limpet.model.context import Omission, OmissionReason
-from limpet.model.dataclass import dataclass
+from limpet.model.dataclass import dataclass, replace
 from limpet.model.note import (
     MEMORY_FILE,
     Note,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Unpack
 
 from limpet.errors import ConfigError
+from limpet.model.dataclass import replace
 from limpet.model.message import Message, ToolCall
 from limpet.providers.http import HttpFailure, JsonAnswer, check_key, error_message
 from limpet.providers.http_llm import (

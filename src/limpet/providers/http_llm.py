@@ -6,10 +6,10 @@ import logging
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import replace
 from typing import ClassVar, Protocol, Unpack
 
 from limpet.errors import ConfigError, InvalidInput, ProviderError
+from limpet.model.dataclass import replace
 from limpet.model.message import Message
 from limpet.model.tokens import estimate_tokens
 from limpet.providers.http import ADVICE, Endpoint, HttpFailure, JsonAnswer, RetryOptions, parse_json

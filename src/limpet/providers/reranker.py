@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
 from math import isfinite
 from typing import Protocol
 
 from limpet.errors import InvalidInput
 from limpet.model.chunk import Hit, Signal
+from limpet.model.dataclass import replace
 
 log = logging.getLogger("limpet.providers")
 

@@ -11,11 +11,11 @@ import json
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from itertools import islice
 from math import isfinite
 from typing import Any, Final, NamedTuple, NoReturn
 
+from limpet.model.dataclass import replace
 from limpet.model.message import Message
 from limpet.model.values import short_repr
 from limpet.providers.llm import Completion, Finish, LlmRequest, UnusableAnswer

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from limpet.config import ScheduleSettings
 from limpet.errors import InvalidInput, WrongState
+from limpet.model.dataclass import replace
 from limpet.model.schedule import LIVE_STATES, NOTIFY_MARK, NotifyPolicy, RunStatus, Schedule, ScheduleState
 from limpet.model.tokens import truncate_text
 from limpet.schedules.cadence import Cadence, OneTime, count_between, parse_cadence, smallest_gap

@@ -7,12 +7,12 @@ share them; the number identifies the holder even if clocks differ.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import count, islice
 from typing import Any, NamedTuple
 
 from limpet.errors import LeaseLost, ScheduleNotFound
+from limpet.model.dataclass import replace
 from limpet.model.schedule import (
     LIVE_STATES,
     Run,

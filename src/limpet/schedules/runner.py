@@ -12,7 +12,6 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from time import monotonic
@@ -20,6 +19,7 @@ from typing import Any, NamedTuple
 
 from limpet.config import ScheduleSettings
 from limpet.errors import InvalidInput, LeaseLost, LimpetError, StorageError, StoreUnavailable
+from limpet.model.dataclass import replace
 from limpet.model.schedule import Notification, Run, RunResult, RunStatus, Schedule, ScheduleLease
 from limpet.model.scope import Scope
 from limpet.model.telemetry import Activity, ActivityKind, describe_error

@@ -10,11 +10,10 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
 
 from limpet.model.chunk import SourceKind, Vector
-from limpet.model.dataclass import dataclass
+from limpet.model.dataclass import dataclass, replace
 from limpet.model.scope import Partition
 from limpet.model.values import load_extension
 from limpet.search.analysis import TextFlag

@@ -6,11 +6,11 @@ Tuned on public conversations.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from datetime import datetime, timedelta
 from typing import Literal
 
-from limpet.model.dataclass import dataclass
+from limpet.model.dataclass import dataclass, replace
 from limpet.model.record import Layer, Record, RecordType
 
 SKILL_KEY = "skill"  # the metadata key of the active skill

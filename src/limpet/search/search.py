@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from limpet.config import SearchSettings
 from limpet.errors import InvalidInput
 from limpet.model.chunk import ChunkQuery, Hit, Signal, Source, SourceKind, Vector
-from limpet.model.dataclass import dataclass
+from limpet.model.dataclass import dataclass, replace
 from limpet.model.message import Message
 from limpet.model.record import Record
 from limpet.model.scope import Partition, Scope

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from threading import Lock
 from typing import NamedTuple
@@ -18,6 +17,7 @@ from typing import NamedTuple
 from limpet.config import AuditSettings
 from limpet.errors import InvalidInput, StorageError, StoreReadOnly
 from limpet.model.access import AuditEntry, AuditOutcome, AuditQuery
+from limpet.model.dataclass import replace
 from limpet.model.scope import Level, Scope, hash_bucket
 from limpet.model.values import Clock, to_micros, uuid7
 from limpet.security.access_repository import list_user_grants, user_parameters

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from limpet.errors import LimpetError, PermissionDenied
 from limpet.model.access import AccessRequest, AuditEntry, AuditOutcome, Grant, Principal, Reach, Right
+from limpet.model.dataclass import replace
 from limpet.model.record import Record
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.telemetry import Activity, ActivityKind

@@ -9,13 +9,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import KW_ONLY, MISSING, field, replace
+from dataclasses import KW_ONLY, MISSING, field
 from enum import StrEnum
 from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
 
 from limpet.model.access import Reach, Right
-from limpet.model.dataclass import dataclass
+from limpet.model.dataclass import dataclass, replace
 from limpet.model.scope import Partition
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ import ipaddress
 import re
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import replace
 from hashlib import sha256
 from threading import Lock
 from time import monotonic
@@ -16,7 +15,7 @@ from urllib.parse import unquote
 from limpet import Limpet, Turn
 from limpet.api.wire import ENCODED_KEY, IDEMPOTENCY_KEY, PLAIN_KEY
 from limpet.errors import InvalidInput, Unauthenticated
-from limpet.model.dataclass import dataclass
+from limpet.model.dataclass import dataclass, replace
 from limpet.model.values import check_name
 from limpet.security.operation import On, Operation
 from limpet.server.payload import Problem

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from threading import Lock
 from typing import Annotated, Any, Literal, TypedDict
@@ -15,6 +14,7 @@ from limpet.errors import IdempotencyConflict, StorageError, WrongState
 from limpet.model.constraints import Choice, Integer
 from limpet.model.containers import Items
 from limpet.model.context import Context, Omission
+from limpet.model.dataclass import replace
 from limpet.model.message import Message
 from limpet.model.note import compute_version
 from limpet.model.session import CompactionResult, ModelUsage

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from enum import StrEnum
 from itertools import accumulate
 from typing import NamedTuple
 
 from limpet.config import CompactionSettings
 from limpet.errors import SessionNotFound, StorageError
-from limpet.model.dataclass import dataclass
+from limpet.model.dataclass import dataclass, replace
 from limpet.model.job import COMPACT
 from limpet.model.message import Cost, Message, find_cuts, group_steps, is_turn_start
 from limpet.model.scope import Scope

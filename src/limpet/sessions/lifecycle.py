@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from limpet.errors import InvalidInput, StorageError
+from limpet.model.dataclass import replace
 from limpet.model.scope import Level, Partition, Scope, SessionKey
 from limpet.model.session import SessionInfo, SessionStatus
 from limpet.model.values import IdFactory, check_metadata, short_repr, with_bucket

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
 from limpet.config import ChunkSettings
 from limpet.errors import BudgetTooSmall, IdempotencyConflict, SequenceConflict, WrongState
 from limpet.model.chunk import ChunkDraft, ChunkSource, SourceKind
-from limpet.model.dataclass import dataclass
+from limpet.model.dataclass import dataclass, replace
 from limpet.model.message import Cost, HistoryBudget, Message, Role, fit_history, group_steps, message_tokens
 from limpet.model.scope import Partition, Scope
 from limpet.model.session import SessionStatus

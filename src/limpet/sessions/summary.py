@@ -10,13 +10,13 @@ import json
 import logging
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 
 from limpet.config import CompactionSettings
 from limpet.errors import InvalidInput, ProviderError
-from limpet.model.dataclass import dataclass
+from limpet.model.dataclass import dataclass, replace
 from limpet.model.message import Message, Role
 from limpet.model.scope import Scope
 from limpet.model.session import Summary

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import replace
 
 from limpet.errors import InvalidInput
+from limpet.model.dataclass import replace
 from limpet.model.scope import Scope
 from limpet.model.session import ModelUsage, Usage
 from limpet.model.values import check_name, check_number, short_repr

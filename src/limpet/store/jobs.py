@@ -8,11 +8,11 @@ settles it: the end of the lease, or sooner if it is asked for meanwhile.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from limpet.errors import InvalidInput, LeaseLost
+from limpet.model.dataclass import replace
 from limpet.model.job import Job, JobInfo, JobQuery, JobState
 from limpet.model.scope import STORE_PARTITION, Level, Partition, Scope
 from limpet.model.values import Clock, from_micros, to_micros

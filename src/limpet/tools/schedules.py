@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from limpet import Schedule
 from limpet.api import parameters as arg
 from limpet.errors import InvalidInput
-from limpet.model.dataclass import dataclass
+from limpet.model.dataclass import dataclass, replace
 from limpet.model.schedule import ScheduleState
 from limpet.model.types import Count, Id, PageLimit
 from limpet.tools.tool import ToolContext, tool

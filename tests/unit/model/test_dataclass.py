@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from limpet.model.dataclass import dataclass
+from limpet.model.dataclass import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,3 +130,28 @@ def test_methods_of_the_class_stay_and_a_subclass_has_its_own_init() -> None:
     match Named(1, 2):
         case Named(x, y):
             assert (x, y) == (1, 2)
+
+
+def test_replace_changes_fields_as_the_standard_library_does() -> None:
+    ours, usual = replace(Point(1, scale=3), y=5, note="n"), dataclasses.replace(Usual(1, scale=3), y=5, note="n")
+    assert repr(ours) == repr(usual).replace("Usual", "Point")
+    assert (ours.note, ours.total) == (usual.note, usual.total)
+    assert replace(usual, x=2) == dataclasses.replace(usual, x=2), "others are replaced too"
+    assert type(replace(Subclass(1), name="Ana")) is Subclass
+    with pytest.raises(TypeError, match="nothing"):
+        replace(ours, nothing=1)  # type: ignore[call-arg]
+
+
+def test_object_stays_frozen_after_it_was_filled() -> None:
+    made = Late("one")
+    assert type(made) is Late
+    with pytest.raises(FrozenInstanceError):
+        made.word = "two"  # type: ignore[misc]
+
+
+def test_subclass_keeps_its_class_when_its_base_fills_it() -> None:
+    class Marked(Late):
+        __slots__ = ()
+
+    assert type(Marked("one")) is Marked
+    assert Marked("one").word == "one"

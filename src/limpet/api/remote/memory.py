@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -26,6 +25,7 @@ from limpet.config import Config
 from limpet.errors import InvalidInput, StorageError, Unsupported, WrongState
 from limpet.model.access import Principal
 from limpet.model.context import Context, Omission
+from limpet.model.dataclass import replace
 from limpet.model.message import Message, Role
 from limpet.model.note import compute_version
 from limpet.model.schema import codec, to_json

@@ -7,13 +7,12 @@ again, until it answers in words.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from limpet.context.compose import compute_budget
 from limpet.context.quote import quote_document, quote_inline
 from limpet.model.context import OPENING_TEXT, Context
-from limpet.model.dataclass import dataclass
+from limpet.model.dataclass import dataclass, replace
 from limpet.model.message import Message, Role
 from limpet.model.tokens import estimate_tokens
 from limpet.providers.llm import Completion, Llm, LlmRequest, TokenUsage, ToolSpec

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import cache, lru_cache
 
 from limpet.knowledge.english import get_pattern, get_words, load_table
-from limpet.model.dataclass import dataclass
+from limpet.model.dataclass import dataclass, replace
 
 MAX_CLAUSE = 300
 _MEMORY = 2  # sentences for which "she" means the person spoken of last

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import cache
 
 from limpet.knowledge.attributes import get_attribute
@@ -27,7 +26,7 @@ from limpet.knowledge.english.clause import (
 )
 from limpet.knowledge.english.statement import format_statement
 from limpet.knowledge.similarity import is_same_value
-from limpet.model.dataclass import dataclass
+from limpet.model.dataclass import dataclass, replace
 from limpet.model.record import Layer, RecordType
 
 _HEDGED = 0.6  # confidence at most

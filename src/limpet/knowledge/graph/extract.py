@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime
 from functools import cache
 from typing import NamedTuple
 
 from limpet.knowledge import english
 from limpet.knowledge.graph.names import NameSpan, find_entities, scan_text
+from limpet.model.dataclass import replace
 from limpet.model.graph import (
     SENTENCE_CHARS,
     USER,

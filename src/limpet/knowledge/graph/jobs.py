@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,7 @@ from limpet.config import GraphSettings
 from limpet.errors import ProviderError, SessionNotFound, StoreReadOnly
 from limpet.knowledge.graph import extract
 from limpet.knowledge.repository import Records
-from limpet.model.dataclass import dataclass
+from limpet.model.dataclass import dataclass, replace
 from limpet.model.graph import Graph
 from limpet.model.job import GRAPH, GRAPH_RECORD
 from limpet.model.message import Message

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from limpet.errors import InvalidInput
@@ -25,6 +24,7 @@ from limpet.lifecycle.formats.contents import (
     try_parse_time,
 )
 from limpet.lifecycle.formats.source import ImportSource
+from limpet.model.dataclass import replace
 from limpet.model.message import FilePart, ImagePart, Message, Part, TextPart
 from limpet.model.transfer import ImportSkip
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from limpet.errors import InvalidInput
 from limpet.lifecycle.formats.contents import Fields, error_location, json_type_name
-from limpet.model.dataclass import dataclass
+from limpet.model.dataclass import dataclass, replace
 from limpet.model.message import ImagePart, Message, Part, Role, TextPart, ToolCall, part_from_json
 from limpet.model.scope import SessionKey, default_user_id
 from limpet.model.session import SessionStatus
