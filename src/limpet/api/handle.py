@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from limpet.api.agents import Agents
 from limpet.api.runtime import DEFAULT_USER, Runtime
 from limpet.errors import InvalidInput, SessionNotFound
 from limpet.model.access import Grant, Principal
 from limpet.model.dataclass import dataclass, replace
+from limpet.model.lazy import lazy_property
 from limpet.model.scope import DEFAULT_TENANT, Level, Owner, Scope, resolve_owner
 from limpet.model.session import SessionInfo
 from limpet.model.values import PageCursor, check_name
@@ -21,20 +21,6 @@ from limpet.sessions.repository import Sessions
 from limpet.store.tx import Tx
 
 T = TypeVar("T")
-
-
-if TYPE_CHECKING:
-    lazy_property = cached_property
-else:
-
-    class lazy_property(cached_property):  # noqa: N801 - a decorator
-        """Computed at first use, without the lock of Python 3.11, for which a forked child would wait."""
-
-        def __get__(self, instance: object, owner: type | None = None) -> Any:
-            known = vars(instance)
-            if self.attrname not in known:
-                known.setdefault(self.attrname, self.func(instance))
-            return known[self.attrname]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import field
 from datetime import datetime, timedelta
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from limpet.knowledge.remember import RecordChunker, find_learned_sentences
 from limpet.knowledge.uses import UseCounter
 from limpet.model.access import SECRET_BYTES, encode_secret
 from limpet.model.dataclass import dataclass, replace
+from limpet.model.lazy import lazy_property
 from limpet.model.message import Message
 from limpet.model.scope import Scope, resolve_owner
 from limpet.model.session import SessionInfo
@@ -171,24 +172,24 @@ class Runtime:
 
     # Features
 
-    @cached_property
+    @lazy_property
     def mask(self) -> Callable[[str], str]:
         return make_mask(enabled=self.config.learn.secrets)
 
-    @cached_property
+    @lazy_property
     def embedder(self) -> ChunkEmbedder:
         in_background = self.config.embedding.background
         return ChunkEmbedder(self.store, self.embedding, self.wake_worker if in_background else lambda: None)
 
-    @cached_property
+    @lazy_property
     def notes(self) -> UserNotes:
         return create_notes(self.store, self.folder, self.config, self.clock)
 
-    @cached_property
+    @lazy_property
     def appender(self) -> MessageAppender:
         return MessageAppender(self.store, self.config.chunks, self.embedder, self.clock)
 
-    @cached_property
+    @lazy_property
     def compactor(self) -> Compactor:
         config = self.config
         return Compactor(
@@ -203,44 +204,44 @@ class Runtime:
             self.mask,
         )
 
-    @cached_property
+    @lazy_property
     def context(self) -> ContextBuilder:
         return ContextBuilder(
             self.store, self.config, self.embedder, self.notes, self.compactor, self.count, self.cost, self.clock
         )
 
-    @cached_property
+    @lazy_property
     def chunker(self) -> RecordChunker:
         return RecordChunker(self.config.chunks, for_graph=self.config.graph.enabled)
 
-    @cached_property
+    @lazy_property
     def learner(self) -> Learner:
         from limpet.knowledge.learn import Learner  # late: it brings the rules
 
         return Learner(self.store, self.config, self.llm, self.embedder, self.mask, self.clock, self.new_id)
 
-    @cached_property
+    @lazy_property
     def promoter(self) -> Promoter:
         from limpet.knowledge.promote import Promoter
 
         config = self.config
         return Promoter(self.store, config.learn, config.chunks, self.embedder, self.clock, self.new_id)
 
-    @cached_property
+    @lazy_property
     def profiler(self) -> Profiler:
         from limpet.knowledge.profile import Profiler
 
         config, timeout = self.config, self.config.llm.timeout_s
         return Profiler(self.store, config.learn, config.chunks, self.llm, timeout, self.count, self.clock, self.new_id)
 
-    @cached_property
+    @lazy_property
     def fader(self) -> Fader:
         from limpet.knowledge.decay import Fader
 
         config = self.config
         return Fader(self.store, config.learn, config.chunks, self.embedder, self.notes, self.clock)
 
-    @cached_property
+    @lazy_property
     def consolidator(self) -> Consolidator:
         from limpet.knowledge.consolidate import Consolidator
 
@@ -259,13 +260,13 @@ class Runtime:
             self.new_id,
         )
 
-    @cached_property
+    @lazy_property
     def forgetter(self) -> Forgetter:
         from limpet.knowledge.forget import Forgetter
 
         return Forgetter(self.store, self.config, self.notes, self.mask, self.count, self.clock)
 
-    @cached_property
+    @lazy_property
     def graph(self) -> GraphBuilder:
         from limpet.knowledge.graph.jobs import GraphBuilder
 
@@ -280,7 +281,7 @@ class Runtime:
             lambda: Worker(JobQueue(self.store), self.clock, self.config.jobs, lambda: 1.0, self.observers),
         )
 
-    @cached_property
+    @lazy_property
     def documents(self) -> DocumentIngester:
         from limpet.documents.add import DocumentIngester
 
@@ -303,13 +304,13 @@ class Runtime:
         to_local = partial(self.notes.to_local, user=partition.owner)
         return ItemSync(self.store, files, to_local, scope, self.chunker, self.embedder, self.clock, self.new_id)
 
-    @cached_property
+    @lazy_property
     def chunk_checker(self) -> ChunkChecker:
         from limpet.lifecycle.verify import ChunkChecker
 
         return ChunkChecker(self.store, self.config.chunks, self.clock)
 
-    @cached_property
+    @lazy_property
     def purger(self) -> Purger:
         from limpet.lifecycle.purge import Purger
 
@@ -327,19 +328,19 @@ class Runtime:
             self.keeps_nothing,
         )
 
-    @cached_property
+    @lazy_property
     def retention(self) -> RetentionSweeper:
         from limpet.lifecycle.retention import RetentionSweeper
 
         return RetentionSweeper(self.store, self.config, self.notes, self.count, self.clock)
 
-    @cached_property
+    @lazy_property
     def snapshots(self) -> SnapshotImporter:
         from limpet.lifecycle.import_foreign import SnapshotImporter
 
         return SnapshotImporter(self.store, self.config, self.embedder, self.clock, self.new_id)
 
-    @cached_property
+    @lazy_property
     def importer(self) -> Importer:
         from limpet.lifecycle.importer import Importer
 

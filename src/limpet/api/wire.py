@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, field
 from enum import StrEnum
-from functools import cache, cached_property
+from functools import cache
 from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
 from limpet.api.limpet import Limpet
@@ -28,6 +28,7 @@ from limpet.model.constraints import (
 )
 from limpet.model.containers import Function, JsonObject, ListCodec, Opaque
 from limpet.model.dataclass import dataclass, replace
+from limpet.model.lazy import lazy_property
 from limpet.model.schema import Field, ObjectCodec, codec
 from limpet.model.session import SessionInfo
 from limpet.model.values import PageCursor
@@ -168,19 +169,19 @@ class Form:
     def summary(self) -> str:
         return self.doc.partition("\n")[0]
 
-    @cached_property
+    @lazy_property
     def in_path(self) -> Mapping[str, Argument]:
         return self._select(Place.PATH)
 
-    @cached_property
+    @lazy_property
     def in_query(self) -> Mapping[str, Argument]:
         return self._select(Place.QUERY)
 
-    @cached_property
+    @lazy_property
     def in_body(self) -> Mapping[str, Argument]:
         return self._select(Place.BODY)
 
-    @cached_property
+    @lazy_property
     def required(self) -> tuple[Argument, ...]:
         """Those that a request must give in its query or its body."""
         return tuple(each for each in (*self.in_query.values(), *self.in_body.values()) if each.is_required)
@@ -188,7 +189,7 @@ class Form:
     def _select(self, place: Place) -> dict[str, Argument]:
         return {each.key: each for each in self.arguments if each.place is place}
 
-    @cached_property
+    @lazy_property
     def is_keyed(self) -> bool:
         """Whether an Idempotency-Key makes it safe to repeat."""
         return any(each.place is Place.HEADER for each in self.arguments)

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from limpet.errors import StorageError
 from limpet.knowledge import remember
 from limpet.model.chunk import ChunkQuery, Source, SourceKind
+from limpet.model.lazy import lazy_property
 from limpet.model.message import Message, Role
 from limpet.model.note import MEMORY_FILE, describe_note, parse_day
 from limpet.model.record import Origin, Record
@@ -94,7 +95,7 @@ class RemainingFinder:
             tells = partial(_has_all_terms, frozenset(extract_terms(query)), ())
             self._searches += [_Search(space, query, tells) for space in sorted(spaces, key=str)]
 
-    @cached_property
+    @lazy_property
     def _users(self) -> list[Partition]:
         return sorted({each.partition for each in self._searches if each.partition.level is Level.USER}, key=str)
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum, auto
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from limpet.model.constraints import Boolean, Codec, EnumChoice, Instant, Integer, Number, OptionalCodec, Uuid
 from limpet.model.containers import JsonObject, ListCodec, MapCodec, Parsed
+from limpet.model.lazy import lazy_property
 from limpet.model.schema import IN_JSON, Field, ObjectCodec, noun_codec
 from limpet.model.values import from_micros, to_micros
 
@@ -87,21 +88,21 @@ class RowCodec(Generic[T]):
     def __init__(self, noun: type[T]) -> None:
         self._codec = noun_codec(noun)
 
-    @cached_property
+    @lazy_property
     def columns(self) -> tuple[ColumnInfo, ...]:
         return tuple(_iter_columns(self._codec, set_once=False))
 
-    @cached_property
+    @lazy_property
     def names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.columns)
 
-    @cached_property
+    @lazy_property
     def params(self) -> Callable[[T], dict[str, Any]]:
         """What stands in each column of a noun, by its name."""
         made: Callable[[T], dict[str, Any]] = _Writer(self._codec).compile()
         return made
 
-    @cached_property
+    @lazy_property
     def build(self) -> Callable[..., T]:
         """The noun of the values of a row, in the order of ``names``."""
         made: Callable[..., T] = _Reader(self._codec).compile()
@@ -119,7 +120,7 @@ class RowCodec(Generic[T]):
         values = json.loads(text)
         return self.build(*(values.get(name, self._defaults.get(name)) for name in self.names))
 
-    @cached_property
+    @lazy_property
     def _defaults(self) -> dict[str, Any]:
         """What stands in the columns of fields that were left out."""
         optional = [each for each in _stored_fields(self._codec) if not each.is_required and not each.is_flat]

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
-from functools import cached_property
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from limpet.errors import InvalidInput
 from limpet.model.constraints import Codec, EnumChoice, Instant, OptionalCodec, Uuid
 from limpet.model.containers import JsonObject, JsonValue, ListCodec, MapCodec
+from limpet.model.lazy import lazy_property
 from limpet.model.schema import IN_JSON, NO_EXPORT, NO_JSON, OMIT_FALSE, Field, ObjectCodec, noun_codec
 from limpet.model.values import check_time, format_utc, short_repr
 
@@ -46,7 +46,7 @@ class LineCodec(Generic[T]):
         self._codec = noun_codec(noun)
         self._write_time, self._keep_empty, self._leave_out = write_time, keep_empty, frozenset(leave_out)
 
-    @cached_property
+    @lazy_property
     def fields(self) -> dict[str, str]:
         """What each field of a line means."""
         return {each.key: _describe(each) for each in self.iter_fields(self._codec)}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cached_property
 from importlib.util import find_spec
 from threading import Lock
 from typing import Any, ClassVar
 
 from limpet.errors import ProviderError, Unsupported
+from limpet.model.lazy import lazy_property
 from limpet.providers.embedder import normalize_vector
 from limpet.providers.minilm import disable_vendor_telemetry
 
@@ -27,7 +27,7 @@ class _HubEmbedder:
         self._loaded: Any = None
         self._turn = Lock()
 
-    @cached_property
+    @lazy_property
     def dimension(self) -> int:
         return len(self.embed(["dimension"])[0])
 

@@ -11,11 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import KW_ONLY, MISSING, field
 from enum import StrEnum
-from functools import cached_property, wraps
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
 
 from limpet.model.access import Reach, Right
 from limpet.model.dataclass import dataclass, replace
+from limpet.model.lazy import lazy_property
 from limpet.model.scope import Partition
 
 if TYPE_CHECKING:
@@ -153,35 +154,35 @@ class Operation:
         wrapper.operation = made  # type: ignore[attr-defined]  # for the test that finds methods without one
         return wrapper
 
-    @cached_property
+    @lazy_property
     def handle(self) -> str:
         """The path of the handle it belongs to: "", "records", "session.kv"."""
         return self.name.rpartition(".")[0]
 
-    @cached_property
+    @lazy_property
     def permissions(self) -> tuple[Permission, ...]:
         return tuple(map(Permission.parse, self.needs.split()))
 
-    @cached_property
+    @lazy_property
     def access(self) -> str:
         """The rights it needs, as the audit log writes them."""
         return "+".join(right for right in Right if any(each.right is right for each in self.permissions))
 
-    @cached_property
+    @lazy_property
     def writes(self) -> bool:
         return any(each.right is Right.WRITE for each in self.permissions)
 
-    @cached_property
+    @lazy_property
     def positional(self) -> tuple[str, ...]:
         """The arguments that may be given without their names, in their order."""
         code = self.method.__code__  # inspect.signature would slow down the start
         return code.co_varnames[1 : code.co_argcount]
 
-    @cached_property
+    @lazy_property
     def positions(self) -> Mapping[str, int]:
         return {name: position for position, name in enumerate(self.positional)}
 
-    @cached_property
+    @lazy_property
     def owners(self) -> frozenset[str]:
         """The arguments that name whose memory it is. No other argument changes which permission a call needs there."""
         return (_OWNER_ARGUMENTS[self.on] & self.arguments).difference(self.values)
@@ -195,12 +196,12 @@ class Operation:
                 f"{self.name}: list {', '.join(unclear)} in values=, or choose the on= that means an owner"
             )
 
-    @cached_property
+    @lazy_property
     def arguments(self) -> frozenset[str]:
         code = self.method.__code__
         return frozenset((*self.positional, *code.co_varnames[code.co_argcount :][: code.co_kwonlyargcount]))
 
-    @cached_property
+    @lazy_property
     def parameters(self) -> tuple[Field, ...]:
         """Its arguments with their types, limits, meanings and defaults."""
         import inspect  # late: only what reads the whole table needs it
@@ -215,12 +216,12 @@ class Operation:
             if each.kind is not each.VAR_KEYWORD
         ) + (() if self.keywords is None else tuple(self.keywords()))
 
-    @cached_property
+    @lazy_property
     def returns(self) -> Any:
         """The type of its answer."""
         return self._resolve_hints({"return"})["return"]
 
-    @cached_property
+    @lazy_property
     def checks(self) -> Mapping[str, Callable[[Any, str], Any]]:
         """The check of each argument. Compiled at the first call: most programs use few operations."""
         from limpet.model.schema import codec
@@ -228,7 +229,7 @@ class Operation:
         codecs: dict[str, Codec] = {name: codec(hint) for name, hint in self._resolve_hints(self.arguments).items()}
         return {name: each.check for name, each in codecs.items()}
 
-    @cached_property
+    @lazy_property
     def doc(self) -> str:
         """Its docstring, without the indentation."""
         from inspect import cleandoc

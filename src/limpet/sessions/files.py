@@ -12,12 +12,13 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from functools import cached_property, wraps
+from functools import wraps
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn, Protocol, TypeVar
 
 from limpet.errors import ConstraintFailed, InvalidInput, SessionNotFound, StorageError, StoreCorrupt, Unsupported
 from limpet.model.dataclass import dataclass
+from limpet.model.lazy import lazy_property
 from limpet.model.scope import DEFAULT_AGENT
 from limpet.model.session import FileInfo, KvEntry
 from limpet.model.values import (
@@ -320,7 +321,7 @@ class FileSession(SessionStore):
     def list_files(self) -> list[FileInfo]:
         return list_folder(self.folder)
 
-    @cached_property
+    @lazy_property
     def _stores(self) -> tuple[SessionStore, ...]:
         return tuple(self._open_type(name, self.folder) for name in self.store_types)
 

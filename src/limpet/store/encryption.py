@@ -12,13 +12,14 @@ import binascii
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from functools import cache, cached_property, lru_cache
+from functools import cache, lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from limpet.errors import DecryptionFailed, Unsupported
 from limpet.model.chunk import Terms
 from limpet.model.columns import RowCodec
+from limpet.model.lazy import lazy_property
 from limpet.model.values import load_extension
 from limpet.store.tx import Cipher, Params, Row
 
@@ -66,7 +67,7 @@ class RowLayout:
     def __init__(self, encrypted: EncryptedColumns, order: str | RowCodec[Any]) -> None:
         self._encrypted, self._order = encrypted, order
 
-    @cached_property
+    @lazy_property
     def places(self) -> list[tuple[int, EncryptedColumn]]:
         """Where the encrypted columns stand. Only an encrypted tenant needs it."""
         names = self._order.split() if isinstance(self._order, str) else self._order.names

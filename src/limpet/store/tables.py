@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from limpet.model.access import AuditEntry, KeyInfo
 from limpet.model.columns import RowCodec, encrypted_names
 from limpet.model.document import Document
+from limpet.model.lazy import lazy_property
 from limpet.model.message import Message
 from limpet.model.note import Note
 from limpet.model.privacy import Receipt
@@ -60,14 +60,14 @@ class Table(Mapping[str, EncryptedColumn]):
         self._groups = [group.split() for group in groups.split(",")]
         TABLES.append(self)
 
-    @cached_property
+    @lazy_property
     def columns(self) -> tuple[str, ...]:
         """The key first, then what the store adds, then what the noun says."""
         marks = (*_ENCRYPTED, *_REASONS, "readable")
         added = (name for group in self._groups for name in group[bool(group) and group[0] in marks :])
         return tuple(dict.fromkeys((*self.key, *added, *(() if self.rows is None else self.rows.names))))
 
-    @cached_property
+    @lazy_property
     def readable(self) -> dict[str, str]:
         """Text and bytes that stay readable, and what they are."""
         found = {
@@ -77,7 +77,7 @@ class Table(Mapping[str, EncryptedColumn]):
         noun = () if self.rows is None else self.rows.columns
         return {column.name: column.plain for column in noun if column.plain} | found
 
-    @cached_property
+    @lazy_property
     def _encrypted(self) -> EncryptedColumns:
         """Read from the noun when it is first needed."""
         added = {mark: " ".join(names) for mark, *names in filter(None, self._groups) if mark in _ENCRYPTED}

@@ -10,13 +10,14 @@ import inspect
 import json
 from collections.abc import Callable
 from dataclasses import MISSING
-from functools import cache, cached_property
+from functools import cache
 from typing import Any, TypeVar, get_type_hints
 
 from limpet import Limpet
 from limpet.api.wire import Answer, get_arguments, invoke, make_answer
 from limpet.model.constraints import Codec, Definitions, Mode
 from limpet.model.dataclass import dataclass
+from limpet.model.lazy import lazy_property
 from limpet.model.schema import Field, ObjectCodec, codec
 from limpet.providers.schema import Schema
 from limpet.security.operation import OPERATIONS, Operation
@@ -54,11 +55,11 @@ class ToolDefinition:
     destroys: bool = False  # what it takes away does not come back
     repeatable: bool = False  # a second call with the same arguments changes nothing more
 
-    @cached_property
+    @lazy_property
     def arguments(self) -> Schema:
         return self.input.schema(None, "tool")
 
-    @cached_property
+    @lazy_property
     def result(self) -> Schema:
         return self.output.schema(None, "output")
 
