@@ -188,6 +188,23 @@ def test_notes_are_joined_with_what_others_added(memory: Limpet, url: str) -> No
         assert theirs.read() == "all new\n"
 
 
+def test_memory_notes_tool_masks_as_the_server_is_configured(tmp_path: Path) -> None:
+    secret = "ghp_" + "a1B2c3D4e5F6" * 3
+    for masks in (True, False):
+        config = Config.load(overrides={"embedding.model": "none", "jobs.worker": False, "learn.secrets": masks})
+        with Limpet.open(tmp_path / str(masks), config=config) as memory, served(memory) as url:
+            with Limpet.connect(url, user="alice") as client:
+                box = Toolbox(client, "alice")
+                for arguments in ({"action": "write"}, {"action": "append"}):
+                    answer = box.call("memory_notes", {**arguments, "text": f"export GITHUB_TOKEN={secret}"})
+                    assert not answer.is_error, answer.text
+                assert secret not in box.call("memory_notes", {"action": "read"}).text or not masks
+                client.notes.long_term().append(f"my own page: {secret}")
+            text = memory.notes.long_term(user="alice").read()
+            assert text.count("[secret: github token]") == (2 if masks else 0)
+            assert text.count(secret) == (1 if masks else 3)
+
+
 def test_files_are_read_and_written_by_the_client(memory: Limpet, url: str, tmp_path: Path) -> None:
     here = tmp_path / "here"
     here.mkdir()

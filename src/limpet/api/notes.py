@@ -54,7 +54,9 @@ class LongTermNotes:
 
     # It reads too: it returns the whole file.
     @_long_term_operation("write", "read:user write:user", "PUT")
-    def write(self, text: arg.NoteText, *, version: arg.NoteVersion | None = None) -> WriteResult:
+    def write(
+        self, text: arg.NoteText, *, version: arg.NoteVersion | None = None, mask_secrets: arg.MaskSecrets = False
+    ) -> WriteResult:
         """Replace what was last read through this handle.
 
         If the text has changed since, both edits are kept: what one side only added is joined to the other; otherwise
@@ -62,6 +64,7 @@ class LongTermNotes:
         WrongState instead. For a caller that has no handle from one call to the next, ``version`` is what they read, or
         ``"*"`` for any. If the text is another by now, WrongState is raised and nothing is written.
         """
+        text = self._notes.mask(text) if mask_secrets else text
         with self._turn:
             done, was_taken = self._notes.replace_memory(self._partition, text, self._seen, version)
             if was_taken:
@@ -70,9 +73,9 @@ class LongTermNotes:
             return done
 
     @_long_term_operation("append", "read:user write:user", "POST")
-    def append(self, text: arg.NoteText) -> WriteResult:
+    def append(self, text: arg.NoteText, *, mask_secrets: arg.MaskSecrets = False) -> WriteResult:
         """Add a paragraph or a line at the end, whatever the file holds."""
-        return self._notes.append_memory(self._partition, text)
+        return self._notes.append_memory(self._partition, self._notes.mask(text) if mask_secrets else text)
 
 
 class NoteOperations(Handle):

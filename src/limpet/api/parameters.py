@@ -387,6 +387,7 @@ AssistantText = Annotated[str, limits.Text(), "what the assistant said"]
 DeleteMissing = Annotated[bool, limits.Boolean(), "remove records whose lines are missing"]
 Day = Annotated[date | str, limits.Day(), "the day; left out: today"]
 NoteText = Annotated[str, limits.Text(), "Markdown"]
+MaskSecrets = Annotated[bool, limits.Boolean(), "mask secrets in it first, as `learn.secrets` says; for a model's text"]
 NoteVersion = Annotated[str, limits.Text(), "the version that was read; WrongState if it is another by now"]
 
 # Schedules

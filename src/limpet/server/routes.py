@@ -84,20 +84,30 @@ def get_notes(who: Caller, /, *, user: given.User | None = None) -> NotesText:
 
 @routes.add("PUT /v1/notes")
 def put_notes(
-    who: Caller, /, *, text: given.NoteText, version: given.NoteVersion | None = None, user: given.User | None = None
+    who: Caller,
+    /,
+    *,
+    text: given.NoteText,
+    version: given.NoteVersion | None = None,
+    mask_secrets: given.MaskSecrets = False,
+    user: given.User | None = None,
 ) -> NotesText:
     """Replace a user's MEMORY.md
 
     With a `version` only if it is still that one: what somebody else wrote meanwhile is not lost.
     """
-    arguments = {"user": user, "text": text, "version": "*" if version is None else version}
+    version = "*" if version is None else version
+    arguments = {"user": user, "text": text, "version": version, "mask_secrets": mask_secrets}
     return _describe_notes(call_operation(OPERATIONS["notes.long_term.write"], who, arguments).text)
 
 
 @routes.add("POST /v1/notes")
-def append_notes(who: Caller, /, *, text: given.NoteText, user: given.User | None = None) -> NotesText:
+def append_notes(
+    who: Caller, /, *, text: given.NoteText, mask_secrets: given.MaskSecrets = False, user: given.User | None = None
+) -> NotesText:
     """Add a paragraph or a line at the end of a user's MEMORY.md"""
-    return _describe_notes(call_operation(OPERATIONS["notes.long_term.append"], who, {"user": user, "text": text}).text)
+    arguments = {"user": user, "text": text, "mask_secrets": mask_secrets}
+    return _describe_notes(call_operation(OPERATIONS["notes.long_term.append"], who, arguments).text)
 
 
 def _describe_notes(text: str) -> NotesText:

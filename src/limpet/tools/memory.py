@@ -15,7 +15,6 @@ from limpet.model.note import compute_version
 from limpet.model.record import RecordType
 from limpet.model.types import Count, HitCount, Key, Label, PageLimit, Tags, Text, Words
 from limpet.model.values import to_iso
-from limpet.security.mask import make_mask
 from limpet.tools.tool import ToolContext, tool
 
 
@@ -188,12 +187,11 @@ def notes(
         return _to_notes(file.read())
     if text is None:
         raise InvalidInput(f"{action} needs text")
-    masked = make_mask(enabled=whose.memory.config.learn.secrets)(text)
     if action == "append":
-        return _to_notes(file.append(masked).text)
+        return _to_notes(file.append(text, mask_secrets=True).text)
     if version is None and file.read():
         raise InvalidInput("there are notes already: read them, and write with their version and all that is to stay")
-    return _to_notes(file.write(masked, version=version or compute_version("")).text)
+    return _to_notes(file.write(text, version=version or compute_version(""), mask_secrets=True).text)
 
 
 def _to_notes(text: str) -> MemoryNotesResult:

@@ -295,8 +295,9 @@ def read_notes(authorizer: RemoteAuthorizer, notes: RemoteLongTermNotes, _given:
 def write_notes(authorizer: RemoteAuthorizer, notes: RemoteLongTermNotes, given: dict[str, Any]) -> WriteResult:
     """An edit of what was last read through this handle: what others only added meanwhile is joined to it."""
     text, version = given["text"], given.get("version")
+    write = partial(_send_notes, authorizer, notes, "write", mask_secrets=given.get("mask_secrets", False))
     if version is not None:
-        notes.seen = _send_notes(authorizer, notes, "write", text=text, version=version)
+        notes.seen = write(text=text, version=version)
         return WriteResult(notes.seen)
     base = notes.seen or ""
     there = base
@@ -305,20 +306,20 @@ def write_notes(authorizer: RemoteAuthorizer, notes: RemoteLongTermNotes, given:
         if joined is None:
             break
         try:
-            after = _send_notes(authorizer, notes, "write", text=joined, version=compute_version(there))
+            after = write(text=joined, version=compute_version(there))
         except WrongState:
             there = _send_notes(authorizer, notes, "read")
         else:
-            notes.seen = text
+            notes.seen = after if joined == text else text  # with its secrets masked, where that was wanted
             return WriteResult(after)
     raise WrongState("MEMORY.md was changed by somebody else, and the changes do not fit together; read it again")
 
 
 def append_notes(authorizer: RemoteAuthorizer, notes: RemoteLongTermNotes, given: dict[str, Any]) -> WriteResult:
-    return WriteResult(_send_notes(authorizer, notes, "append", text=given["text"]))
+    return WriteResult(_send_notes(authorizer, notes, "append", **given))
 
 
-def _send_notes(authorizer: RemoteAuthorizer, notes: RemoteLongTermNotes, name: str, **given: str) -> str:
+def _send_notes(authorizer: RemoteAuthorizer, notes: RemoteLongTermNotes, name: str, **given: Any) -> str:
     form = get_form(f"notes.long_term.{name}")
     return str(authorizer.request(form, {**given, "user": notes.user})["text"])
 
