@@ -74,3 +74,30 @@ def test_import_rejects_an_external_id_that_is_none(memory: Limpet, tmp_path: Pa
     manifest.write_text(json.dumps(told))
     with Limpet.open(":memory:") as other, pytest.raises(InvalidInput, match="external_id is not a UUID"):
         other.transfer.import_(tmp_path / "carol")
+
+
+def test_import_under_another_user_rewrites_ids_in_metadata(memory: Limpet, tmp_path: Path) -> None:
+    first, second = (memory.remember(text, user="alice") for text in ("Alice lives in Porto", "Alice may move"))
+    later = memory.remember(
+        "Alice lives in Lisbon",
+        user="alice",
+        metadata={
+            "follows": f"{first.id} {second.id}",
+            "conflicts": second.id,
+            "sources": f'[["{first.id}"]]',
+            "note": first.id,
+        },
+    )
+    memory.records.update(first.id, user="alice", metadata={"doubted_by": later.id, "follows": "nobody"})
+    memory.transfer.export(tmp_path / "alice", "alice")
+    memory.transfer.import_(tmp_path / "alice", user="carol")
+    found = {record.content: record for record in memory.records(user="carol")}
+    porto, may_move, lisbon = (found[each.content] for each in (first, second, later))
+    assert lisbon.metadata == {
+        "follows": f"{porto.id} {may_move.id}",
+        "conflicts": may_move.id,
+        "sources": f'[["{porto.id}"]]',
+        "note": first.id,
+    }
+    assert porto.metadata == {"doubted_by": lisbon.id, "follows": "nobody"}
+    assert porto.id != first.id

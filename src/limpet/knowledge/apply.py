@@ -10,7 +10,7 @@ from typing import Any
 from limpet.knowledge import english, remember
 from limpet.knowledge.candidate import Candidate
 from limpet.knowledge.change import find_changes, tells_of_change
-from limpet.knowledge.prominence import DOUBTED_BY, FOLLOWS
+from limpet.knowledge.prominence import CONFLICTS, DOUBTED_BY, FOLLOWS
 from limpet.knowledge.reconcile import (
     RELATED,
     Add,
@@ -210,7 +210,7 @@ class Reconciler:
         for other in self.recent.list() if record.source.sentence == self.candidate.whole_quote else ():
             if (other.source, other.content) == (record.source, record.content):
                 return other, ()  # another claim of the message already stands for all of it
-        new = remember.insert(self.tx, _add_metadata(record, "conflicts", conflicts), self.cut)
+        new = remember.insert(self.tx, _add_metadata(record, CONFLICTS, conflicts), self.cut)
         self.recent.update(new)
         return new, (new.id,)
 

@@ -15,6 +15,7 @@ from limpet.config import ChunkSettings, LearningSettings
 from limpet.errors import ProviderError, StoreReadOnly
 from limpet.knowledge import llm_digest
 from limpet.knowledge import remember as memory
+from limpet.knowledge.prominence import SOURCES
 from limpet.knowledge.repository import Records
 from limpet.model.dataclass import dataclass, replace
 from limpet.model.record import Layer, Origin, Profile, ProfileLine, Record, RecordType, fingerprint
@@ -140,7 +141,7 @@ def to_record(home: Owner, lines: Sequence[ProfileLine], inputs: Sequence[Record
         type=RecordType.NOTE,
         content=text,
         key=PROFILE,
-        metadata={"digest": compute_digest(inputs), "shown": shown, "sources": sources},
+        metadata={"digest": compute_digest(inputs), "shown": shown, SOURCES: sources},
         fingerprint=fingerprint(RecordType.NOTE, text),
         origin=Origin.CONDENSED,
         created_at=now,
@@ -165,7 +166,7 @@ def is_accurate(profile: Record, records: Iterable[Record], now: datetime) -> bo
 
 
 def to_profile(kept: Record) -> Profile:
-    sources = json.loads(kept.metadata.get("sources", "[]"))
+    sources = json.loads(kept.metadata.get(SOURCES, "[]"))
     texts = kept.content.split("\n") if kept.content else []
     lines = tuple(ProfileLine(text, tuple(ids)) for text, ids in zip(texts, sources, strict=True))
     return Profile(kept.content, kept.inputs, kept.updated_at, lines)

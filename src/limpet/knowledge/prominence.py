@@ -12,6 +12,9 @@ from limpet.store.tx import Tx
 
 DOUBTED_BY = "doubted_by"  # metadata: the id of a later record that may have taken its place
 FOLLOWS = "follows"  # metadata: the ids of earlier records on the same subject, which it comes before
+CONFLICTS = "conflicts"  # metadata: the ids of records that it contradicts
+SOURCES = "sources"  # metadata of a profile: the ids of the records that each line was made of, as JSON
+RECORD_IDS = (DOUBTED_BY, FOLLOWS, CONFLICTS, SOURCES)  # metadata that names other records
 DOUBTFUL = 0.5  # below this confidence a record is never shown alone
 HALF_LIFE_DAYS = 120  # of what is not lasting by nature
 _RULES = (RecordType.INSTRUCTION, RecordType.CONSTRAINT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from itertools import groupby
@@ -21,6 +22,7 @@ from limpet.store.tx import Tx
 T = TypeVar("T")
 
 PAGE = 200  # rows read at once
+_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 IDS = 10_000  # ids read at once: a page of them costs a sort of all
 
 
@@ -80,6 +82,10 @@ class ImportTarget:
             new = with_bucket(new, home.bucket)
         self.old_ids[new] = old
         return new
+
+    def map_ids(self, text: str) -> str:
+        """A text with the ids of sessions and records of the export in it, as those that they have there."""
+        return _ID.sub(lambda found: self.map_id(found[0]) if found[0] in self.homes else found[0], text)
 
     def external_id(self, id: str, told: str | None) -> str | None:
         """The id it had before: in the export, or before that where it keeps the export's."""

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 from limpet.documents.repository import Documents
 from limpet.errors import InvalidInput
 from limpet.knowledge import remember
+from limpet.knowledge.prominence import RECORD_IDS
 from limpet.knowledge.repository import Records
 from limpet.lifecycle.line_kind import (
     ADDED,
@@ -235,8 +236,8 @@ class _RecordLines(LineKind[RecordState]):
         if any(version.record.id != state.record.id for version in state.versions):
             raise InvalidInput("versions: a version has another id than its record")
         return RecordState(
-            _complete(state.record, home),
-            tuple(replace(version, record=_complete(version.record, home)) for version in state.versions),
+            _complete(state.record, home, into),
+            tuple(replace(version, record=_complete(version.record, home, into)) for version in state.versions),
             (GRAPH_RECORD,) if GRAPH_RECORD in state.waiting else (),
             into.external_id(state.record.id, state.external_id),
         )
@@ -261,10 +262,16 @@ class _RecordLines(LineKind[RecordState]):
         return state.record.id, state.record.user or ""
 
 
-def _complete(record: Record, home: Owner) -> Record:
+def _complete(record: Record, home: Owner, into: ImportTarget) -> Record:
     if missing := [name for name in ("created_at", "updated_at", "valid_from") if getattr(record, name) is None]:
         raise InvalidInput(f"{', '.join(missing)} is missing")
-    return replace(record, home=home, fingerprint=record.fingerprint or fingerprint(record.type, record.content))
+    named = {name: into.map_ids(record.metadata[name]) for name in RECORD_IDS if name in record.metadata}
+    return replace(
+        record,
+        home=home,
+        metadata={**record.metadata, **named},
+        fingerprint=record.fingerprint or fingerprint(record.type, record.content),
+    )
 
 
 def _map_owner(home: Owner, into: ImportTarget) -> Owner:
