@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
 from limpet import Limpet, Message, Record, SessionInfo
-from limpet.errors import StoreUnavailable
+from limpet.errors import NotFound, StoreUnavailable
 from tests.crash import writes
 from tests.crash.writer import record_key, user_of
 from tests.crash.writes import Deed
 
-MESSAGES = {"append", "append once", "extend", "scratch"}
+MESSAGES = {"append", "append once", "extend", "scratch", "doomed", "leave"}
+OWN = {"scratch", "doomed", "leave"}  # of one thread alone, and removed by it
 READS = {"recall"}
 NOTHING_STORED = "nothing of this call was stored"
 PAGE = 1000
@@ -75,6 +76,8 @@ def check(memory: Limpet, noted: Iterable[Deed], *, may_be_unavailable: bool = F
     _check_messages(memory, deeds, findings)
     _check_kv(memory, deeds, findings)
     _check_records(memory, deeds, findings)
+    _check_documents(memory, deeds, findings)
+    _check_notes(memory, deeds, findings)
     findings.unsound += [f"{found.check}: {found.detail}" for found in memory.admin.doctor() if not found.ok]
     return findings
 
@@ -110,9 +113,9 @@ def _check_messages(memory: Limpet, deeds: Sequence[Deed], findings: Findings) -
     begun = {marker for deed in deeds if deed.kind in MESSAGES for marker in deed.markers}
     findings.torn += [f"{marker} was never written" for marker in places.keys() - begun]
     for deed in deeds:
-        if deed.kind in MESSAGES and deed.kind != "scratch":
+        if deed.kind in MESSAGES - OWN:
             _check_appended(deed, places, findings)
-    _check_scratch(deeds, stored, findings)
+    _check_own(deeds, sessions, stored, findings)
     _check_sessions(deeds, sessions, findings)
 
 
@@ -164,19 +167,35 @@ def _note_unanswered(deed: Deed, findings: Findings) -> None:
         findings.denied.append(f"{deed.name} ({deed.kind}) is there, but the writer was told: {deed.errors}")
 
 
-def _check_scratch(deeds: Iterable[Deed], stored: Mapping[str, Sequence[Message]], findings: Findings) -> None:
+def _check_own(
+    deeds: Iterable[Deed],
+    sessions: Mapping[str, SessionInfo],
+    stored: Mapping[str, Sequence[Message]],
+    findings: Findings,
+) -> None:
+    """What one thread alone wrote to a session or for a user, and cleared, deleted or purged."""
+    resets = {"clear", "delete session", "purge"}
+    for target, events in _by_target(deeds, {*OWN, *resets}).items():
+        found = [id for id, info in sessions.items() if target in (id, info.user)]
+        messages = [message for id in found for message in stored[id]]
+        actual = [writes.deed_of(writes.named_in(message.text) or "") for message in messages]
+        if not fits(events, actual, resets):
+            findings.lost.append(f"{events[0].kind} {target} holds {actual[-5:]} after {_told(events)}")
+
+
+def _by_target(deeds: Iterable[Deed], kinds: Iterable[str]) -> dict[str, list[Deed]]:
     events: defaultdict[str, list[Deed]] = defaultdict(list)
     for deed in deeds:
-        if deed.kind in ("scratch", "clear"):
+        if deed.kind in kinds:
             events[deed.target].append(deed)
-    for id, of_session in events.items():
-        actual = [writes.deed_of(writes.named_in(message.text) or "") for message in stored.get(id, ())]
-        if not fits(of_session, actual, resets={"clear"}):
-            findings.lost.append(f"scratch session {id} holds {actual[-5:]} after {_told(of_session)}")
+    return events
 
 
 def _check_sessions(deeds: Iterable[Deed], sessions: Mapping[str, SessionInfo], findings: Findings) -> None:
-    used = {deed.target for deed in deeds if deed.kind in MESSAGES | {"clear", "rotate"}}
+    deeds = list(deeds)
+    deleted = {deed.target: deed.done for deed in deeds if deed.kind == "delete session"}
+    used = {deed.target for deed in deeds if deed.kind in (MESSAGES | {"clear", "rotate"}) - {"leave"}} - deleted.keys()
+    findings.denied += [f"session {id} was deleted, and is there" for id in sessions if deleted.get(id)]
     findings.lost += [f"session {id} is gone" for id in used - sessions.keys()]
     for deed in deeds:
         if deed.kind == "rotate" and deed.done:
@@ -203,11 +222,40 @@ def _check_kv(memory: Limpet, deeds: Iterable[Deed], findings: Findings) -> None
             findings.lost.append(f"kv {target} is {actual}, not one of {values}")
 
 
+# Documents and notes
+
+
+def _check_documents(memory: Limpet, deeds: Iterable[Deed], findings: Findings) -> None:
+    possible: defaultdict[str, list[str]] = defaultdict(lambda: [""])
+    for deed in deeds:
+        if deed.kind in ("document add", "document remove"):
+            text = writes.document(deed.name) if deed.kind == "document add" else ""
+            possible[deed.target] = [text] if deed.done else [*possible[deed.target], text]
+    for uri, texts in possible.items():
+        user = uri.split("/")[2]
+        try:
+            actual = memory.documents.text(uri, user=user)
+        except NotFound:
+            actual = ""
+        listed = [document.uri for document in memory.documents.list(user=user)].count(uri)
+        if actual not in texts or listed != bool(actual):
+            first = [text.partition("\n")[0] for text in texts]
+            findings.lost.append(f"{uri} begins with {actual[:40]!r}, {len(actual)} long, not with one of {first}")
+
+
+def _check_notes(memory: Limpet, deeds: Iterable[Deed], findings: Findings) -> None:
+    for user, events in _by_target(deeds, {"note append", "note write"}).items():
+        lines = memory.notes.long_term(user=user).read().splitlines()
+        actual = [line.removeprefix("- ") for line in lines]
+        if not fits(events, actual, restarts={"note write"}):
+            findings.lost.append(f"MEMORY.md of {user} ends with {actual[-5:]} after {_told(events)}")
+
+
 # Records
 
 
 def _check_records(memory: Limpet, deeds: Sequence[Deed], findings: Findings) -> None:
-    histories = {record.id: _history(memory, record, findings) for record in _records(memory)}
+    histories = {record.id: _history(memory, record, findings) for record in iter_records(memory)}
     told = [name for history in histories.values() for name in history]
     findings.doubled += [f"{name} is in {count} versions" for name, count in Counter(told).items() if count > 1]
     begun = {deed.name for deed in deeds if deed.kind in ("remember", "update", "remember key")}
@@ -236,7 +284,7 @@ def _check_keyed(
     for key, events in of_key.items():
         doer = writes.doer_of(events[0].name)
         assert key == record_key(doer)
-        found = [record for record in _records(memory, user=user_of(doer)) if record.key == key]
+        found = [record for record in iter_records(memory, user=user_of(doer)) if record.key == key]
         if len(found) > 1:
             findings.doubled.append(f"{len(found)} records have the key {key}")
         actual = histories[found[0].id] if found else []
@@ -244,7 +292,7 @@ def _check_keyed(
             findings.lost.append(f"record {key} says {actual} after {_told(events)}")
 
 
-def _records(memory: Limpet, user: str | None = None) -> Iterator[Record]:
+def iter_records(memory: Limpet, user: str | None = None) -> Iterator[Record]:
     for start in range(0, 10**9, PAGE):
         page = memory.records(user=user, history=True, limit=PAGE, offset=start)
         yield from page
@@ -268,10 +316,16 @@ def _history(memory: Limpet, record: Record, findings: Findings) -> list[str]:
 # What one thread alone did to one thing
 
 
-def fits(events: Iterable[Deed], actual: Sequence[str], resets: set[str]) -> bool:
+def fits(
+    events: Iterable[Deed],
+    actual: Sequence[str],
+    resets: Collection[str] = (),
+    restarts: Collection[str] = (),
+) -> bool:
     """Can this list of deeds be what the events left, each unanswered one having happened or not?
 
-    Events add themselves to the list; those of a kind in ``resets`` empty it. The positions in the list that may have
+    Events add themselves to the list; those of a kind in ``resets`` empty it, and those of a kind in ``restarts`` take
+    the place of all that is in it. The positions in the list that may have
     been reached are followed through the events; None stands for a list that will still be emptied.
     """
     reached: set[int | None] = {0, None}
@@ -279,6 +333,10 @@ def fits(events: Iterable[Deed], actual: Sequence[str], resets: set[str]) -> boo
         if event.kind in resets:
             begun_anew: set[int | None] = {None, 0} if None in reached else set()
             reached = begun_anew if event.done else reached | begun_anew
+        elif event.kind in restarts:
+            replaced: set[int | None] = {None, 1} if actual[:1] == [event.name] else {None}
+            replaced = replaced if None in reached else set()
+            reached = replaced if event.done else reached | replaced
         else:
             added: set[int | None] = {
                 at + 1 for at in reached if at is not None and at < len(actual) and actual[at] == event.name

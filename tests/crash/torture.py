@@ -1,15 +1,16 @@
 """Kill writers without mercy, and count what is missing.
 
-    python -m tests.crash.torture [--short] [--kills N] [--jobs N] [--weeks N] [--http N] [--seed S]
-                                  [--backend sqlite|postgres|both]
+    python -m tests.crash.torture [--short] [--kills N] [--jobs N] [--weeks N] [--http N] [--mcp N]
+                                  [--seed S] [--backend sqlite|postgres|both]
 
 Writers in several processes, each with several threads, write to one store and note every call before it and after
 its answer. They are killed with SIGKILL at random moments and replaced at once. Against PostgreSQL their connections
 are cut and the server process behind one is killed, too, which makes the whole server start again. After each round
 the store is compared with the notes. Then two workers share the jobs of a store, and are struck the same way until all
-are done; and two runners share its schedules through simulated weeks in which their clocks jump. At last clients write
-through a server that is killed while it answers, and ask again until the next one answers. Exit status 1 when
-anything acknowledged is missing, there twice, or unsound, a job was not done once, or a firing came twice or was lost.
+are done; and two runners share its schedules through simulated weeks in which their clocks jump. At last clients
+of HTTP and of MCP write through a server that is killed while it answers, and ask again until the next one answers;
+and MCP clients do so whose servers are processes of their own. Exit status 1 when anything acknowledged is missing,
+there twice, or unsound, a job was not done once, or a firing came twice or was lost.
 """
 
 from __future__ import annotations
@@ -28,10 +29,11 @@ from pathlib import Path
 from random import Random
 
 from limpet import Limpet
-from tests.crash import http, job_workers, schedule_runners
+from tests.crash import job_workers, schedule_runners
 from tests.crash.check import Findings, check, check_file
 from tests.crash.fork_server import Nursery
 from tests.crash.job_workers import Gang
+from tests.crash.mcp_clients import ServerSiege, StdioSiege
 from tests.crash.schedule_runners import Crew
 from tests.crash.writer_fleet import Fleet, besiege
 from tests.postgres_server import PostgresMissing, PostgresServer
@@ -39,7 +41,8 @@ from tests.postgres_server import PostgresMissing, PostgresServer
 SHORT = {"sqlite": 200, "postgres": 200}
 LONG = {"sqlite": 2000, "postgres": 1000}
 WEEKS = {True: 1, False: 10}
-HTTP = {True: 5, False: 100}  # servers killed
+HTTP = {True: 5, False: 100}  # servers of HTTP and MCP killed
+MCP = {True: 5, False: 100}  # MCP servers of one client killed
 JOBS = {True: 1000, False: 10_000}  # in the short form, and in the long one
 ROUND = 40  # kills on one store before it is looked at: it stays small, and its words are merged all the same
 SHOWN = 10
@@ -65,8 +68,10 @@ def main(arguments: list[str] | None = None) -> int:
                 chance = Random(f"{seed}/{backend}/weeks")
                 lived = [_week(backend, siege, nursery, folder, chance, short=options.short) for _ in range(weeks)]
                 servers = HTTP[options.short] if options.http is None else options.http
-                served = _http(backend, siege, servers, Random(f"{seed}/{backend}/http"))
-            lists = (findings.faults(), kept, *lived, served)
+                served = _serve(backend, siege, servers, Random(f"{seed}/{backend}/http"), ServerSiege)
+                processes = MCP[options.short] if options.mcp is None else options.mcp
+                piped = _serve(backend, siege, processes, Random(f"{seed}/{backend}/mcp"), StdioSiege)
+            lists = (findings.faults(), kept, *lived, served, piped)
             promises = [faults for promised in lists for faults in promised.values()]
             broken = sum(map(bool, promises))
             passed, failed = passed + len(promises) - broken, failed + broken
@@ -86,7 +91,8 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--kills", type=int, help="how many writers on each backend")
     parser.add_argument("--jobs", type=int, help="how many on each backend")
     parser.add_argument("--weeks", type=int, help="simulated weeks of schedules on each backend")
-    parser.add_argument("--http", type=int, help="servers killed on each backend")
+    parser.add_argument("--http", type=int, help="servers of HTTP and MCP killed on each backend")
+    parser.add_argument("--mcp", type=int, help="MCP servers over standard streams killed on each backend")
     parser.add_argument("--backend", choices=("sqlite", "postgres", "both"), default="both")
     parser.add_argument("--seed", type=int, help="repeat the choices of a run, though never its timing")
     return parser.parse_args(arguments)
@@ -252,12 +258,15 @@ def _week(
     return faults
 
 
-def _http(backend: str, siege: Sqlite | Postgres, kills: int, chance: Random) -> dict[str, list[str]]:
-    """Clients of a server that is killed so many times."""
+def _serve(
+    backend: str, siege: Sqlite | Postgres, kills: int, chance: Random, kind: type[ServerSiege | StdioSiege]
+) -> dict[str, list[str]]:
+    """Clients of servers, of which so many are killed."""
     started, store = time.monotonic(), siege.new_store()
-    clients, faults = http.besieged(store, kills, chance)
+    clients = kind(store, chance)
+    faults = clients.run(kills)
     faults["the file is whole"] = siege.look_into(store)
-    print(f"{backend}: {kills} servers killed while they answered, in {time.monotonic() - started:.0f} s")
+    print(f"{backend}: {kills} {kind.what} killed while they answered, in {time.monotonic() - started:.0f} s")
     print(f"  acknowledged   {clients.answered:>7}")
     _print_faults(faults)
     return faults

@@ -6,18 +6,23 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from limpet import Config, Limpet, Session
 from limpet.cli.worker import StopEvent
-from limpet.errors import LimpetError, RecordNotFound, StoreUnavailable
+from limpet.documents import add as document_slices
+from limpet.errors import LimpetError, NotFound, RecordNotFound, StoreUnavailable
+from limpet.search import chunk_repository
 from tests.crash import writes
 from tests.crash.writes import Doer, Notes
 
 USERS = ("u0", "u1")
 KEYS = ("color", "size", "place")
+PAPERS = ("letter", "report")
+SLICE = 8  # chunks that one transaction writes or removes: so few that a small document takes several
 PAUSE = 0.02
 
 
@@ -33,10 +38,21 @@ def record_key(doer: Doer) -> str:
     return f"note_{doer.writer}_{doer.thread}"
 
 
+def keeper(doer: Doer) -> str:
+    """A user of this thread alone, who has documents, notes, and sessions that are deleted."""
+    return f"keeper-{doer.writer}-{doer.thread}"
+
+
+def leaver(doer: Doer) -> str:
+    """A user of this thread alone, who is purged now and then."""
+    return f"leaver-{doer.writer}-{doer.thread}"
+
+
 def run(store: str, folder: str, writer: int, life: int, threads: int, seed: int, pace: float) -> None:
     """Write until SIGTERM, then close the store in order. SIGKILL is what this process is for."""
     stop = StopEvent()
     signal.signal(signal.SIGTERM, stop.set)
+    document_slices._MAX_SLICE = chunk_repository._MAX_DROPPED = SLICE
     notes = Notes(notebook(Path(folder), writer, life))
     unfinished = _unfinished(Path(folder), writer, life)
     memory = _open(store)
@@ -108,6 +124,14 @@ class Hand:
         yield "remember key", (6, self._remember_key)
         yield "forget key", (2, self._forget_key)
         yield "recall", (4, self._recall)
+        yield "document add", (4, self._add_document)
+        yield "document remove", (1, self._remove_document)
+        yield "note append", (3, lambda: self._note("note append"))
+        yield "note write", (1, lambda: self._note("note write"))
+        yield "append to doomed", (6, lambda: self._append("doomed", self.doomed))
+        yield "delete session", (1, self._delete_session)
+        yield "append to leaver", (6, self._append_as_leaver)
+        yield "purge", (1, self._purge)
 
     def _take_seats(self) -> None:
         """Two sessions everybody writes to, one of this thread's own that is rotated, and one that is cleared."""
@@ -115,6 +139,7 @@ class Hand:
         seat = f"{self.doer.writer}-{self.doer.thread}"
         self.own = self.memory.session("own", seat, user=self.user)
         self.scratch = self.memory.session("scratch", seat, user=self.user)
+        self.doomed = self.memory.session("doomed", seat, user=keeper(self.doer))
 
     def _reach(self, action: Callable[[], None]) -> None:
         while not self.stop.is_set():
@@ -243,3 +268,50 @@ class Hand:
                 raise AssertionError(f"{marker} was acknowledged and is not found")
 
         self._do("recall", marker, call)
+
+    def _add_document(self) -> None:
+        """A second one under the same name replaces the first."""
+        uri = f"paper://{keeper(self.doer)}/{self.chance.choice(PAPERS)}"
+
+        def call(deed: str) -> None:
+            self.memory.documents.add(uri, writes.document(deed), user=keeper(self.doer))
+
+        self._do("document add", uri, call)
+
+    def _remove_document(self) -> None:
+        uri = f"paper://{keeper(self.doer)}/{self.chance.choice(PAPERS)}"
+
+        def call(_: str) -> None:
+            with suppress(NotFound):
+                self.memory.documents.remove(uri, user=keeper(self.doer))
+
+        self._do("document remove", uri, call)
+
+    def _note(self, kind: str) -> None:
+        """A line more in MEMORY.md, or all of it new."""
+
+        def call(deed: str) -> None:
+            page = self.memory.notes.long_term(user=keeper(self.doer))
+            if kind == "note append":
+                page.append(f"- {deed}")
+            else:
+                page.write(f"- {deed}\n", version="*")
+
+        self._do(kind, keeper(self.doer), call)
+
+    def _delete_session(self) -> None:
+        """Whether it was gone or is, the next one takes its place."""
+        seat = f"{self.doer.writer}-{self.doer.thread}"
+        self._do("delete session", self.doomed.id, lambda _: self.doomed.delete() and None)
+        self._reach(lambda: setattr(self, "doomed", self.memory.session("doomed", seat, user=keeper(self.doer))))
+
+    def _append_as_leaver(self) -> None:
+        user = leaver(self.doer)
+
+        def call(deed: str) -> None:
+            self.memory.session("leaver", "main", user=user).extend([writes.message(f"{deed}i0")])
+
+        self._do("leave", user, call)
+
+    def _purge(self) -> None:
+        self._do("purge", leaver(self.doer), lambda _: self.memory.privacy.purge_user(leaver(self.doer)) and None)

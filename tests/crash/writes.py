@@ -80,6 +80,13 @@ def message(marker: str, *, once: bool = False) -> Message:
     )
 
 
+def document(deed: str) -> str:
+    """A text of many chunks: written, replaced and removed in several slices."""
+    chance = Random(f"document of {deed}")
+    lines = [" ".join(chance.choices(_WORDS, k=40)) for _ in range(chance.randint(2, 40))]
+    return "\n\n".join([deed, *lines])
+
+
 @dataclass
 class Deed:
     """One call, as its writer noted it: begun, and perhaps answered. Without an answer it may have happened or not."""
