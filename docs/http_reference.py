@@ -12,11 +12,11 @@ from typing import Any
 import limpet.server
 from limpet import errors
 from limpet.model import constraints
+from limpet.server.custom_routes import list_routes
 from limpet.server.middleware import _ROUTER
 from limpet.server.openapi import _REFUSED, build_openapi
+from limpet.server.operation_routes import JSON, Route
 from limpet.server.payload import problem_from_error
-from limpet.server.route import JSON, Route
-from limpet.server.routes import list_routes
 
 Schema = Mapping[str, Any]
 

@@ -99,7 +99,7 @@ def mount(memory: Limpet, trusted: Limpet | None = None) -> str:
     """Serve a store. Whoever calls acts as ``trusted``; without it, as the key says that they send."""
     app, service = server_app.create_app(memory, host="127.0.0.1", user=USER)
     if trusted is not None:
-        service.door = TrustingAuthenticator(trusted, user=USER, is_local=True, per_minute=0)
+        service.authenticator = TrustingAuthenticator(trusted, user=USER, is_local=True, per_minute=0)
     return shared_server().mount(app)
 
 

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("starlette")
 
 from limpet import Config, Limpet
-from limpet.server.routes import list_routes
+from limpet.server.custom_routes import list_routes
 from tests.contract.rows import every_row
 from tests.http_client import Asked, asked
 

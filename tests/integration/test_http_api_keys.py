@@ -15,7 +15,7 @@ pytest.importorskip("starlette")
 
 from limpet import Config, Limpet
 from limpet.api.parameters import LocalPath
-from limpet.server.routes import list_routes
+from limpet.server.custom_routes import list_routes
 from limpet.testing import FakeClock
 from tests.http_client import Asked, asked
 

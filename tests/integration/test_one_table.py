@@ -17,8 +17,8 @@ from limpet.errors import InvalidInput
 from limpet.model.constraints import Integer
 from limpet.model.types import Name
 from limpet.security.operation import OPERATIONS, On, operation
+from limpet.server.custom_routes import list_routes
 from limpet.server.openapi import build_openapi
-from limpet.server.routes import list_routes
 from limpet.tools import TOOLS, Toolbox
 from limpet.tools.tool import derive_tool
 from tests.http_client import asked

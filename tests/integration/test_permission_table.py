@@ -32,7 +32,7 @@ from limpet.model.schema import to_json
 from limpet.model.scope import Scope
 from limpet.schedules.runner import RunHandlers, Runner
 from limpet.security.operation import OPERATIONS, On, Operation
-from limpet.server.routes import list_routes
+from limpet.server.custom_routes import list_routes
 from limpet.sessions.repository import Sessions
 from limpet.store.tables import TABLES
 from limpet.tools import TOOLS

@@ -139,7 +139,7 @@ class Composer:
         sheet.fill(standing, self._always_included_budget(most - sheet.tokens, messages), dropped)
         hits = self._select_hits(messages, {entry.record for entry in sheet.entries if entry.record is not None})
         limits = {"most": self._limits.facts, "tokens": self._limits.facts_tokens}
-        dropped += [Omission(what(), reason.format(**limits)) for what, reason in hits.left]
+        dropped += [Omission(what(), reason.value.format(**limits)) for what, reason in hits.left]
         sheet.fill(hits.entries, most - sheet.tokens, dropped)
         shown.update(ref for entry in sheet.entries if entry.hit is not None for ref in _message_refs(entry.hit))
         doubtful = [entry for entry in self._standing.doubtful if entry.source not in shown]
@@ -239,7 +239,7 @@ def is_part_of(part: str, whole: str) -> bool:
 
 
 def _is_said(entry: PromptEntry, other: PromptEntry) -> bool:
-    """Whether another entry of the same message says it, or most of it under a heading of its own."""
+    """Whether ``other``, of the same message, says what ``entry`` says, or most of it under a heading of its own."""
     if is_part_of(entry.said, other.said):
         return True
     most = 2 * len(other.said) >= len(entry.said) and other.section is not ContextSection.ABOUT
@@ -247,7 +247,7 @@ def _is_said(entry: PromptEntry, other: PromptEntry) -> bool:
 
 
 class PromptBuilder:
-    """Its cost is never below that of the whole text: every line is counted alone, with its line end."""
+    """Collects entries under their headings. Each line is counted alone, with its line end."""
 
     def __init__(self, count: TokenCounter) -> None:
         self._count = count

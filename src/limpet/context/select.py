@@ -136,7 +136,7 @@ class EntryChoice(NamedTuple):
     doubtful: tuple[PromptEntry, ...] = ()  # as they were said; they fill what room is left
 
     def drop(self, records: Iterable[Record], reason: OmissionReason, **values: object) -> None:
-        self.dropped.extend(Omission(describe_record(record), reason.format(**values)) for record in records)
+        self.dropped.extend(Omission(describe_record(record), reason.value.format(**values)) for record in records)
 
 
 def preview(text: str, most: int = 60) -> str:
@@ -182,14 +182,16 @@ def _build_line(
 
 def _select_lean(material: ContextInputs, limits: ContextSettings, count: TokenCounter) -> EntryChoice:
     terms = frozenset(extract_terms(material.query))
-    found = list(_deduplicate(_filter(material)))
+    found, repeated = _deduplicate(_filter(material))
     worth = {record.id: _score(record, material, terms) for record in found}
     found.sort(key=lambda record: (-worth[record.id], record.id))
     ranked = [record for record in found if not is_doubtful(record)]
     doubtful = [record for record in found if is_doubtful(record) and record.source.session_id is not None]
     chosen = EntryChoice([], [], tuple(_quote_entry(record, count) for record in doubtful[: limits.standing]))
     chosen.entries.extend(_build_statement(record, count) for record in ranked[: limits.standing])
-    chosen.drop(ranked[limits.standing :], OmissionReason.BEYOND_STANDING, most=limits.standing)
+    beyond = ranked[limits.standing :] + doubtful[limits.standing :]
+    chosen.drop(beyond, OmissionReason.BEYOND_STANDING, most=limits.standing)
+    chosen.drop(repeated, OmissionReason.IN_MEMORIES)
     chosen.entries.extend(_note_entries(material, limits, terms, count))
     return chosen
 
@@ -202,9 +204,11 @@ def _filter(material: ContextInputs) -> Iterable[Record]:
             yield record
 
 
-def _deduplicate(records: Iterable[Record]) -> Iterable[Record]:
-    """Each statement once: what another record of the same message quotes as a part of more is left out."""
+def _deduplicate(records: Iterable[Record]) -> tuple[list[Record], list[Record]]:
+    """Each statement once, and the repeated ones: those that another record says or, of the same message, quotes."""
     found, seen = list(records), set[str]()
+    kept: list[Record] = []
+    repeated: list[Record] = []
     quotes: dict[tuple[str | None, tuple[int, ...]], set[str]] = {}
     for record in found:
         quotes.setdefault((record.source.session_id, record.source.sequences), set()).add(record.source.sentence or "")
@@ -212,9 +216,11 @@ def _deduplicate(records: Iterable[Record]) -> Iterable[Record]:
         same = " ".join(record.content.casefold().split()).rstrip(".!")
         quote = record.source.sentence
         beside = quotes[record.source.session_id, record.source.sequences] if quote and record.source.sequences else ()
-        if same not in seen and not any(quote != other and (quote or "") in other for other in beside):
+        is_new = same not in seen and not any(quote != other and (quote or "") in other for other in beside)
+        (kept if is_new else repeated).append(record)
+        if is_new:
             seen.add(same)
-            yield record
+    return kept, repeated
 
 
 def _score(record: Record, material: ContextInputs, terms: frozenset[int]) -> float:

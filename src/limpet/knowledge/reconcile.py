@@ -1,7 +1,8 @@
 """What a candidate means for what is known: new, known already, a change of mind, an end. apply.py does it.
 
-Only records of the same subject and the same attribute may retire each other, and never what a user stated outright or
-pinned. An older statement that arrives late is history, not news.
+A record is retired by one of the same subject and attribute, by a statement that contradicts it, or by a message that
+the model of change is sure about; never one that a user stated outright or pinned. An older statement that arrives late
+is history, not news.
 """
 
 from __future__ import annotations
@@ -129,7 +130,7 @@ Decision = Union[Add, Merge, Supersede, End, Ignore]
 
 
 def reconcile(candidate: Candidate, known: Iterable[ExistingRecord]) -> Decision:
-    """By rules alone."""
+    """Decide from the given values: it reads nothing and calls no model."""
     records = [record for record in known if _is_comparable(candidate, record)]
     decision = _decide(candidate, records)
     if not candidate.tentative or isinstance(decision, (Supersede, End)):

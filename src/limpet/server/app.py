@@ -22,11 +22,11 @@ from limpet.mcp.http import TOOL_CONTEXT, McpHttpApp, create_http_app
 from limpet.model.constraints import ForeignId, Uuid
 from limpet.model.values import FOREIGN_ID
 from limpet.server.auth import LOCAL_NAMES, Authenticator, is_local
+from limpet.server.custom_routes import list_routes
 from limpet.server.middleware import Metrics, RequestMiddleware
 from limpet.server.openapi import build_openapi
+from limpet.server.operation_routes import JSON, Route
 from limpet.server.payload import Problem, json_bytes
-from limpet.server.route import JSON, Route
-from limpet.server.routes import list_routes
 from limpet.server.service import Service, limit_receive_time
 
 
@@ -72,9 +72,11 @@ _PAGE_RULES = {
 def create_app(memory: Limpet, *, host: str, user: str, mcp: McpHttpApp | None = None) -> tuple[ASGIApp, Service]:
     """For a server at ``host``. ``user`` is whose memory is meant where there are no keys and nobody is named."""
     rules, local, metrics = memory.config.server, is_local(host), Metrics()
-    door = Authenticator(memory, user=user, is_local=local, per_minute=rules.requests_per_minute)
+    authenticator = Authenticator(memory, user=user, is_local=local, per_minute=rules.requests_per_minute)
     # The guard has looked at hosts.
-    service = Service(memory, door, metrics, mcp or create_http_app(allow_purge=memory.config.mcp.purge, hosts=None))
+    service = Service(
+        memory, authenticator, metrics, mcp or create_http_app(allow_purge=memory.config.mcp.purge, hosts=None)
+    )
     listed = list_routes()
     routes: list[BaseRoute] = [
         StarletteRoute("/openapi.json", _describe_api(service, listed), methods=["GET"]),
@@ -170,7 +172,7 @@ def _describe_api(service: Service, listed: list[Route]) -> Callable[[Request], 
         return StaticFile(json_bytes(build_openapi(listed, keyed=keyed)), JSON)
 
     async def endpoint(request: Request) -> Response:
-        file = await service.run(lambda: build(keyed=service.door.needs_key))
+        file = await service.run(lambda: build(keyed=service.authenticator.needs_key))
         return file.respond(request.headers)
 
     return endpoint

@@ -45,7 +45,7 @@ class Caller:
     def is_anonymous(self) -> bool:
         return not self.id
 
-    def check_may(self, operation: Operation) -> None:
+    def refuse_anonymous(self, operation: Operation) -> None:
         """Without a key only a program on this machine may change or read the whole store, and none makes keys.
 
         What a key may is checked in the call itself. Raises Unauthenticated.

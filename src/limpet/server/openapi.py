@@ -8,8 +8,8 @@ from typing import Any
 from limpet import __version__
 from limpet.api.wire import IDEMPOTENCY_KEY, Argument, Place
 from limpet.model.constraints import REFERENCE, Definitions, Uuid
+from limpet.server.operation_routes import JSON, Route
 from limpet.server.payload import MEDIA
-from limpet.server.route import JSON, Route
 
 _PROBLEM = {
     "type": "object",

@@ -20,8 +20,8 @@ from limpet.api.async_pool import Pool
 from limpet.mcp.http import McpHttpApp
 from limpet.server.auth import Authenticator, Caller
 from limpet.server.middleware import Metrics
+from limpet.server.operation_routes import JSON, Route
 from limpet.server.payload import Problem, json_bytes, json_response, read_arguments
-from limpet.server.route import JSON, Route
 from limpet.tools import ToolContext
 
 T = TypeVar("T")
@@ -36,10 +36,10 @@ class Service:
     A large body takes two: who it is comes before it is read.
     """
 
-    def __init__(self, memory: Limpet, door: Authenticator, metrics: Metrics, mcp: McpHttpApp) -> None:
+    def __init__(self, memory: Limpet, authenticator: Authenticator, metrics: Metrics, mcp: McpHttpApp) -> None:
         rules = memory.config.server
         self.memory = memory
-        self.door = door
+        self.authenticator = authenticator
         self.metrics = metrics
         self.stopping = asyncio.Event()
         self.streams = 0
@@ -143,7 +143,7 @@ class Service:
         if size <= _SMALL:
             yield
             return
-        await self.run(lambda: self.door.identify(headers), headers.get("authorization"))
+        await self.run(lambda: self.authenticator.identify(headers), headers.get("authorization"))
         if self._bytes + size > max(_MOST_BYTES, 2 * self._max_body):
             raise Problem(503, "overloaded", "too many large bodies come at once", headers={"Retry-After": "1"})
         self._bytes += size
@@ -166,7 +166,7 @@ class Service:
         return raw
 
     def authenticate(self, headers: Mapping[str, str], state: dict[str, Any]) -> Caller:
-        who = self.door.authenticate(headers)
+        who = self.authenticator.authenticate(headers)
         state["caller_name"] = who.name
         return who
 

@@ -33,8 +33,8 @@ from limpet.model.values import Clock, PageCursor, from_micros, system_clock, to
 from limpet.security.operation import OPERATIONS
 from limpet.server.auth import Caller
 from limpet.server.middleware import MEDIA
+from limpet.server.operation_routes import Routes
 from limpet.server.payload import Problem, json_bytes, json_response
-from limpet.server.route import Routes
 from limpet.server.service import Service
 
 _OVERLAP = timedelta(seconds=5)
@@ -204,7 +204,7 @@ async def get_events(
         raise Problem(503, "too_many_streams", "too many listen already", headers={"Retry-After": "5"})
     begin = parse_last_event_id(request.headers.get("last-event-id"))
     since = min(begin or system_clock(), system_clock())
-    feed = Feed(lambda: service.door.identify(request.headers).memory, user, since, system_clock)
+    feed = Feed(lambda: service.authenticator.identify(request.headers).memory, user, since, system_clock)
     # Asked once before the answer begins: whoever may not look is told so, and a fresh reader starts from now.
     service.open_stream(who.id)
     try:
@@ -239,7 +239,7 @@ class _Live(StreamingResponse):
 @routes.add("GET /v1/export", media="application/zip", stream=True)
 async def export(service: Service, request: Request, who: Caller, /, *, user: _Whose | None = None) -> Response:
     """Everything of a user, or of the whole tenant, as a zip that `limpet import` takes in again"""
-    who.check_may(OPERATIONS["transfer.archive"])
+    who.refuse_anonymous(OPERATIONS["transfer.archive"])
     # Written whole before the first byte goes out: an export that fails is a problem, not half a file.
     file = TemporaryFile()  # noqa: SIM115 - closed when the last byte was sent
     try:
@@ -271,7 +271,7 @@ async def import_file(
 
     The body is the file itself. What is here already is not taken in twice.
     """
-    who.check_may(OPERATIONS["transfer.import_file"])
+    who.refuse_anonymous(OPERATIONS["transfer.import_file"])
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _FILE:
         raise Problem(415, "wrong_media_type", f"send the file as Content-Type: {_FILE}")
     with TemporaryDirectory(prefix="limpet-") as folder:
@@ -325,5 +325,5 @@ async def health(service: Service, /) -> Health:
 @routes.add("GET /metrics", media=MEDIA.partition(";")[0], stream=True)
 async def metrics(service: Service, _request: Request, who: Caller, /) -> Response:
     """For Prometheus: requests, calls of memory, and what the store holds"""
-    who.check_may(OPERATIONS["admin.stats"])
+    who.refuse_anonymous(OPERATIONS["admin.stats"])
     return Response(await service.run(lambda: service.metrics.render(who.memory)), media_type=MEDIA)

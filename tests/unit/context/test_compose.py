@@ -403,3 +403,10 @@ def test_context_composed_once_equals_context_composed_twice(
     if len(expected.messages) != material.message_count and text.strip():
         expected = desk.compose(summary, history[told:])
     assert desk.assemble() == expected
+
+
+def test_statement_saved_twice_is_shown_once_and_the_other_is_named() -> None:
+    twice = tuple(record(key, "The dog is Rex", key=key, origin=Origin.EXPLICIT) for key in ("dog", "pet"))
+    context = built(records=twice, limits=ContextSettings())
+    assert context.text.count("Rex") == 1
+    assert reasons(context, "Rex") == ["said by the memories that are shown"]

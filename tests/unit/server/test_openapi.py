@@ -17,8 +17,8 @@ from limpet.model.privacy import RetentionResult
 from limpet.model.record import Profile
 from limpet.model.schema import codec
 from limpet.model.transfer import ExportResult, ImportResult
+from limpet.server.custom_routes import list_routes
 from limpet.server.openapi import build_openapi
-from limpet.server.routes import list_routes
 
 WHOLE = build_openapi(list_routes(), keyed=True)
 

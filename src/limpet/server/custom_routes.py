@@ -1,4 +1,4 @@
-"""Every route of the API: those written by hand, each with a reason, and the rest of the operation table."""
+"""The routes that are written by hand, each with a reason; ``list_routes`` adds those of the operation table."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from limpet.model.values import system_clock
 from limpet.security.operation import OPERATIONS
 from limpet.server import streams
 from limpet.server.auth import Caller, TurnKey
-from limpet.server.route import OTHER_MESSAGE, Route, Routes, call_operation, derive_routes
+from limpet.server.operation_routes import OTHER_MESSAGE, Route, Routes, call_operation, derive_routes
 from limpet.tools import TOOLS, Toolbox
 
 routes = Routes()

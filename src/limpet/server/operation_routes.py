@@ -1,4 +1,4 @@
-"""The routes of the API: most are derived from the operation table, a few are written by hand."""
+"""Routes of operations, derived from the operation table, and what every route has."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class _Call:
 
 def call_operation(operation: Operation, who: Caller, arguments: dict[str, Any]) -> Any:
     """Call it for the caller, on the handle that the arguments name. Authorization happens in the call itself."""
-    who.check_may(operation)
+    who.refuse_anonymous(operation)
     _fill_owner(operation, who, arguments)
     if operation.page:
         arguments["limit"] = arguments.get("limit", PAGE) + 1
