@@ -10,6 +10,7 @@ import pytest
 from limpet import Config, Limpet
 from limpet.knowledge import apply, reconcile
 from limpet.knowledge.change import Change
+from limpet.search.analysis import Question
 from limpet.testing import FakeClock
 
 Say = Callable[..., None]
@@ -202,3 +203,63 @@ def test_message_that_takes_claims_back_twice_is_one_record(
 def test_ended_unemployment_reads_as_a_sentence(memory: Limpet, say: Say) -> None:
     say("My husband Rui was unemployed for a year, but he found a job at the port.")
     assert not any("work as unemployed" in record.content for record in memory.records(user="alice"))
+
+
+def judge(monkeypatch: pytest.MonkeyPatch, **likely: float) -> None:
+    """Let a message that begins with one of these words take back every earlier claim so likely, by all its words."""
+
+    def find(message: str, claims: list[str]) -> list[Change]:
+        probability = next((each for word, each in likely.items() if message.lower().startswith(word)), 0.0)
+        return [Change(probability, 0, len(message)) for _ in claims]
+
+    monkeypatch.setattr(apply, "find_changes", find)
+    monkeypatch.setattr(apply, "tells_of_change", lambda message: True)
+
+
+def test_claim_is_doubted_by_the_likeliest_message(memory: Limpet, say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+    say("I keep bees behind the barn")
+    judge(monkeypatch, frost=0.5, rain=0.3)
+    say("Frost has killed the last hive", "Rain came through the roof of the shed")
+    (bees,) = [record for record in memory.records(user="alice") if "keeps bees" in record.content]
+    (reason,) = [record for record in memory.records(user="alice") if record.id == bees.metadata["doubted_by"]]
+    assert "hive" in reason.content
+    (hit,) = [hit for hit in memory.recall("Do I keep bees?", user="alice") if "keeps bees" in hit.text]
+    assert hit.why.endswith("and perhaps no longer holds.")
+
+
+def test_what_takes_the_place_of_something_lasts(
+    memory: Limpet, say: Say, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    say("My address is 22 Harbour Lane")
+    judge(monkeypatch, please=0.9)
+    say("Please note my new address: 7 Quarry Street, valid from today")
+    clock.advance(days=30)
+    learned = [record for record in memory.records(user="alice") if record.origin == "extracted"]
+    (known,) = [record for record in learned if "address" in record.content]
+    assert "Quarry Street" in known.content
+    assert known.expires_at is None
+
+
+def test_words_that_nothing_was_read_from_make_doubtful(
+    memory: Limpet, say: Say, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    say("I keep bees behind the barn")
+    text = "I sold the barn. How much is honey?"
+    claim = "How much is honey?"
+    monkeypatch.setattr(
+        apply, "find_changes", lambda message, claims: [Change(0.9, text.index(claim), len(text)) for _ in claims]
+    )
+    monkeypatch.setattr(apply, "tells_of_change", lambda message: True)
+    say(text)
+    (bees,) = [record for record in memory.records(user="alice") if "keeps bees" in record.content]
+    assert "doubted_by" in bees.metadata
+
+
+@pytest.mark.parametrize("question", ["What do I have to learn before Tuesday?", "Which bread should I bake first?"])
+def test_order_of_things_to_do_is_not_the_past(question: str) -> None:
+    assert not Question.parse(question, None).asks_back
+
+
+@pytest.mark.parametrize("question", ["Where did I live before?", "What was my first job?", "My previous address?"])
+def test_question_about_the_past_asks_back(question: str) -> None:
+    assert Question.parse(question, None).asks_back

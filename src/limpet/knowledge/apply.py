@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import Any
 
 from limpet.knowledge import english, remember
-from limpet.knowledge.candidate import Candidate
-from limpet.knowledge.change import find_changes, tells_of_change
-from limpet.knowledge.prominence import CONFLICTS, DOUBTED_BY, FOLLOWS
+from limpet.knowledge.candidate import PASSING, Candidate
+from limpet.knowledge.change import Change, find_changes, tells_of_change
+from limpet.knowledge.prominence import CONFLICTS, DOUBT, DOUBTED_BY, FOLLOWS
 from limpet.knowledge.reconcile import (
     RELATED,
     Add,
@@ -44,6 +44,7 @@ _CLAIMS = (
     RecordType.PLAN,
     RecordType.RELATIONSHIP,
 )
+_UNREAD = 0.5  # the most that words count for which nothing was read from: they make doubtful, and end nothing
 LOOKED_THROUGH = 100  # newest claims among which a change is looked for
 
 
@@ -108,6 +109,7 @@ class Reconciler:
     now: datetime
     new_id: IdFactory
     recent: RecentClaims
+    beside: Sequence[str] = ()  # the sentences of all candidates of the message
 
     def apply(self, near: Mapping[str, float | None]) -> LearnResult:
         found = self._find_matches(near)
@@ -128,7 +130,7 @@ class Reconciler:
                     confidence=self.candidate.confidence if confidence is None else confidence,
                 )
                 new, added = self._insert(new, conflicts)
-                self._doubt([known[each] for each in doubts], new)
+                self._doubt([known[each] for each in doubts], new, changes)
                 if valid_to is None:
                     self._end_faded(faded, new)
                 return LearnResult(added)
@@ -150,20 +152,25 @@ class Reconciler:
         return LearnResult()
 
     def _find_changes(self, known: Mapping[str, Record]) -> dict[str, float]:
-        """How likely the candidate's own clause takes back each record that was not said with it."""
+        """How likely the candidate's own clause takes back each record that was not said with it.
+
+        What words take back that nothing was read from, all that was read from the message makes doubtful.
+        """
         candidate = self.candidate
-        if not tells_of_change(candidate.message):
-            return {}
         records = {**{record.id: record for record in self.recent.list()}, **known}
         claims = [record for record in records.values() if self._can_be_taken_back(record)]
+        if not tells_of_change(candidate.message):
+            return {}
         changes = find_changes(candidate.message, [record.content for record in claims])
-        start = candidate.message.find(candidate.sentence)
-        end = start + len(candidate.sentence) if start >= 0 else len(candidate.message)
-        return {
-            record.id: change.probability
-            for record, change in zip(claims, changes, strict=True)
-            if min(end, change.end) > max(start, change.start)
-        }
+        own = _find_span(candidate.message, candidate.sentence)
+        spans = [_find_span(candidate.message, sentence) for sentence in self.beside]
+        found = {}
+        for record, change in zip(claims, changes, strict=True):
+            if _overlaps(own, change):
+                found[record.id] = change.probability
+            elif not any(_overlaps(span, change) for span in spans):
+                found[record.id] = min(change.probability, _UNREAD)
+        return found
 
     def _can_be_taken_back(self, record: Record) -> bool:
         said_with = record.source.session_id == self.info.id and self.candidate.sequence in record.source.sequences
@@ -196,7 +203,11 @@ class Reconciler:
         candidate = self.candidate
         taken = decision.ids if isinstance(decision, Supersede) else ()
         taken = decision.doubts if isinstance(decision, Add) else taken
-        if not candidate.whole or candidate.value is not None or not any(changes.get(each, 0.0) for each in taken):
+        if not any(changes.get(each, 0.0) for each in taken):
+            return candidate
+        if candidate.until is not None and candidate.until <= candidate.said_at + PASSING:
+            candidate = replace(candidate, until=None)  # what takes the place of something lasts as it did
+        if not candidate.whole or candidate.value is not None:
             return candidate
         return replace(candidate, content=candidate.whole, sentence=candidate.whole_quote)
 
@@ -227,10 +238,12 @@ class Reconciler:
         if (merge.tags, merge.references) != (record.tags, record.references):
             self._rewrite(record, tags=merge.tags[:MAX_TAGS], references=merge.references[:MAX_TAGS])
 
-    def _doubt(self, records: Iterable[Record], new: Record) -> None:
-        """What the new one may take back says so wherever it is shown, and names the reason."""
+    def _doubt(self, records: Iterable[Record], new: Record, changes: Mapping[str, float]) -> None:
+        """What the new one may take back says so wherever it is shown, and names the likeliest reason."""
         for record in records:
-            self._rewrite(record, metadata={**record.metadata, DOUBTED_BY: new.id})
+            likely = changes.get(record.id, 0.0)
+            if likely >= float(record.metadata.get(DOUBT, 0.0)):
+                self._rewrite(record, metadata={**record.metadata, DOUBTED_BY: new.id, DOUBT: f"{likely:.2f}"})
 
     def _end(self, record: Record, at: datetime, successor: Record | None) -> None:
         """The record was true until then, and so was what was made of it."""
@@ -250,6 +263,15 @@ class Reconciler:
     def _find_copies(self, record: Record) -> list[Record]:
         made = Records(self.tx).find_derived_from(user_partition(self.info), [record.id])
         return [copy for copy in made if copy.origin is Origin.PROMOTED and copy.superseded_by is None]
+
+
+def _find_span(message: str, sentence: str) -> tuple[int, int]:
+    start = message.find(sentence)
+    return (start, start + len(sentence)) if start >= 0 else (0, len(message))
+
+
+def _overlaps(span: tuple[int, int], change: Change) -> bool:
+    return min(span[1], change.end) > max(span[0], change.start)
 
 
 def _add_metadata(record: Record, name: str, ids: Sequence[str]) -> Record:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from limpet.knowledge.similarity import compute_signature, fold_text, is_near_duplicate, tokenize, tokenize_folded
 from limpet.model.dataclass import dataclass, replace
@@ -12,6 +12,7 @@ from limpet.model.message import Message, Role, ToolCall
 from limpet.model.record import Layer, RecordType
 from limpet.search.analysis import split_sentences
 
+PASSING = timedelta(hours=36)  # how long a passing state holds
 QUOTED_KEY = "quoted"  # of a reply's metadata: the ranges of its text that repeat what memory had put before the model
 _SHORTEST = 3  # words: "I agree" stands in many texts by chance
 _MARKS = " \t\r\n-*#>\\|"

@@ -189,7 +189,8 @@ class Learner:
         _add_usage(tx, info, batch.llm, found)
         learned, recent = LearnResult(), RecentClaims(tx, user_partition(info), now)
         for candidate, near in zip(found.candidates, batch.near, strict=True):
-            learned += Reconciler(tx, info, candidate, batch.cut, now, self.new_id, recent).apply(near)
+            beside = [each.sentence for each in found.candidates if each.sequence == candidate.sequence]
+            learned += Reconciler(tx, info, candidate, batch.cut, now, self.new_id, recent, beside).apply(near)
         if learned.added:
             enqueue_maintenance(tx, user_partition(info), self.config.learn, now)
         return learned

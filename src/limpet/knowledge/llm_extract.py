@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from limpet.errors import ProviderError
 from limpet.knowledge import english
 from limpet.knowledge.attributes import find_label, get_attribute, load_attributes
-from limpet.knowledge.candidate import Candidate, Echoes, TurnMessage, find_references
-from limpet.knowledge.read import PASSING, extract_candidates, read_turn
+from limpet.knowledge.candidate import PASSING, Candidate, Echoes, TurnMessage, find_references
+from limpet.knowledge.read import extract_candidates, read_turn
 from limpet.knowledge.similarity import compute_signature, fold_text, is_same_value
 from limpet.model.dataclass import replace
 from limpet.model.message import Role

@@ -11,6 +11,7 @@ from limpet.model.scope import Partition
 from limpet.store.tx import Tx
 
 DOUBTED_BY = "doubted_by"  # metadata: the id of a later record that may have taken its place
+DOUBT = "doubt"  # metadata: how likely that is
 FOLLOWS = "follows"  # metadata: the ids of earlier records on the same subject, which it comes before
 CONFLICTS = "conflicts"  # metadata: the ids of records that it contradicts
 SOURCES = "sources"  # metadata of a profile: the ids of the records that each line was made of, as JSON

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import accumulate
 from typing import NamedTuple
 
 from limpet.knowledge import english
 from limpet.knowledge.attributes import get_attribute
-from limpet.knowledge.candidate import Candidate, Echoes, TurnMessage, find_references
+from limpet.knowledge.candidate import PASSING, Candidate, Echoes, TurnMessage, find_references
 from limpet.knowledge.change import find_telling_clauses, tells_of_change
 from limpet.knowledge.reader import DOUBTFUL, SHOWN, SURE, VITAL_ATTRIBUTES, Reading, default_reader
 from limpet.knowledge.similarity import fold_text, is_near_duplicate, is_same_value
@@ -24,7 +24,6 @@ from limpet.model.dataclass import replace
 from limpet.model.message import Role
 from limpet.model.record import Layer, RecordType
 
-PASSING = timedelta(hours=36)  # how long a passing state holds
 _TYPES = {
     "fact": RecordType.FACT,
     "preference": RecordType.PREFERENCE,
@@ -148,14 +147,13 @@ def _add_whole(said: TurnMessage, candidates: Iterable[Candidate]) -> Iterator[C
 
 
 def _find_statement(text: str, candidates: Sequence[Candidate]) -> str:
-    """From the first statement to the last of those that were read as claims or tell of a change."""
+    """All that a message states; of a long one, from the first to the last claim or clause that tells of a change."""
+    whole = [(each.start, each.end) for each in english.find_own_statements(text)]
+    if whole and whole[-1][1] - whole[0][0] <= _MAX_WHOLE:
+        return text[whole[0][0] : whole[-1][1]].strip()
     read = [each.sentence for each in candidates if not each.tentative and each.sentence in text]
     kept = [*((text.find(each), text.find(each) + len(each)) for each in read), *find_telling_clauses(text)]
-    own = [
-        (each.start, each.end)
-        for each in english.find_own_statements(text)
-        if any(min(each.end, end) > max(each.start, start) for start, end in kept)
-    ]
+    own = [each for each in whole if any(min(each[1], end) > max(each[0], start) for start, end in kept)]
     return text[own[0][0] : own[-1][1]].strip() if own else ""
 
 

@@ -402,4 +402,7 @@ def _explain(hit: Hit, claim: Record | None = None, *, holds: bool = True) -> st
     if claim is None:
         return f"Found by {by}."
     what = f"the {claim.attribute} of {claim.subject}" if claim.attribute and claim.subject else "what was said"
-    return f"Found by {by}: it states {what}." if holds else f"Found by {by}: it stated {what}, and no longer holds."
+    if not holds:
+        return f"Found by {by}: it stated {what}, and no longer holds."
+    doubt = ", and perhaps no longer holds" if DOUBTED_BY in claim.metadata else ""
+    return f"Found by {by}: it states {what}{doubt}."

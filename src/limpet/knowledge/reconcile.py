@@ -133,6 +133,8 @@ def reconcile(candidate: Candidate, known: Iterable[ExistingRecord]) -> Decision
     """Decide from the given values: it reads nothing and calls no model."""
     records = [record for record in known if _is_comparable(candidate, record)]
     decision = _decide(candidate, records)
+    if isinstance(decision, Add) and decision.valid_to is None and not decision.doubts:
+        decision = replace(decision, doubts=_find_doubted(candidate, records))
     if not candidate.tentative or isinstance(decision, (Supersede, End)):
         return decision
     if isinstance(decision, Add) and (decision.doubts or find_contradicted(candidate, records, RELATED)):
@@ -175,8 +177,12 @@ def _decide_change(candidate: Candidate, records: Sequence[ExistingRecord], at: 
     kept = tuple(record.id for record in begun if record.is_protected)
     if free:
         return Supersede(free, at, kept)
-    doubted = find_contradicted(candidate, records, DOUBTS)
-    return Add(at, conflicts=kept, doubts=tuple(record.id for record in doubted if not record.is_protected))
+    return Add(at, conflicts=kept)
+
+
+def _find_doubted(candidate: Candidate, records: Sequence[ExistingRecord]) -> tuple[str, ...]:
+    found = find_contradicted(candidate, records, DOUBTS)
+    return tuple(record.id for record in found if not record.is_protected and _has_begun(record, candidate.said_at))
 
 
 def find_contradicted(candidate: Candidate, records: Sequence[ExistingRecord], least: float) -> list[ExistingRecord]:

@@ -59,8 +59,12 @@ ASKS_WHEN = re.compile(
     r"\bwhen\b|\bwhat (?:date|day|month|year|time)\b|\bhow (?:long|many (?:days|weeks|months|years))\b", re.IGNORECASE
 )
 ASKS_BACK = re.compile(
-    r"\b(?:first|original(?:ly)?|initial(?:ly)?|previous(?:ly)?|former(?:ly)?|earlier|before|back then|used to"
-    r"|at the time|in the beginning|changed?|ago|last (?:week|month|year|time))\b",
+    r"\b(?:original(?:ly)?|previous(?:ly)?|former(?:ly)?|back then|used to|at the time|in the beginning|ago"
+    r"|last (?:week|month|year|time))\b"
+    # Other words mean the past only beside a past tense: "before Tuesday" and "what comes first" are of today.
+    r"|\b(?:did|was|were|had|been)\b.*\b(?:first|initial(?:ly)?|earlier|before|changed?)\b"
+    r"|\b(?:first|initial(?:ly)?|earlier|before|changed?)\b.*\b(?:did|was|were|had|been)\b"
+    r"|\bbefore\W*$|\bwhat (?:has )?changed\b",
     re.IGNORECASE,
 )
 ABOUT_ASSISTANT = re.compile(

@@ -83,9 +83,9 @@ def ranks_new_first(hits: Sequence[Hit], story: Story) -> bool:
 
 
 def presents_old(hit: Hit, story: Story) -> bool:
-    """Whether a hit shows an ended thing as current: it holds, and its text does not say that it is over."""
+    """Whether a hit shows an ended thing as current: it holds without doubt, and does not say that it is over."""
     line = ContextLine(hit.text, "")
-    return getattr(hit, "holds", True) and shows_old(line, story)
+    return hit.holds and "doubted_by" not in hit.metadata and shows_old(line, story)
 
 
 def shows_old(line: ContextLine, story: Story) -> bool:
