@@ -8,6 +8,13 @@ UPDATE records SET @set(records) WHERE bucket = :bucket AND partition_id = :part
 -- name: records.select
 SELECT @columns(r records) FROM records r WHERE {where} {order}
 
+-- name: records.taught
+-- By messages, and by ids. Two selects: one with OR would read all records of the partition.
+SELECT @columns(r records) FROM records r WHERE r.bucket = :bucket AND r.partition_id = :partition_id
+    AND r.source_session IN :sessions[] AND r.source_sequence IN :sequences[]
+UNION ALL SELECT @columns(r records) FROM records r
+WHERE r.bucket = :bucket AND r.partition_id = :partition_id AND r.id IN :ids[]
+
 -- name: records.is_taken
 -- By an id that does not say its bucket, or by one that does and is another's.
 SELECT 1 FROM records WHERE bucket = :bucket AND id = :id UNION ALL SELECT 1 FROM records WHERE external_id = :id LIMIT 1

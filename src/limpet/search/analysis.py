@@ -43,6 +43,7 @@ _PLAIN_WORD = re.compile(r"[a-z]+|\d+")
 _MAX_WORD = 64
 _MAX_COUNT = 255
 _MAX_NAMES = 200
+_MAX_REMEMBERED = 400  # characters of a text whose terms are remembered
 MAX_QUESTION = 16_000  # characters
 _MAX_SPANS = 50  # times that a question names
 
@@ -61,7 +62,15 @@ def extract_terms(text: str) -> list[int]:
 
 def count_shared_terms(question: frozenset[int], text: str) -> int:
     """Return how many of a question's terms the text contains."""
-    return len(question.intersection(map(_hash_word, _tokenize(text))))
+    if len(text) > _MAX_REMEMBERED:
+        return len(question.intersection(map(_hash_word, _tokenize(text))))
+    return len(question & _find_terms(text))
+
+
+@lru_cache(maxsize=1 << 11)
+def _find_terms(text: str) -> frozenset[int | None]:
+    """What a record says is compared with every question."""
+    return frozenset(map(_hash_word, _tokenize(text)))
 
 
 def format_index_text(text: str, name: str | None, at: datetime) -> str:

@@ -18,7 +18,7 @@ from limpet.model.scope import Partition
 from limpet.model.values import load_extension
 from limpet.search.analysis import TextFlag
 from limpet.search.vectors import VECTORS, PartitionVectors, VectorPage, VectorScores, VectorsVersion, normalize
-from limpet.search.word_index import MAX_LENGTH
+from limpet.search.word_index import MAX_LENGTH, WordTail, load_tail
 from limpet.store.encryption import RowLayout
 from limpet.store.tables import CHUNKS
 from limpet.store.tx import Array, CacheKind, Cipher, Row, Tx, compute_cosines
@@ -384,12 +384,12 @@ class SearchIndex:
         """
         import numpy as np
 
-        tail = self.tx.db.all("chunks.tail", self.row.tail_params(self.row.merged_ordinal))
+        tail = load_tail(self.tx, self.row, is_cached=not self.cipher.is_encrypted)
         # Summed in the order of the plain term numbers, encrypted or not, so that sums are equal to the last digit.
         stored = {term: self.cipher.hash_term(term) for term in weights}
         found = self._load_entries(list(stored.values()), tail)
-        chunk_count = self.row.chunk_count + len(tail)
-        average = max(1.0, (self.row.word_count + sum(length for _, length, _ in tail)) / max(1, chunk_count))
+        chunk_count = self.row.chunk_count + tail.chunk_count
+        average = max(1.0, (self.row.word_count + tail.word_count) / max(1, chunk_count))
         ordinals, scores, masses = [np.zeros(0, dtype=np.int64)], [np.zeros(0)], [np.zeros(0)]
         total = known = 0.0
         for term in sorted(weights):
@@ -414,34 +414,21 @@ class SearchIndex:
         covered = np.bincount(where, weights=np.concatenate(masses)) / total
         return WordScores(np.bincount(where, weights=np.concatenate(scores)), covered, known / total)
 
-    def _load_entries(self, terms: Sequence[int], tail: Sequence[Row]) -> Mapping[int, Array]:
+    def _load_entries(self, terms: Sequence[int], tail: WordTail) -> Mapping[int, Array]:
         """Return an array of (ordinal, count and length) for each term that occurs."""
         import numpy as np
 
         pieces: defaultdict[int, list[bytes]] = defaultdict(list)
-        for term, data in self.tx.db.all("postings.find", {**self.row.key, "terms": self.tx.db.to_array(terms)}):
-            pieces[term].append(bytes(data))
-        for term, data in _tail_entries(tail, terms):
-            pieces[term].append(data)
-        return {term: np.frombuffer(b"".join(parts), dtype="<u4").reshape(-1, 2) for term, parts in pieces.items()}
-
-
-def _tail_entries(rows: Sequence[Row], terms_wanted: Sequence[int]) -> Iterator[tuple[int, bytes]]:
-    """Return the packed entries of the wanted terms in the tail, in one scan over all chunks."""
-    import numpy as np
-
-    if not rows:
-        return
-    sizes = [len(packed) // 9 for _, _, packed in rows]
-    terms = np.frombuffer(b"".join(packed[: size * 8] for (_, _, packed), size in zip(rows, sizes, strict=True)), "<i8")
-    at = np.flatnonzero(np.isin(terms, np.asarray(terms_wanted, dtype="<i8")))
-    counts = np.frombuffer(b"".join(packed[size * 8 :] for (_, _, packed), size in zip(rows, sizes, strict=True)), "u1")
-    chunk = np.repeat(np.arange(len(rows)), sizes)[at]
-    ordinals = np.asarray([ordinal for ordinal, _, _ in rows], dtype="<u4")[chunk]
-    lengths = np.asarray([min(length, MAX_LENGTH) for _, length, _ in rows], dtype="<u4")[chunk]
-    entries = np.stack([ordinals, counts[at].astype("<u4") << 16 | lengths], axis=1)
-    found = terms[at]
-    for term in terms_wanted:
-        mine = entries[found == term]
-        if len(mine):
-            yield term, mine.tobytes()
+        if self.row.merged_ordinal:  # else there are none
+            params = {**self.row.key, "terms": self.tx.db.to_array(terms)}
+            for term, data in self.tx.db.all("postings.find", params):
+                pieces[term].append(bytes(data))
+        found = {}
+        for term in terms:
+            newest = tail.entries[np.flatnonzero(tail.terms == term)]
+            if term in pieces:
+                merged = np.frombuffer(b"".join(pieces[term]), dtype="<u4").reshape(-1, 2)
+                found[term] = np.concatenate([merged, newest])
+            elif len(newest):
+                found[term] = newest
+        return found

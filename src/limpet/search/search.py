@@ -187,9 +187,8 @@ def _build_mask(index: SearchIndex, query: ChunkQuery, now: datetime) -> Array |
         mask = catalogue.mark_kinds(query.kinds)  # no need to read every row of the partition
     elif (ordinals := _match_query(index, query)) is not None:
         mask = catalogue.mark_ordinals(ordinals)
-    hidden = _find_hidden(index)
-    if query.as_of is None:
-        hidden += _find_invalid(index, now)  # invalid records must not displace valid ones
+    # Invalid records must not displace valid ones.
+    hidden = _find_hidden(index, now if query.as_of is None else None)
     if hidden:
         shown = ~catalogue.mark_ordinals(hidden)
         mask = shown if mask is None else mask & shown
@@ -336,14 +335,14 @@ def _match_query(index: SearchIndex, query: ChunkQuery) -> list[int] | None:
     return [ordinal for (ordinal,) in index.tx.db.all("chunks.allowed", {**index.row.key, **params}, where=where)]
 
 
-def _find_hidden(index: SearchIndex) -> list[int]:
-    """Return the ordinals of what is not to be seen yet, or not any more, and is being written or removed."""
-    return [ordinal for (ordinal,) in index.tx.db.all("chunks.hidden", index.row.key)]
+def _find_hidden(index: SearchIndex, now: datetime | None) -> list[int]:
+    """Return the ordinals of what is not to be seen yet, or not any more, and is being written or removed.
 
-
-def _find_invalid(index: SearchIndex, now: datetime) -> list[int]:
-    """Return the ordinals of records that have ended or not started."""
-    return [ordinal for (ordinal,) in index.tx.db.all("chunks.invalid", {**index.row.key, "now": to_micros(now)})]
+    With a time also those of records that are not valid then.
+    """
+    key = index.row.key
+    name, params = ("chunks.hidden", key) if now is None else ("chunks.unseen", {**key, "now": to_micros(now)})
+    return [ordinal for (ordinal,) in index.tx.db.all(name, params)]
 
 
 def read_chunks(

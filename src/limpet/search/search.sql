@@ -47,6 +47,44 @@ UNION ALL SELECT c.ordinal FROM sessions s JOIN chunks c
     ON c.bucket = s.bucket AND c.partition_id = s.partition_id AND c.session_id = s.id
 WHERE s.bucket = :bucket AND s.partition_id = :partition_id AND length(s.tenant) = 0
 
+-- name: chunks.unseen sqlite
+-- Those, and the ones of records that have ended, or have not begun: two indexes, so that what is true costs nothing.
+-- SQLite would else read all records of the partition.
+SELECT c.ordinal FROM documents d CROSS JOIN chunks c
+    ON c.bucket = d.bucket AND c.partition_id = d.partition_id AND c.document_id = d.id
+WHERE d.bucket = :bucket AND d.partition_id = :partition_id AND d.unsettled = 1
+    AND (d.version IS NULL OR c.version <> d.version)
+UNION ALL SELECT c.ordinal FROM sessions s CROSS JOIN chunks c
+    ON c.bucket = s.bucket AND c.partition_id = s.partition_id AND c.session_id = s.id
+WHERE s.bucket = :bucket AND s.partition_id = :partition_id AND length(s.tenant) = 0
+UNION ALL SELECT c.ordinal FROM records r INDEXED BY records_that_end CROSS JOIN chunks c
+    ON c.bucket = r.bucket AND c.partition_id = r.partition_id AND c.record_id = r.id
+WHERE r.bucket = :bucket AND r.partition_id = :partition_id
+    AND (r.valid_to IS NOT NULL OR r.superseded_by IS NOT NULL OR r.expires_at IS NOT NULL)
+    AND (r.valid_to <= :now OR r.superseded_by IS NOT NULL OR r.expires_at <= :now)
+UNION ALL SELECT c.ordinal FROM records r CROSS JOIN chunks c
+    ON c.bucket = r.bucket AND c.partition_id = r.partition_id AND c.record_id = r.id
+WHERE r.bucket = :bucket AND r.partition_id = :partition_id AND r.valid_from > :now
+    AND r.valid_from > r.created_at AND r.valid_from > r.updated_at
+
+-- name: chunks.unseen postgres
+SELECT c.ordinal FROM documents d JOIN chunks c
+    ON c.bucket = d.bucket AND c.partition_id = d.partition_id AND c.document_id = d.id
+WHERE d.bucket = :bucket AND d.partition_id = :partition_id AND d.unsettled = 1
+    AND (d.version IS NULL OR c.version <> d.version)
+UNION ALL SELECT c.ordinal FROM sessions s JOIN chunks c
+    ON c.bucket = s.bucket AND c.partition_id = s.partition_id AND c.session_id = s.id
+WHERE s.bucket = :bucket AND s.partition_id = :partition_id AND length(s.tenant) = 0
+UNION ALL SELECT c.ordinal FROM records r JOIN chunks c
+    ON c.bucket = r.bucket AND c.partition_id = r.partition_id AND c.record_id = r.id
+WHERE r.bucket = :bucket AND r.partition_id = :partition_id
+    AND (r.valid_to IS NOT NULL OR r.superseded_by IS NOT NULL OR r.expires_at IS NOT NULL)
+    AND (r.valid_to <= :now OR r.superseded_by IS NOT NULL OR r.expires_at <= :now)
+UNION ALL SELECT c.ordinal FROM records r JOIN chunks c
+    ON c.bucket = r.bucket AND c.partition_id = r.partition_id AND c.record_id = r.id
+WHERE r.bucket = :bucket AND r.partition_id = :partition_id AND r.valid_from > :now
+    AND r.valid_from > r.created_at AND r.valid_from > r.updated_at
+
 -- name: chunks.count_version
 SELECT count(*) FROM chunks WHERE bucket = :bucket AND partition_id = :partition_id AND document_id = :id AND version = :version
 
@@ -66,18 +104,6 @@ SELECT c.ordinal, c.text FROM chunks c
 WHERE c.bucket = :bucket AND c.partition_id = :partition_id AND c.ordinal >= :low
     AND NOT EXISTS (SELECT 1 FROM vectors v WHERE v.bucket = :bucket AND v.partition_id = :partition_id AND v.ordinal = c.ordinal AND v.model_id = :model_id)
 ORDER BY c.ordinal LIMIT :limit
-
--- name: chunks.invalid
--- Of records that have ended, or have not begun: two indexes, so that what is true costs nothing.
-SELECT c.ordinal FROM records r JOIN chunks c
-    ON c.bucket = r.bucket AND c.partition_id = r.partition_id AND c.record_id = r.id
-WHERE r.bucket = :bucket AND r.partition_id = :partition_id
-    AND (r.valid_to IS NOT NULL OR r.superseded_by IS NOT NULL OR r.expires_at IS NOT NULL)
-    AND (r.valid_to <= :now OR r.superseded_by IS NOT NULL OR r.expires_at <= :now)
-UNION SELECT c.ordinal FROM records r JOIN chunks c
-    ON c.bucket = r.bucket AND c.partition_id = r.partition_id AND c.record_id = r.id
-WHERE r.bucket = :bucket AND r.partition_id = :partition_id AND r.valid_from > :now
-    AND r.valid_from > r.created_at AND r.valid_from > r.updated_at
 
 -- name: chunks.tail
 SELECT ordinal, word_count, terms FROM chunks WHERE bucket = :bucket AND partition_id = :partition_id AND ordinal >= :low ORDER BY ordinal

@@ -13,8 +13,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from limpet.model.dataclass import dataclass
 from limpet.search.analysis import unpack_terms
-from limpet.store.tx import Db, Params, Row
+from limpet.store.tx import Array, CacheKind, Db, Params, Row, Tx
 
 if TYPE_CHECKING:
     from limpet.search.chunk_repository import PartitionRow
@@ -29,6 +30,72 @@ _MAX_GAP = 1024
 BLOCK_ENTRIES = 256
 _ENTRY_BYTES = 8
 MAX_LENGTH = 0xFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class WordTail:
+    """The tail of a partition as a search reads it: its terms, and beside each the entry that a posting would have."""
+
+    removals: int
+    first_ordinal: int
+    next_ordinal: int
+    chunk_count: int
+    word_count: int
+    terms: Array
+    entries: Array  # a row each: ordinal, then count and length
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.terms.nbytes + self.entries.nbytes)
+
+    def is_part_of(self, partition: PartitionRow) -> bool:
+        """Whether the partition has this tail, or a longer one."""
+        same = self.removals == partition.removals and self.first_ordinal == partition.merged_ordinal
+        return same and self.next_ordinal <= partition.next_ordinal
+
+    def extend(self, rows: Sequence[Row], next_ordinal: int) -> WordTail:
+        """The tail with more rows of (ordinal, word count, packed terms)."""
+        import numpy as np
+
+        sizes = [count_entries(len(packed)) for _, _, packed in rows]
+        terms = b"".join([packed[: size * 8] for (_, _, packed), size in zip(rows, sizes, strict=True)])
+        counts = b"".join([packed[size * 8 :] for (_, _, packed), size in zip(rows, sizes, strict=True)])
+        ordinals = np.repeat(np.asarray([ordinal for ordinal, _, _ in rows], dtype="<u4"), sizes)
+        lengths = np.repeat(np.asarray([min(length, MAX_LENGTH) for _, length, _ in rows], dtype="<u4"), sizes)
+        entries = np.stack([ordinals, np.frombuffer(counts, "u1").astype("<u4") << 16 | lengths], axis=1)
+        return WordTail(
+            self.removals,
+            self.first_ordinal,
+            next_ordinal,
+            self.chunk_count + len(rows),
+            self.word_count + sum(length for _, length, _ in rows),
+            np.concatenate([self.terms, np.frombuffer(terms, "<i8")]),
+            np.concatenate([self.entries, entries]),
+        )
+
+
+TAILS: CacheKind[WordTail] = CacheKind("tails", 1 / 16)  # by partition
+
+
+def load_tail(tx: Tx, partition: PartitionRow, *, is_cached: bool) -> WordTail:
+    """The tail, read as far as it is not cached.
+
+    It is only cached where the transaction reads: what another one writes may be rolled back. And not where terms are
+    encrypted: a change of the key changes them.
+    """
+    import numpy as np
+
+    cache = tx.caches.get(TAILS) if is_cached and tx.seen is not None else None
+    known = None if cache is None else cache.get(partition.id)
+    if known is None or not known.is_part_of(partition):
+        first, nothing = partition.merged_ordinal, (np.zeros(0, "<i8"), np.zeros((0, 2), "<u4"))
+        known = WordTail(partition.removals, first, first, 0, 0, *nothing)
+    if known.next_ordinal < partition.next_ordinal:
+        rows = tx.db.all("chunks.tail", partition.tail_params(known.next_ordinal))
+        known = known.extend(rows, partition.next_ordinal)
+        if cache is not None:
+            cache.put(partition.id, known)
+    return known
 
 
 def count_entries(size: int) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from limpet import Config, Limpet
+from limpet import Config, Limpet, Message
 from limpet.model.chunk import SourceKind
 from limpet.model.scope import Level, Partition
 from limpet.search import vectors
@@ -17,6 +17,7 @@ from limpet.search.analysis import TextFlag
 from limpet.search.chunk_repository import Chunks
 from limpet.search.index import _TYPES, NO_MESSAGE, RECORD_SPEAKER, Catalogue, CatalogueRow, make_empty_catalogue
 from limpet.search.vectors import PartitionVectors, VectorPage, VectorScores, VectorsVersion
+from limpet.search.word_index import TAILS, load_tail
 from limpet.store.sqlite.connection import SqliteDb
 from limpet.store.tx import Cache, Tx
 
@@ -361,3 +362,45 @@ def test_catalogue_cache_is_invalidated_by_purge_counter(asked: tuple[Limpet, li
         assert store.caches.purges == mine
 
     store.read(read)
+
+
+def test_cached_tail_is_what_the_store_has_after_every_change() -> None:
+    chance = random.Random(11)
+    words = "apple bread cloud desk eagle forest garden honey".split()
+    home = Partition("default", Level.USER, "ana")
+
+    def compare(tx: Tx) -> None:
+        row = Chunks(tx)._find_partition(home)
+        assert row is not None
+        cached, fresh = load_tail(tx, row, is_cached=True), load_tail(Tx(tx.db), row, is_cached=False)
+        assert (cached.chunk_count, cached.word_count) == (fresh.chunk_count, fresh.word_count)
+        assert np.array_equal(cached.terms, fresh.terms)
+        assert np.array_equal(cached.entries, fresh.entries)
+
+    with Limpet.open(":memory:", config=Config.load(env={}, overrides={"embedding.model": "none"})) as memory:
+        kept: list[str] = []
+        for step in range(120):
+            text = " ".join(chance.choices(words, k=chance.randint(1, 9))) + f" {step}"
+            if kept and chance.random() < 0.2:
+                memory.forget(kept.pop(chance.randrange(len(kept))), user="ana")
+            elif chance.random() < 0.5:
+                kept.append(memory.remember(text, user="ana").id)
+            else:
+                memory.session(user="ana").extend([Message.new("user", f"{text} {at}") for at in range(9)])
+            memory._runtime.store.read(compare)
+
+
+def test_writing_transaction_does_not_cache_a_tail() -> None:
+    home = Partition("default", Level.USER, "ana")
+    with Limpet.open(":memory:", config=Config.load(env={}, overrides={"embedding.model": "none"})) as memory:
+        memory.remember("Ana eats bread", user="ana")
+
+        def look(tx: Tx) -> None:
+            row = Chunks(tx)._find_partition(home)
+            assert row is not None
+            load_tail(tx, row, is_cached=True)
+
+        memory._runtime.store.write(look)
+        assert memory._runtime.store.caches.get(TAILS).nbytes == 0
+        memory._runtime.store.read(look)
+        assert memory._runtime.store.caches.get(TAILS).nbytes > 0

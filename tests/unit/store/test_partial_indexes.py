@@ -28,9 +28,9 @@ def test_search_for_hidden_chunks_begins_with_the_indexes_of_what_is_hidden() ->
     """SQLite took the chunks first: every recall walked the whole partition, to find nothing in most stores."""
     raw = sqlite3.connect(":memory:")
     raw.executescript(BASELINE.read_text(encoding="utf-8"))
-    query = load_queries("sqlite")["chunks.hidden"]
-    plan = [row[3] for row in raw.execute(f"EXPLAIN QUERY PLAN {query}", {"bucket": 1, "partition_id": 1})]
+    query = load_queries("sqlite")["chunks.unseen"]
+    plan = [row[3] for row in raw.execute(f"EXPLAIN QUERY PLAN {query}", {"bucket": 1, "partition_id": 1, "now": 1})]
     tables = [step.split()[1] for step in plan if step.startswith(("SEARCH", "SCAN"))]
-    assert tables == ["d", "c", "s", "c"], plan
-    assert "documents_unsettled" in "".join(plan)
-    assert "sessions_deleted" in "".join(plan)
+    assert tables == ["d", "c", "s", "c", "r", "c", "r", "c"], plan
+    for index in ("documents_unsettled", "sessions_deleted", "records_that_end", "records_that_begin"):
+        assert index in "".join(plan)
