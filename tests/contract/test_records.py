@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from limpet import Limpet, Record
-from limpet.errors import InvalidInput, InvalidKey, LimpetError, RecordNotFound, SessionNotFound
+from limpet.errors import InvalidInput, InvalidKey, LimpetError, RecordNotFound, SessionNotFound, WrongState
 from limpet.model.record import Layer, RecordType
 from limpet.model.values import uuid7
 from limpet.testing import FakeClock
@@ -296,6 +296,8 @@ def test_remember_cannot_overwrite_id_of_other_owner(memory: Limpet) -> None:
     for owner in elsewhere:
         with pytest.raises(LimpetError):
             memory.remember("overwritten", id=inner.id, **owner)
+    with pytest.raises(WrongState, match="would move or share it"):
+        memory.remember("overwritten", id=inner.id, user="alice")
     with pytest.raises(LimpetError):
         memory.tenant("other").remember("overwritten", id=secret.id, scope="global")
     after = every_row(memory)

@@ -352,14 +352,17 @@ _CONFIRM = make_field(
 
 
 def _describe_owners(arguments: Iterable[Argument]) -> dict[str, Any]:
-    """In the words of JSON Schema: of whose memory it is, only one is given."""
+    """In the words of JSON Schema: what is given of whose memory it is goes together."""
     known = {each.key for each in arguments}
     pairs = [pair for pair in _APART if known.issuperset(pair)]
     said = [{"required": list(pair), "properties": {key: {"type": "string"} for key in pair}} for pair in pairs]
     return {"not": {"anyOf": said}} if said else {}
 
 
-_APART = (("user", "agent"), ("user", "scope"), ("agent", "scope"), ("session", "agent"), ("session", "scope"))
+_APART = (
+    *(("user", "agent"), ("user", "scope"), ("agent", "scope"), ("session", "agent"), ("session", "scope")),
+    *(("source", "agent"), ("source", "scope")),  # a session is of a user
+)
 
 
 def _describe_choice(chosen: str, names: Iterable[str]) -> dict[str, Any]:

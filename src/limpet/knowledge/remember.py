@@ -9,7 +9,7 @@ from dataclasses import field
 from datetime import datetime, timedelta
 
 from limpet.config import ChunkSettings, Config, LearningSettings
-from limpet.errors import InvalidInput, RecordNotFound
+from limpet.errors import InvalidInput, RecordNotFound, WrongState
 from limpet.knowledge.attributes import get_attribute
 from limpet.knowledge.repository import Records
 from limpet.model.chunk import ChunkDraft, ChunkSource, SourceKind, Vector
@@ -99,7 +99,7 @@ def save(
         Sessions(tx).lock(home.scope)
     old = Records(tx).lock(home.scope, draft.id)
     if old is not None and old.home != home:
-        raise InvalidInput(f"record {draft.id} belongs to its {old.level}; saving it elsewhere would move or share it")
+        raise WrongState(f"record {draft.id} belongs to its {old.level}; saving it elsewhere would move or share it")
     if old is None and "key" in changes.values:
         old = Records(tx).find_by_key(home, changes.values["key"])
     if old is not None:

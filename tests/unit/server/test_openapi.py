@@ -78,3 +78,9 @@ def test_view_types_have_descriptions_for_every_field(noun: type) -> None:
     found: Definitions = {}
     codec(noun).schema(found, "output")
     assert all("description" in field for each in found.values() for field in each["properties"].values())
+
+
+def test_openapi_says_that_a_source_is_of_a_user() -> None:
+    body = WHOLE["paths"]["/v1/records"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    forbidden = [tuple(each["required"]) for each in body["not"]["anyOf"]]
+    assert {("source", "agent"), ("source", "scope")} <= set(forbidden)
