@@ -13,7 +13,7 @@ PYTEST   = $(BIN)/pytest -n $(WORKERS) --dist worksteal
 # takes longer than what they do.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help run demo quick test test-all rest lint bench torture growth fuzz conformance page docs clean
+.PHONY: help run demo quick test test-all rest lint bench torture mix growth fuzz conformance page docs clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ bench: $(DEV)  ## measure speed
 
 torture: $(DEV)  ## kill it while it writes, and look for what was lost
 	$(BIN)/python -m tests.crash.torture $(ARGS)
+
+mix: $(DEV)  ## ten processes on one store with all operations mixed, for half an hour
+	$(BIN)/python -m tests.crash.mix $(ARGS)
 
 growth: $(DEV)  ## texts of 10 kB to 1 MB at every entry point: does the work grow in proportion?
 	$(BIN)/python -m tests.growth $(ARGS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from limpet import Limpet, Message, Record, SessionInfo
 from limpet.errors import NotFound, StoreUnavailable
+from limpet.model.record import Origin
 from tests.crash import writes
 from tests.crash.writer import record_key, user_of
 from tests.crash.writes import Deed
@@ -65,17 +66,26 @@ class Findings:
         return self
 
 
-def check(memory: Limpet, noted: Iterable[Deed], *, may_be_unavailable: bool = False) -> Findings:
-    """``may_be_unavailable``: the server was taken away on purpose, and writers were to be told so."""
+def check(
+    memory: Limpet,
+    noted: Iterable[Deed],
+    *,
+    may_be_unavailable: bool = False,
+    ignores: Callable[[str], bool] = lambda _: False,
+) -> Findings:
+    """``may_be_unavailable``: the server was taken away on purpose, and writers were to be told so.
+
+    What users have whom it ``ignores`` was written by nobody here.
+    """
     findings = Findings()
     noted = list(noted)
     deeds = [deed for deed in noted if deed.kind not in READS]
     findings.acknowledged = sum(deed.done for deed in deeds)
     findings.unanswered = len(deeds) - findings.acknowledged
     _check_errors(noted, findings, may_be_unavailable=may_be_unavailable)
-    _check_messages(memory, deeds, findings)
+    _check_messages(memory, deeds, findings, ignores)
     _check_kv(memory, deeds, findings)
-    _check_records(memory, deeds, findings)
+    _check_records(memory, deeds, findings, ignores)
     _check_documents(memory, deeds, findings)
     _check_notes(memory, deeds, findings)
     findings.unsound += [f"{found.check}: {found.detail}" for found in memory.admin.doctor() if not found.ok]
@@ -101,8 +111,8 @@ def _check_errors(noted: Iterable[Deed], findings: Findings, *, may_be_unavailab
 # Messages
 
 
-def _check_messages(memory: Limpet, deeds: Sequence[Deed], findings: Findings) -> None:
-    sessions = {info.id: info for info in _sessions(memory)}
+def _check_messages(memory: Limpet, deeds: Sequence[Deed], findings: Findings, ignores: Callable[[str], bool]) -> None:
+    sessions = {info.id: info for info in _sessions(memory) if not ignores(info.user)}
     stored = {id: memory.load_session(id).messages() for id in sessions}
     places: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
     for id, messages in stored.items():
@@ -254,8 +264,9 @@ def _check_notes(memory: Limpet, deeds: Iterable[Deed], findings: Findings) -> N
 # Records
 
 
-def _check_records(memory: Limpet, deeds: Sequence[Deed], findings: Findings) -> None:
-    histories = {record.id: _history(memory, record, findings) for record in iter_records(memory)}
+def _check_records(memory: Limpet, deeds: Sequence[Deed], findings: Findings, ignores: Callable[[str], bool]) -> None:
+    found = [record for record in _explicit(memory) if not ignores(record.user or "")]
+    histories = {record.id: _history(memory, record, findings) for record in found}
     told = [name for history in histories.values() for name in history]
     findings.doubled += [f"{name} is in {count} versions" for name, count in Counter(told).items() if count > 1]
     begun = {deed.name for deed in deeds if deed.kind in ("remember", "update", "remember key")}
@@ -284,12 +295,17 @@ def _check_keyed(
     for key, events in of_key.items():
         doer = writes.doer_of(events[0].name)
         assert key == record_key(doer)
-        found = [record for record in iter_records(memory, user=user_of(doer)) if record.key == key]
+        found = [record for record in _explicit(memory, user_of(doer)) if record.key == key]
         if len(found) > 1:
             findings.doubled.append(f"{len(found)} records have the key {key}")
         actual = histories[found[0].id] if found else []
         if not fits(events, actual, {"forget key"}):
             findings.lost.append(f"record {key} says {actual} after {_told(events)}")
+
+
+def _explicit(memory: Limpet, user: str | None = None) -> list[Record]:
+    """What writers saved, and not what was learned from what they said."""
+    return [record for record in iter_records(memory, user) if record.origin is Origin.EXPLICIT]
 
 
 def iter_records(memory: Limpet, user: str | None = None) -> Iterator[Record]:

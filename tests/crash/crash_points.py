@@ -19,10 +19,12 @@ from typing import Any
 from limpet import Limpet, Message
 from limpet.api.runtime import open_store
 from limpet.config import Config
+from limpet.documents import add as document_slices
 from limpet.model.values import system_clock
-from limpet.search import word_index
+from limpet.search import chunk_repository, word_index
 from limpet.store import copy
 from limpet.store.sqlite import store as sqlite_store
+from tests.crash import writes
 
 NOW = datetime(2026, 3, 10, 12, 0, tzinfo=UTC)
 KEPT = Config.load(overrides={"retention.enabled": False})  # a job at the start is none of the verb's
@@ -192,6 +194,16 @@ def _write_notes(fuse: Fuse, store: str, target: str) -> None:
         fuse.lit = False
 
 
+def _change_slices(fuse: Fuse, store: str, target: str) -> None:
+    """A document that is replaced and a session that is deleted, each in several slices."""
+    document_slices._MAX_SLICE = chunk_repository._MAX_DROPPED = 4
+    with Limpet.open(store, config=QUIET, clock=lambda: NOW + timedelta(seconds=1)) as memory:
+        fuse.lit = True
+        memory.documents.add("paper://letter", writes.document("op0x0x0x2"), user="alice")
+        memory.session("test", "long", user="alice").delete()
+        fuse.lit = False
+
+
 OTHERS: dict[str, Callable[[Fuse, str, str], None]] = {
     "open new": _open_new,
     "import": _open_new,  # of a folder with a sessions.json in it
@@ -200,4 +212,5 @@ OTHERS: dict[str, Callable[[Fuse, str, str], None]] = {
     "purge": _purge,
     "forget files": _forget,
     "notes": _write_notes,
+    "slices": _change_slices,
 }

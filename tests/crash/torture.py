@@ -59,7 +59,7 @@ def main(arguments: list[str] | None = None) -> int:
         for backend in backends:
             kills = (SHORT if options.short else LONG)[backend] if options.kills is None else options.kills
             started = time.monotonic()
-            with _siege(backend, folder) as siege:
+            with open_siege(backend, folder) as siege:
                 findings = _torture(siege, nursery, folder, kills, Random(f"{seed}/{backend}"))
                 _report(backend, findings, time.monotonic() - started)
                 jobs = JOBS[options.short] if options.jobs is None else options.jobs
@@ -182,7 +182,7 @@ class Postgres:
 
 
 @contextmanager
-def _siege(backend: str, folder: Path) -> Iterator[Sqlite | Postgres]:
+def open_siege(backend: str, folder: Path) -> Iterator[Sqlite | Postgres]:
     if backend == "sqlite":
         yield Sqlite(folder)
         return
@@ -232,7 +232,7 @@ def _labour(
     took = time.monotonic() - started
     print(f"{backend}: {jobs} jobs, {gang.kills} kills, {gang.pauses} workers held up, in {took:.0f} s")
     print(f"  runs begun     {gang.begun:>7}")
-    _print_faults(found)
+    print_faults(found)
     return found
 
 
@@ -254,7 +254,7 @@ def _week(
     took = time.monotonic() - started
     print(f"{backend}: a week of {found.meant} firings, {crew.kills} kills, in {took:.0f} s")
     print(f"  came about     {found.fired:>7}   (the others were counted as missed; runs begun: {crew.begun})")
-    _print_faults(faults)
+    print_faults(faults)
     return faults
 
 
@@ -268,7 +268,7 @@ def _serve(
     faults["the file is whole"] = siege.look_into(store)
     print(f"{backend}: {kills} {kind.what} killed while they answered, in {time.monotonic() - started:.0f} s")
     print(f"  acknowledged   {clients.answered:>7}")
-    _print_faults(faults)
+    print_faults(faults)
     return faults
 
 
@@ -282,10 +282,10 @@ def _report(backend: str, findings: Findings, seconds: float) -> None:
     print(f"  doubled        {len(findings.doubled):>7}")
     print(f"  unacknowledged {findings.unanswered:>7}   (of which there: {findings.unanswered_found})")
     print(f"  errors raised  {findings.errors.total():>7}   ({errors})")
-    _print_faults(findings.faults())
+    print_faults(findings.faults())
 
 
-def _print_faults(promises: Mapping[str, list[str]]) -> None:
+def print_faults(promises: Mapping[str, list[str]]) -> None:
     for promise, faults in promises.items():
         print(f"  {'FAILED' if faults else 'ok    '} {promise}{f': {len(faults)} faults' if faults else ''}")
         for fault in faults[:SHOWN]:

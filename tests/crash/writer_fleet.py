@@ -34,11 +34,12 @@ class Fleet:
         writers: int = WRITERS,
         threads: int = THREADS,
         pace: float = PACE,
+        target: str = "tests.crash.writer:run",
     ) -> None:
         self.chance = chance
         self.kills = 0
         self.accidents: list[str] = []
-        self._nursery = nursery
+        self._nursery, self._target = nursery, target
         self._settings = {"store": store, "folder": str(folder), "threads": threads, "pace": pace}
         self._folder = folder
         self._lives = dict.fromkeys(range(writers), 0)
@@ -88,9 +89,7 @@ class Fleet:
 
     def _start(self, writer: int) -> int:
         seed = self.chance.getrandbits(32)
-        return self._nursery.start(
-            "tests.crash.writer:run", writer=writer, life=self._lives[writer], seed=seed, **self._settings
-        )
+        return self._nursery.start(self._target, writer=writer, life=self._lives[writer], seed=seed, **self._settings)
 
 
 def besiege(fleet: Fleet, kills: int, strike: Strike = Fleet.kill_one) -> None:
