@@ -768,3 +768,13 @@ def test_creating_a_schedule_says_where_nothing_runs_them(bench: Bench, caplog: 
     assert create()
     assert bench.run() > 0
     assert not create()
+
+
+def test_max_runs_above_its_limit_is_refused(memory: Limpet) -> None:
+    made = memory.schedules.create("alice", goal="water the plants", cadence="every: 15m", max_runs=1_000_000)
+    for call in (
+        lambda: memory.schedules.edit(made.id, max_runs=1_000_001),
+        lambda: memory.schedules.create("alice", goal="more", cadence="every: 15m", max_runs=1_000_001),
+    ):
+        with pytest.raises(InvalidInput, match="max_runs"):
+            call()

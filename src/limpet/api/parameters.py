@@ -396,7 +396,7 @@ Goal = Annotated[str, Described(limits.Text(blank=False), maxLength=500), "what 
 Cadence = Annotated[str, CadenceCodec(), "`cron: 0 9 * * 1-5`, `once: 2030-12-01T09:00` or `every: 15m`"]
 TimeZone = Annotated[str, TimeZoneCodec(), "the zone of its clock times; left out: `schedules.timezone`"]
 Notify = Annotated[str, _choose(NotifyPolicy), "when a run is reported; conditional: when it begins with `[NOTIFY]`"]
-MaxRuns = Annotated[int, Described(limits.Integer(), maximum=1_000_000), "firings after which it ends; 0: no limit"]
+MaxRuns = Annotated[int, limits.Integer(0, 1_000_000), "firings after which it ends; 0: no limit"]
 EndsAt = Annotated[datetime | str, EndCodec(), "when it ends; never: no end"]
 ScheduleId = Annotated[str, limits.Uuid(), Called("schedule id"), "the schedule's id"]
 ScheduleStateName = Annotated[str, _choose(ScheduleState), "only schedules in this state"]
