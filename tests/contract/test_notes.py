@@ -7,11 +7,12 @@ import os
 import threading
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from limpet import Config, Limpet
-from limpet.errors import WrongState
+from limpet.errors import ConfigError, WrongState
 from limpet.model.chunk import SourceKind
 from limpet.model.note import compute_version
 from limpet.model.scope import Level, Partition
@@ -332,3 +333,56 @@ def test_file_keeps_the_mode_that_a_person_gave_it(data: str, clock: FakeClock) 
         path.chmod(0o640)
         memory.notes.long_term("alice").append("- tea")
         assert oct(path.stat().st_mode & 0o777) == "0o640"
+
+
+# A folder for a store that has none
+
+
+def _with_folder(url: str, folder: Path, **more: Any) -> Limpet:
+    overrides = {"embedding.model": "none", "jobs.worker": False, "notes.folder": str(folder), **more}
+    return Limpet.open(url, config=Config.load(overrides=overrides))
+
+
+@pytest.mark.postgres
+def test_postgres_with_configured_folder_mirrors_notes_and_items(postgres_url: str, tmp_path: Path) -> None:
+    folder = tmp_path / "files"
+    with _with_folder(postgres_url, tmp_path / "none", **{"notes.folder": "none"}) as memory:
+        memory.notes.long_term(user="alice").write("- keeps bees\n")
+        assert memory.notes.long_term(user="alice").path is None
+        assert not memory.notes.export_items(user="alice").has_folder
+    for _ in range(2):
+        with _with_folder(postgres_url, folder) as memory:
+            page = memory.notes.long_term(user="alice")
+            assert page.path is not None
+            assert page.path.read_text() == page.read()
+    with _with_folder(postgres_url, folder) as memory:
+        page = memory.notes.long_term(user="alice")
+        page.append("- likes tea")
+        assert page.path is not None
+        assert page.path.read_text() == "- keeps bees\n- likes tea\n"
+        page.path.write_text("- by hand\n")
+        assert page.read() == "- by hand\n"
+        memory.remember("Alice's dog is Biscuit", user="alice")
+        done = memory.notes.export_items(user="alice")
+        assert (done.records, done.has_folder) == (1, True)
+        assert "Biscuit" in (page.path.parent / "items" / "semantic.jsonl").read_text()
+        memory.privacy.purge_user("alice")
+        assert not page.path.parent.exists()
+
+
+@pytest.mark.postgres
+def test_postgres_refuses_folder_with_files_of_another_store(postgres_url: str, tmp_path: Path) -> None:
+    with Limpet.open(tmp_path / "other") as other:
+        other.notes.long_term(user="alice").write("- of another store\n")
+    with pytest.raises(ConfigError, match="files of another store"):
+        _with_folder(postgres_url, tmp_path / "other")
+    first, second = tmp_path / "first", tmp_path / "second"
+    with _with_folder(postgres_url, first) as memory:
+        memory.notes.long_term(user="alice").write("- keeps bees\n")
+    with _with_folder(postgres_url, second) as memory:  # an empty one takes its place, and has all files
+        path = memory.notes.long_term(user="alice").path
+        assert path is not None
+        assert path.read_text() == "- keeps bees\n"
+        memory.notes.long_term(user="alice").append("- likes tea")
+    with pytest.raises(ConfigError, match="before it got another"):
+        _with_folder(postgres_url, first)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,7 @@ from limpet.api.runtime import (
     create_observers,
     create_runtime,
     database_file,
+    find_notes_folder,
     open_stateless,
     open_store,
     select_embedding,
@@ -30,6 +32,7 @@ from limpet.config import Config, EmbeddingSettings
 from limpet.errors import ConfigError, LimpetError, StoreUnavailable
 from limpet.model.tokens import TokenCounter
 from limpet.model.values import Clock
+from limpet.notes.folder import bind_folder
 from limpet.providers.embedder import Embedder
 from limpet.providers.llm import Llm, TelemetryLlm
 from limpet.search.embed import BatchEmbedder
@@ -163,7 +166,12 @@ class Agents:
         store, folder = open_store(location, config, self.given.clock)
         try:
             count, clock = self.given.count, self.given.clock
+            given = find_notes_folder(store, config)
+            is_new = given is not None and bind_folder(store, given, secrets.token_hex(16))
+            folder = given or folder
             runtime = create_runtime(store, config, clock, embedding, folder, count, self._llm, self.observers)
+            if is_new:
+                runtime.notes.write_files()
             self.begin(runtime)
             runtime.worker.owner = self
             return runtime

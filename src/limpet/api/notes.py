@@ -117,12 +117,13 @@ class NoteOperations(Handle):
     def export_items(self, user: arg.User | None = None) -> ItemExportResult:
         """Write the user's records to ``items/…jsonl`` in their folder. Lines that were edited wait for an import.
 
-        A store without a folder has no such files: nothing is written.
+        The records are in the store on every backend. One without a folder (``has_folder``) has no such files:
+        nothing is written.
         """
         from limpet.lifecycle.item_sync import ItemExportResult  # late: few programs have such files
 
         items = self._items(user)
-        return ItemExportResult(0) if items is None else items.export()
+        return ItemExportResult(0, has_folder=False) if items is None else items.export()
 
     @operation(
         "notes.import_items", On.USER, "write:user", "POST /v1/notes/items/import", audited=True, cli="notes import"
@@ -137,7 +138,7 @@ class NoteOperations(Handle):
         from limpet.lifecycle.item_sync import ItemImportResult
 
         items = self._items(user)
-        return ItemImportResult() if items is None else items.import_(delete_missing=delete_missing)
+        return ItemImportResult(has_folder=False) if items is None else items.import_(delete_missing=delete_missing)
 
     def _items(self, user: str | None) -> ItemSync | None:
         return self._runtime.item_sync(resolve_owner(self._scope(user=user)).scope)

@@ -394,6 +394,12 @@ def create_notes(store: Store, folder: Path | None, config: Config, clock: Clock
     return UserNotes(store, folder, config.notes, is_allowed, make_mask(enabled=config.learn.secrets), clock)
 
 
+def find_notes_folder(store: Store, config: Config) -> Path | None:
+    """The folder that the settings name; None for a store that has its own, or goes with its process."""
+    named = config.notes.folder
+    return None if named == "none" or store.backend != "postgres" else Path(named).expanduser().absolute()
+
+
 def limit_llm(llm: Llm | None, config: Config, store: Store, clock: Clock) -> Llm | None:
     """The model, asked no more once all programs on the store have spent what it may cost in a day."""
     if llm is None or not config.llm.daily_cost:

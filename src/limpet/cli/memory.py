@@ -347,7 +347,7 @@ class ExportItems(OperationCommand):
 
     def format(self, answer: Given, given: Given, args: Namespace) -> list[str]:
         said = [f"{show.pluralize(answer['records'], 'record')} in {answer['folder']}"]
-        if answer["folder"] is None:
+        if not answer["has_folder"]:
             said = ["This store has no folder, so nothing was written; limpet export writes records to files"]
         if answer["waiting"]:
             said.append(f"{show.pluralize(answer['waiting'], 'changed line')} wait for notes import")

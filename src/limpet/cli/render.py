@@ -360,7 +360,9 @@ SENTENCES: Mapping[str, Callable[[Any, Given], str]] = {
 LINES: Mapping[str, Callable[[Any, Given], list[str]]] = {
     "notes.day": lambda text, given: text_lines(text) or [f"No notes of {given['day']}."],
     "notes.import_items": lambda done, _: [
-        f"{done['added']:,} added, {done['changed']:,} changed, {done['removed']:,} removed.",
+        f"{done['added']:,} added, {done['changed']:,} changed, {done['removed']:,} removed."
+        if done["has_folder"]
+        else "This store has no folder, so there was nothing to read.",
         *problem_lines(done),
     ],
     "privacy.retention": lambda found, given: _retention_lines(found, dry_run=given.get("dry_run", False)),

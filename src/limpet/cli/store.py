@@ -47,10 +47,13 @@ def _open(where: str, config: Config) -> closing[Store]:
 def _open_notes(store: Store, config: Config) -> UserNotes:
     from pathlib import Path
 
-    from limpet.api.runtime import create_notes
+    from limpet.api.runtime import create_notes, find_notes_folder
     from limpet.model.values import system_clock
+    from limpet.notes.folder import is_bound
 
-    folder = Path(store.location).parent if store.backend == "sqlite" else None
+    folder = Path(store.location).parent if store.backend == "sqlite" else find_notes_folder(store, config)
+    if store.backend != "sqlite" and folder is not None and not is_bound(store, folder):
+        folder = None
     return create_notes(store, folder, config, system_clock)
 
 
@@ -72,6 +75,7 @@ def add_copy(commands: Any, summary: str) -> None:
 
 def copy(args: Namespace) -> int:
     from limpet.cli.data import find_file_folders, not_copied_lines
+    from limpet.notes.folder import unbind_folder
     from limpet.store.copy import copy_store
 
     source, target = check_location(args.source, "SRC"), check_location(args.target, "DST")
@@ -83,6 +87,7 @@ def copy(args: Namespace) -> int:
     with _open(source, config) as reading, _open(target, config) as writing, ProgressLine() as progress:
         _open_notes(reading, config).read_files()
         rows = copy_store(reading, writing, progress)
+        unbind_folder(writing)
         _open_notes(writing, config).write_files()
         places = [store.location for store in (reading, writing)]
     said = f"Copied {show.pluralize(sum(rows.values()), 'row')} from {places[0]} to {places[1]}."

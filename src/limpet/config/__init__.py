@@ -260,6 +260,9 @@ class NotesSettings(_SettingsBase):
     long_term: Annotated[bool, "a context reads MEMORY.md"] = True
     daily: Annotated[bool, "a context reads the daily notes"] = True
     write_daily: Annotated[bool, "each turn adds its line to the notes of its day"] = True
+    folder: Annotated[
+        Name, "where a store on PostgreSQL has its plain files, the same for all programs on it; none: it has none"
+    ] = "none"
     timezone: Annotated[Name, "the zone whose days and hours notes follow, such as Europe/Lisbon"] = "UTC"
     timezones: Annotated[str, Printable(65_536), "zones of users, for notes and schedules: ana=Asia/Tokyo, …"] = "none"
     max_memory_bytes: Annotated[int, Integer(1, 4_194_304), "bytes of MEMORY.md at most"] = 262_144

@@ -53,6 +53,7 @@ class ItemExportResult:
     waiting: Annotated[int, "edited lines that wait for an import"] = 0
     conflicts: Annotated[int, "lines that lost against their record"] = 0
     problems: Annotated[tuple[ItemProblem, ...], "lines that cannot be read"] = ()
+    has_folder: Annotated[bool, "whether the store has a folder for files; without one nothing was written"] = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,7 @@ class ItemImportResult:
     removed: Annotated[int, "records that were removed"] = 0
     conflicts: Annotated[int, "lines that lost against their record"] = 0
     problems: Annotated[tuple[ItemProblem, ...], "lines that cannot be read"] = ()
+    has_folder: Annotated[bool, "whether the store has a folder for files; without one nothing was read"] = True
 
 
 class LineStatus(Enum):

@@ -92,5 +92,6 @@ def test_notes_import_asks_before_deleting_missing_items(run, data):
         "removed": 1,
         "conflicts": 0,
         "problems": [],
+        "has_folder": True,
     }
     assert json.loads(run("records", "--user", "ana", "--json").out) == []
