@@ -220,7 +220,7 @@ class Mixer(Hand):
         if self.schedules:
             made, schedule = self.chance.choice(list(self.schedules.items()))
             del self.schedules[made]
-            self._do("delete schedule", made, lambda _: self.memory.schedules.delete(schedule.id) and None)
+            self._do("delete schedule", made, lambda _: self.memory.schedules.delete(schedule.id))
 
     def _forget_said(self) -> None:
         """By one of its words, wherever it is."""

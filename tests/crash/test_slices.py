@@ -43,8 +43,9 @@ def test_slices_killed_at_any_point_are_whole_or_absent_and_completed(scene: Sce
     for at in scene.points():
         store, status = scene.play(at)
         assert status == KILLED
-        later = crash_points.NOW + timedelta(hours=1)
-        with Limpet.open(store, config=crash_points.QUIET, clock=lambda later=later: later) as memory:
+        with Limpet.open(
+            store, config=crash_points.QUIET, clock=lambda: crash_points.NOW + timedelta(hours=1)
+        ) as memory:
             for _ in range(2):  # before a worker has finished it, and afterwards
                 text = memory.documents.text("paper://letter", user="alice")
                 listed = [document.uri for document in memory.documents.list(user="alice")]

@@ -107,7 +107,7 @@ class Hand:
             kinds[kind][1]()
             time.sleep(self.chance.expovariate(1 / self.pace) if self.pace else 0)
 
-    def _kinds(self) -> Iterator[tuple[str, tuple[int, Callable[[], None]]]]:
+    def _kinds(self) -> Iterator[tuple[str, tuple[float, Callable[[], None]]]]:
         """Each kind of deed with how often it is done."""
         yield "append", (24, lambda: self._append("append", self.chance.choice(self.shared)))
         yield "append once", (16, lambda: self._append("append once", self.chance.choice(self.shared)))
