@@ -497,8 +497,8 @@ def test_decide_line_status(line: str, record: str | None, agreed: str | None, e
 def test_items_of_a_store_without_a_folder_are_in_the_store_only() -> None:
     with Limpet.open(":memory:") as memory:
         memory.remember("a dog", user="alice")
-        assert memory.notes.export_items(user="alice") == ItemExportResult(0)
-        assert memory.notes.import_items(user="alice", delete_missing=True) == ItemImportResult()
+        assert memory.notes.export_items(user="alice") == ItemExportResult(0, has_folder=False)
+        assert memory.notes.import_items(user="alice", delete_missing=True) == ItemImportResult(has_folder=False)
         assert len(memory.records(user="alice")) == 1
 
 
