@@ -319,3 +319,14 @@ def test_session_delete_removes_its_compaction_job(store_url: str) -> None:
         assert len(memory.jobs.list(kind="compact")) == 1
         session.delete()
         assert memory.jobs.list(kind="compact") == []
+
+
+def test_compaction_of_learned_secret_on_its_own_line_succeeds(memory: Limpet) -> None:
+    session = memory.session("t", "1", user="alice")
+    with session.turn("Remember this, I prefer tea: password:\nHunter2X9!") as turn:
+        turn.reply("ok")
+    session.learn()
+    for _ in range(6):
+        session.append("user", "hi")
+    session.compact(keep=0)
+    assert session.summary() is not None

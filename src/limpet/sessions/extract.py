@@ -265,7 +265,9 @@ def _repeats(candidate: _Candidate, other: _Candidate, lists: Collection[frozens
 
 
 def _is_worth_printing(quote: Quote, terms: frozenset[int], marks: frozenset[int]) -> bool:
-    """Leave out thanks and greetings, and what no longer holds."""
+    """Leave out thanks and greetings, what no longer holds, and what nothing is left of."""
+    if not quote.text:
+        return False
     if quote.learned is not None:
         return quote.learned
     return bool(len(terms) > 1 or marks)
