@@ -30,7 +30,7 @@ _ENOUGH = 5  # hits, up to which what is known about the user is added
 _KEYWORDS = 3  # words, up to which a query is not taken for a question
 _KNOWN = 60  # claims among which the likeliest are chosen
 _UNFOUND = 0.2  # score of what is added where search found nothing
-_MOST_ADDED = 2  # successors that search did not find
+_MOST_ADDED = 1  # successors that search did not find, or far below
 _FARTHEST = 4  # places that a later statement moves up
 _SAME_QUESTION = 0.7  # share of a question's words that are those of another
 
@@ -334,19 +334,28 @@ def _rank(items: Sequence[_Item], claims: _Claims, *, back: bool) -> list[_Item]
 
 
 def _place_successors(items: Sequence[_Item], claims: _Claims, *, back: bool) -> list[_Item]:
-    """Put what holds now before what it took the place of, or behind it where the past is asked for."""
+    """Put what holds now before what it took the place of, or behind it where the past is asked for.
+
+    Few come from far below or were not found: each of them takes a place from what answers the question better.
+    """
     by_claim = {item.claim.id: item for item in items if item.claim is not None}
+    places = {id(item): at for at, item in enumerate(items)}
     placed: list[_Item] = []
     used: set[int] = set()
     added = 0
-    for item in items:
+    for at, item in enumerate(items):
         if id(item) in used:
             continue
         successor = None if item.claim is None else claims.find_successor(item.claim)
         newer = None if successor is None else by_claim.get(successor.id)
-        if successor is not None and newer is None and added < _MOST_ADDED:
-            newer, added = _Item(_to_successor(item.hit, successor), successor), added + 1
-            by_claim[successor.id] = newer
+        if successor is not None and (newer is None or places[id(newer)] - at > _FARTHEST):
+            if added >= _MOST_ADDED:
+                newer = None
+            elif newer is None:
+                newer = _Item(_to_successor(item.hit, successor), successor)
+                by_claim[successor.id] = newer
+                places[id(newer)] = at
+            added += 1
         if newer is None:
             placed.append(item)
         elif id(newer) in used:  # it came before
