@@ -23,8 +23,8 @@ CONFIG = Config.load(
 MOST = {
     "append": {"sqlite": 8, "postgres": 8},
     "recall": {"sqlite": 10, "postgres": 9},
-    "context": {"sqlite": 22, "postgres": 20},
-    "turn": {"sqlite": 83, "postgres": 62},
+    "context": {"sqlite": 15, "postgres": 14},
+    "turn": {"sqlite": 68, "postgres": 49},
 }
 
 

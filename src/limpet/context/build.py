@@ -24,13 +24,14 @@ from limpet.model.chunk import ChunkQuery, Hit, SourceKind, Vector
 from limpet.model.context import Context, Omission, OmissionReason
 from limpet.model.dataclass import dataclass, replace
 from limpet.model.message import Cost, Message
+from limpet.model.note import Note
 from limpet.model.record import Layer, ProfileLine, Record
 from limpet.model.scope import Level, Owner, Partition, Scope
 from limpet.model.session import CompactionResult
 from limpet.model.tokens import TokenCounter
 from limpet.model.types import MAX_HITS
 from limpet.model.values import PROFILE, Clock, check_number, check_optional_name, check_text, check_time
-from limpet.notes.user_notes import NoteTexts, UserNotes
+from limpet.notes.user_notes import UserNotes
 from limpet.providers.llm import Deadline
 from limpet.search import recipes, search
 from limpet.search.analysis import Question
@@ -65,12 +66,11 @@ class ContextRequest:
 
 
 class PreparedRecall(NamedTuple):
-    """What a recall needs before the transaction: the question, its vectors, and the user's notes."""
+    """What a recall needs before the transaction: the question and its vectors."""
 
     question: Question
     recipe: recipes.Recipe
     vectors: Mapping[Partition, Vector]
-    texts: NoteTexts
 
 
 class ContextCompaction(NamedTuple):
@@ -109,18 +109,34 @@ class ContextBuilder:
 
     def build(self, scope: Scope, visible: Sequence[Partition], request: ContextRequest) -> Context:
         """Build a context from one snapshot of the store, so that conversation and memory are consistent."""
-        prepared = self._prepare_recall(scope, visible, request)
+        prepared = self._prepare_recall(visible, request)
 
-        def read(tx: Tx) -> ContextInputs:
-            recalled = _Collector(self.config, scope, visible, request, prepared, tx).collect()
-            return self._read_conversation(tx, scope, request, recalled)
+        def read(tx: Tx) -> tuple[ContextInputs, Mapping[str, Note]]:
+            recalled, notes = self._collect(tx, scope, visible, request, prepared)
+            return self._read_conversation(tx, scope, request, recalled), notes
 
-        return self.compose(request, self.store.read(read))
+        return self.compose(request, self._add_notes(scope, request, *self.store.read(read)))
 
     def recall(self, scope: Scope, visible: Sequence[Partition], request: ContextRequest) -> ContextInputs:
         """Recall what memory has on the question, and read the user's files."""
-        prepared = self._prepare_recall(scope, visible, request)
-        return self.store.read(lambda tx: _Collector(self.config, scope, visible, request, prepared, tx).collect())
+        prepared = self._prepare_recall(visible, request)
+        found = self.store.read(lambda tx: self._collect(tx, scope, visible, request, prepared))
+        return self._add_notes(scope, request, *found)
+
+    def _collect(
+        self, tx: Tx, scope: Scope, visible: Sequence[Partition], request: ContextRequest, prepared: PreparedRecall
+    ) -> tuple[ContextInputs, Mapping[str, Note]]:
+        """What memory has, and the user's notes as the store has them."""
+        recalled = _Collector(self.config, scope, visible, request, prepared, tx).collect()
+        return recalled, self.notes.find_shown(tx, scope.partition, self.config.context, request.now)
+
+    def _add_notes(
+        self, scope: Scope, request: ContextRequest, inputs: ContextInputs, stored: Mapping[str, Note]
+    ) -> ContextInputs:
+        """Add the user's notes as their files have them, which are read outside the transaction."""
+        texts = self.notes.read_texts(scope.partition, self.config.context, request.now, stored)
+        failed = (*texts.failed, *inputs.failed)
+        return replace(inputs, long_term=texts.long_term, today=texts.today, recent=texts.recent, failed=failed)
 
     def compose(self, request: ContextRequest, inputs: ContextInputs, offered: Candidates | None = None) -> Context:
         return Composer(inputs, self.config.context, request.budget, self.count, self.cost, offered).assemble()
@@ -134,8 +150,13 @@ class ContextBuilder:
         offered: Candidates | None = None,
     ) -> Context:
         """Compose with the stored conversation and a message that could not be stored."""
+        return self.compose(request, self._read_inputs(scope, request, recalled, unsaved), offered)
+
+    def _read_inputs(
+        self, scope: Scope, request: ContextRequest, recalled: ContextInputs, unsaved: Message | None
+    ) -> ContextInputs:
         inputs = self.store.read(lambda tx: self._read_conversation(tx, scope, request, recalled))
-        return self.compose(request, inputs if unsaved is None else inputs.with_message(unsaved), offered)
+        return inputs if unsaved is None else inputs.with_message(unsaved)
 
     def compose_complete(
         self,
@@ -149,7 +170,10 @@ class ContextBuilder:
         """Compose a context that covers every message: among its messages, or by its summary."""
         done: tuple[CompactionResult, ...] = ()
         offered = Candidates.of(recalled, self.config.context, self.count)
-        context = self.compose_conversation(scope, request, recalled, unsaved, offered)
+        inputs = self._read_inputs(scope, request, recalled, unsaved)
+        context = self.compose(request, inputs, offered)
+        if len(context.messages) >= inputs.message_count:
+            return ContextCompaction(context)
         covers = self.compactor.settings.enabled and self.config.context.show_summary
         # A longer summary takes room itself. A second round compacts everything that it displaced.
         for everything in (False, True) if covers else ():
@@ -161,11 +185,10 @@ class ContextBuilder:
             context = self.compose_conversation(scope, request, recalled, unsaved, offered)
         return ContextCompaction(context, done)
 
-    def _prepare_recall(self, scope: Scope, visible: Sequence[Partition], request: ContextRequest) -> PreparedRecall:
-        texts = self.notes.read_texts(scope.partition, self.config.context, request.now)
+    def _prepare_recall(self, visible: Sequence[Partition], request: ContextRequest) -> PreparedRecall:
         recipe = search.find_recipe(self.config.search.recipe)
         vectors = search.embed_question(self.embedder, visible, request.query) if recipe.dense else {}
-        return PreparedRecall(Question.parse(request.query, request.at), recipe, vectors, texts)
+        return PreparedRecall(Question.parse(request.query, request.at), recipe, vectors)
 
     def _read_conversation(
         self, tx: Tx, scope: Scope, request: ContextRequest, recalled: ContextInputs
@@ -207,7 +230,6 @@ class _Collector:
         records: list[Record] = self._read_part("records", lambda: self._find_records(relevance), [])
         working_memory = self._read_part(ContextSection.WORKING, self._read_working_memory, "")
         profile: tuple[ProfileLine, ...] = self._read_part("the profile", self._read_profile, ())
-        texts = self.prepared.texts
         return replace(
             self.asked.start_inputs(self.scope.session or ""),
             hits=tuple(hits),
@@ -215,14 +237,11 @@ class _Collector:
             relevance=relevance,
             working_memory=working_memory,
             profile=profile,
-            long_term=texts.long_term,
-            today=texts.today,
-            recent=texts.recent,
-            failed=(*texts.failed, *self.failed),
+            failed=tuple(self.failed),
         )
 
     def _recall(self, partition: Partition, query: ChunkQuery, k: int) -> list[Hit]:
-        question, recipe, vectors, _ = self.prepared
+        question, recipe, vectors = self.prepared
         now, vector = self.asked.now, vectors.get(partition)
         request = search.SearchRequest(
             question, query, recipe, k, self.config.search, now, vector, sources=SEARCH_SOURCES
@@ -285,8 +304,9 @@ class _Collector:
         )
 
     def _read_profile(self) -> tuple[ProfileLine, ...]:
-        """Return the profile, or nothing if its sources were changed or deleted since."""
-        if not (self.config.context.show_profile and self.config.learn.profile):
+        """Return the profile, or nothing if its sources were changed or deleted since. The lean layout has none."""
+        limits = self.config.context
+        if limits.layout == "lean" or not (limits.show_profile and self.config.learn.profile):
             return ()
         owner = Owner(Scope(self.scope.tenant, user=self.scope.user), Level.USER)
         profile = Records(self.tx).find_by_key(owner, PROFILE, lock=False)

@@ -219,6 +219,9 @@ class Records:
 
         None of other sessions.
         """
+        number = self._chunks.find_partition_id(space)
+        if number is None:
+            return []
         clauses, params = build_current_clauses(now)
         cipher = self._encryption.cipher_for(space.tenant)
         labels = [cipher.encrypt_deterministic(RECORDS["attribute"], label) for label in attributes]
@@ -226,14 +229,14 @@ class Records:
         rows = self._db.all(
             "records.select",
             {
-                **partition_params(space),
+                **partition_key(number),
                 **params,
                 "session": session,
                 "types": self._db.to_array(list(types)),
                 "labels": self._db.to_array(labels),
                 "limit": limit,
             },
-            where=" AND ".join([_OF_PARTITION, *clauses]),
+            where=" AND ".join([_IN_PARTITION, *clauses]),
             order=(
                 "ORDER BY CASE WHEN r.pinned = 1 THEN 0 WHEN r.type IN :types[] THEN 1 WHEN r.origin = 'explicit'"
                 " THEN 2 WHEN r.attribute IN :labels[] THEN 3 ELSE 4 END, r.updated_at DESC, r.id DESC LIMIT :limit"

@@ -8,7 +8,7 @@ program that was killed in between leaves that to the next one.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import nullcontext, suppress
 from datetime import date, datetime
 from functools import partial
@@ -132,16 +132,30 @@ class UserNotes:
         """The names of the notes of days before this one."""
         return [name for name in self.list_names(partition) if (day := parse_day(name)) is not None and day < first]
 
-    def read_texts(self, partition: Partition, shown: ContextSettings, now: datetime) -> NoteTexts:
-        """Return what a context shows of the notes. One that cannot be read is left out, and listed as failed."""
+    def _list_shown(self, partition: Partition, shown: ContextSettings, now: datetime) -> tuple[list[str], list[date]]:
+        """The names of the notes that a context shows, and those of them that are of the days before."""
         settings = self.settings
         if not settings.enabled:
-            return NO_NOTE_TEXTS
+            return [], []
         today = self.local_day(now, partition.owner)
         days = [*iter_days_before(today, shown.recent_days)] if settings.daily and shown.show_recent else []
         names = [MEMORY_FILE] if settings.long_term and shown.show_long_term else []
         names += [day_name(today)] if settings.daily and shown.show_today else []
-        reader = _NoteReader.open(self, partition, [*names, *map(day_name, days)])
+        return [*names, *map(day_name, days)], days
+
+    def find_shown(self, tx: Tx, partition: Partition, shown: ContextSettings, now: datetime) -> dict[str, Note]:
+        """The notes that a context shows, as the store has them."""
+        names, _ = self._list_shown(partition, shown, now)
+        return Notes(tx).find(partition, names) if names else {}
+
+    def read_texts(
+        self, partition: Partition, shown: ContextSettings, now: datetime, stored: Mapping[str, Note]
+    ) -> NoteTexts:
+        """Return what a context shows of the notes. One that cannot be read is left out, and listed as failed."""
+        if not self.settings.enabled:
+            return NO_NOTE_TEXTS
+        (names, days), today = self._list_shown(partition, shown, now), self.local_day(now, partition.owner)
+        reader = _NoteReader.open(self, partition, names, stored)
         recent = [prefix_day(day, trim_to_tail(reader.read(day_name(day)))) for day in days]
         return NoteTexts(
             reader.read(MEMORY_FILE),
@@ -354,13 +368,12 @@ class _NoteReader:
 
     notes: UserNotes
     partition: Partition
-    stored: dict[str, Note]
+    stored: Mapping[str, Note]
     present: Collection[str]  # names that have files
     failed: list[Omission]
 
     @classmethod
-    def open(cls, notes: UserNotes, partition: Partition, names: list[str]) -> _NoteReader:
-        stored = notes.store.read(lambda tx: Notes(tx).find(partition, names)) if names else {}
+    def open(cls, notes: UserNotes, partition: Partition, names: list[str], stored: Mapping[str, Note]) -> _NoteReader:
         files = notes.files(partition)
         return cls(notes, partition, stored, () if files is None else files.find_present(names), [])
 

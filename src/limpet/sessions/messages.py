@@ -54,11 +54,10 @@ class MessageAppender:
         entries = self._embed(scope.partition, entries, progress)
 
         def write(tx: Tx) -> list[Message]:
-            if within is None:
-                return store_entries(tx, scope, entries, now)
-            last = Sessions(tx).lock_head(scope).last_sequence
-            stored = store_entries(tx, scope, entries, now)
-            within(tx, [message for message in stored if message.sequence > last])
+            head = Sessions(tx).lock_head(scope)
+            stored = store_entries(tx, scope, entries, now, head)
+            if within is not None:
+                within(tx, [message for message in stored if message.sequence > head.last_sequence])
             return stored
 
         stored = self.store.write(write)
@@ -108,13 +107,19 @@ def _chunk_message(message: Message, config: ChunkSettings, now: datetime) -> tu
 
 
 def store_entries(
-    tx: Tx, scope: Scope, entries: Sequence[MessageWithChunks], now: datetime, *, any_state: bool = False
+    tx: Tx,
+    scope: Scope,
+    entries: Sequence[MessageWithChunks],
+    now: datetime,
+    head: Head | None = None,
+    *,
+    any_state: bool = False,
 ) -> list[Message]:
-    """Store the messages with the next sequence numbers; all or none.
+    """Store the messages with the next sequence numbers; all or none. ``head``: of the session, where it is locked.
 
     Raises WrongState where the session is paused or has ended, unless ``any_state``: an import brings what was said.
     """
-    head = Sessions(tx).lock_head(scope)
+    head = head or Sessions(tx).lock_head(scope)
     last, count, active_at = head.last_sequence, head.message_count, head.last_active_at
     oldest_at = now
     stored = []
