@@ -8,7 +8,6 @@ from __future__ import annotations
 import atexit
 import logging
 import os
-import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -166,11 +165,10 @@ class Agents:
         store, folder = open_store(location, config, self.given.clock)
         try:
             count, clock = self.given.count, self.given.clock
-            given = find_notes_folder(store, config)
-            is_new = given is not None and bind_folder(store, given, secrets.token_hex(16))
-            folder = given or folder
+            named = find_notes_folder(store, config)
+            folder = named or folder
             runtime = create_runtime(store, config, clock, embedding, folder, count, self._llm, self.observers)
-            if is_new:
+            if named is not None and bind_folder(store, named, runtime.new_id()):
                 runtime.notes.write_files()
             self.begin(runtime)
             runtime.worker.owner = self
