@@ -80,7 +80,7 @@ def recall(
     if wanted.query.as_of is not None or wanted.recipe.record_recipe is not None:
         return search(tx, partition, wanted, known)
     extra = 2 * wanted.k if wanted.recipe.newer else 0
-    found = search(tx, partition, replace(wanted, k=wanted.k + extra + _SPARE), known)
+    found = search(tx, partition, replace(wanted, spare=extra + _SPARE), known)
     only_messages = wanted.query.kinds == (SourceKind.MESSAGE,)
     if not only_messages:
         found = [hit for hit in found if not _repeats_question(hit, wanted.question)]
@@ -129,7 +129,7 @@ def _repeats_question(hit: Hit, question: Question) -> bool:
         return False
     terms = frozenset(extract_terms(hit.text))
     shared = terms.intersection(question.terms)
-    return not terms or len(shared) >= _SAME_QUESTION * min(len(terms), len(question.terms) or 1)
+    return len(shared) >= _SAME_QUESTION * len(terms)
 
 
 class _Claims:

@@ -61,6 +61,7 @@ class SearchRequest:
     neighbours: int = 0
     skill: str | None = None
     sources: SearchSources | None = None  # needed by recipes that score records, and for neighbours
+    spare: int = 0  # hits to return beyond ``k``; they change no score
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,7 @@ def _find_hits(index: SearchIndex, signals: Signals, request: SearchRequest) -> 
     ranked = Ranker(catalogue, request.question, signals, recipe, named, mask).rank()
     chunks = _read_current(index, ranked, request)
     if request.recipe.record_recipe is None:
-        hits = _build_hits(list(islice(chunks, request.k)), ranked)
+        hits = _build_hits(list(islice(chunks, request.k + request.spare)), ranked)
         hits = hits if named else _prefer_newer(hits, request)
     else:
         hits = _sort_by_record_score(index, _build_hits(list(chunks), ranked), request.recipe.record_recipe, request)
@@ -199,7 +200,7 @@ def _read_current(index: SearchIndex, ranked: RankResult, request: SearchRequest
     """Return the ranked chunks that exist and are valid, with their rank."""
     ordinals = index.catalogue.ordinals[ranked.positions].tolist()
     # Nearly all exist and are valid: the first page has as many as requested.
-    starts = [0, *range(request.k, len(ordinals), _PAGE)] if ordinals else []
+    starts = [0, *range(request.k + request.spare, len(ordinals), _PAGE)] if ordinals else []
     for start, end in pairwise([*starts, len(ordinals)]):
         page = ordinals[start:end]
         stored = read_chunks(index, page, request.query.as_of, request.now)
@@ -255,7 +256,7 @@ def _sort_by_record_score(
         )
         for hit, found in weighed
     ]
-    return sorted(scored, key=lambda hit: -hit.score)[: request.k]
+    return sorted(scored, key=lambda hit: -hit.score)[: request.k + request.spare]
 
 
 # Among the top hits with similar statements, the newer goes first, so that changed facts are found as they are now.
