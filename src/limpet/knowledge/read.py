@@ -18,7 +18,7 @@ from limpet.knowledge.attributes import get_attribute
 from limpet.knowledge.candidate import PASSING, Candidate, Echoes, TurnMessage, find_references
 from limpet.knowledge.change import find_telling_clauses, tells_of_change
 from limpet.knowledge.reader import DOUBTFUL, SHOWN, SURE, VITAL_ATTRIBUTES, Reading, default_reader
-from limpet.knowledge.similarity import fold_text, is_near_duplicate, is_same_value
+from limpet.knowledge.similarity import fold_text, is_near_duplicate, is_same_value, tokenize
 from limpet.knowledge.work import find_reports, read_outcomes, read_work
 from limpet.model.dataclass import replace
 from limpet.model.message import Role
@@ -36,6 +36,8 @@ _TYPES = {
     "relationship": RecordType.RELATIONSHIP,
 }
 _STANDING_KINDS = frozenset("constraint instruction decision plan goal relationship".split())
+_ORDERS = frozenset({"instruction", "constraint", "decision"})  # their verb without a subject is not the speaker's
+_NAMING = frozenset("my our a an the is s called named name and have has i we who it she he".split())
 _TENTATIVE = 0.7
 _MAX_WHOLE = 300  # characters of a message that is kept as a whole for what it takes back
 _SPEAKERS = (Role.USER, Role.ASSISTANT)
@@ -128,7 +130,7 @@ def _deduplicate(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 
 def _is_repeat(one: Candidate, other: Candidate) -> bool:
-    if one.attribute is not None:
+    if one.attribute is not None and (one.value is not None or other.value is not None):
         return is_same_value(one.value, other.value)
     return fold_text(one.content) == fold_text(other.content) or is_near_duplicate(one.content, other.content)
 
@@ -173,10 +175,21 @@ def _read_message(said: TurnMessage, before: Sequence[str], echoes: Echoes) -> I
         reading = statement.reading
         if candidates:
             yield from (_word(said, candidate, statement, len(candidates)) for candidate in candidates)
-        elif reading is not None and reading.keep >= DOUBTFUL:
+        if candidates and not _says_more(statement, candidates):
+            continue
+        if reading is not None and reading.keep >= DOUBTFUL:
             yield _build(said, statement, reading)
         elif reading is not None and tells_of_change(said.text):
             yield replace(_build(said, statement, reading), confidence=_TENTATIVE, tentative=True)
+
+
+def _says_more(statement: Statement, candidates: Sequence[Candidate]) -> bool:
+    """Whether rules took only names from a statement that says more: "my kid Ash uses ze and zir"."""
+    if not all(each.attribute == "name" and each.subject != "user" for each in candidates):
+        return False
+    named = " ".join([*(each.value or "" for each in candidates), *(each.subject for each in candidates)])
+    rest = set(tokenize(statement.text)) - set(tokenize(named.replace("/", " "))) - _NAMING
+    return len(rest) > 1
 
 
 def _read_answer(said: TurnMessage, answer: english.Answer) -> Iterator[Candidate]:
@@ -209,9 +222,13 @@ def _read_answer(said: TurnMessage, answer: english.Answer) -> Iterator[Candidat
 
 def _split(said: TurnMessage, before: str) -> Iterator[Statement]:
     """The statements that the speaker asserts, each with its reading."""
-    readings = sorted(default_reader().read(said.text, before), key=lambda reading: reading.start)
+    statements = list(english.find_own_statements(said.text))
+    if not statements:
+        return
+    cuts = [each.start for each in statements]
+    readings = sorted(default_reader().read(said.text, before, cuts), key=lambda reading: reading.start)
     starts, ends = [each.start for each in readings], list(accumulate((each.end for each in readings), max))
-    for own in english.find_own_statements(said.text):
+    for own in statements:
         if not any(character.isalpha() for character in said.text[own.start : own.end]):
             continue  # "(3)"
         near = readings[bisect_right(ends, own.start) : bisect_left(starts, own.end)]
@@ -251,10 +268,12 @@ def _build(said: TurnMessage, statement: Statement, reading: Reading) -> Candida
     """A claim that only the reader found."""
     attribute = reading.attribute if reading.attribute_sure >= 0.5 and reading.attribute != "other" else None
     kind = _TYPES[reading.kind]
-    earlier = said.text[: statement.own.start]
-    subject = english.find_subject(said, statement.text, earlier, about_other=reading.about == "other")
+    earlier, whole = said.text[: statement.own.start], statement.own.sentence.text
+    text = statement.text[:1].upper() + statement.text[1:] if whole[:1].isupper() else statement.text
+    text = english.complete_clause(text, elided=reading.about == "user" and reading.kind not in _ORDERS)
+    subject = english.find_subject(said, text, earlier, about_other=reading.about == "other")
     speaker = said.speaker if english.is_named(said) else None
-    content = english.to_third_person(statement.text, speaker, instruction=kind is RecordType.INSTRUCTION)
+    content = english.to_third_person(text, speaker, instruction=kind is RecordType.INSTRUCTION)
     return Candidate(
         type=kind,
         layer=Layer.SEMANTIC,

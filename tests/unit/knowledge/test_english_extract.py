@@ -385,3 +385,13 @@ def test_extract_does_not_take_somebody_who_works_for_a_fix():
     found = learned("I moved to Lisbon last week and my sister Anna works at Galp.")
     assert [candidate.type for candidate in found] == [RecordType.FACT] * 3
     assert ("user/sister", "employer", "Galp", True) in told(found)
+
+
+def test_name_does_not_swallow_what_is_said_of_person():
+    contents = [candidate.content for candidate in read_turn([said("My kid Ash uses ze and zir.")])]
+    assert contents == ["The user's child is called Ash.", "The user's kid Ash uses ze and zir."]
+
+
+def test_claims_of_one_attribute_without_value_are_not_one():
+    contents = [each.content for each in read_turn([said("rent's 740 and I get paid on the 25th")])]
+    assert contents == ["Rent's 740.", "The user gets paid on the 25th."]

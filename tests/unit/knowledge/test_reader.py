@@ -184,3 +184,13 @@ def test_weights_of_other_format_are_refused(tmp_path):
     np.savez(tmp_path / "old.npz", format=np.array(0))
     with pytest.raises(ValueError, match="format 0"):
         ReaderNetwork.load(tmp_path / "old.npz")
+
+
+def test_read_cuts_clause_where_statement_starts():
+    text = "i take ramipril in the morning and do tai chi at lunch"
+    (whole,) = default_reader().read(text)
+    first, second = default_reader().read(text, cuts=[0, text.index("do tai")])
+    assert (text[first.start : first.end], second.end) == ("i take ramipril in the morning and", len(text))
+    assert first.attribute == "medication"
+    assert second.keep < whole.keep
+    assert default_reader().read(text, cuts=[0]) == [whole]

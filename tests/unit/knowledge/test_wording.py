@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limpet.knowledge.english.assertions import split_statements
+from limpet.knowledge.english.coordination import split_statements
 from limpet.knowledge.english.wording import find_last_date, resolve_dates, to_third_person
 
 MONDAY = datetime(2026, 11, 16, 10, tzinfo=UTC)
@@ -28,6 +28,10 @@ MONDAY = datetime(2026, 11, 16, 10, tzinfo=UTC)
         ("our baby is 5 months", "The user's baby is 5 months."),
         ("Packie walks over every Sunday", "Packie walks over every Sunday."),
         ("two pills at night", "The user said: “two pills at night”"),
+        ("I sing bass in a choir", "The user sings bass in a choir."),
+        ("Dad's in a care home", "The user's dad's in a care home."),
+        ("kids are six and nine", "The user's kids are six and nine."),
+        ("sun's out", "The user said: “sun's out”"),
     ],
 )
 def test_to_third_person_changes_person_and_verb(said: str, sentence: str) -> None:
@@ -36,6 +40,21 @@ def test_to_third_person_changes_person_and_verb(said: str, sentence: str) -> No
 
 def test_to_third_person_keeps_instruction_imperative() -> None:
     assert to_third_person("Never call me before nine", instruction=True) == "Never call the user before nine."
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        ("drive a Berlingo", "The user drives a Berlingo."),
+        ("Studying pharmacy at Leuven", "The user is studying pharmacy at Leuven."),
+        ("left-handed", "The user is left-handed."),
+        ("got a cat called Mulligan", "The user has got a cat called Mulligan."),
+        ("Keep it short", "Keep it short."),
+        ("ask me on Friday", "Ask the user on Friday."),
+    ],
+)
+def test_to_third_person_adds_speaker_whom_clause_leaves_out(said: str, sentence: str) -> None:
+    assert to_third_person(said, elided=True) == sentence
 
 
 def test_to_third_person_names_speaker() -> None:
@@ -75,6 +94,26 @@ def test_find_last_date_is_end_of_named_day() -> None:
             ["I live in Porto", "I work at Adyen", "my sister lives in Oslo", "my sister has a dog."],
         ),
         ("I like fish and chips", ["I like fish and chips"]),
+        (
+            "we've two boys, a mortgage with Kestelbank and a leaking conservatory",
+            ["we've two boys", "we've a mortgage with Kestelbank", "we've a leaking conservatory"],
+        ),
+        (
+            "Our shop's in the arcade, we close Mondays, and Fidelma does the books",
+            ["Our shop's in the arcade", "we close Mondays", "Fidelma does the books"],
+        ),
+        ("I feed my sister's dog and my brother's cat", ["I feed my sister's dog and my brother's cat"]),
+        ("Studying law and waiting tables", ["Studying law", "waiting tables"]),
+        ("Use British spelling, call me Prof, and no lists", ["Use British spelling", "call me Prof", "no lists"]),
+        ("Sober since lockdown, single since Easter", ["Sober since lockdown", "single since Easter"]),
+        ("kids are six, both in braces already", ["kids are six", "kids are both in braces already"]),
+        ("I want to quit my job and start a farm", ["I want to quit my job and start a farm"]),
+        ("I can't eat nuts and drink milk", ["I can't eat nuts and drink milk"]),
+        ("I take no grapefruit, it messes with my pills", ["I take no grapefruit, it messes with my pills"]),
+        ("I left the guild, fees went mad", ["I left the guild, fees went mad"]),
+        ("I run Arch, so the steps for Windows are no use", ["I run Arch, so the steps for Windows are no use"]),
+        ("As a lawyer, I read contracts", ["As a lawyer, I read contracts"]),
+        ("I have a meeting with Anna and a colleague", ["I have a meeting with Anna and a colleague"]),
         ("Imagine if I quit and became a farmer", ["Imagine if I quit and became a farmer"]),
         ("If it rains and I stay home, I cook.", ["If it rains and I stay home, I cook."]),
     ],

@@ -57,6 +57,8 @@ def _stem(word: str) -> str:
         return "not"
     if len(word) > 4 and word.endswith("ies"):
         return f"{word[:-3]}y"
+    if len(word) > 5 and word.endswith(("ches", "shes", "sses", "xes")):
+        return word[:-2]
     return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
 
 

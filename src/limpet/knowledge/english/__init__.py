@@ -36,7 +36,9 @@ _HOMES = {
         "apply_correction find_corrections find_name has_count_changed has_several is_change is_contradiction"
         " is_correction_of is_one_of_several is_reversal"
     ),
-    "wording": "find_asked_subjects find_last_date find_subject resolve_dates to_third_person word_claim",
+    "wording": (
+        "complete_clause find_asked_subjects find_last_date find_subject resolve_dates to_third_person word_claim"
+    ),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 

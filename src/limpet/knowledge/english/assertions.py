@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from limpet.knowledge.english import get_pattern
+from limpet.knowledge.english.coordination import split_statements
 from limpet.search.analysis import Sentence, split_sentences
 
 # "Don't save it" may refer to a file: only "this", alone, refers to the message.
@@ -168,7 +169,6 @@ def _extract_own(sentence: str) -> str | None:
 # Statements: sentences, coordinated ones apart
 
 
-_MAX_PARTS = 8
 # Longer text is pasted: the speaker's own words are before and after it.
 _LONG, _EDGE = 4000, 1000
 
@@ -193,58 +193,3 @@ def find_own_statements(text: str, *, unheard_too: bool = False) -> Iterator[Own
         for part in split_statements(sentence.text):
             start, end = sentence.start + part.start, sentence.start + part.end
             yield OwnStatement(start, end, part.text.replace(_BLANK, ""), sentence, opening)
-
-
-class StatementSpan(NamedTuple):
-    """``start`` and ``end``: its words in the text. ``text``: the same with the subject it shares."""
-
-    start: int
-    end: int
-    text: str
-
-
-def split_statements(text: str) -> Iterator[StatementSpan]:
-    """The statements of a text in order, each with a subject of its own. Runs in linear time."""
-    for sentence in split_sentences(text):
-        yield from _split_sentence(sentence.text, sentence.start)
-
-
-def _split_sentence(sentence: str, offset: int) -> Iterator[StatementSpan]:
-    cuts = [0]
-    shared: list[str] = [""]
-    opening = get_pattern("part_opening").match(sentence[:200])
-    for joint in get_pattern("part_joint").finditer(sentence):
-        rest = sentence[joint.end() : joint.end() + 80]
-        if len(cuts) >= _MAX_PARTS or not rest:
-            break
-        before = sentence[cuts[-1] : joint.start()]
-        if (
-            get_pattern("part_condition").match(before.strip())
-            or get_pattern("part_unreal").search(before)
-            or len(before.split()) < 2
-            or get_pattern("part_filler").match(rest)
-        ):
-            continue
-        if get_pattern("part_new_subject").match(rest):
-            cuts.append(joint.end())
-            shared.append("")
-            opening = get_pattern("part_opening").match(rest) or opening
-        elif opening is not None and not before.rstrip().endswith(("not only", "both")):
-            prefix = _share(opening, rest)
-            if prefix is not None:
-                cuts.append(joint.end())
-                shared.append(prefix)
-    ends = [*cuts[1:], len(sentence)]
-    for start, end, prefix in zip(cuts, ends, shared, strict=True):
-        words = get_pattern("part_joint_end").sub("", sentence[start:end]).rstrip(" ,;")
-        if any(map(str.isalnum, words)):
-            yield StatementSpan(offset + start, offset + start + len(words), f"{prefix}{words}")
-
-
-def _share(opening: re.Match[str], rest: str) -> str | None:
-    """What the words after "and" share with the beginning: "I'm " before "allergic to nuts", "I " before "work"."""
-    if get_pattern("part_verb").match(rest):
-        return f"{opening['subject']} "
-    if opening["be"].strip() and get_pattern("part_state").match(rest):
-        return f"{opening['subject']}{opening['be']}"
-    return None

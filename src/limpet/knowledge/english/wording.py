@@ -10,7 +10,9 @@ import re
 from datetime import datetime, timedelta
 
 from limpet.knowledge.candidate import Candidate, TurnMessage
+from limpet.knowledge.english import get_pattern, get_words
 from limpet.knowledge.english.clause import find_role_word, normalize_subject
+from limpet.knowledge.english.coordination import find_opening, third_person
 from limpet.knowledge.english.statement import format_statement
 from limpet.model.record import RecordType
 from limpet.search.analysis import parse_spans
@@ -41,13 +43,6 @@ _UNCHANGED = frozenset(
     was wasn't wasnt had hadn't did didn't didnt not used is isn't has hasn't does doesn't got gotta wanna gonna
     ought""".split()
 )
-_PAST = frozenset(
-    """went came saw took gave got made found left kept told said thought knew bought brought caught taught felt met
-    lost sold sent spent built ran ate drank drove rode wrote read spoke broke chose wore grew threw flew drew began
-    swam sang slept paid laid led held won cut put hit hurt quit set let cost shut split bet became forgot fell stood
-    understood heard bit hid shook woke fed bled bred lent meant dealt dreamt learnt burnt spelt knelt swore tore
-    froze stole rose beat lit stuck struck swept wept hung dug spun""".split()
-)
 _COMMON_VERBS = frozenset(
     """live work study eat drink love like hate enjoy prefer need want use drive ride play speak own run go take make
     see teach walk cook read write hope plan think know keep sleep travel train collect help share rent pay own sing
@@ -60,24 +55,55 @@ _OBJECTS = {
     "me": "{them}", "my": "{their}", "mine": "{their}", "myself": "themselves", "us": "them", "our": "their",
     "ours": "theirs", "ourselves": "themselves",
 }  # fmt: skip
+_SHORT = 2  # words that name nothing: "sun's out"
+_NOT_MINE = frozenset("is are has does were let lets".split())
+_REFERENCES = frozenset("it me that them this us".split())  # "keep it short" is an order
 _ADDRESSEE = {"you": "the assistant", "your": "the assistant's", "yours": "the assistant's", "yourself": "itself"}
 
 
-def to_third_person(clause: str, speaker: str | None = None, *, instruction: bool = False) -> str:
-    """Return the clause as a sentence about its speaker. What has no person in it is quoted."""
+def to_third_person(clause: str, speaker: str | None = None, *, instruction: bool = False, elided: bool = False) -> str:
+    """Return the clause as a sentence about its speaker. What has no person in it is quoted.
+
+    ``elided``: a clause without a subject is about the speaker: "drive a Golf", "vegetarian".
+    """
     who = speaker or "The user"
     plain = _LEAD_IN.sub("", clause, count=1) if _LEAD_IN.match(clause) else clause
     plain = " ".join(plain.split()).strip(" ,;:–—-") or clause.strip()
     if instruction:
         return _end_sentence(_Converter(who, you="you").convert(plain))
+    plain = complete_clause(plain, elided=elided)
     if not _FIRST_PERSON.search(plain):
         return _end_sentence(plain) if _has_own_subject(plain) else f"{who} said: “{plain}”"
     return _end_sentence(_Converter(who, you="the assistant").convert(plain))
 
 
+def complete_clause(plain: str, *, elided: bool) -> str:
+    """Return the clause with what it leaves out: "my" before one of the speaker's people, and "I" if it is elided."""
+    opening, start = find_opening(plain), plain[:1].lower() + plain[1:]
+    if opening is not None and opening.subject:
+        kin = opening.subject.lower().removeprefix("the ")
+        mine = find_role_word(kin) or find_role_word(kin.removesuffix("s"))
+        return (
+            f"my {start.removeprefix('the ')}" if mine and plain.lower().startswith(opening.subject.lower()) else plain
+        )
+    if not elided or (opening is not None and not opening.rest):
+        return plain
+    if opening is None:
+        return f"I'm {start}" if get_pattern("part_adjective").match(plain) else plain
+    if opening.verb.endswith("ing"):
+        return f"I'm {start}"
+    if opening.verb == "got":
+        return f"I've {start}"
+    other = opening.verb in _NOT_MINE or (opening.rest and opening.rest[0].word in _REFERENCES)
+    return plain if other or not opening.plain or opening.verb in third_person() else f"I {start}"
+
+
 def _has_own_subject(text: str) -> bool:
     """Return whether it names whom or what it is about: a name or a determined noun, with a verb."""
-    return re.match(r"(?:[A-ZÀ-Þ][\w'’-]+|the|his|her|their|he|she|they|it|this|that)\s+\w+\s+\w+", text) is not None
+    if re.match(r"(?:[A-ZÀ-Þ][\w'’-]+|the|his|her|their|he|she|they|it|this|that)\s+\w+\s+\w+", text):
+        return True
+    opening = find_opening(text)
+    return opening is not None and bool(opening.subject) and (len(text.split()) > _SHORT or any(map(str.isdigit, text)))
 
 
 class _Converter:
@@ -147,7 +173,8 @@ def _agree(word: str, token: str) -> str:
     """Return the verb as "the user" needs it: live, lives."""
     if word in _AUXILIARY:
         return _AUXILIARY[word]
-    if word in _UNCHANGED or word in _PAST or word.endswith(("ed", "ing")) or not word.isalpha():
+    other = word in _UNCHANGED or word in get_words("past") or not word.isalpha()
+    if other or (word.endswith(("ed", "ing")) and word not in get_words("verbs")):
         return token
     if word.endswith(("s", "x", "z", "ch", "sh", "o")):
         return f"{token}es" if not word.endswith("s") or word.endswith("ss") else token
