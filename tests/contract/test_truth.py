@@ -90,11 +90,23 @@ def test_context_leaves_out_claims_whose_message_it_shows(memory: Limpet, say: S
     assert any("peanuts" in message.text for message in context.messages)
 
 
+@pytest.mark.parametrize("said", ["My aunt Vera died this morning", "I quit my job today", "paid the vet bill today"])
+def test_event_of_a_day_stays_true(memory: Limpet, say: Say, clock: FakeClock, said: str) -> None:
+    say(said)
+    clock.advance(days=14)
+    word = said.split()[-3]
+    lines = [
+        line for line in memory.context(f"What about {said[:-6]}?", user="alice").text.splitlines() if word in line
+    ]
+    assert lines
+    assert not any("no longer true" in line or "(past)" in line for line in lines)
+
+
 def test_passing_state_is_past_after_two_weeks(memory: Limpet, say: Say, clock: FakeClock) -> None:
     say("I have a terrible headache today")
     clock.advance(days=14)
     for line in memory.context("How am I?", user="alice").text.splitlines():
-        assert "headache" not in line or "no longer true" in line or "user:" in line
+        assert "headache" not in line or "(past)" in line or "user:" in line
     assert not [record for record in memory.records(user="alice") if record.attribute and "headache" in record.content]
 
 

@@ -23,7 +23,7 @@ from limpet.context.select import (
     select_standing,
 )
 from limpet.errors import BudgetTooSmall
-from limpet.knowledge.prominence import DOUBTED_BY
+from limpet.knowledge.prominence import DOUBTED_BY, PASSED
 from limpet.knowledge.similarity import is_near_duplicate
 from limpet.model.chunk import Hit, SourceKind
 from limpet.model.context import Context, Omission, OmissionReason
@@ -449,6 +449,8 @@ def _is_claim(hit: Hit) -> bool:
 def _mark_past(hit: Hit) -> str:
     if hit.holds:
         return f" ({DOUBT})" if DOUBTED_BY in hit.metadata else ""
+    if PASSED in hit.metadata:
+        return " (past)"  # a fact of its day, under which it stands
     return " (no longer true)" if hit.until is None else f" (until {format_day(hit.until)}, no longer true)"
 
 

@@ -255,7 +255,8 @@ def _word(said: TurnMessage, candidate: Candidate, statement: Statement, beside:
     content = english.resolve_dates(content, candidate.said_at)
     until = candidate.until
     reading = statement.reading
-    if reading is not None and reading.status == "passing" and reading.keep >= SURE and not _is_lasting(candidate):
+    passing = reading is not None and reading.status == "passing" and reading.keep >= SURE
+    if passing and not _is_lasting(candidate) and not english.is_dated_event(statement.text):
         until = candidate.said_at + PASSING
     return replace(candidate, content=content, sentence=statement.words, until=until)
 
@@ -300,7 +301,9 @@ def _rate(reading: Reading, *, quoted: bool) -> float:
 
 
 def _find_end(text: str, reading: Reading, said_at: datetime) -> datetime | None:
-    """When it is past: a passing state after a day or so, a dated one after its date."""
+    """When it is past: a passing state after a day or so, a dated one after its date, what happened never."""
+    if english.is_dated_event(text):
+        return None
     told = reading.kind in _STANDING_KINDS
     if reading.status == "passing" or (not told and english.is_passing(text)):
         return said_at + PASSING

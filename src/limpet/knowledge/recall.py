@@ -11,7 +11,7 @@ from datetime import datetime
 
 from limpet.knowledge import english
 from limpet.knowledge.attributes import get_attribute
-from limpet.knowledge.prominence import DOUBTED_BY, FOLLOWS, find_standing, is_doubtful
+from limpet.knowledge.prominence import DOUBTED_BY, FOLLOWS, PASSED, find_standing, is_doubtful
 from limpet.knowledge.repository import Records
 from limpet.knowledge.similarity import is_near_duplicate
 from limpet.model.chunk import ChunkQuery, Hit, Signal, Source, SourceKind
@@ -407,6 +407,8 @@ def _mark(item: _Item, now: datetime) -> Hit:
     holds = until is None and claim.superseded_by is None
     if holds and DOUBTED_BY in claim.metadata:
         hit = replace(hit, metadata={**hit.metadata, DOUBTED_BY: claim.metadata[DOUBTED_BY]})
+    if until is not None and until == claim.expires_at and claim.superseded_by is None:
+        hit = replace(hit, metadata={**hit.metadata, PASSED: until.isoformat()})
     if item.match >= _ANSWERS:
         hit = replace(hit, signals={**hit.signals, "claim": Signal(1, item.match)})
     return replace(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from limpet.knowledge.english.clause import *  # noqa: F403
     from limpet.knowledge.english.facts import *  # noqa: F403
     from limpet.knowledge.english.statement import *  # noqa: F403
+    from limpet.knowledge.english.tense import *  # noqa: F403
     from limpet.knowledge.english.wording import *  # noqa: F403
 
 _HOMES = {
@@ -36,6 +37,7 @@ _HOMES = {
         "apply_correction find_corrections find_name has_count_changed has_several is_change is_contradiction"
         " is_correction_of is_one_of_several is_reversal"
     ),
+    "tense": "is_dated_event",
     "wording": (
         "complete_clause find_asked_subjects find_last_date find_subject resolve_dates to_third_person word_claim"
     ),

@@ -14,6 +14,7 @@ from limpet.knowledge.english import get_pattern, get_words
 from limpet.knowledge.english.clause import find_role_word, normalize_subject
 from limpet.knowledge.english.coordination import find_opening, third_person
 from limpet.knowledge.english.statement import format_statement
+from limpet.knowledge.english.tense import lies_behind
 from limpet.model.record import RecordType
 from limpet.search.analysis import parse_spans
 
@@ -309,7 +310,8 @@ def find_date(match: re.Match[str], said_at: datetime) -> str | None:
 def _find_day(match: re.Match[str], said_at: datetime) -> datetime:
     if match["day"]:
         return said_at + timedelta(days=_DAYS[match["day"].lower()])
-    return said_at + timedelta(days=(_WEEKDAYS.index(match["weekday"].lower()) - said_at.weekday()) % 7)
+    days = (_WEEKDAYS.index(match["weekday"].lower()) - said_at.weekday()) % 7
+    return said_at + timedelta(days=days - 7 if lies_behind(match.string, *match.span()) else days)
 
 
 def _count_days(match: re.Match[str]) -> tuple[int, str]:
@@ -349,11 +351,16 @@ def _name_month(moment: datetime) -> str:
 
 def find_last_date(text: str, said_at: datetime) -> datetime | None:
     """Return the end of the last day a text names, if it is still to come."""
-    years = ([span.end for span in parse_spans(text, None, (year,))] for year in (said_at.year, said_at.year + 1))
+    years = (_find_ends(text, year) for year in (said_at.year, said_at.year + 1))
     ends = next((found for each in years if (found := [end for end in each if end > said_at])), [])
     moments = [_find_latest(match, said_at) for match in _RELATIVE.finditer(text)]
     ends += [_end_of_day(moment) for moment in moments if moment is not None and moment >= said_at]
     return max(ends, default=None)
+
+
+def _find_ends(text: str, year: int) -> list[datetime]:
+    """Return the ends of the days and months that a text names, without those that a past tense puts behind."""
+    return [] if lies_behind(text, len(text), len(text)) else [span.end for span in parse_spans(text, None, (year,))]
 
 
 def _end_of_day(moment: datetime) -> datetime:

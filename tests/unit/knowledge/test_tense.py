@@ -1,0 +1,71 @@
+"""What happened is true for ever; what is so on a day is past after it. A past tense puts a date behind."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from limpet.knowledge.english.tense import is_dated_event
+from limpet.knowledge.english.wording import find_last_date, resolve_dates
+
+FRIDAY = datetime(2026, 3, 6, 9, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Moss died this morning",
+        "I quit my job today",
+        "paid the vet bill today, finally",
+        "our daughter was born today",
+        "my little sister Anna got engaged last night",
+        "I was promoted today",
+        "I've just signed the contract today",
+        "Today we adopted a puppy",
+        "they finally fixed the roof this afternoon",
+    ],
+)
+def test_event_of_a_day_is_not_a_passing_state(said: str) -> None:
+    assert is_dated_event(said)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "I have a headache today",
+        "I'm working from home today",
+        "I was tired today",
+        "I had a headache this morning",
+        "I need the report finished today",
+        "the build is slow today",
+        "my train is delayed tonight",
+        "I feel a little homesick today, they played a song from my village",
+        "I'm on the train",
+    ],
+)
+def test_state_of_a_day_is_no_event(said: str) -> None:
+    assert not is_dated_event(said)
+
+
+@pytest.mark.parametrize(
+    ("said", "day"),
+    [
+        ("The user's exam was on Monday, the user passed.", "2 Mar 2026"),
+        ("The user and others lost 3-0 on Sunday.", "1 Mar 2026"),
+        ("On Monday the user went to Oslo.", "2 Mar 2026"),
+        ("The user flew home on Friday.", "27 Feb 2026"),
+        ("The user's exam is on Monday.", "9 Mar 2026"),
+        ("The user booked a table on Sunday.", "8 Mar 2026"),
+        ("The user got an interview on Monday.", "9 Mar 2026"),
+        ("The user forgot to say that they fly on Monday.", "9 Mar 2026"),
+    ],
+)
+def test_weekday_of_a_past_tense_lies_behind(said: str, day: str) -> None:
+    assert f"({day})" in resolve_dates(said, FRIDAY)
+
+
+def test_month_and_day_of_a_past_tense_are_no_date_to_come() -> None:
+    assert find_last_date("my exam was on March 2", FRIDAY) is None
+    assert find_last_date("we got married in February", FRIDAY) is None
+    assert find_last_date("my exam is on March 20", FRIDAY) == datetime(2026, 3, 21, tzinfo=UTC)
