@@ -11,7 +11,6 @@ import pytest
 
 CHECKED = "the client refuses wrong arguments itself, so that the server has no failed call to log"
 CRASH = "a function of the test fails in the server's thread, where it is an internal error"
-CONFLICT = "over HTTP a key that stands for another message is a conflict"
 LIMITS = "files are read by the client, which does not know the limits that the server is set to"
 PROGRESS = "progress is not reported over HTTP"
 EXPORTED = "looks at what a schedule counts its intervals from, which only exports tell"
@@ -39,8 +38,6 @@ NOT_REMOTE: Mapping[str, str] = {
     "test_turn_without_reply_whose_message_is_not_kept_raises": "the server refuses it when the block begins",
     "test_turn_that_was_not_kept_at_first_is_kept_at_its_end": "a server that cannot store answers no context",
     "test_turn_reply_returns_none_when_it_cannot_be_stored_and_settings_say_log": "a client has no settings of turns",
-    "test_append_with_same_idempotency_key_returns_first_message": CONFLICT,
-    "test_append_with_same_idempotency_key_from_many_threads_stores_one": CONFLICT,
     "test_always_included_records_are_newest_of_each_layer": EQUAL,
     "test_import_restores_schedules_and_runs_of_purged_user": EXPORTED,
     "test_import_keeps_existing_schedule_unchanged": EXPORTED,
@@ -49,10 +46,6 @@ NOT_REMOTE: Mapping[str, str] = {
     "test_import_can_be_repeated_after_purge": EXPORTED,
     "test_export_after_purge_omits_user": EXPORTED,
     "test_embedding_job_lease_expires_when_worker_dies": CRASH,
-    "test_encrypted_tenant_returns_same_results_as_plain_one": CONFLICT,
-    "test_copy_of_encrypted_tenant_stays_encrypted": CONFLICT,
-    "test_encryption_lifecycle.py::test_export_and_import_restore_user_of_encrypted_tenant": CONFLICT,
-    "test_insert_or_replace_corrupts_index_and_deletes_summary": CONFLICT,
     "test_import_into_encrypted_tenant_encrypts_its_progress": PROGRESS,
     "test_audit_anonymizes_purged_user": "gives ids that are none, which a client does not read",
     "test_hung_runner_blocks_schedule_forever": "runs schedules in a thread of the test",

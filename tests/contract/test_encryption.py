@@ -128,7 +128,9 @@ def contents(memory: Limpet) -> dict[str, Any]:
     store: Any = memory._runtime.store
     return {
         "messages": [(m.role, m.content, m.name, m.tool_calls, m.metadata, m.tool_call_id) for m in session.messages()],
-        "again": session.append("user", "other", idempotency_key=MARK).content,
+        "again": session.append(
+            "user", f"The {MARK} ferry leaves at noon", name=MARK, idempotency_key=MARK, metadata={MARK: MARK}
+        ).content,
         "metadata": session.metadata,
         "summary": summary and summary.text,
         "kv": session.kv.items(),

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 
 from limpet import FilePart, ImagePart, Limpet, Message, TextPart, ToolCall
-from limpet.errors import InvalidInput, SequenceConflict
+from limpet.errors import IdempotencyConflict, InvalidInput, SequenceConflict
 from limpet.model.message import Role
 from limpet.testing import FakeClock
 from tests.contract.processes import run_together
@@ -306,19 +307,36 @@ with Limpet.open(given) as memory:
 def test_append_with_same_idempotency_key_returns_first_message(memory: Limpet) -> None:
     session = memory.session("t", "1")
     first = session.append("user", "walrus", idempotency_key="k", metadata={"n": 1})
-    again = session.append("assistant", "something else", idempotency_key="k", sequence=1)
+    again = session.append("user", "walrus", idempotency_key="k", metadata={"n": 1}, sequence=1)
     assert again == first
     session.append("user", "between")
-    assert session.append("user", "walrus", idempotency_key="k").sequence == 1
+    assert session.append("user", "walrus", idempotency_key="k", metadata={"n": 1}).sequence == 1
     assert session.count() == 2
     assert session.append("user", "walrus", idempotency_key="K").sequence == 3
     assert memory.session("t", "2").append("user", "elsewhere", idempotency_key="k").text == "elsewhere"
+
+
+def test_reused_idempotency_key_with_another_message_loses_no_message_silently(memory: Limpet) -> None:
+    session = memory.session("t", "1")
+    session.append("user", "walrus", idempotency_key="k", metadata={"n": 1})
+    others: list[Callable[[], object]] = [
+        lambda: session.append("assistant", "walrus", idempotency_key="k", metadata={"n": 1}),
+        lambda: session.append("user", "something else", idempotency_key="k", metadata={"n": 1}),
+        lambda: session.append("user", "walrus", idempotency_key="k"),
+        lambda: session.append("user", "something else", idempotency_key="k", learn=True),
+        lambda: session.extend([Message.new("user", "new"), Message.new("user", "other", idempotency_key="k")]),
+    ]
+    for other in others:
+        with pytest.raises(IdempotencyConflict, match="another message") as caught:
+            other()
+        assert caught.value.code == "idempotency_conflict"
+    assert [message.text for message in session.messages()] == ["walrus"]
     assert memory.recall("something", user=session.user) == []
 
 
 def test_extend_stores_repeated_idempotency_key_once(memory: Limpet) -> None:
     session = memory.session("t", "1")
-    batch = [Message.new("user", f"{number}", idempotency_key=f"k{number % 2}") for number in range(4)]
+    batch = [Message.new("user", f"{number % 2}", idempotency_key=f"k{number % 2}") for number in range(4)]
     assert [message.sequence for message in session.extend(batch)] == [1, 2, 1, 2]
     assert [message.sequence for message in session.extend(batch)] == [1, 2, 1, 2]
     assert [message.text for message in session.messages()] == ["0", "1"]
@@ -329,14 +347,14 @@ def test_append_idempotency_key_survives_reopen(durable_url: str) -> None:
         session = memory.session("t", "1")
         first = session.append("user", "x", idempotency_key="k")
     with Limpet.open(durable_url) as memory:
-        assert memory.load_session(session.id).append("user", "y", idempotency_key="k") == first
+        assert memory.load_session(session.id).append("user", "x", idempotency_key="k") == first
 
 
 def test_append_with_same_idempotency_key_from_many_threads_stores_one(memory: Limpet) -> None:
     session = memory.session("t", "1")
     handles = [memory.load_session(session.id) for _ in range(8)]
     for key in ("a", "b", "c"):
-        stored = at_once(lambda number, key=key: handles[number].append("user", str(number), idempotency_key=key))  # type: ignore[misc]
+        stored = at_once(lambda number, key=key: handles[number].append("user", key, idempotency_key=key))  # type: ignore[misc]
         assert len({(message.sequence, message.text) for message in stored}) == 1
     assert [message.sequence for message in session.messages()] == [1, 2, 3]
 
@@ -348,7 +366,7 @@ def test_append_with_same_idempotency_key_from_many_processes_stores_one(durable
 with Limpet.open(given) as memory:
     session = memory.session("t", "1", user="alice")
     begin()
-    stored = [session.append("user", f"from {number}", idempotency_key=f"key {at}") for at in range(20)]
+    stored = [session.append("user", f"text {at}", idempotency_key=f"key {at}") for at in range(20)]
     answer([(message.sequence, message.text) for message in stored])
 """
     answers = run_together(code, durable_url, count=3)

@@ -33,7 +33,7 @@ def test_insert_or_replace_corrupts_index_and_deletes_summary(memory: Limpet) ->
         "append": lambda: session.append("user", "more walrus"),
         "append the same": lambda: session.append("user", "more walrus"),
         "append once": lambda: session.append("user", "walrus once", idempotency_key="k"),
-        "append again": lambda: session.append("user", "walrus twice", idempotency_key="k"),
+        "append again": lambda: session.append("user", "walrus once", idempotency_key="k"),
         "extend": lambda: session.extend([Message.new("user", f"walrus {number}") for number in range(5)]),
         "metadata": lambda: session.update_metadata({"a": 1}),
         "pause": session.pause,

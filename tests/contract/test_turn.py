@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from limpet import AsyncLimpet, Config, Limpet, Session, Turn
-from limpet.errors import BudgetTooSmall, InvalidInput, SessionNotFound, StoreFull
+from limpet.errors import BudgetTooSmall, IdempotencyConflict, InvalidInput, SessionNotFound, StoreFull
 from limpet.model.message import Role
 from limpet.providers.fakes import FakeEmbedder
 from limpet.testing import FakeClock
@@ -126,6 +126,15 @@ def test_turn_with_same_idempotency_key_changes_nothing(memory: Limpet) -> None:
             assert turn.message.sequence == 1
     assert said(session) == [("user", "Pay the bill"), ("assistant", "Paid.")]
     assert session.usage().input_tokens == 5
+
+
+def test_turn_with_reused_idempotency_key_and_another_message_is_a_conflict(memory: Limpet) -> None:
+    session = opened(memory)
+    with session.turn("Pay the bill", idempotency_key="update 7") as turn:
+        turn.reply("Paid.")
+    with pytest.raises(IdempotencyConflict), session.turn("Something else", idempotency_key="update 7"):
+        pass
+    assert said(session) == [("user", "Pay the bill"), ("assistant", "Paid.")]
 
 
 def test_turn_can_be_used_and_answered_only_once(memory: Limpet) -> None:

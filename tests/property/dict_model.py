@@ -42,12 +42,14 @@ class PlainSession:
         return all(message.idempotency_key in keys for message in given)
 
     def append(self, given: Iterable[Message], now: datetime) -> list[Message] | None:
-        """None when a sequence is refused: then nothing is stored."""
+        """None when a sequence is refused, or another message has the key: then nothing is stored."""
         kept, last, active = list(self.messages), self.info.last_sequence, self.info.last_active_at
         answers = []
         for message in given:
             known = [old for old in kept if message.idempotency_key and old.idempotency_key == message.idempotency_key]
             if known:
+                if not known[0].is_duplicate_of(message):
+                    return None
                 answers += known
                 continue
             if message.sequence and message.sequence <= last:

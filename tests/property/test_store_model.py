@@ -15,7 +15,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from limpet import Config, FilePart, ImagePart, Limpet, Message, Record, Session, TextPart, ToolCall
 from limpet.config import SessionSettings
-from limpet.errors import InvalidInput, RecordNotFound, SequenceConflict, SessionNotFound, WrongState
+from limpet.errors import (
+    IdempotencyConflict,
+    InvalidInput,
+    RecordNotFound,
+    SequenceConflict,
+    SessionNotFound,
+    WrongState,
+)
 from limpet.model.message import Part, Role
 from limpet.model.record import Layer, RecordType
 from limpet.model.scope import Level, Owner, SessionKey
@@ -269,7 +276,7 @@ class StoreMachine(RuleBasedStateMachine):
             return
         expected = session.append(messages, now)
         if expected is None:
-            with pytest.raises(SequenceConflict):
+            with pytest.raises((SequenceConflict, IdempotencyConflict)):
                 handle.extend(messages)
         else:
             assert handle.extend(messages) == expected

@@ -147,8 +147,9 @@ class Session(SessionFields):
         idempotency_key: arg.IdempotencyName | None = None,
         learn: arg.Learn | None = None,
     ) -> Message:
-        """Store a message and return it with its number. Repeating an idempotency key returns the first result.
+        """Store a message and return it with its number.
 
+        The same again under its idempotency key returns the first result; another message under it is a conflict.
         What a user says is learned from in the background a minute later, if the settings say so. ``learn=True`` asks
         for it at once, for any message; with ``learn=False`` nothing is learned from it.
         """

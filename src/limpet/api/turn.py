@@ -32,7 +32,7 @@ from limpet.providers.llm import Deadline
 from limpet.search.recipes import SKILL_KEY
 from limpet.security.operation import Authorizer, Interface, session_operation
 from limpet.sessions import usage as bill
-from limpet.sessions.messages import MessageAppender, WithinTransaction
+from limpet.sessions.messages import IsSame, MessageAppender, WithinTransaction
 from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.turn")
@@ -245,7 +245,8 @@ class Turn:
     # Both
 
     def _store(self, messages: Sequence[Message]) -> StoredMessages:
-        return store_messages(self._runtime.appender, self._info.scope, messages, lambda _tx, _new: None)
+        appender, scope = self._runtime.appender, self._info.scope
+        return store_messages(appender, scope, messages, lambda _tx, _new: None, Message.has_same_content)
 
     def _finish(self, messages: Sequence[Message], spent: ModelUsage | None) -> StoredMessages:
         """With what belongs to a finished turn: its bill, its record, its note, and the wish to learn from it."""
@@ -260,7 +261,8 @@ class Turn:
             if note is not None:
                 self._store_note(tx, note, new[-1])
 
-        kept = store_messages(self._runtime.appender, self._info.scope, messages, on_store)
+        # A model that is asked again answers in other words: the first reply counts.
+        kept = store_messages(self._runtime.appender, self._info.scope, messages, on_store, None)
         if self._runtime.config.learn.enabled or self._runtime.llm is not None:
             self._runtime.wake_worker()
         if note is not None and kept.new:
@@ -308,7 +310,11 @@ class Turn:
 
 
 def store_messages(
-    appender: MessageAppender, scope: Scope, messages: Sequence[Message], finish: WithinTransaction
+    appender: MessageAppender,
+    scope: Scope,
+    messages: Sequence[Message],
+    finish: WithinTransaction,
+    is_same: IsSame | None,
 ) -> StoredMessages:
     """Messages in one transaction with what else they finish, found by search once it is committed."""
     is_new = False
@@ -319,7 +325,7 @@ def store_messages(
         if is_new:
             finish(tx, new)
 
-    return StoredMessages(appender.append(scope, messages, within=on_store), is_new)
+    return StoredMessages(appender.append(scope, messages, within=on_store, is_same=is_same), is_new)
 
 
 def mark_quotes(reply: Message, shown: str) -> Message:

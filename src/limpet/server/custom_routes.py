@@ -23,7 +23,8 @@ from limpet.model.values import system_clock
 from limpet.security.operation import OPERATIONS
 from limpet.server import streams
 from limpet.server.auth import Caller, TurnKey
-from limpet.server.operation_routes import OTHER_MESSAGE, Route, Routes, call_operation, derive_routes
+from limpet.server.operation_routes import Route, Routes, call_operation, derive_routes
+from limpet.sessions.messages import OTHER_MESSAGE
 from limpet.tools import TOOLS, Toolbox
 
 routes = Routes()

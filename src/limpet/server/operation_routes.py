@@ -20,10 +20,8 @@ from limpet.api.wire import (
     make_field,
     place_arguments,
 )
-from limpet.errors import IdempotencyConflict, InvalidInput
-from limpet.knowledge.candidate import mark_unlearned
+from limpet.errors import InvalidInput
 from limpet.model.dataclass import dataclass
-from limpet.model.message import Message
 from limpet.security.authorize import OperationCall
 from limpet.security.operation import OPERATIONS, On, Operation
 from limpet.server.auth import Caller
@@ -31,7 +29,6 @@ from limpet.server.auth import Caller
 F = TypeVar("F", bound=Callable[..., Any])
 
 JSON = "application/json"
-OTHER_MESSAGE = "this Idempotency-Key stands for another message of this session; choose a new one"
 _ASKED_BY = "http"  # a key may be called after its user, and a receipt names nobody
 
 
@@ -123,10 +120,7 @@ class _Call:
             _choose_owner(arguments)
         if self._operation.name in CONFIRMED:
             _check_confirmed(arguments)
-        found = call_operation(self._operation, who, arguments)
-        if self._operation.name == "session.append" and who.idempotency_key is not None:
-            _check_same_message(found, arguments)
-        return self._form.answer.write(found, arguments)
+        return self._form.answer.write(call_operation(self._operation, who, arguments), arguments)
 
 
 def call_operation(operation: Operation, who: Caller, arguments: dict[str, Any]) -> Any:
@@ -147,14 +141,6 @@ def _check_confirmed(arguments: dict[str, Any]) -> None:
         raise InvalidInput(
             "body.confirm: repeat the user's name or the session's id to purge it, or ask for a dry_run first"
         )
-
-
-def _check_same_message(stored: Message, arguments: dict[str, Any]) -> None:
-    """Who sends a request again sends the same: under its key there must be no other message."""
-    given = {name: value for name, value in arguments.items() if name not in ("session_id", "learn")}
-    sent = Message.new(**given)
-    if not stored.is_duplicate_of(mark_unlearned(sent) if arguments.get("learn") is False else sent):
-        raise IdempotencyConflict(OTHER_MESSAGE)
 
 
 def _choose_owner(arguments: dict[str, Any]) -> None:

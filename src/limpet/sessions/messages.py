@@ -23,6 +23,10 @@ from limpet.store.tx import Tx
 
 # More writes for the same transaction. It receives only the new messages, not those stored before under their key.
 WithinTransaction = Callable[[Tx, list[Message]], None]
+# Whether the message that is stored under an idempotency key is the one that is sent again under it.
+IsSame = Callable[[Message, Message], bool]
+
+OTHER_MESSAGE = "this idempotency_key was used for another message of this session; choose a new one for each message"
 
 
 class MessageWithChunks(NamedTuple):
@@ -47,15 +51,20 @@ class MessageAppender:
         messages: Sequence[Message],
         progress: Progress | None = None,
         within: WithinTransaction | None = None,
+        is_same: IsSame | None = Message.is_duplicate_of,
     ) -> list[Message]:
-        """Add all or none, with the next sequence numbers."""
+        """Add all or none, with the next sequence numbers.
+
+        A message whose idempotency key is stored is not added again. Raises IdempotencyConflict where it is another
+        one; with ``is_same=None`` the stored one stands for any.
+        """
         now = self.clock()
         entries = prepare_entries(messages, self.settings, now)
         entries = self._embed(scope.partition, entries, progress)
 
         def write(tx: Tx) -> list[Message]:
             head = Sessions(tx).lock_head(scope)
-            stored = store_entries(tx, scope, entries, now, head)
+            stored = store_entries(tx, scope, entries, now, head, is_same=is_same)
             if within is not None:
                 within(tx, [message for message in stored if message.sequence > head.last_sequence])
             return stored
@@ -72,18 +81,12 @@ class MessageAppender:
             replace(message, idempotency_key=check_name(f"{key}/{number}", "idempotency_key"))
             for number, message in enumerate(messages)
         ]
-        conflict = IdempotencyConflict(
-            "this idempotency_key was used for other messages of this session; choose a new one"
-        )
 
         def check_all_or_none(_tx: Tx, new: list[Message]) -> None:
             if 0 < len(new) < len(numbered):
-                raise conflict
+                raise IdempotencyConflict(OTHER_MESSAGE)
 
-        stored = self.append(scope, numbered, progress, check_all_or_none)
-        if not all(one.is_duplicate_of(other) for one, other in zip(stored, numbered, strict=True)):
-            raise conflict  # all were stored before, so nothing was written
-        return stored
+        return self.append(scope, numbered, progress, check_all_or_none)
 
     def _embed(
         self, partition: Partition, entries: list[MessageWithChunks], progress: Progress | None
@@ -114,6 +117,7 @@ def store_entries(
     head: Head | None = None,
     *,
     any_state: bool = False,
+    is_same: IsSame | None = None,
 ) -> list[Message]:
     """Store the messages with the next sequence numbers; all or none. ``head``: of the session, where it is locked.
 
@@ -128,6 +132,8 @@ def store_entries(
         if message.idempotency_key is not None:
             first = Messages(tx).find_by_idempotency_key(scope, message.idempotency_key)
             if first is not None:
+                if is_same is not None and not is_same(first, message):
+                    raise IdempotencyConflict(OTHER_MESSAGE)
                 stored.append(first)
                 continue
         if not any_state:
