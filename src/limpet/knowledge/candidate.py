@@ -22,6 +22,8 @@ MAX_REFERENCES = 12
 _ENDINGS = (
     "py|js|ts|tsx|jsx|rs|go|java|kt|rb|c|h|cpp|cs|php|swift|sql|sh|toml|ya?ml|json|md|txt|html|css|lock|cfg|ini|env"
 )
+# "@ana I moved too", not "@ana is moving" or "@ana and I": there the mention is the subject.
+_ADDRESS = re.compile(r"\s*(?:@\w[\w.-]{0,63}[,:]?\s+)+(?!(?:and|or|will|would|can|could|should|did|\w+(?:s|ed))\b)")
 _PATTERNS = tuple(
     re.compile(pattern)
     for pattern in (
@@ -50,7 +52,9 @@ class TurnMessage:
 
     @classmethod
     def from_message(cls, message: Message, created_at: datetime, now: datetime | None = None) -> TurnMessage:
-        """A stored message, without what it repeats of its prompt. ``created_at`` stands in where it has no time.
+        """A stored message, without what it repeats of its prompt and whom it addresses.
+
+        ``created_at`` stands in where it has no time.
 
         A date to come is taken for ``now``: what was said is true since it was said, whatever its clock says.
         """
@@ -58,7 +62,7 @@ class TurnMessage:
         return cls(
             message.sequence,
             message.role,
-            blank_ranges(message.text, message.metadata.get(QUOTED_KEY)),
+            _blank_address(blank_ranges(message.text, message.metadata.get(QUOTED_KEY))),
             said_at if now is None else min(said_at, now),
             message.name,
             message.tool_calls,
@@ -166,6 +170,12 @@ def blank_ranges(text: str, ranges: object) -> str:
         if isinstance(pair, list) and len(pair) == 2 and all(type(at) is int and 0 <= at <= len(text) for at in pair):
             text = f"{text[: pair[0]]}{' ' * (pair[1] - pair[0])}{text[pair[1] :]}"
     return text
+
+
+def _blank_address(text: str) -> str:
+    """The text with blanks where it begins with mentions: they say to whom it is said, not who does what."""
+    found = _ADDRESS.match(text)
+    return text if found is None else " " * found.end() + text[found.end() :]
 
 
 # Files, tests, addresses and commands that a text names
