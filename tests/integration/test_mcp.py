@@ -110,7 +110,7 @@ def test_mcp_purge_is_offered_when_allowed_and_asks(tmp_path: Path) -> None:
         memory.session("t", "1", user="alice").append("user", "I moved to Lisbon")
 
     async def agree(context: Any, params: Any) -> types.ElicitResult:
-        assert "1 messages" in params.message
+        assert "1 message" in params.message
         return types.ElicitResult(action="accept", content={"confirm": True})
 
     async def run() -> None:

@@ -212,7 +212,7 @@ def test_mcp_http_purge_requires_user_confirmation(running: Running, era: str) -
         assert running.memory.sessions(user=user) == []
 
     anyio.run(run)
-    assert "1 messages" in asked[0]
+    assert "1 message" in asked[0]
 
 
 @pytest.mark.parametrize("era", ERAS)

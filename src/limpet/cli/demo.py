@@ -129,8 +129,7 @@ def _forget(memory: Limpet) -> Step:
     gone = memory.forget(key=sample.KEY, user=sample.USER)
     left = memory.recall("regatta", user=sample.USER, kinds=["record"])
     again = f"$ limpet recall regatta --user {sample.USER} --kind record"
-    said = [render_memory.format_forgotten(gone.total), *render_memory.remaining_lines(gone)]
-    lines = [*said, again, *([] if left else [render_memory.NOTHING_FOUND])]
+    lines = [*render_memory.forgotten_lines(gone), again, *([] if left else [render_memory.NOTHING_FOUND])]
     value = {**to_json(gone), "found again": len(left)}
     typed = f"limpet forget --key {sample.KEY} --user {sample.USER} --yes"
     return Step("Forget means forget.", typed, lines, value)

@@ -19,7 +19,7 @@ from limpet.errors import RecordNotFound
 from limpet.model.schema import to_json
 
 if TYPE_CHECKING:
-    from limpet import Document, Forgotten, Graph, Limpet, Run, Schedule, Session
+    from limpet import Document, Forgotten, Graph, Limpet, Record, Run, Schedule, Session
 
 _GRAPH_FILES = (".graphml", ".json")
 
@@ -56,10 +56,16 @@ class ShowContext(OperationCommand):
 
 
 class Forget(OperationCommand):
-    """What was shown is what goes, also when somebody adds another match, or removes one, meanwhile."""
+    """What goes is shown first. Then one call removes it, and chooses again what matches by then."""
 
     names = ("forget",)
     has_yes = True
+    shown: tuple[str, ...] | list[str] = ()  # of a dry run: the records that would go
+
+    def run(self, args: Namespace) -> int:
+        self.found = False
+        super().run(args)
+        return 0 if self.found else 1  # as a key that nothing has
 
     def read(self, args: Namespace) -> dict[str, Any]:
         given = super().read(args)
@@ -71,21 +77,32 @@ class Forget(OperationCommand):
         if "id" in given:
             _check_owner(memory, given)
         would = memory.forget(**{**given, "dry_run": True})
+        self.found = bool(would.ids) or render_memory.changes_anything(would)
+        # One memory named by its id or key is what the caller meant; what a query matches has to be seen first.
+        asks = self.found and not args.yes and (is_interactive() or "query" in given)
+        if given.get("dry_run") or asks:
+            self.shown = render_memory.record_table(find_records(memory, would.ids)) if would.ids else []
         if given.get("dry_run"):
             return would
-        # One memory named by its id or key is what the caller meant; what a query matches has to be seen first.
-        if would.ids and not args.yes and (is_interactive() or "query" in given):
-            found = [memory.records.get(record_id) for record_id in would.ids]
-            lines = [*render_memory.record_table(found), *render_memory.preview_lines(would)]
-            print("\n".join(lines), file=sys.stderr)
-            confirm(args, f"Forget {show.pluralize(len(found), 'record')} for good?")
-        return _remove(memory, would, everywhere=given.get("everywhere", False))
+        if asks:
+            print("\n".join([*self.shown, *render_memory.preview_lines(would)]), file=sys.stderr)
+            confirm(args, f"Forget {render_memory.count_forgotten(would)} for good?")
+        return memory.forget(**given)
 
     def format(self, answer: Forgotten, given: Given, args: Namespace) -> list[str]:
         if given.get("dry_run"):
             would = f"Would forget {show.pluralize(answer.total, 'record')}."
-            return [would, *answer.ids, *render_memory.preview_lines(answer)]
-        return [render_memory.format_forgotten(answer.total), *render_memory.remaining_lines(answer)]
+            return [would, *self.shown, *render_memory.preview_lines(answer)]
+        return render_memory.forgotten_lines(answer)
+
+
+def find_records(memory: Limpet, ids: Sequence[str]) -> list[Record]:
+    """Those that are still there."""
+    found = []
+    for record_id in ids:
+        with suppress(RecordNotFound):
+            found.append(memory.records.get(record_id))
+    return found
 
 
 def _check_owner(memory: Limpet, given: Given) -> None:
@@ -94,23 +111,6 @@ def _check_owner(memory: Limpet, given: Given) -> None:
     found = {"agent": record.agent, "session": record.session_id, "scope": record.level}
     if any(name in given and given[name] != value for name, value in found.items()):
         raise RecordNotFound(f"no record {record.id} of that owner; nothing was forgotten")
-
-
-def _remove(memory: Limpet, would: Forgotten, *, everywhere: bool) -> Forgotten:
-    """Record by record: one that was added meanwhile was not shown."""
-    from limpet import Forgotten  # late: showing help needs no record
-
-    totals: Counter[str] = Counter()
-    ids: dict[str, None] = {}
-    left: dict[str, None] = {}
-    for record_id in would.ids:
-        with suppress(RecordNotFound):  # it went with another, or somebody else was quicker
-            gone = memory.forget(record_id, everywhere=everywhere)
-            totals.update(gone.counts)
-            ids |= dict.fromkeys(gone.ids)
-            left |= dict.fromkeys(gone.left)
-    # What the first of them left, a later one may have removed.
-    return Forgotten(dict(totals), tuple(ids), tuple(place for place in left if place in would.left))
 
 
 # Sessions

@@ -18,6 +18,7 @@ from limpet.cli.render_memory import (
     record_table,
 )
 from limpet.model.schema import to_json
+from limpet.model.values import format_count
 
 if TYPE_CHECKING:
     from limpet import AuditEntry, Document, KeyInfo, Receipt, Run, Schedule
@@ -82,7 +83,7 @@ def format_number(value: object) -> str:
 
 
 def format_counts(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{number:,} {kind}" for kind, number in counts.items()) or "nothing"
+    return ", ".join(format_count(number, kind) for kind, number in counts.items()) or "nothing"
 
 
 # Sessions

@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 NOTHING_FOUND = "Nothing stored here shares enough with that. Try other words."
 FEW = 3  # things left out for one reason that are named
 _SOURCES = 3  # shown of each relation
+_CHANGED = {  # of a Forgotten's counts: what changes beside the records that go
+    "messages": ("message",),
+    "summaries": ("summary", "summaries"),
+    "note lines": ("line of notes", "lines of notes"),
+}
 
 
 # Hits and contexts
@@ -163,22 +168,36 @@ def remaining_lines(gone: Forgotten) -> list[str]:
 
 def preview_lines(would: Forgotten) -> list[str]:
     """What goes beside the records, and where it stays: of a dry run."""
-    changed = {"versions": "earlier version", "summaries": "summary", "note lines": "line of notes"}
-    return [
-        *(f'From a message goes: "{show.one_line(sentence)}"' for sentence in would.sentences),
-        *(
-            f"Also changed: {show.pluralize(would.counts[kind], name)}."
-            for kind, name in changed.items()
-            if would.counts.get(kind)
-        ),
-        *remaining_lines(would),
-    ]
+    said = [f'From a message goes: "{show.one_line(sentence)}"' for sentence in would.sentences]
+    return [*said, *_changed_lines(would), *remaining_lines(would)]
 
 
-def format_forgotten(number: int) -> str:
-    if not number:
-        return "No record holds all these words; nothing was forgotten."
-    return f"Forgot {show.pluralize(number, 'record')}, every version and index entry included."
+def forgotten_lines(gone: Forgotten) -> list[str]:
+    """What went, what was changed beside it, and where it is still said."""
+    said = f"Forgot {show.pluralize(gone.total, 'record')}, every version and index entry included."
+    if not gone.total:
+        said = "No record holds all these words" + ("." if changes_anything(gone) else "; nothing was forgotten.")
+    return [said, *_changed_lines(gone), *remaining_lines(gone)]
+
+
+def changes_anything(gone: Forgotten) -> bool:
+    """Whether something changes beside the records that go."""
+    return any(gone.counts.get(kind) for kind in _CHANGED)
+
+
+def count_forgotten(would: Forgotten) -> str:
+    """How much goes: records, or the places that say it where no record does."""
+    return show.pluralize(would.total, "record") if would.total else _count_changed(would)
+
+
+def _changed_lines(gone: Forgotten) -> list[str]:
+    return [f"Also changed: {_count_changed(gone)}."] if changes_anything(gone) else []
+
+
+def _count_changed(gone: Forgotten) -> str:
+    return ", ".join(
+        show.pluralize(gone.counts[kind], *names) for kind, names in _CHANGED.items() if gone.counts.get(kind)
+    )
 
 
 # The graph

@@ -72,8 +72,9 @@ def format_time(moment: datetime | None) -> str:
         return moment.isoformat(" ", "minutes")
 
 
-def pluralize(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+def pluralize(number: int, noun: str, nouns: str | None = None) -> str:
+    """A number with its noun; ``nouns`` is the plural where it does not end in -s."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {nouns or f'{noun}s'}"
 
 
 def next_page_hint(shown: int, limit: int, offset: int) -> list[str]:

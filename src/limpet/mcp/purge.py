@@ -22,6 +22,7 @@ from limpet.model.constraints import Number
 from limpet.model.dataclass import dataclass, replace
 from limpet.model.schema import codec, to_json
 from limpet.model.types import Id, Text
+from limpet.model.values import format_count
 from limpet.tools import ToolContext
 
 RequestContext = ServerRequestContext[Any]
@@ -224,7 +225,7 @@ def to_counts(given: Mapping[str, int]) -> tuple[PurgeCount, ...]:
 
 
 def format_counts(given: tuple[PurgeCount, ...]) -> str:
-    return ", ".join(f"{each.number:,} {each.kind}" for each in given) or "nothing"
+    return ", ".join(format_count(each.number, each.kind) for each in given) or "nothing"
 
 
 def _purge(whose: ToolContext, asked: PurgeArguments, **more: Any) -> Receipt:

@@ -452,3 +452,10 @@ def _import(name: str) -> None:
     with suppress(Exception):  # why: the import that follows raises it, in the thread that needs to know
         import_module(name)
     _loaded.add(name)
+
+
+def format_count(number: int, kinds: str) -> str:
+    """A number with its noun, which is given in the plural: 1 summary, 2 summaries."""
+    if number != 1:
+        return f"{number:,} {kinds}"
+    return f"1 {kinds.removesuffix('ies')}y" if kinds.endswith("ies") else f"1 {kinds.removesuffix('s')}"

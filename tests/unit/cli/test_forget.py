@@ -7,7 +7,8 @@ from contextlib import suppress
 
 import pytest
 
-from limpet import Limpet
+from limpet import Config, Limpet
+from limpet.model.values import format_count
 
 
 @pytest.fixture
@@ -135,7 +136,7 @@ def test_forget_by_id_asks_for_confirmation_on_terminal(run, memories, data):
 
 def test_forget_query_without_match_removes_nothing(run, memories):
     done = run("forget", "--query", "zeppelin", "--user", "ana")
-    assert done.status == 0
+    assert done.status == 1  # as a key that nothing has
     assert "nothing was forgotten" in done.out
 
 
@@ -172,3 +173,69 @@ def test_forget_shows_the_sentence_that_goes_before_it_goes(run, data):
     with Limpet.open(data) as memory:
         texts = [message.text for message in memory.load_session(session.id).messages()]
     assert texts == ["Hello. [forgotten]", "[forgotten]"]
+
+
+@pytest.fixture
+def said(data) -> str:
+    """Turns about somebody of whom nothing is learned: only the records of the turns name him."""
+    with Limpet.open(data, config=Config.load(overrides={"jobs.worker": False})) as memory:
+        session = memory.session(user="ana")
+        for text in ("Jonas got an offer in Trondheim. not sure what we'll do", "Jonas and I had a massive fight"):
+            with session.turn(text) as turn:
+                turn.reply("ok")
+        memory.jobs.run()
+        session.append("user", "Did Jonas call?")
+        return session.id
+
+
+def texts(data, session: str) -> list[str]:
+    with Limpet.open(data) as memory:
+        return [message.text for message in memory.load_session(session).messages()]
+
+
+def test_forget_query_everywhere_removes_what_its_dry_run_shows(run, data, said, tmp_path):
+    with Limpet.open(data) as memory:
+        memory.admin.backup(tmp_path / "same.db")
+    query = ("forget", "--query", "Jonas", "--user", "ana", "--everywhere")
+    would = run(*query, "--dry-run", "--json").json
+    assert would["ids"]
+    assert "Did Jonas call?" in would["sentences"]
+    done = run(*query, "--yes", "--json").json
+    assert (set(done["ids"]), done["left"]) == (set(would["ids"]), [])
+    with Limpet.open(tmp_path / "same.db") as memory:
+        memory.forget(query="Jonas", user="ana", everywhere=True)
+    left = texts(data, said)
+    assert left == texts(tmp_path / "same.db", said)
+    assert not any("Jonas" in text for text in left)
+
+
+def test_forget_query_everywhere_without_a_record_cuts_the_messages(run, data):
+    with Limpet.open(data) as memory:
+        session = memory.session(user="ana")
+        session.append("user", "We loved Zanzibar. It rained.", learn=False)
+    query = ("forget", "--query", "Zanzibar", "--user", "ana")
+    plain = run(*query, "--yes")
+    assert plain.status == 1
+    assert f"Still said in message 1 of session {session.id}." in plain.out
+    refused = run(*query, "--everywhere", typed="n\n")
+    assert "Forget 1 message for good?" in refused.err
+    assert texts(data, session.id) == ["We loved Zanzibar. It rained."]
+    done = run(*query, "--everywhere", "--yes")
+    assert (done.status, done.out) == (0, "No record holds all these words.\nAlso changed: 1 message.\n")
+    assert texts(data, session.id) == ["[forgotten] It rained."]
+
+
+def test_forget_query_says_what_is_left(run, data, said):
+    done = run("forget", "--query", "Jonas", "--user", "ana", "--yes")
+    assert f"Still said in message 5 of session {said}." in done.out
+
+
+def test_forget_dry_run_shows_the_texts(run, memories):
+    shown = run("forget", "--query", "dog", "--user", "ana", "--dry-run").out
+    assert "My dogs sleep a lot" in shown
+    assert memories["dog"] in shown
+
+
+@pytest.mark.parametrize(("number", "kinds", "expected"), [(1, "summaries", "1 summary"), (2, "notes", "2 notes")])
+def test_counts_of_one_are_singular(number, kinds, expected):
+    assert format_count(number, kinds) == expected

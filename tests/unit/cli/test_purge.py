@@ -35,7 +35,7 @@ def test_purge_without_terminal_requires_yes_option(run, data, session):
 def test_purge_asks_for_confirmation_on_terminal(run, data, session, answer, kept):
     done = run("purge", "user", "ana", typed=answer)
     assert "Purge it for good? [y/N]" in done.err
-    assert "1 messages" in done.err
+    assert "1 message," in done.err
     assert done.status == kept
     assert left(data) == (kept, kept)
 
@@ -90,8 +90,8 @@ def test_purge_rejects_wrong_usage(run, session):
 
 def test_retention_dry_run_counts_before_removal(run, data, session, monkeypatch):
     monkeypatch.setenv("LIMPET_PRESET", "picobot")
-    assert run("retention", "--dry-run").out == "Sessions of assistant: would remove 1 messages.\n"
-    assert run("retention").out == "Sessions of assistant: removed 1 messages, 1 chunks.\n"
+    assert run("retention", "--dry-run").out == "Sessions of assistant: would remove 1 message.\n"
+    assert run("retention").out == "Sessions of assistant: removed 1 message, 1 chunk.\n"
     assert run("retention").out == "Nothing is older than the settings keep it.\n"
     assert run("retention", "--json").json[0]["days"] == {"messages": 90}
     assert left(data) == (1, 1)

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, NamedTuple
 
 from limpet.cli import render_memory, show
+from limpet.cli.memory import find_records
 from limpet.cli.render import format_compaction, format_counts, receipt_lines
 from limpet.cli.render_memory import dropped_lines, speaker
 from limpet.errors import InvalidKey, LimpetError, NotFound, Unsupported
@@ -201,26 +202,20 @@ def forget(chat: ChatLoop, given: str) -> None:
         except (InvalidKey, NotFound):
             _forget_matches(chat, given)
             return
-    chat.screen.say(render_memory.format_forgotten(gone.total), *render_memory.remaining_lines(gone))
+    chat.screen.say(*render_memory.forgotten_lines(gone))
 
 
 def _forget_matches(chat: ChatLoop, query: str) -> None:
     memory, user = chat.memory, chat.session.user
     would = memory.forget(query=query, user=user, dry_run=True)
-    found = [memory.records.get(id, user=user) for id in would.ids]
-    if found:
+    if would.ids:
+        found = find_records(memory, would.ids)
         chat.screen.say(*render_memory.record_table(found), *render_memory.preview_lines(would))
         if not chat.confirm(f"Forget {show.pluralize(len(found), 'record')} for good?"):
             chat.screen.say("Nothing was forgotten.")
             return
-    gone = 0
-    for record in found:
-        try:
-            gone += memory.forget(record.id, user=user).total
-        except NotFound:  # somebody else was quicker
-            continue
-    left = [] if found else render_memory.remaining_lines(would)
-    chat.screen.say(render_memory.format_forgotten(gone), *left)
+    gone = memory.forget(query=query, user=user)
+    chat.screen.say(*render_memory.forgotten_lines(gone))
 
 
 def purge_session(chat: ChatLoop, _: str) -> None:
