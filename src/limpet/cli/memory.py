@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from limpet.cli import render_memory, show
 from limpet.cli.derive import OperationCommand, read_text
-from limpet.cli.options import Parser, UsageError, load_config, open_memory, resolve_user
+from limpet.cli.options import Parser, UsageError, is_server, load_config, open_memory, resolve_location, resolve_user
 from limpet.cli.render import SESSION_FIELDS, Given, explain_empty, problem_lines, run_table, text_lines
 from limpet.cli.show import ProgressLine, confirm, is_interactive
-from limpet.errors import RecordNotFound
+from limpet.errors import LimpetError, RecordNotFound
 from limpet.model.schema import to_json
 
 if TYPE_CHECKING:
@@ -114,6 +114,24 @@ def _check_owner(memory: Limpet, given: Given) -> None:
 
 
 # Sessions
+
+
+class Append(OperationCommand):
+    """Learns at once from what a user says: nobody may be running to do it later. --no-learn leaves it."""
+
+    names = ("session.append",)
+
+    def call(self, memory: Limpet, args: Namespace, given: Given) -> Any:
+        stored = super().call(memory, args, given)
+        settings = load_config(args)
+        is_wanted = given.get("learn", stored.role == "user" and settings.learn.enabled)
+        if is_wanted and not is_server(resolve_location(args)):  # a server learns by itself
+            try:
+                self.get_session(memory, args).learn()
+            except LimpetError as error:
+                why = show.one_line(str(error))
+                print(f"limpet: note: nothing was learned yet ({why}); limpet worker tries again", file=sys.stderr)
+        return stored
 
 
 class ShowSession(OperationCommand):

@@ -67,12 +67,12 @@ def test_without_an_owner_it_is_the_default_user_s(run, monkeypatch):
 
 
 def test_messages_are_appended_to_a_chat_and_learned_from(run, monkeypatch):
-    said = run("append", "I live in Porto", "--json").json
+    said = run("append", "I live in Porto", "--json").json  # and learns from it
     assert (said["sequence"], said["role"]) == (1, "user")
     assert run("append", "-", "--role", "assistant", piped=b"Nice!\n").out == "Message 2 stored.\n"
     [session] = run("sessions", "--json").json
     assert (session["key"], session["user"], session["message_count"]) == ("app:main", "me", 2)
-    assert run("learn").out == "Learned: 1 added.\n"
+    assert run("append", "I have a dog called Biscuit", "--no-learn").out == "Message 3 stored.\n"
     assert run("learn", "--session", session["id"]).out == "Learned nothing new.\n"
     assert "Porto" in run("profile").out
     assert run("append", "hello", "--channel", "telegram", "--chat", "42").status == 0
