@@ -12,7 +12,7 @@ pytest.importorskip("starlette")
 
 from limpet import Config, Limpet
 from limpet.api.wire import load_session
-from limpet.server import auth, routes
+from limpet.server import auth, custom_routes
 from tests.http_client import Asked, asked
 
 PLAIN = Config.load(overrides={"embedding.model": "none", "jobs.worker": False})
@@ -118,7 +118,7 @@ def test_open_turn_is_taken_up_again_and_not_needed(ask: Asked, session: str, mo
         began.append(session_id)
         return original(memory, session_id)
 
-    monkeypatch.setattr(routes, "load_session", load)
+    monkeypatch.setattr(custom_routes, "load_session", load)
     ask.post(f"{session}/turns", 201, once="t1", content="Hello")
     ask.post(f"{session}/turns", 201, once="t1", content="Hello", reply="Hi")
     assert len(began) == 1  # the second request found the turn open
