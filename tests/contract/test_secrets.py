@@ -94,3 +94,69 @@ def test_secrets_are_kept_where_the_setting_says_so(text: str) -> None:
         summary = session.summary()
         assert summary is not None
         assert text in summary.text
+
+
+LEARNED = {
+    "a line break": (f"password:\n{PASSWORD}", PASSWORD),
+    "netrc": (f"machine github.com login me password Tr0ub4dor{PASSWORD}", f"Tr0ub4dor{PASSWORD}"),
+    "a pin": ("my PIN is 4821", "4821"),
+    "a code that ends a sentence": ("The alarm code is 774411.", "774411"),
+    "a putty key": (f"PuTTY-User-Key-File-2: ssh-rsa\nPrivate-Lines: 14\n{'aB3x' * 15}", "aB3x" * 15),
+    "an iban": ("my IBAN is DE89370400440532013000", "DE89370400440532013000"),
+}
+
+
+@pytest.mark.parametrize(("text", "secret"), LEARNED.values(), ids=list(LEARNED))
+def test_learned_text_has_no_secret_that_only_the_whole_message_shows(memory: Limpet, text: str, secret: str) -> None:
+    session = memory.session("t", "1", user="alice")
+    for said in (text, f"Remember this, I prefer tea: {text}"):
+        with session.turn(said) as turn:
+            turn.reply("Ok")
+    session.learn()
+    memory.jobs.run()
+    records = memory.records(user="alice", history=True)
+    assert any("tea" in record.content for record in records)
+    assert secret not in repr(records)
+    assert secret not in repr(memory.graph(user="alice"))
+    assert secret in session.messages()[0].text
+
+
+def test_fact_with_a_masked_secret_is_learned_and_forgotten_with_the_words_it_came_from(memory: Limpet) -> None:
+    session = memory.session("t", "1", user="alice")
+    for said in ("Good morning. My PIN is 4821. I live in Oslo.", f"My wifi password is {PASSWORD}"):
+        with session.turn(said) as turn:
+            turn.reply("Ok")
+    with session.turn("My PIN is 4821. I like tea.") as turn:
+        turn.reply(f"Fine. I will keep 4821 and {PASSWORD} for you.")
+    session.learn()
+    learned = {record.content: record for record in memory.records(user="alice") if "turn" not in record.tags}
+    memory.forget(learned["The user's PIN is [secret: pin]."].id, user="alice", everywhere=True)
+    memory.forget(learned["The user's wifi password is [secret: password]."].id, user="alice", everywhere=True)
+    left = "\n".join(message.text for message in session.messages())
+    assert "4821" not in left
+    assert PASSWORD not in left
+    assert "I live in Oslo." in left
+    assert "I like tea." in left
+
+
+def test_learning_model_is_not_shown_secrets() -> None:
+    llm = FakeLlm(Completion("[]"))
+    config = Config.load(overrides={"jobs.worker": False, "learn.extractor": "llm"})
+    with Limpet.open(":memory:", config=config, llm=llm) as memory:
+        session = memory.session("t", "1", user="alice")
+        with session.turn(f"password:\n{PASSWORD}") as turn:
+            turn.reply("Ok")
+        session.learn()
+    asked = json.dumps([message.text for request in llm.calls for message in request.messages])
+    assert "[secret: password]" in asked
+    assert PASSWORD not in asked
+
+
+def test_forget_names_a_reply_that_repeats_a_masked_secret(memory: Limpet) -> None:
+    session = memory.session("t", "1", user="alice")
+    with session.turn(f"My wifi password is {PASSWORD}") as turn:
+        turn.reply(f"I wrote {PASSWORD} down.")
+    session.learn()
+    (fact,) = [record for record in memory.records(user="alice") if "turn" not in record.tags]
+    for dry_run in (True, False):
+        assert f"message 2 of session {session.id}" in memory.forget(fact.id, user="alice", dry_run=dry_run).left

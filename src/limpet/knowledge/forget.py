@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field
 from datetime import date, datetime, timedelta
@@ -20,7 +20,7 @@ from functools import partial
 from limpet.config import Config
 from limpet.errors import RecordNotFound, StorageError
 from limpet.knowledge import remember
-from limpet.knowledge.redact import OneTransaction, SessionRedactor, Transactions, split_pages
+from limpet.knowledge.redact import OneTransaction, SessionRedactor, Transactions, find_masked, split_pages
 from limpet.knowledge.remaining import FORGOTTEN_MARK, Place, RemainingFinder
 from limpet.knowledge.remember import RecordChunker, RecordSelector
 from limpet.knowledge.repository import Records
@@ -38,6 +38,7 @@ from limpet.search import recipes
 from limpet.search.analysis import Question
 from limpet.search.graph_repository import GraphTables
 from limpet.search.search import SearchRequest, search
+from limpet.security.mask import has_mark
 from limpet.sessions.repository import Messages
 from limpet.store.jobs import Jobs
 from limpet.store.store import Store
@@ -57,6 +58,7 @@ class Provenance:
 
     said: dict[tuple[str, str], dict[int, set[str]]] = field(default_factory=lambda: defaultdict(dict))
     days: dict[str, set[date]] = field(default_factory=lambda: defaultdict(set))
+    secrets: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))  # of each user, masked in the words
 
     def add(self, record: Record) -> None:
         source, user = record.source, record.user
@@ -100,6 +102,8 @@ class ForgetPlan:
                     trail.add_words(user, session, sequence, words)
             for user, days in plan.trail.days.items():
                 trail.days[user] |= days
+            for user, secrets in plan.trail.secrets.items():
+                trail.secrets[user] |= secrets
         return ForgetPlan([*self.records, *later.records], [*self.beside, *later.beside], trail, later.others)
 
 
@@ -129,7 +133,9 @@ class Forgetter:
             turns = Records(tx).find_turns(Partition(owner.tenant, Level.USER, user), session)
             gone = [turn.id for turn in turns if said.keys() & set(turn.source.sequences)]
             found |= {record.id: record for record in remember.find_with_copies(tx, tenant, gone)}
-            trail.days[user].update(self._find_note_days(tx, Scope(owner.tenant, user=user, session=session), said))
+            scope = Scope(owner.tenant, user=user, session=session)
+            trail.days[user].update(self._find_note_days(tx, scope, said))
+            trail.secrets[user].update(self._find_secrets(tx, scope, said))
         going = list(found.values())
         beside = [record for record in beside if record.id not in found]
         return ForgetPlan(going, beside, trail, _find_others(tx, owner.tenant, going, self.clock()))
@@ -142,6 +148,12 @@ class Forgetter:
                 day = self.notes.local_day(message.created_at, scope.user or "")
                 yield from (day, day + timedelta(days=1))
 
+    def _find_secrets(self, tx: Tx, scope: Scope, said: Mapping[int, set[str]]) -> Iterator[str]:
+        for sequence, gone in said.items():
+            if any(map(has_mark, gone)):
+                for message in Messages(tx).range(scope, sequence - 1, sequence + 1, None):
+                    yield from find_masked(message, gone, self.mask)
+
     def _collect_mentions(self, tx: Tx, records: Sequence[Record], trail: Provenance) -> None:
         """A fact that was said five times is one record, and its words stand in five messages, and in replies."""
         from limpet.knowledge.mentions import find_mentions  # late: the rules have many patterns
@@ -153,6 +165,7 @@ class Forgetter:
         now = self.clock()
         for space, told in learned.items():
             texts = {text for record in told for text in (record.value, record.source.sentence) if text}
+            masked = set(filter(has_mark, texts))
             places = {
                 (hit.source.session_id, hit.source.first_sequence, hit.source.last_sequence)
                 for text in sorted(texts)
@@ -165,9 +178,11 @@ class Forgetter:
                     continue
                 scope = Scope(space.tenant, user=space.owner, session=session)
                 for message in Messages(tx).range(scope, first - 1, (last or first) + 1, None):
-                    trail.add_words(
-                        space.owner, session, message.sequence, find_mentions(message, told, message.created_at or now)
-                    )
+                    words = find_mentions(message, told, message.created_at or now)
+                    if masked:
+                        plain = self.mask(message.text)
+                        words |= {sentence for sentence in masked if sentence in plain}
+                    trail.add_words(space.owner, session, message.sequence, words)
 
     def forget(
         self,

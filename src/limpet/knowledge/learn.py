@@ -35,6 +35,7 @@ from limpet.search.chunk_repository import Chunks
 from limpet.search.embed import ChunkEmbedder
 from limpet.search.recipes import SKILL_KEY
 from limpet.search.search import SearchRequest, embed_question, search
+from limpet.security.mask import mark_as_word, unmark_word
 from limpet.sessions import usage
 from limpet.sessions.repository import Cursors, Messages, Sessions
 from limpet.store.jobs import JobLease
@@ -235,9 +236,9 @@ class Learner:
             )
         whole = TurnExtraction([])
         now = self.clock()
-        before = [TurnMessage.from_message(message, info.created_at, now) for message in earlier]
+        before = [self._read_message(info, message, now) for message in earlier]
         for turn in turns:
-            said = [TurnMessage.from_message(message, info.created_at, now) for message in turn]
+            said = [self._read_message(info, message, now) for message in turn]
             part = self._extract_turn(info, said, before[-_EARLIER:], self._find_echo_texts(info, turn), llm)
             calls, used = whole.calls + part.calls, whole.used + part.used
             if part.error is not None:
@@ -252,6 +253,11 @@ class Learner:
             before += said
         return whole
 
+    def _read_message(self, info: SessionInfo, message: Message, now: datetime) -> TurnMessage:
+        """Masked as a whole: in a sentence alone nothing may say that it is a password."""
+        read = TurnMessage.from_message(message, info.created_at, now)
+        return replace(read, text=self.mask(read.text))
+
     def _extract_turn(
         self,
         info: SessionInfo,
@@ -261,6 +267,7 @@ class Learner:
         llm: Llm | None,
     ) -> TurnExtraction:
         if llm is None:
+            said, before = [_mark_as_words(each) for each in said], [_mark_as_words(each) for each in before]
             found = read_turn(said, recalled, before)
             corrected = self._resolve_corrections(info, said, [each for each in found if each.value is not None])
             placed = {each.sentence for each in corrected}
@@ -342,17 +349,24 @@ def _is_reply(message: Message) -> bool:
     return message.role is Role.ASSISTANT and not message.tool_calls
 
 
+def _mark_as_words(message: TurnMessage) -> TurnMessage:
+    return replace(message, text=mark_as_word(message.text))
+
+
 def _mask_candidate(candidate: Candidate, mask: Callable[[str], str]) -> Candidate:
-    value = None if candidate.value is None else mask(candidate.value)
-    references = tuple(mask(reference) for reference in candidate.references)
+    def clean(text: str) -> str:
+        return mask(unmark_word(text))
+
     return replace(
         candidate,
-        content=mask(candidate.content),
-        sentence=mask(candidate.sentence),
-        whole=mask(candidate.whole),
-        whole_quote=mask(candidate.whole_quote),
-        value=value,
-        references=references,
+        content=clean(candidate.content),
+        sentence=clean(candidate.sentence),
+        whole=clean(candidate.whole),
+        whole_quote=clean(candidate.whole_quote),
+        subject=clean(candidate.subject),
+        attribute=candidate.attribute and clean(candidate.attribute),
+        value=candidate.value and clean(candidate.value),
+        references=tuple(map(clean, candidate.references)),
     )
 
 

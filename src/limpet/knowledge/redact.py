@@ -18,6 +18,7 @@ from limpet.model.tokens import TokenCounter, estimate_tokens
 from limpet.model.values import Clock
 from limpet.search.analysis import split_sentences
 from limpet.search.graph_repository import GraphTables
+from limpet.security.mask import Secrets, mark_as_word
 from limpet.sessions.messages import index_again
 from limpet.sessions.repository import Cursors, Messages, Sessions, Summaries
 from limpet.sessions.summary import build_quoted_summary, mask_message, replace_summary
@@ -125,17 +126,15 @@ def redact_message(message: Message, gone: set[str], mask: Callable[[str], str])
     """The message with a mark in the place of these words, also where a secret in them was masked."""
 
     def redact(text: str) -> str:
-        # Of a sentence that goes on as a question only the statement before it was learned from.
-        stated = [
-            (sentence.start, len(sentence.text)) for sentence, _ in english.find_statements(text, unheard_too=True)
-        ]
-        parts = [(part.start, part.end - part.start) for part in english.find_own_statements(text, unheard_too=True)]
-        whole = [(sentence.start, len(sentence.text)) for sentence in split_sentences(text)]
+        spans = {
+            (start, end) for start, end in _find_spans(text) if text[start:end] in gone or mask(text[start:end]) in gone
+        }
+        if (plain := mask(text)) != text:
+            spans |= _find_masked_spans(plain, gone, Secrets.find(text))
         covered = len(text)
-        for start, length in sorted({*stated, *parts, *whole}, key=lambda span: (span[0], span[1]), reverse=True):
-            said = text[start : start + length]
-            if start + length <= covered and (said in gone or mask(said) in gone):
-                text = f"{text[:start]}{FORGOTTEN_MARK}{text[start + length :]}"
+        for start, end in sorted(spans, reverse=True):
+            if end <= covered:
+                text = f"{text[:start]}{FORGOTTEN_MARK}{text[end:]}"
                 covered = start
         return text
 
@@ -150,3 +149,27 @@ def redact_message(message: Message, gone: set[str], mask: Callable[[str], str])
     if changed == message:
         return message
     return replace(changed, tokens=estimate_tokens(changed.searchable))
+
+
+def find_masked(message: Message, gone: set[str], mask: Callable[[str], str]) -> set[str]:
+    """The secrets in these words: what was learned from them does not show them."""
+    text = message.text
+    if (plain := mask(text)) == text:
+        return set()
+    secrets = Secrets.find(text)
+    parts = _find_masked_spans(plain, gone, secrets)
+    return {text[each.start : each.end] for each in secrets.spans for start, end in parts if start <= each.start < end}
+
+
+def _find_masked_spans(plain: str, gone: set[str], secrets: Secrets) -> set[tuple[int, int]]:
+    """Where words that were learned from stand in the text, found in the text without its secrets."""
+    read = _find_spans(mark_as_word(plain))
+    return {secrets.unmask(start, end) for start, end in read if plain[start:end] in gone}
+
+
+def _find_spans(text: str) -> set[tuple[int, int]]:
+    """Where something stands that may have been learned from: a sentence, or a part of one."""
+    # Of a sentence that goes on as a question only the statement before it was learned from.
+    stated = [sentence for sentence, _ in english.find_statements(text, unheard_too=True)]
+    whole = {(sentence.start, sentence.start + len(sentence.text)) for sentence in (*stated, *split_sentences(text))}
+    return whole | {(part.start, part.end) for part in english.find_own_statements(text, unheard_too=True)}

@@ -88,6 +88,9 @@ class RemainingFinder:
         stated = [record for record in going.records if record.origin not in _EPISODES]
         others = {text for record in going.others for text in (record.content, record.source.sentence) if text}
         self._searches = list(_iter_searches(stated, sorted(map(_fold_text, others), key=len, reverse=True)))
+        for user, secrets in going.trail.secrets.items():
+            space = Partition(owner.tenant, Level.USER, user)
+            self._searches += [_Search(space, secret, partial(_repeats, secret)) for secret in sorted(secrets)]
         if not stated and query is not None:
             spaces = {record.home.space for record in going.records}
             if owner.user is not None:
@@ -263,6 +266,11 @@ def _has_all_terms(words: frozenset[int], apart: Iterable[str], text: str) -> bo
 
 def _contains_text(words: str, text: str) -> bool:
     return words in text
+
+
+def _repeats(secret: str, text: str) -> bool:
+    """Whether a text has the secret, and not inside a longer word or number."""
+    return re.search(rf"(?<!\w){re.escape(_fold_text(secret))}(?!\w)", text) is not None
 
 
 def _fold_text(text: str) -> str:

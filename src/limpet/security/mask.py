@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +21,8 @@ _WORDS = re.compile(r"[a-z]+")
 _ENDS = ".,;:)]}"  # of a sentence or a list, not of a password
 _PRICE = re.compile(r"[$€£]?\d")
 _PASSES = 3  # what is masked may end a word that hid the next secret
+_MARK = re.compile(r"\[secret: ([a-z ]{1,30})\]")
+_MARK_WORD = re.compile(r"xsecret00([a-z0]{1,30})x(?![a-z0])", re.IGNORECASE)
 _SEED_LENGTHS = {12, 15, 18, 21, 24}
 _INFLECTED = re.compile(r"(?:ing|ed|ly|[^aeious]s)$")  # hardly any word of a seed phrase is
 
@@ -35,6 +38,10 @@ class SecretSpan(NamedTuple):
     start: int
     end: int
     kind: str
+
+    @property
+    def mark(self) -> str:
+        return f"[secret: {self.kind}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,28 +84,78 @@ def make_mask(*, enabled: bool) -> Callable[[str], str]:
 
 def mask_secrets(text: str) -> MaskedText:
     """The text with every secret replaced by what kind it was. Masking twice changes nothing more."""
-    masked = _mask_once(text)
-    for _ in range(_PASSES if masked.found else 0):
-        again = _mask_once(masked.text)
-        if not again.found:
-            break
-        masked = MaskedText(again.text, (*masked.found, *again.found))
-    return masked
+    secrets = Secrets.find(text)
+    return MaskedText(secrets.mask(text), tuple(span.kind for span in secrets.spans))
 
 
-def _mask_once(text: str) -> MaskedText:
+@dataclass(frozen=True, slots=True)
+class Secrets:
+    """Where the secrets of a text are, in order and apart, and where their marks are in the masked text."""
+
+    spans: tuple[SecretSpan, ...] = ()
+    marks: tuple[int, ...] = ()
+
+    @classmethod
+    def find(cls, text: str) -> Secrets:
+        secrets = cls()
+        for _ in range(1 + _PASSES):
+            found = _find_once(secrets.mask(text))
+            if not found:
+                break
+            again = (SecretSpan(*secrets.unmask(start, end), kind) for start, end, kind in found)
+            secrets = cls._join((*secrets.spans, *again))
+        return secrets
+
+    @classmethod
+    def _join(cls, found: Iterable[SecretSpan]) -> Secrets:
+        spans: list[SecretSpan] = []
+        for span in sorted(found, key=lambda span: (span.start, -span.end)):
+            if spans and span.start < spans[-1].end:
+                spans[-1] = spans[-1]._replace(end=max(spans[-1].end, span.end))
+            else:
+                spans.append(span)
+        marks, longer = [], 0
+        for span in spans:
+            marks.append(span.start + longer)
+            longer += len(span.mark) - (span.end - span.start)
+        return cls(tuple(spans), tuple(marks))
+
+    def mask(self, text: str) -> str:
+        pieces, at = [], 0
+        for span in self.spans:
+            pieces += [text[at : span.start], span.mark]
+            at = span.end
+        return "".join((*pieces, text[at:])) if pieces else text
+
+    def unmask(self, start: int, end: int) -> tuple[int, int]:
+        """Where a part of the masked text is in the text. A mark that it touches stands for its whole secret."""
+        first, last = bisect_right(self.marks, start) - 1, bisect_left(self.marks, end) - 1
+        return self._unmask(first, start)[0], self._unmask(last, end)[1]
+
+    def _unmask(self, nearest: int, at: int) -> tuple[int, int]:
+        if nearest < 0:
+            return at, at
+        span = self.spans[nearest]
+        behind = at - self.marks[nearest] - len(span.mark)
+        return (span.start, span.end) if behind < 0 else (span.end + behind, span.end + behind)
+
+
+def has_mark(text: str) -> bool:
+    return _MARK.search(text) is not None
+
+
+def mark_as_word(text: str) -> str:
+    """Each mark as one word of the same length, for readers of sentences: brackets and a colon end what they read."""
+    return _MARK.sub(lambda mark: f"xsecret00{mark[1].replace(' ', '0')}x", text)
+
+
+def unmark_word(text: str) -> str:
+    return _MARK_WORD.sub(lambda word: f"[secret: {word[1].replace('0', ' ').lower()}]", text)
+
+
+def _find_once(text: str) -> list[SecretSpan]:
     lowered = text.lower()
-    found = [span for pattern in _load_rules().patterns for span in pattern.find(text, lowered)]
-    if not found:
-        return MaskedText(text, ())
-    pieces, kinds, at = [], [], 0
-    for start, end, kind in sorted(found, key=lambda span: (span.start, -span.end)):
-        if end <= at:
-            continue
-        pieces += [text[at : max(at, start)], f"[secret: {kind}]" if start >= at else ""]
-        kinds += [kind] if start >= at else []
-        at = end
-    return MaskedText("".join((*pieces, text[at:])), tuple(kinds))
+    return [span for pattern in _load_rules().patterns for span in pattern.find(text, lowered)]
 
 
 # Reading the data
