@@ -25,7 +25,10 @@ T = TypeVar("T")
 
 
 class WriteRequest(Generic[T]):
-    """A caller's work and its outcome. The caller waits at ``gate`` until it is done, or is to lead."""
+    """A caller's work and its outcome. The caller waits at ``gate`` until it is done, or is to lead.
+
+    One whose caller was interrupted is done, too: nobody runs it any more.
+    """
 
     __slots__ = ("done", "error", "gate", "leads", "result", "work")
 
@@ -39,7 +42,10 @@ class WriteRequest(Generic[T]):
 
     def wake(self) -> None:
         if self.gate.locked():
-            self.gate.release()
+            try:  # noqa: SIM105 - suppress() takes longer than the rest
+                self.gate.release()
+            except RuntimeError:  # another one that leads opened it meanwhile
+                pass
 
     def get_result(self) -> T:
         if self.error is not None:
@@ -54,13 +60,18 @@ _ATTEMPTS = 5
 # How long a leader waits for as many callers as the last group had, for each of them. Those that were just answered
 # are about to come again, and a commit shared by all of them is worth many times this.
 _GATHER_TIMEOUT = 0.00005
+# For so long a caller waits to be answered or named. Then it leads itself, as soon as the connection is free: the one
+# that leads may be slow, or was interrupted again and again and named nobody.
+_LEADER_TIMEOUT_S = 1.0
 
 
 class Writer:
-    """A ticket stays in the queue until it is done, and its caller until the ticket has left the queue.
+    """A ticket stays in the queue until it is done.
 
-    So an interrupt of the leader, which Ctrl-C may cause at any line, loses nobody's work: what is not done is queued
-    still.
+    An interrupt, which Ctrl-C may cause at the end of any call, loses nobody's work: what is not done is queued still.
+    A second one may come while the first is handled, so nobody relies on a leader to name the next. Only ``_turn``
+    says who may use the connection, and a lock that ``with`` holds is released whatever happens. Two that lead take
+    turns, and the second does what the first left.
     """
 
     def __init__(self, connection: Connection, group_size: int) -> None:
@@ -79,16 +90,20 @@ class Writer:
 
     def write(self, work: Callable[[Tx], T]) -> T:
         self.refuse_nesting()
-        ticket = WriteRequest(work)
+        me, ticket = get_ident(), WriteRequest(work)
         try:
             self._enqueue(ticket)
-            if not ticket.leads:
-                ticket.gate.acquire()
-            if ticket.leads:
-                self._wait_for_group(ticket)
-                self._lead_group()
-                self._pass_leadership(ticket)
+            while not ticket.done:
+                if not ticket.leads and not ticket.gate.acquire(timeout=_LEADER_TIMEOUT_S):
+                    ticket.leads = True
+                if ticket.leads:
+                    self._wait_for_group(ticket)
+                    self._lead_group(ticket)
+                    self._pass_leadership(ticket)
         except BaseException:  # why: an interrupted caller was told nothing: its work must not happen behind its back
+            ticket.done = True  # these lines call nothing, so no interrupt comes between them
+            if self._busy == me:
+                self._busy = None
             self._cancel(ticket)
             raise
         return ticket.get_result()
@@ -134,8 +149,10 @@ class Writer:
                 ticket.leads = True
                 self._led = True
 
-    def _lead_group(self) -> None:
+    def _lead_group(self, leader: WriteRequest[Any]) -> None:
         with self._turn:
+            if leader.done:  # by another one that led, while this one waited
+                return
             group = self._run_or_recover()
         # Before the lock on the queue is taken: those who are answered come back to it at once.
         for ticket in group:
@@ -181,7 +198,7 @@ class Writer:
             else:
                 self._queue[0].leads = True
                 self._queue[0].wake()  # each time: an interrupt may have come before it was woken
-            leader.leads = False
+            leader.leads = bool(self._queue) and self._queue[0] is leader
 
     def _cancel(self, ticket: WriteRequest[Any]) -> None:
         with self._mutex, suppress(ValueError):
