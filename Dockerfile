@@ -1,4 +1,6 @@
-# docker build -t limpet . && docker run -p 127.0.0.1:8420:8420 -v limpet-data:/data limpet
+# docker build -t memory .
+# docker run --rm -v memory:/data memory limpet api-keys create phone --user alice
+# docker run -p 127.0.0.1:8420:8420 -v memory:/data memory
 FROM python:3.12-slim
 
 COPY . /src
