@@ -17,6 +17,8 @@ THREADS = 3
 PACE = 0.006
 LIFE = 0.2
 PATIENCE = 60
+LEAST_PER_KILL = 5
+ANSWERED = b'["done"'
 
 Strike = Callable[["Fleet"], None]
 
@@ -56,9 +58,28 @@ class Fleet:
             assert time.monotonic() < deadline, f"a writer has not been answered within {PATIENCE} seconds"
             time.sleep(0.01)
 
+    def has_worked(self) -> bool:
+        """Returns when enough calls were answered for one more kill; False when that takes too long.
+
+        Who waits for others most of the time is killed while waiting, and proves nothing.
+        """
+        deadline = time.monotonic() + PATIENCE
+        while sum(map(self._count_answers, self._lives)) < LEAST_PER_KILL * (self.kills + 1):
+            if time.monotonic() > deadline:
+                self.accidents.append(
+                    f"the writers got fewer than {LEAST_PER_KILL} answers a kill in {PATIENCE} seconds"
+                )
+                return False
+            time.sleep(0.02)
+        return True
+
+    def _count_answers(self, writer: int) -> int:
+        books = [notebook(self._folder, writer, life) for life in range(self._lives[writer] + 1)]
+        return sum(book.read_bytes().count(ANSWERED) for book in books if book.exists())
+
     def _has_been_answered(self, writer: int) -> bool:
         book = notebook(self._folder, writer, self._lives[writer])
-        return book.exists() and b'["done"' in book.read_bytes()  # its last line may not be whole yet
+        return book.exists() and ANSWERED in book.read_bytes()  # its last line may not be whole yet
 
     def kill_one(self) -> None:
         writer = self.chance.choice(list(self._pids))
@@ -94,7 +115,7 @@ class Fleet:
 
 def besiege(fleet: Fleet, kills: int, strike: Strike = Fleet.kill_one) -> None:
     """Strike at random moments until that many were killed; the last kills are all that are left at once."""
-    while fleet.kills < kills - len(fleet.pids):
+    while fleet.kills < kills - len(fleet.pids) and fleet.has_worked():
         time.sleep(fleet.chance.expovariate(1 / LIFE))
         strike(fleet)
     time.sleep(LIFE)
