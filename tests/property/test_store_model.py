@@ -270,7 +270,7 @@ class StoreMachine(RuleBasedStateMachine):
                 handle.extend(messages)
             return
         if session.info.state is not SessionStatus.ACTIVE and not session.knows(messages):
-            with pytest.raises(WrongState):
+            with pytest.raises((WrongState, IdempotencyConflict)):
                 handle.extend(messages)
             self.compare(session)
             return
