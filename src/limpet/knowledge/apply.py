@@ -44,7 +44,7 @@ _CLAIMS = (
     RecordType.PLAN,
     RecordType.RELATIONSHIP,
 )
-_UNREAD = 0.5  # the most that words count for which nothing was read from: they make doubtful, and end nothing
+_UNREAD = 0.5  # the most that words count which became no candidate: they make doubtful, and end nothing
 LOOKED_THROUGH = 100  # newest claims among which a change is looked for
 
 
@@ -154,13 +154,13 @@ class Reconciler:
     def _find_changes(self, known: Mapping[str, Record]) -> dict[str, float]:
         """How likely the candidate's own clause takes back each record that was not said with it.
 
-        What words take back that nothing was read from, all that was read from the message makes doubtful.
+        Words that became no candidate may take a record back too. Then each candidate of the message makes it doubtful.
         """
         candidate = self.candidate
-        records = {**{record.id: record for record in self.recent.list()}, **known}
-        claims = [record for record in records.values() if self._can_be_taken_back(record)]
         if not tells_of_change(candidate.message):
             return {}
+        records = {**{record.id: record for record in self.recent.list()}, **known}
+        claims = [record for record in records.values() if self._can_be_taken_back(record)]
         changes = find_changes(candidate.message, [record.content for record in claims])
         own = _find_span(candidate.message, candidate.sentence)
         spans = [_find_span(candidate.message, sentence) for sentence in self.beside]
