@@ -15,6 +15,7 @@ from limpet.api.runtime import Runtime, prepare_store
 from limpet.errors import InvalidInput, Unsupported
 from limpet.model.dataclass import replace
 from limpet.model.job import Finding
+from limpet.model.late import load_modules
 from limpet.model.scope import DEFAULT_TENANT, Level, Partition
 from limpet.model.session import Usage
 from limpet.model.telemetry import ActivityResult, Progress
@@ -67,6 +68,13 @@ class AdminOperations(Handle):
     )
     def doctor(self, *, repair: arg.Repair = False) -> list[Finding]:
         """Look for anything that does not hold; with ``repair``, set right what can be derived again."""
+        load_modules(
+            "limpet.knowledge.delete_session",
+            "limpet.knowledge.verify",
+            "limpet.lifecycle.verify",
+            "limpet.search.verify",
+            "limpet.store.reencrypt",
+        )
         from limpet.knowledge.delete_session import SessionRemover
         from limpet.knowledge.verify import check_knowledge
         from limpet.lifecycle.verify import check_removals

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from limpet.api import parameters as arg
 from limpet.api.handle import Handle
+from limpet.model.late import load_modules
 from limpet.model.note import MEMORY_FILE, day_name
 from limpet.model.scope import Partition, Scope, resolve_owner
 from limpet.model.values import check_name
@@ -120,6 +121,7 @@ class NoteOperations(Handle):
         The records are in the store on every backend. One without a folder (``has_folder``) has no such files:
         nothing is written.
         """
+        load_modules("limpet.lifecycle.item_sync")
         from limpet.lifecycle.item_sync import ItemExportResult  # late: few programs have such files
 
         items = self._items(user)
@@ -135,6 +137,7 @@ class NoteOperations(Handle):
 
         A line that is missing removes nothing, unless ``delete_missing`` says so.
         """
+        load_modules("limpet.lifecycle.item_sync")
         from limpet.lifecycle.item_sync import ItemImportResult
 
         items = self._items(user)

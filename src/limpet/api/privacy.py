@@ -12,6 +12,7 @@ from limpet.api.handle import Handle
 from limpet.errors import InvalidInput, SessionNotFound
 from limpet.lifecycle.purge_repository import Purges
 from limpet.model.dataclass import replace
+from limpet.model.late import load_modules
 from limpet.model.privacy import ErasureState, PurgeTarget, Receipt, RetentionResult
 from limpet.model.scope import Level, Partition
 from limpet.security.operation import On, operation
@@ -142,6 +143,7 @@ class PrivacyOperations(Handle):
         session: str | None = None,
         before: datetime | None = None,
     ) -> Receipt:
+        load_modules("limpet.lifecycle.purge_repository")
         from limpet.lifecycle.purge_repository import PurgeRequest
 
         if dry_run:

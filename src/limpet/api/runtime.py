@@ -20,7 +20,8 @@ from limpet.knowledge.remember import RecordChunker, find_learned_sentences
 from limpet.knowledge.uses import UseCounter
 from limpet.model.access import SECRET_BYTES, encode_secret
 from limpet.model.dataclass import dataclass, replace
-from limpet.model.lazy import lazy_property
+from limpet.model.late import load_modules
+from limpet.model.lazy import late_property, lazy_property
 from limpet.model.message import Message
 from limpet.model.scope import Scope, resolve_owner
 from limpet.model.session import SessionInfo
@@ -214,34 +215,34 @@ class Runtime:
     def chunker(self) -> RecordChunker:
         return RecordChunker(self.config.chunks, for_graph=self.config.graph.enabled)
 
-    @lazy_property
+    @late_property("limpet.knowledge.learn")
     def learner(self) -> Learner:
         from limpet.knowledge.learn import Learner  # late: it brings the rules
 
         return Learner(self.store, self.config, self.llm, self.embedder, self.mask, self.clock, self.new_id)
 
-    @lazy_property
+    @late_property("limpet.knowledge.promote")
     def promoter(self) -> Promoter:
         from limpet.knowledge.promote import Promoter
 
         config = self.config
         return Promoter(self.store, config.learn, config.chunks, self.embedder, self.clock, self.new_id)
 
-    @lazy_property
+    @late_property("limpet.knowledge.profile")
     def profiler(self) -> Profiler:
         from limpet.knowledge.profile import Profiler
 
         config, timeout = self.config, self.config.llm.timeout_s
         return Profiler(self.store, config.learn, config.chunks, self.llm, timeout, self.count, self.clock, self.new_id)
 
-    @lazy_property
+    @late_property("limpet.knowledge.decay")
     def fader(self) -> Fader:
         from limpet.knowledge.decay import Fader
 
         config = self.config
         return Fader(self.store, config.learn, config.chunks, self.embedder, self.notes, self.clock)
 
-    @lazy_property
+    @late_property("limpet.knowledge.consolidate")
     def consolidator(self) -> Consolidator:
         from limpet.knowledge.consolidate import Consolidator
 
@@ -260,13 +261,13 @@ class Runtime:
             self.new_id,
         )
 
-    @lazy_property
+    @late_property("limpet.knowledge.forget")
     def forgetter(self) -> Forgetter:
         from limpet.knowledge.forget import Forgetter
 
         return Forgetter(self.store, self.config, self.notes, self.mask, self.count, self.clock)
 
-    @lazy_property
+    @late_property("limpet.knowledge.graph.jobs")
     def graph(self) -> GraphBuilder:
         from limpet.knowledge.graph.jobs import GraphBuilder
 
@@ -281,7 +282,7 @@ class Runtime:
             lambda: Worker(JobQueue(self.store), self.clock, self.config.jobs, lambda: 1.0, self.observers),
         )
 
-    @lazy_property
+    @late_property("limpet.documents.add")
     def documents(self) -> DocumentIngester:
         from limpet.documents.add import DocumentIngester
 
@@ -292,6 +293,7 @@ class Runtime:
         """None for a store that has no folder."""
         if self.folder is None:
             return None
+        load_modules("limpet.lifecycle.item_sync")
         from limpet.lifecycle.item_sync import ItemSync
 
         partition = resolve_owner(scope).space
@@ -304,13 +306,13 @@ class Runtime:
         to_local = partial(self.notes.to_local, user=partition.owner)
         return ItemSync(self.store, files, to_local, scope, self.chunker, self.embedder, self.clock, self.new_id)
 
-    @lazy_property
+    @late_property("limpet.lifecycle.verify")
     def chunk_checker(self) -> ChunkChecker:
         from limpet.lifecycle.verify import ChunkChecker
 
         return ChunkChecker(self.store, self.config.chunks, self.clock)
 
-    @lazy_property
+    @late_property("limpet.lifecycle.purge")
     def purger(self) -> Purger:
         from limpet.lifecycle.purge import Purger
 
@@ -328,19 +330,19 @@ class Runtime:
             self.keeps_nothing,
         )
 
-    @lazy_property
+    @late_property("limpet.lifecycle.retention")
     def retention(self) -> RetentionSweeper:
         from limpet.lifecycle.retention import RetentionSweeper
 
         return RetentionSweeper(self.store, self.config, self.notes, self.count, self.clock)
 
-    @lazy_property
+    @late_property("limpet.lifecycle.import_foreign")
     def snapshots(self) -> SnapshotImporter:
         from limpet.lifecycle.import_foreign import SnapshotImporter
 
         return SnapshotImporter(self.store, self.config, self.embedder, self.clock, self.new_id)
 
-    @lazy_property
+    @late_property("limpet.lifecycle.importer")
     def importer(self) -> Importer:
         from limpet.lifecycle.importer import Importer
 

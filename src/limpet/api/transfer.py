@@ -10,6 +10,7 @@ from limpet.api import parameters as arg
 from limpet.api.handle import Handle
 from limpet.errors import InvalidInput
 from limpet.lifecycle import SNAPSHOT
+from limpet.model.late import load_modules
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.telemetry import Progress
 from limpet.model.transfer import ExportResult, ImportResult
@@ -36,6 +37,7 @@ class TransferOperations(Handle):
         JSON lines that ``import_`` takes in again without loss, and Markdown for people; of one moment, whoever writes
         meanwhile. The folder is there when it is whole. Two exports of the same memory are the same bytes.
         """
+        load_modules("limpet.lifecycle.export")
         from limpet.lifecycle.export import export  # late: few programs ever export
 
         scope = self._scope(user=user)
@@ -53,6 +55,7 @@ class TransferOperations(Handle):
         self, file: BinaryIO, user: arg.OfUser | None = None, *, progress: Progress | None = None
     ) -> ExportResult:
         """What ``export`` writes, as a zip in a file that you opened. It needs no right on the machine's files."""
+        load_modules("limpet.lifecycle.export")
         from limpet.lifecycle.export import write_archive
 
         if not callable(getattr(file, "write", None)) or not callable(getattr(file, "seek", None)):
@@ -62,6 +65,7 @@ class TransferOperations(Handle):
 
     def _sources(self, scope: Scope) -> list[ExportSource]:
         """The store, and the own stores of agents; with what people wrote into files since."""
+        load_modules("limpet.lifecycle.export")
         from limpet.lifecycle.export import ExportSource
 
         own = None if scope.user is None else [Partition(scope.tenant, Level.USER, scope.user)]
@@ -114,6 +118,7 @@ class TransferOperations(Handle):
 
         It is read to its end, at most ``server.max_import_bytes``; its name may tell the format, and is never opened.
         """
+        load_modules("limpet.lifecycle.export_folder")
         from limpet.lifecycle.export_folder import copy_to_disk
 
         if not callable(getattr(file, "read", None)):

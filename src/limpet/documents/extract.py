@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from limpet.documents.files import decode_text
 from limpet.errors import InvalidInput, Unsupported
 from limpet.model.document import DocumentKind
+from limpet.model.late import load_modules
 
 if TYPE_CHECKING:
     from pypdf import PdfReader
@@ -28,6 +29,7 @@ def extract(data: bytes, kind: DocumentKind, name: str) -> DocumentText:
         return DocumentText(text, _collapse_title(title))
     text = decode_text(data, name)
     if kind is DocumentKind.HTML:
+        load_modules("limpet.documents.html_text")
         from limpet.documents.html_text import extract_html_text  # late: few documents are HTML
 
         text, title = extract_html_text(text)
@@ -47,6 +49,7 @@ def _collapse_title(title: str | None) -> str | None:
 
 def extract_pdf_text(data: bytes, name: str) -> tuple[str, str | None]:
     """Return the text of all pages, and the title in the file. Needs the extra ``pdf``."""
+    load_modules("pypdf")
     try:
         from pypdf import PdfReader
     except ImportError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import encodings.utf_16  # noqa: F401 - a codec is imported at its first use, where an interrupt may come
 import logging
 import os
 import stat

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from limpet.model.dataclass import dataclass
+from limpet.model.late import load_modules
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,7 @@ class Attribute:
 
 @cache
 def load_attributes() -> Mapping[str, Attribute]:
+    load_modules("tomllib")
     import tomllib  # late: only what learns or asks needs the table
 
     table = tomllib.loads(Path(__file__).with_name("attributes.toml").read_text("utf-8"))

@@ -16,6 +16,7 @@ from limpet.knowledge.clauses import split_clauses
 from limpet.knowledge.reader import default_reader
 from limpet.knowledge.similarity import TextSignature, compute_signature, stem
 from limpet.model.dataclass import dataclass
+from limpet.model.late import load_modules
 from limpet.providers.encoder import EncoderEmbedder
 
 if TYPE_CHECKING:
@@ -253,6 +254,7 @@ def _encoder() -> EncoderEmbedder:
 
 @cache
 def _load() -> ChangeNetwork:
+    load_modules("limpet.knowledge.change_network")
     from limpet.knowledge.change_network import ChangeNetwork
 
     return ChangeNetwork.load(WEIGHTS)

@@ -27,6 +27,7 @@ from limpet.knowledge.repository import Records
 from limpet.model.chunk import ChunkQuery, SourceKind
 from limpet.model.dataclass import dataclass, replace
 from limpet.model.job import GRAPH_RECORD
+from limpet.model.late import load_modules
 from limpet.model.note import day_name, describe_note
 from limpet.model.record import Forgotten, Origin, Record, RecordQuery
 from limpet.model.scope import Level, Partition, Scope
@@ -156,6 +157,7 @@ class Forgetter:
 
     def _collect_mentions(self, tx: Tx, records: Sequence[Record], trail: Provenance) -> None:
         """A fact that was said five times is one record, and its words stand in five messages, and in replies."""
+        load_modules("limpet.knowledge.mentions")
         from limpet.knowledge.mentions import find_mentions  # late: the rules have many patterns
 
         learned: dict[Partition, list[Record]] = defaultdict(list)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from limpet.knowledge.clauses import split_clauses
 from limpet.model.dataclass import dataclass
-from limpet.model.values import load_extension
+from limpet.model.late import load_modules
 
 if TYPE_CHECKING:
     from limpet.knowledge.reader_network import ReaderNetwork
@@ -78,7 +78,7 @@ class Reader:
     """Safe between threads: nothing changes once it is made."""
 
     def __init__(self, weights: Path = WEIGHTS) -> None:
-        load_extension("numpy")
+        load_modules("limpet.knowledge.reader_network", "encodings.cp437")
         from limpet.knowledge.reader_network import ReaderNetwork
 
         self._network: ReaderNetwork = ReaderNetwork.load(weights)

@@ -16,6 +16,7 @@ from limpet.knowledge.repository import Records
 from limpet.knowledge.similarity import is_near_duplicate
 from limpet.model.chunk import ChunkQuery, Hit, Signal, Source, SourceKind
 from limpet.model.dataclass import dataclass, replace
+from limpet.model.late import load_modules
 from limpet.model.record import Origin, Record
 from limpet.model.scope import Partition
 from limpet.search.analysis import Question, TextFlag, count_shared_terms, extract_terms, flag_message
@@ -106,6 +107,7 @@ def _find_standing_claims(tx: Tx, partition: Partition, wanted: SearchRequest, f
     is_sentence = len(wanted.question.text.split()) > _KEYWORDS
     if not (asked or is_sentence) or len(found) >= _ENOUGH or wanted.query != ChunkQuery() or wanted.question.asks_back:
         return []
+    load_modules("limpet.knowledge.change")
     from limpet.knowledge.change import embed_text  # late: it brings the encoder
 
     shown = {item.claim.id for item in found if item.claim is not None}

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from functools import cached_property, wraps
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from limpet.model.late import load_modules
+
+T = TypeVar("T")
 
 if TYPE_CHECKING:
     lazy_property = cached_property
@@ -22,3 +27,17 @@ else:
             if self.attrname not in known:
                 known.setdefault(self.attrname, self.func(instance))
             return known[self.attrname]
+
+
+def late_property(module: str) -> Callable[[Callable[[Any], T]], cached_property[T]]:
+    """A lazy property that imports a module when it is computed."""
+
+    def decorate(compute: Callable[[Any], T]) -> cached_property[T]:
+        @wraps(compute)
+        def load(instance: Any) -> T:
+            load_modules(module)
+            return compute(instance)
+
+        return lazy_property(load)
+
+    return decorate

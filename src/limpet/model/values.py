@@ -9,19 +9,18 @@ since 1970 inside.
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from enum import StrEnum
 from functools import cache
-from importlib import import_module
 from itertools import islice
 from os import PathLike
 from typing import Any, NamedTuple, TypeVar
 
 from limpet.errors import InvalidInput, InvalidKey
+from limpet.model.late import load_modules
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -370,6 +369,7 @@ def load_timezone(name: str) -> tzinfo:
     """The time zone of an IANA name. UTC needs no zone database."""
     if name == "UTC":
         return UTC
+    load_modules("zoneinfo")
     from zoneinfo import ZoneInfo, available_timezones  # late: most stores keep UTC
 
     try:
@@ -430,28 +430,6 @@ def check_record_key(value: object) -> str:
 def is_internal(key: str | None) -> bool:
     """Whether a record is the engine's own: neither listed nor recalled."""
     return key is not None and key.startswith(_INTERNAL)
-
-
-_loaded: set[str] = set()  # whole: a module that another thread is importing is in sys.modules already
-
-
-def load_extension(name: str) -> None:
-    """Import a package with compiled parts whole, where no signal handler runs: in another thread than the main one.
-
-    Some packages, numpy among them, cannot be imported again in a process after their import was interrupted. Raises
-    nothing: a package that is missing is found missing by the import that follows.
-    """
-    if name in _loaded or threading.current_thread() is not threading.main_thread():
-        return
-    loading = threading.Thread(target=_import, args=(name,), name=f"limpet-import-{name}")
-    loading.start()
-    loading.join()
-
-
-def _import(name: str) -> None:
-    with suppress(Exception):  # why: the import that follows raises it, in the thread that needs to know
-        import_module(name)
-    _loaded.add(name)
 
 
 def format_count(number: int, kinds: str) -> str:

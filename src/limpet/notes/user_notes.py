@@ -19,6 +19,7 @@ from limpet.config import ContextSettings, NotesSettings
 from limpet.errors import InvalidInput, KeyMissing, LimpetError, StorageError, StoreBusy, StoreFull, WrongState
 from limpet.model.context import Omission, OmissionReason
 from limpet.model.dataclass import dataclass, replace
+from limpet.model.late import load_modules
 from limpet.model.note import (
     MEMORY_FILE,
     Note,
@@ -329,6 +330,7 @@ class UserNotes:
         """Call after records were removed: no file may contain what was forgotten."""
         if self.folder is None or not ids:
             return
+        load_modules("limpet.notes.item_lines")
         from limpet.notes.item_lines import SYNC, ItemFiles  # late: few users have such files
 
         files = ItemFiles(self.folder, owner_folder(self.folder, Partition(tenant, Level.USER, user)) / "items")

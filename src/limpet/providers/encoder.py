@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from zipfile import ZIP_STORED, ZipFile
 
 from limpet.errors import ProviderError
-from limpet.model.values import load_extension
+from limpet.model.late import load_modules
 from limpet.providers.minilm import UNKNOWN, token_ids
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class EncoderEmbedder:
         self._path = weights
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        load_extension("numpy")
+        load_modules("numpy")
         import numpy as np
 
         with _loading:
@@ -136,6 +136,7 @@ class _Network:
 
 @cache
 def _load(path: Path) -> _Network:
+    load_modules("numpy.ma", "mmap", "encodings.cp437")  # np.unique, np.memmap and ZipFile import them
     import numpy as np
 
     try:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from limpet.model.values import load_extension
+from limpet.model.late import load_modules
 
 if TYPE_CHECKING:
     from numpy import float64, uint64
@@ -38,7 +38,7 @@ class HashEmbedder:
     dimension = _DIMENSION
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        load_extension("numpy")
+        load_modules("numpy", "encodings.utf_32_le")
         return [_vector(text).tolist() for text in texts]
 
 

@@ -8,6 +8,7 @@ from threading import Lock
 from typing import Any, ClassVar
 
 from limpet.errors import ProviderError, Unsupported
+from limpet.model.late import load_modules
 from limpet.model.lazy import lazy_property
 from limpet.providers.embedder import normalize_vector
 from limpet.providers.minilm import disable_vendor_telemetry
@@ -59,6 +60,7 @@ class SentenceTransformersEmbedder(_HubEmbedder):
 
     def _load(self) -> Any:
         disable_vendor_telemetry()
+        load_modules("sentence_transformers")
         from sentence_transformers import SentenceTransformer
 
         return SentenceTransformer(self._model, device=self._device)
@@ -76,6 +78,7 @@ class FastEmbedEmbedder(_HubEmbedder):
 
     def _load(self) -> Any:
         disable_vendor_telemetry()
+        load_modules("fastembed")
         from fastembed import TextEmbedding
 
         return TextEmbedding(model_name=self._model, threads=self._threads)

@@ -18,7 +18,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from limpet.errors import ProviderError, Unsupported
-from limpet.model.values import load_extension
+from limpet.model.late import load_modules
 
 if TYPE_CHECKING:
     from numpy import float32
@@ -226,6 +226,7 @@ def _pieces(word: str) -> list[int]:
 
 @cache
 def _vocabulary() -> dict[str, int]:
+    load_modules("gzip")
     import gzip
 
     packed = Path(__file__).with_name("data").joinpath("wordpiece_uncased.txt.gz").read_bytes()
@@ -249,7 +250,7 @@ def disable_vendor_telemetry() -> None:
 def import_onnxruntime() -> Any:
     """Import ONNX Runtime without its telemetry, also if the program imported it before."""
     disable_vendor_telemetry()
-    load_extension("onnxruntime")
+    load_modules("onnxruntime")
     import onnxruntime
 
     if hasattr(onnxruntime, "disable_telemetry_events"):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from limpet.errors import InvalidInput
 from limpet.model.dataclass import dataclass
+from limpet.model.late import load_modules
 from limpet.model.values import check_text, check_time, load_timezone, short_repr
 
 if TYPE_CHECKING:
@@ -165,6 +166,7 @@ def _parse_cron(value: str, zone: tzinfo) -> Cron:
 
 
 def _cronsim(expression: str, moment: datetime) -> CronSim:
+    load_modules("cronsim")
     from cronsim import CronSim, CronSimError  # late: most programs have no schedules
 
     try:

@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from limpet.model.chunk import Terms
 from limpet.model.dataclass import dataclass
+from limpet.model.late import load_modules
 from limpet.search import english
 
 # Stored in every database: an index built with another analysis is rebuilt, never mixed.
@@ -143,6 +144,7 @@ def _hash_word(word: str) -> int | None:
 
 @cache
 def _load_stemmer() -> Callable[[str], str]:
+    load_modules("Stemmer")
     from Stemmer import Stemmer  # late: most commands analyse no text
 
     stemmer = Stemmer("english")

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
 
 from limpet.model.chunk import SourceKind, Vector
 from limpet.model.dataclass import dataclass, replace
+from limpet.model.late import load_modules
 from limpet.model.scope import Partition
-from limpet.model.values import load_extension
 from limpet.search.analysis import TextFlag
 from limpet.search.vectors import VECTORS, PartitionVectors, VectorPage, VectorScores, VectorsVersion, normalize
 from limpet.search.word_index import MAX_LENGTH, WordTail, load_tail
@@ -170,7 +170,7 @@ def _renumber_speakers(speaker: Array, names: tuple[str, ...]) -> tuple[Array, t
 
 
 def make_empty_catalogue(removals: int) -> Catalogue:
-    load_extension("numpy")
+    load_modules("numpy")
     import numpy as np  # late: most commands never search
 
     arrays = {name: np.zeros(0, dtype=kind) for name, kind in _TYPES.items()}
@@ -293,7 +293,7 @@ class SearchIndex:
         self.catalogue = self._load_catalogue()
 
     def _load_catalogue(self) -> Catalogue:
-        load_extension("numpy")  # the first import of it in a search
+        load_modules("numpy")  # the first import of it in a search
         import numpy as np
 
         row, cache = self.row, self.tx.caches.get(CATALOGUES)

@@ -12,6 +12,7 @@ from limpet.config import SearchSettings
 from limpet.errors import InvalidInput
 from limpet.model.chunk import ChunkQuery, Hit, Signal, Source, SourceKind, Vector
 from limpet.model.dataclass import dataclass, replace
+from limpet.model.late import load_modules
 from limpet.model.message import Message
 from limpet.model.record import Record
 from limpet.model.scope import Partition, Scope
@@ -122,6 +123,7 @@ def _load_signals(tx: Tx, partition: Partition, request: SearchRequest) -> Parti
 
 def _find_hits(index: SearchIndex, signals: Signals, request: SearchRequest) -> list[Hit]:
     """Return the best of the chunks that match the query."""
+    load_modules("limpet.search.rank")
     from limpet.search.rank import Ranker  # late: it brings numpy
 
     catalogue = index.catalogue
@@ -159,6 +161,7 @@ def _attach_neighbours(index: SearchIndex, hit: Hit, request: SearchRequest) -> 
 
 
 def _compute_signals(index: SearchIndex, request: SearchRequest) -> Signals:
+    load_modules("limpet.search.rank")
     from limpet.search.rank import Signals, align_scores, look_up
 
     catalogue, config, recipe, meaning = index.catalogue, request.config, request.recipe, request.meaning
@@ -211,6 +214,7 @@ def _read_current(index: SearchIndex, ranked: RankResult, request: SearchRequest
 
 def _build_hits(chunks: Sequence[tuple[int, StoredChunk]], ranked: RankResult) -> list[Hit]:
     """Build hits with every signal that contributed: its score, and its rank by that signal alone."""
+    load_modules("limpet.search.rank")
     from limpet.search.rank import rank_values  # late: it brings numpy
 
     places = [at for at, _ in chunks]

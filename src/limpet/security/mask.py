@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from limpet.model.dataclass import dataclass
+from limpet.model.late import load_modules
 
 _DATA = Path(__file__).with_name("secrets.toml")
 _WORDS = re.compile(r"[a-z]+")
@@ -166,6 +167,7 @@ _compile = cache(re.compile)  # most patterns are never needed: their signs are 
 
 @cache
 def _load_rules() -> _SecretRules:
+    load_modules("tomllib")
     import tomllib  # late: most programs mask nothing
 
     data = tomllib.loads(_DATA.read_text(encoding="utf-8"))

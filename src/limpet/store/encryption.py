@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 from limpet.errors import DecryptionFailed, Unsupported
 from limpet.model.chunk import Terms
 from limpet.model.columns import RowCodec
+from limpet.model.late import load_modules
 from limpet.model.lazy import lazy_property
-from limpet.model.values import load_extension
 from limpet.store.tx import Cipher, Params, Row
 
 KEY_BYTES = 32
@@ -218,7 +218,10 @@ def _hash_term(secret: bytes, term: int) -> int:
 def derive_keys(key: bytes, tenant: str) -> bytes:
     """What a tenant's encryption is made of; the last bytes are the check value, which tells keys apart and no more."""
     _load_aead()
+    load_modules("cryptography.hazmat.primitives.hashes")
     from cryptography.hazmat.primitives.hashes import SHA256
+
+    load_modules("cryptography.hazmat.primitives.kdf.hkdf")
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
     length = _READING + _COMPARING + _TERMS + _CHECK
@@ -231,7 +234,7 @@ def check_value(key: bytes, tenant: str) -> bytes:
 
 @cache
 def _load_aead() -> Any:
-    load_extension("cryptography.hazmat.primitives.ciphers.aead")
+    load_modules("cryptography.hazmat.primitives.ciphers.aead")
     try:
         from cryptography.hazmat.primitives.ciphers import aead
     except ImportError:

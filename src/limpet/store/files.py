@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import encodings.utf_8_sig  # noqa: F401 - a codec is imported at its first use, where an interrupt may come
 import errno
 import hashlib
 import json
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 
 from limpet.errors import InvalidInput, StorageError, StoreBusy, StoreFull, StoreReadOnly
+from limpet.model.late import load_modules
 from limpet.model.scope import DEFAULT_TENANT, Level, Partition
 from limpet.model.values import check_time
 
@@ -127,6 +129,7 @@ def _resolve_link(path: Path) -> Path:
 
 
 def _write_temporary(target: Path, data: bytes) -> Path:
+    load_modules("tempfile")
     import tempfile  # late: few programs write files
 
     descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)

@@ -14,6 +14,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from limpet.model.late import load_modules
+
 if TYPE_CHECKING:
     from limpet.knowledge.english.answers import *  # noqa: F403
     from limpet.knowledge.english.assertions import *  # noqa: F403
@@ -48,12 +50,15 @@ _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    home = f"{__name__}.{_HOME[name]}"
+    load_modules(home)
+    value = globals()[name] = getattr(import_module(home), name)
     return value
 
 
 @cache
 def load_table(name: str) -> Mapping[str, Any]:
+    load_modules("tomllib")
     import tomllib  # late: only what learns needs the tables
 
     return tomllib.loads(Path(__file__).with_name(name).read_text("utf-8"))

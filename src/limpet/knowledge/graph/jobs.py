@@ -19,6 +19,7 @@ from limpet.knowledge.repository import Records
 from limpet.model.dataclass import dataclass, replace
 from limpet.model.graph import Graph
 from limpet.model.job import GRAPH, GRAPH_RECORD
+from limpet.model.late import load_modules
 from limpet.model.message import Message
 from limpet.model.scope import Partition, Scope
 from limpet.model.values import Clock
@@ -115,6 +116,7 @@ class GraphBuilder:
         self.store.write(write)
 
     def _extract_messages(self, session_id: str, messages: Sequence[Message]) -> LlmGraphResult:
+        load_modules("limpet.knowledge.graph.llm")
         from limpet.knowledge.graph import llm
 
         settings, now = self.settings, self.clock()
@@ -153,6 +155,7 @@ class GraphBuilder:
                 self.wake_worker()
 
     def load_graph(self, space: Partition, entity: str | None, depth: int) -> Graph:
+        load_modules("limpet.knowledge.graph.assemble")
         from limpet.knowledge.graph import assemble
 
         limits = self.settings

@@ -19,7 +19,7 @@ from limpet.errors import (
     StoreUnavailable,
     Unsupported,
 )
-from limpet.model.values import load_extension
+from limpet.model.late import load_modules
 from limpet.store.encryption_keys import EncryptionRegistry
 from limpet.store.tables import Statements, to_postgres
 from limpet.store.tx import Caches, Connection, Db, Params, Row, Tx
@@ -53,7 +53,7 @@ _TRANSIENT = ("40001", "40P01", "23505")
 
 
 def load_driver() -> Any:
-    load_extension("psycopg")
+    load_modules("psycopg")
     try:
         import psycopg
     except ImportError:
