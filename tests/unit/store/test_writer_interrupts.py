@@ -62,7 +62,8 @@ def interrupt_leader(writer: Writer, number: int, pool: ThreadPoolExecutor) -> t
     """What a leader is answered that is interrupted at the n-th place, and those who queued behind it."""
     with writer._turn:
         leader = pool.submit(interrupt_at, number, lambda: writer.write(adding("leader")), WRITER)
-        wait([leader], 0.005)
+        while not leader.done() and not writer._queue:  # nobody else is to come first
+            wait([leader], 0.005)
         others = [pool.submit(writer.write, adding(at)) for at in range(2)]
         wait(others, 0.005)
     return leader.result(PATIENCE), others
