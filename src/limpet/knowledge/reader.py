@@ -19,9 +19,9 @@ from limpet.model.dataclass import dataclass
 from limpet.model.late import load_modules
 
 if TYPE_CHECKING:
-    from limpet.knowledge.reader_network import ReaderNetwork
+    from limpet.knowledge.reader_network import ReaderNetwork, Scores
 
-    Pieces = tuple[list[int], list[int], list[int]]  # numbers, places and shapes
+    Span = tuple[int, int]
 
 __all__ = ["DOUBTFUL", "SHOWN", "SHOWN_VITAL", "SURE", "Reader", "Reading", "default_reader", "split_clauses"]
 
@@ -92,36 +92,58 @@ class Reader:
         clauses = split_clauses(text)
         if not clauses:
             return []
-        pieces = self._network.pieces.cut(text), self._network.pieces.cut(before[-MAX_BEFORE * 12 :])
-        whole = list(self._read_clauses(clauses, *pieces))
+        early, _, early_shapes = self._network.pieces.cut(before[-MAX_BEFORE * 12 :])
         parts = _cut_clauses(text, clauses, cuts)
-        if len(parts) == len(clauses):
-            return whole
-        found, starts = [], [start for start, _ in clauses]
-        for part in self._read_clauses(parts, *pieces):
-            clause = whole[bisect_right(starts, part.start) - 1]
-            same = (clause.start, clause.end) == (part.start, part.end)
-            found.append(clause if same else replace(part, keep=(part.keep + clause.keep) / 2))
+        found: list[Reading] = []
+        for whole, inside in self._read_windows(text, clauses, parts, (early, early_shapes)):
+            starts = [clause.start for clause in whole]
+            for part in inside:
+                clause = whole[bisect_right(starts, part.start) - 1]
+                same = (clause.start, clause.end) == (part.start, part.end)
+                found.append(clause if same else replace(part, keep=(part.keep + clause.keep) / 2))
         return found
 
-    def _read_clauses(self, clauses: Sequence[tuple[int, int]], text: Pieces, before: Pieces) -> Iterator[Reading]:
-        numbers, places, shapes = text
-        early, early_shapes = before[0][-MAX_BEFORE:], before[2][-MAX_BEFORE:]
-        starts = [start for start, _ in clauses]
-        owners = [max(0, bisect_right(starts, place) - 1) for place in places]
+    def read_whole(self, text: str, before: str = "") -> Reading:
+        """Return one reading for all that a short message says."""
+        early, _, shapes = self._network.pieces.cut(before[-MAX_BEFORE * 12 :])
+        span = [(0, len(text))]
+        (whole, _), *_ = self._read_windows(text, span, span, (early, shapes))
+        return whole[0]
+
+    def _read_windows(
+        self, text: str, clauses: Sequence[Span], parts: Sequence[Span], before: tuple[list[int], list[int]]
+    ) -> Iterator[tuple[list[Reading], list[Reading]]]:
+        """Yield the readings of a run of clauses and of the parts in it, which the network encodes once for both."""
+        numbers, places, shapes = self._network.pieces.cut(text)
+        early, early_shapes = before[0][-MAX_BEFORE:], before[1][-MAX_BEFORE:]
+        owners, part_owners = _find_owners(clauses, places), _find_owners(parts, places)
+        part_starts = [start for start, _ in parts]
         for first, last in _cut_windows(owners, len(clauses)):
             low, high = _find_pieces(owners, first, last)
+            low_part = bisect_left(part_starts, clauses[first][0])
+            high_part = bisect_left(part_starts, clauses[last][0]) if last < len(clauses) else len(parts)
+            ahead = [-1] * (len(early) + 1)
+            groups = [(ahead + [owner - first for owner in owners[low:high]], last - first)]
+            if high_part - low_part > last - first:
+                groups.append((ahead + [owner - low_part for owner in part_owners[low:high]], high_part - low_part))
             scores = self._network.score(
-                [*early, self._network.separator, *numbers[low:high]],
-                [*early_shapes, 0, *shapes[low:high]],
-                [-1] * (len(early) + 1) + [owner - first for owner in owners[low:high]],
-                last - first,
+                [*early, self._network.separator, *numbers[low:high]], [*early_shapes, 0, *shapes[low:high]], groups
             )
-            for at, (keep, kind, attribute, sure, status, user) in enumerate(scores):
-                start, end = clauses[first + at]
-                about = "user" if user else "other"
-                yield Reading(start, end, keep, KINDS[kind], ATTRIBUTES[attribute], sure, STATUSES[status], about)
+            whole = list(map(_to_reading, clauses[first:last], scores[0]))
+            yield whole, list(map(_to_reading, parts[low_part:high_part], scores[1])) if len(scores) > 1 else whole
             early, early_shapes = numbers[:high][-MAX_BEFORE:], shapes[:high][-MAX_BEFORE:]
+
+
+def _to_reading(span: Span, scores: Scores) -> Reading:
+    keep, kind, attribute, sure, status, user = scores
+    about = "user" if user else "other"
+    return Reading(*span, keep, KINDS[kind], ATTRIBUTES[attribute], sure, STATUSES[status], about)
+
+
+def _find_owners(spans: Sequence[Span], places: Sequence[int]) -> list[int]:
+    """Return the span that each place lies in."""
+    starts = [start for start, _ in spans]
+    return [max(0, bisect_right(starts, place) - 1) for place in places]
 
 
 def _cut_clauses(text: str, clauses: Sequence[tuple[int, int]], cuts: Sequence[int]) -> list[tuple[int, int]]:

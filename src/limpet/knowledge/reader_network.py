@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,7 @@ from limpet.knowledge.pieces import Pieces
 from limpet.model.dataclass import dataclass
 
 Floats = NDArray[np.float32]
+Scores = tuple[float, int, int, float, int, bool]
 _LIMIT = 8.0  # of a pooling score before it is exponentiated
 _FORMAT = 1
 _ROWS = 16  # of a product, at a time
@@ -85,15 +88,22 @@ class ReaderNetwork:
         )  # fmt: skip
 
     def score(
-        self, numbers: list[int], shapes: list[int], owners: list[int], count: int
-    ) -> list[tuple[float, int, int, float, int, bool]]:
-        """Return for each clause: keep, kind, attribute, how sure of it, status, and whether it is about the writer.
+        self, numbers: list[int], shapes: list[int], groups: Sequence[tuple[list[int], int]]
+    ) -> list[list[Scores]]:
+        """Score the clauses of each way to divide the pieces. The pieces are encoded once for all of them.
 
-        ``owners`` gives the clause of each piece, in order; -1 is the turn before.
+        A group gives the clause of each piece, in order, and how many there are; -1 is the turn before.
         """
-        owner = np.asarray(owners)
-        x = self._encode(np.asarray(numbers), np.asarray(shapes), owner < 0)
-        y = np.maximum(multiply(self._pool(x, owner, count), self.hidden[0]) + self.hidden[1], 0)
+        owners = [np.asarray(owner) for owner, _ in groups]
+        x = self._encode(np.asarray(numbers), np.asarray(shapes), owners[0] < 0)
+        wide = np.exp(np.clip(x @ self.wide, -_LIMIT, _LIMIT))
+        pooled = [self._pool(x, wide, owner, count) for owner, (_, count) in zip(owners, groups, strict=True)]
+        scores = iter(self._decide(np.concatenate(pooled)))
+        return [list(islice(scores, count)) for _, count in groups]
+
+    def _decide(self, rows: Floats) -> Iterator[Scores]:
+        """Yield for each row: keep, kind, attribute, how sure of it, status, and whether it is about the writer."""
+        y = np.maximum(multiply(rows, self.hidden[0]) + self.hidden[1], 0)
         out = multiply(y, self.heads[0]) + self.heads[1]
         slope, offset, sharpness = self.calibration
         keep = 1 / (1 + np.exp(-(slope * out[:, 0] + offset)))
@@ -104,10 +114,8 @@ class ReaderNetwork:
         sure = np.exp(sharpness * (attribute - attribute.max(1, keepdims=True)))
         sure = (sure / sure.sum(1, keepdims=True)).max(1)
         best = attribute.argmax(1)
-        return [
-            (float(keep[at]), int(kind[at]), int(best[at]), float(sure[at]), int(status[at]), bool(out[at, 1] > 0))
-            for at in range(count)
-        ]
+        for at in range(len(rows)):
+            yield float(keep[at]), int(kind[at]), int(best[at]), float(sure[at]), int(status[at]), bool(out[at, 1] > 0)
 
     def _encode(self, numbers: NDArray[np.int_], shapes: NDArray[np.int_], early: NDArray[np.bool_]) -> Floats:
         x: Floats = self.table[numbers] * self.scale[numbers][:, None]
@@ -117,7 +125,7 @@ class ReaderNetwork:
             x = block.apply(x)
         return _normalize(x, self.norm)
 
-    def _pool(self, x: Floats, owner: NDArray[np.int_], count: int) -> Floats:
+    def _pool(self, x: Floats, wide: Floats, owner: NDArray[np.int_], count: int) -> Floats:
         """Return a row for each clause: weighted means of its pieces, their maximum, the message, the turn before."""
         size = x.shape[1]
         inside = owner >= 0
@@ -131,7 +139,6 @@ class ReaderNetwork:
                 mean = np.add.reduceat(own * weight[:, at : at + 1], starts) / total[:, at : at + 1]
                 rows[present, at * size : (at + 1) * size] = mean
             rows[present, -3 * size : -2 * size] = np.maximum.reduceat(own, starts)
-        wide = np.exp(np.clip(x @ self.wide, -_LIMIT, _LIMIT))
         for at, seen in enumerate((inside, ~inside)):
             weight = wide[seen, at]
             if len(weight):
