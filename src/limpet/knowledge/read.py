@@ -17,12 +17,14 @@ from limpet.knowledge import english
 from limpet.knowledge.attributes import get_attribute
 from limpet.knowledge.candidate import PASSING, Candidate, Echoes, TurnMessage, find_references
 from limpet.knowledge.change import find_telling_clauses, tells_of_change
+from limpet.knowledge.prominence import DOUBTFUL as SURE_ENOUGH
 from limpet.knowledge.reader import DOUBTFUL, SHOWN, SURE, VITAL_ATTRIBUTES, Reading, default_reader
 from limpet.knowledge.similarity import fold_text, is_near_duplicate, is_same_value, tokenize
 from limpet.knowledge.work import find_reports, read_outcomes, read_work
 from limpet.model.dataclass import replace
 from limpet.model.message import Role
 from limpet.model.record import Layer, RecordType
+from limpet.search.analysis import Sentence
 
 _TYPES = {
     "fact": RecordType.FACT,
@@ -37,10 +39,17 @@ _TYPES = {
 }
 _STANDING_KINDS = frozenset("constraint instruction decision plan goal relationship".split())
 _ORDERS = frozenset({"instruction", "constraint", "decision"})  # their verb without a subject is not the speaker's
-_NAMING = frozenset("my our a an the is s called named name and have has i we who it she he".split())
+_NAMING = frozenset(
+    """my our a an the is s m am are called named name and have has i we who it she he in at as to of on with also both
+    got was by for""".split()
+)
+_SIDE = frozenset({"name", "family"})  # what a statement says beside its point: "my wife Anna is a nurse"
 _TENTATIVE = 0.7
+_VAGUE = frozenset("decision event plan other".split())
+_MAX_JOINED = 200  # characters of a message that is one claim because each of its parts is doubtful
 _MAX_WHOLE = 300  # characters of a message that is kept as a whole for what it takes back
 _SPEAKERS = (Role.USER, Role.ASSISTANT)
+_BESIDE = 0.3  # of a statement beside a sure one, from which on it is kept with it
 MAX_CANDIDATES = 50  # per turn: more is a document, not a conversation
 
 
@@ -69,9 +78,8 @@ def read_turn(
     earlier = list(before)
     for said in turn:
         if _is_person(said, turn):
-            found += _add_whole(
-                said, _read_message(said, [each.text for each in earlier if each.role in _SPEAKERS], echoes)
-            )
+            spoken = [each.text for each in earlier if each.role in _SPEAKERS]
+            found += _add_whole(said, _join_doubtful(said, list(_read_message(said, spoken, echoes)), spoken))
         earlier.append(said)
     return _deduplicate([*found, *_read_work(turn, echoes)])
 
@@ -144,8 +152,28 @@ def _add_whole(said: TurnMessage, candidates: Iterable[Candidate]) -> Iterator[C
         yield from found
         return
     speaker = said.speaker if english.is_named(said) else None
-    whole = english.resolve_dates(english.to_third_person(words, speaker), said.created_at)
+    whole = english.resolve_dates(english.retell(words, speaker), said.created_at)
     yield from (replace(candidate, message=said.text, whole=whole, whole_quote=words) for candidate in found)
+
+
+def _join_doubtful(said: TurnMessage, found: list[Candidate], before: Sequence[str]) -> list[Candidate]:
+    """Keep a message as one claim where each of its parts is doubtful, and all of it together is not."""
+    doubtful = [each for each in found if not each.tentative]
+    if len(doubtful) < 2 or any(each.confidence >= SURE_ENOUGH or each.value for each in doubtful):
+        return found
+    own = list(english.find_own_statements(said.text))
+    start, end = own[0].start, own[-1].end
+    if end - start > _MAX_JOINED:
+        return found
+    reading = default_reader().read_whole(said.text[start:end], before[-1] if before else "")
+    if reading.keep < SHOWN:
+        return found
+    words = said.text[start:end]
+    speaker = said.speaker if english.is_named(said) else None
+    content = english.resolve_dates(english.retell(words, speaker), said.created_at)
+    whole = _build(said, Statement(own[0]._replace(end=end, text=words), words, reading), reading)
+    tentative = [each for each in found if each.tentative]
+    return [replace(whole, content=content, confidence=_rate(reading, quoted=False)), *tentative]
 
 
 def _find_statement(text: str, candidates: Sequence[Candidate]) -> str:
@@ -174,7 +202,7 @@ def _read_message(said: TurnMessage, before: Sequence[str], echoes: Echoes) -> I
     for statement, candidates in zip(statements, sure, strict=True):
         reading = statement.reading
         if candidates:
-            yield from (_word(said, candidate, statement, len(candidates)) for candidate in candidates)
+            yield from _word_all(said, candidates, statement)
         if candidates and not _says_more(statement, candidates):
             continue
         if reading is not None and reading.keep >= DOUBTFUL:
@@ -183,13 +211,35 @@ def _read_message(said: TurnMessage, before: Sequence[str], echoes: Echoes) -> I
             yield replace(_build(said, statement, reading), confidence=_TENTATIVE, tentative=True)
 
 
+def _word_all(said: TurnMessage, candidates: Sequence[Candidate], statement: Statement) -> Iterator[Candidate]:
+    """The claims that rules take from a statement. Where it says more, the chief one keeps all of its words."""
+    chief = next((each for each in candidates if each.attribute not in _SIDE), None)
+    spoken = len(candidates) > 1 and chief is not None and len(_find_rest(statement, candidates)) > 1
+    for candidate in candidates:
+        worded = _word(said, candidate, statement, len(candidates))
+        if spoken and candidate is chief:
+            speaker = said.speaker if english.is_named(said) else None
+            content = english.to_third_person(statement.text, speaker)
+            worded = replace(worded, content=english.resolve_dates(content, said.created_at))
+        yield worded
+
+
+def _find_rest(statement: Statement, candidates: Sequence[Candidate]) -> set[str]:
+    """The words of a statement that its claims leave out."""
+    parts = ((each.value or "", each.subject.replace("/", " "), _get_words(each)) for each in candidates)
+    return set(tokenize(statement.text)) - set(tokenize(" ".join(map(" ".join, parts)))) - _NAMING
+
+
+def _get_words(candidate: Candidate) -> str:
+    known = get_attribute(candidate.attribute)
+    return f"{known.words} {known.says} {known.denies}"
+
+
 def _says_more(statement: Statement, candidates: Sequence[Candidate]) -> bool:
     """Whether rules took only names from a statement that says more: "my kid Ash uses ze and zir"."""
     if not all(each.attribute == "name" and each.subject != "user" for each in candidates):
         return False
-    named = " ".join([*(each.value or "" for each in candidates), *(each.subject for each in candidates)])
-    rest = set(tokenize(statement.text)) - set(tokenize(named.replace("/", " "))) - _NAMING
-    return len(rest) > 1
+    return len(_find_rest(statement, candidates)) > 1
 
 
 def _read_answer(said: TurnMessage, answer: english.Answer) -> Iterator[Candidate]:
@@ -228,11 +278,30 @@ def _split(said: TurnMessage, before: str) -> Iterator[Statement]:
     cuts = [each.start for each in statements]
     readings = sorted(default_reader().read(said.text, before, cuts), key=lambda reading: reading.start)
     starts, ends = [each.start for each in readings], list(accumulate((each.end for each in readings), max))
+    best: dict[Sentence, float] = {}
+    found: list[Statement] = []
     for own in statements:
         if not any(character.isalpha() for character in said.text[own.start : own.end]):
             continue  # "(3)"
         near = readings[bisect_right(ends, own.start) : bisect_left(starts, own.end)]
-        yield Statement(own, said.text[own.start : own.end], _find_reading(near, own.start, own.end))
+        reading = _find_reading(near, own.start, own.end)
+        found.append(Statement(own, said.text[own.start : own.end], reading))
+        if reading is not None:
+            best[own.sentence] = max(best.get(own.sentence, 0.0), reading.keep)
+    yield from (_encourage(each, best.get(each.own.sentence, 0.0)) for each in found)
+
+
+def _encourage(statement: Statement, best: float) -> Statement:
+    """A statement beside a sure one of its sentence is surer: what is told in one breath is mostly kept together."""
+    reading = statement.reading
+    if (
+        reading is None
+        or not _BESIDE <= reading.keep < best
+        or best < SHOWN
+        or statement.text.lower().startswith("you")
+    ):
+        return statement
+    return statement._replace(reading=replace(reading, keep=(reading.keep + best) / 2))
 
 
 def _find_reading(readings: Sequence[Reading], start: int, end: int) -> Reading | None:
@@ -285,7 +354,7 @@ def _build(said: TurnMessage, statement: Statement, reading: Reading) -> Candida
         said_at=said.created_at,
         speaker=said.speaker,
         attribute=attribute,
-        confidence=_rate(reading, quoted=content.endswith("”")),
+        confidence=_rate(reading, quoted=english.is_quote(content) or _says_little(statement.text, reading)),
         salience=0.8 if attribute in VITAL_ATTRIBUTES else 0.5,
         references=find_references(statement.words),
         polarity=reading.status != "ended",
@@ -298,6 +367,11 @@ def _rate(reading: Reading, *, quoted: bool) -> float:
     if reading.shown and not quoted:
         return round(min(0.9, reading.keep), 3)
     return round(0.3 + 0.15 * (min(reading.keep, SHOWN) - DOUBTFUL) / (SHOWN - DOUBTFUL), 3)
+
+
+def _says_little(text: str, reading: Reading) -> bool:
+    """Whether few words name nothing: "I've decided", "we made up"."""
+    return (reading.attribute in _VAGUE or reading.attribute_sure < 0.5) and english.names_nothing(text)
 
 
 def _find_end(text: str, reading: Reading, said_at: datetime) -> datetime | None:

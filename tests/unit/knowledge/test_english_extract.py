@@ -395,3 +395,47 @@ def test_name_does_not_swallow_what_is_said_of_person():
 def test_claims_of_one_attribute_without_value_are_not_one():
     contents = [each.content for each in read_turn([said("rent's 740 and I get paid on the 25th")])]
     assert contents == ["Rent's 740.", "The user gets paid on the 25th."]
+
+
+@pytest.mark.parametrize(
+    ("text", "content"),
+    [
+        (
+            "When I paste a contract, start with what could hurt me.",
+            "When the user pastes a contract, start with what could hurt the user.",
+        ),
+        (
+            "If you give me more than one step at a time I do none of them",
+            "If you give the user more than one step at a time the user does none of them.",
+        ),
+    ],
+)
+def test_condition_on_the_chat_is_rule_for_assistant(text, content):
+    (candidate,) = read_turn([said(text)])
+    assert (candidate.type, candidate.content) == (RecordType.INSTRUCTION, content)
+
+
+def test_supposition_is_not_learned():
+    assert read_turn([said("If I get the job I'll move to Leeds")]) == []
+
+
+def test_claim_keeps_words_that_its_values_leave_out():
+    contents = {
+        each.attribute: each.content for each in read_turn([said("my wife Anjali is pregnant, due in mid June")])
+    }
+    assert contents["health"] == "The user's wife Anjali is pregnant, due in mid June."
+
+
+def test_each_clause_of_a_sentence_is_learned():
+    contents = {each.content for each in read_turn([said("I hate olives, and my budget for the trip is 400 euros")])}
+    assert contents == {"The user hates olives.", "The user's budget for the trip is 400 euros."}
+
+
+def test_statement_beside_a_sure_one_is_sure():
+    found = read_turn([said("my wife is from Cebu, my mother lives with us, and I haul gravel for a living")])
+    assert [each.content for each in found if each.confidence >= 0.5][-1] == "The user hauls gravel for a living."
+
+
+def test_remark_stays_with_what_it_is_about():
+    (candidate,) = read_turn([said("my exam was on Monday, I passed")])
+    assert candidate.sentence == "my exam was on Monday, I passed"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from limpet.knowledge.english.coordination import split_statements
-from limpet.knowledge.english.wording import find_last_date, resolve_dates, to_third_person
+from limpet.knowledge.english.wording import find_last_date, names_nothing, resolve_dates, retell, to_third_person
 
 MONDAY = datetime(2026, 11, 16, 10, tzinfo=UTC)
 
@@ -32,6 +32,13 @@ MONDAY = datetime(2026, 11, 16, 10, tzinfo=UTC)
         ("Dad's in a care home", "The user's dad's in a care home."),
         ("kids are six and nine", "The user's kids are six and nine."),
         ("sun's out", "The user said: “sun's out”"),
+        ("Tom and I are separated", "Tom and the user are separated."),
+        ("my sister and I share a flat", "The user's sister and the user share a flat."),
+        ("I sold mine", "The user sold theirs."),
+        ("I read them on my phone", "The user reads them on their phone."),
+        ("I read it yesterday", "The user read it yesterday."),
+        ("my wife is pregnant :)", "The user's wife is pregnant."),
+        ("For Benedetta: no pork", "For Benedetta: no pork."),
     ],
 )
 def test_to_third_person_changes_person_and_verb(said: str, sentence: str) -> None:
@@ -135,3 +142,26 @@ def test_split_statements_spans_are_words_of_the_text(text: str) -> None:
 def test_wording_never_fails(text: str) -> None:
     assert resolve_dates(to_third_person(text), MONDAY)
     find_last_date(text, MONDAY)
+
+
+def test_retell_begins_each_sentence_with_a_capital() -> None:
+    told = retell("Jonas took the job. we're moving. gave up the flat, sold mine")
+    assert told == "Jonas took the job. The user and others are moving. The user gave up the flat, sold theirs."
+
+
+def test_retell_quotes_all_where_one_sentence_has_no_person() -> None:
+    assert retell("accepted. I start on May 4") == "The user accepted. The user starts on May 4."
+    assert retell("two pills. I start on May 4") == "The user said: “two pills. I start on May 4”"
+
+
+def test_resolve_dates_leaves_quotation_as_it_was_said() -> None:
+    quoted = "The user said: “paid today”"
+    assert resolve_dates(quoted, MONDAY) == quoted
+
+
+@pytest.mark.parametrize(
+    ("text", "nothing"),
+    [("ok whatever i've decided", True), ("don't plan to", True), ("I stopped smoking", False), ("left-handed", False)],
+)
+def test_names_nothing_finds_words_without_content(text: str, nothing: bool) -> None:
+    assert names_nothing(text) is nothing

@@ -31,6 +31,7 @@ _PAST = re.compile(
     r"|superseded|replaced|not true)\b",
     re.IGNORECASE,
 )
+_INITIALS = re.compile(r"\b([A-Z]{2,})s\b")  # "DJs weddings"
 _MARK = re.compile(r"^\s*(?:[-*+•>]|\d+[.)])\s+")
 _SPEAKER = re.compile(rf"^[\w .'’-]{{1,40}}(?:\([^)]*\))?(?:, {_DATE.pattern})?:\s+", re.IGNORECASE)
 _PUNCTUATION = " ,:;()[]*_–—"
@@ -48,7 +49,9 @@ class ContextLine(NamedTuple):
 @lru_cache(maxsize=4096)
 def words(text: str) -> tuple[str, ...]:
     """Lower-case words without inflection; every negation is the word "not"."""
-    plain = text.lower().replace("’", "'").replace("cannot", "can not").replace("can't", "can not")
+    plain = (
+        _INITIALS.sub(r"\1", text).lower().replace("’", "'").replace("cannot", "can not").replace("can't", "can not")
+    )
     return tuple(map(_stem, _WORD.findall(re.sub(r"n't\b", " not", plain))))
 
 

@@ -41,7 +41,8 @@ _HOMES = {
     ),
     "tense": "is_dated_event",
     "wording": (
-        "complete_clause find_asked_subjects find_last_date find_subject resolve_dates to_third_person word_claim"
+        "complete_clause find_asked_subjects find_last_date find_subject is_quote names_nothing resolve_dates retell"
+        " to_third_person word_claim"
     ),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}

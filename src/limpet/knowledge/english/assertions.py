@@ -58,7 +58,7 @@ _QUOTED_LINE = re.compile(r"^[ \t]{0,3}>[^\n]*", re.MULTILINE)
 # Code comments and crash output, pasted without a fence.
 _CODE_LINE = re.compile(r"^[ \t]*(?:(?://|/\*|\*/|#!|<!--).*|at [\w$.<>]+\(.*|File \".*\", line \d+.*)$", re.MULTILINE)
 _QUOTATION = re.compile(
-    r"\"[^\"\n]{1,1500}\"|“[^”\n]{1,1500}”|«[^»\n]{1,1500}»|‘[^’\n]{8,1500}’(?!\w)|(?<!\w)'[^'\n]{8,300}'(?!\w)"
+    r"\"[^\"\n]{1,1500}\"|“[^”\n]{1,1500}”|«[^»\n]{1,1500}»|‘[^’\n]{8,1500}’(?!\w)|(?<!\w)'(?:[^'\n]|(?<=\w)'(?=\w)){8,300}'(?!\w)"
 )
 _BLANK = "\x1f"  # neither letter nor space: no pattern matches across it
 
@@ -150,7 +150,7 @@ def extract_assertion(sentence: str) -> str | None:
 def _extract_own(sentence: str) -> str | None:
     if (
         get_pattern("irony").search(sentence)
-        or get_pattern("unreal").search(sentence)
+        or (get_pattern("unreal").search(sentence) and not get_pattern("chat_condition").match(sentence))
         or get_pattern("source_says").match(sentence)
         or (get_pattern("task").match(sentence) and not get_pattern("lasts").search(sentence))
     ):

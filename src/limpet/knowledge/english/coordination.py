@@ -19,6 +19,7 @@ from limpet.search.analysis import split_sentences
 _MAX_PARTS = 8
 _AHEAD = 90  # characters behind a joint that decide about it
 _TOKENS = 24
+_REMARK = 2  # words of a clause that belongs to the one before
 _SUBJECT = 6  # words of a subject at most
 _TOKEN = re.compile(r"[^\W_]+(?:[-.][^\W_]+)*(?:['’][a-z]+)?|[^\w\s]", re.IGNORECASE)
 _JOINS = frozenset("and but plus &".split())
@@ -77,6 +78,8 @@ def _split_sentence(sentence: str, offset: int) -> Iterator[StatementSpan]:
         own = found is not None and bool(found.subject)
         if found is not None and own and _elaborates(found, said, first=len(cuts) == 1):
             continue
+        if own and not said and _is_remark(sentence[joint.end() :]):
+            continue
         listed = "," in joint.group() or bool(shared[-1].strip())
         prefix = "" if own else _share(opening, before, rest, listed=listed, joined=said in _JOINS)
         if prefix is not None:
@@ -116,6 +119,12 @@ def _elaborates(clause: Opening, joint: str, *, first: bool) -> bool:
     named = clause.subject[0].isupper() or subject[0] in get_words("determiners") | get_words("persons")
     bare = not named and find_role_word(subject[0]) is None and find_role_word(subject[0].removesuffix("s")) is None
     return subject[0] in get_words("references") or (bare and first)
+
+
+def _is_remark(rest: str) -> bool:
+    """Whether a clause says nothing without the one before: "my exam was on Monday, I passed"."""
+    clause = get_pattern("part_joint").split(rest, maxsplit=1)[0]
+    return len(clause.split()) <= _REMARK and get_pattern("part_adjective").search(clause) is None
 
 
 # How a clause begins: a subject with its verb, or a verb alone
@@ -185,7 +194,7 @@ def _find_verb_of_noun(tokens: Sequence[Token], noun: int, *, definite: bool) ->
     for at in range(noun, min(len(tokens), noun + _SUBJECT)):
         token = tokens[at]
         if not token.is_word or (token.word in get_words("prepositions") and token.word != "of"):
-            return None
+            return _find_copula(tokens, at) if definite and noun and token.is_word and at > noun else None
         if token.short and _is_contracted(tokens, at):
             return at
         if at == noun or token.short:
@@ -199,6 +208,13 @@ def _find_verb_of_noun(tokens: Sequence[Token], noun: int, *, definite: bool) ->
         if token.word in {"and", "or", "but"}:
             return None
     return None
+
+
+def _find_copula(tokens: Sequence[Token], preposition: int) -> int | None:
+    """The "is" behind a noun with a preposition: "my budget for the trip is 400 euros"."""
+    ahead = range(preposition + 2, min(len(tokens), preposition + _SUBJECT))
+    at = next((at for at in ahead if not tokens[at].is_word or _is_auxiliary(tokens[at].word)), None)
+    return at if at is not None and tokens[at].word in get_words("copula") else None
 
 
 def _is_contracted(tokens: Sequence[Token], at: int) -> bool:

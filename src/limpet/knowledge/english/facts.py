@@ -295,6 +295,9 @@ def _find_orders(sentence: str, me: str) -> Iterator[Fact]:
             value = match["v"].strip(" .,") if name == "budget" else _cut(match["v"], "thing_stop")
             yield Fact(subject, label, value, RecordType.CONSTRAINT, confidence=0.85, exclusive=exclusive)
             return
+    if get_pattern("chat_order").match(sentence):
+        yield Fact(me, "assistant_rule", None, RecordType.INSTRUCTION, confidence=0.8)
+        return
     if lifted := get_pattern("lifted").search(sentence):
         yield Fact("project", None, lifted["v"].strip(" .!"), RecordType.CONSTRAINT, polarity=False, confidence=0.75)
     elif get_pattern("order").search(sentence):

@@ -29,7 +29,12 @@ def format_statement(
     if attribute.startswith("favourite:"):
         what = attribute.partition(":")[2]
         return f"{who}'s favourite {what} {'is' if polarity else 'is not'} {value}."
-    if attribute == "role" and value in _STATES:
+    if ":" in attribute:
+        kind, _, what = attribute.partition(":")
+        whose = f"{who}'s" if subject.startswith("user") else "The"
+        return f"{whose} {what} {kind} {'is' if polarity else 'is not'} {value}."
+    is_state = attribute == "health" and get_pattern("part_adjective").match(value) is not None
+    if is_state or (attribute == "role" and value in _STATES):
         return f"{who} {'is' if polarity else 'is not'} {value}."
     known = get_attribute(attribute)
     wording = (known.says if polarity else known.denies) or f"{'has' if polarity else 'does not have'} the {attribute}"

@@ -16,11 +16,11 @@ from limpet.knowledge.english.coordination import find_opening, third_person
 from limpet.knowledge.english.statement import format_statement
 from limpet.knowledge.english.tense import lies_behind
 from limpet.model.record import RecordType
-from limpet.search.analysis import parse_spans
+from limpet.search.analysis import parse_spans, split_sentences
 
 _LEAD_IN = re.compile(
     r"(?:(?:so|well|oh|ok|okay|and|but|also|plus|btw|by the way|anyway|yeah|yes|yep|no(?=,)|nope|haha|lol|ha|right|"
-    r"actually|"
+    r"actually|whatever|my god|omg|oh my god|"
     r"honestly|basically|hey|hi|hello|look|listen|sorry|thanks|thank you|because|since|fyi|for the record|note that|"
     r"scrap (?:that|it)|correction|never ?mind|forget (?:that|it|what i said)|wait|hang on|update|"
     r"just so you know|remember that|please remember(?: that)?|keep in mind(?: that)?|turns out|as i said|"
@@ -53,9 +53,15 @@ _COMMON_VERBS = frozenset(
 _SINGULAR = {"m": "is", "ve": "has", "d": "would", "ll": "will", "re": "is", "s": "is"}
 _PLURAL = {"re": "are", "ve": "have", "d": "would", "ll": "will"}
 _OBJECTS = {
-    "me": "{them}", "my": "{their}", "mine": "{their}", "myself": "themselves", "us": "them", "our": "their",
+    "me": "{them}", "my": "{their}", "mine": "{theirs}", "myself": "themselves", "us": "them", "our": "their",
     "ours": "theirs", "ourselves": "themselves",
 }  # fmt: skip
+_SMILE = re.compile(r"(?:\s+(?:[:;=]['-]?[()DPp/|]+|[xX]D+|<3|[\U0001f300-\U0001faff\u2600-\u27bf\ufe0f]+))+\s*$")
+_PAIR = 4  # words before "and I" at most: "my little sister and I"
+_TOLD_OF_PAST = re.compile(
+    r"\b(?:yesterday|last|ago|once|already|just|finally|when|earlier|this morning|today)\b", re.IGNORECASE
+)
+_SELF = frozenset({"", "i", "we"})
 _SHORT = 2  # words that name nothing: "sun's out"
 _NOT_MINE = frozenset("is are has does were let lets".split())
 _REFERENCES = frozenset("it me that them this us".split())  # "keep it short" is an order
@@ -74,8 +80,33 @@ def to_third_person(clause: str, speaker: str | None = None, *, instruction: boo
         return _end_sentence(_Converter(who, you="you").convert(plain))
     plain = complete_clause(plain, elided=elided)
     if not _FIRST_PERSON.search(plain):
-        return _end_sentence(plain) if _has_own_subject(plain) else f"{who} said: “{plain}”"
+        return _end_sentence(plain) if _has_own_subject(plain) else _quote(plain, who)
     return _end_sentence(_Converter(who, you="the assistant").convert(plain))
+
+
+def retell(text: str, speaker: str | None = None) -> str:
+    """Return several sentences in the third person, or all of them as they were said where one has no person in it."""
+    told = [to_third_person(each.text, speaker, elided=_tells_of_self(each.text)) for each in split_sentences(text)]
+    return _quote(" ".join(text.split()), speaker or "The user") if any(map(is_quote, told)) else " ".join(told)
+
+
+def _tells_of_self(sentence: str) -> bool:
+    """Return whether a sentence leaves out "I": "sold mine yesterday". "Stop asking" is an order."""
+    opening = find_opening(sentence)
+    return (
+        opening is not None
+        and not opening.subject
+        and (opening.verb in get_words("past") or opening.verb.endswith(("ed", "ing")))
+    )
+
+
+def _quote(text: str, who: str) -> str:
+    return f"{who} said: “{text}”"
+
+
+def is_quote(content: str) -> bool:
+    """Return whether a claim is worded as what somebody said, word for word."""
+    return content.endswith("”") and " said: “" in content
 
 
 def complete_clause(plain: str, *, elided: bool) -> str:
@@ -101,10 +132,25 @@ def complete_clause(plain: str, *, elided: bool) -> str:
 
 def _has_own_subject(text: str) -> bool:
     """Return whether it names whom or what it is about: a name or a determined noun, with a verb."""
-    if re.match(r"(?:[A-ZÀ-Þ][\w'’-]+|the|his|her|their|he|she|they|it|this|that)\s+\w+\s+\w+", text):
+    if re.match(r"(?:[A-ZÀ-Þ][\w'’-]+|the|his|her|their|he|she|they|it|this|that)\s+\w+\s+\w+", text) or re.match(
+        r"[Ff]or [A-ZÀ-Þ][\w'’-]+: \w", text
+    ):
         return True
     opening = find_opening(text)
     return opening is not None and bool(opening.subject) and (len(text.split()) > _SHORT or any(map(str.isdigit, text)))
+
+
+def names_nothing(text: str) -> bool:
+    """Return whether a few words about the speaker say nothing by themselves: "I've decided", "don't plan to"."""
+    plain = _LEAD_IN.sub("", text, count=1).strip(" .!")
+    opening = find_opening(plain)
+    if opening is None or opening.subject.lower() not in _SELF:
+        return False
+    named = any(character.isdigit() or character.isupper() for character in _FIRST_PERSON.sub("", plain)[1:])
+    empty = _SELF | get_words("auxiliaries") | get_words("prepositions") | get_words("adverbs")
+    words = [token.word for token in opening.rest if token.is_word and token.word not in empty]
+    perfect = opening.verb in {"have", "has"}  # whose participle is the verb
+    return not named and (len(words) <= perfect or plain.lower().endswith(" to"))
 
 
 class _Converter:
@@ -127,7 +173,7 @@ class _Converter:
         word = token.lower().replace("’", "'")
         base, _, ending = word.partition("'")
         if base in {"i", "im", "ive"}:
-            return self._convert_i(ending or base[1:])
+            return self._convert_i(ending or base[1:], joined=_is_second(tokens, at))
         if base == "we":
             self._named = True
             return f"{self._speaker()} and others" + (f" {_PLURAL.get(ending, ending)}" if ending else "")
@@ -138,26 +184,37 @@ class _Converter:
         return self._convert_verb(tokens, at, word, token)
 
     def _speaker(self) -> str:
-        return self._inside if any(part.strip() for part in self._said) else self._who
+        before = "".join(self._said[-3:]).rstrip()
+        return self._who if not before or before.endswith((".", "!", "?", "…")) else self._inside
 
-    def _convert_i(self, ending: str) -> str:
+    def _convert_i(self, ending: str, *, joined: bool) -> str:
         speaker, self._named = self._speaker(), True
-        self._awaits_verb = not ending
+        self._awaits_verb = not ending and not joined
         return f"{speaker} {_SINGULAR.get(ending, ending)}" if ending else speaker
 
     def _convert_object(self, word: str) -> str:
         their = "their" if self._named else f"{self._speaker()}'s"
+        theirs = "theirs" if self._named else their
         self._named = True
-        return their if word == "our" else _OBJECTS[word].format(them=self._inside, their=their)
+        return their if word == "our" else _OBJECTS[word].format(them=self._inside, their=their, theirs=theirs)
 
     def _convert_verb(self, tokens: list[str], at: int, word: str, token: str) -> str:
         if self._awaits_verb and word[0].isalpha():
             if word in _ADVERBS or (word.endswith("ly") and word not in _LY_VERBS):
                 return token
             self._awaits_verb = False
-            return _agree(word, token)
+            return _agree(word, token) if word != "read" or _TOLD_OF_PAST.search("".join(tokens)) else "reads"
         alone = self._named and not (self._said and self._said[0].endswith("others"))
         return _agree(word, token) if alone and word in _COMMON_VERBS and _follows_and(tokens, at) else token
+
+
+def _is_second(tokens: list[str], at: int) -> bool:
+    """Return whether "I" is the second of two that share a verb: "Tom and I are separated"."""
+    words = [token.lower() for token in tokens[:at] if token.strip()]
+    first = words[:-1]
+    verbs = get_words("verbs") | get_words("auxiliaries") | get_words("past") | third_person()
+    nouns = all(word[0].isalpha() and word not in verbs for word in first)
+    return words[-1:] == ["and"] and 0 < len(first) <= _PAIR and nouns
 
 
 def _inside(who: str) -> str:
@@ -185,7 +242,7 @@ def _agree(word: str, token: str) -> str:
 
 
 def _end_sentence(text: str) -> str:
-    text = text.strip()
+    text = _SMILE.sub("", text).strip()
     if text and text[0].islower():
         text = text[0].upper() + text[1:]
     return text if text.endswith((".", "!", "?", "…", "”")) else f"{text}."
@@ -209,7 +266,9 @@ def word_claim(candidate: Candidate, text: str) -> str:
             return (
                 short if when is None else f"{short.rstrip('.')} ({'since' if candidate.polarity else 'until'} {when})."
             )
-    instruction = candidate.type is RecordType.CONSTRAINT and candidate.subject == "project"
+    instruction = candidate.type is RecordType.INSTRUCTION or (
+        candidate.type is RecordType.CONSTRAINT and candidate.subject == "project"
+    )
     return to_third_person(text, speaker, instruction=instruction)
 
 
@@ -282,7 +341,9 @@ _DAYS = {
 
 
 def resolve_dates(sentence: str, said_at: datetime) -> str:
-    """Return the sentence with the date after each relative one: "tomorrow (17 Nov 2026)"."""
+    """Return the sentence with the date after each relative one: "tomorrow (17 Nov 2026)". A quotation stays."""
+    if is_quote(sentence):
+        return sentence
 
     def note(match: re.Match[str]) -> str:
         found = find_date(match, said_at)
