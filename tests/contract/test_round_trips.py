@@ -38,6 +38,7 @@ class Trips:
             for kind, names in (
                 (SqliteDb, ("execute", "run", "execute_many")),
                 (PostgresDb, ("execute", "run", "execute_many", "fetch_last_value", "fetch_raw_value")),
+                (PostgresDb, ("lock_and_read",)),
             ):
                 for name in names:
                     patched.setattr(kind, name, self._wrap(getattr(kind, name)))
@@ -46,9 +47,9 @@ class Trips:
             yield
 
     def _wrap(self, method: Callable[..., Any]) -> Callable[..., Any]:
-        def wrapper(db: Any, statement: str, *args: Any, **kwargs: Any) -> Any:
+        def wrapper(db: Any, statement: Any, *args: Any, **kwargs: Any) -> Any:
             if method.__name__ != "execute_many" or args[0]:
-                self.statements.append(" ".join(statement.split())[:120])
+                self.statements.append(" ".join(str(statement).split())[:120])
             return method(db, statement, *args, **kwargs)
 
         return wrapper

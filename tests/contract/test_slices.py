@@ -77,7 +77,7 @@ def transactions(monkeypatch: pytest.MonkeyPatch) -> Transactions:
         wrap(kind, "execute_many", lambda args, _: len(args[1]))
         wrap(kind, "execute", lambda args, answer: 0 if args[0].lstrip().startswith("SELECT") else len(answer))
     write = Store.write
-    monkeypatch.setattr(Store, "write", lambda self, work: seen.run(lambda: write(self, work)))
+    monkeypatch.setattr(Store, "write", lambda self, work, **options: seen.run(lambda: write(self, work, **options)))
     return seen
 
 

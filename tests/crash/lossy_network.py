@@ -129,6 +129,6 @@ class Commits:
 
     def are_in(self, data: bytes) -> bool:
         parsed = _PARSE.findall(data)
-        self._prepared.update(filter(None, parsed))
+        self._prepared.update(filter(None, parsed))  # which does not carry it out yet
         bound = any(re.search(rb"B.{4}\x00" + re.escape(name) + rb"\x00", data, re.DOTALL) for name in self._prepared)
-        return bool(parsed or bound or _QUERY.search(data))
+        return bool(b"" in parsed or bound or _QUERY.search(data))

@@ -178,8 +178,8 @@ def test_doctor_repair_keeps_concurrent_writes(repair: bool, disk_url: str, monk
                 other.remember(f"kept beside {next(numbers)}", user=user, tags=["beside"])
 
         def interrupted(call: Callable[..., Any]) -> Callable[..., Any]:
-            def run(*args: Any) -> Any:
-                answer = call(*args)
+            def run(*args: Any, **options: Any) -> Any:
+                answer = call(*args, **options)
                 write_beside()
                 return answer
 

@@ -103,7 +103,7 @@ class KeyOperations(Handle):
             _check_creator(tx, scope, info)
             return ApiKeys(tx).add(scope, info, hashed, now)
 
-        if not runtime.store.write(insert):
+        if not runtime.store.write(insert, exclusive=True):
             raise InvalidInput(f"there is a key called {info.name!r} already; revoke it first, or choose another name")
         return NewKey(secret, info)
 
@@ -205,7 +205,8 @@ class KeyOperations(Handle):
 
         Raises InvalidInput while there is a key that was not revoked.
         """
-        if not self._write(lambda tx: ApiKeys(tx).allow_anonymous(STORE_PARTITION)):
+        store = self._runtime.store
+        if not store.write(lambda tx: ApiKeys(tx).allow_anonymous(STORE_PARTITION), exclusive=True):
             raise InvalidInput("the store has API keys; revoke all of them first, the expired ones of every tenant too")
 
     def _record_use(self, key: KeyInfo, now: datetime) -> None:

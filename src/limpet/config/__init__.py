@@ -58,13 +58,14 @@ def _parse(key: str, text: str, parse: Callable[[str], Any]) -> None:
 @dataclass(frozen=True, slots=True)
 class StorageSettings(_SettingsBase):
     wal: Annotated[bool, "SQLite keeps a write-ahead log: readers and the writer do not wait for each other"] = True
-    busy_timeout_ms: Annotated[int, Integer(0, 3_600_000), "how long a write on SQLite waits for another one"] = 5000
+    busy_timeout_ms: Annotated[int, Integer(0, 3_600_000), "how long a write waits for another one"] = 5000
     synchronous: Annotated[Literal["full", "normal"], "full survives a power cut; normal only a killed process"] = (
         "full"
     )
     readers: Annotated[int, Integer(1, 256), "SQLite read connections kept open at most"] = 8
-    group_size: Annotated[int, Integer(1, 10_000), "writes of concurrent callers that share one commit at most"] = 256
-    postgres_connections: Annotated[int, Integer(1, 1000), "PostgreSQL connections open at most"] = 8
+    group_size: Annotated[int, Integer(1, 10_000), "concurrent writes that share one commit on SQLite at most"] = 256
+    postgres_connections: Annotated[int, Integer(1, 1000), "PostgreSQL connections at most; half of them write"] = 8
+    prepare_statements: Annotated[bool, "PostgreSQL prepares statements; not behind a pool of transactions"] = False
     connect_timeout_s: Annotated[Seconds, "seconds that a new PostgreSQL connection may take"] = 10
     silence_s: Annotated[
         int, Integer(0, 3600), "seconds of a dead network after which PostgreSQL is given up; 0: as the system does"

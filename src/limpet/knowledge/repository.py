@@ -16,7 +16,7 @@ from limpet.search.graph_repository import GraphTables
 from limpet.store.encryption import RowLayout
 from limpet.store.jobs import Jobs
 from limpet.store.tables import RECORD_METADATA, RECORD_ROWS, RECORD_TAGS, RECORD_VERSIONS, RECORDS, build_keyset_clause
-from limpet.store.tx import Cipher, Row, Tx, partition_key, partition_params
+from limpet.store.tx import Cipher, Partitions, Row, Tx, partition_key, partition_params
 
 _RECORD = RowLayout(RECORDS, RECORD_ROWS)
 _VERSION = RowLayout(RECORD_VERSIONS, "version body")
@@ -151,9 +151,16 @@ class Records:
         return self._select_one(scope, record_id, "")
 
     def lock(self, scope: Scope, record_id: str) -> Record | None:
+        """Return the record, locked until the transaction ends, and its partition before it."""
+        if scope.user is not None:
+            Partitions(self._tx).lock(scope.partition)
+        elif self._db.for_update and (found := self.get(scope, record_id)) is not None:
+            Partitions(self._tx).lock(found.home.space)
         return self._select_one(scope, record_id, self._db.for_update)
 
     def find_by_key(self, home: Owner, key: str, *, lock: bool = True) -> Record | None:
+        if lock:
+            Partitions(self._tx).lock(home.space)
         stored = self._encryption.cipher_for(home.scope.tenant).encrypt_deterministic(RECORDS["key"], key)
         params = {
             **partition_params(home.space),

@@ -35,7 +35,7 @@ from limpet.security.audit import AuditEntries
 from limpet.sessions.repository import DeletedSessions, Sessions
 from limpet.store.jobs import JobLease, Jobs
 from limpet.store.store import Store
-from limpet.store.tx import Tx
+from limpet.store.tx import Partitions, Tx
 
 log = logging.getLogger("limpet.purge")
 
@@ -218,6 +218,7 @@ class Purger:
 def _begin(tx: Tx, *, order: PurgeRequest, asked_by: str | None, now: datetime) -> tuple[PurgeRequest, bool]:
     """The mark, or that of an earlier one which is not done."""
     tenant = order.space.tenant
+    Partitions(tx).lock(order.space)  # else two callers would begin it
     old = Purges(tx).find_unfinished(Scope(tenant), order.what, order.digest)
     if old is not None:
         return replace(order, receipt=old.id, before=old.before), True

@@ -119,6 +119,7 @@ class Purges(Repository):
 
         A user who comes back while the rows are removed gets a new space.
         """
+        Partitions(self._tx).lock(space)
         at = self._find_key(space, order)
         if at is None:
             return True
@@ -132,6 +133,7 @@ class Purges(Repository):
         """So many rows of a user: how many of each kind, and whether all are gone."""
         at = self._find_key(space, order)
         counts: dict[str, int] = {}
+        Partitions(self._tx).lock(space)
         for rows in find_user_tables(by_name=at is None):
             gone = self._delete(rows, {**partition_params(space), **(at or {})}, limit)
             if gone and rows.table not in _NOT_IN_RECEIPT:

@@ -23,6 +23,7 @@ class Notes(Repository):
 
     def lock(self, partition: Partition, name: str) -> Note | None:
         """Return the note or None: no other transaction adds or changes it until this one ends."""
+        Partitions(self._tx).lock(partition)
         found = self.find(partition, [name], self._db.for_update).get(name)
         if found is None:
             Chunks(self._tx).lock_partition(partition)  # a new note has no row that could be locked

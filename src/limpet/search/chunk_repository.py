@@ -20,7 +20,7 @@ from limpet.search.index import SearchIndex
 from limpet.store.encryption import RowLayout, pack_floats
 from limpet.store.jobs import Jobs
 from limpet.store.tables import CHUNKS, RECORD_METADATA, RECORD_TAGS
-from limpet.store.tx import Cipher, Repository, Row, partition_key, partition_params
+from limpet.store.tx import Cipher, Partitions, Repository, Row, partition_key, partition_params
 
 log = logging.getLogger("limpet.store")
 
@@ -84,31 +84,37 @@ class Chunks(Repository):
 
     def lock_partition(self, partition: Partition) -> PartitionRow:
         """Return the partition's row, created where it is missing, locked until the transaction ends."""
-        found = self._find_partition(partition, self._db.for_update)
+        found = self._find_partition(partition, lock=True)
         if found is None:
+            self._tx.locked.discard(partition)
             self._db.run("partitions.add", partition_params(partition))
-            found = self._find_partition(partition, self._db.for_update)
+            found = self._find_partition(partition, lock=True)
         if found is None:
             raise StorageError(
                 f"the partition of {partition.level} {partition.owner!r} could not be created; retry the call"
             )
         return found
 
-    def _find_partition(self, partition: Partition, order: str = "") -> PartitionRow | None:
+    def _find_partition(self, partition: Partition, *, lock: bool = False) -> PartitionRow | None:
         seen = self._tx.seen
         if seen is None:
-            found, purges = self._load_partition(partition, order)
+            found, purges = self._load_partition(partition, lock=lock)
         elif partition in seen:
             found, purges = seen[partition]
         else:
-            found, purges = seen[partition] = self._load_partition(partition, order)
+            found, purges = seen[partition] = self._load_partition(partition, lock=lock)
         if found is not None and purges != self._tx.caches.purges:
             self._evict_purged(purges)
         return found
 
-    def _load_partition(self, partition: Partition, order: str) -> tuple[PartitionRow | None, str | None]:
+    def _load_partition(self, partition: Partition, *, lock: bool) -> tuple[PartitionRow | None, str | None]:
         """Return the partition and the store's purge counter."""
-        row = self._db.one("partitions.get", partition_params(partition), order=order)
+        params = partition_params(partition)
+        if lock:
+            # Locked first: the newest ordinal is of another table, which this row's lock does not read again.
+            row = Partitions(self._tx).lock_and_read(partition, "partitions.get", params)
+        else:
+            row = self._db.one("partitions.get", params)
         if row is None:
             return None, None
         *counters, newest, model, purges = row
@@ -129,6 +135,7 @@ class Chunks(Repository):
 
     def evict_partition(self, partition: Partition) -> None:
         """Evict a purged partition from the caches."""
+        self._tx.locked.discard(partition)
         partition_id = self._tx.partition_ids.pop(partition, None)
         if partition_id is not None:
             self._tx.caches.drop_partition(partition_id)
@@ -253,7 +260,7 @@ class Chunks(Repository):
         return self._drop_some(partition, "session_id = :id", "ORDER BY +ordinal LIMIT :limit", id=session)
 
     def _drop_some(self, partition: Partition, where: str, order: str, **params: Any) -> tuple[int, bool]:
-        row = self._find_partition(partition, self._db.for_update)
+        row = self._find_partition(partition, lock=True)
         if row is None:
             return 0, True
         page = {**row.key, **params, "limit": _MAX_DROPPED + 1}
@@ -268,7 +275,7 @@ class Chunks(Repository):
         return 0 if found is None else int(found[0])
 
     def _drop(self, partition: Partition, where: str, **params: Any) -> int:
-        row = self._find_partition(partition, self._db.for_update)
+        row = self._find_partition(partition, lock=True)
         if row is None:
             return 0
         return self._drop_rows(row, self._db.all("chunks.terms", {**row.key, **params}, where=where))
@@ -290,7 +297,7 @@ class Chunks(Repository):
 
         Return the hashes and ranges of those that other messages may share: the caller must index them again.
         """
-        row = self._find_partition(scope.partition, self._db.for_update)
+        row = self._find_partition(scope.partition, lock=True)
         if row is None or not sequences:
             return 0, {}
         gone, found = set(sequences), self._db.all("purge.chunks", _range_params(row, scope, sequences))
@@ -365,7 +372,7 @@ class Chunks(Repository):
 
     def put_vectors(self, partition: Partition, vectors: Mapping[int, Vector]) -> bool:
         """Store vectors for existing chunks, by ordinal. Return False if the model has another dimension."""
-        row, cipher = self._find_partition(partition, self._db.for_update), self._cipher(partition)
+        row, cipher = self._find_partition(partition, lock=True), self._cipher(partition)
         if row is None:
             return True
         puts = [

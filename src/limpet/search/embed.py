@@ -299,7 +299,7 @@ def set_embedding_model(store: Store, model: str, now: datetime) -> None:
             jobs.enqueue_for_all_partitions(tx.db, EMBED, model, now)
 
     if store.read(_find_model) != model:
-        store.write(change)
+        store.write(change, exclusive=True)  # else a chunk that is stored meanwhile gets no job
 
 
 def _find_model(tx: Tx) -> str | None:

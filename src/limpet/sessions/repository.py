@@ -136,15 +136,29 @@ class Sessions(_SessionRows):
 
     def lock(self, scope: Scope) -> SessionInfo:
         """Return the session, locked until the transaction ends. Raises SessionNotFound."""
+        self._lock_partition(scope)
         row = self._select_one(scope, self._db.for_update)
         if row is None:
             raise _not_found_error(scope)
         return self._decrypt(scope, row)
 
+    def _lock_partition(self, scope: Scope) -> None:
+        """Before the session, always: a transaction that has the one never waits for who has the other."""
+        if scope.user is not None:
+            Partitions(self._tx).lock(scope.partition)
+        elif self._db.for_update and (info := self.get(scope)) is not None:
+            Partitions(self._tx).lock(Partition(scope.tenant, Level.USER, info.user))
+
     def lock_head(self, scope: Scope) -> Head:
         """Return the end of the session's history, locked until the transaction ends. Raises SessionNotFound."""
         where, params = build_scope_filter(scope)
-        row = self._db.one("sessions.head", params, where=where, order=self._db.for_update)
+        order = self._db.for_update
+        if scope.user is None:
+            self._lock_partition(scope)
+            row = self._db.one("sessions.head", params, where=where, order=order)
+        else:
+            partitions = Partitions(self._tx)
+            row = partitions.lock_and_read(scope.partition, "sessions.head", params, where=where, order=order)
         if row is None:
             raise _not_found_error(scope)
         self._tx.partition_ids[scope.tenant, scope.session] = row[3]

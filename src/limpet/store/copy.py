@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,7 +25,7 @@ def copy_store(source: Store, target: Store, progress: Progress | None = None) -
     """Copy every row, from one consistent view, in one transaction. The target must be empty. Answers rows by table."""
 
     def from_source(reading: Tx) -> dict[str, int]:
-        return target.write(lambda writing: _copy_all(reading.db, writing.db, progress))
+        return target.write(lambda writing: _copy_all(reading.db, writing.db, progress), exclusive=True)
 
     return source.read(from_source)
 
@@ -51,7 +52,8 @@ def restore_file(
         )
 
     def replace_rows(reading: Tx) -> dict[str, int]:
-        return target.write(lambda writing: _replace_all(reading.db, writing.db, progress, overwrite=overwrite))
+        replace = partial(_replace_all, reading.db, progress=progress, overwrite=overwrite)
+        return target.write(lambda writing: replace(writing.db), exclusive=True)
 
     with TemporaryDirectory(prefix="limpet-") as folder:
         copied = Path(folder, "backup.db")

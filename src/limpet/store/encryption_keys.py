@@ -131,8 +131,8 @@ class EncryptionRegistry:
     """What a store remembers of its tenants' encryption until somebody changes it. Safe to share between threads.
 
     A transaction learns with its beginning how often the table was changed; only when that differs from what is
-    remembered are rows read again. Writers take turns on both backends, so that no writer works with an older answer
-    than the one before it left.
+    remembered are rows read again. Nobody else writes while that table is changed, so that no writer works with an
+    older answer than the one before it left.
     """
 
     def __init__(self, keyring: EncryptionKeys | None = None) -> None:

@@ -15,7 +15,7 @@ from limpet.model.scope import Partition, Scope
 from limpet.model.values import check_name, from_micros, to_micros
 from limpet.store.encryption import RowLayout
 from limpet.store.tables import IDEMPOTENCY_KEYS
-from limpet.store.tx import Repository, Tx, partition_params
+from limpet.store.tx import Partitions, Repository, Tx, partition_params
 
 _ENTRY = RowLayout(IDEMPOTENCY_KEYS, "resource_id digest created_at")
 
@@ -86,9 +86,15 @@ class IdempotencyKeys(Repository):
 def find_existing(
     tx: Tx, partition: Partition, asked: IdempotencyKey | None, find: Lookup[T], now: datetime
 ) -> T | None:
-    """What was made when the same was asked for under this key; None where it is new. Raises IdempotencyConflict."""
-    made = None if asked is None else IdempotencyKeys(tx).get(partition, asked)
-    if asked is None or made is None or now - made.at > KEY_LIFETIME:
+    """What was made when the same was asked for under this key; None where it is new. Raises IdempotencyConflict.
+
+    Whoever asks for the same at the same time waits here until this transaction ends.
+    """
+    if asked is None:
+        return None
+    Partitions(tx).ensure_locked(partition)
+    made = IdempotencyKeys(tx).get(partition, asked)
+    if made is None or now - made.at > KEY_LIFETIME:
         return None
     if made.digest != asked.digest:
         raise IdempotencyConflict(

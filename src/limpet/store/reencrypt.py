@@ -59,10 +59,11 @@ class _Checkpoint(NamedTuple):
 
 def reencrypt_tenant(store: Store, tenant: str, rebuild_index: RebuildIndex, progress: Progress | None = None) -> bool:
     """Encrypt the tenant with the first of its keys, or go on with that. False when it is so already."""
-    if not store.write(lambda tx: _begin(tx, store.encryption, tenant)):
+    if not store.write(lambda tx: _begin(tx, store.encryption, tenant), exclusive=True):
         return False
     counts = dict.fromkeys(_STEPS, 0)
-    while (done := store.write(lambda tx: _run_batch(tx, store.encryption, tenant, rebuild_index))) is not None:
+    run_batch = partial(_run_batch, registry=store.encryption, tenant=tenant, rebuild_index=rebuild_index)
+    while (done := store.write(run_batch, exclusive=True)) is not None:
         step, rows = done
         counts[step] += rows
         if progress is not None:

@@ -1,24 +1,23 @@
-"""A store: one writer, a pool of readers, no use across a fork. SQLite and PostgreSQL are its subclasses."""
+"""A store: what writes, a pool of readers, no use across a fork. SQLite and PostgreSQL are its subclasses."""
 
 from __future__ import annotations
 
 import copy
 import os
 import threading
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
-from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from limpet.config import StorageSettings
-from limpet.errors import StorageError, StoreUnavailable
+from limpet.errors import StorageError
 from limpet.model.job import Finding
 from limpet.model.privacy import ErasureState
 from limpet.model.telemetry import Progress
 from limpet.model.values import Clock
 from limpet.store.encryption_keys import EncryptionKeys, EncryptionRegistry, EncryptionStateUnknown
+from limpet.store.pool import ReaderPool, WriterPool
 from limpet.store.tx import Caches, Connection, Tx
 from limpet.store.writer import Writer, block_forks
 
@@ -54,7 +53,7 @@ class Store:
         self.encryption = EncryptionRegistry(keyring)
         with block_forks():
             self._connection, self._readers = self._open(address)
-        self._writer = Writer(self._connection, config.group_size)
+        self._writer: Writer | WriterPool = self._make_writer()
         self._waiting = threading.local()  # what a thread's next write has to bring along
         self._rolls_back = False
         self._prepare: Work[None] | None = None
@@ -62,6 +61,9 @@ class Store:
     def _open(self, address: str) -> tuple[Connection, ReaderPool | None]:
         """The connection that writes, migrated, and those that read."""
         raise NotImplementedError
+
+    def _make_writer(self) -> Writer | WriterPool:
+        return Writer(self._connection, self._config.group_size)
 
     def with_rollback(self, prepare: Work[None] | None = None) -> Store:
         """The same store, for memory that is switched off: a write runs, answers, and is rolled back.
@@ -72,10 +74,13 @@ class Store:
         other._rolls_back, other._prepare = True, prepare  # noqa: SLF001 - its own class
         return other
 
-    def write(self, work: Work[T]) -> T:
-        """Run the work in a transaction; return once it is durable. It may run again; only one run stays."""
+    def write(self, work: Work[T], *, exclusive: bool = False) -> T:
+        """Run the work in a transaction; return once it is durable. It may run again; only one run stays.
+
+        ``exclusive`` is for what concerns every partition: nobody else writes anything meanwhile.
+        """
         if not self._rolls_back:
-            return self._write(work)
+            return self._write(work, exclusive=exclusive)
         prepare = self._prepare
 
         def run_and_roll_back(tx: Tx) -> T:
@@ -84,34 +89,34 @@ class Store:
             raise _Rollback(work(tx))
 
         try:
-            return self._write(run_and_roll_back)
+            return self._write(run_and_roll_back, exclusive=exclusive)
         except _Rollback as done:
             answer: T = done.answer
             return answer
 
-    def _write(self, work: Work[T]) -> T:
+    def _write(self, work: Work[T], *, exclusive: bool) -> T:
         first: Work[None] | None = getattr(self._waiting, "work", None)
         if first is None:
-            return self._write_with_known_state(work)
+            return self._write_with_known_state(work, exclusive=exclusive)
 
         def run_both(tx: Tx) -> T:
             first(tx)
             return work(tx)
 
-        done = self._write_with_known_state(run_both)
+        done = self._write_with_known_state(run_both, exclusive=exclusive)
         self._waiting.work = None
         return done
 
-    def _write_with_known_state(self, work: Work[T]) -> T:
+    def _write_with_known_state(self, work: Work[T], *, exclusive: bool) -> T:
         """The work, and again from its beginning once it is noted whether the tenant it met is encrypted."""
         self._refuse_fork()
         with block_forks():
             while True:
                 try:
-                    return self._writer.write(work)
+                    return self._writer.write(work, exclusive=exclusive)
                 except EncryptionStateUnknown as found:
                     tenant = str(found)
-                self._writer.write(partial(self._record_initial_state, tenant))
+                self._writer.write(partial(self._record_initial_state, tenant), exclusive=True)
 
     def _record_initial_state(self, tenant: str, tx: Tx) -> None:
         self.encryption.record_initial_state(tx.db, tenant)
@@ -137,6 +142,7 @@ class Store:
         self._writer.refuse_nesting()
         with block_forks():
             if self._readers is None:
+                assert isinstance(self._writer, Writer)
                 return self._writer.run_exclusive(lambda: self._connection.snapshot(work))
             return self._readers.read(work)
 
@@ -162,7 +168,7 @@ class Store:
     def run_check(self, name: str, check: Work[Finding], *, repair: bool) -> Finding:
         """A check in a transaction of its own: what it compares is of one moment, and so is its repair."""
         try:
-            return (self.write if repair else self.read)(check)
+            return self.write(check, exclusive=True) if repair else self.read(check)
         except StorageError as error:  # a damaged table is a finding; the rest is looked at still
             return Finding(name, ok=False, detail=str(error))
 
@@ -181,84 +187,8 @@ class Store:
             self._writer.close()
             if self._readers is not None:
                 self._readers.close()
-            self._before_close()
             self._connection.close()
-
-    def _before_close(self) -> None:
-        """Before the connection is closed, which nobody else uses any more."""
 
     def _refuse_fork(self) -> None:
         if os.getpid() != self._pid:
             raise StorageError("this store was opened before the process forked; open it again in the child")
-
-
-class _Place:
-    """The right to use one read connection. One that is dropped, by an interrupt at any line, comes back as a new one.
-
-    So the queue has as many as it began with, whatever happens between taking one and giving it back.
-    """
-
-    __slots__ = ("_free",)
-
-    def __init__(self, free: weakref.ref[SimpleQueue[_Place]]) -> None:
-        self._free = free
-
-    def __del__(self) -> None:
-        free = self._free() if hasattr(self, "_free") else None  # an interrupt may come while one is made
-        if free is not None:
-            free.put(_Place(self._free))
-
-
-class ReaderPool:
-    """Read connections, made when needed and kept; each serves one thread at a time."""
-
-    def __init__(self, make: Callable[[], Connection], places: int) -> None:
-        self._make = make
-        self._idle: list[Connection] = []
-        # Its methods are C: an interrupt cannot leave it half changed, as it can a lock that is written in Python.
-        self._free: SimpleQueue[_Place] = SimpleQueue()
-        for _ in range(places):
-            self._free.put(_Place(weakref.ref(self._free)))
-        self._closed = False
-
-    def read(self, work: Work[T]) -> T:
-        place = self._free.get()
-        try:
-            answer = self._read(work)
-        except BaseException:  # why: whatever it was, the place is free again; it goes on as it came
-            self._free.put(place)
-            raise
-        self._free.put(place)
-        return answer
-
-    def _read(self, work: Work[T]) -> T:
-        connection = self._acquire()
-        try:
-            answer = connection.snapshot(work)
-        except Exception:  # why: whatever a read raised, its connection is sound and serves the next one
-            self._release(connection)
-            raise
-        except BaseException:  # why: an interrupt may come at any line: nobody knows what the connection is at
-            connection.close()
-            raise
-        self._release(connection)
-        return answer
-
-    def _acquire(self) -> Connection:
-        if self._closed:
-            raise StoreUnavailable("this store is closed; open it again")
-        try:
-            return self._idle.pop()
-        except IndexError:
-            return self._make()
-
-    def _release(self, connection: Connection) -> None:
-        self._idle.append(connection)
-        if self._closed:  # looked at afterwards: whoever closes them meanwhile finds this one or is found here
-            self.close()
-
-    def close(self) -> None:
-        self._closed = True
-        with suppress(IndexError):  # each is taken by one thread only
-            while True:
-                self._idle.pop().close()

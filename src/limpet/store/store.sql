@@ -9,10 +9,10 @@ ON CONFLICT (bucket, tenant, level, owner) DO NOTHING
 SELECT p.id, p.next_ordinal, p.merged_ordinal, p.chunk_count, p.word_count, p.removals, p.next_graph_id,
     (SELECT max(c.ordinal) FROM chunks c WHERE c.bucket = :bucket AND c.partition_id = p.id),
     (SELECT value FROM properties WHERE name = 'model'), (SELECT value FROM properties WHERE name = 'purges')
-FROM partitions p WHERE p.bucket = :bucket AND p.tenant = :tenant AND p.level = :level AND p.owner = :owner {order}
+FROM partitions p WHERE p.bucket = :bucket AND p.tenant = :tenant AND p.level = :level AND p.owner = :owner
 
 -- name: partitions.find_id
-SELECT id FROM partitions WHERE bucket = :bucket AND tenant = :tenant AND level = :level AND owner = :owner
+SELECT id FROM partitions WHERE bucket = :bucket AND tenant = :tenant AND level = :level AND owner = :owner {order}
 
 -- name: partitions.list
 -- A name never begins with a space; the row of a user who was purged does, and is nobody's.

@@ -52,6 +52,15 @@ class Db:
     def all(self, name: str, params: Params, *, where: str = "", order: str = "") -> list[Row]:
         return self.execute(self._sql[name, where, order], params)
 
+    def lock_and_read(
+        self, lock: tuple[str, Params], name: str, params: Params, *, where: str = "", order: str = ""
+    ) -> tuple[bool, Row | None]:
+        """Lock a row, then read in a statement of its own, which sees what the last holder of the lock has written.
+
+        Return whether there is a row to lock, and what was read. Here: where one writer is the rule.
+        """
+        return True, self.one(name, params, where=where, order=order)
+
     def run(self, name: str, params: Params) -> int:
         """The number of rows changed."""
         raise NotImplementedError
@@ -293,6 +302,7 @@ class Tx:
         self.seen: dict[Any, Any] | None = None  # rows looked up already; None while anything may change
         # Ids found by the work at hand, by partition and by session. An id is never used again.
         self.partition_ids: dict[Any, int] = {}
+        self.locked: set[Partition] = set()  # by the work at hand, until the transaction ends
 
     def load_encryption(self, changes: int, *, writing: bool) -> None:
         """At the beginning of a transaction: ``changes`` is how often any tenant's encryption was changed."""
@@ -305,6 +315,7 @@ class Tx:
     def run(self, work: Callable[[Tx], T]) -> T:
         """Run work that knows nothing of the work before it, which may have been rolled back."""
         self.partition_ids.clear()
+        self.locked.clear()
         return work(self)
 
     @contextmanager
@@ -323,7 +334,8 @@ class Connection:
     db: Db
     tx: Tx
 
-    def begin(self) -> None:
+    def begin(self, *, exclusive: bool = False) -> None:
+        """Begin to write. ``exclusive``: while no other transaction writes anywhere in the store."""
         raise NotImplementedError
 
     def commit(self) -> None:
@@ -395,6 +407,40 @@ def partition_key(partition_id: int) -> dict[str, int]:
 
 
 class Partitions(Repository):
+    def lock(self, partition: Partition) -> None:
+        """Let no other transaction write the partition until this one ends. One that is not there cannot be locked.
+
+        Always before anything inside it is locked, so that two transactions never wait for each other.
+        """
+        if self._is_unlocked(partition):
+            row = self._db.one("partitions.find_id", partition_params(partition), order=self._db.for_update)
+            if row is not None:
+                self._tx.locked.add(partition)
+                self._tx.partition_ids[partition] = int(row[0])
+
+    def ensure_locked(self, partition: Partition) -> None:
+        """Lock the partition, which is created where it is missing."""
+        self.lock(partition)
+        if self._is_unlocked(partition):
+            self._db.run("partitions.add", partition_params(partition))
+            self.lock(partition)
+
+    def _is_unlocked(self, partition: Partition) -> bool:
+        """Return whether a lock is needed: not where one writer is the rule, and not to read."""
+        return bool(self._db.for_update) and self._tx.seen is None and partition not in self._tx.locked
+
+    def lock_and_read(
+        self, partition: Partition, name: str, params: Params, *, where: str = "", order: str = ""
+    ) -> Row | None:
+        """Lock the partition and read, in one message to the server."""
+        if partition in self._tx.locked:
+            return self._db.one(name, params, where=where, order=order)
+        lock = "partitions.find_id", partition_params(partition)
+        is_locked, row = self._db.lock_and_read(lock, name, params, where=where, order=order)
+        if is_locked:
+            self._tx.locked.add(partition)
+        return row
+
     def find_id(self, partition: Partition) -> int | None:
         known = self._tx.partition_ids.get(partition)
         if known is None:

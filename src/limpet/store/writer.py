@@ -30,10 +30,11 @@ class WriteRequest(Generic[T]):
     One whose caller was interrupted is done, too: nobody runs it any more.
     """
 
-    __slots__ = ("done", "error", "gate", "leads", "result", "work")
+    __slots__ = ("done", "error", "exclusive", "gate", "leads", "result", "work")
 
-    def __init__(self, work: Callable[[Tx], T]) -> None:
+    def __init__(self, work: Callable[[Tx], T], *, exclusive: bool = False) -> None:
         self.work = work
+        self.exclusive = exclusive
         self.done = False
         self.leads = False
         self.result: T | None = None
@@ -88,9 +89,9 @@ class Writer:
         self._busy: int | None = None
         self._closed = False
 
-    def write(self, work: Callable[[Tx], T]) -> T:
+    def write(self, work: Callable[[Tx], T], *, exclusive: bool = False) -> T:
         self.refuse_nesting()
-        me, ticket = get_ident(), WriteRequest(work)
+        me, ticket = get_ident(), WriteRequest(work, exclusive=exclusive)
         try:
             self._enqueue(ticket)
             while not ticket.done:
@@ -213,21 +214,21 @@ class Writer:
         self._busy = get_ident()
         try:
             self._refuse_closed()
-            self._begin()
+            self._begin(exclusive=any(ticket.exclusive for ticket in group))
             if len(group) == 1:
                 self._run_alone(group[0])
             elif not self._run_group(group):
                 for ticket in group:
-                    self._begin()
+                    self._begin(exclusive=ticket.exclusive)
                     self._run_alone(ticket)
         except StorageError as error:
             _fail(group, error)  # not even begun: locked, full, gone or closed; that is everybody's answer
         self._busy = None
         return group
 
-    def _begin(self) -> None:
+    def _begin(self, *, exclusive: bool) -> None:
         self._begun = True
-        self._connection.begin()
+        self._connection.begin(exclusive=exclusive)
 
     def _rollback(self) -> None:
         self._connection.rollback()
@@ -266,7 +267,7 @@ class Writer:
                 if attempt == _ATTEMPTS or not connection.is_transient(error):
                     ticket.fail(error)
                     return
-                self._begin()
+                self._begin(exclusive=ticket.exclusive)
             except Exception as error:  # why: whatever the work raised is its caller's answer, after the rollback
                 self._rollback()
                 ticket.fail(error)

@@ -44,7 +44,7 @@ class Memory(Connection):
         self.after_commit: Callable[[], None] = lambda: None
         self.transient: type[StorageError] | None = None
 
-    def begin(self) -> None:
+    def begin(self, *, exclusive: bool = False) -> None:
         if self.is_open:
             raise StorageError("cannot start a transaction within a transaction")
         self.before_begin()

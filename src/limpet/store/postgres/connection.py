@@ -1,4 +1,4 @@
-"""PostgreSQL connections: one that writes, a pool that reads, and what their errors mean."""
+"""PostgreSQL connections, those that write and those that read, and what their errors mean."""
 
 from __future__ import annotations
 
@@ -44,12 +44,15 @@ _ERROR_CLASSES: dict[str, tuple[type[StorageError], str]] = {
     "55P03": (StoreBusy, "another writer holds the row; repeat the call"),
 }
 # Two processes that hold each other up, or that claim the same unique value: the next try sees what the other did.
-# A group holds the rows of many sessions until it commits, in the order its callers came: groups of two processes would
-# lock each other out. So processes take turns, as they do on SQLite.
-_WRITE_LOCK = 0x4C494D51
-_BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-_BEGIN_WRITE = f"BEGIN; SET LOCAL lock_timeout = {{timeout}}; SELECT pg_advisory_xact_lock({_WRITE_LOCK})"
 _TRANSIENT = ("40001", "40P01", "23505")
+_BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_BEGIN_WRITE = "BEGIN; SET LOCAL lock_timeout = {timeout}"
+# Writers of different partitions do not wait for each other. What concerns every partition at once, such as encryption
+# or another model, waits for all of them, and they for it: by a lock on this table, which writers share and readers do
+# not need. Not an advisory lock: those are of one machine where a database is spread over several. Sharing costs
+# little: PostgreSQL keeps such weak locks in the process that has them.
+_LOCK_STORE = "; LOCK TABLE encryption_changes IN {mode} MODE"
+_SHARED, _EXCLUSIVE = "ROW SHARE", "EXCLUSIVE"
 
 
 def load_driver() -> Any:
@@ -133,6 +136,21 @@ class PostgresDb(Db):
         found: bytes | None = result.get_value(0, 0)
         return found
 
+    def lock_and_read(
+        self, lock: tuple[str, Params], name: str, params: Params, *, where: str = "", order: str = ""
+    ) -> tuple[bool, Row | None]:
+        locking, locking_params = lock
+        try:
+            client = load_driver().ClientCursor(self.raw)
+            locking = client.mogrify(self._sql[locking, "", self.for_update], locking_params)
+            reading = client.mogrify(self._sql[name, where, order], params)
+            cursor = self.raw.execute(f"{locking}; {reading}", prepare=False)
+            is_locked = cursor.fetchone() is not None
+            cursor.nextset()
+            return is_locked, cursor.fetchone()
+        except self._error as error:
+            raise translate_error(error) from error
+
     def to_array(self, values: Sequence[int] | Sequence[str]) -> list[Any]:
         return list(values)
 
@@ -195,14 +213,21 @@ class PostgresConnection(Connection):
         self.connect()
 
     def connect(self) -> None:
-        self.close()
+        if hasattr(self, "db"):
+            self.db.raw.close()
         psycopg = load_driver()
         try:
             given = psycopg.conninfo.conninfo_to_dict(self._url)
             alive = {
                 name: value for name, value in _keepalive_options(self._config.silence_s).items() if name not in given
             }
-            raw = psycopg.connect(self._url, autocommit=True, connect_timeout=self._config.connect_timeout_s, **alive)
+            raw = psycopg.connect(
+                self._url,
+                autocommit=True,
+                connect_timeout=self._config.connect_timeout_s,
+                prepare_threshold=5 if self._config.prepare_statements else None,
+                **alive,
+            )
         except psycopg.Error as error:
             text = str(error).strip().split("\n")[0]
             raise StoreUnavailable(
@@ -211,23 +236,27 @@ class PostgresConnection(Connection):
         self.db = PostgresDb(raw)
         self.tx = Tx(self.db, self._caches, self._encryption)
 
-    def begin(self) -> None:
+    def begin(self, *, exclusive: bool = False) -> None:
         """A connection that went stale while idle is made again; nothing was sent on it yet."""
         self.rollback()  # of what an interrupt left open
         if self.db.raw.closed:
             self.connect()
         self.tx.seen = None
         try:
-            self._begin_transaction()
+            self._begin_transaction(exclusive=exclusive)
         except StoreUnavailable:
             self.connect()
-            self._begin_transaction()
+            self._begin_transaction(exclusive=exclusive)
 
-    def _begin_transaction(self) -> None:
+    def _begin_transaction(self, *, exclusive: bool) -> None:
         begin = _BEGIN_READ if self._reader else _BEGIN_WRITE.format(timeout=self._config.busy_timeout_ms)
         if not self._encryption.is_ready:
             self.db.execute(begin)
             return
+        if not self._reader:
+            if self._writer is None:
+                self._register()
+            begin += _LOCK_STORE.format(mode=_EXCLUSIVE if exclusive else _SHARED)
         # In the same message, and after the lock.
         both = f"{begin}; {load_statements()['encryption.generation', '', '']}"
         generation = self.db.fetch_raw_value(both) if self._reader else self.db.fetch_last_value(both)
@@ -258,8 +287,8 @@ class PostgresConnection(Connection):
         )
         self._marked = bool(changed)
 
-    def register(self) -> None:
-        """Get the row that numbers this writer's transactions."""
+    def _register(self) -> None:
+        """Get the row that numbers this writer's transactions, before the first of them."""
         self._writer = self.db.execute("INSERT INTO limpet_writers (number) VALUES (0) RETURNING id")[0][0]
 
     def has_committed(self) -> bool:
@@ -270,11 +299,11 @@ class PostgresConnection(Connection):
             with suppress(StorageError):
                 self.connect()
                 # Waits for the old connection's transaction, should the server still be at it.
-                self.db.execute(f"SET lock_timeout = {self._config.connect_timeout_s * 1000}")
+                self.db.execute(_BEGIN_WRITE.format(timeout=self._config.connect_timeout_s * 1000))
                 [(number,)] = self.db.execute(
                     "SELECT number FROM limpet_writers WHERE id = %s FOR UPDATE", [self._writer]
                 )
-                self.db.execute("RESET lock_timeout")
+                self.db.execute("ROLLBACK")
                 return bool(number == self._number)
             time.sleep(0.1)
         raise OutcomeUnknown(
@@ -297,10 +326,12 @@ class PostgresConnection(Connection):
     def is_transient(self, error: StorageError) -> bool:
         return getattr(error, "sqlstate", "") in _TRANSIENT
 
-    def unregister(self) -> None:
-        with suppress(StorageError):  # a server that is gone keeps a row nobody needs
-            self.db.execute("DELETE FROM limpet_writers WHERE id = %s", [self._writer])
-
     def close(self) -> None:
-        if hasattr(self, "db"):  # it may never have been reached
-            self.db.raw.close()
+        if not hasattr(self, "db"):  # it may never have been reached
+            return
+        idle = load_driver().pq.TransactionStatus.IDLE
+        if self._writer is not None and self.db.raw.info.transaction_status == idle:
+            with suppress(StorageError):  # a server that is gone keeps a row nobody needs
+                self.db.execute("DELETE FROM limpet_writers WHERE id = %s", [self._writer])
+                self._writer = None
+        self.db.raw.close()

@@ -9,8 +9,9 @@ from limpet.errors import MigrationError, StorageError
 from limpet.model.privacy import ErasureState
 from limpet.model.telemetry import Progress
 from limpet.store.migrate import EXPORT_HINT, Schema
+from limpet.store.pool import ReaderPool, WriterPool
 from limpet.store.postgres.connection import PostgresConnection
-from limpet.store.store import ReaderPool, Store
+from limpet.store.store import Store
 from limpet.store.tables import TABLES
 from limpet.store.writer import block_forks, yield_to_fork
 
@@ -62,18 +63,18 @@ class PostgresStore(Store):
         connection = PostgresConnection(self._url, self._config, self.caches, self.encryption)
         PostgresSchema(connection, self._clock).migrate_or_close()
         self.encryption.is_ready = True
-        try:
-            connection.register()
-        except BaseException:  # why: whatever stopped the opening, the connection must not stay open
-            connection.close()
-            raise
-        return connection, ReaderPool(self._connect_reader, max(1, self._config.postgres_connections - 1))
+        most = self._config.postgres_connections
+        self._write_places = max(1, most // 2)
+        return connection, ReaderPool(self._connect_reader, max(1, most - self._write_places))
+
+    def _make_writer(self) -> WriterPool:
+        return WriterPool(self._connect_writer, self._write_places, self._connection)
+
+    def _connect_writer(self) -> PostgresConnection:
+        return PostgresConnection(self._url, self._config, self.caches, self.encryption)
 
     def _connect_reader(self) -> PostgresConnection:
         return PostgresConnection(self._url, self._config, self.caches, self.encryption, reader=True)
-
-    def _before_close(self) -> None:
-        self._connection.unregister()
 
     def erase(self, *, whole: bool, vacuum: bool = False) -> ErasureState:
         """PostgreSQL keeps dead rows until a vacuum, and their bytes until the table's files are written again."""

@@ -150,7 +150,7 @@ class SqliteConnection(Connection):
         self.db.execute("PRAGMA busy_timeout = 0")
         self._polls = True
 
-    def begin(self) -> None:
+    def begin(self, *, exclusive: bool = False) -> None:
         if self._polls:
             self._wait_and_begin()
         else:

@@ -19,6 +19,7 @@ from limpet.model.telemetry import Progress
 from limpet.model.values import system_clock
 from limpet.store.files import create_database, create_private_file, find_readable_by_others
 from limpet.store.migrate import Migration, Schema
+from limpet.store.pool import ReaderPool
 from limpet.store.sqlite import scrub as scrubbing
 from limpet.store.sqlite.connection import (
     APPLICATION_ID,
@@ -27,8 +28,8 @@ from limpet.store.sqlite.connection import (
     prepare_folder,
     translate_error,
 )
-from limpet.store.store import ReaderPool, Store
-from limpet.store.writer import block_forks, yield_to_fork
+from limpet.store.store import Store
+from limpet.store.writer import Writer, block_forks, yield_to_fork
 
 log = logging.getLogger("limpet.store")
 
@@ -74,6 +75,7 @@ def _create_template(migration: Migration) -> sqlite3.Connection:
 
 class SqliteStore(Store):
     _connection: SqliteConnection
+    _writer: Writer
     _file: tuple[int, int] | None
 
     def _open(self, address: str) -> tuple[SqliteConnection, ReaderPool | None]:

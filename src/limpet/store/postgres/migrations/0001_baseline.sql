@@ -463,7 +463,7 @@ CREATE TABLE jobs (
     created_at BIGINT NOT NULL,
     PRIMARY KEY (bucket, tenant, level, owner, kind, detail)
 );
-CREATE INDEX jobs_by_id ON jobs (bucket, id);
+CREATE UNIQUE INDEX jobs_by_id ON jobs (bucket, id);
 -- By kind: many jobs of one kind do not hold up another.
 CREATE INDEX jobs_due ON jobs (kind, dead, run_at, created_at, id);
 CREATE INDEX jobs_by_tenant ON jobs (tenant, dead, run_at, created_at, id);
