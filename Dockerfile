@@ -4,7 +4,7 @@
 FROM python:3.12-slim
 
 COPY . /src
-RUN pip install --no-cache-dir "/src[serve,minilm,encryption,postgres,pdf]" && rm -rf /src \
+RUN pip install --no-cache-dir "/src[serve,encryption,postgres,pdf]" && rm -rf /src \
     && useradd --uid 10001 --user-group --create-home --shell /usr/sbin/nologin limpet \
     && install -d -o limpet -g limpet -m 0700 /data
 

@@ -73,8 +73,8 @@ clean:  ## remove all that was generated
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(RUN): pyproject.toml | $(BIN)/pip
-	@echo "Installing Limpet with its server and the default embedder into .venv"
-	@$(PIP) -e '.[serve,minilm]'
+	@echo "Installing Limpet with its server into .venv"
+	@$(PIP) -e '.[serve]'
 	@touch $@
 
 $(DEV): pyproject.toml bench/pyproject.toml | $(BIN)/pip

@@ -25,7 +25,7 @@ SERVER_MISSING = "LIMPET_TEST_POSTGRES_MISSING"
 SERVER_REQUIRED = "LIMPET_REQUIRE_POSTGRES"
 NOT_TESTED = "PostgreSQL was not tested"
 
-# Tests say which embedder they want: one that is installed must not slow down, or change, all the others.
+# Most tests need no vectors. Those that make their own configuration have the default embedder.
 os.environ.setdefault("LIMPET_EMBEDDING_MODEL", "none")
 
 # Tests import ONNX Runtime themselves to see whether it is there.
@@ -57,16 +57,6 @@ if ENCRYPTED:
 # wherever else tests run.
 hypothesis.settings.register_profile("limpet", deadline=None, max_examples=examples(), derandomize="CI" in os.environ)
 hypothesis.settings.load_profile("limpet")
-
-
-@pytest.fixture(scope="session", autouse=True)
-def no_model_by_accident() -> Iterator[None]:
-    """A test that makes its own configuration gets no embedder either, unless it names one."""
-    from limpet.providers.minilm import MiniLmEmbedder
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(MiniLmEmbedder, "is_installed", staticmethod(lambda: False))
-        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

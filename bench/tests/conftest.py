@@ -1,7 +1,7 @@
-"""As in the other tests, no installed model is used unless a test names one."""
+"""As in the other tests, most stores need no vectors."""
 
 from __future__ import annotations
 
-from tests.conftest import no_model_by_accident
+import os
 
-__all__ = ["no_model_by_accident"]
+os.environ.setdefault("LIMPET_EMBEDDING_MODEL", "none")

@@ -264,7 +264,7 @@ def test_figures_know_whether_their_goal_is_met():
 
 
 def test_one_of_each_is_lived_and_scored():
-    figures = measure([build(name, 1) for name in MEASURES], None, embedder=False)
+    figures = measure([build(name, 1) for name in MEASURES], None, "none")
     totals = {f"{figure.measure}: {figure.name}": figure.total for figure in figures}
     assert totals["changed: recall: new value before the old"] == 1
     assert [totals[f"lasting: in the context after {day} days"] for day in (30, 100, 400)] == [1, 1, 1]
@@ -288,7 +288,7 @@ def test_talk_of_two_people_is_learned_from(tmp_path):
     timeline.talk("c", "life", lines)
     learned: list[Record] = []
     timeline.ask(0, lambda stage: learned.extend(stage.claims("c")))
-    with open_stage(str(tmp_path), embedder=False) as stage:
+    with open_stage(str(tmp_path), "none") as stage:
         timeline.play(stage, lambda _: None)
     assert any("Porto" in each.content for each in learned)
 
@@ -317,12 +317,12 @@ def test_days_without_events_are_lived_too():
 def test_store_that_is_not_empty_is_refused(tmp_path):
     with Limpet.open(tmp_path) as memory:
         memory.remember("I bake", user="ana")
-    with pytest.raises(InvalidInput, match="name an empty store"), open_stage(str(tmp_path), embedder=False):
+    with pytest.raises(InvalidInput, match="name an empty store"), open_stage(str(tmp_path), "none"):
         pass
 
 
 def test_named_store_is_emptied_again(tmp_path):
-    measure([build("passing", 1)], str(tmp_path), embedder=False)
+    measure([build("passing", 1)], str(tmp_path), "none")
     with Limpet.open(tmp_path) as memory:
         assert memory.sessions(user="p01") == []
 
@@ -332,7 +332,7 @@ def test_bench_truth_prints_table_faults_and_json(monkeypatch, capsys):
     figure.add(True, "p01: shown")
     monkeypatch.setattr(command, "measure", lambda *_, **__: [figure])
     args = argparse.Namespace(
-        lives=None, only=["passing"], limit=1, data=None, no_embedder=True, faults=True, json=False
+        lives=None, only=["passing"], limit=1, data=None, embedder="none", faults=True, json=False
     )
     assert command.main(args) == 0
     head, row, *faults = capsys.readouterr().out.splitlines()
@@ -342,6 +342,6 @@ def test_bench_truth_prints_table_faults_and_json(monkeypatch, capsys):
     args.json = True
     assert command.main(args) == 0
     told = json.loads(capsys.readouterr().out)
-    assert told["embedder"] is False
+    assert told["embedder"] == "none"
     assert told["figures"][0]["met"] is False
     assert told["figures"][0]["faults"] == ["p01: shown"]

@@ -6,25 +6,35 @@ from pathlib import Path
 
 import pytest
 
-from limpet import Config, Limpet
+from limpet import Config, Limpet, Message
 from limpet.errors import ConfigError
-from limpet.providers.minilm import MiniLmEmbedder
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not MiniLmEmbedder.is_installed(), reason="the model is not installed")
-def test_minilm_is_used_by_default_when_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_encoder_is_used_by_default_and_writes_wait_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LIMPET_EMBEDDING_MODEL")
-    monkeypatch.setattr(MiniLmEmbedder, "is_installed", staticmethod(lambda: True))  # the tests say there is none
     with Limpet.open(tmp_path) as memory:
         session = memory.session("t", "1", user="alice")
         for line in ("We adopted a puppy last week", "The invoice is due on Monday", "I baked bread with rye flour"):
             session.append("user", line)
-        memory.jobs.run()
         assert memory.admin.stats()["vectors"] == 3
         for question, answer in (("What pet does she have?", "puppy"), ("payment deadline", "invoice")):
             assert answer in memory.recall(question, user="alice", k=1)[0].text
             assert memory.recall(question, user="alice", recipe="words") == []
+
+
+def test_store_without_vectors_finds_words_until_job_made_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Limpet.open(tmp_path) as memory:
+        session = memory.session("t", "1", user="alice")
+        session.extend([Message.new("user", text) for text in ("We adopted a puppy last week", "The invoice is due")])
+        assert memory.admin.stats()["vectors"] == 0
+    monkeypatch.delenv("LIMPET_EMBEDDING_MODEL")
+    monkeypatch.setenv("LIMPET_JOBS_WORKER", "false")
+    with Limpet.open(tmp_path) as memory:
+        (hit,) = memory.recall("Who adopted the puppy?", user="alice")
+        assert "vectors" not in hit.signals
+        assert memory.jobs.run() > 0
+        assert memory.admin.stats()["vectors"] == 2
+        assert "puppy" in memory.recall("Which pet is there?", user="alice", k=1)[0].text
 
 
 def test_embedding_model_from_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from limpet import Config, FilePart, ImagePart, Limpet, Message, Record, Session, TextPart, ToolCall
-from limpet.config import SessionSettings
+from limpet.config import EmbeddingSettings, SessionSettings
 from limpet.errors import (
     IdempotencyConflict,
     InvalidInput,
@@ -172,7 +172,7 @@ class StoreMachine(RuleBasedStateMachine):
             self.get_or_create("default", "alice", "assistant", chat, None, {})
 
     def open(self) -> None:
-        config = Config(session=SessionSettings(kv_cap=self.cap))
+        config = Config(session=SessionSettings(kv_cap=self.cap), embedding=EmbeddingSettings(model="none"))
         self.memory = Limpet.open(self.url, config=config, clock=lambda: self.now)
 
     def teardown(self) -> None:

@@ -19,6 +19,7 @@ from time import perf_counter
 from typing import Any
 
 from limpet import Config, Limpet, Message
+from limpet.config import EmbeddingSettings
 from limpet.model.chunk import Hit, SourceKind
 from limpet.providers.choose import create_embedder
 from limpet.providers.embedder import Embedder
@@ -180,7 +181,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="the folder that holds the sets")
     parser.add_argument("--set", choices=SETS, action="append", help="only this set; may be given more than once")
     parser.add_argument(
-        "--model", default="auto", help="the embedder, as embedding.model names it; none for words only"
+        "--model",
+        default=EmbeddingSettings().model,
+        help="the embedder, as embedding.model names it; none for words only (default: %(default)s)",
     )
     parser.add_argument(
         "--remember", type=Path, metavar="FILE", help="keep vectors in this file, so that a second run is quick"

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from limpet import Config, Limpet, Message
 from limpet.api.runtime import DATABASE
-from limpet.providers.choose import create_embedder
 from limpet.providers.embedder import Embedder
-from limpet.providers.hashed import HashEmbedder
+from limpet.providers.encoder import EncoderEmbedder
 from limpet_bench.workload import texts, timed
 
 if TYPE_CHECKING:
@@ -122,10 +121,10 @@ def _read_vectors(folder: Path) -> Any:
 
 
 def ingest(bench: Bench) -> Times:
-    """Store messages with their vectors, and embed the same texts alone: MiniLM if it is installed."""
+    """Store messages with their vectors, and embed the same texts alone."""
     from limpet_bench.speed import Times
 
-    times, embedder = Times(), create_embedder("auto") or HashEmbedder()
+    times, embedder = Times(), EncoderEmbedder()
     lines = texts(bench.effort.embedded * 4, seed=12)
     embedder.embed(lines[:1])  # loads the model
     with opened(bench.new_folder(), embedder) as memory:

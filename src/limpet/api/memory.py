@@ -223,9 +223,7 @@ class MemoryOperations(Handle):
         if not recipe.dense:
             return None
         if self._runtime.embedding is None and not recipe.words:
-            raise Unsupported(
-                f"the recipe {recipe.name!r} needs an embedder: set embedding.model, or install limpet[minilm]"
-            )
+            raise Unsupported(f"the recipe {recipe.name!r} needs an embedder: set embedding.model, such as to encoder")
         return search.embed_question(self._runtime.embedder, [space], question).get(space)
 
     @operation(

@@ -159,13 +159,12 @@ class ChunkSettings(_SettingsBase):
 class EmbeddingSettings(_SettingsBase):
     model: Annotated[
         Name,
-        "auto (MiniLM where it is installed), none, hashed, encoder, minilm, openai:MODEL@URL,"
-        " sentence-transformers:NAME or fastembed:NAME",
-    ] = "auto"
+        "encoder (Limpet's own), none, minilm, hashed, openai:MODEL@URL, sentence-transformers:NAME or fastembed:NAME",
+    ] = "encoder"
     api_key_env: Annotated[Name, "the environment variable that holds the key for openai:…"] = "OPENAI_API_KEY"
     when: Annotated[
         Literal["auto", "now", "later"],
-        "now: a write waits for its vectors; later: a job makes them; auto: now while the embedder is quick",
+        "now: a write waits for its vectors; later: a job makes them; auto: now, unless the embedder is slow",
     ] = "auto"
     quick_ms: Annotated[int, Integer(1, 60_000), "milliseconds for one text up to which an embedder is quick"] = 100
     batch: Annotated[int, Integer(1, 2048), "texts handed to the embedder at a time"] = 64

@@ -10,11 +10,10 @@ from limpet.providers.embedder import Embedder
 from limpet.providers.llm import Llm, Prices
 
 EMBEDDER_SPECS = (
-    "auto",
-    "none",
-    "hashed",
     "encoder",
+    "none",
     "minilm",
+    "hashed",
     "openai:MODEL@URL",
     "sentence-transformers:NAME",
     "fastembed:NAME",
@@ -35,10 +34,6 @@ _AT = re.compile(r"(?P<model>.+)@(?P<url>https?://.+)", re.IGNORECASE)  # a mode
 def create_embedder(spec: str, *, api_key: str | None = None) -> Embedder | None:
     """Create the embedder that ``spec`` names, one of EMBEDDER_SPECS; None for "none". Only HTTP ones use the key."""
     kind, _, rest = spec.strip().partition(":")
-    if kind == "auto" and not rest:
-        from limpet.providers.minilm import MiniLmEmbedder
-
-        return MiniLmEmbedder() if MiniLmEmbedder.is_installed() else None  # without it, search uses words only
     if kind == "none" and not rest:
         return None
     if kind == "openai":

@@ -12,7 +12,8 @@ from limpet.errors import InvalidInput
 class Embedder(Protocol):
     """Vectors are stored under ``name`` and compared only within it, so a changed model needs a new name.
 
-    Called from several threads. Set an attribute ``quick = False`` if writes should not wait for it.
+    Called from several threads. An attribute ``quick`` says whether writes wait for it; without one, they do as long
+    as it answers fast.
     """
 
     @property

@@ -36,6 +36,7 @@ class EncoderEmbedder:
 
     name = "limpet-encoder-1"  # increment whenever vectors change
     dimension = 256
+    quick = True
 
     def __init__(self, weights: Path = _WEIGHTS) -> None:
         self._path = weights

@@ -51,10 +51,6 @@ class MiniLmEmbedder:
         self._threads = max(1, (os.cpu_count() or 1) // 2) if threads is None else max(1, threads)
         self._model = _find_model()
 
-    @staticmethod
-    def is_installed() -> bool:
-        return all(find_spec(name) is not None for name in (_MODEL_PACKAGE, "onnxruntime"))
-
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
         tokens = [token_ids(text, _MAX_TOKENS) for text in texts]
         vectors: list[list[float]] = [[] for _ in tokens]

@@ -174,11 +174,12 @@ class BatchEmbedder:
 
     @property
     def is_inline(self) -> bool:
-        """Return whether a caller may wait for it. Without ``quick``, it counts as fast until a call was slow."""
+        """Return whether a write waits for it. Without ``quick``, it counts as fast until a call was slow."""
         if self._config.when != "auto":
             return self._config.when == "now"
-        if not getattr(self._embedder, "quick", True):
-            return False
+        quick: bool | None = getattr(self._embedder, "quick", None)
+        if quick is not None:
+            return quick
         return self._seconds_a_text is None or self._seconds_a_text * 1000 <= self._config.quick_ms
 
     def embed_texts(self, texts: Sequence[str], progress: Progress | None = None) -> list[Vector]:

@@ -11,6 +11,7 @@ import pytest
 from limpet.config import EmbeddingSettings
 from limpet.errors import InvalidInput, ProviderError
 from limpet.model.chunk import Hit, Source, SourceKind
+from limpet.providers.encoder import EncoderEmbedder
 from limpet.providers.fakes import FakeEmbedder
 from limpet.providers.reranker import check_reranker, rerank_hits
 from limpet.search import embed as use
@@ -120,6 +121,16 @@ def test_batch_embedder_ignores_first_call_when_measuring_speed(monkeypatch: pyt
     assert embedding.is_inline
     embedding.embed_texts(["a second text"])
     assert not embedding.is_inline
+
+
+def test_writes_always_wait_for_embedder_that_says_it_is_quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter(range(0, 1000, 50))
+    monkeypatch.setattr(use, "monotonic", lambda: next(now))
+    embedding = BatchEmbedder(EncoderEmbedder(), EmbeddingSettings())
+    for text in ("loads the model", "a second text"):
+        embedding.embed_texts([text])
+        assert embedding.is_inline
+    assert not BatchEmbedder(EncoderEmbedder(), EmbeddingSettings(when="later")).is_inline
 
 
 def hit(text: str) -> Hit:

@@ -16,6 +16,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from limpet.config import EmbeddingSettings
 from limpet.providers.choose import create_embedder
 from limpet.providers.embedder import Embedder
 from limpet_bench.datasets import SETS, Conversation
@@ -50,7 +51,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=float, default=10.0, help="of writing at most (default 10)")
     parser.add_argument("--patience", type=float, default=60.0, help="seconds a stage may take at most (default 60)")
     parser.add_argument(
-        "--model", default="auto", help="the embedder, as embedding.model names it; none for words only"
+        "--model",
+        default=EmbeddingSettings().model,
+        help="the embedder, as embedding.model names it; none for words only (default: %(default)s)",
     )
     parser.add_argument(
         "--remember", type=Path, metavar="FILE", help="keep vectors in this file, so that a second run is quick"

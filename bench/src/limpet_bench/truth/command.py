@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from limpet.config import EmbeddingSettings
 from limpet_bench.truth.claims import Claims, Lives
 from limpet_bench.truth.data import load, load_excerpts, pool_other_talk
 from limpet_bench.truth.measures import Changed, Coordinated, Lasting, Passing, Summaries, count_repeated
@@ -38,12 +39,12 @@ def build(name: str, limit: int | None) -> Measure:
     return builders[name]()
 
 
-def measure(measures: Sequence[Measure], url: str | None, *, embedder: bool) -> list[Figure]:
+def measure(measures: Sequence[Measure], url: str | None, embedder: str) -> list[Figure]:
     """Live through all stories at once, and give the figures of the measures and of all contexts made for them."""
     timeline = Timeline()
     for each in measures:
         each.plan(timeline)
-    with open_stage(url, embedder=embedder) as stage:
+    with open_stage(url, embedder) as stage:
         timeline.play(stage, _print_day)
         repeated = count_repeated(stage) if stage.contexts else []
     return [figure for each in measures for figure in each.figures] + repeated
@@ -63,7 +64,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--only", choices=MEASURES, action="append", help="this measure alone; may be repeated")
     parser.add_argument("--limit", type=int, metavar="N", help="the first N stories, facts or messages of each measure")
-    parser.add_argument("--no-embedder", action="store_true", help="recall by words alone")
+    parser.add_argument(
+        "--embedder",
+        metavar="NAME",
+        default=EmbeddingSettings().model,
+        help="as embedding.model names it; none for words only (default: %(default)s)",
+    )
     parser.add_argument("--lives", type=Path, metavar="FILE", help="labelled conversations; measures these alone")
     parser.add_argument("--faults", action="store_true", help="print each failure: what was asked and what came back")
 
@@ -74,12 +80,12 @@ def main(args: argparse.Namespace) -> int:
         measures = [Lives(load_excerpts(args.lives, args.limit))]
     else:
         measures = [build(name, args.limit) for name in MEASURES if not args.only or name in args.only]
-    figures = measure(measures, args.data, embedder=not args.no_embedder)
+    figures = measure(measures, args.data, args.embedder)
     if sys.stderr.isatty():
         sys.stderr.write("\r\x1b[K")
     if args.json:
         rows = [figure.as_dict() | ({"faults": figure.faults} if args.faults else {}) for figure in figures]
-        print(json.dumps({"embedder": not args.no_embedder, "figures": rows}, indent=2, ensure_ascii=False))
+        print(json.dumps({"embedder": args.embedder, "figures": rows}, indent=2, ensure_ascii=False))
         return 0
     print("\n".join(format_table(figures)))
     if args.faults:

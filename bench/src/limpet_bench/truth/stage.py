@@ -137,11 +137,9 @@ class Stage:
 
 
 @contextmanager
-def open_stage(url: str | None, *, embedder: bool) -> Iterator[Stage]:
-    """A store in a temporary folder, or an empty database, which is emptied again."""
-    overrides: dict[str, object] = {"jobs.worker": False, "storage.synchronous": "normal"}
-    if not embedder:
-        overrides["embedding.model"] = "none"
+def open_stage(url: str | None, embedder: str) -> Iterator[Stage]:
+    """A store in a temporary folder, or an empty database, which is emptied again. ``embedder``: an embedding.model."""
+    overrides = {"jobs.worker": False, "storage.synchronous": "normal", "embedding.model": embedder}
     config = Config.load(env={}, overrides=overrides)  # results must not depend on the environment
     clock = Clock()
     with (
