@@ -119,7 +119,7 @@ def test_recall_without_embedder_uses_words_and_rejects_vectors_recipe(durable_u
     with open_with(durable_url, None) as memory:
         assert texts(memory.recall("puppy", user="alice")) == ["the puppy slept"]
         assert memory.recall("canine", user="alice") == []
-        with pytest.raises(Unsupported, match="set embedding.model"):
+        with pytest.raises(Unsupported, match=r"set embedding\.model"):
             memory.recall("puppy", user="alice", recipe="vectors")
 
 
