@@ -56,6 +56,7 @@ THIRD_PARTY_AT_THE_TOP = {
     "limpet.mcp.http": {"anyio", "mcp"},
     "limpet.mcp.purge": {"anyio", "mcp", "mcp_types"},
     "limpet.mcp.server": {"anyio", "mcp", "mcp_types"},
+    "limpet.mcp.stdio": {"anyio", "mcp", "mcp_types", "pydantic"},
 }
 
 # What makes a run differ from the next belongs to the composition root, which hands it down.

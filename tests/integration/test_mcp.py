@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -69,6 +71,42 @@ def test_mcp_client_saves_searches_and_forgets(tmp_path: Path) -> None:
             await client.call_tool("memory_purge", {})
 
     talked(tmp_path, talk, "--user", "alice")
+
+
+MALFORMED = {
+    "not JSON": (b"hello", types.PARSE_ERROR, None),
+    "not UTF-8": (b"\xff\xfe", types.PARSE_ERROR, None),
+    "too deep": (b"[" * 100_000, types.PARSE_ERROR, None),
+    "half an emoji": (
+        b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"memory_save","arguments":{"content":"\\ud83d"}}}',
+        types.PARSE_ERROR,
+        7,
+    ),
+    "array": (b"[]", types.INVALID_REQUEST, None),
+    "null": (b"null", types.INVALID_REQUEST, None),
+    "no method": (b'{"jsonrpc":"2.0","id":"a"}', types.INVALID_REQUEST, "a"),
+    "long id": (b'{"jsonrpc":"2.0","id":' + b"9" * 5000 + b',"method":"tools/list"}', types.PARSE_ERROR, None),
+}
+
+
+def test_mcp_over_stdio_answers_lines_that_are_no_requests(tmp_path: Path) -> None:
+    given = process(tmp_path, "--user", "alice")
+    program = [given.command, *given.args]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(program, env=given.env, cwd=given.cwd, **pipes) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        answers = {}
+        for name, (line, _, _) in MALFORMED.items():
+            server.stdin.write(line + b"\n")
+            server.stdin.flush()
+            answer = json.loads(server.stdout.readline())
+            answers[name] = (line, answer["error"]["code"], answer["id"])
+        server.stdin.write(b'{"jsonrpc":"2.0","id":99,"method":"ping"}\n')
+        server.stdin.flush()
+        assert json.loads(server.stdout.readline())["id"] == 99
+        server.stdin.close()
+    assert answers == MALFORMED
 
 
 def test_mcp_resources_and_prompts(tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ def serve_mcp(args: Namespace) -> int:
     try:
         import anyio
 
-        from limpet.mcp.server import serve_stdio  # late: it takes a second
+        from limpet.mcp.stdio import serve_stdio  # late: it takes a second
     except ImportError as missing:
         raise Unsupported(f"{missing.name} is not installed: pip install 'limpet[mcp]'") from None
     from limpet.tools import ToolContext

@@ -70,15 +70,6 @@ def create_server(shelf: McpHandlers) -> Server[Any]:
     return made
 
 
-async def serve_stdio(whose: ToolContext, *, allow_purge: bool = False) -> None:
-    """Until the client closes our input."""
-    from mcp.server.stdio import stdio_server
-
-    made = create_server(McpHandlers(lambda _call: whose, allow_purge=allow_purge))
-    async with stdio_server() as (read, write):
-        await made.run(read, write, made.create_initialization_options())
-
-
 class McpHandlers:
     """What is offered. ``whose`` says of each call for whom it is: always the same, or as an HTTP request came with."""
 
