@@ -25,6 +25,30 @@ def test_mention_does_not_end_the_mentioned_persons_fact(memory: Limpet, address
     assert not any("@" in content for content, _ in known)
 
 
+@pytest.mark.parametrize("text", ["I moved to Split too last month @ana", "I moved to Split too, @ana @bo!"])
+def test_mention_at_the_end_does_not_end_the_mentioned_persons_fact(memory: Limpet, text: str) -> None:
+    known = say(memory, ("ana", "I live in Split"), ("cy", text))
+    assert any("Split" in content and "ana" in content.lower() and holds for content, holds in known), known
+    assert not any("@" in content for content, _ in known)
+
+
+def test_mention_at_the_end_that_is_spoken_of_stays_in_the_sentence() -> None:
+    from limpet.knowledge.candidate import _blank_address
+
+    for text in ("I live with @ana", "I met @ana.", "I live in Split with @ana", "I like @ana!", "Call @ana"):
+        assert _blank_address(text) == text
+    for text in (
+        "I moved too @ana",
+        "I moved to Split @ana",
+        "I moved, @ana",
+        "I moved! @ana @bo",
+        "I quit today @ana.",
+    ):
+        blanked = _blank_address(text)
+        assert "@" not in blanked
+        assert len(blanked) == len(text)
+
+
 def test_mention_that_is_the_subject_stays_in_the_sentence() -> None:
     from limpet.knowledge.candidate import _blank_address
 

@@ -24,6 +24,14 @@ _ENDINGS = (
 )
 # "@ana I moved too", not "@ana is moving" or "@ana and I": there the mention is the subject.
 _ADDRESS = re.compile(r"\s*(?:@\w[\w.-]{0,63}[,:]?\s+)+(?!(?:and|or|will|would|can|could|should|did|\w+(?:s|ed))\b)")
+_LAST_MENTIONS = re.compile(r"(?:\s+@\w[\w.-]{0,63})+[\s.!?]*\Z")
+# "I moved too @ana", "I moved to Split @ana", not "I live with @ana" or "I met @ana": there they are spoken of.
+_COMPLETE = re.compile(
+    r"(?:[,;.!?…)\u2013\u2014]|\b(?:too|also|as well|now|again|already|here|there|ago|yet|today|tonight|tomorrow"
+    r"|yesterday|thanks)|\b(?:in|to|at|from|near|since|last|next|this)\s+[\w'-]+)\Z",
+    re.IGNORECASE,
+)
+_LONGEST_END = 400  # characters at the end of a message in which mentions are looked for
 _PATTERNS = tuple(
     re.compile(pattern)
     for pattern in (
@@ -173,9 +181,15 @@ def blank_ranges(text: str, ranges: object) -> str:
 
 
 def _blank_address(text: str) -> str:
-    """The text with blanks where it begins with mentions: they say to whom it is said, not who does what."""
+    """The text with blanks where it begins or ends with mentions: they say to whom it is said, not who does what."""
     found = _ADDRESS.match(text)
-    return text if found is None else " " * found.end() + text[found.end() :]
+    if found is not None:
+        text = " " * found.end() + text[found.end() :]
+    start = max(0, len(text) - _LONGEST_END)
+    last = _LAST_MENTIONS.search(text[start:])
+    if last is None or not _COMPLETE.search(text[start : start + last.start()]):
+        return text
+    return text[: start + last.start()] + re.sub(r"@[\w.-]*\w|@\w", lambda each: " " * len(each[0]), last[0])
 
 
 # Files, tests, addresses and commands that a text names
