@@ -30,6 +30,14 @@ def test_updated_record_masks_secrets(memory: Limpet) -> None:
     assert (changed.content, changed.title) == (MASKED, "Passwort: [secret: password]")
 
 
+def test_references_of_record_mask_secrets(memory: Limpet) -> None:
+    given = ["deploy.sh", f"DB_PASS={PASSWORD}", f"DB_PASS={PASSWORD}#2"]
+    masked = ("deploy.sh", "DB_PASS=[secret: password]")
+    record = memory.remember("Deploy on Fridays", user="alice", references=given[:2])
+    assert record.references == masked
+    assert memory.records.update(record.id, user="alice", references=given).references == masked
+
+
 def test_remembered_secret_has_one_record_whether_masked_or_not(memory: Limpet) -> None:
     first = memory.remember(SAID, user="alice", idempotency_key="once")
     assert memory.remember(SAID, user="alice", idempotency_key="once").id == first.id

@@ -95,9 +95,9 @@ class MemoryOperations(Handle):
         now = self._now()
         home = self._resolve_owner(user, agent, session, scope)
         values = {
-            "content": self._runtime.mask(content),
+            "content": content,
             "key": key,
-            "title": None if title is None else self._runtime.mask(title),
+            "title": title,
             "type": RecordType(type),
             "layer": LAYERS.get(RecordType(type), Layer.SEMANTIC) if layer is None else Layer(layer),
             # Saying a key again changes its text: labels that were left out stay as they are.
@@ -110,7 +110,8 @@ class MemoryOperations(Handle):
             "valid_from": valid_from,
             "expires_at": compute_expiry(now, ttl),
         }
-        changes = RecordChanges({name: value for name, value in values.items() if value is not None})
+        given = RecordChanges({name: value for name, value in values.items() if value is not None})
+        changes = given.mask(self._runtime.mask)
         asked = _build_request(idempotency_key, home, id, changes, ttl, source)
         known = None if asked is None else self._read(lambda tx: _find_previous(tx, home, asked, now))
         if known is not None:

@@ -149,9 +149,7 @@ class RecordOperations(Handle):
         A field that is left out or None stays as it is; ``clear`` names fields to empty, such as ``expires_at``.
         """
         scope, now = self._scope(user=user, agent=agent), self._now()
-        mask, chunker = self._runtime.mask, self._runtime.chunker
-        masked = {name: mask(text) for name in ("content", "title") if isinstance(text := changes.get(name), str)}
-        checked = RecordChanges.validate({**changes, **masked}, now, clear)
+        checked, chunker = RecordChanges.validate(changes, now, clear).mask(self._runtime.mask), self._runtime.chunker
         embedding = self._runtime.embedding
         if embedding is not None and checked.values.keys() & {"content", "title"}:
             expected = checked.apply_to(self._get_record(scope, id))

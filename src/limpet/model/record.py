@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -180,6 +180,15 @@ class RecordChanges:
             if name in given:
                 raise InvalidInput(f"{name} is both given and cleared; choose one")
         return {name: emptied[name] for name in clear}
+
+    def mask(self, mask: Callable[[str], str]) -> RecordChanges:
+        """The changes without secrets in what is shown of a record: its text, its title, its references."""
+        masked: dict[str, Any] = {
+            name: mask(self.values[name]) for name in ("content", "title") if self.values.get(name)
+        }
+        if references := self.values.get("references"):
+            masked["references"] = tuple(dict.fromkeys(map(mask, references)))
+        return RecordChanges({**self.values, **masked})
 
     def apply_to(self, record: Record) -> Record:
         changed = replace(record, **self.values)
