@@ -137,6 +137,17 @@ def test_turn_with_reused_idempotency_key_and_another_message_is_a_conflict(memo
     assert said(session) == [("user", "Pay the bill"), ("assistant", "Paid.")]
 
 
+def test_repeated_turn_keeps_its_first_reply(memory: Limpet) -> None:
+    session = opened(memory)
+    replies = []
+    for text in ("Paid.", "I have paid it."):
+        with session.turn("Pay the bill", idempotency_key="update 7") as turn:
+            replies.append(turn.reply(text, usage={"model": "m", "input_tokens": 5}))
+    assert [reply.text for reply in replies if reply is not None] == ["Paid.", "Paid."]
+    assert said(session) == [("user", "Pay the bill"), ("assistant", "Paid.")]
+    assert session.usage().input_tokens == 5
+
+
 def test_turn_can_be_used_and_answered_only_once(memory: Limpet) -> None:
     session = opened(memory)
     turn = session.turn("Hello")

@@ -92,8 +92,8 @@ MALFORMED = {
 def test_mcp_over_stdio_answers_lines_that_are_no_requests(tmp_path: Path) -> None:
     given = process(tmp_path, "--user", "alice")
     program = [given.command, *given.args]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(program, env=given.env, cwd=given.cwd, **pipes) as server:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(program, env=given.env, cwd=given.cwd, stdin=pipe, stdout=pipe) as server:
         assert server.stdin is not None
         assert server.stdout is not None
         answers = {}

@@ -201,7 +201,8 @@ class Turn:
         """Keep the reply and all that was added before it, in one transaction.
 
         Raises StorageError when that could not be done; the same call may be repeated. With
-        ``turn.on_lost_write = "log"`` it returns None instead.
+        ``turn.on_lost_write = "log"`` it returns None instead. In a turn that is repeated under its idempotency key the
+        first reply counts: it is returned, and another one is not stored.
 
         ``usage`` is counted to the session's bill: ``{"model": …, "input_tokens": …, "output_tokens": …}``, or what
         OpenAI or Anthropic answered with.

@@ -221,7 +221,8 @@ def take_turn(
     """One exchange: the user's message in, a context out, the reply in
 
     Without a `reply` the message is stored and the context answered. Send the same again with the reply and the same
-    Idempotency-Key, and only the reply is added, with the `messages` before it.
+    Idempotency-Key, and only the reply is added, with the `messages` before it. A turn that has its reply keeps it:
+    another reply under the same key is not stored, and the first is answered.
     """
     question = Message.new("user", content, name=name)
     key = None if idempotency_key is None else TurnKey(who.id, session_id, idempotency_key)
@@ -252,9 +253,6 @@ def take_turn(
             metadata=reply_metadata,
             created_at=reply_created_at,
         )
-        if stored is not None:
-            said = Message.new("assistant", reply, name=reply_name, tool_calls=tool_calls)
-            _check_same(idempotency_key, stored, said)
     elif key is not None and turn.message.sequence:
         who.turns.put(key, turn)
     # An agent goes on with a memory that stores nothing; whoever reads 201 must be able to rely on it.
