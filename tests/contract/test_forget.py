@@ -136,6 +136,24 @@ def test_forget_by_query_without_match_deletes_nothing(memory: Limpet) -> None:
     assert memory.records.count() == 1
 
 
+def test_forget_by_query_names_what_has_its_words_beside_the_records(memory: Limpet) -> None:
+    """The query's words, not those of the record that it found, are what the caller wants forgotten."""
+    memory.remember(f"Anna and Bob hear the {WORD} on Fridays in the garden near the river", user="alice")
+    session = memory.session("t", "1", user="alice")
+    for role, text in (("user", f"I met a {WORD} yesterday"), ("user", "Hello"), ("assistant", f"A {WORD} is rare.")):
+        session.append(role, text)
+    session.set_summary(f"They spoke of a {WORD}.", 2)
+    memory.notes.long_term(user="alice").write(f"- call the {WORD}\n")
+    memory.documents.add("note:wood", f"A {WORD} plays bars of wood.", user="alice")
+    messages = [f"message {number} of session {session.id}" for number in (1, 3)]
+    places = {*messages, f"the summary of session {session.id}", "document note:wood", "MEMORY.md"}
+    for dry_run in (True, False):
+        assert set(memory.forget(query=WORD, user="alice", dry_run=dry_run).left) == places
+    rest = memory.forget(query=WORD, user="alice", everywhere=True).left
+    assert set(rest) == {"document note:wood"}
+    assert [message.text for message in session.messages()] == ["[forgotten]", "Hello", "[forgotten]"]
+
+
 def test_forget_requires_one_selector_and_an_owner(memory: Limpet) -> None:
     record = memory.remember("the walrus", user="alice", key="k")
     wrong: list[dict[str, Any]] = [

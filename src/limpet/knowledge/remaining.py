@@ -1,10 +1,10 @@
 """Where the same is still said after records were forgotten: by searching, in summaries, in notes, beside sessions.
 
-By id, key or query it is the same: what the records stated, and their values. Words that name no record are looked for
-themselves. A text *says* it if it has the statement or all words of its value: that goes when it is to go everywhere. A
-text *mentions* it if it has a name or a long number of the statement, a word of a short value, or half of the words, or
-answers it with one of its words: that is named too, because a list that is too long does less harm than a false
-all-clear.
+By id, key or query it is the same: what the records stated, and their values. The words of a query are looked for, too:
+they may be said where no record came of it. A text *says* it if it has the statement or all words of its value: that
+goes when it is to go everywhere. A text *mentions* it if it has a name or a long number of the statement, a word of a
+short value, or half of the words, or answers it with one of its words: that is named too, because a list that is too
+long does less harm than a false all-clear.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class RemainingFinder:
         for user, secrets in going.trail.secrets.items():
             space = Partition(owner.tenant, Level.USER, user)
             self._searches += [_Search(space, secret, partial(_repeats, secret)) for secret in sorted(secrets)]
-        if not stated and query is not None:
+        if query is not None:
             spaces = {record.home.space for record in going.records}
             if owner.user is not None:
                 spaces.add(Partition(owner.tenant, Level.USER, owner.user))
