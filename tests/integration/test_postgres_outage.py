@@ -289,3 +289,29 @@ def test_tcp_timeouts_are_set_unless_given_in_url(postgres_url: str) -> None:
             used = store.read(lambda tx: tx.db.raw.info.get_parameters())
         names = ("tcp_user_timeout", "keepalives_idle", "keepalives_interval", "keepalives_count")
         assert tuple(used.get(name) for name in names) == expected
+
+
+def test_connection_that_cannot_roll_back_serves_nobody_again(opened: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As behind a pool that has given the transaction's connection to somebody else."""
+    import psycopg
+
+    opened.session("t", "1", user="alice").append("user", "a walrus")
+    store = opened._runtime.store
+
+    def read_pid() -> int:
+        return int(store.read(lambda tx: tx.db.execute("SELECT pg_backend_pid()"))[0][0])
+
+    before = read_pid()
+    assert read_pid() == before
+    execute = psycopg.Connection.execute
+
+    def refuse(self: Any, query: Any, *args: Any, **options: Any) -> Any:
+        if query == "ROLLBACK":
+            raise psycopg.OperationalError("current transaction is aborted")
+        return execute(self, query, *args, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(psycopg.Connection, "execute", refuse)
+        assert read_pid() == before
+    assert read_pid() != before
+    assert opened.recall("walrus", user="alice")

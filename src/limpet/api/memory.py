@@ -208,7 +208,7 @@ class MemoryOperations(Handle):
             hits = recall_claims(tx, home.space, wanted, with_standing=True)
             return hits, Notes(tx).get(home.space, MEMORY_FILE) if reads_notes else None
 
-        hits, stored = self._read(read)
+        hits, stored = self._runtime.store.read_recent(read, [home.space])
         note = notes.find_recalled(home.space, stored) if reads_notes else None
         return hits if note is None else add_note_lines(hits, note.text, wanted.question, note.updated_at, wanted.k)
 

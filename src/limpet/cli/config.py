@@ -41,6 +41,7 @@ def show_config(args: Namespace) -> int:
 def _list_settings(args: Namespace) -> list[SettingInfo]:
     from limpet.config import Config
     from limpet.config.load import PRESETS, find_preset
+    from limpet.config.setting import hide_password
 
     config, file = load_config(args), args.config or os.environ.get("LIMPET_CONFIG") or None
     preset = find_preset(file, os.environ)
@@ -51,7 +52,7 @@ def _list_settings(args: Namespace) -> list[SettingInfo]:
         value, variable = getattr(getattr(config, section), name), f"LIMPET_{section}_{name}".upper()
         source = "default" if value == default else f"preset {preset}" if chosen.get(key) == value else str(file)
         source = variable if variable in os.environ else source
-        found.append(SettingInfo(key, value, source, doc))
+        found.append(SettingInfo(key, hide_password(value) if isinstance(value, str) else value, source, doc))
     return found
 
 

@@ -67,9 +67,9 @@ class StorageSettings(_SettingsBase):
     postgres_connections: Annotated[int, Integer(1, 1000), "PostgreSQL connections at most; half of them write"] = 8
     prepare_statements: Annotated[bool, "PostgreSQL prepares statements; not behind a pool of transactions"] = False
     connect_timeout_s: Annotated[Seconds, "seconds that a new PostgreSQL connection may take"] = 10
-    silence_s: Annotated[
-        int, Integer(0, 3600), "seconds of a dead network after which PostgreSQL is given up; 0: as the system does"
-    ] = 30
+    silence_s: Annotated[int, Integer(0, 3600), "seconds until a dead network is given up; 0: as the system does"] = 30
+    read_url: Annotated[Name, "a PostgreSQL standby that answers recalls and contexts, or none"] = "none"
+    read_max_age_s: Annotated[int, Integer(0, 3600), "how old what the standby answers may be, in seconds"] = 5
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -10,7 +11,12 @@ from limpet.model.constraints import Choice, Integer, Number
 from limpet.model.schema import Field
 from limpet.model.values import check_name, short_repr
 
+_PASSWORD = re.compile(r"(//[^:/@]*):[^@/]*@")
 _BOOLS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)
+
+
+def hide_password(address: str) -> str:
+    return _PASSWORD.sub(r"\1:***@", address)
 
 
 class Setting(NamedTuple):

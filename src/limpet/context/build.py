@@ -115,7 +115,7 @@ class ContextBuilder:
             recalled, notes = self._collect(tx, scope, visible, request, prepared)
             return self._read_conversation(tx, scope, request, recalled), notes
 
-        return self.compose(request, self._add_notes(scope, request, *self.store.read(read)))
+        return self.compose(request, self._add_notes(scope, request, *self.store.read_recent(read, visible)))
 
     def recall(self, scope: Scope, visible: Sequence[Partition], request: ContextRequest) -> ContextInputs:
         """Recall what memory has on the question, and read the user's files."""

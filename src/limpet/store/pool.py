@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from queue import SimpleQueue
 from threading import Lock, get_ident
 from typing import TypeVar
 
 from limpet.errors import StoreUnavailable
+from limpet.model.scope import Partition
 from limpet.store.tx import Connection, Tx
 from limpet.store.writer import Writer
 
@@ -97,11 +98,18 @@ class ReaderPool(ConnectionPool):
 class WriterPool(ConnectionPool):
     """For a server whose own locks keep writers apart, and which commits several of them at once."""
 
-    def __init__(self, make: Callable[[], Connection], places: int, first: Connection | None = None) -> None:
+    def __init__(
+        self,
+        make: Callable[[], Connection],
+        places: int,
+        first: Connection | None = None,
+        note_write: Callable[[Collection[Partition]], None] | None = None,
+    ) -> None:
         super().__init__(make, places)
         self._idle += [] if first is None else [first]
         self._writers: dict[int, Writer] = {}  # by the thread that writes
         self._closing = Lock()
+        self._note_write = note_write  # is given the partitions of each transaction that ended
 
     def write(self, work: Callable[[Tx], T], *, exclusive: bool = False) -> T:
         """As ``Writer.write``, without a group."""
@@ -115,6 +123,8 @@ class WriterPool(ConnectionPool):
             return writer.write(work, exclusive=exclusive)
         finally:
             self._writers.pop(thread, None)
+            if self._note_write is not None:
+                self._note_write(connection.tx.locked)
 
     def refuse_nesting(self) -> None:
         writer = self._writers.get(get_ident())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
@@ -14,6 +14,7 @@ from limpet.config import StorageSettings
 from limpet.errors import StorageError
 from limpet.model.job import Finding
 from limpet.model.privacy import ErasureState
+from limpet.model.scope import Partition
 from limpet.model.telemetry import Progress
 from limpet.model.values import Clock
 from limpet.store.encryption_keys import EncryptionKeys, EncryptionRegistry, EncryptionStateUnknown
@@ -146,6 +147,13 @@ class Store:
                 return self._writer.run_exclusive(lambda: self._connection.snapshot(work))
             return self._readers.read(work)
 
+    def read_recent(self, work: Work[T], partitions: Collection[Partition]) -> T:
+        """Run the work on one consistent view, which may be some seconds old where the settings name a standby.
+
+        It shows all that this process has written to the partitions.
+        """
+        return self.read(work)
+
     def count_rows(self) -> Mapping[str, int]:
         row = self.read(lambda tx: tx.db.one("store.count_rows", {}))
         assert row is not None
@@ -181,7 +189,7 @@ class Store:
         raise NotImplementedError
 
     def close(self) -> None:
-        if os.getpid() != self._pid:
+        if self._is_forked:
             return  # a forked child must not touch its parent's connections
         with block_forks():
             self._writer.close()
@@ -189,6 +197,10 @@ class Store:
                 self._readers.close()
             self._connection.close()
 
+    @property
+    def _is_forked(self) -> bool:
+        return os.getpid() != self._pid
+
     def _refuse_fork(self) -> None:
-        if os.getpid() != self._pid:
+        if self._is_forked:
             raise StorageError("this store was opened before the process forked; open it again in the child")

@@ -38,7 +38,7 @@ _ERROR_CLASSES: dict[str, tuple[type[StorageError], str]] = {
     ),
     "53": (StoreFull, "PostgreSQL is out of disk, memory or connections"),
     "23": (ConstraintFailed, "PostgreSQL refused a value that would break a constraint"),
-    "25006": (StoreReadOnly, "this PostgreSQL accepts no writes; connect to the primary"),
+    "25006": (StoreReadOnly, "this PostgreSQL is a standby or read-only, and takes no writes; connect to the primary"),
     "28": (StoreUnavailable, "PostgreSQL refused the user or password"),
     "40": (StoreBusy, "two writers held each other up; repeat the call"),
     "55P03": (StoreBusy, "another writer holds the row; repeat the call"),
@@ -286,6 +286,16 @@ class PostgresConnection(Connection):
             [self._number, self._writer],
         )
         self._marked = bool(changed)
+
+    def read_value(self, sql: str) -> int:
+        """The number that a statement answers, outside of a transaction. One that went stale is made again."""
+        if self.db.raw.closed:
+            self.connect()
+        try:
+            return int(self.db.execute(sql)[0][0])
+        except StoreUnavailable:
+            self.connect()
+            return int(self.db.execute(sql)[0][0])
 
     def _register(self) -> None:
         """Get the row that numbers this writer's transactions, before the first of them."""

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+import logging
+from collections.abc import Collection, Mapping
+from typing import TypeVar
 
-from limpet.errors import MigrationError, StorageError
+from limpet.config.setting import hide_password
+from limpet.errors import MigrationError, StorageError, StoreReadOnly
 from limpet.model.privacy import ErasureState
+from limpet.model.scope import Partition
 from limpet.model.telemetry import Progress
 from limpet.store.migrate import EXPORT_HINT, Schema
 from limpet.store.pool import ReaderPool, WriterPool
 from limpet.store.postgres.connection import PostgresConnection
-from limpet.store.store import Store
+from limpet.store.postgres.standby import Standby, StandbyConnection
+from limpet.store.store import Store, Work
 from limpet.store.tables import TABLES
 from limpet.store.writer import block_forks, yield_to_fork
 
-_PASSWORD = re.compile(r"(//[^:/@]*):[^@/]*@")
+T = TypeVar("T")
+log = logging.getLogger("limpet.store")
 
 
 # One number for everybody who migrates a Limpet database: programs that start together wait for each other.
@@ -40,6 +45,8 @@ class PostgresSchema(Schema):
         self._connection.db.execute("SELECT pg_advisory_xact_lock(%s)", [_MIGRATION_LOCK])
 
     def advice(self, error: StorageError) -> str:
+        if isinstance(error, StoreReadOnly):
+            return "; the database has no store yet: open it on the primary first"
         return "; Limpet needs the pgvector extension on the server" if "extension" in str(error) else ""
 
 
@@ -57,24 +64,53 @@ class PostgresStore(Store):
     backend = "postgres"
 
     _connection: PostgresConnection
+    _readers: ReaderPool
 
     def _open(self, address: str) -> tuple[PostgresConnection, ReaderPool]:
-        self._url, self.location = address, _PASSWORD.sub(r"\1:***@", address)
+        self._url, self.location = address, hide_password(address)
         connection = PostgresConnection(self._url, self._config, self.caches, self.encryption)
         PostgresSchema(connection, self._clock).migrate_or_close()
         self.encryption.is_ready = True
         most = self._config.postgres_connections
         self._write_places = max(1, most // 2)
-        return connection, ReaderPool(self._connect_reader, max(1, most - self._write_places))
+        readers = ReaderPool(self._connect_reader, max(1, most - self._write_places))
+        self._standby = self._find_standby(readers, most)
+        return connection, readers
+
+    def _find_standby(self, primary: ReaderPool, places: int) -> Standby | None:
+        if self._config.read_url == "none":
+            return None
+        return Standby(self._connect_standby, places, primary, self._config.read_max_age_s)
 
     def _make_writer(self) -> WriterPool:
-        return WriterPool(self._connect_writer, self._write_places, self._connection)
+        note_write = None if self._standby is None else self._standby.note_write
+        return WriterPool(self._connect_writer, self._write_places, self._connection, note_write)
 
     def _connect_writer(self) -> PostgresConnection:
         return PostgresConnection(self._url, self._config, self.caches, self.encryption)
 
     def _connect_reader(self) -> PostgresConnection:
         return PostgresConnection(self._url, self._config, self.caches, self.encryption, reader=True)
+
+    def _connect_standby(self) -> StandbyConnection:
+        return StandbyConnection(self._config.read_url, self._config, self.caches, self.encryption, reader=True)
+
+    def read_recent(self, work: Work[T], partitions: Collection[Partition]) -> T:
+        if self._standby is None or self._prepare is not None:
+            return self.read(work)
+        self._refuse_fork()
+        self._writer.refuse_nesting()
+        try:
+            with block_forks():
+                return self._standby.read(work, partitions)
+        except Exception as error:  # why: whatever the standby cannot do or has not yet, the primary answers
+            log.debug("the primary answers instead of the standby: %s", error)
+            return self.read(work)
+
+    def close(self) -> None:
+        super().close()
+        if self._standby is not None and not self._is_forked:
+            self._standby.close()
 
     def erase(self, *, whole: bool, vacuum: bool = False) -> ErasureState:
         """PostgreSQL keeps dead rows until a vacuum, and their bytes until the table's files are written again."""
