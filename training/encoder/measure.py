@@ -74,18 +74,18 @@ class _Recorder:
     def __enter__(self) -> Self:
         from limpet.search import rank, search
 
-        self._rank, self._find_hits = rank.rank, search._find_hits  # noqa: SLF001 - no public place shows the signals
-        rank.rank, search._find_hits = self._record, self._note_place  # noqa: SLF001
+        self._ranker, self._find_hits = rank.Ranker, search._find_hits  # noqa: SLF001 - no public place shows them
+        rank.Ranker, search._find_hits = self._record, self._note_index  # noqa: SLF001
         return self
 
     def __exit__(self, *_: object) -> None:
         from limpet.search import rank, search
 
-        rank.rank, search._find_hits = self._rank, self._find_hits  # noqa: SLF001
+        rank.Ranker, search._find_hits = self._ranker, self._find_hits  # noqa: SLF001
 
-    def _note_place(self, tx: Any, partition: Any, *rest: Any) -> Any:
-        self._place = tx, partition
-        return self._find_hits(tx, partition, *rest)
+    def _note_index(self, index: Any, *rest: Any) -> Any:
+        self._index = index
+        return self._find_hits(index, *rest)
 
     def _record(
         self, catalogue: Any, question: Any, signals: Any, recipe: Any, spans: Sequence[Any], allowed: Any
@@ -107,16 +107,15 @@ class _Recorder:
                 self.category,
             )
         )
-        return self._rank(catalogue, question, signals, recipe, spans, allowed)
+        return self._ranker(catalogue, question, signals, recipe, spans, allowed)
 
     def _read_chunks(self, catalogue: Any) -> Captured:
         from limpet.model.chunk import Hit
         from limpet.search.analysis import strip_names
-        from limpet.search.chunk_repository import Chunks
+        from limpet.search.search import read_chunks
 
-        tx, partition = self._place
         ordinals = catalogue.ordinals.tolist()
-        chunks = Chunks(tx).read(partition, ordinals, None, datetime.now(UTC))
+        chunks = read_chunks(self._index, ordinals, None, datetime.now(UTC))
         rows = [chunks[ordinal] for ordinal in ordinals]
         hits = [Hit(row.text, 0.0, {}, row.source, row.metadata) for row in rows]
         texts = [strip_names(row.text, catalogue.names) for row in rows]
@@ -138,14 +137,14 @@ def measure(conversations: Sequence[Captured], embed: Embed | None) -> list[floa
 
 
 def _recall(conversation: Captured, item: Asked, cosines: np.ndarray | None) -> float:
-    from limpet.search.rank import Signals, rank
+    from limpet.search.rank import Ranker, Signals
     from limpet.search.recipes import DEFAULT
     from limpet.search.vectors import VectorScores
 
     nearness = None if cosines is None else VectorScores(cosines, False, lambda at: cosines[at])
     signals = Signals(item.words.astype(float), item.covered.astype(float), item.known, nearness)
     recipe = replace(DEFAULT, candidates=max(DEFAULT.candidates, 100))
-    ranked = rank(conversation.catalogue, item.question, signals, recipe, item.spans, item.allowed)
+    ranked = Ranker(conversation.catalogue, item.question, signals, recipe, item.spans, item.allowed).rank()
     covered = frozenset().union(*(conversation.turns[at] for at in ranked.positions[:DEPTH]))
     return len(item.evidence & covered) / len(item.evidence)
 

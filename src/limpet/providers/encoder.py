@@ -127,8 +127,9 @@ class _Network:
         """Compute pieces that did not occur before. Two threads may do the same: they write the same."""
         import numpy as np
 
-        new = np.unique(flat[~self._known[flat]])
-        if len(new):
+        known = self._known[flat]
+        if not known.all():
+            new = np.unique(flat[~known])
             rows = self._table[new] * self._scale[new, None]
             self._seen[new] = np.einsum("ij,kj->ik", rows, self._first).reshape(len(new), 3, -1)
             self._count[new] = self._gate[new] + np.einsum("ij,j->i", rows, self._pool)

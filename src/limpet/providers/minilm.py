@@ -10,7 +10,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
@@ -200,13 +200,17 @@ def _is_separator(char: str) -> bool:
     return unicodedata.category(char)[0] == "P" or any(low <= ord(char) <= high for low, high in _IDEOGRAPHS)
 
 
-def _pieces(word: str) -> list[int]:
+def _pieces(word: str) -> Sequence[int]:
     """Split greedily by the longest known prefix; the whole word is unknown if a piece is missing."""
     vocabulary = _vocabulary()
     if (whole := vocabulary.get(word)) is not None:
         return [whole]
-    if len(word) > _LONGEST_WORD:
-        return [UNKNOWN]
+    return _split_rare(word) if len(word) <= _LONGEST_WORD else [UNKNOWN]
+
+
+@lru_cache(maxsize=1 << 14)
+def _split_rare(word: str) -> Sequence[int]:
+    vocabulary = _vocabulary()
     ids, start = [], 0
     while start < len(word):
         for end in range(len(word), start, -1):
