@@ -442,6 +442,26 @@ def test_worker_survives_temporary_storage_error(
         _wait(lambda: vectors(memory) == (1, 1))
 
 
+def test_partly_embedded_space_ranks_by_words_until_most_have_vectors(memory: Limpet, topics: Topics) -> None:
+    session = memory.session("t", "1", user="alice")
+    topics.refuse = lambda _: True
+    session.extend([Message.new("user", f"hound {number} at the lake") for number in range(20)])
+    topics.refuse = lambda _: False
+    session.append("user", "a canine in the car")
+    assert vectors(memory) == (1, 21)
+    by_words = memory.recall("hound at the lake", user="alice", k=30, recipe="words")
+    assert len(by_words) == 20
+    hits = memory.recall("hound at the lake", user="alice", k=30)
+    assert {hit.text for hit in hits} == {hit.text for hit in by_words}
+    assert not any("vectors" in hit.signals for hit in hits)
+    assert texts(memory.recall("hound", user="alice", recipe="vectors")) == ["a canine in the car"]
+    memory.jobs.run()
+    assert vectors(memory) == (21, 21)
+    hits = memory.recall("hound at the lake", user="alice", k=30)
+    assert len(hits) == 21
+    assert all("vectors" in hit.signals for hit in hits)
+
+
 # Another model
 
 

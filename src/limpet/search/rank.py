@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -17,13 +16,12 @@ if TYPE_CHECKING:
     from limpet.search.vectors import VectorScores
     from limpet.store.tx import Array
 
-# Below these sums of shared weight, nothing stored is relevant.
-FLOOR_DENSE, FLOOR_COVER, FLOOR_DENSE_NAMED = 0.50, 0.5, 0.10
-FLOOR_SPREAD = 0.10
-# A chunk without a shared word needs at least this similarity to be a hit.
-NEAR_ENOUGH = 0.20
+# Below these sums of what the question shares with the nearest text, nothing stored is relevant.
+FLOOR_DENSE, FLOOR_DENSE_COVER, FLOOR_DENSE_KNOWN, FLOOR_DENSE_NAMED = 0.35, 0.1, 0.1, 0.3
+FLOOR_COVERED = 0.6  # share of the question in one text, from which it is relevant however far its meaning
 FLOOR_WORDS, FLOOR_KNOWN, FLOOR_WORDS_NAMED = 0.35, 0.25, 0.10
-_CHANCE_OF_MANY = math.sqrt(2 * math.log(600))  # for the number of texts with which the floor was measured
+# A chunk without a shared word needs at least this similarity to be a hit.
+NEAR_ENOUGH = 0.10
 _DAY = 86_400.0
 _FEW = 8
 _REFINE_FACTOR = 5  # times the number of candidates that are scored exactly after a rough first score
@@ -166,8 +164,8 @@ class Ranker:
         coverage = float(self.signals.covered.max()) if len(self.signals.covered) else 0.0
         if cosines is None or np.isnan(cosines).all():
             return coverage + FLOOR_KNOWN * self.signals.known + FLOOR_WORDS_NAMED * about < FLOOR_WORDS
-        nearest = float(np.nanmax(cosines))
-        return nearest + FLOOR_COVER * coverage + FLOOR_DENSE_NAMED * about < _dense_floor(len(cosines))
+        shared = FLOOR_DENSE_COVER * coverage + FLOOR_DENSE_KNOWN * self.signals.known + FLOOR_DENSE_NAMED * about
+        return coverage < FLOOR_COVERED and float(np.nanmax(cosines)) + shared < FLOOR_DENSE
 
     def _mark_best(self, scores: Array, count: int) -> Array:
         """Return a mask of the best ``count`` allowed; ties go to the newer."""
@@ -242,12 +240,6 @@ class Ranker:
             first = np.unique(self.catalogue.message[at[order]], return_index=True)[1]
             order = order[np.sort(first)]
         return RankResult(at[order], scores[order], {name: values[order] for name, values in parts.items()})
-
-
-def _dense_floor(chunks: int) -> float:
-    """Among many texts one is similar by chance, so the floor grows with their number."""
-    chance = math.sqrt(2 * math.log(max(2, chunks)))
-    return FLOOR_DENSE - FLOOR_SPREAD * max(0.0, _CHANCE_OF_MANY - chance)
 
 
 def smooth(catalogue: Catalogue, scores: Array, before: float, after: float, average: float | None = None) -> Array:

@@ -37,6 +37,7 @@ _OF_RECORD = RowLayout(RECORDS, f"{'- ' * 11} metadata - - - - - - key")
 _OF_DOCUMENT = RowLayout(DOCUMENTS, f"{'- ' * 19} uri title metadata")
 _PAGE = 64
 _DEPTH = 3
+MIN_EMBEDDED = 0.9  # share of the chunks that have a vector, from which vectors rank beside words
 _MIN_QUESTION_SHARE = 0.5  # share of the question's words that the newer one must contain
 _MIN_OLDER_SHARE = 0.7  # share of the older one's question words that the newer one must contain too
 
@@ -182,6 +183,8 @@ def _compute_signals(index: SearchIndex, request: SearchRequest) -> Signals:
         return look_up(index.compute_cosines(meaning, ordinals), ordinals)
 
     vectors = index.score_vectors(meaning)
+    if vectors is not None and recipe.words and vectors.share < MIN_EMBEDDED:
+        vectors = None  # the few would rank above better ones that wait for theirs
     return Signals(words, covered, known, vectors, compute_exact, linked.entity, linked.community)
 
 

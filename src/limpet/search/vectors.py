@@ -49,6 +49,13 @@ class VectorScores:
     rescore: Callable[[Array], Array]  # better cosines for some positions
 
     @property
+    def share(self) -> float:
+        """Return the share of chunks that have a vector."""
+        import numpy as np
+
+        return 1 - np.count_nonzero(np.isnan(self.cosines)) / max(1, len(self.cosines))
+
+    @property
     def average(self) -> float:
         import numpy as np
 
