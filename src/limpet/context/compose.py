@@ -204,12 +204,12 @@ class Composer:
 
     def _estimate_cost(self, entries: Sequence[PromptEntry], room: int) -> int:
         """Return the cost of the entries with headings, up to the limit that matters."""
-        sheet = PromptBuilder(self._count_ours)
+        sheet, tokens = PromptBuilder(self._count_ours), 0
         for entry in entries:
-            sheet.add(entry)
-            if sheet.tokens > room:
+            tokens += entry.tokens + sheet.add_heading(entry)
+            if tokens > room:
                 break
-        return sheet.tokens
+        return tokens
 
     def _message_cost(self, messages: Sequence[Message]) -> int:
         return sum(map(self._cost, messages))
@@ -263,18 +263,19 @@ class PromptBuilder:
         lines = [f"{entry.under}\n"] if entry.under else []
         if (entry.section, "") not in self._lines_of_ours:
             lines.append(f"\n## {entry.section}\n")
-            if not self._taken:
+            if not self._lines_of_ours:
                 lines.append(f"{TITLE}\n{NOTICE}\n")
         return sum(map(self._count, lines))
 
+    def add_heading(self, entry: PromptEntry) -> int:
+        """Add the heading and the shared line that the entry needs. Return their cost, 0 if they are there."""
+        if cost := self._heading_cost(entry):
+            self._lines_of_ours |= {(entry.section, ""), (entry.section, entry.under)}
+        return cost
+
     def add(self, entry: PromptEntry) -> None:
         """Add the entry whatever it costs."""
-        self._append(entry, self._heading_cost(entry))
-
-    def _append(self, entry: PromptEntry, ours: int) -> None:
-        self.tokens += entry.tokens + ours
-        if ours:
-            self._lines_of_ours |= {(entry.section, ""), (entry.section, entry.under)}
+        self.tokens += entry.tokens + self.add_heading(entry)
         self._taken.append(entry)
         if entry.source is not None:
             self._by_source.setdefault(entry.source, []).append(entry)
@@ -288,7 +289,7 @@ class PromptBuilder:
             if any(_is_said(entry, other) for other in same):
                 dropped.append(Omission(entry.what(), OmissionReason.IN_SECTION.value))
             elif entry.fits(full - self.tokens - ours):
-                self._append(entry, ours)
+                self.add(entry)
                 self._drop_parts(entry, same, dropped)
             else:
                 dropped.append(Omission(entry.what(), OmissionReason.OVER_BUDGET.value))

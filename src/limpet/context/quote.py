@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from limpet.model.lookalikes import INVISIBLE, ROLES, claims_role, contains_role, drop_invisible
 
@@ -27,6 +28,7 @@ _MARKS_IN_LISTS = re.compile(rf"\n({_LISTED}[^\S\n]*+){_MARK}", re.MULTILINE)
 # Who speaks, as transcripts write it: "system:", "**system** —", "(system) …".
 _SAYS = r"(?:[:：﹕︓꞉∶=|｜>→—–]|-\s)"
 _LONGEST_SPEAKER = 60
+_LONGEST_REMEMBERED = 400  # characters
 _WRAPPED = r"[(\[{*_\"'“‘«]{1,4}[^\n()\[\]{}*_\"'”’»]{2,40}[)\]}*_\"'”’»]"
 _SPEAKER = rf"(?=([^\n]{{2,{_LONGEST_SPEAKER}}}?){_SAYS}|({_WRAPPED}))"
 _SPEAKERS = re.compile(rf"\n([^\S\n]*+){_SPEAKER}")
@@ -44,6 +46,10 @@ _NAME_ENDS = re.compile(rf"{_SAYS}|^[-+\d]|[<>＜＞\[\]［］{{}}#＃`*~\"\\]")
 
 def quote(text: str) -> str:
     """Escape everything that would be structure: headings, lists, rules, fences, tags, control tokens, speakers."""
+    return _quote_short(text) if len(text) <= _LONGEST_REMEMBERED else _quote(text)
+
+
+def _quote(text: str) -> str:
     if _PLAIN.fullmatch(text) and not _SAYS_SOMETHING(text, 0, _LONGEST_SPEAKER + 2):
         return text
     # Strip blank lines at the ends too: an empty bullet would be a rule.
@@ -51,6 +57,9 @@ def quote(text: str) -> str:
     for structure in (_MARKS, _BULLET, _NUMBER):
         lines = structure.sub(_ESCAPED, lines)
     return _SPEAKERS.sub(_escape_role, lines)[1:]
+
+
+_quote_short = lru_cache(maxsize=1 << 11)(_quote)  # a prompt repeats most entries of the one before
 
 
 def quote_document(text: str) -> str:

@@ -277,10 +277,15 @@ def _note_entries(
     entries = [
         entry
         for number, (name, text, show) in enumerate(texts)
-        for entry in (_split_lines(ContextSection.NOTES, text, name, count, number) if show else ())
+        for entry in (_split_lines(ContextSection.NOTES, _drop_turns(text), name, count, number) if show else ())
         if entry.text.strip() and not _TURN_LINE.match(entry.text)
     ]
     return sorted(entries, key=lambda entry: (-_share_terms(terms, entry.text), entry.place))
+
+
+def _drop_turns(text: str) -> str:
+    """Drop the lines that turns wrote: they are most of a day's notes, and quoting them costs much."""
+    return "\n".join([line for line in text.split("\n") if not _TURN_LINE.match(line)])
 
 
 # The layout golemcore

@@ -103,9 +103,10 @@ def _find_standing_claims(tx: Tx, partition: Partition, wanted: SearchRequest, f
 
     "Which tyres do I need?" shares no word with "The user drives a Dacia", and yet that is what it is about.
     """
+    if len(found) >= _ENOUGH or wanted.query != ChunkQuery() or wanted.question.asks_back:
+        return []
     asked = english.find_asked_subjects(wanted.question.text)
-    is_sentence = len(wanted.question.text.split()) > _KEYWORDS
-    if not (asked or is_sentence) or len(found) >= _ENOUGH or wanted.query != ChunkQuery() or wanted.question.asks_back:
+    if not asked and len(wanted.question.text.split()) <= _KEYWORDS:
         return []
     load_modules("limpet.knowledge.change")
     from limpet.knowledge.change import embed_text  # late: it brings the encoder

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
 
 from limpet.model.chunk import SourceKind, Vector
@@ -77,6 +78,17 @@ class Catalogue:
     names: tuple[str, ...]
     sessions: dict[str, int]
     session_count: int
+    _runs: list[tuple[Array, Array]] = field(init=False, default_factory=list, compare=False, repr=False)
+
+    @property
+    def message_runs(self) -> tuple[Array, Array]:
+        """Return where the chunks of each message start, and which message it is; computed for the first search."""
+        import numpy as np
+
+        if not self._runs:
+            starts = np.flatnonzero(np.diff(self.message, prepend=-1))
+            self._runs.append((starts, self.message[starts]))
+        return self._runs[0]
 
     @property
     def chunks(self) -> int:

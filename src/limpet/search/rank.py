@@ -261,8 +261,8 @@ def _max_by_message(catalogue: Catalogue, scores: Array) -> Array:
     best = np.zeros(catalogue.messages + 1, dtype=scores.dtype)
     if not len(scores):
         return best
-    starts = np.flatnonzero(np.diff(catalogue.message, prepend=-1))
-    message, peaks = catalogue.message[starts], np.maximum.reduceat(scores, starts)
+    starts, message = catalogue.message_runs
+    peaks = np.maximum.reduceat(scores, starts)
     np.maximum(peaks, 0, out=peaks)
     best[message] = peaks
     lower = best[message] < peaks  # a message in two places, where the last was not the best
@@ -283,8 +283,10 @@ def scale_min_max(values: Array) -> Array:
 
 
 def standardize(values: Array) -> Array:
-    spread = values.std()
-    standard: Array = (values - values.mean()) / (spread if spread > 1e-9 else 1.0)
+    # As numpy's mean and std compute it, without what they check first.
+    centred = values - np.add.reduce(values) / len(values)
+    spread = np.sqrt(np.add.reduce(centred * centred) / len(values))
+    standard: Array = centred / (spread if spread > 1e-9 else 1.0)
     return standard
 
 
@@ -320,5 +322,5 @@ def look_up(values: Mapping[int, float], ordinals: Sequence[int]) -> Array:
 
 def rank_values(values: Array, places: Sequence[int]) -> tuple[list[int], list[float]]:
     """Return one plus the number of better values, and the values."""
-    known, asked = np.sort(values[~np.isnan(values)]), values[places].astype(float)
-    return (len(known) - np.searchsorted(known, asked, side="right") + 1).tolist(), asked.tolist()
+    asked = values[places].astype(float)
+    return ((values > asked[:, None]).sum(axis=1) + 1).tolist(), asked.tolist()

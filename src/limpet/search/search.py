@@ -223,15 +223,17 @@ def _build_hits(chunks: Sequence[tuple[int, StoredChunk]], ranked: RankResult) -
     from limpet.search.rank import rank_values  # late: it brings numpy
 
     places = [at for at, _ in chunks]
-    scores = ranked.scores[places].tolist()
     signals: list[dict[str, Signal]] = [{} for _ in chunks]
     for name, values in ranked.parts.items():
-        for mine, rank, value in zip(signals, *rank_values(values, places), strict=True):
-            if value == value:  # noqa: PLR0124 - NaN: it had no say
-                mine[name] = Signal(rank, value)
+        ranks, asked = rank_values(values, places)
+        # Many have the same, such as all that are of one session. NaN: it had no say.
+        made = {value: Signal(rank, value) for value, rank in dict(zip(asked, ranks, strict=True)).items()}
+        for mine, value in zip(signals, asked, strict=True):
+            if value == value:  # noqa: PLR0124 - NaN
+                mine[name] = made[value]
     return [
         Hit(stored.text, score, mine, stored.source, stored.metadata)
-        for (_, stored), score, mine in zip(chunks, scores, signals, strict=True)
+        for (_, stored), score, mine in zip(chunks, ranked.scores[places].tolist(), signals, strict=True)
     ]
 
 
@@ -287,6 +289,8 @@ class _UserStatement:
 
 def move_newer_first(hits: Sequence[Hit], question: Collection[int], alike: float) -> list[Hit]:
     """Return the same hits. One that moves above an older one gets a signal, and scores stay sorted."""
+    if sum(map(_is_by_user, hits[:_DEPTH])) < 2:
+        return list(hits)
     analysed = [_analyse_hit(hit, question) for hit in hits[:_DEPTH]]
     order: list[int] = []
     for at, later in enumerate(analysed):

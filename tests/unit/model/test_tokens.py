@@ -342,3 +342,19 @@ def test_fit_lines_always_fits_budget(texts: list[str], most: int) -> None:
     text = fit_lines([DigestLine(" ".join(each.split()) or "x") for each in texts], most, estimate_tokens)
     assert estimate_tokens(text) <= most
     assert bool(text.strip()) == bool(texts)
+
+
+def test_line_ends_together_are_one_token() -> None:
+    assert [estimate_tokens(text) for text in ("\n", "\n\n\n", "one\ntwo", "one\n\n\ntwo", "\n\none\n \ntwo\n")] == [
+        1,
+        1,
+        3,
+        3,
+        6,
+    ]
+
+
+def test_a_text_costs_what_its_lines_cost() -> None:
+    lines = ["plain words", "", "naïve café", "漢字かな", " ", "x" * 900, "数" * 500]
+    whole = "\n".join(lines)
+    assert abs(estimate_tokens(whole) - sum(estimate_tokens(line + "\n") for line in lines)) <= len(lines) // 2
