@@ -13,7 +13,7 @@ class Embedder(Protocol):
     """Vectors are stored under ``name`` and compared only within it, so a changed model needs a new name.
 
     Called from several threads. An attribute ``quick`` says whether writes wait for it; without one, they do as long
-    as it answers fast.
+    as it answers fast. If a method ``reads(text)`` returns false for a question, words alone search it.
     """
 
     @property

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _MAX_PIECES = 512  # of a text
 _BATCH = 2048  # pieces at a time: what fits the processor's cache
 _MAX_WEIGHT = 8.0
+_AFTER_LATIN = "\u0250"
 _WEIGHTS = Path(__file__).parent / "data" / "encoder.npz"
 _loading = threading.Lock()
 
@@ -52,6 +53,11 @@ class EncoderEmbedder:
         for batch in _batches([len(numbers) for numbers in pieces]):
             vectors += network.encode([pieces[index] for index in batch]).tolist()
         return vectors
+
+    def reads(self, text: str) -> bool:
+        """Return whether most letters are Latin: the network has seen no other."""
+        letters = [char for char in text if char.isalpha()]
+        return 2 * sum(char < _AFTER_LATIN for char in letters) >= len(letters)
 
     def embed_pieces(self, text: str) -> NDArray[float32]:
         """Return a row for each word piece of a text, before they see their neighbours."""

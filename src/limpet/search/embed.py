@@ -217,7 +217,10 @@ class BatchEmbedder:
             raise ProviderError(f"the embedder {self.model} failed: {error}") from error
 
     def embed_question(self, text: str) -> Vector | None:
-        """Return the question's vector, or None if the embedder fails: search then uses words only."""
+        """Return the question's vector, or None if the embedder fails or cannot read it: words search it then."""
+        reads: Callable[[str], bool] | None = getattr(self._embedder, "reads", None)
+        if reads is not None and not reads(text):
+            return None
         try:
             return self._ask(text)
         except ProviderError as error:

@@ -3,9 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from limpet.config import EmbeddingSettings
 from limpet.errors import ProviderError
 from limpet.providers.choose import create_embedder
 from limpet.providers.encoder import EncoderEmbedder
+from limpet.search.embed import BatchEmbedder
 
 WIDTH, HIDDEN, PIECES = 4, 3, 30_522
 GOLDEN = [-0.0041, -0.1645, -0.0345, -0.0030, 0.0224, -0.0831]  # of the file that ships
@@ -101,3 +103,19 @@ def test_encoder_without_its_weights_says_so(tmp_path):
 def test_encoder_refuses_compressed_weights(tmp_path, arrays):
     with pytest.raises(ProviderError, match="table is compressed"):
         write(tmp_path / "small.npz", arrays, np.savez_compressed).embed(["text"])
+
+
+@pytest.mark.parametrize("text", ["Where is it?", "Où est la clé ?", "Gdzie leży klucz?", "42", "", "Wang 王"])
+def test_encoder_reads_latin_letters(text: str) -> None:
+    assert EncoderEmbedder().reads(text)
+
+
+@pytest.mark.parametrize("text", ["我什么时候看牙医？", "歯医者の予約はいつですか？", "Где ключ от Audi?"])
+def test_encoder_does_not_read_other_scripts(text: str) -> None:
+    assert not EncoderEmbedder().reads(text)
+
+
+def test_question_in_unread_script_has_no_vector() -> None:
+    embedding = BatchEmbedder(EncoderEmbedder(), EmbeddingSettings())
+    assert embedding.embed_question("我什么时候看牙医？") is None
+    assert embedding.embed_question("When do I see the dentist?") is not None
