@@ -13,6 +13,7 @@ BENCHES = {
     "http": "how many requests a server answers, and whether it keeps what it acknowledged",
     "peers": "Limpet beside other ways to keep an agent's memory",
     "recall": "how often recall finds the evidence in public conversations",
+    "scale": "what more processes, a slow network and more users do to a store",
     "speed": "how fast this store is on this machine",
     "truth": "whether memory says what holds, keeps what matters, and says it once",
     "year": "what a simulated year of several users leaves in the store",
