@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from time import monotonic, sleep
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 
 from limpet import Config, Limpet, Session
 from limpet.errors import MigrationError, StoreReadOnly
+from limpet.store.postgres import standby
 from limpet.store.postgres.connection import PostgresConnection
 from limpet.store.postgres.standby import StandbyConnection
 from tests.postgres_server import PATIENCE, PostgresMissing, PostgresServer
@@ -25,26 +28,26 @@ def servers() -> Iterator[tuple[PostgresServer, PostgresServer]]:
         primary = PostgresServer.start_private()
     except PostgresMissing as missing:
         pytest.skip(str(missing))
-    with primary, primary.start_standby() as standby:
-        yield primary, standby
+    with primary, primary.start_standby() as follower:
+        yield primary, follower
 
 
 @pytest.fixture
 def urls(servers: tuple[PostgresServer, PostgresServer]) -> Iterator[tuple[str, str]]:
-    primary, standby = servers
+    primary, follower = servers
     url = primary.create_database()
     name = url.split("?")[0].rsplit("/", 1)[1]
     Limpet.open(url, config=Config.load(env={}, overrides=PLAIN)).close()
     replay(servers)
-    yield url, standby.url(name)
-    standby.run("SELECT pg_wal_replay_resume()")
+    yield url, follower.url(name)
+    follower.run("SELECT pg_wal_replay_resume()")
     replay(servers)
 
 
 def replay(servers: tuple[PostgresServer, PostgresServer]) -> None:
-    primary, standby = servers
+    primary, follower = servers
     [(position,)] = primary.run("SELECT pg_current_wal_flush_lsn()::text")
-    wait_until(lambda: standby.run(f"SELECT pg_last_wal_replay_lsn() >= '{position}'") == [(True,)])
+    wait_until(lambda: follower.run(f"SELECT pg_last_wal_replay_lsn() >= '{position}'") == [(True,)])
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
@@ -150,6 +153,41 @@ def test_standby_that_is_gone_leaves_the_reading_to_the_primary(
         for _ in range(3):
             assert memory.recall("ferry", user="ann")
     assert len([record for record in caplog.records if "storage.read_url" in record.getMessage()]) == 1
+
+
+def test_standby_may_crash_and_come_back_while_it_is_read(
+    urls: tuple[str, str],
+    servers: tuple[PostgresServer, PostgresServer],
+    answers: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(standby, "_RETRY_S", 0.1)
+    with open_with_standby(urls, max_age_s=1) as memory:
+        memory.session("chat", "1", user="ann").append("user", "The ferry leaves at nine")
+        replay(servers)
+        stop = threading.Event()
+
+        def ask() -> int:
+            asked = 0
+            while not stop.is_set():
+                assert memory.recall("ferry", user="ann")
+                asked += 1
+            return asked
+
+        with ThreadPoolExecutor(3) as pool:
+            asking = [pool.submit(ask) for _ in range(3)]
+            try:
+                wait_until(lambda: "standby" in answers)
+                servers[1].stop(immediate=True)
+                answers.clear()
+                wait_until(lambda: answers.count("primary") > 10)
+                servers[1].start()
+                answers.clear()
+                wait_until(lambda: answers.count("standby") > 10)
+            finally:
+                stop.set()
+                servers[1].start()
+            assert all(each.result() for each in asking)
 
 
 def test_session_the_standby_does_not_know_is_read_from_the_primary(
