@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
-from limpet_bench import prompting, searching, speed
+from limpet.providers.encoder import EncoderEmbedder
+from limpet_bench import prompting, recall, searching, speed
+from limpet_bench.datasets import Conversation, Question, Turn
 
 TINY = replace(speed.SHORT, chunks=600, few_chunks=100, questions=6, records=30, memories=10, messages=60)
 
@@ -41,3 +44,26 @@ def test_bench_speed_leaves_shared_store_unchanged(bench: speed.Bench) -> None:
     bench.lived()
     with searching.opened(bench.talked(TINY.chunks), searching.SpreadEmbedder()) as memory:
         assert memory.records.count(user=searching.USER) == 0
+
+
+def test_bench_speed_tells_encoder_from_the_rest(bench: speed.Bench) -> None:
+    for measure in (searching.ingest, searching.ingest_against("none"), searching.recall_with_encoder):
+        times = measure(bench)
+        assert len(times.ours) == len(times.plain) > 0
+        assert min(*times.ours, *times.plain) > 0
+
+
+def test_bench_recall_tells_time_of_embedder() -> None:
+    at = datetime(2026, 1, 5, tzinfo=UTC)
+    texts = ("A red kite", "Rain today")
+    turns = tuple(Turn(f"t{number}", "s", "user", None, at, text) for number, text in enumerate(texts))
+    question = Question("q", "Which kite?", "single", at, True, frozenset({"t0"}), frozenset({"s"}))
+    asked = [Conversation("c", turns, (question,))]
+    report = recall.run(asked, EncoderEmbedder(), None, lambda _: None, lambda _: None)
+    assert 0 < report.ingest_embedding < report.ingest_seconds
+    assert 0 < report.recall_embedding < sum(report.recall_seconds)
+    facts = recall.as_json(report)
+    assert 0 < facts["embedder_share_of_ingest"] < 1
+    assert facts["embedder_ms_a_recall"] > 0
+    words = recall.run(asked, None, None, lambda _: None, lambda _: None)
+    assert recall.as_json(words)["embedder_share_of_ingest"] == 0

@@ -27,6 +27,7 @@ from limpet.search import recipes, search
 from limpet_bench.baseline import PlainBm25
 from limpet_bench.datasets import SETS, Conversation, Question, Turn, load
 from limpet_bench.remembered import RememberingEmbedder
+from limpet_bench.timed import TimedEmbedder
 
 DEPTH = 100
 # Only explicit arguments count; no setting may change them.
@@ -68,6 +69,8 @@ class Report:
     messages: int = 0
     ingest_seconds: float = 0.0
     recall_seconds: list[float] = field(default_factory=list)
+    ingest_embedding: float = 0.0  # the embedder's part of these seconds
+    recall_embedding: float = 0.0
 
 
 class Stored:
@@ -223,25 +226,37 @@ def run(
     *,
     learn: bool = False,
 ) -> Report:
-    report = Report()
+    report, watch = Report(), None if embedder is None else TimedEmbedder(embedder)
     for number, conversation in enumerate(conversations, start=1):
         note(f"conversation {number} of {len(conversations)}: storing {len(conversation.turns):,} turns")
-        stored = Stored(conversation, embedder, recipe, learn=learn)
+        before = _read_seconds(watch)
+        stored = Stored(conversation, watch, recipe, learn=learn)
         report.messages += len(conversation.turns)
         report.ingest_seconds += stored.seconds
+        report.ingest_embedding += _read_seconds(watch) - before
         plain = PlainBm25([turn.text for turn in conversation.turns])
         for question in conversation.questions:
-            write(_ask(conversation, stored, plain, question, report))
+            write(_ask(conversation, stored, plain, question, report, watch))
         stored.memory.close()
     return report
 
 
+def _read_seconds(watch: TimedEmbedder | None) -> float:
+    return 0.0 if watch is None else watch.seconds
+
+
 def _ask(
-    conversation: Conversation, stored: Stored, plain: PlainBm25, question: Question, report: Report
+    conversation: Conversation,
+    stored: Stored,
+    plain: PlainBm25,
+    question: Question,
+    report: Report,
+    watch: TimedEmbedder | None,
 ) -> dict[str, Any]:
-    start = perf_counter()
+    before, start = _read_seconds(watch), perf_counter()
     hits = stored.ask(conversation.id, question)
     report.recall_seconds.append(perf_counter() - start)
+    report.recall_embedding += _read_seconds(watch) - before
     line: dict[str, Any] = {"question": question.id, "category": question.category, "hits": len(hits)}
     if not question.answerable:
         report.silent.add({"silent": float(not hits)})
@@ -287,6 +302,8 @@ def as_json(report: Report) -> dict[str, Any]:
         "messages_per_second": round(report.messages / report.ingest_seconds),
         "recall_p50_ms": round(times[len(times) // 2] * 1e3, 2),
         "recall_p95_ms": round(times[int(len(times) * 0.95)] * 1e3, 2),
+        "embedder_share_of_ingest": round(report.ingest_embedding / report.ingest_seconds, 3),
+        "embedder_ms_a_recall": round(report.recall_embedding / len(times) * 1e3, 2),
     }
 
 
@@ -294,7 +311,9 @@ def table(name: str, report: Report) -> Iterator[str]:
     facts = as_json(report)
     yield (
         f"{name}: {report.messages:,} turns stored at {facts['messages_per_second']:,} a second;"
-        f" recall p50 {facts['recall_p50_ms']} ms, p95 {facts['recall_p95_ms']} ms"
+        f" recall p50 {facts['recall_p50_ms']} ms, p95 {facts['recall_p95_ms']} ms;"
+        f" the embedder takes {facts['embedder_share_of_ingest']:.0%} of storing and"
+        f" {facts['embedder_ms_a_recall']} ms of a recall"
     )
     yield f"{'':28}{'asked':>6}" + "".join(f"{column:>9}" for column in (*COLUMNS, *QUOTED))
     for category in sorted(report.ours, key=lambda category: (category == "all", category)):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from limpet import Config, Limpet, Message
+from limpet import Config, Limpet, Message, Session
 from limpet.api.runtime import DATABASE
+from limpet.providers.choose import create_embedder
 from limpet.providers.embedder import Embedder
 from limpet.providers.encoder import EncoderEmbedder
 from limpet_bench.workload import texts, timed
@@ -125,16 +126,58 @@ def ingest(bench: Bench) -> Times:
     from limpet_bench.speed import Times
 
     times, embedder = Times(), EncoderEmbedder()
-    lines = texts(bench.effort.embedded * 4, seed=12)
-    embedder.embed(lines[:1])  # loads the model
+    embedder.embed(["loads the model"])
     with opened(bench.new_folder(), embedder) as memory:
         session = memory.session("bench", "ingest", user=USER)
-        for start in range(0, len(lines), bench.effort.embedded):
-            part = lines[start : start + bench.effort.embedded]
-            messages = [Message.new("user", line) for line in part]
-            times.ours.append(timed(lambda messages=messages: session.extend(messages)) / len(part))  # type: ignore[misc]
+        for part in _batches(bench):
+            times.ours.append(_extend(session, part))
             times.plain.append(timed(lambda part=part: embedder.embed(part)) / len(part))  # type: ignore[misc]
     return times
+
+
+def ingest_against(other: str) -> Callable[[Bench], Times]:
+    """Store messages with the encoder's vectors, and the same messages with another embedder, or with none."""
+
+    def measure(bench: Bench) -> Times:
+        from limpet_bench.speed import Times
+
+        times, encoder, beside = Times(), EncoderEmbedder(), create_embedder(other)
+        with opened(bench.new_folder(), encoder) as ours, opened(bench.new_folder(), beside) as theirs:
+            sessions = [memory.session("bench", "ingest", user=USER) for memory in (ours, theirs)]
+            for session in sessions:
+                session.append("user", "loads the model")
+            for part in _batches(bench):
+                times.ours.append(_extend(sessions[0], part))
+                times.plain.append(_extend(sessions[1], part))
+        return times
+
+    return measure
+
+
+def recall_with_encoder(bench: Bench) -> Times:
+    """A recall of one user with the encoder's vectors, and the question's vector alone."""
+    from limpet_bench.speed import Times
+
+    times, encoder = Times(), EncoderEmbedder()
+    with opened(bench.new_folder(), encoder) as memory:
+        talk(memory, USER, bench.effort.few_chunks, lambda _: None)
+        memory.recall("first", user=USER)
+        for question in questions(bench.effort.questions):
+            times.ours.append(timed(lambda question=question: memory.recall(question, user=USER)))  # type: ignore[misc]
+            times.plain.append(timed(lambda question=question: encoder.embed([question])))  # type: ignore[misc]
+    return times
+
+
+def _batches(bench: Bench) -> Iterator[list[str]]:
+    lines = texts(bench.effort.embedded * 4, seed=12)
+    for start in range(0, len(lines), bench.effort.embedded):
+        yield lines[start : start + bench.effort.embedded]
+
+
+def _extend(session: Session, lines: Sequence[str]) -> float:
+    """Return the seconds for one message."""
+    messages = [Message.new("user", line) for line in lines]
+    return timed(lambda: session.extend(messages)) / len(messages)
 
 
 def memory(bench: Bench) -> Times:

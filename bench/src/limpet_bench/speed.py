@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from limpet.api.session import Session
+from limpet.errors import Unsupported
 from limpet.providers.embedder import Embedder
 from limpet_bench import prompting, purging, searching
 from limpet_bench.workload import Bare, fill, give_vectors, texts, timed, together
@@ -306,7 +307,16 @@ COMPARISONS = (
         purging.purge_among_others,
     ),
     Comparison("scrub after a purge, {large:,} stored", "reading the file", None, False, purging.scrub),
-    Comparison("ingest with vectors", "the embedder alone", 0.8, True, searching.ingest),
+    Comparison("ingest with vectors", "the encoder alone", None, True, searching.ingest),
+    Comparison("ingest with vectors", "ingest without", None, True, searching.ingest_against("none")),
+    Comparison("ingest with vectors", "ingest with MiniLM", 20.0, True, searching.ingest_against("minilm")),
+    Comparison(
+        "recall with the encoder, {few_chunks:,} chunks",
+        "the question's vector alone",
+        None,
+        False,
+        searching.recall_with_encoder,
+    ),
     Comparison("memory of {chunks:,} chunks", "their vectors", None, False, searching.memory, unit="bytes"),
     Comparison("import limpet", "python -c pass", None, False, start("-c", "import limpet")),
     Comparison("import limpet", "import sqlite3", 3.0, False, start("-c", "import limpet", plain="import sqlite3")),
@@ -330,7 +340,11 @@ def main(args: argparse.Namespace) -> int:
         for comparison in COMPARISONS:
             if args.only in comparison.name:
                 _note(f"measuring {comparison.name}")
-                results.append(measure(comparison, bench, args.repeats))
+                try:
+                    results.append(measure(comparison, bench, args.repeats))
+                except Unsupported as error:  # of a model that is not installed
+                    sys.stderr.write(f"{comparison.name}, {comparison.plain}: not measured. {error}\n")
+                    continue
                 _note("")
                 if not as_json:
                     print(_line(results[-1]))
