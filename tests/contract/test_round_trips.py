@@ -12,8 +12,11 @@ from typing import Any
 import pytest
 
 from limpet import Config, Limpet, Message
+from limpet.errors import StorageError
+from limpet.model.scope import Level, Partition
 from limpet.store.postgres.connection import PostgresConnection, PostgresDb
 from limpet.store.sqlite.connection import SqliteConnection, SqliteDb
+from limpet.store.tx import Query, partition_params
 
 CONFIG = Config.load(
     env={},
@@ -22,9 +25,9 @@ CONFIG = Config.load(
 # The most that each may need: transactions begin and end with a statement each.
 MOST = {
     "append": {"sqlite": 8, "postgres": 8},
-    "recall": {"sqlite": 10, "postgres": 9},
-    "context": {"sqlite": 15, "postgres": 14},
-    "turn": {"sqlite": 68, "postgres": 49},
+    "recall": {"sqlite": 9, "postgres": 8},
+    "context": {"sqlite": 15, "postgres": 11},
+    "turn": {"sqlite": 67, "postgres": 44},
 }
 
 
@@ -38,7 +41,7 @@ class Trips:
             for kind, names in (
                 (SqliteDb, ("execute", "run", "execute_many")),
                 (PostgresDb, ("execute", "run", "execute_many", "fetch_last_value", "fetch_raw_value")),
-                (PostgresDb, ("lock_and_read",)),
+                (PostgresDb, ("lock_and_read", "all_together")),
             ):
                 for name in names:
                     patched.setattr(kind, name, self._wrap(getattr(kind, name)))
@@ -48,7 +51,9 @@ class Trips:
 
     def _wrap(self, method: Callable[..., Any]) -> Callable[..., Any]:
         def wrapper(db: Any, statement: Any, *args: Any, **kwargs: Any) -> Any:
-            if method.__name__ != "execute_many" or args[0]:
+            # One statement alone, or none, is not sent together.
+            is_sent = len(statement) > 1 if method.__name__ == "all_together" else True
+            if is_sent and (method.__name__ != "execute_many" or args[0]):
                 self.statements.append(" ".join(str(statement).split())[:120])
             return method(db, statement, *args, **kwargs)
 
@@ -104,3 +109,22 @@ def test_call_needs_no_more_round_trips_than_agreed(filled: Limpet, monkeypatch:
         with trips.counted(monkeypatch):
             call()
         assert len(trips.statements) <= MOST[name][backend], (name, len(trips.statements), trips.statements)
+
+
+@pytest.mark.every_backend
+def test_statements_sent_together_answer_as_each_alone(durable_url: str) -> None:
+    owners = ["100% o'brien", "nobody", 'a "b"; SELECT 1 -- %(c)s', "ana"]
+    with Limpet.open(durable_url, config=CONFIG) as memory:
+        for owner in owners:
+            if owner != "nobody":
+                memory.session("app", "main", user=owner).append("user", "The seals were asleep.")
+        queries = [Query("partitions.get", partition_params(Partition("default", Level.USER, each))) for each in owners]
+        queries.append(Query("chunks.count", {}))
+        store = memory._runtime.store
+        together = store.read(lambda tx: tx.db.all_together(queries))
+        alone = store.read(lambda tx: [tx.db.all(each.name, each.params) for each in queries])
+        assert together == alone
+        assert [len(rows) for rows in together] == [1, 0, 1, 1, 1]
+        with pytest.raises(StorageError):
+            store.read(lambda tx: tx.db.all_together([*queries, Query("sessions.locate", {}, "no such column")] * 2))
+        assert store.read(lambda tx: tx.db.all_together(queries)) == alone

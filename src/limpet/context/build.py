@@ -35,10 +35,11 @@ from limpet.notes.user_notes import UserNotes
 from limpet.providers.llm import Deadline
 from limpet.search import recipes, search
 from limpet.search.analysis import Question
+from limpet.search.chunk_repository import Chunks
 from limpet.search.embed import ChunkEmbedder
 from limpet.sessions.compaction import Compactor
 from limpet.sessions.messages import read_newest
-from limpet.sessions.repository import WORKING_MEMORY, KeyValueEntries, Messages, Sessions, Summaries
+from limpet.sessions.repository import WORKING_MEMORY, KeyValueEntries, Messages, Sessions
 from limpet.store.store import Store
 from limpet.store.tx import Tx
 
@@ -127,6 +128,7 @@ class ContextBuilder:
         self, tx: Tx, scope: Scope, visible: Sequence[Partition], request: ContextRequest, prepared: PreparedRecall
     ) -> tuple[ContextInputs, Mapping[str, Note]]:
         """What memory has, and the user's notes as the store has them."""
+        Chunks(tx).load_partitions(visible)
         recalled = _Collector(self.config, scope, visible, request, prepared, tx).collect()
         return recalled, self.notes.find_shown(tx, scope.partition, self.config.context, request.now)
 
@@ -193,13 +195,13 @@ class ContextBuilder:
     def _read_conversation(
         self, tx: Tx, scope: Scope, request: ContextRequest, recalled: ContextInputs
     ) -> ContextInputs:
-        info = Sessions(tx).get(scope)
+        info, summary = Sessions(tx).get_with_summary(scope)
         if info is None:
             raise SessionNotFound(f"session {scope.session} was deleted")
         most = self.config.context.recent_messages
         recent = cache(partial(Messages(tx).recent, scope))  # both reads below start with the same page
         history = read_newest(recent, request.budget, most, self.cost)
-        summary, unsummarised = Summaries(tx).get(scope), history
+        unsummarised = history
         if summary is not None:
             unsummarised = read_newest(recent, request.budget, most, self.cost, summary.upper_sequence)
         return replace(

@@ -20,7 +20,7 @@ from limpet.search.index import SearchIndex
 from limpet.store.encryption import RowLayout, pack_floats
 from limpet.store.jobs import Jobs
 from limpet.store.tables import CHUNKS, RECORD_METADATA, RECORD_TAGS
-from limpet.store.tx import Cipher, Partitions, Repository, Row, partition_key, partition_params
+from limpet.store.tx import Cipher, Partitions, Query, Repository, Row, partition_key, partition_params
 
 log = logging.getLogger("limpet.store")
 
@@ -115,6 +115,18 @@ class Chunks(Repository):
             row = Partitions(self._tx).lock_and_read(partition, "partitions.get", params)
         else:
             row = self._db.one("partitions.get", params)
+        return self._parse_partition(partition, row)
+
+    def load_partitions(self, partitions: Sequence[Partition]) -> None:
+        """Read these at once, for what follows in a transaction that reads."""
+        seen = self._tx.seen
+        missing = [] if seen is None else [each for each in dict.fromkeys(partitions) if each not in seen]
+        found = self._db.all_together([Query("partitions.get", partition_params(each)) for each in missing])
+        for partition, rows in zip(missing, found, strict=True):
+            assert seen is not None
+            seen[partition] = self._parse_partition(partition, rows[0] if rows else None)
+
+    def _parse_partition(self, partition: Partition, row: Row | None) -> tuple[PartitionRow | None, str | None]:
         if row is None:
             return None, None
         *counters, newest, model, purges = row
@@ -329,6 +341,11 @@ class Chunks(Repository):
         """Return what a search reads of the partition; None if nothing was ever stored there."""
         row = self._find_partition(partition)
         return None if row is None else SearchIndex(self._tx, partition, row, self._cipher(partition))
+
+    def open_indexes(self, partitions: Sequence[Partition]) -> list[SearchIndex | None]:
+        """The same of several, whose rows are read at once."""
+        self.load_partitions(partitions)
+        return [self.open_index(partition) for partition in partitions]
 
     def names(self, partition: Partition) -> tuple[str, ...]:
         """Return the names of all named speakers."""

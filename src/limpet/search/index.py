@@ -19,7 +19,7 @@ from limpet.model.late import load_modules
 from limpet.model.scope import Partition
 from limpet.search.analysis import TextFlag
 from limpet.search.vectors import VECTORS, PartitionVectors, VectorPage, VectorScores, VectorsVersion, normalize
-from limpet.search.word_index import MAX_LENGTH, WordTail, load_tail
+from limpet.search.word_index import MAX_LENGTH, TAILS, WordTail, find_tail, load_tail
 from limpet.store.encryption import RowLayout
 from limpet.store.tables import CHUNKS
 from limpet.store.tx import Array, CacheKind, Cipher, Row, Tx, compute_cosines
@@ -317,13 +317,24 @@ class SearchIndex:
             ordinals = [ordinal for (ordinal,) in self.tx.db.all("chunks.ordinals", row.key)]
             known = known.filter_ordinals(np.array(ordinals, dtype="i8"), row.removals)
         if known.last_ordinal + 1 < row.next_ordinal:
-            stored = self.tx.db.all("chunks.catalogue", row.tail_params(known.last_ordinal + 1))
+            stored = self._read_new_rows(known.last_ordinal + 1)
             found = (self.cipher.decrypt_row(_CATALOGUE_ROW, (row.id, each[0]), each) for each in stored)
             known = known.append_rows([CatalogueRow(*each) for each in found])
         if known is not cached and not outdated:
             cache.put(row.id, known)
         # A later snapshot may have added what this one does not see.
         return known if known.last_ordinal < row.next_ordinal else known.truncate(row.next_ordinal)
+
+    def _read_new_rows(self, low: int) -> Sequence[Row]:
+        """Return the rows of the catalogue from an ordinal on. Where the tail ends there, it grows by the same read."""
+        params = self.row.tail_params(low)
+        tail = None if self.cipher.is_encrypted else find_tail(self.tx, self.row)
+        if tail is None or tail.next_ordinal != low:
+            return self.tx.db.all("chunks.catalogue", params)
+        rows = self.tx.db.all("chunks.new", params)
+        grown = tail.extend([(row[0], row[6], row[-1]) for row in rows], self.row.next_ordinal)
+        self.tx.caches.get(TAILS).put(self.row.id, grown)
+        return [row[:-1] for row in rows]
 
     def _find_model(self, vector: Vector) -> int | None:
         """Return the number of the model whose vectors the question can be compared with."""

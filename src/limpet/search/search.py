@@ -92,9 +92,7 @@ def embed_question(embedder: ChunkEmbedder, partitions: Sequence[Partition], que
     question = cut_question(question)
     if model is None or not question.strip():
         return {}
-    indexes = embedder.store.read_recent(
-        lambda tx: [Chunks(tx).open_index(partition) for partition in partitions], partitions
-    )
+    indexes = embedder.store.read_recent(lambda tx: Chunks(tx).open_indexes(partitions), partitions)
     texts = {
         partition: strip_names(question, index.catalogue.names)
         for partition, index in zip(partitions, indexes, strict=True)

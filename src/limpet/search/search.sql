@@ -96,6 +96,11 @@ WHERE bucket = :bucket AND partition_id = :partition_id AND {where} ORDER BY ord
 SELECT ordinal, session_id, first_sequence, role, name, created_at, word_count, flags, kind FROM chunks
 WHERE bucket = :bucket AND partition_id = :partition_id AND ordinal >= :low ORDER BY ordinal
 
+-- name: chunks.new
+-- Those columns, and the words.
+SELECT ordinal, session_id, first_sequence, role, name, created_at, word_count, flags, kind, terms FROM chunks
+WHERE bucket = :bucket AND partition_id = :partition_id AND ordinal >= :low ORDER BY ordinal
+
 -- name: chunks.ordinals
 SELECT ordinal FROM chunks WHERE bucket = :bucket AND partition_id = :partition_id ORDER BY ordinal
 

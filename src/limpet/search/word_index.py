@@ -77,6 +77,12 @@ class WordTail:
 TAILS: CacheKind[WordTail] = CacheKind("tails", 1 / 16)  # by partition
 
 
+def find_tail(tx: Tx, partition: PartitionRow) -> WordTail | None:
+    """The cached tail, or the beginning of it; None where nothing of it is cached, or the transaction writes."""
+    known = None if tx.seen is None else tx.caches.get(TAILS).get(partition.id)
+    return known if known is not None and known.is_part_of(partition) else None
+
+
 def load_tail(tx: Tx, partition: PartitionRow, *, is_cached: bool) -> WordTail:
     """The tail, read as far as it is not cached.
 
@@ -86,8 +92,8 @@ def load_tail(tx: Tx, partition: PartitionRow, *, is_cached: bool) -> WordTail:
     import numpy as np
 
     cache = tx.caches.get(TAILS) if is_cached and tx.seen is not None else None
-    known = None if cache is None else cache.get(partition.id)
-    if known is None or not known.is_part_of(partition):
+    known = None if cache is None else find_tail(tx, partition)
+    if known is None:
         first, nothing = partition.merged_ordinal, (np.zeros(0, "<i8"), np.zeros((0, 2), "<u4"))
         known = WordTail(partition.removals, first, first, 0, 0, *nothing)
     if known.next_ordinal < partition.next_ordinal:

@@ -24,7 +24,7 @@ from limpet.model.values import Clock
 from limpet.providers.llm import Deadline, Llm
 from limpet.sessions import usage
 from limpet.sessions.extract import LearnedSentence
-from limpet.sessions.repository import Messages, Sessions, Summaries
+from limpet.sessions.repository import Messages, Sessions
 from limpet.sessions.summary import NO_SUMMARY, Summariser, SummaryDraft, swap_summary
 from limpet.store.jobs import Jobs
 from limpet.store.store import Store
@@ -295,9 +295,10 @@ class Compactor:
 
 def _read_state(tx: Tx, scope: Scope) -> tuple[Summary, Sequence[Message]]:
     """Return the summary, an empty one if there is none, and the messages after it."""
-    if Sessions(tx).get(scope) is None:
+    info, summary = Sessions(tx).get_with_summary(scope)
+    if info is None:
         raise SessionNotFound(f"session {scope.session} was deleted")
-    summary = Summaries(tx).get(scope) or NO_SUMMARY
+    summary = summary or NO_SUMMARY
     return summary, Messages(tx).range(scope, summary.upper_sequence, None, None)
 
 

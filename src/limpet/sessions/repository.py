@@ -21,7 +21,7 @@ from limpet.store.encryption import RowLayout
 from limpet.store.jobs import Jobs
 from limpet.store.store import Store
 from limpet.store.tables import KV, MESSAGE_ROWS, MESSAGES, SESSION_ROWS, SESSIONS, SUMMARIES, build_keyset_clause
-from limpet.store.tx import Db, Params, Partitions, Repository, Row, Tx, partition_key
+from limpet.store.tx import Db, Params, Partitions, Query, Repository, Row, Tx, partition_key
 
 WORKING_MEMORY = "working_memory"  # the key of the working memory
 _NANO = 1_000_000_000
@@ -117,6 +117,14 @@ class Sessions(_SessionRows):
         """Find by id or by external id."""
         row = self._select_one(scope)
         return None if row is None else self._decrypt(scope, row)
+
+    def get_with_summary(self, scope: Scope) -> tuple[SessionInfo | None, Summary | None]:
+        where, params = build_scope_filter(scope)
+        queries = [Query("sessions.select", params, where), Query("summaries.get", params, where)]
+        sessions, summaries = self._db.all_together(queries)
+        if not sessions:  # deleted, or asked for by its external id
+            return self.get(scope), Summaries(self._tx).get(scope)
+        return self._decrypt(scope, sessions[0]), Summaries(self._tx).decrypt(scope, summaries)
 
     def _select_one(self, scope: Scope, order: str = "") -> Row | None:
         where, params = build_scope_filter(scope)
@@ -320,10 +328,13 @@ class Messages(_SessionRows):
 class Summaries(_SessionRows):
     def get(self, scope: Scope) -> Summary | None:
         where, params = build_scope_filter(scope)
-        row = self._db.one("summaries.get", params, where=where)
-        if row is None:
-            return None
-        return _SUMMARY_ROWS.read(self._cipher(scope).decrypt_row(_SUMMARY, scope.session, row))
+        return self.decrypt(scope, self._db.all("summaries.get", params, where=where))
+
+    def decrypt(self, scope: Scope, rows: Sequence[Row]) -> Summary | None:
+        """The summary, of the rows of ``summaries.get``: one or none."""
+        return next(
+            (_SUMMARY_ROWS.read(self._cipher(scope).decrypt_row(_SUMMARY, scope.session, row)) for row in rows), None
+        )
 
     def list_sessions(self, scope: Scope) -> list[str]:
         """The ids of the sessions that have a summary."""

@@ -9,7 +9,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from limpet.errors import KeyMissing, StorageError
 from limpet.model.scope import BUCKETS, Partition, Scope
@@ -32,6 +32,15 @@ Row = tuple[Any, ...]
 NO_PARAMS: Params = {}
 
 
+class Query(NamedTuple):
+    """A named statement with its parameters and clauses."""
+
+    name: str
+    params: Params
+    where: str = ""
+    order: str = ""
+
+
 class Db:
     """One connection inside a transaction. Driver errors leave it as errors of ours. Each dialect has a subclass."""
 
@@ -51,6 +60,10 @@ class Db:
 
     def all(self, name: str, params: Params, *, where: str = "", order: str = "") -> list[Row]:
         return self.execute(self._sql[name, where, order], params)
+
+    def all_together(self, queries: Sequence[Query]) -> list[list[Row]]:
+        """The rows of each, of reads that do not need each other's answer: over a network, in one message."""
+        return [self.all(name, params, where=where, order=order) for name, params, where, order in queries]
 
     def lock_and_read(
         self, lock: tuple[str, Params], name: str, params: Params, *, where: str = "", order: str = ""

@@ -22,7 +22,7 @@ from limpet.errors import (
 from limpet.model.late import load_modules
 from limpet.store.encryption_keys import EncryptionRegistry
 from limpet.store.tables import Statements, to_postgres
-from limpet.store.tx import Caches, Connection, Db, Params, Row, Tx
+from limpet.store.tx import Caches, Connection, Db, Params, Query, Row, Tx
 
 if TYPE_CHECKING:
     import psycopg
@@ -134,6 +134,20 @@ class PostgresDb(Db):
         except self._error as error:
             raise translate_error(error) from error
         found: bytes | None = result.get_value(0, 0)
+        return found
+
+    def all_together(self, queries: Sequence[Query]) -> list[list[Row]]:
+        if len(queries) < 2:
+            return super().all_together(queries)
+        try:
+            client = load_driver().ClientCursor(self.raw)
+            texts = [client.mogrify(self._sql[name, where, order], params) for name, params, where, order in queries]
+            cursor = self.raw.execute("; ".join(texts), prepare=False)
+            found = [cursor.fetchall()]
+            while cursor.nextset():
+                found.append(cursor.fetchall())
+        except self._error as error:
+            raise translate_error(error) from error
         return found
 
     def lock_and_read(
