@@ -19,6 +19,7 @@ from limpet.context.select import (
     EntryChoice,
     PromptEntry,
     format_day,
+    normalize,
     preview,
     select_standing,
 )
@@ -136,15 +137,33 @@ class Composer:
         said = [entry for entry in self._standing.entries if entry.source in shown]
         dropped += [Omission(entry.what(), OmissionReason.IN_MESSAGES.value) for entry in said]
         standing = [entry for entry in self._standing.entries if entry.source not in shown]
+        told = "" if summary_entry is None or self._material.summary is None else self._material.summary.text
+        standing = list(self._drop_summarized(standing, told, dropped))
         sheet.fill(standing, self._always_included_budget(most - sheet.tokens, messages), dropped)
         hits = self._select_hits(messages, {entry.record for entry in sheet.entries if entry.record is not None})
         limits = {"most": self._limits.facts, "tokens": self._limits.facts_tokens}
         dropped += [Omission(what(), reason.value.format(**limits)) for what, reason in hits.left]
-        sheet.fill(hits.entries, most - sheet.tokens, dropped)
+        sheet.fill(self._drop_summarized(hits.entries, told, dropped), most - sheet.tokens, dropped)
         shown.update(ref for entry in sheet.entries if entry.hit is not None for ref in _message_refs(entry.hit))
         doubtful = [entry for entry in self._standing.doubtful if entry.source not in shown]
-        sheet.fill(doubtful, most - sheet.tokens, dropped)
+        sheet.fill(self._drop_summarized(doubtful, told, dropped), most - sheet.tokens, dropped)
         return sheet, dropped
+
+    def _drop_summarized(
+        self, entries: Sequence[PromptEntry], told: str, dropped: list[Omission]
+    ) -> Sequence[PromptEntry]:
+        """Leave out what the summary of this conversation quotes. Rules stay where the assistant looks for them."""
+        if not told:
+            return entries
+        said = [entry for entry in entries if self._is_in_summary(entry, told)]
+        dropped += [Omission(entry.what(), OmissionReason.IN_SECTION.value) for entry in said]
+        return [entry for entry in entries if entry not in said]
+
+    def _is_in_summary(self, entry: PromptEntry, told: str) -> bool:
+        here = entry.source is not None and entry.source[0] == self._material.session
+        marked = DOUBT in entry.text or (entry.hit is not None and not entry.hit.holds)
+        words = entry.said.strip(" .!,;")
+        return here and not marked and bool(words) and entry.section is not ContextSection.RULES and words in told
 
     def _always_included_budget(self, room: int, messages: Sequence[Message]) -> int:
         needed = self._estimate_cost(self._standing.entries, room)
@@ -254,6 +273,7 @@ class PromptBuilder:
         self._taken: list[PromptEntry] = []
         self._by_source: dict[_MessageRef, list[PromptEntry]] = {}
         self._lines_of_ours: set[tuple[ContextSection, str]] = set()
+        self._said: set[str] = set()
         self.tokens = 0
 
     def _heading_cost(self, entry: PromptEntry) -> int:
@@ -277,6 +297,7 @@ class PromptBuilder:
         """Add the entry whatever it costs."""
         self.tokens += entry.tokens + self.add_heading(entry)
         self._taken.append(entry)
+        self._said.add(normalize(entry.said))
         if entry.source is not None:
             self._by_source.setdefault(entry.source, []).append(entry)
 
@@ -286,7 +307,7 @@ class PromptBuilder:
         for entry in entries:
             ours = self._heading_cost(entry)
             same = [] if entry.source is None else list(self._by_source.get(entry.source, ()))
-            if any(_is_said(entry, other) for other in same):
+            if (entry.said and normalize(entry.said) in self._said) or any(_is_said(entry, other) for other in same):
                 dropped.append(Omission(entry.what(), OmissionReason.IN_SECTION.value))
             elif entry.fits(full - self.tokens - ours):
                 self.add(entry)

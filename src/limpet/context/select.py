@@ -17,6 +17,7 @@ from typing import NamedTuple
 from limpet.config import ContextSettings
 from limpet.context.quote import format_item, format_speaker, quote_document, quote_inline
 from limpet.knowledge.prominence import DOUBTED_BY, is_doubtful, is_rule, prominence
+from limpet.knowledge.similarity import is_near_duplicate
 from limpet.model.chunk import Hit, SourceKind
 from limpet.model.context import Omission, OmissionReason
 from limpet.model.dataclass import dataclass, replace
@@ -34,7 +35,10 @@ _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 _TURN_LINE = re.compile(r"(?:\d{4}-\d\d-\d\d )?\[\d\d:\d\d\] (?:User|Assistant): ")
 _MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
 DOUBT = "perhaps no longer true"
+_LEAST_QUOTED = 3  # words of a quotation that stands unasked
 _RELEVANCE = 2.0  # how much being asked for counts against standing out unasked
+_COMPARED = 40  # memories that learned claims are compared with
+_Place = tuple[str | None, tuple[int, ...]]  # a message
 _EPISODES = (Origin.TURN, Origin.CONDENSED)
 
 
@@ -54,6 +58,7 @@ class ContextSection(StrEnum):
     RECENT = "Recent Context"
     RELEVANT = "Relevant Memory"
     RELATED = "Relevant"
+    ALSO = "Also said"
     SUMMARY = "Summary"
     EARLIER = "Earlier in this conversation"
 
@@ -145,6 +150,11 @@ def preview(text: str, most: int = 60) -> str:
     return line if len(line) <= most and len(text) <= 2 * most else f"{line[:most].rstrip()}…"
 
 
+def normalize(text: str) -> str:
+    """Return a statement without case, extra space and its full stop."""
+    return " ".join(text.casefold().split()).rstrip(".!")
+
+
 def describe_record(record: Record) -> str:
     return f"{record.type} {f'{record.key}: ' if record.key else ''}{preview(record.content)}"
 
@@ -186,14 +196,21 @@ def _select_lean(material: ContextInputs, limits: ContextSettings, count: TokenC
     worth = {record.id: _score(record, material, terms) for record in found}
     found.sort(key=lambda record: (-worth[record.id], record.id))
     ranked = [record for record in found if not is_doubtful(record)]
-    doubtful = [record for record in found if is_doubtful(record) and record.source.session_id is not None]
-    chosen = EntryChoice([], [], tuple(_quote_entry(record, count) for record in doubtful[: limits.standing]))
+    doubtful = _find_unsure(found)
+    quoted = tuple(_quote_entry(record, terms, count) for record in doubtful[: limits.standing])
+    chosen = EntryChoice([], [], quoted)
     chosen.entries.extend(_build_statement(record, count) for record in ranked[: limits.standing])
     beyond = ranked[limits.standing :] + doubtful[limits.standing :]
     chosen.drop(beyond, OmissionReason.BEYOND_STANDING, most=limits.standing)
     chosen.drop(repeated, OmissionReason.IN_MEMORIES)
     chosen.entries.extend(_note_entries(material, limits, terms, count))
     return chosen
+
+
+def _find_unsure(records: Iterable[Record]) -> list[Record]:
+    """What may be a claim, in words that say something by themselves."""
+    unsure = (record for record in records if is_doubtful(record) and record.source.session_id is not None)
+    return [record for record in unsure if len((record.source.sentence or "").split()) >= _LEAST_QUOTED]
 
 
 def _filter(material: ContextInputs) -> Iterable[Record]:
@@ -209,18 +226,42 @@ def _deduplicate(records: Iterable[Record]) -> tuple[list[Record], list[Record]]
     found, seen = list(records), set[str]()
     kept: list[Record] = []
     repeated: list[Record] = []
-    quotes: dict[tuple[str | None, tuple[int, ...]], set[str]] = {}
+    by_message: dict[_Place, list[Record]] = {}
     for record in found:
-        quotes.setdefault((record.source.session_id, record.source.sequences), set()).add(record.source.sentence or "")
+        by_message.setdefault(_place(record), []).append(record)
+    explicit = [record for record in found if record.origin is Origin.EXPLICIT][:_COMPARED]
     for record in found:
-        same = " ".join(record.content.casefold().split()).rstrip(".!")
-        quote = record.source.sentence
-        beside = quotes[record.source.session_id, record.source.sequences] if quote and record.source.sequences else ()
-        is_new = same not in seen and not any(quote != other and (quote or "") in other for other in beside)
+        same = normalize(record.content)
+        beside = by_message[_place(record)] if record.source.sentence and record.source.sequences else ()
+        is_new = same not in seen and not any(_is_told_by(record, other) for other in beside)
+        if is_new and record.origin is Origin.EXTRACTED:
+            is_new = not any(_restates(record, other) for other in explicit)
         (kept if is_new else repeated).append(record)
         if is_new:
             seen.add(same)
     return kept, repeated
+
+
+def _place(record: Record) -> _Place:
+    return record.source.session_id, record.source.sequences
+
+
+def _is_told_by(record: Record, other: Record) -> bool:
+    """Whether another claim of its message quotes more, or says its value beside more: "my wife Anjali is a nurse"."""
+    quote, longer = record.source.sentence or "", other.source.sentence or ""
+    if quote != longer:
+        return quote in longer
+    value = (record.value or "").casefold()
+    if other is record or is_doubtful(other) or not value or len(other.content) <= len(record.content):
+        return False
+    role = (record.subject or "").rpartition("/")[2]
+    said = other.content.casefold()
+    return value in said and (role == "user" or role in said) and (other.value or "").casefold() != value
+
+
+def _restates(record: Record, stated: Record) -> bool:
+    """Whether somebody saved the words that a claim was learned from."""
+    return is_near_duplicate(record.source.sentence or record.content, stated.content)
 
 
 def _score(record: Record, material: ContextInputs, terms: frozenset[int]) -> float:
@@ -238,19 +279,17 @@ def _build_statement(record: Record, count: TokenCounter) -> PromptEntry:
     return PromptEntry(section, text, count, what, place, record=record.id, source=source, said=said)
 
 
-def _quote_entry(record: Record, count: TokenCounter) -> PromptEntry:
+def _quote_entry(record: Record, terms: frozenset[int], count: TokenCounter) -> PromptEntry:
     """What may be a claim, as it was said: under its day, with its speaker."""
+    said = record.source.sentence or record.content
+    section = ContextSection.RELATED if _share_terms(terms, said) else ContextSection.ALSO
     day = _format_day(record.valid_from or record.created_at)
     doubt = f" ({DOUBT})" if DOUBTED_BY in record.metadata else ""
-    said_words = f"{record.source.sentence or record.content}{doubt}"
-    text = format_item(f"{format_speaker(Role.USER, record.source.speaker)}: ", said_words)
+    text = format_item(f"{format_speaker(Role.USER, record.source.speaker)}: ", f"{said}{doubt}")
     sequence = record.source.sequences[0] if record.source.sequences else 0
     place = (day, record.source.session_id or "", sequence, record.id)
     source, what = (record.source.session_id, sequence), partial(describe_record, record)
-    said = record.source.sentence or record.content
-    return PromptEntry(
-        ContextSection.RELATED, text, count, what, place, under=day, record=record.id, source=source, said=said
-    )
+    return PromptEntry(section, text, count, what, place, under=day, record=record.id, source=source, said=said)
 
 
 def _date(record: Record) -> str:

@@ -45,6 +45,9 @@ _NAMING = frozenset(
 )
 _SIDE = frozenset({"name", "family"})  # what a statement says beside its point: "my wife Anna is a nurse"
 _TENTATIVE = 0.7
+_SAID_IN_FULL = 5  # words of a quotation, with "The user said"
+_SCRAP = 2  # words that go with another sentence
+_LEAST = 0.2  # of such words, from which on they say something: "hey!" does not
 _VAGUE = frozenset("decision event plan other".split())
 _MAX_JOINED = 200  # characters of a message that is one claim because each of its parts is doubtful
 _MAX_WHOLE = 300  # characters of a message that is kept as a whole for what it takes back
@@ -157,23 +160,20 @@ def _add_whole(said: TurnMessage, candidates: Iterable[Candidate]) -> Iterator[C
 
 
 def _join_doubtful(said: TurnMessage, found: list[Candidate], before: Sequence[str]) -> list[Candidate]:
-    """Keep a message as one claim where each of its parts is doubtful, and all of it together is not."""
-    doubtful = [each for each in found if not each.tentative]
-    if len(doubtful) < 2 or any(each.confidence >= SURE_ENOUGH or each.value for each in doubtful):
+    """Keep a message as one claim where each of its parts is doubtful: all of it together may be sure."""
+    parts = [each for each in found if not each.tentative]
+    if len(parts) < 2 or any(each.confidence >= SURE_ENOUGH or each.value for each in parts):
         return found
     own = list(english.find_own_statements(said.text))
-    start, end = own[0].start, own[-1].end
-    if end - start > _MAX_JOINED:
+    words = said.text[own[0].start : own[-1].end]
+    if len(words) > _MAX_JOINED:
         return found
-    reading = default_reader().read_whole(said.text[start:end], before[-1] if before else "")
-    if reading.keep < SHOWN:
-        return found
-    words = said.text[start:end]
+    reading = default_reader().read_whole(words, before[-1] if before else "")
     speaker = said.speaker if english.is_named(said) else None
     content = english.resolve_dates(english.retell(words, speaker), said.created_at)
-    whole = _build(said, Statement(own[0]._replace(end=end, text=words), words, reading), reading)
-    tentative = [each for each in found if each.tentative]
-    return [replace(whole, content=content, confidence=_rate(reading, quoted=False)), *tentative]
+    whole = _build(said, Statement(own[0]._replace(end=own[-1].end, text=words), words, reading), reading)
+    best = _rate(reading, quoted=False) if reading.keep >= SHOWN else max(each.confidence for each in parts)
+    return [replace(whole, content=content, confidence=best), *(each for each in found if each.tentative)]
 
 
 def _find_statement(text: str, candidates: Sequence[Candidate]) -> str:
@@ -198,8 +198,8 @@ def _read_message(said: TurnMessage, before: Sequence[str], echoes: Echoes) -> I
         for each in _split(said, before[-1] if before else "")
         if said.text[answered : each.own.end].strip(" .,;:!") and not echoes.contains(each.words)
     ]
-    sure = _apply_rules(said, [each.own for each in statements])
-    for statement, candidates in zip(statements, sure, strict=True):
+    sure = list(_apply_rules(said, [each.own for each in statements]))
+    for statement, candidates in _join_fragments(said.text, statements, sure):
         reading = statement.reading
         if candidates:
             yield from _word_all(said, candidates, statement)
@@ -209,6 +209,37 @@ def _read_message(said: TurnMessage, before: Sequence[str], echoes: Echoes) -> I
             yield _build(said, statement, reading)
         elif reading is not None and tells_of_change(said.text):
             yield replace(_build(said, statement, reading), confidence=_TENTATIVE, tentative=True)
+
+
+def _join_fragments(
+    text: str, statements: Sequence[Statement], sure: Sequence[list[Candidate]]
+) -> list[tuple[Statement, list[Candidate]]]:
+    """The statements with what rules found in them. A word or two without a verb goes with the next sentence, or at the
+    end with the one before: "Wool. I come up like a tomato"."""
+    joined: list[tuple[Statement, list[Candidate]]] = []
+    for statement, candidates in zip(statements, sure, strict=True):
+        before, found = joined[-1] if joined else (None, [])
+        apart = before is None or before.own.sentence == statement.own.sentence
+        last = statement is statements[-1] and _is_scrap(statement)
+        if before is None or apart or candidates or found or not (last or _is_scrap(before)):
+            joined.append((statement, candidates))
+        else:
+            joined[-1] = (_join(text, before, statement), [])
+    return joined
+
+
+def _is_scrap(statement: Statement) -> bool:
+    keep = 0.0 if statement.reading is None else statement.reading.keep
+    return (
+        len(statement.words.split()) <= _SCRAP and keep >= _LEAST and statement.text.strip() == statement.words.strip()
+    )
+
+
+def _join(text: str, one: Statement, other: Statement) -> Statement:
+    start, end = one.own.start, other.own.end
+    read = [each.reading for each in (one, other) if each.reading is not None]
+    own = other.own._replace(start=start, text=text[start:end])
+    return Statement(own, text[start:end], max(read, key=lambda each: each.keep, default=None))
 
 
 def _word_all(said: TurnMessage, candidates: Sequence[Candidate], statement: Statement) -> Iterator[Candidate]:
@@ -337,6 +368,8 @@ def _is_lasting(candidate: Candidate) -> bool:
 def _build(said: TurnMessage, statement: Statement, reading: Reading) -> Candidate:
     """A claim that only the reader found."""
     attribute = reading.attribute if reading.attribute_sure >= 0.5 and reading.attribute != "other" else None
+    if english.is_chat_rule(statement.text):
+        reading = replace(reading, kind="instruction")
     kind = _TYPES[reading.kind]
     earlier, whole = said.text[: statement.own.start], statement.own.sentence.text
     text = statement.text[:1].upper() + statement.text[1:] if whole[:1].isupper() else statement.text
@@ -344,6 +377,8 @@ def _build(said: TurnMessage, statement: Statement, reading: Reading) -> Candida
     subject = english.find_subject(said, text, earlier, about_other=reading.about == "other")
     speaker = said.speaker if english.is_named(said) else None
     content = english.to_third_person(text, speaker, instruction=kind is RecordType.INSTRUCTION)
+    if reading.about == "other":
+        content = english.name_subject(content, english.find_subject(said, "", earlier, about_other=True))
     return Candidate(
         type=kind,
         layer=Layer.SEMANTIC,
@@ -354,7 +389,7 @@ def _build(said: TurnMessage, statement: Statement, reading: Reading) -> Candida
         said_at=said.created_at,
         speaker=said.speaker,
         attribute=attribute,
-        confidence=_rate(reading, quoted=english.is_quote(content) or _says_little(statement.text, reading)),
+        confidence=_rate(reading, quoted=_is_fragment(content, reading) or _says_little(statement.text, reading)),
         salience=0.8 if attribute in VITAL_ATTRIBUTES else 0.5,
         references=find_references(statement.words),
         polarity=reading.status != "ended",
@@ -367,6 +402,12 @@ def _rate(reading: Reading, *, quoted: bool) -> float:
     if reading.shown and not quoted:
         return round(min(0.9, reading.keep), 3)
     return round(0.3 + 0.15 * (min(reading.keep, SHOWN) - DOUBTFUL) / (SHOWN - DOUBTFUL), 3)
+
+
+def _is_fragment(content: str, reading: Reading) -> bool:
+    """Whether words that name nobody are too few to be shown. On health, diet or a rule they say enough."""
+    vital = reading.attribute in VITAL_ATTRIBUTES and reading.attribute_sure >= 0.5 and reading.keep >= SHOWN
+    return english.is_quote(content) and not (vital and len(content.split()) > _SAID_IN_FULL)
 
 
 def _says_little(text: str, reading: Reading) -> bool:

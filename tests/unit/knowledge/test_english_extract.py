@@ -439,3 +439,19 @@ def test_statement_beside_a_sure_one_is_sure():
 def test_remark_stays_with_what_it_is_about():
     (candidate,) = read_turn([said("my exam was on Monday, I passed")])
     assert candidate.sentence == "my exam was on Monday, I passed"
+
+
+def test_pronoun_becomes_the_person_named_before():
+    found = read_turn([said("vet says Moss has kidney problems, he gets special food now")])
+    assert [each.content for each in found] == ["Vet says Moss has kidney problems.", "Moss gets special food now."]
+
+
+def test_one_word_goes_with_the_sentence_after_it():
+    (candidate,) = read_turn([said("Wool. I come up like a tomato, even the blends")])
+    assert candidate.content == "Wool. The user comes up like a tomato, even the blends."
+
+
+def test_message_of_doubtful_parts_is_one_claim():
+    text = "there's no oven in my place, one hotplate and a rice cooker, that's the lot"
+    (candidate,) = read_turn([said(text)])
+    assert candidate.sentence == text

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "answers": "Answer complete_answer",
     "assertions": (
-        "MAX_SENTENCE OwnStatement extract_assertion find_own_statements find_statements is_forget_request is_opt_out"
-        " mask_quotations"
+        "MAX_SENTENCE OwnStatement extract_assertion find_own_statements find_statements is_chat_rule is_forget_request"
+        " is_opt_out mask_quotations"
     ),
     "change": "has_change_sign has_end_sign has_stay_sign is_passing",
     "clause": "expand_contractions find_role_word",
@@ -41,8 +41,8 @@ _HOMES = {
     ),
     "tense": "is_dated_event",
     "wording": (
-        "complete_clause find_asked_subjects find_last_date find_subject is_quote names_nothing resolve_dates retell"
-        " to_third_person word_claim"
+        "complete_clause find_asked_subjects find_last_date find_subject is_quote name_subject names_nothing"
+        " resolve_dates retell to_third_person word_claim"
     ),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}

@@ -33,6 +33,11 @@ def is_forget_request(sentence: str) -> bool:
     return get_pattern("forget").match(sentence) is not None
 
 
+def is_chat_rule(sentence: str) -> bool:
+    """Return whether it says what to do, or what happens, when something is said in the chat."""
+    return get_pattern("chat_condition").match(sentence) is not None
+
+
 def find_forget_start(sentence: str) -> int:
     """Return where the words to forget start: after "forget that" or "do not remember this:"."""
     if is_forget_request(sentence) and (match := get_pattern("forget_that").match(sentence)):
@@ -150,7 +155,7 @@ def extract_assertion(sentence: str) -> str | None:
 def _extract_own(sentence: str) -> str | None:
     if (
         get_pattern("irony").search(sentence)
-        or (get_pattern("unreal").search(sentence) and not get_pattern("chat_condition").match(sentence))
+        or (get_pattern("unreal").search(sentence) and not is_chat_rule(sentence))
         or get_pattern("source_says").match(sentence)
         or (get_pattern("task").match(sentence) and not get_pattern("lasts").search(sentence))
     ):

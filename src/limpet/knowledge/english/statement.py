@@ -25,7 +25,7 @@ def format_statement(
     subject: str, attribute: str, value: str, *, polarity: bool = True, name: str | None = None
 ) -> str:
     """``name``: of the subject, if there may be several: "The user's sister Anna lives in Porto."."""
-    who = _format_subject(subject) if name is None or attribute == "name" else f"{_format_subject(subject)} {name}"
+    who = format_subject(subject) if name is None or attribute == "name" else f"{format_subject(subject)} {name}"
     if attribute.startswith("favourite:"):
         what = attribute.partition(":")[2]
         return f"{who}'s favourite {what} {'is' if polarity else 'is not'} {value}."
@@ -59,7 +59,8 @@ def _choose_article(value: str) -> str:
     return "an" if first[0] in "aeiou" else "a"
 
 
-def _format_subject(subject: str) -> str:
+def format_subject(subject: str) -> str:
+    """Return whom a sentence is about: "The user's sister" for user/sister."""
     first, *way = subject.split("/")
     person = "The user" if first == "user" else "The project" if first == "project" else first.title()
     return "'s ".join([person, *way])

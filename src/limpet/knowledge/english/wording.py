@@ -13,7 +13,7 @@ from limpet.knowledge.candidate import Candidate, TurnMessage
 from limpet.knowledge.english import get_pattern, get_words
 from limpet.knowledge.english.clause import find_role_word, normalize_subject
 from limpet.knowledge.english.coordination import find_opening, third_person
-from limpet.knowledge.english.statement import format_statement
+from limpet.knowledge.english.statement import format_statement, format_subject
 from limpet.knowledge.english.tense import lies_behind
 from limpet.model.record import RecordType
 from limpet.search.analysis import parse_spans, split_sentences
@@ -61,6 +61,7 @@ _PAIR = 4  # words before "and I" at most: "my little sister and I"
 _TOLD_OF_PAST = re.compile(
     r"\b(?:yesterday|last|ago|once|already|just|finally|when|earlier|this morning|today)\b", re.IGNORECASE
 )
+_PRONOUN = re.compile(r"(?:He|She)(?:['’](s|ll|d))?\b")
 _SELF = frozenset({"", "i", "we"})
 _SHORT = 2  # words that name nothing: "sun's out"
 _NOT_MINE = frozenset("is are has does were let lets".split())
@@ -151,6 +152,17 @@ def names_nothing(text: str) -> bool:
     words = [token.word for token in opening.rest if token.is_word and token.word not in empty]
     perfect = opening.verb in {"have", "has"}  # whose participle is the verb
     return not named and (len(words) <= perfect or plain.lower().endswith(" to"))
+
+
+def name_subject(content: str, subject: str) -> str:
+    """Return the sentence with the person in the place of "he" or "she": "Moss gets special food"."""
+    found = _PRONOUN.match(content)
+    if found is None or subject in {"user", "somebody"}:
+        return content
+    after = content[found.end() :].lstrip().split(maxsplit=1)[:1]
+    participle = bool(after) and (after[0] in get_words("past") or after[0].endswith("ed"))
+    verb = {"": "", "s": " has" if participle else " is", "ll": " will", "d": " would"}[(found[1] or "").lower()]
+    return f"{format_subject(subject)}{verb}{content[found.end() :]}"
 
 
 class _Converter:
