@@ -13,10 +13,11 @@ from limpet.config import EmbeddingSettings
 from limpet_bench.truth.claims import Claims, Lives
 from limpet_bench.truth.data import load, load_excerpts, pool_other_talk
 from limpet_bench.truth.measures import Changed, Coordinated, Lasting, Passing, Summaries, count_repeated
+from limpet_bench.truth.quiet import Quiet
 from limpet_bench.truth.score import Figure, format_table
 from limpet_bench.truth.stage import Timeline, open_stage
 
-MEASURES = ("changed", "lasting", "passing", "coordinated", "summary", "claims")
+MEASURES = ("changed", "quiet", "lasting", "passing", "coordinated", "summary", "claims")
 
 
 class Measure(Protocol):
@@ -30,6 +31,7 @@ def build(name: str, limit: int | None) -> Measure:
     talk = pool_other_talk(load("dialogues"))
     builders: dict[str, Callable[[], Measure]] = {
         "changed": lambda: Changed(load("stories", limit)),
+        "quiet": lambda: Quiet(load("quiet", limit)),
         "lasting": lambda: Lasting(load("lasting", limit), talk),
         "passing": lambda: Passing(load("passing", limit), talk),
         "coordinated": lambda: Coordinated(load("coordinated", limit), talk),

@@ -43,6 +43,29 @@ class Story:
 
 
 @dataclass(frozen=True, slots=True)
+class Said:
+    """A message, the words of it that state something lasting, and the numbers of earlier messages that it ends."""
+
+    day: int
+    text: str
+    fact: str | None
+    ends: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QuietTalk:
+    """Messages of a user over weeks in which little changes."""
+
+    id: str
+    said: tuple[Said, ...]
+
+    @property
+    def ended(self) -> frozenset[int]:
+        """The numbers of the messages that no longer hold at the end."""
+        return frozenset(number for each in self.said for number in each.ends)
+
+
+@dataclass(frozen=True, slots=True)
 class LastingFact:
     id: str
     message: str
@@ -114,7 +137,7 @@ class Excerpt:
 
 
 def load(name: str, limit: int | None = None) -> list[Any]:
-    """The lines of one file of this folder: stories, lasting, passing, coordinated, messages or dialogues."""
+    """The lines of one file of this folder: stories, quiet, lasting, passing, coordinated, messages or dialogues."""
     return read_lines(FOLDER / f"{name}.jsonl", _READERS[name], limit)
 
 
@@ -145,6 +168,15 @@ def _story(row: Mapping[str, Any]) -> Story:
     if story.ended != bool(row.get("ended")):
         raise ValueError("a story has a new value, or it has ended")
     return story
+
+
+def _quiet(row: Mapping[str, Any]) -> QuietTalk:
+    said = tuple(
+        Said(int(each["day"]), str(each["text"]), each.get("fact"), tuple(each.get("ends", ()))) for each in row["said"]
+    )
+    if wrong := [each for each in said if each.fact is not None and each.fact not in each.text]:
+        raise ValueError(f"{wrong[0].fact!r} is not in its message")
+    return QuietTalk(row["id"], said)
 
 
 def _lasting(row: Mapping[str, Any]) -> LastingFact:
@@ -197,6 +229,7 @@ def pool_other_talk(dialogues: Iterable[Dialogue]) -> tuple[str, ...]:
 
 _READERS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
     "stories": _story,
+    "quiet": _quiet,
     "lasting": _lasting,
     "passing": _passing,
     "coordinated": _coordination,
