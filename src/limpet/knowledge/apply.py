@@ -246,7 +246,10 @@ class Reconciler:
                 self._rewrite(record, metadata={**record.metadata, DOUBTED_BY: new.id, DOUBT: f"{likely:.2f}"})
 
     def _end(self, record: Record, at: datetime, successor: Record | None) -> None:
-        """The record was true until then, and so was what was made of it."""
+        """The record was true until then, and what was made of it. With a last day to come it holds till then."""
+        last = english.find_last_date(self.candidate.message, at) if english.is_last(self.candidate.message) else None
+        if last is not None:
+            at, successor = last, None
         for old in (record, *self._find_copies(record)):
             until = max(at, old.valid_from or at)
             self._rewrite(old, valid_to=until, superseded_by=successor.id if successor else None)

@@ -29,6 +29,9 @@ _MAX_CLAUSES = 12  # of a message; the rest is not compared
 _MAX_COMPARED = 8  # claims most like the message, which are looked at closely
 _ALONE = 0.15  # similarity that a lone claim has to beat
 _SHARE, _NAMES, _ENDS, _PLAIN = 0.6, 0.25, 0.15, 0.55  # what words alone count for, and from when they do
+_TELLS, _UNTOLD = 2.0, 0.55  # logit of a message that may end a claim; below it, this is the most that it counts
+_NAMES_IT, _NAMES_HIM, _NAMED = 1.0, 2.5, 0.15  # the same where it has a word or a name in common with the claim
+_RETRACTED = 0.95  # what is said never to have been so
 _CACHED = 4096
 _GENERIC = frozenset(
     map(
@@ -39,6 +42,14 @@ _GENERIC = frozenset(
     bit""".split(),
     )
 )
+_DATES = frozenset(
+    map(
+        stem,
+        """monday mondays tuesday tuesdays wednesday wednesdays thursday thursdays friday fridays saturday saturdays
+    sunday sundays january february march april may june july august september october november december mrs miss dr
+    user""".split(),
+    )
+)  # written like names
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +108,35 @@ def _find_changes(message: str, claims: tuple[str, ...]) -> tuple[Change, ...]:
         if _is_event(_read(claims[at])):
             continue  # what happened stays so
         plain = _judge_words(clause.said, _analyse(claims[at]))
-        found[at] = Change(max(plain, _load().judge(features)), clause.start, clause.end)
+        likely = min(_load().judge(features), _limit(message, clause, claims[at]))
+        found[at] = Change(max(plain, likely), clause.start, clause.end)
     return tuple(found)
+
+
+def _limit(message: str, clause: _Clause, claim_text: str) -> float:
+    """The most that the trained model's verdict counts for.
+
+    It takes what is like a claim for what takes it back. So a message that names what a claim is about has to tell of a
+    change more clearly than one that does not, or say so in plain words; and only what is about the same attribute, or
+    says that something is over, ends a claim. All else makes it doubtful at most.
+    """
+    told, claim = _analyse_message(message), _analyse(claim_text)
+    if told is None:
+        return 0.0
+    mine, theirs, said = clause.reading, _read(claim_text), clause.said
+    same = mine is not None and theirs is not None and mine.attribute == theirs.attribute
+    heard = told.said.stems & claim.stems
+    names = heard & _find_names(claim)
+    doing = _begins_with(said, names) and not english.tells_of_loss(said.text)  # what somebody stopped, not who
+    if heard and (doing or not english.has_change_sign(said.text)):
+        mentioned = told.changes < _NAMES_IT and not _has_other_number(said, claim)
+        if mentioned or (names and not same and told.changes < _NAMES_HIM):
+            return _NAMED
+    return 1.0 if told.changes >= _TELLS and (same or english.has_end_sign(said.text)) else _UNTOLD
+
+
+def _has_other_number(said: _Text, claim: _Text) -> bool:
+    return claim.has_number and said.has_number and claim.signature.numbers != said.signature.numbers
 
 
 def _is_event(claim: Reading | None) -> bool:
@@ -108,15 +146,31 @@ def _is_event(claim: Reading | None) -> bool:
 def _judge_words(said: _Text, claim: _Text) -> float:
     """How likely a clause with a sign of change takes a claim back, by the words alone: it repeats most of them.
 
-    The trained model has seen few statements as short and plain as "I left Acme".
+    The trained model has seen few statements as short and plain as "I left Acme". Where it shares a name alone, most of
+    the clause has to be about it, and "Rex stopped barking at the postman" is no end of the dog.
     """
     if not english.has_change_sign(said.text):
         return 0.0
-    heard = said.stems & claim.stems
-    share = len(heard) / max(1, min(len(said.stems), len(claim.stems)))
+    heard, names = said.stems & claim.stems, _find_names(claim)
+    if (retracted := find_content_stems(english.find_retracted(said.text))) and retracted <= claim.stems:
+        return _RETRACTED
+    if heard and heard <= names and _begins_with(said, heard) and not english.tells_of_loss(said.text):
+        return 0.0
+    size = len(said.stems) if heard <= names else min(len(said.stems), len(claim.stems))
     ends = _ENDS if heard and english.has_end_sign(said.text) else 0.0
-    score = _SHARE * share + (_NAMES if heard & claim.names else 0.0) + ends
-    return score if score >= _PLAIN else 0.0
+    score = _SHARE * len(heard) / max(1, size) + (_NAMES if heard & claim.names else 0.0) + ends
+    if score < _PLAIN:
+        return 0.0
+    one_of_several = heard <= names and not names <= heard and " and " in claim.text
+    return min(score, _UNTOLD) if one_of_several else score
+
+
+def _begins_with(said: _Text, stems: frozenset[str]) -> bool:
+    return any(stem(word.strip("'’.,;:!?").casefold().removesuffix("'s")) in stems for word in said.text.split()[:2])
+
+
+def _find_names(text: _Text) -> frozenset[str]:
+    return text.names - _DATES
 
 
 def measure(message: str, claims: Sequence[str]) -> dict[int, tuple[_Clause, list[float]]]:
@@ -164,7 +218,6 @@ def _compare(told: _Message, clause: _Clause, claim_text: str) -> list[float]:
     """What tells whether a clause takes a claim back, beside their vectors. In the order of the training."""
     claim, said = _analyse(claim_text), clause.said
     heard = told.said.stems & claim.stems
-    numbers = claim.has_number and said.has_number and claim.signature.numbers != said.signature.numbers
     return [
         len(heard) / max(1, min(len(told.said.stems), len(claim.stems))),
         float(bool(heard)),
@@ -183,7 +236,7 @@ def _compare(told: _Message, clause: _Clause, claim_text: str) -> list[float]:
         float(bool(said.names & claim.names)),
         float(claim.has_number),
         float(said.has_number),
-        float(numbers),
+        float(_has_other_number(said, claim)),
         float(said.signature.negated),
         float(claim.signature.negated),
         float(english.has_stay_sign(said.text)),

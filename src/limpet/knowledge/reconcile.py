@@ -37,6 +37,7 @@ _MOST = 0.99
 CONTRADICTS, DOUBTS = 0.6, 0.2  # probability from which a message takes a record back, or makes it doubtful
 RELATED = 0.05  # probability from which the later of two is listed first, where both are found
 _CAUTION = 0.15  # so much more where the record is health, diet or a rule: there a wrong end costs most
+_SURELY = 0.95  # probability from which a denial is taken back too: "turns out it wasn't gluten"
 _NEARLY, _MOST_RETIRED = 0.3, 3
 _SINGLE_VALUED = frozenset(
     "home employer role age birthday relationship status diet origin".split()
@@ -187,7 +188,11 @@ def _find_doubted(candidate: Candidate, records: Sequence[ExistingRecord]) -> tu
 
 def find_contradicted(candidate: Candidate, records: Sequence[ExistingRecord], least: float) -> list[ExistingRecord]:
     """What a message takes back where no rule knows the attribute: what the model of change says."""
-    current = [record for record in records if record.polarity and record.is_current_at(candidate.said_at)]
+    current = [
+        record
+        for record in records
+        if (record.polarity or record.contradicted >= _SURELY) and record.is_current_at(candidate.said_at)
+    ]
     best = max((record.contradicted for record in current), default=0.0)
     return [
         record

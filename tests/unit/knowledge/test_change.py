@@ -27,7 +27,6 @@ def most_likely(message: str) -> tuple[str, float]:
     ("message", "claim"),
     [
         ("I've left Brightwater Logistics, I'm at Corven Dental now.", "The user works at Brightwater Logistics."),
-        ("handed in my notice at Brightwater, new job starts on the 2nd", "The user works at Brightwater Logistics."),
         ("Sold the Skoda, I drive a Kia now. What tyres does it need?", "The user drives a Skoda Fabia."),
         ("I gave up the clarinet, my hands hurt too much.", "The user plays the clarinet."),
     ],
@@ -49,6 +48,38 @@ def test_find_changes_finds_what_is_over(message: str, claim: str) -> None:
 )
 def test_find_changes_leaves_what_nobody_took_back(message: str) -> None:
     assert most_likely(message)[1] < DOUBTS
+
+
+def test_find_changes_doubts_what_will_be_over() -> None:
+    best, probability = most_likely("handed in my notice at Brightwater, new job starts on the 2nd")
+    assert best == "The user works at Brightwater Logistics."
+    assert DOUBTS <= probability < CONTRADICTS
+
+
+@pytest.mark.parametrize(
+    ("message", "claim"),
+    [
+        ("mum loved Bergen. She wants to come back in May", "The user works as a nurse at St. Olaf's in Bergen."),
+        ("Luis called, he's got the flu", "The user's brother is called Luis."),
+        ("Rex stopped barking at the postman since he gave him a sausage", "The user's dog is called Rex."),
+        ("boss drove all week, the Skoda is at the garage", "The user drives a Skoda Fabia."),
+    ],
+)
+def test_find_changes_leaves_what_is_only_mentioned(message: str, claim: str) -> None:
+    (change,) = find_changes(message, [claim])
+    assert change.probability < DOUBTS
+
+
+@pytest.mark.parametrize(
+    ("message", "claim"),
+    [
+        ("Rex had to be put down on Monday", "The user's dog is called Rex."),
+        ("turns out it wasn't gluten after all", "The user can't eat gluten."),
+    ],
+)
+def test_find_changes_finds_plain_ends(message: str, claim: str) -> None:
+    (change,) = find_changes(message, [claim])
+    assert change.probability >= DOUBTS
 
 
 def test_find_changes_names_the_clause_that_does() -> None:

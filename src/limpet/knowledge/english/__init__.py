@@ -32,7 +32,7 @@ _HOMES = {
         "MAX_SENTENCE OwnStatement extract_assertion find_own_statements find_statements is_chat_rule is_forget_request"
         " is_opt_out mask_quotations"
     ),
-    "change": "has_change_sign has_end_sign has_stay_sign is_passing",
+    "change": "find_retracted has_change_sign has_end_sign has_stay_sign is_last is_passing tells_of_loss",
     "clause": "expand_contractions find_role_word",
     "facts": "extract_decisions extract_statements is_named is_product",
     "statement": (

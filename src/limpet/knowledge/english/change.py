@@ -19,7 +19,7 @@ _END = (
     r"sold|scrapped|got rid of|cancell?ed|called off|dropped|broke up|split up|separated|divorced|passed away|died",
     r"moved out|closed|lost my|finished with|done with|ended|is over|used to|retired|retiring|sacked|fired|laid off",
     r"is dead|let go|fell through|gone into administration|coming off|came off|is finished|powered off|in the bin",
-    r"gave (?:it|the)|leaving",
+    r"gave (?:it|the)|leaving|(?:was|were|had to be|be|been) put (?:down|to sleep)",
     r"(?:isn['’]?t|not) going back|went on \w+day|without one|had enough of|that['’]?s (?:that|\w+ done)",
 )
 
@@ -40,6 +40,23 @@ def _compile(phrases: tuple[str, ...]) -> re.Pattern[str]:
 
 _CHANGES, _ENDS, _STAY, _PASSES = (_compile(phrases) for phrases in (_CHANGE, _END, _STAYS, _PASSING))
 
+_LOSS = _compile(
+    (
+        r"died|dead|passed away|put (?:down|to sleep)|sold|stolen|got rid of|gave away|given away|rehomed|ran away",
+        r"buried|lost|broke up|split up|divorced|separated|moved out|ex|no longer together|closed down|went bust|gone",
+        r"scrapped|retired|resigned|quit|sacked|fired|laid off|fell through|cancell?ed|is over|is finished|for good",
+    )
+)
+_RETRACTED = re.compile(
+    r"\bturn(?:s|ed) out\b[^.;!?]{0,30}?\b(?:wasn['’]?t|isn['’]?t|was not|is not|not)\s+(?:actually\s+)?"
+    r"(?:an?\s+|the\s+)?(?P<what>[^.,;!?]{2,60}?)(?=\s+(?:after all|at all|anyway)|[.,;!?]|$)",
+    re.IGNORECASE,
+)
+_LAST = re.compile(
+    r"\blast (?:day|shift|week|month|class|lesson|session|game|season|term)\b[^.;!?]{0,30}?\b(?:is|will be|['’]s)\b",
+    re.IGNORECASE,
+)
+
 
 def has_change_sign(sentence: str) -> bool:
     return _CHANGES.search(sentence) is not None or has_end_sign(sentence)
@@ -52,6 +69,22 @@ def has_end_sign(sentence: str) -> bool:
 def has_stay_sign(sentence: str) -> bool:
     """Return whether it speaks of the same, of something beside it, or of what is not so yet or any more."""
     return _STAY.search(sentence) is not None
+
+
+def tells_of_loss(sentence: str) -> bool:
+    """Return whether somebody or something is gone, rather than something they did: "Rex died", not "Rex stopped"."""
+    return _LOSS.search(sentence) is not None
+
+
+def find_retracted(sentence: str) -> str:
+    """Return what a sentence says was never so: "turns out it wasn't gluten after all". Empty if it says nothing."""
+    found = _RETRACTED.search(sentence)
+    return found["what"] if found else ""
+
+
+def is_last(sentence: str) -> bool:
+    """Return whether it says when something will be over: "my last day is April 30"."""
+    return _LAST.search(sentence) is not None
 
 
 def is_passing(sentence: str) -> bool:
