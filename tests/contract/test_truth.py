@@ -275,3 +275,38 @@ def test_order_of_things_to_do_is_not_the_past(question: str) -> None:
 @pytest.mark.parametrize("question", ["Where did I live before?", "What was my first job?", "My previous address?"])
 def test_question_about_the_past_asks_back(question: str) -> None:
     assert Question.parse(question, None).asks_back
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "old", "new"),
+    [
+        ("I live in Porto", "no wait, I said Porto but I meant Braga", "Porto", "Braga"),
+        ("call me Sam", "actually it's Samuel, please", "Sam.", "Samuel"),
+        ("I can't eat gluten", "turns out it wasn't gluten after all, bread is fine again", "can't eat", "wasn't"),
+    ],
+)
+def test_correction_takes_the_place_of_what_it_corrects(
+    memory: Limpet, say: Say, first: str, then: str, old: str, new: str
+) -> None:
+    say(first, then)
+    text = memory.context("What do you know about me?", user="alice").text
+    assert new in text
+    assert old not in text
+
+
+def test_name_that_only_begins_like_another_corrects_nothing(memory: Limpet, say: Say) -> None:
+    say("call me Sam", "actually it's Oslo, please")
+    assert "Sam" in memory.context("What is my name?", user="alice").text
+
+
+def test_what_has_a_last_day_to_come_holds_until_then(
+    memory: Limpet, say: Say, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    say("I keep bees behind the barn")
+    judge(monkeypatch, sold=0.9)
+    day = clock.now + timedelta(days=40)
+    say(f"Sold the hives, my last day with them is {day:%B} {day.day}")
+    (bees,) = [record for record in memory.records(user="alice", history=True) if "keeps bees" in record.content]
+    assert bees.is_valid_at(clock.now)
+    assert bees.superseded_by is None
+    assert not bees.is_valid_at(day + timedelta(days=2))

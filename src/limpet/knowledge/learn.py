@@ -49,6 +49,7 @@ _BATCH = 200  # messages learned from at a time
 _EARLIER = 4  # messages before a turn that may tell what it is about
 _NEAR = 8  # records a candidate is compared with, beside those about the same thing
 _RECORDS = ChunkQuery(kinds=(SourceKind.RECORD,))
+_NAME_QUESTION = "what is my name, what am I called"
 _QUESTION = 600  # characters of a message by which records are looked for that it may repeat
 
 
@@ -291,7 +292,7 @@ class Learner:
     ) -> list[Candidate]:
         """Whom "her name is Alexis, not Alexa" is about, only what is known can tell."""
         named = [
-            english.apply_correction(correction, self._find_by_value(info, correction.old))
+            english.apply_correction(correction, self._find_by_value(info, correction.old or _NAME_QUESTION))
             for correction in english.find_corrections(said, found)
         ]
         return [candidate for candidate in named if candidate is not None]

@@ -9,10 +9,11 @@ from typing import NamedTuple, Protocol
 from limpet.knowledge.attributes import get_attribute
 from limpet.knowledge.candidate import Candidate, TurnMessage
 from limpet.knowledge.english import get_pattern
-from limpet.knowledge.english.assertions import find_statements
+from limpet.knowledge.english.assertions import is_opt_out, mask_quotations
 from limpet.knowledge.similarity import compute_signature, fold_text, is_same_value, stem, tokenize
 from limpet.model.message import Role
 from limpet.model.record import Record, RecordType
+from limpet.search.analysis import split_sentences
 
 _STATES = frozenset(("retired", "unemployed", "self-employed"))  # in the place of a role
 _DETERMINED = _STATES | frozenset(
@@ -200,7 +201,13 @@ def has_several(subject: str, value: str | None) -> bool:
 _CORRECTED = frozenset("name nickname home employer age origin birthday school".split())
 
 
+_CORRECTIONS = ("correction", "correction_meant", "correction_name")  # patterns
+_ALIKE = 3  # letters that two forms of one name share
+
+
 class Correction(NamedTuple):
+    """``old`` is empty where only the right name is told: it is another form of the one that is known."""
+
     said: TurnMessage
     sentence: str
     new: str
@@ -209,24 +216,27 @@ class Correction(NamedTuple):
 
 def find_corrections(turn: Sequence[TurnMessage], found: Iterable[Candidate]) -> Iterator[Correction]:
     """Return the user's corrections that no rule could assign to a subject."""
-    placed = {candidate.sentence for candidate in found}
+    placed = {candidate.sentence for candidate in found if candidate.value is not None}
     for said in turn:
-        if said.role is Role.USER:
-            for sentence, _ in find_statements(said.text):
-                match = get_pattern("correction").search(sentence.text)
+        if said.role is Role.USER and not is_opt_out(said.text):
+            for sentence in split_sentences(mask_quotations(said.text)):
+                matches = (get_pattern(name).search(sentence.text) for name in _CORRECTIONS)
+                match = next((match for match in matches if match), None)
                 if match and sentence.text not in placed:
                     yield Correction(said, sentence.text, match["new"], match["old"])
 
 
+def _is_wrong(record: Record, correction: Correction) -> bool:
+    known, new = fold_text(record.value or ""), fold_text(correction.new)
+    if correction.old:
+        return record.attribute in _CORRECTED and known == fold_text(correction.old)
+    named = record.subject == "user" and record.attribute in ("name", "nickname")
+    return named and known != new and known[:_ALIKE] == new[:_ALIKE]
+
+
 def apply_correction(correction: Correction, records: Iterable[Record]) -> Candidate | None:
     """Return the correction of the one fact with the wrong value; nothing if there are two."""
-    wrong = [
-        record
-        for record in records
-        if record.attribute in _CORRECTED
-        and record.polarity
-        and fold_text(record.value or "") == fold_text(correction.old)
-    ]
+    wrong = [record for record in records if record.polarity and _is_wrong(record, correction)]
     if len({(record.subject, record.attribute) for record in wrong}) != 1:
         return None
     (record, *_) = wrong
@@ -241,6 +251,7 @@ def apply_correction(correction: Correction, records: Iterable[Record]) -> Candi
         speaker=correction.said.speaker,
         attribute=record.attribute,
         value=correction.new,
+        exclusive=record.subject == "user",  # of sisters there may be two
         confidence=0.8,
         salience=record.salience,
         tags=record.tags,
