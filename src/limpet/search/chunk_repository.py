@@ -16,7 +16,7 @@ from limpet.model.scope import Partition, Scope
 from limpet.model.values import from_micros, to_micros
 from limpet.search import word_index
 from limpet.search.analysis import pack_terms
-from limpet.search.index import SearchIndex
+from limpet.search.index import CATALOGUES, SearchIndex, read_catalogue
 from limpet.store.encryption import RowLayout, pack_floats
 from limpet.store.jobs import Jobs
 from limpet.store.tables import CHUNKS, RECORD_METADATA, RECORD_TAGS
@@ -25,6 +25,7 @@ from limpet.store.tx import Cipher, Partitions, Query, Repository, Row, partitio
 log = logging.getLogger("limpet.store")
 
 _MESSAGE = SourceKind.MESSAGE.value
+_MAX_UNREAD = 64  # chunks by which a catalogue may be behind, where only the names are needed
 _MAX_DROPPED = 100  # chunks that one slice removes
 _CUT = RowLayout(CHUNKS, "hash first_sequence last_sequence text ordinal")
 _UNEMBEDDED = RowLayout(CHUNKS, "ordinal text")
@@ -348,9 +349,18 @@ class Chunks(Repository):
         return [self.open_index(partition) for partition in partitions]
 
     def names(self, partition: Partition) -> tuple[str, ...]:
-        """Return the names of all named speakers."""
-        index = self.open_index(partition)
-        return () if index is None else index.catalogue.names
+        """Return the names of all named speakers.
+
+        A message to embed needs no more. A catalogue is copied to grow: it waits for a search, or for many rows.
+        """
+        row = self._find_partition(partition)
+        known = None if row is None else self._tx.caches.get(CATALOGUES).get(row.id)
+        is_near = known is not None and row is not None and 0 < row.next_ordinal - known.last_ordinal <= _MAX_UNREAD
+        if row is None or known is None or not is_near or known.removals != row.removals:
+            index = self.open_index(partition)
+            return () if index is None else index.catalogue.names
+        added = read_catalogue(self._tx, row, self._cipher(partition), known.last_ordinal + 1)
+        return tuple(dict.fromkeys([*known.names, *(each.name for each in added if each.name and each.session)]))
 
     # Vectors
 

@@ -294,6 +294,16 @@ class WordScores(NamedTuple):
     known: float
 
 
+def read_catalogue(tx: Tx, row: PartitionRow, cipher: Cipher, low: int) -> list[CatalogueRow]:
+    """Return the rows of the catalogue from an ordinal on."""
+    stored = tx.db.all("chunks.catalogue", row.tail_params(low)) if low < row.next_ordinal else ()
+    return _decrypt_catalogue(row, cipher, stored)
+
+
+def _decrypt_catalogue(row: PartitionRow, cipher: Cipher, stored: Iterable[Row]) -> list[CatalogueRow]:
+    return [CatalogueRow(*cipher.decrypt_row(_CATALOGUE_ROW, (row.id, each[0]), each)) for each in stored]
+
+
 class SearchIndex:
     """A partition in one transaction, as a search reads it."""
 
@@ -317,24 +327,21 @@ class SearchIndex:
             ordinals = [ordinal for (ordinal,) in self.tx.db.all("chunks.ordinals", row.key)]
             known = known.filter_ordinals(np.array(ordinals, dtype="i8"), row.removals)
         if known.last_ordinal + 1 < row.next_ordinal:
-            stored = self._read_new_rows(known.last_ordinal + 1)
-            found = (self.cipher.decrypt_row(_CATALOGUE_ROW, (row.id, each[0]), each) for each in stored)
-            known = known.append_rows([CatalogueRow(*each) for each in found])
+            known = known.append_rows(self._read_new_rows(known.last_ordinal + 1))
         if known is not cached and not outdated:
             cache.put(row.id, known)
         # A later snapshot may have added what this one does not see.
         return known if known.last_ordinal < row.next_ordinal else known.truncate(row.next_ordinal)
 
-    def _read_new_rows(self, low: int) -> Sequence[Row]:
+    def _read_new_rows(self, low: int) -> list[CatalogueRow]:
         """Return the rows of the catalogue from an ordinal on. Where the tail ends there, it grows by the same read."""
-        params = self.row.tail_params(low)
         tail = None if self.cipher.is_encrypted else find_tail(self.tx, self.row)
         if tail is None or tail.next_ordinal != low:
-            return self.tx.db.all("chunks.catalogue", params)
-        rows = self.tx.db.all("chunks.new", params)
+            return read_catalogue(self.tx, self.row, self.cipher, low)
+        rows = self.tx.db.all("chunks.new", self.row.tail_params(low))
         grown = tail.extend([(row[0], row[6], row[-1]) for row in rows], self.row.next_ordinal)
         self.tx.caches.get(TAILS).put(self.row.id, grown)
-        return [row[:-1] for row in rows]
+        return _decrypt_catalogue(self.row, self.cipher, (row[:-1] for row in rows))
 
     def _find_model(self, vector: Vector) -> int | None:
         """Return the number of the model whose vectors the question can be compared with."""

@@ -406,3 +406,29 @@ def test_writing_transaction_does_not_cache_a_tail() -> None:
         assert memory._runtime.store.caches.get(TAILS).nbytes == 0
         memory._runtime.store.read(look)
         assert memory._runtime.store.caches.get(TAILS).nbytes > 0
+
+
+def test_names_are_those_of_the_catalogue_after_every_message() -> None:
+    chance = random.Random(3)
+    home = Partition("default", Level.USER, "ana")
+
+    def compare(tx: Tx) -> None:
+        names = Chunks(tx).names(home)
+        fresh = Chunks(Tx(tx.db)).open_index(home)
+        assert fresh is not None
+        assert names == fresh.catalogue.names
+
+    with Limpet.open(":memory:", config=Config.load(env={}, overrides={"embedding.model": "none"})) as memory:
+        kept: list[str] = []
+        for step in range(150):
+            if kept and chance.random() < 0.1:
+                memory.forget(kept.pop(), user="ana")
+            elif chance.random() < 0.2:
+                kept.append(memory.remember(f"fact {step}", user="ana").id)
+            else:
+                memory.session(user="ana").append(
+                    "user", f"text {step}", name=chance.choice((None, f"Name {step // 9}"))
+                )
+            if chance.random() < 0.05:
+                memory.recall("text", user="ana")  # the catalogue grows
+            memory._runtime.store.read(compare)
