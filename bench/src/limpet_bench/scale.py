@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -260,7 +261,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     with make_store(args.url, args.folder) as url:
         bench = Bench(url, SHORT if args.short else FULL)
-        rows = list(bench.measure())
+        rows = []
+        for row in bench.measure():
+            rows.append(row)
+            print(f"{row.name}: {row.ours:,.4g} {row.unit}", file=sys.stderr, flush=True)
     if getattr(args, "json", False):
         listed = [{**asdict(row), "ratio": row.ratio} for row in rows]
         whole = {"machine": machine(), "rows": listed, "cpu_ms": bench.cpu_ms, "estimate": bench.estimate()}
