@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -476,3 +476,24 @@ def test_older_statement_learned_late_becomes_history(learning: Limpet, clock: F
     assert ("user", "home", "Porto") in {
         (record.subject, record.attribute, record.value) for record in learned(learning, history=True)
     }
+
+
+@pytest.mark.parametrize(("zones", "day"), [("alice=Asia/Tokyo", "4 Mar 2026"), ("none", "3 Mar 2026")])
+def test_tomorrow_is_a_day_of_the_users_time_zone(opening: Callable[..., Limpet], zones: str, day: str) -> None:
+    memory = opening(notes__timezones=zones)
+    session = memory.session("test", "1", user="alice")
+    with session.turn("I'm moving to Lisbon tomorrow", created_at=datetime(2026, 3, 2, 16, 30, tzinfo=UTC)) as turn:
+        turn.reply("I see.")
+    memory.jobs.run()
+    assert any(f"tomorrow ({day})" in record.content for record in learned(memory))
+    (valid,) = {record.valid_from for record in learned(memory)}
+    assert valid == datetime(2026, 3, 2, 16, 30, tzinfo=UTC)
+
+
+def test_context_dates_what_was_remembered(learning: Limpet, clock: FakeClock) -> None:
+    learning.remember("my flight leaves tomorrow at 7", user="alice")
+    day = clock() + timedelta(days=1)
+    clock.advance(days=30)
+    text = learning.context("when is my flight?", user="alice").text
+    assert f"my flight leaves tomorrow ({day.day} {day:%b %Y}) at 7" in text
+    assert text.count("my flight leaves") == 1

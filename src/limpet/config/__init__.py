@@ -264,7 +264,7 @@ class NotesSettings(_SettingsBase):
         Name, "where a store on PostgreSQL has its plain files, the same for all programs on it; none: it has none"
     ] = "none"
     timezone: Annotated[Name, "the zone whose days and hours notes follow, such as Europe/Lisbon"] = "UTC"
-    timezones: Annotated[str, Printable(65_536), "zones of users, for notes and schedules: ana=Asia/Tokyo, …"] = "none"
+    timezones: Annotated[str, Printable(65_536), "zones of users, for their days and hours: ana=Asia/Tokyo, …"] = "none"
     max_memory_bytes: Annotated[int, Integer(1, 4_194_304), "bytes of MEMORY.md at most"] = 262_144
     max_day_bytes: Annotated[int, Integer(1024, 67_108_864), "bytes of one day's notes at most"] = 1_048_576
 

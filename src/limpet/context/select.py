@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from limpet.config import ContextSettings
 from limpet.context.quote import format_item, format_speaker, quote_document, quote_inline
+from limpet.knowledge import english
 from limpet.knowledge.prominence import DOUBTED_BY, is_doubtful, is_rule, prominence
 from limpet.knowledge.similarity import is_near_duplicate
 from limpet.model.chunk import Hit, SourceKind
@@ -296,7 +297,10 @@ def _date(record: Record) -> str:
     """The sentence with the day it was said, unless it names a year itself."""
     said = record.valid_from or record.created_at
     label = "".join(f"{part}: " for part in (record.key, record.title) if part)
-    text = f"{label}{record.content}"
+    content = record.content
+    if record.origin is Origin.EXPLICIT and (saved := record.updated_at or said) is not None:
+        content = english.resolve_dates(content, saved)
+    text = f"{label}{content}"
     undated = said is None or _YEAR.search(text) or record.origin is Origin.EXPLICIT
     notes = [] if said is None or undated else [format_day(said)]
     notes += [DOUBT] if DOUBTED_BY in record.metadata else []

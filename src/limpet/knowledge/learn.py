@@ -27,7 +27,7 @@ from limpet.model.message import Message, Role, group_turns
 from limpet.model.record import Layer, Origin, Record, RecordSource, RecordType, fingerprint
 from limpet.model.scope import Level, Owner, Scope
 from limpet.model.session import LearnResult, SessionInfo, SessionStatus
-from limpet.model.values import Clock, IdFactory, with_bucket
+from limpet.model.values import Clock, IdFactory, load_timezone, with_bucket
 from limpet.providers.llm import Llm, TokenUsage, UnusableAnswer
 from limpet.search import recipes
 from limpet.search.analysis import Question
@@ -257,7 +257,16 @@ class Learner:
     def _read_message(self, info: SessionInfo, message: Message, now: datetime) -> TurnMessage:
         """Masked as a whole: in a sentence alone nothing may say that it is a password."""
         read = TurnMessage.from_message(message, info.created_at, now)
-        return replace(read, text=self.mask(read.text))
+        return replace(read, text=self.mask(read.text), created_at=self._to_local(read.created_at, info.user))
+
+    def _to_local(self, moment: datetime, user: str | None) -> datetime:
+        """The same moment in the user's time zone: "tomorrow" is a day of theirs."""
+        notes = self.config.notes
+        zone = notes.find_zone(user) or notes.timezone
+        try:
+            return moment if zone == "UTC" else moment.astimezone(load_timezone(zone))
+        except OverflowError:
+            return moment
 
     def _extract_turn(
         self,
