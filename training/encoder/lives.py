@@ -1,4 +1,8 @@
-"""Everyday talk written for Limpet: the conversations of lives.jsonl, and made lives drawn from frames.txt."""
+"""Everyday talk written for Limpet.
+
+The conversations of lives.jsonl and talk.jsonl, the people of training/change with the questions of people.tsv, and
+made lives drawn from frames.txt.
+"""
 
 from __future__ import annotations
 
@@ -40,6 +44,23 @@ def add_lives(corpus: Corpus, path: Path, random: Random) -> None:
             corpus.add_pair(
                 "lives-claim", re.sub(r"^The user('s)?\b", "", statement).strip(), said[claim["turn"]], group
             )
+
+
+def add_people(corpus: Corpus, folder: Path) -> None:
+    """Messages of the people in training/change/data, with what somebody asked about them."""
+    said = {}
+    for path in sorted(folder.glob("?.jsonl")):
+        for at, line in enumerate(path.read_text(encoding="utf-8").splitlines()):
+            person = json.loads(line)
+            items = (item for kind in ("facts", "changes", "others") for item in person.get(kind, ()))
+            messages = list(dict.fromkeys(item.get("text") or item["quote"] for item in items))
+            corpus.add_passages(messages, everyday="people")
+            said[f"{path.stem}{at:03d}"] = messages, corpus.add_group(messages)
+    for line in (_HERE / "people.tsv").read_text(encoding="utf-8").splitlines():
+        person_id, numbers, question = line.split("\t")
+        messages, group = said[person_id]
+        for number in numbers.split(","):
+            corpus.add_pair("people", question, messages[int(number)], group)
 
 
 def find_names(life: dict[str, Any]) -> tuple[str, ...]:

@@ -21,10 +21,18 @@ from training.encoder.corpus import Corpus
 from training.encoder.texts import DEVICE
 
 # How often a pair is learned from, by source. Wikipedia teaches the form, lives teach what people want to know.
-_LEARN = {"lives": 6, "beam-probe": 4, "fairy": 0.8, "squad": 0.5, "xquad": 0.5, "qamr": 0.5, "made": 0.05}
-_STYLES = {"lives": "later", "beam-probe": "later", "made": "plain"}
+_LEARN = {"lives": 6, "people": 4, "beam-probe": 4, "fairy": 0.8, "squad": 0.5, "xquad": 0.5, "qamr": 0.5, "made": 0.05}
+_STYLES = {"lives": "later", "people": "later", "beam-probe": "later", "made": "plain"}
 # How many questions are written, by source of the text.
-_WRITE = {"lives": 12_000, "persona-reply": 40_000, "topical": 25_000, "beam": 25_000, "meeting": 4_000, "made": 6_000}
+_WRITE = {
+    "lives": 10_000,
+    "people": 24_000,
+    "persona-reply": 34_000,
+    "topical": 20_000,
+    "beam": 20_000,
+    "meeting": 4_000,
+    "made": 6_000,
+}
 _MAX_TEXT, _MAX_QUESTION = 120, 28  # tokens
 
 

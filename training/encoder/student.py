@@ -18,7 +18,15 @@ from training.encoder.texts import DEVICE, VOCABULARY_SIZE, Texts
 _LONGEST_QUESTION, _LONGEST_TEXT = 64, 160
 _MAX_WEIGHT = 8.0
 # How often a pair is drawn, by source; 1 where nothing is said.
-_DRAWN = {"made": 0.15, "lives": 6.0, "lives-claim": 3.0, "beam-probe": 6.0, "beam-plan": 0.6, "persona-line": 2.0}
+_DRAWN = {
+    "made": 0.15,
+    "lives": 6.0,
+    "people": 4.0,
+    "lives-claim": 3.0,
+    "beam-probe": 6.0,
+    "beam-plan": 0.6,
+    "persona-line": 2.0,
+}
 
 
 @dataclass(frozen=True, slots=True)
