@@ -35,7 +35,7 @@ _loading = threading.Lock()
 class EncoderEmbedder:
     """Reads its weights at the first text, once per process. Deterministic and thread-safe."""
 
-    name = "limpet-encoder-1"  # increment whenever vectors change
+    name = "limpet-encoder-2"  # increment whenever vectors change
     dimension = 256
     quick = True
 
