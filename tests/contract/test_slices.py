@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from limpet import Config, Limpet
+from limpet import Config, Limpet, Message
 from limpet.errors import SessionNotFound
 from limpet.knowledge import delete_session, redact
 from limpet.lifecycle import purge_rows
@@ -25,6 +25,7 @@ from tests.contract.rows import faults, sql
 
 pytestmark = pytest.mark.every_backend
 
+PETS = ("dog", "cat", "horse", "parrot", "rabbit")
 MOST_ROWS = 900  # that one transaction changes with the limits below
 WORDS = 4000  # of a document: about forty slices
 
@@ -367,6 +368,22 @@ def test_no_transaction_of_retention_changes_many_rows(
         check_bounded(transactions, 30)
         assert memory.admin.stats()["messages"] == memory.admin.stats()["documents"] == 0
         assert faults(memory) == []
+
+
+# Learning
+
+
+def test_no_transaction_of_learning_changes_many_rows(memory: Limpet, transactions: Transactions) -> None:
+    session = memory.session("t", "1", user="alice")
+    said = [f"I love my {pet}, it is called {pet.title()}{number}." for number in range(20) for pet in PETS]
+    session.extend([Message.new("user", text) for text in said])
+    transactions.rows.clear()
+    learned = session.learn()
+    check_bounded(transactions, 4)
+    assert learned.added
+    transactions.rows.clear()
+    assert session.learn().added == ()
+    assert faults(memory) == []
 
 
 # Forgetting

@@ -7,8 +7,10 @@ restarted in between. Two workers that learn from the same user take turns by th
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import NamedTuple
 
 from limpet.config import Config
@@ -46,6 +48,7 @@ log = logging.getLogger("limpet.knowledge")
 
 CURSOR = "extract"
 _BATCH = 200  # messages learned from at a time
+_SLICE = 20  # candidates of one transaction, or a few more: a turn is learned from whole
 _EARLIER = 4  # messages before a turn that may tell what it is about
 _NEAR = 8  # records a candidate is compared with, beside those about the same thing
 _RECORDS = ChunkQuery(kinds=(SourceKind.RECORD,))
@@ -72,12 +75,29 @@ class LearnBatch(NamedTuple):
 
     info: SessionInfo
     after: int
-    through: int
+    ends: Sequence[int]  # the last message of each turn
     more: bool
     found: TurnExtraction
     near: Sequence[Mapping[str, float | None]]  # for each candidate, the records that are near it
     cut: RecordChunker
     llm: Llm | None
+
+    def split(self) -> Iterator[LearnBatch]:
+        """Yield parts that end with a turn, each small enough for one transaction. The first has the bill."""
+        taught = list(zip(self.found.candidates, self.near, strict=True))
+        taught.sort(key=lambda each: self._find_turn(each[0]))
+        turns = [self._find_turn(candidate) for candidate, _ in taught]
+        after, found, first = self.after, self.found, 0
+        for number, end in enumerate(self.ends):
+            last = bisect_right(turns, number)
+            if last - first >= _SLICE or number == len(self.ends) - 1:
+                mine, near = [each for each, _ in taught[first:last]], [each for _, each in taught[first:last]]
+                part = self._replace(after=after, ends=self.ends[: number + 1], near=near)
+                yield part._replace(found=found._replace(candidates=mine))
+                after, found, first = end, found._replace(calls=0), last
+
+    def _find_turn(self, candidate: Candidate) -> int:
+        return min(bisect_left(self.ends, candidate.sequence), len(self.ends) - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +181,7 @@ class Learner:
         return LearnBatch(
             info,
             after,
-            turns[-1][-1].sequence,
+            [turn[-1].sequence for turn in turns],
             found.error is not None or len(messages) == _BATCH,
             found._replace(candidates=candidates),
             near,
@@ -177,9 +197,14 @@ class Learner:
             prepare([*(record.content for record in known), *(candidate.content for candidate in candidates)])
 
     def _commit(self, batch: LearnBatch, finish: Callable[[Tx], None] = lambda _: None) -> LearnResult:
-        return self.store.write(lambda tx: self._write(tx, batch, finish))
+        """In slices: nobody waits long for the lock, and whoever is killed goes on behind the last turn."""
+        *parts, last = batch.split()
+        learned = LearnResult()
+        for part in parts:
+            learned += self.store.write(partial(self._write, batch=part))
+        return learned + self.store.write(partial(self._write, batch=last, finish=finish))
 
-    def _write(self, tx: Tx, batch: LearnBatch, finish: Callable[[Tx], None]) -> LearnResult:
+    def _write(self, tx: Tx, batch: LearnBatch, finish: Callable[[Tx], None] = lambda _: None) -> LearnResult:
         info, found, now = batch.info, batch.found, self.clock()
         Chunks(tx).lock(user_partition(info))
         finish(tx)
@@ -187,7 +212,7 @@ class Learner:
             raise SessionNotFound(f"session {info.id} was deleted while it was learned from")
         if Cursors(tx).get(info.scope, CURSOR) != batch.after:
             return LearnResult()  # another worker was faster: these messages were learned from
-        Cursors(tx).set(info.scope, CURSOR, batch.through)
+        Cursors(tx).set(info.scope, CURSOR, batch.ends[-1])
         _add_usage(tx, info, batch.llm, found)
         learned, recent = LearnResult(), RecentClaims(tx, user_partition(info), now)
         for candidate, near in zip(found.candidates, batch.near, strict=True):
