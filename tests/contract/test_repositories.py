@@ -35,7 +35,7 @@ REPOSITORIES = (
     Sessions, Messages, Summaries, KeyValueEntries, UsageEntries, Cursors, Records, GraphTables, Chunks, Jobs,
     Documents, Imports, Transfers, Grants, AuditEntries, ApiKeys, IdempotencyKeys, Schedules, Purges, ExpiredRows,
 )  # fmt: skip
-OWNERS = ("Scope", "Partition", "Owner", "Job")  # a job names its partition itself
+OWNERS = ("Scope", "Partition", "Sequence[Partition]", "Owner", "Job")  # a job names its partition itself
 # Called by other repositories with an owner they have looked up already.
 LOOKED_UP = {"Records": {"decrypt_records", "decrypt_version"}}
 
