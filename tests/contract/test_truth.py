@@ -196,6 +196,11 @@ def test_doubted_claim_stays_in_context_and_says_so(memory: Limpet, say: Say, mo
     assert "Corven" in first.text
 
 
+def test_context_prints_rule_or_its_message_and_never_both(memory: Limpet, say: Say) -> None:
+    say("I take warfarin every evening. Is it fine to have it after dinner rather than before?")
+    assert memory.context("Is warfarin fine after dinner?", user="alice").text.count("warfarin") == 1
+
+
 def test_context_prints_message_or_its_claim_and_never_both(memory: Limpet, say: Say) -> None:
     say("Our app is called Ploverly. Need five taglines, it shows tide times for people with dogs.")
     text = memory.context("What is the Ploverly app about, and who needs taglines?", user="alice").text
