@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from limpet import Config, Limpet
-from limpet.knowledge import apply, reconcile
+from limpet.knowledge import apply, learn, read, reconcile
 from limpet.knowledge.change import Change
 from limpet.search.analysis import Question
 from limpet.testing import FakeClock
@@ -230,7 +230,8 @@ def judge(monkeypatch: pytest.MonkeyPatch, **likely: float) -> None:
         return [Change(probability, 0, len(message)) for _ in claims]
 
     monkeypatch.setattr(apply, "find_changes", find)
-    monkeypatch.setattr(apply, "tells_of_change", lambda message: True)
+    for module in (apply, learn, read):
+        monkeypatch.setattr(module, "tells_of_change", lambda message: True)
 
 
 def test_claim_is_doubted_by_the_likeliest_message(memory: Limpet, say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,7 +267,8 @@ def test_words_that_nothing_was_read_from_make_doubtful(
     monkeypatch.setattr(
         apply, "find_changes", lambda message, claims: [Change(0.9, text.index(claim), len(text)) for _ in claims]
     )
-    monkeypatch.setattr(apply, "tells_of_change", lambda message: True)
+    for module in (apply, learn, read):
+        monkeypatch.setattr(module, "tells_of_change", lambda message: True)
     say(text)
     (bees,) = [record for record in memory.records(user="alice") if "keeps bees" in record.content]
     assert "doubted_by" in bees.metadata
