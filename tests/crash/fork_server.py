@@ -17,7 +17,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -55,9 +57,20 @@ class Nursery:
         return self.wait(pid)
 
     def stop(self, pid: int) -> int:
-        """Ask it to finish, and wait for that."""
-        os.kill(pid, signal.SIGTERM)
-        return self.wait(pid)
+        """Ask it to finish until it does: a signal that another of its threads takes does not wake its main thread."""
+        ended = threading.Event()
+
+        def ask() -> None:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+                while not ended.wait(1):
+                    os.kill(pid, signal.SIGTERM)
+
+        threading.Thread(target=ask).start()
+        try:
+            return self.wait(pid)
+        finally:
+            ended.set()
 
     def pause(self, pid: int) -> None:
         """Returns when it stands still."""

@@ -27,6 +27,9 @@ def load_modules(*names: str) -> None:
     begun, done = allocate_lock(), allocate_lock()
     done.acquire()
     while True:
+        if sys.is_finalizing():  # no other thread runs any more
+            _import(names)
+            return
         # An interrupt for this thread may hit the one that it has just created, which then never begins.
         if not begun.locked():
             _start(names, begun, done)
