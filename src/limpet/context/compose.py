@@ -265,8 +265,8 @@ def _is_said(entry: PromptEntry, other: PromptEntry) -> bool:
         return True
     if other.section is ContextSection.ABOUT or not is_part_of(other.said, entry.said):
         return False
-    rest = entry.said.replace(other.said, "")
-    return 2 * len(rest) <= len(entry.said) or bool(flag_message(rest) & TextFlag.ONLY_ASKS)
+    asks_beside = flag_message(entry.said.replace(other.said, "")) & TextFlag.ONLY_ASKS
+    return bool(asks_beside) or 2 * len(other.said) >= len(entry.said)
 
 
 class PromptBuilder:

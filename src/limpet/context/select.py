@@ -39,7 +39,7 @@ DOUBT = "perhaps no longer true"
 _LEAST_QUOTED = 3  # words of a quotation that stands unasked
 _RELEVANCE = 2.0  # how much being asked for counts against standing out unasked
 _COMPARED = 40  # memories that learned claims are compared with
-_Place = tuple[str | None, tuple[int, ...]]  # a message
+_MessageKey = tuple[str | None, tuple[int, ...]]
 _EPISODES = (Origin.TURN, Origin.CONDENSED)
 
 
@@ -227,13 +227,13 @@ def _deduplicate(records: Iterable[Record]) -> tuple[list[Record], list[Record]]
     found, seen = list(records), set[str]()
     kept: list[Record] = []
     repeated: list[Record] = []
-    by_message: dict[_Place, list[Record]] = {}
+    by_message: dict[_MessageKey, list[Record]] = {}
     for record in found:
-        by_message.setdefault(_place(record), []).append(record)
+        by_message.setdefault(_find_message(record), []).append(record)
     explicit = [record for record in found if record.origin is Origin.EXPLICIT][:_COMPARED]
     for record in found:
         same = normalize(record.content)
-        beside = by_message[_place(record)] if record.source.sentence and record.source.sequences else ()
+        beside = by_message[_find_message(record)] if record.source.sentence and record.source.sequences else ()
         is_new = same not in seen and not any(_is_told_by(record, other) for other in beside)
         if is_new and record.origin is Origin.EXTRACTED:
             is_new = not any(_restates(record, other) for other in explicit)
@@ -243,7 +243,7 @@ def _deduplicate(records: Iterable[Record]) -> tuple[list[Record], list[Record]]
     return kept, repeated
 
 
-def _place(record: Record) -> _Place:
+def _find_message(record: Record) -> _MessageKey:
     return record.source.session_id, record.source.sequences
 
 
