@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from limpet.knowledge.reconcile import End, ExistingRecord, Merge, Supersede, re
 from limpet.model.message import Role, ToolCall
 from limpet.model.record import Layer, Origin, RecordType
 from limpet.search.analysis import split_sentences
+from tests.cpu_time import assert_linear
 from tests.examples import examples
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -136,9 +136,7 @@ HOSTILE = (
 @pytest.mark.slow
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_extraction_time_is_linear_in_text_length(piece):
-    def seconds(size: int) -> float:
-        text = (piece * (size // len(piece) + 1))[:size]
-        begin = time.process_time()
+    def learn(text: str) -> None:
         extract(
             [
                 TurnMessage(1, Role.USER, text, NOON),
@@ -146,10 +144,8 @@ def test_extraction_time_is_linear_in_text_length(piece):
                 TurnMessage(3, Role.TOOL, text, NOON, is_error=True),
             ]
         )
-        return time.process_time() - begin
 
-    small = min(seconds(5_000) for _ in range(2))
-    assert seconds(40_000) < 8 * max(small, 0.03) * 3
+    assert_linear(learn, piece * (5_000 // len(piece)), piece * (40_000 // len(piece)))
 
 
 SUBJECTS = st.sampled_from(["user", "user/sister", "caroline", "project"])

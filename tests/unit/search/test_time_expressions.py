@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -8,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from limpet.search.analysis import MAX_QUESTION, Question, extract_terms, parse_spans
+from tests.cpu_time import assert_linear
 
 NOW = datetime(2026, 11, 15, 9, 30, tzinfo=UTC)  # a Sunday
 
@@ -60,19 +60,8 @@ def test_parse_spans_accepts_any_text(text: str, now: datetime) -> None:
 
 @pytest.mark.parametrize("piece", ["on May 5th, 2020, ", "last Tuesday in March ", "in 2020 of May "])
 def test_parse_spans_of_many_dates_takes_time_in_proportion(piece: str) -> None:
-    """Four times the text takes about four times as long; comparing each date with each took sixteen times."""
-    short, long = (_measure(piece * count) for count in (2_000, 8_000))
-    assert long < 8 * short
-
-
-def _measure(text: str) -> float:
-    """The least CPU time of a few runs."""
-    times = []
-    for _ in range(3):
-        start = time.process_time()
-        parse_spans(text, NOW, [2026])
-        times.append(time.process_time() - start)
-    return min(times)
+    """Eight times the text takes about eight times as long; comparing each date with each took 64 times."""
+    assert_linear(lambda text: parse_spans(text, NOW, [2026]), piece * 2_000, piece * 16_000)
 
 
 def test_question_names_a_limited_number_of_times() -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from limpet.security.mask import mask_secrets
+from tests.cpu_time import assert_linear
 from tests.examples import examples
 from tests.unit.security.secrets import look_alikes, secrets, some
 
@@ -108,11 +107,4 @@ HOSTILE = (
 @pytest.mark.slow
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_mask_secrets_runs_in_linear_time(piece):
-    def seconds(size: int) -> float:
-        text = (piece * (size // len(piece) + 1))[:size]
-        begin = time.process_time()
-        mask_secrets(text)
-        return time.process_time() - begin
-
-    small = min(seconds(40_000) for _ in range(2))
-    assert seconds(320_000) < 8 * max(small, 0.02) * 3
+    assert_linear(mask_secrets, piece * (40_000 // len(piece)), piece * (320_000 // len(piece)))
