@@ -31,6 +31,7 @@ HOUR = timedelta(hours=1)
 def no_retention(monkeypatch: pytest.MonkeyPatch) -> None:
     """The only jobs are those of a test."""
     monkeypatch.setenv("LIMPET_RETENTION_ENABLED", "false")
+    monkeypatch.setenv("LIMPET_NOTES_ITEMS", "false")
 
 
 class Bench:
@@ -334,7 +335,8 @@ def test_claim_skips_locked_row_on_postgres(postgres_url: str, clock: FakeClock)
         bench = Bench(memory, clock)
         bench.ask("first")
         bench.ask("second")
-        outside.execute("SELECT 1 FROM jobs ORDER BY id LIMIT 1 FOR UPDATE")
+        bucket = Partition("default", Level.USER, "alice").bucket
+        outside.execute("SELECT 1 FROM jobs WHERE bucket = %s AND detail = 'first' FOR UPDATE", [bucket])
         assert bench.taken().detail == "second"
         outside.rollback()
         assert bench.taken().detail == "first"
@@ -485,15 +487,35 @@ def test_worker_claims_longest_waiting_job_of_kind_first(bench: Bench) -> None:
     assert [bench.taken().detail for _ in range(3)] == ["3", "2", "1"]
 
 
+def test_users_with_many_jobs_let_others_go_first(bench: Bench) -> None:
+    for number in range(5):
+        bench.ask(str(number), owner="alice")
+    bench.ask("only", owner="bob", after=timedelta(seconds=1))
+    bench.clock.advance(seconds=2)
+    queue = JobQueue(bench.store)
+    claimed = [queue.claim(WANTED, bench.clock.now, LEASE) for _ in range(7)]
+    assert [job.partition.owner for job in claimed if job is not None] == ["alice", "bob", *["alice"] * 4]
+    assert claimed[-1] is None
+
+
+def test_workers_of_several_machines_share_the_buckets(bench: Bench) -> None:
+    for number in range(40):
+        bench.ask(owner=f"user {number}")
+    queues = [JobQueue(bench.store), JobQueue(bench.store)]
+    claimed = [queue.claim(WANTED, bench.clock.now, LEASE) for _ in range(20) for queue in queues]
+    assert sorted(job.partition.owner for job in claimed if job is not None) == sorted(f"user {at}" for at in range(40))
+    assert [queue.claim(WANTED, bench.clock.now, LEASE) for queue in queues] == [None, None]
+
+
 def test_claim_query_uses_index_without_sort(bench: Bench) -> None:
     if bench.memory.admin.stats()["backend"] == "postgres":
         pytest.skip("which plan is chosen there depends on the statistics")
     query = (
-        "EXPLAIN QUERY PLAN SELECT id FROM jobs WHERE dead = 0 AND run_at <= 5 AND leased_until <= 5 AND (kind = 'x')"
-        " ORDER BY run_at, created_at, id LIMIT 1"
+        "EXPLAIN QUERY PLAN SELECT id FROM jobs WHERE bucket = 1 AND dead = 0 AND run_at <= 5 AND leased_until <= 5"
+        " AND (kind = 'x') ORDER BY run_at, created_at, id LIMIT 1"
     )
     plan = " ".join(str(row) for row in sql(bench.memory, query))
-    assert "jobs_due" in plan
+    assert "jobs_of_bucket" in plan
     assert "TEMP B-TREE" not in plan
 
 

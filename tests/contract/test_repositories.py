@@ -35,7 +35,8 @@ REPOSITORIES = (
     Sessions, Messages, Summaries, KeyValueEntries, UsageEntries, Cursors, Records, GraphTables, Chunks, Jobs,
     Documents, Imports, Transfers, Grants, AuditEntries, ApiKeys, IdempotencyKeys, Schedules, Purges, ExpiredRows,
 )  # fmt: skip
-OWNERS = ("Scope", "Partition", "Sequence[Partition]", "Owner", "Job")  # a job names its partition itself
+# A job and a schedule name their owner themselves.
+OWNERS = ("Scope", "Partition", "Sequence[Partition]", "Owner", "Job", "Schedule")
 # Called by other repositories with an owner they have looked up already.
 LOOKED_UP = {"Records": {"decrypt_records", "decrypt_version"}}
 

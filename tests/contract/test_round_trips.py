@@ -9,70 +9,93 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import psycopg
 import pytest
 
 from limpet import Config, Limpet, Message
 from limpet.errors import StorageError
 from limpet.model.scope import Level, Partition
-from limpet.store.postgres.connection import PostgresConnection, PostgresDb
+from limpet.store.postgres.connection import PostgresDb
 from limpet.store.sqlite.connection import SqliteConnection, SqliteDb
-from limpet.store.tx import Query, partition_params
+from limpet.store.tx import Query, Tx, partition_params
 
 CONFIG = Config.load(
     env={},
     overrides={"embedding.model": "none", "jobs.worker": False, "retention.enabled": False, "audit.enabled": False},
 )
-# The most that each may need: transactions begin and end with a statement each.
+# The most that each may need. On SQLite a transaction begins and ends with a statement each.
 MOST = {
-    "append": {"sqlite": 8, "postgres": 8},
-    "recall": {"sqlite": 9, "postgres": 8},
-    "context": {"sqlite": 15, "postgres": 11},
-    "turn": {"sqlite": 67, "postgres": 44},
+    "append": {"sqlite": 8, "postgres": 2},
+    "recall": {"sqlite": 9, "postgres": 3},
+    "context": {"sqlite": 15, "postgres": 3},
+    "turn": {"sqlite": 66, "postgres": 14},
 }
 
 
 class Trips:
+    """The statements of SQLite, and how often a thread waits for PostgreSQL to answer.
+
+    That a transaction which only read is over is sent without waiting, and its answer is there before the next one.
+    """
+
     def __init__(self) -> None:
         self.statements: list[str] = []
+        self._last = ""
+        self._is_ending = False
 
     @contextmanager
     def counted(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         with monkeypatch.context() as patched:
-            for kind, names in (
-                (SqliteDb, ("execute", "run", "execute_many")),
-                (PostgresDb, ("execute", "run", "execute_many", "fetch_last_value", "fetch_raw_value")),
-                (PostgresDb, ("lock_and_read", "all_together")),
-            ):
-                for name in names:
-                    patched.setattr(kind, name, self._wrap(getattr(kind, name)))
+            for name in ("execute", "run", "execute_many"):
+                patched.setattr(SqliteDb, name, self._wrap(getattr(SqliteDb, name)))
             patched.setattr(SqliteConnection, "rollback", self._wrap_rollback(SqliteConnection.rollback))
-            patched.setattr(PostgresConnection, "rollback", self._wrap_rollback(PostgresConnection.rollback))
+            patched.setattr(psycopg.Cursor, "execute", self._wrap_cursor(psycopg.Cursor.execute))
+            patched.setattr(psycopg.Connection, "wait", self._wrap_wait(psycopg.Connection.wait))
+            patched.setattr(PostgresDb, "_finish_ending", self._wrap_ending(PostgresDb._finish_ending))
             yield
 
     def _wrap(self, method: Callable[..., Any]) -> Callable[..., Any]:
-        def wrapper(db: Any, statement: Any, *args: Any, **kwargs: Any) -> Any:
-            # One statement alone, or none, is not sent together.
-            is_sent = len(statement) > 1 if method.__name__ == "all_together" else True
-            if is_sent and (method.__name__ != "execute_many" or args[0]):
-                self.statements.append(" ".join(str(statement).split())[:120])
+        def wrapper(db: Any, statement: str, *args: Any, **kwargs: Any) -> Any:
+            if method.__name__ != "execute_many" or args[0]:
+                self.statements.append(shorten(statement))
             return method(db, statement, *args, **kwargs)
 
         return wrapper
 
     def _wrap_rollback(self, method: Callable[..., Any]) -> Callable[..., Any]:
-        def wrapper(connection: Any) -> None:
-            before = is_open(connection)
-            method(connection)
-            if before:
+        def wrapper(connection: SqliteConnection) -> None:
+            if connection.raw.in_transaction:
                 self.statements.append("ROLLBACK")
+            method(connection)
+
+        return wrapper
+
+    def _wrap_cursor(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapper(cursor: Any, statement: str, *args: Any, **kwargs: Any) -> Any:
+            self._last = shorten(statement)
+            return method(cursor, statement, *args, **kwargs)
+
+        return wrapper
+
+    def _wrap_wait(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapper(connection: Any, *args: Any, **kwargs: Any) -> Any:
+            if not self._is_ending:
+                self.statements.append(self._last)
+            return method(connection, *args, **kwargs)
+
+        return wrapper
+
+    def _wrap_ending(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapper(db: PostgresDb) -> None:
+            self._is_ending = True
+            method(db)
+            self._is_ending = False
 
         return wrapper
 
 
-def is_open(connection: SqliteConnection | PostgresConnection) -> bool:
-    if isinstance(connection, SqliteConnection):
-        return connection.raw.in_transaction
-    return not connection.db.raw.closed and connection.db.raw.info.transaction_status != 0
+def shorten(statement: str) -> str:
+    return " ".join(statement.split())[:300]
 
 
 @pytest.fixture
@@ -128,3 +151,26 @@ def test_statements_sent_together_answer_as_each_alone(durable_url: str) -> None
         with pytest.raises(StorageError):
             store.read(lambda tx: tx.db.all_together([*queries, Query("sessions.locate", {}, "no such column")] * 2))
         assert store.read(lambda tx: tx.db.all_together(queries)) == alone
+
+
+@pytest.mark.every_backend
+def test_reads_sent_along_answer_as_each_alone_and_only_in_their_transaction(durable_url: str) -> None:
+    with Limpet.open(durable_url, config=CONFIG) as memory:
+        session = memory.session("app", "main", user="ana")
+        session.append("user", "The seals were asleep.")
+        users = [Partition("default", Level.USER, each) for each in ("ana", "nobody")]
+        queries = [*(Query("partitions.get", partition_params(each)) for each in users), Query("chunks.count", {})]
+        store = memory._runtime.store
+
+        def read_alone(tx: Tx) -> list[Any]:
+            return [tx.db.all(each.name, each.params) for each in queries]
+
+        def read_ahead(tx: Tx) -> list[Any]:
+            tx.db.prefetch(queries[1:])
+            return read_alone(tx)
+
+        before = store.read(read_alone)
+        assert store.read(read_ahead) == before
+        session.append("user", "Then they swam away.")
+        after = store.read(read_ahead)
+        assert after == store.read(read_alone) != before

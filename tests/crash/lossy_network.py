@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, quote, urlsplit, urlunsplit
 
 Moment = Literal["before", "after", "late"]
 _PARSE = re.compile(rb"P.{4}([^\x00]*)\x00COMMIT\x00", re.DOTALL)
-_QUERY = re.compile(rb"Q.{4}COMMIT\x00", re.DOTALL)
+_QUERY = re.compile(rb"Q.{4}(?:[^\x00]*;\s)?COMMIT\x00", re.DOTALL)
 
 
 class LossyNetwork:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,6 +14,7 @@ import pytest
 from limpet import Config, Limpet, Message
 from limpet.errors import MigrationError, OutcomeUnknown, StorageError, StoreReadOnly, StoreUnavailable
 from limpet.store.postgres.connection import PostgresConnection, PostgresDb
+from limpet.store.tx import Tx
 from tests.conftest import _refuse
 from tests.contract.rows import every_row, faults
 from tests.postgres_server import PostgresMissing, PostgresServer
@@ -230,23 +231,23 @@ def test_commit_whose_answer_is_lost_is_not_repeated(
 ) -> None:
     """The commit happened; the connection broke before its answer, and the server cannot be reached at once."""
     session = opened.session("t", "1", user="alice")
-    real_plain, real_connect = PostgresDb.execute, PostgresConnection.connect
+    real_send, real_connect = PostgresDb.send, PostgresConnection.connect
     lost = iter([True])
     refusals = iter([True, True])
 
-    def plain(self: PostgresDb, sql: str, params: Any = None) -> Any:
-        answer = real_plain(self, sql, params)
-        if sql == "COMMIT" and next(lost, False):
+    def send(self: PostgresDb, texts: Sequence[str]) -> Any:
+        answers = real_send(self, texts)
+        if texts[-1] == "COMMIT" and next(lost, False):
             self.raw.close()
             raise StoreUnavailable("the answer was lost")
-        return answer
+        return answers
 
     def connect(self: PostgresConnection) -> None:
         if hasattr(self, "db") and self.db.raw.closed and next(refusals, False):
             raise StoreUnavailable("cannot be reached")
         real_connect(self)
 
-    monkeypatch.setattr(PostgresDb, "execute", plain)
+    monkeypatch.setattr(PostgresDb, "send", send)
     monkeypatch.setattr(PostgresConnection, "connect", connect)
     with suppress(OutcomeUnknown):
         session.append("user", "once")
@@ -291,6 +292,10 @@ def test_tcp_timeouts_are_set_unless_given_in_url(postgres_url: str) -> None:
         assert tuple(used.get(name) for name in names) == expected
 
 
+class NoNumber(Exception):
+    pass
+
+
 def test_connection_that_cannot_roll_back_serves_nobody_again(opened: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
     """As behind a pool that has given the transaction's connection to somebody else."""
     import psycopg
@@ -298,20 +303,33 @@ def test_connection_that_cannot_roll_back_serves_nobody_again(opened: Limpet, mo
     opened.session("t", "1", user="alice").append("user", "a walrus")
     store = opened._runtime.store
 
-    def read_pid() -> int:
-        return int(store.read(lambda tx: tx.db.execute("SELECT pg_backend_pid()"))[0][0])
+    def find_pid(tx: Tx) -> int:
+        return int(tx.db.execute("SELECT pg_backend_pid()")[0][0])
 
-    before = read_pid()
-    assert read_pid() == before
-    execute = psycopg.Connection.execute
+    def fail(tx: Tx) -> int:
+        raise NoNumber(find_pid(tx))
+
+    def write_pid() -> int:
+        with pytest.raises(NoNumber) as found:
+            store.write(fail)
+        return int(str(found.value))
 
     def refuse(self: Any, query: Any, *args: Any, **options: Any) -> Any:
         if query == "ROLLBACK":
             raise psycopg.OperationalError("current transaction is aborted")
         return execute(self, query, *args, **options)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(psycopg.Connection, "execute", refuse)
-        assert read_pid() == before
-    assert read_pid() != before
+    def end(self: PostgresDb) -> None:
+        self.raw.pgconn.send_query(b"SELECT 1")
+        self.is_ending = True
+
+    execute = psycopg.Connection.execute
+    for get_pid in (lambda: store.read(find_pid), write_pid):
+        before = get_pid()
+        assert get_pid() == before
+        with monkeypatch.context() as patched:
+            patched.setattr(psycopg.Connection, "execute", refuse)
+            patched.setattr(PostgresDb, "end", end)
+            assert get_pid() == before
+        assert get_pid() != before
     assert opened.recall("walrus", user="alice")

@@ -142,6 +142,23 @@ class AdminOperations(Handle):
             runtime.notes.write_files()
         return dict(rows)
 
+    @operation(
+        "admin.distribute",
+        On.WHOLE,
+        "read:store write:store",
+        "POST /v1/distribute",
+        answer="tables",
+        audited=True,
+        cli="admin distribute",
+    )
+    def distribute(self) -> Mapping[str, list[str]]:
+        """Spread the tables over the machines of a Citus cluster, whose coordinator this store's PostgreSQL is.
+
+        Nobody else can write meanwhile. Done again, it spreads only what is new. Answers the tables it has spread:
+        ``bucket`` and ``tenant`` say by which column, ``reference`` that every machine has them whole.
+        """
+        return self._runtime.store.distribute()
+
     @operation("admin.stats", On.WHOLE, "read:store", "GET /v1/stats", cli="stats")
     def stats(self) -> Mapping[str, Any]:
         """How much there is, over all tenants, with the own stores of agents."""

@@ -22,6 +22,7 @@ from limpet.knowledge.delete_session import SessionRemover
 from limpet.model import job as kinds
 from limpet.model.dataclass import replace
 from limpet.model.job import JobInfo, JobQuery
+from limpet.model.late import load_modules
 from limpet.model.scope import STORE_PARTITION, Scope
 from limpet.model.session import SessionInfo
 from limpet.model.telemetry import Progress
@@ -30,8 +31,10 @@ from limpet.search.embed import MAX_REFUSALS, embed_missing
 from limpet.security.operation import IN_PROCESS, On, operation
 from limpet.sessions.repository import Sessions
 from limpet.store.jobs import JobLease, JobQueue, Jobs
+from limpet.store.tx import Tx
 
 _FIRST_RETENTION = timedelta(hours=1)
+_FIRST_ITEMS = timedelta(minutes=5)
 _SLICE = 512  # chunks embedded by one run of a job, so that other partitions get their turn
 
 
@@ -88,6 +91,15 @@ def run_remove_session(runtime: Runtime, lease: JobLease) -> datetime | None:
     return None
 
 
+def run_items(runtime: Runtime, lease: JobLease) -> datetime | None:
+    if not _mirrors_items(runtime):
+        return None
+    load_modules("limpet.lifecycle.item_sync")
+    from limpet.lifecycle.item_sync import ItemMirror  # late: few jobs need it
+
+    return ItemMirror(runtime.store, runtime.item_sync, runtime.can_write_files).run_job(lease)
+
+
 # A session's work is done with the settings of its agent, an owner's or the store's with the shared ones.
 KINDS: Mapping[str, JobKind] = {
     kinds.EMBED: JobKind(run_embed),
@@ -101,6 +113,7 @@ KINDS: Mapping[str, JobKind] = {
     kinds.REMOVE_DOCUMENT: JobKind(lambda runtime, lease: runtime.documents.run_remove_job(lease), patient=True),
     kinds.REMOVE_SESSION: JobKind(run_remove_session),
     kinds.SCRUB: JobKind(lambda runtime, lease: runtime.purger.run_scrub_job(lease)),
+    kinds.ITEMS: JobKind(run_items, patient=True),
     kinds.RETENTION: JobKind(lambda runtime, lease: runtime.retention.run_job(lease), patient=True),
 }
 
@@ -120,7 +133,7 @@ def register_handlers(runtime: Runtime) -> None:
 
 def begin_due_work(runtime: Runtime) -> None:
     """Start the worker if there is work: when the store is opened, and from time to time after a write."""
-    ensure_retention_job(runtime)
+    ensure_periodic_jobs(runtime)
     runtime.notes.write_pending()
     settings, wanted = runtime.config, runtime.worker.job_kinds
     wanted = [each for each in wanted if each[0] != kinds.EMBED or settings.embedding.background]
@@ -128,17 +141,25 @@ def begin_due_work(runtime: Runtime) -> None:
         runtime.worker.start()
 
 
-def ensure_retention_job(runtime: Runtime, *, stays: bool = False) -> None:
-    """Once, when a store with something in it is opened or a worker stays; from then on the job enqueues itself."""
-    if not runtime.config.retention.enabled or JobQueue(runtime.store).count([(kinds.RETENTION, "")]):
-        return
-    if not stays and not runtime.store.list_tenants():
+def ensure_periodic_jobs(runtime: Runtime, *, stays: bool = False) -> None:
+    """Once, when a store with something in it is opened or a worker stays; from then on each job enqueues itself."""
+    wanted = {kinds.RETENTION: _FIRST_RETENTION} if runtime.config.retention.enabled else {}
+    wanted |= {kinds.ITEMS: _FIRST_ITEMS} if _mirrors_items(runtime) else {}
+    missing = {kind: wait for kind, wait in wanted.items() if not JobQueue(runtime.store).count([(kind, "")])}
+    if not missing or (not stays and not runtime.store.list_tenants()):
         return
     now = runtime.clock()
+
+    def enqueue(tx: Tx) -> None:
+        for kind, wait in missing.items():
+            Jobs(tx).enqueue(STORE_PARTITION, kind, "", now, now + wait)
+
     with suppress(StoreReadOnly, StoreBusy):  # the next process to open the store does it
-        runtime.store.write(
-            lambda tx: Jobs(tx).enqueue(STORE_PARTITION, kinds.RETENTION, "", now, now + _FIRST_RETENTION)
-        )
+        runtime.store.write(enqueue)
+
+
+def _mirrors_items(runtime: Runtime) -> bool:
+    return runtime.folder is not None and runtime.config.notes.items
 
 
 def _take_over(runtime: Runtime) -> None:
@@ -159,7 +180,7 @@ class JobOperations(Handle):
         """
         begun = 0
         for _, runtime in self._stores():
-            ensure_retention_job(runtime, stays=True)
+            ensure_periodic_jobs(runtime, stays=True)
             _take_over(runtime)
             begun += runtime.worker.run(until_idle=until_idle, progress=progress)
             if begun and not until_idle:
@@ -185,7 +206,7 @@ class JobOperations(Handle):
             raise InvalidInput("notify gets what schedules bring: give on_schedule, too")
         handlers = None if on_schedule is None else make_run_handlers(self._view, on_schedule, notify)
         for _, runtime in self._stores():
-            ensure_retention_job(runtime, stays=True)
+            ensure_periodic_jobs(runtime, stays=True)
             _take_over(runtime)
             runtime.worker.start(stay=True, busy=busy)
         if handlers is not None:

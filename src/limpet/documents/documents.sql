@@ -2,9 +2,9 @@
 -- Without those whose first version is being written, or that are being removed.
 SELECT @columns(d documents),
     (SELECT count(*) FROM chunks c
-     WHERE c.bucket = d.bucket AND c.partition_id = d.partition_id AND c.document_id = d.id AND c.version = d.version)
+     WHERE c.bucket = :bucket AND c.partition_id = d.partition_id AND c.document_id = d.id AND c.version = d.version)
 FROM documents d JOIN partitions p ON p.bucket = d.bucket AND p.id = d.partition_id
-WHERE p.bucket = :bucket AND p.tenant = :tenant AND p.level = :level AND p.owner = :owner AND d.version IS NOT NULL
+WHERE d.bucket = :bucket AND p.bucket = :bucket AND p.tenant = :tenant AND p.level = :level AND p.owner = :owner AND d.version IS NOT NULL
     AND {where} {order}
 
 -- name: documents.find_hidden
@@ -12,7 +12,7 @@ SELECT id FROM documents WHERE bucket = :bucket AND partition_id = :partition_id
 
 -- name: documents.last_version
 SELECT coalesce(d.version, 0), coalesce((SELECT max(c.version) FROM chunks c
-    WHERE c.bucket = d.bucket AND c.partition_id = d.partition_id AND c.document_id = d.id), 0)
+    WHERE c.bucket = :bucket AND c.partition_id = d.partition_id AND c.document_id = d.id), 0)
 FROM documents d WHERE d.bucket = :bucket AND d.partition_id = :partition_id AND d.id = :id
 
 -- name: documents.insert

@@ -8,12 +8,28 @@ UPDATE records SET @set(records) WHERE bucket = :bucket AND partition_id = :part
 -- name: records.select
 SELECT @columns(r records) FROM records r WHERE {where} {order}
 
--- name: records.taught
--- By messages, and by ids. Two selects: one with OR would read all records of the partition.
-SELECT @columns(r records) FROM records r WHERE r.bucket = :bucket AND r.partition_id = :partition_id
-    AND r.source_session IN :sessions[] AND r.source_sequence IN :sequences[]
-UNION ALL SELECT @columns(r records) FROM records r
-WHERE r.bucket = :bucket AND r.partition_id = :partition_id AND r.id IN :ids[]
+-- name: records.of_chunks sqlite
+-- By the messages of the chunks, and by ids. CROSS JOIN fixes the order; SQLite would else read all records.
+SELECT @columns(r records) FROM chunks c CROSS JOIN records r ON r.bucket = c.bucket AND r.partition_id = c.partition_id
+    AND r.source_session = c.session_id AND r.source_sequence IN (c.first_sequence, c.last_sequence)
+WHERE c.bucket = :bucket AND c.partition_id = :partition_id AND c.ordinal IN :ordinals[]
+UNION ALL SELECT @columns(r records) FROM chunks c CROSS JOIN records r
+    ON r.bucket = c.bucket AND r.partition_id = c.partition_id AND r.id = c.record_id
+WHERE c.bucket = :bucket AND c.partition_id = :partition_id AND c.ordinal IN :ordinals[]
+
+-- name: records.of_chunks postgres
+SELECT @columns(r records) FROM chunks c JOIN records r ON r.bucket = c.bucket AND r.partition_id = c.partition_id
+    AND r.source_session = c.session_id AND r.source_sequence IN (c.first_sequence, c.last_sequence)
+WHERE c.bucket = :bucket AND c.partition_id = :partition_id AND c.ordinal IN :ordinals[]
+UNION ALL SELECT @columns(r records) FROM chunks c JOIN records r
+    ON r.bucket = c.bucket AND r.partition_id = c.partition_id AND r.id = c.record_id
+WHERE c.bucket = :bucket AND c.partition_id = :partition_id AND c.ordinal IN :ordinals[]
+
+-- name: records.standing
+-- Ids are chosen first: to sort whole rows takes twice as long.
+SELECT @columns(r records) FROM records r WHERE r.bucket = :bucket AND r.partition_id = :partition_id AND r.id IN
+    (SELECT r.id FROM records r WHERE r.bucket = :bucket AND r.partition_id = :partition_id AND {where} ORDER BY {order} LIMIT :limit)
+ORDER BY {order}
 
 -- name: records.is_taken
 -- By an id that does not say its bucket, or by one that does and is another's.

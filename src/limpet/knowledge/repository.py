@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -16,7 +16,7 @@ from limpet.search.graph_repository import GraphTables
 from limpet.store.encryption import RowLayout
 from limpet.store.jobs import Jobs
 from limpet.store.tables import RECORD_METADATA, RECORD_ROWS, RECORD_TAGS, RECORD_VERSIONS, RECORDS, build_keyset_clause
-from limpet.store.tx import Cipher, Partitions, Row, Tx, partition_key, partition_params
+from limpet.store.tx import Cipher, Params, Partitions, Query, Repository, Row, Tx, partition_key, partition_params
 
 _RECORD = RowLayout(RECORDS, RECORD_ROWS)
 _VERSION = RowLayout(RECORD_VERSIONS, "version body")
@@ -31,6 +31,8 @@ _OF_USER = (
     "r.partition_id = (SELECT p.id FROM partitions p WHERE p.bucket = :bucket"
     " AND p.tenant = :tenant AND p.level = 'user' AND p.owner = :user)"
 )
+# The plus: in the order of its index SQLite would read all records of the partition.
+_NEWEST_OF_FEW = "ORDER BY +r.updated_at DESC, r.id DESC"
 _LISTED = "(r.key IS NULL OR substr(r.key, 1, 9) <> 'internal_')"
 
 
@@ -72,13 +74,11 @@ def build_current_clauses(now: datetime) -> tuple[list[str], dict[str, Any]]:
     return clauses, {"moment": to_micros(now)}
 
 
-class Records:
+class Records(Repository):
     def __init__(self, tx: Tx) -> None:
-        self._tx = tx
-        self._db = tx.db
+        super().__init__(tx)
         self._chunks = Chunks(tx)
         self._graph = GraphTables(tx)
-        self._encryption = tx.encryption
 
     def insert(self, home: Owner, record: Record, external_id: str | None = None) -> None:
         """An id that does not say the bucket is its own external id: it is found by that."""
@@ -88,26 +88,28 @@ class Records:
             if self._db.one("records.is_taken", {"bucket": bucket, "id": record.id}) is not None:
                 raise ConstraintFailed(f"the id {record.id} belongs to another record; leave it out to get a new one")
             external_id = record.id
-        cipher = self._encryption.cipher_for(home.scope.tenant)
+        cipher = self._cipher(home.scope)
         params = cipher.encrypt_params(RECORDS, record.id, RECORD_ROWS.params(record))
         own = {**row.key, **_source_params(record), "external_id": external_id, "owner": home.owner}
         self._db.run("records.insert", {**params, **own})
         self._put_labels(cipher, row.key, record)
 
     def decrypt_records(self, tenant: str, rows: Iterable[Row]) -> Iterator[Record]:
-        cipher = self._encryption.cipher_for(tenant)
+        cipher = self._tx.encryption.cipher_for(tenant)
         return (RECORD_ROWS.read(cipher.decrypt_row(_RECORD, row[0], row)) for row in rows)
 
     def decrypt_version(self, tenant: str, record_id: str, row: Row) -> Record:
         """Of a version and its body."""
-        return RECORD_ROWS.load(self._encryption.cipher_for(tenant).decrypt_row(_VERSION, (record_id, row[0]), row)[1])
+        return RECORD_ROWS.load(
+            self._tx.encryption.cipher_for(tenant).decrypt_row(_VERSION, (record_id, row[0]), row)[1]
+        )
 
     def replace(self, home: Owner, record: Record) -> None:
         """Write the record over its last version, which goes into the history."""
         key = self._key(home.space)
         old = self._lock_in(home.space, key, record.id)
         assert old is not None
-        cipher = self._encryption.cipher_for(home.scope.tenant)
+        cipher = self._cipher(home.scope)
         body = {
             **key,
             "id": old.id,
@@ -116,8 +118,10 @@ class Records:
             "updated_at": micros(old.updated_at),
             "replaced_at": micros(record.updated_at),
         }
-        self._db.run("records.add_version", cipher.encrypt_params(RECORD_VERSIONS, (old.id, old.version), body))
-        self._db.run("records.update", {**cipher.encrypt_params(RECORDS, record.id, RECORD_ROWS.params(record)), **key})
+        self._db.run_later("records.add_version", cipher.encrypt_params(RECORD_VERSIONS, (old.id, old.version), body))
+        self._db.run_later(
+            "records.update", {**cipher.encrypt_params(RECORDS, record.id, RECORD_ROWS.params(record)), **key}
+        )
         self._drop_labels(key, record.id)
         self._put_labels(cipher, key, record)
 
@@ -154,14 +158,17 @@ class Records:
         """Return the record, locked until the transaction ends, and its partition before it."""
         if scope.user is not None:
             Partitions(self._tx).lock(scope.partition)
-        elif self._db.for_update and (found := self.get(scope, record_id)) is not None:
-            Partitions(self._tx).lock(found.home.space)
-        return self._select_one(scope, record_id, self._db.for_update)
+            return self._select_one(scope, record_id, self._db.for_update)
+        found = self.get(scope, record_id)  # what is to be locked must be in one known bucket
+        if found is None or not self._db.for_update:
+            return found
+        Partitions(self._tx).lock(found.home.space)
+        return self._lock_in(found.home.space, self._key(found.home.space), found.id)
 
     def find_by_key(self, home: Owner, key: str, *, lock: bool = True) -> Record | None:
         if lock:
             Partitions(self._tx).lock(home.space)
-        stored = self._encryption.cipher_for(home.scope.tenant).encrypt_deterministic(RECORDS["key"], key)
+        stored = self._cipher(home.scope).encrypt_deterministic(RECORDS["key"], key)
         params = {
             **partition_params(home.space),
             "of_level": home.level.value,
@@ -177,7 +184,7 @@ class Records:
         params["id"] = record_id
         row = self._db.one("records.select", params, where=" AND ".join([*clauses, "r.id = :id"]), order=order)
         if row is None:
-            clauses = [clause for clause in clauses if clause != "r.bucket = :bucket"]
+            clauses = [clause for clause in clauses if scope.user is not None or clause != "r.bucket = :bucket"]
             where = " AND ".join([*clauses, "r.external_id = :id"])
             row = self._db.one("records.select", params, where=where, order=order)
         return None if row is None else next(self.decrypt_records(scope.tenant, [row]))
@@ -215,7 +222,7 @@ class Records:
             "records.select",
             {**params, "ids": self._db.to_array(sorted(chosen))},
             where=f"{where} AND {_IN_PARTITION} AND r.id IN :ids[]",
-            order="ORDER BY r.updated_at DESC, r.id DESC",
+            order=_NEWEST_OF_FEW,
         )
         return list(self.decrypt_records(space.tenant, rows))
 
@@ -226,15 +233,21 @@ class Records:
 
         None of other sessions.
         """
+        query = self.build_standing_query(space, session, types, attributes, limit, now)
+        return [] if query is None else [*self.decrypt_records(space.tenant, self._db.all_together([query])[0])]
+
+    def build_standing_query(
+        self, space: Partition, session: str, types: Sequence[str], attributes: Sequence[str], limit: int, now: datetime
+    ) -> Query | None:
         number = self._chunks.find_partition_id(space)
         if number is None:
-            return []
+            return None
         clauses, params = build_current_clauses(now)
-        cipher = self._encryption.cipher_for(space.tenant)
+        cipher = self._cipher(space)
         labels = [cipher.encrypt_deterministic(RECORDS["attribute"], label) for label in attributes]
         clauses += ["(r.session_id IS NULL OR r.session_id = :session)", "r.origin NOT IN ('turn', 'condensed')"]
-        rows = self._db.all(
-            "records.select",
+        return Query(
+            "records.standing",
             {
                 **partition_key(number),
                 **params,
@@ -243,13 +256,12 @@ class Records:
                 "labels": self._db.to_array(labels),
                 "limit": limit,
             },
-            where=" AND ".join([_IN_PARTITION, *clauses]),
+            where=" AND ".join(clauses),
             order=(
-                "ORDER BY CASE WHEN r.pinned = 1 THEN 0 WHEN r.type IN :types[] THEN 1 WHEN r.origin = 'explicit'"
-                " THEN 2 WHEN r.attribute IN :labels[] THEN 3 ELSE 4 END, r.updated_at DESC, r.id DESC LIMIT :limit"
+                "CASE WHEN r.pinned = 1 THEN 0 WHEN r.type IN :types[] THEN 1 WHEN r.origin = 'explicit'"
+                " THEN 2 WHEN r.attribute IN :labels[] THEN 3 ELSE 4 END, r.updated_at DESC, r.id DESC"
             ),
         )
-        return list(self.decrypt_records(space.tenant, rows))
 
     def _find_newest_ids(self, where: str, params: dict[str, Any], layers: Mapping[Layer, int]) -> set[str]:
         """Their ids, each group read from the end of its index."""
@@ -274,29 +286,22 @@ class Records:
 
     def get_many(self, space: Partition, ids: Sequence[str]) -> list[Record]:
         """Those with these ids, ended and archived ones too."""
-        return self._find_in_partition(space, "r.id IN :ids[]", {"ids": self._db.to_array(ids)}) if ids else []
+        number = self._chunks.find_partition_id(space) if ids else None
+        if number is None:
+            return []
+        params = {**partition_key(number), "ids": self._db.to_array(ids)}
+        rows = self._db.all("records.select", params, where=f"{_IN_PARTITION} AND r.id IN :ids[]", order=_NEWEST_OF_FEW)
+        return list(self.decrypt_records(space.tenant, rows))
 
-    def find_taught(
-        self, space: Partition, messages: frozenset[tuple[str, int]], ids: Collection[str]
-    ) -> tuple[list[Record], list[Record]]:
-        """What these messages taught, each given by its session and its sequence, and those with these ids.
+    @staticmethod
+    def chunks_query(key: Params, ordinals: Any) -> Query:
+        return Query("records.of_chunks", {**key, "ordinals": ordinals})
 
-        Also what has ended since.
-        """
-        number = self._chunks.find_partition_id(space)
-        if number is None or not (messages or ids):
-            return [], []
-        params = {
-            **partition_key(number),
-            "sessions": self._db.to_array(sorted({session for session, _ in messages})),
-            "sequences": self._db.to_array(sorted({sequence for _, sequence in messages})),
-            "ids": self._db.to_array(sorted(ids)),
-        }
-        rows = {row[0]: row for row in self._db.all("records.taught", params)}
+    def find_of_chunks(self, space: Partition, queries: Sequence[Query]) -> list[Record]:
+        """What the messages of some chunks taught, and the records that chunks are of; also what has ended since."""
+        rows = {row[0]: row for found in self._db.all_together(queries) for row in found}
         records = self.decrypt_records(space.tenant, rows.values())
-        found = sorted(records, key=lambda record: (record.updated_at, record.id), reverse=True)
-        taught = [record for record in found if not messages.isdisjoint(_list_messages(record))]
-        return taught, [record for record in found if record.id in ids]
+        return sorted(records, key=lambda record: (record.updated_at, record.id), reverse=True)
 
     def find_newest_claims(self, space: Partition, limit: int, now: datetime) -> list[Record]:
         """The newest of what was learned and holds."""
@@ -311,14 +316,14 @@ class Records:
 
     def find_by_fingerprint(self, space: Partition, fingerprint: str) -> list[Record]:
         """Those with this fingerprint, also ended and archived ones."""
-        stored = self._encryption.cipher_for(space.tenant).encrypt_deterministic(RECORDS["fingerprint"], fingerprint)
+        stored = self._cipher(space).encrypt_deterministic(RECORDS["fingerprint"], fingerprint)
         return self._find_in_partition(space, "r.fingerprint = :fingerprint", {"fingerprint": stored})
 
     def find_by_fingerprints(self, space: Partition, fingerprints: Sequence[str]) -> list[Record]:
         """Those with one of these fingerprints, also ended and archived ones."""
         if not fingerprints:
             return []
-        cipher = self._encryption.cipher_for(space.tenant)
+        cipher = self._cipher(space)
         stored = cipher.encrypt_all_deterministic(RECORDS["fingerprint"], fingerprints)
         params = {"fingerprints": self._db.to_array(stored)}
         return self._find_in_partition(space, "r.fingerprint IN :fingerprints[]", params)
@@ -326,7 +331,7 @@ class Records:
     def find_by_attribute(self, space: Partition, subject: str, attribute: str) -> list[Record]:
         """Those about this attribute of this subject that nothing has superseded."""
         clause = "r.subject = :subject AND r.attribute = :attribute AND r.superseded_by IS NULL"
-        cipher = self._encryption.cipher_for(space.tenant)
+        cipher = self._cipher(space)
         params = {
             "subject": cipher.encrypt_deterministic(RECORDS["subject"], subject),
             "attribute": cipher.encrypt_deterministic(RECORDS["attribute"], attribute),
@@ -360,6 +365,15 @@ class Records:
         return self._find_in_partition(
             space, "r.origin <> 'turn' AND r.source LIKE :source", {"source": f'["{session}",%'}
         )
+
+    def find_ended_sentences(self, space: Partition, session: str, now: datetime) -> tuple[str, ...]:
+        """The words of a session's messages that stated what was taken back or replaced since."""
+        found = self._find_in_partition(
+            space,
+            "r.source_session = :session AND (r.superseded_by IS NOT NULL OR r.valid_to <= :now)",
+            {"session": session, "now": to_micros(now)},
+        )
+        return tuple(record.source.sentence for record in found if record.source.sentence)
 
     def find_turns(self, space: Partition, session: str, limit: int | None = None) -> list[Record]:
         """The records of a session's finished turns, or the oldest of them."""
@@ -439,7 +453,7 @@ class Records:
 
     def _build_where(self, scope: Scope, query: RecordQuery, now: datetime) -> tuple[str, dict[str, Any]]:
         clauses, params = build_scope_clauses(scope)
-        more, values = build_record_clauses(query.filter, self._encryption.cipher_for(scope.tenant))
+        more, values = build_record_clauses(query.filter, self._cipher(scope))
         clauses += more
         params |= values
         if query.since is not None:
@@ -467,10 +481,6 @@ def _source_params(record: Record) -> dict[str, Any]:
         "source_session": source.session_id if taught else None,
         "source_sequence": source.sequences[0] if taught else None,
     }
-
-
-def _list_messages(record: Record) -> list[tuple[str, int]]:
-    return [(record.source.session_id or "", sequence) for sequence in record.source.sequences]
 
 
 def _is_after(record: Record, place: PageCursor | None) -> bool:

@@ -119,7 +119,7 @@ UPDATE partitions SET owner = :hidden WHERE bucket = :bucket AND id = :partition
 SELECT id FROM partitions WHERE bucket = :bucket AND tenant = :tenant AND level = :level AND owner = :hidden
 
 -- name: purge.hide_sessions
-UPDATE sessions SET tenant = '' WHERE (bucket, partition_id, id) IN (
+UPDATE sessions SET tenant = '' WHERE bucket = :bucket AND (bucket, partition_id, id) IN (
     SELECT bucket, partition_id, id FROM sessions
     WHERE bucket = :bucket AND partition_id = :partition_id AND tenant <> '' LIMIT :limit)
 
@@ -135,11 +135,11 @@ INSERT INTO properties (name, value) VALUES ('purges', '1')
 ON CONFLICT (name) DO UPDATE SET value = CAST(CAST(properties.value AS INTEGER) + 1 AS TEXT)
 
 -- name: purge.derived_elsewhere
--- Records of other partitions that were made from a partition's records.
+-- Records of other partitions that were made from a partition's records. Not a join: those may be on other machines.
 SELECT DISTINCT o.id
-FROM records r JOIN record_inputs i ON i.input_id = r.id
-    JOIN records o ON o.bucket = i.bucket AND o.partition_id = i.partition_id AND o.id = i.record_id
-WHERE r.bucket = :bucket AND r.partition_id = :partition_id AND i.partition_id <> :partition_id ORDER BY o.id LIMIT :limit
+FROM record_inputs i JOIN records o ON o.bucket = i.bucket AND o.partition_id = i.partition_id AND o.id = i.record_id
+WHERE i.input_id IN (SELECT r.id FROM records r WHERE r.bucket = :bucket AND r.partition_id = :partition_id)
+    AND i.partition_id <> :partition_id ORDER BY o.id LIMIT :limit
 
 -- name: purge.sessions
 SELECT id FROM sessions WHERE bucket = :bucket AND partition_id = :partition_id ORDER BY id
@@ -197,15 +197,15 @@ SELECT id FROM records WHERE bucket = :bucket AND partition_id = :partition_id A
     AND (pinned = 1 OR origin = 'explicit') ORDER BY id LIMIT 1
 
 -- name: purge.kv_before
-DELETE FROM kv WHERE (bucket, partition_id, session_id, key) IN (SELECT bucket, partition_id, session_id, key FROM kv
+DELETE FROM kv WHERE bucket = :bucket AND (bucket, partition_id, session_id, key) IN (SELECT bucket, partition_id, session_id, key FROM kv
     WHERE bucket = :bucket AND partition_id = :partition_id AND updated_at < :moment LIMIT :limit)
 
 -- name: purge.versions_before
-DELETE FROM record_versions WHERE (bucket, partition_id, record_id, version) IN (SELECT bucket, partition_id, record_id, version FROM record_versions
+DELETE FROM record_versions WHERE bucket = :bucket AND (bucket, partition_id, record_id, version) IN (SELECT bucket, partition_id, record_id, version FROM record_versions
     WHERE bucket = :bucket AND partition_id = :partition_id AND updated_at < :moment LIMIT :limit)
 
 -- name: purge.learned_versions_before
-DELETE FROM record_versions WHERE (bucket, partition_id, record_id, version) IN (SELECT bucket, partition_id, record_id, version FROM record_versions
+DELETE FROM record_versions WHERE bucket = :bucket AND (bucket, partition_id, record_id, version) IN (SELECT bucket, partition_id, record_id, version FROM record_versions
     WHERE bucket = :bucket AND partition_id = :partition_id AND updated_at < :moment
         AND record_id NOT IN (
             SELECT id FROM records

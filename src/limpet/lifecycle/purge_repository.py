@@ -92,7 +92,7 @@ _OTHERS = (
 # What is nobody's: names of models, facts about the store, files that were imported, receipts without a name, which
 # tenants are encrypted. A partition's own row loses its name when all of these are gone.
 UNOWNED_TABLES = ("partitions", "models", "properties", "imports", "receipts", "tenant_encryption")
-# Whose names are taken out of them, or who are taken out of them, by their own verbs.
+# Out of these, names or rows of a user are taken by methods of their own.
 ANONYMIZED_TABLES = ("grants", "audit")
 # What a receipt counts; the other rows are how these are kept.
 _RECEIPT_NAMES = {"record_versions": "versions"}
@@ -152,7 +152,7 @@ class Purges(Repository):
         key = next(", ".join(table.key) for table in TABLES if table.name == rows.table)
         chosen = f"SELECT {key} FROM {rows.table} WHERE {rows.where} LIMIT :limit"
         done = self._db.execute_sql(
-            f"DELETE FROM {rows.table} WHERE ({key}) IN ({chosen}) RETURNING 1", {**at, "limit": limit}
+            f"DELETE FROM {rows.table} WHERE {rows.where} AND ({key}) IN ({chosen}) RETURNING 1", {**at, "limit": limit}
         )
         return len(done)
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
 from limpet.model.note import Note
 from limpet.model.scope import Level, Partition
 from limpet.search.chunk_repository import Chunks
 from limpet.store.encryption import RowLayout
 from limpet.store.tables import NOTE_ROWS, NOTES
-from limpet.store.tx import Partitions, Repository, partition_key
+from limpet.store.tx import Partitions, Query, Repository, partition_key
 
 _NOTE = RowLayout(NOTES, NOTE_ROWS)
 
@@ -35,14 +34,22 @@ class Notes(Repository):
         known = Partitions(self._tx).find_id(partition)
         if known is None:
             return {}
-        params: dict[str, Any] = {**partition_key(known)}
-        if names is not None:
-            params["names"] = self._db.to_array([*names])
-        where = "TRUE" if names is None else "name IN :names[]"
-        rows = self._db.all("notes.select", params, where=where, order=order)
+        [rows] = self._db.all_together([self._build_query(known, names, order)])
         cipher = self._cipher(partition)
         found = [NOTE_ROWS.read(cipher.decrypt_row(_NOTE, (known, row[0]), row)) for row in rows]
         return {note.name: note for note in found}
+
+    def prefetch(self, partition: Partition, names: Collection[str]) -> None:
+        """Let these be read along with whatever is read next."""
+        known = self._tx.partition_ids.get(partition) if names else None
+        if known is not None:
+            self._db.prefetch([self._build_query(known, names)])
+
+    def _build_query(self, partition_id: int, names: Collection[str] | None, order: str = "") -> Query:
+        if names is None:
+            return Query("notes.select", partition_key(partition_id), order=order)
+        params = {**partition_key(partition_id), "names": self._db.to_array([*names])}
+        return Query("notes.select", params, "name IN :names[]", order)
 
     def put(self, partition: Partition, note: Note) -> None:
         """Insert version 1 of a locked note, or put a later version in place of the one before."""
@@ -50,13 +57,13 @@ class Notes(Repository):
         key = Partitions(self._tx).find_key(partition) if row is None else row.key
         bound = (key["partition_id"], note.name)
         params = self._cipher(partition).encrypt_params(NOTES, bound, NOTE_ROWS.params(note))
-        self._db.run("notes.update" if row is None else "notes.insert", {**params, **key})
+        self._db.run_later("notes.update" if row is None else "notes.insert", {**params, **key})
 
     def mark_mirrored(self, partition: Partition, note: Note, digest: str) -> None:
         """Note that the file has the text of this version. A later version is still to be written."""
         params = {"name": note.name, "version": note.version, "mirrored": digest}
         encrypted = self._cipher(partition).encrypt_params(NOTES, None, params)  # the digest, which is bound to no row
-        self._db.run("notes.mark", {**encrypted, **Partitions(self._tx).find_key(partition)})
+        self._db.run_later("notes.mark", {**encrypted, **Partitions(self._tx).find_key(partition)})
 
     def delete(self, partition: Partition, names: Collection[str]) -> int:
         key = Partitions(self._tx).find_key(partition)

@@ -34,6 +34,7 @@ _LEASE, _TOKEN = -2, -1  # the columns of schedules.select that only leases are 
 _DUE = "s.state = 'active' AND s.next_run_at <= :now AND s.leased_until <= :now"
 _DUE_ORDER = "ORDER BY s.next_run_at, s.id"
 _PAGE = 200
+_CANDIDATES = 8  # read without a lock: what is locked must be in one bucket, and others may have some already
 _SCHEDULE = RowLayout(SCHEDULES, SCHEDULE_ROWS)
 _RUN = RowLayout(SCHEDULE_RUNS, RUN_ROWS)
 _OUTPUT = RowLayout(SCHEDULE_RUNS, "id output")
@@ -77,7 +78,16 @@ class Schedules(Repository):
         return next(iter(self._select(scope, "s.id = :id", "", id=schedule_id)), None)
 
     def lock(self, scope: Scope, schedule_id: str) -> Schedule | None:
-        return next(iter(self._select(scope, "s.id = :id", self._db.for_update, id=schedule_id)), None)
+        row = self._lock_row(scope, schedule_id)
+        return None if row is None else _decrypt_schedule(self._tx.encryption, row)
+
+    def _lock_row(self, scope: Scope, schedule_id: str) -> Row | None:
+        if scope.user is None:  # what is to be locked must be in one known bucket
+            found = self.get(scope, schedule_id)
+            if found is None:
+                return None
+            scope = found.scope
+        return next(iter(self._select_rows(scope, "s.id = :id", self._db.for_update, id=schedule_id)), None)
 
     def _select(self, scope: Scope, where: str, order: str, **params: Any) -> list[Schedule]:
         return [_decrypt_schedule(self._tx.encryption, row) for row in self._select_rows(scope, where, order, **params)]
@@ -143,7 +153,7 @@ class Schedules(Repository):
 
     def lock_leased(self, scope: Scope, schedule_id: str, token: int) -> Schedule:
         """Return it, locked until the transaction ends. Raises LeaseLost if another runner has it or it was deleted."""
-        row = next(iter(self._select_rows(scope, "s.id = :id", self._db.for_update, id=schedule_id)), None)
+        row = self._lock_row(scope, schedule_id)
         if row is None or row[_TOKEN] != token or not row[_LEASE]:
             raise LeaseLost(f"the firing of {schedule_id} now belongs to another runner, or the schedule was deleted")
         return _decrypt_schedule(self._tx.encryption, row)
@@ -169,7 +179,7 @@ class Schedules(Repository):
         """
         self.replace(scope, schedule)
         self._db.run("schedules.release", _lease_params(lease))
-        self.add_run(scope, run, output)
+        self.add_run(schedule, run, output)
         runs, ended = keep
         key = _schedule_key(schedule)
         self._db.run("schedules.trim_runs", {"bucket": key["bucket"], "schedule_id": schedule.id, "keep": runs})
@@ -187,16 +197,15 @@ class Schedules(Repository):
         params = {"bucket": owner["bucket"], "id": schedule_id, "ahead": to_micros(now + _MAX_CLOCK_SKEW)}
         self._db.run("schedules.clear_lease", params)
 
-    def add_run(self, scope: Scope, run: Run, output: str) -> None:
+    def add_run(self, schedule: Schedule, run: Run, output: str) -> None:
         notice = {"notice": 2 if run.notified else int(run.to_notify), "notice_until": 0}
-        params = {**RUN_ROWS.params(run), "tenant": scope.tenant, "output": output, "characters": len(output), **notice}
-        self._db.run(
-            "schedules.insert_run",
-            self._cipher(scope).encrypt_params(SCHEDULE_RUNS, run.id, params),
-        )
+        whose = {"bucket": _schedule_key(schedule)["bucket"], "tenant": schedule.tenant}
+        params = {**RUN_ROWS.params(run), **whose, "output": output, "characters": len(output), **notice}
+        encrypted = self._cipher(schedule.scope).encrypt_params(SCHEDULE_RUNS, run.id, params)
+        self._db.run("schedules.insert_run", encrypted)
 
-    def mark_notified(self, scope: Scope, run_id: str) -> None:
-        self._db.run("schedules.mark_notified", {"id": run_id})
+    def mark_notified(self, schedule: Schedule, run_id: str) -> None:
+        self._db.run("schedules.mark_notified", {**_schedule_key(schedule), "id": run_id})
 
     def find_runs(self, scope: Scope, schedule_id: str, limit: int, offset: int) -> list[Run]:
         """Latest first."""
@@ -252,11 +261,16 @@ class ScheduleQueue(Repository):
         within, owner = ("TRUE", {}) if scope is None else _build_scope_filter(scope)
 
         def find_due(where: str, params: dict[str, Any]) -> list[Row]:
-            order = f"{_DUE_ORDER} LIMIT 1 {self._db.skip_locked}"
             due = {**owner, **params, "now": to_micros(now)}
-            return self._db.all("schedules.select", due, where=f"{_DUE} AND {within} AND {where}", order=order)
+            where = f"{_DUE} AND {within} AND {where}"
+            return self._db.all("schedules.select", due, where=where, order=f"{_DUE_ORDER} LIMIT {_CANDIDATES}")
 
-        row = next(iter(self._find_usable(find_due, lambda row: str(row[1]))), None)
+        def lock(row: Row) -> Row | None:
+            params = {**_schedule_key(_decrypt_schedule(self._tx.encryption, row)), "now": to_micros(now)}
+            where = f"s.bucket = :bucket AND s.id = :id AND {_DUE}"
+            return self._db.one("schedules.select", params, where=where, order=self._db.skip_locked)
+
+        row = next(filter(None, map(lock, self._find_usable(find_due, lambda row: str(row[1])))), None)
         if row is None:
             return None
         schedule = _decrypt_schedule(self._tx.encryption, row)
@@ -291,15 +305,22 @@ class ScheduleQueue(Repository):
     def claim_notice(self, now: datetime, oldest: datetime, until: datetime) -> RunNotice | None:
         """Claim a run to notify about, until then."""
 
-        def find_pending(where: str, params: dict[str, Any]) -> list[Row]:
-            times = {"now": to_micros(now), "oldest": to_micros(oldest)}
-            return self._db.all("schedules.notice", {**params, **times}, where=where, order=self._db.skip_locked)
+        times = {"now": to_micros(now), "oldest": to_micros(oldest)}
 
-        row = next(iter(self._find_usable(find_pending, lambda row: str(row[2]))), None)
+        def find_pending(where: str, params: dict[str, Any]) -> list[Row]:
+            return self._db.all("schedules.notice", {**params, **times, "limit": _CANDIDATES}, where=where)
+
+        def lock(row: Row) -> Row | None:
+            params = {"bucket": hash_bucket(row[2], Level.USER.value, row[3]), "id": row[0], **times, "limit": 1}
+            where = "r.bucket = :bucket AND s.bucket = :bucket AND r.id = :id"
+            return self._db.one("schedules.notice", params, where=where, order=self._db.skip_locked)
+
+        row = next(filter(None, map(lock, self._find_usable(find_pending, lambda row: str(row[2])))), None)
         if row is None:
             return None
-        self._db.run("schedules.lease_notice", {"id": row[0], "until": to_micros(until)})
         scope = Scope(row[2], user=row[3])
+        leased = {"bucket": scope.partition.bucket, "id": row[0], "until": to_micros(until)}
+        self._db.run("schedules.lease_notice", leased)
         schedule, run = Schedules(self._tx).get(scope, row[1]), Schedules(self._tx).get_run(scope, row[0])
         assert schedule is not None
         assert run is not None

@@ -249,10 +249,6 @@ class Runner:
             return _RunResult(RunStatus.FAILED, RunResult(turns=0), truncate_text(describe_error(error), 500))
         return _RunResult(RunStatus.OK, outcome)
 
-    def _renew_lease(self, lease: ScheduleLease) -> bool:
-        until = self._clock() + self._lease
-        return self._store.write(lambda tx: ScheduleQueue(tx).renew_lease(lease, until))
-
     @contextmanager
     def _keep_lease(self, lease: ScheduleLease, lost: threading.Event) -> Iterator[None]:
         """Renew the lease while the callback runs, up to the longest run time."""
@@ -260,8 +256,9 @@ class Runner:
 
         def renew() -> None:
             while not done.wait(self._lease.total_seconds() / 3) and monotonic() < until:
+                ends = self._clock() + self._lease
                 try:
-                    if not self._renew_lease(lease):
+                    if not self._store.write(lambda tx: ScheduleQueue(tx).renew_lease(lease, ends)):  # noqa: B023
                         lost.set()
                         return
                 except StorageError as error:
@@ -325,7 +322,7 @@ class Runner:
         return self._store.write(lambda tx: ScheduleQueue(tx).claim_notice(now, now - age, now + self._lease))
 
     def _mark_notified(self, schedule: Schedule, run: Run) -> None:
-        self._store.write(lambda tx: Schedules(tx).mark_notified(schedule.scope, run.id))
+        self._store.write(lambda tx: Schedules(tx).mark_notified(schedule, run.id))
 
     def _repair_misdated(self) -> None:
         now = self._clock()

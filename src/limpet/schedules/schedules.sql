@@ -57,7 +57,7 @@ SELECT DISTINCT tenant FROM schedules
 -- name: schedules.insert_run
 INSERT INTO schedule_runs (bucket, partition_id, output, characters, notice, notice_until, @columns(schedule_runs))
 SELECT s.bucket, s.partition_id, :output, :characters, :notice, :notice_until, @values(schedule_runs)
-FROM schedules s WHERE s.id = :schedule_id AND s.tenant = :tenant
+FROM schedules s WHERE s.bucket = :bucket AND s.id = :schedule_id AND s.tenant = :tenant
 
 -- name: schedules.trim_runs
 DELETE FROM schedule_runs WHERE (bucket, partition_id, schedule_id) IN
@@ -84,10 +84,10 @@ FROM schedule_runs r JOIN schedules s
 SELECT r.id, r.schedule_id, s.tenant, s.user_id, r.output FROM schedule_runs r JOIN schedules s
     ON s.bucket = r.bucket AND s.partition_id = r.partition_id AND s.id = r.schedule_id
 WHERE r.notice = 1 AND r.notice_until <= :now AND r.ended_at > :oldest AND {where}
-ORDER BY r.notice_until, r.id LIMIT 1 {order}
+ORDER BY r.notice_until, r.id LIMIT :limit {order}
 
 -- name: schedules.lease_notice
-UPDATE schedule_runs SET notice_until = :until WHERE id = :id AND notice = 1
+UPDATE schedule_runs SET notice_until = :until WHERE bucket = :bucket AND id = :id AND notice = 1
 
 -- name: schedules.mark_notified
-UPDATE schedule_runs SET notice = 2 WHERE id = :id AND notice = 1
+UPDATE schedule_runs SET notice = 2 WHERE bucket = :bucket AND id = :id AND notice = 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from limpet.errors import StorageError
@@ -99,24 +99,38 @@ class Chunks(Repository):
     def _find_partition(self, partition: Partition, *, lock: bool = False) -> PartitionRow | None:
         seen = self._tx.seen
         if seen is None:
-            found, purges = self._load_partition(partition, lock=lock)
+            locked: PartitionRow | None = self._tx.locked_rows.get(partition)
+            if locked is not None:
+                return locked
+            if lock:
+                self.lock_and_read(partition)
+                return self._tx.locked_rows.get(partition)
+            found, purges = self._load_partition(partition)
         elif partition in seen:
             found, purges = seen[partition]
         else:
-            found, purges = seen[partition] = self._load_partition(partition, lock=lock)
+            found, purges = seen[partition] = self._load_partition(partition)
         if found is not None and purges != self._tx.caches.purges:
             self._evict_purged(purges)
         return found
 
-    def _load_partition(self, partition: Partition, *, lock: bool) -> tuple[PartitionRow | None, str | None]:
+    def lock_and_read(self, partition: Partition, *queries: Query) -> list[list[Row]]:
+        """Lock the partition, read its row and these, in one message to the server. Return the rows of these."""
+        if partition in self._tx.locked_rows:
+            return self._db.all_together(queries)
+        # Locked first: the newest ordinal is of another table, which this row's lock does not read again.
+        own = Query("partitions.get", partition_params(partition))
+        rows, *found = Partitions(self._tx).lock_and_read(partition, [own, *queries])
+        row, purges = self._parse_partition(partition, rows[0] if rows else None)
+        if row is not None:
+            self._tx.locked_rows[partition] = row
+            if purges != self._tx.caches.purges:
+                self._evict_purged(purges)
+        return found
+
+    def _load_partition(self, partition: Partition) -> tuple[PartitionRow | None, str | None]:
         """Return the partition and the store's purge counter."""
-        params = partition_params(partition)
-        if lock:
-            # Locked first: the newest ordinal is of another table, which this row's lock does not read again.
-            row = Partitions(self._tx).lock_and_read(partition, "partitions.get", params)
-        else:
-            row = self._db.one("partitions.get", params)
-        return self._parse_partition(partition, row)
+        return self._parse_partition(partition, self._db.one("partitions.get", partition_params(partition)))
 
     def load_partitions(self, partitions: Sequence[Partition]) -> None:
         """Read these at once, for what follows in a transaction that reads."""
@@ -139,7 +153,8 @@ class Chunks(Repository):
         return found, purges
 
     def _evict_purged(self, purges: str | None) -> None:
-        """After a purge, maybe by another process, evict the purged partitions from the caches."""
+        """After a purge, maybe by another process, evict the purged partitions from the caches, and all texts soon."""
+        self._tx.caches.has_purged_texts = True
         known = self._tx.caches.list_partitions()
         params = {"ids": self._db.to_array(known)}
         for (partition_id,) in self._db.all("partitions.find_purged", params) if known else ():
@@ -149,6 +164,7 @@ class Chunks(Repository):
     def evict_partition(self, partition: Partition) -> None:
         """Evict a purged partition from the caches."""
         self._tx.locked.discard(partition)
+        self._tx.locked_rows.pop(partition, None)
         partition_id = self._tx.partition_ids.pop(partition, None)
         if partition_id is not None:
             self._tx.caches.drop_partition(partition_id)
@@ -164,10 +180,10 @@ class Chunks(Repository):
         row = self._find_partition(partition)
         return None if row is None else row.id
 
-    def add(self, partition: Partition, source: ChunkSource, drafts: Sequence[ChunkDraft]) -> int:
+    def add(self, partition: Partition, source: ChunkSource, drafts: Sequence[ChunkDraft]) -> None:
         """Add chunks, and enqueue a job for missing vectors."""
         if not drafts:
-            return 0
+            return
         row = self.lock_partition(partition)
         shared = {
             **row.key,
@@ -182,7 +198,7 @@ class Chunks(Repository):
             "created_at": to_micros(source.created_at),
             "worded_at": to_micros(source.worded_at or source.created_at),
         }
-        before, cipher = row.next_ordinal, self._cipher(partition)
+        cipher = self._cipher(partition)
         complete = [self._insert(row, cipher, shared, draft) for draft in drafts]
         if row.model is not None and not all(complete):
             # Also after another process changed the model. Always due, whatever the clock says.
@@ -192,7 +208,6 @@ class Chunks(Repository):
             added = sum(len(draft.terms.counts) for draft in drafts)
             word_index.merge_tail(self._db, row, max(added, word_index.MAX_MERGED))
             self._save_counters(row)
-        return row.next_ordinal - before
 
     def merge_tail(self, partition: Partition) -> bool:
         """Merge some of a tail that a search would scan for long. Return whether it is short now."""
@@ -204,7 +219,7 @@ class Chunks(Repository):
         return False
 
     def _insert(self, row: PartitionRow, cipher: Cipher, shared: dict[str, Any], draft: ChunkDraft) -> bool:
-        """Return whether the chunk now has a vector of the store's model, or already existed."""
+        """Return whether the chunk comes with a vector of the store's model."""
         ordinal = row.next_ordinal
         plain = {
             **shared,
@@ -217,13 +232,11 @@ class Chunks(Repository):
         }
         params = cipher.encrypt_params(CHUNKS, (row.id, ordinal), plain)
         if shared["kind"] == _MESSAGE:
-            stored = self._db.one("chunks.insert_once", params)
-            if stored is not None and stored[0] != ordinal:
-                return True  # the session already has this chunk; its range is extended
+            self._db.run_later("chunks.insert_once", params)  # where the session has the text, the ordinal stays free
         else:
             start = draft.offset
             end = None if start is None else start + len(draft.text)
-            self._db.run("chunks.insert", {**params, "offset": start, "end_offset": end})
+            self._db.run_later("chunks.insert", {**params, "offset": start, "end_offset": end})
         row.next_ordinal += 1
         if draft.vector is None or not self._put_vector(row, cipher, ordinal, draft.vector):
             return False
@@ -336,12 +349,22 @@ class Chunks(Repository):
         return sequences
 
     def _save_counters(self, row: PartitionRow) -> None:
-        self._db.run("partitions.advance", row.counter_params())
+        self._db.run_later("partitions.advance", row.counter_params())
 
-    def open_index(self, partition: Partition) -> SearchIndex | None:
-        """Return what a search reads of the partition; None if nothing was ever stored there."""
+    def open_index(
+        self, partition: Partition, expect: Callable[[PartitionRow, Cipher], Sequence[Query]] | None = None
+    ) -> SearchIndex | None:
+        """Return what a search reads of the partition; None if nothing was ever stored there.
+
+        ``expect`` returns what will be read of it: over a network that is sent along.
+        """
         row = self._find_partition(partition)
-        return None if row is None else SearchIndex(self._tx, partition, row, self._cipher(partition))
+        if row is None:
+            return None
+        cipher = self._cipher(partition)
+        if expect is not None and self._db.is_remote:
+            self._db.prefetch(expect(row, cipher))
+        return SearchIndex(self._tx, partition, row, cipher)
 
     def open_indexes(self, partitions: Sequence[Partition]) -> list[SearchIndex | None]:
         """The same of several, whose rows are read at once."""
@@ -369,7 +392,7 @@ class Chunks(Repository):
         model_id = self._ensure_model(vector)
         if model_id is None:
             return False
-        self._db.run("vectors.put", self._vector_params(row, cipher, ordinal, model_id, vector))
+        self._db.run_later("vectors.put", self._vector_params(row, cipher, ordinal, model_id, vector))
         return True
 
     def _vector_params(
@@ -383,10 +406,7 @@ class Chunks(Repository):
 
     def _ensure_model(self, vector: Vector) -> int | None:
         """Return the model's number; None if the dimension differs, and the text is stored without a vector."""
-        row = self._db.one("models.get", {"name": vector.model})
-        if row is None:
-            self._db.run("models.add", {"name": vector.model, "dimension": len(vector.values)})
-            row = self._db.one("models.get", {"name": vector.model})
+        row = self._tx.caches.models.get(vector.model) or self._find_model(vector)
         if row is None or row[1] != len(vector.values):
             log.warning(
                 "the model %r returned %d dimensions instead of %s: use another name for a changed model",
@@ -396,6 +416,17 @@ class Chunks(Repository):
             )
             return None
         return int(row[0])
+
+    def _find_model(self, vector: Vector) -> Row | None:
+        """The model's number and dimension. It is cached where it was there before this transaction, which may fail."""
+        row = self._db.one("models.get", {"name": vector.model})
+        if row is None:
+            self._tx.new_models.add(vector.model)
+            self._db.run("models.add", {"name": vector.model, "dimension": len(vector.values)})
+            return self._db.one("models.get", {"name": vector.model})
+        if vector.model not in self._tx.new_models:
+            self._tx.caches.models[vector.model] = row
+        return row
 
     def put_vectors(self, partition: Partition, vectors: Mapping[int, Vector]) -> bool:
         """Store vectors for existing chunks, by ordinal. Return False if the model has another dimension."""
@@ -408,7 +439,7 @@ class Chunks(Repository):
             if (model_id := self._ensure_model(vector)) is not None
         ]
         if puts:
-            self._db.run_many("vectors.put_late", puts)
+            self._db.run_many("vectors.put", puts)
             low, high = puts[0]["ordinal"], puts[-1]["ordinal"] + 1
             self._db.run("vectors.add_late", {**row.key, "low": low, "high": high})
         return len(puts) == len(vectors)

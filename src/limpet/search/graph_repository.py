@@ -82,7 +82,8 @@ class GraphTables(Repository):
             self._db.run_many(query, [made for draft in some for made in _mention_rows(row.id, ids, numbers, draft)])
         relations = [made for draft in drafts for made in _relation_rows(cipher, row.id, ids, numbers, draft)]
         self._db.run_many("relations.add", relations)
-        self._db.run("graph.advance", {**row.key, "next_graph_id": next(ids)})
+        row.next_graph_id = next(ids)
+        self._db.run_later("graph.advance", {**row.key, "next_graph_id": row.next_graph_id})
 
     def _ensure_numbers(self, cipher: Cipher, at: int, ids: Iterator[int], names: dict[str, str]) -> dict[str, int]:
         """Return the numbers of the names, creating new ones."""

@@ -19,7 +19,6 @@ DO UPDATE SET
     first_sequence = CASE WHEN excluded.first_sequence < chunks.first_sequence THEN excluded.first_sequence ELSE chunks.first_sequence END,
     last_sequence = CASE WHEN excluded.last_sequence > chunks.last_sequence THEN excluded.last_sequence ELSE chunks.last_sequence END,
     worded_at = CASE WHEN excluded.worded_at > chunks.worded_at THEN excluded.worded_at ELSE chunks.worded_at END
-RETURNING ordinal
 
 -- name: chunks.terms
 -- Without an order of its own: to have it, SQLite would walk the whole partition.
@@ -218,7 +217,9 @@ SELECT low, high FROM late_vectors WHERE bucket = :bucket AND partition_id = :pa
 
 -- name: vectors.add_late
 INSERT INTO late_vectors (bucket, partition_id, number, low, high)
-SELECT :bucket, :partition_id, coalesce(max(number), 0) + 1, :low, :high FROM late_vectors WHERE bucket = :bucket AND partition_id = :partition_id
+SELECT p.bucket, p.id, coalesce((SELECT max(l.number) FROM late_vectors l
+    WHERE l.bucket = :bucket AND l.partition_id = :partition_id), 0) + 1, :low, :high
+FROM partitions p WHERE p.bucket = :bucket AND p.id = :partition_id
 
 -- name: vectors.encrypted_page
 SELECT ordinal, encrypted FROM vectors
@@ -236,21 +237,12 @@ DELETE FROM vectors WHERE model_id = :model_id
 DELETE FROM vectors WHERE bucket = :bucket AND partition_id = :partition_id AND ordinal = :ordinal
 
 -- name: vectors.put sqlite
-INSERT INTO vectors (bucket, partition_id, ordinal, model_id, vector, encrypted)
-VALUES (:bucket, :partition_id, :ordinal, :model_id, :vector, :encrypted)
-ON CONFLICT (bucket, partition_id, ordinal, model_id) DO UPDATE SET vector = excluded.vector, encrypted = excluded.encrypted
-
--- name: vectors.put postgres
-INSERT INTO vectors (bucket, partition_id, ordinal, model_id, vector, encrypted)
-VALUES (:bucket, :partition_id, :ordinal, :model_id, :vector::vector, :encrypted)
-ON CONFLICT (bucket, partition_id, ordinal, model_id) DO UPDATE SET vector = excluded.vector, encrypted = excluded.encrypted
-
--- name: vectors.put_late sqlite
+-- Of a chunk that is there: a session that has the text already has no second one.
 INSERT INTO vectors (bucket, partition_id, ordinal, model_id, vector, encrypted)
 SELECT bucket, partition_id, ordinal, :model_id, :vector, :encrypted FROM chunks WHERE bucket = :bucket AND partition_id = :partition_id AND ordinal = :ordinal
 ON CONFLICT (bucket, partition_id, ordinal, model_id) DO UPDATE SET vector = excluded.vector, encrypted = excluded.encrypted
 
--- name: vectors.put_late postgres
+-- name: vectors.put postgres
 INSERT INTO vectors (bucket, partition_id, ordinal, model_id, vector, encrypted)
 SELECT bucket, partition_id, ordinal, :model_id, :vector::vector, :encrypted FROM chunks WHERE bucket = :bucket AND partition_id = :partition_id AND ordinal = :ordinal
 ON CONFLICT (bucket, partition_id, ordinal, model_id) DO UPDATE SET vector = excluded.vector, encrypted = excluded.encrypted

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from limpet.errors import SessionNotFound
 from limpet.model.columns import RowCodec, to_text
+from limpet.model.dataclass import replace
 from limpet.model.job import COMPACT, EXTRACT, GRAPH, Finding
 from limpet.model.message import Message
 from limpet.model.scope import Level, Partition, Scope, hash_bucket
@@ -88,6 +89,12 @@ class _SessionRows(Repository):
         return session_key(self._tx, scope)
 
 
+def summary_queries(scope: Scope) -> list[Query]:
+    """The reads of a session and its summary."""
+    where, params = build_scope_filter(scope)
+    return [Query("sessions.select", params, where), Query("summaries.get", params, where)]
+
+
 class Sessions(_SessionRows):
     def add(self, scope: Scope, info: SessionInfo, *, external_id: str | None = None, cleared_through: int = 0) -> bool:
         """Return False if another session has the id or the key.
@@ -119,9 +126,7 @@ class Sessions(_SessionRows):
         return None if row is None else self._decrypt(scope, row)
 
     def get_with_summary(self, scope: Scope) -> tuple[SessionInfo | None, Summary | None]:
-        where, params = build_scope_filter(scope)
-        queries = [Query("sessions.select", params, where), Query("summaries.get", params, where)]
-        sessions, summaries = self._db.all_together(queries)
+        sessions, summaries = self._db.all_together(summary_queries(scope))
         if not sessions:  # deleted, or asked for by its external id
             return self.get(scope), Summaries(self._tx).get(scope)
         return self._decrypt(scope, sessions[0]), Summaries(self._tx).decrypt(scope, summaries)
@@ -130,7 +135,8 @@ class Sessions(_SessionRows):
         where, params = build_scope_filter(scope)
         row = self._db.one("sessions.select", params, where=where, order=order)
         if row is None and scope.session is not None:
-            narrower = {"s.user_id = :user": scope.user, "s.agent = :agent": scope.agent}
+            of_user = "s.bucket = :bucket AND s.user_id = :user"
+            narrower = {of_user: scope.user, "s.agent = :agent": scope.agent}
             where = " AND ".join(
                 [_BY_EXTERNAL_ID, *(clause for clause, value in narrower.items() if value is not None)]
             )
@@ -144,31 +150,34 @@ class Sessions(_SessionRows):
 
     def lock(self, scope: Scope) -> SessionInfo:
         """Return the session, locked until the transaction ends. Raises SessionNotFound."""
-        self._lock_partition(scope)
-        row = self._select_one(scope, self._db.for_update)
+        row = self._select_one(self._lock_partition(scope), self._db.for_update)
         if row is None:
             raise _not_found_error(scope)
         return self._decrypt(scope, row)
 
-    def _lock_partition(self, scope: Scope) -> None:
-        """Before the session, always: a transaction that has the one never waits for who has the other."""
+    def _lock_partition(self, scope: Scope) -> Scope:
+        """Before the session, always: a transaction that has the one never waits for who has the other.
+
+        Return the scope with the session's user: what is to be locked must be in one known bucket.
+        """
+        if scope.user is None and self._db.for_update and (info := self.get(scope)) is not None:
+            scope = replace(scope, user=info.user)
         if scope.user is not None:
             Partitions(self._tx).lock(scope.partition)
-        elif self._db.for_update and (info := self.get(scope)) is not None:
-            Partitions(self._tx).lock(Partition(scope.tenant, Level.USER, info.user))
+        return scope
 
     def lock_head(self, scope: Scope) -> Head:
         """Return the end of the session's history, locked until the transaction ends. Raises SessionNotFound."""
-        where, params = build_scope_filter(scope)
-        order = self._db.for_update
         if scope.user is None:
-            self._lock_partition(scope)
-            row = self._db.one("sessions.head", params, where=where, order=order)
+            where, params = build_scope_filter(self._lock_partition(scope))
+            [found] = self._db.all_together([Query("sessions.head", params, where, self._db.for_update)])
         else:
-            partitions = Partitions(self._tx)
-            row = partitions.lock_and_read(scope.partition, "sessions.head", params, where=where, order=order)
-        if row is None:
+            where, params = build_scope_filter(scope)
+            head = Query("sessions.head", params, where, self._db.for_update)
+            [found] = Chunks(self._tx).lock_and_read(scope.partition, head)
+        if not found:
             raise _not_found_error(scope)
+        row = found[0]
         self._tx.partition_ids[scope.tenant, scope.session] = row[3]
         return Head(row[0], row[1], from_micros(row[2]), SessionStatus(row[4]), row[5] and from_micros(row[5]))
 
@@ -216,7 +225,7 @@ class Sessions(_SessionRows):
             "active_at": to_micros(active_at),
             "oldest_at": to_micros(oldest_at),
         }
-        self._db.run("sessions.advance", {**self._key(scope), **params})
+        self._db.run_later("sessions.advance", {**self._key(scope), **params})
 
     def clear(self, scope: Scope) -> dict[str, int]:
         key = self._key(scope)
@@ -271,7 +280,7 @@ class DeletedSessions(Repository):
 
 class Messages(_SessionRows):
     def insert(self, scope: Scope, message: Message) -> None:
-        self._db.run("messages.insert", self._params(scope, message))
+        self._db.run_later("messages.insert", self._params(scope, message))
 
     def replace(self, scope: Scope, message: Message) -> None:
         """Replace the text of a message. The caller must rebuild its chunks."""
@@ -303,10 +312,13 @@ class Messages(_SessionRows):
         return self._decrypt_rows(scope, self._db.all("messages.select", params, where=where, order=order))
 
     def recent(self, scope: Scope, count: int, before: int | None = None) -> list[Message]:
-        where, params = self._range_filter(scope, None, before)
-        order = "ORDER BY m.sequence DESC LIMIT :limit"
-        rows = self._db.all("messages.select", {**params, "limit": count}, where=where, order=order)
+        [rows] = self._db.all_together([self.recent_query(scope, count, before)])
         return self._decrypt_rows(scope, reversed(rows))
+
+    @classmethod
+    def recent_query(cls, scope: Scope, count: int, before: int | None = None) -> Query:
+        where, params = cls._range_filter(scope, None, before)
+        return Query("messages.select", {**params, "limit": count}, where, "ORDER BY m.sequence DESC LIMIT :limit")
 
     def count_through(self, scope: Scope, upper_sequence: int) -> int:
         where, params = self._range_filter(scope, None, upper_sequence + 1)
@@ -344,8 +356,8 @@ class Summaries(_SessionRows):
     def put(self, scope: Scope, summary: Summary) -> None:
         key = self._key(scope)
         params = {**key, **_SUMMARY_ROWS.params(summary)}
-        self._db.run("summaries.put", self._cipher(scope).encrypt_params(SUMMARIES, scope.session, params))
-        self._db.run("summaries.set_epoch", {**key, "epoch": summary.epoch})
+        self._db.run_later("summaries.put", self._cipher(scope).encrypt_params(SUMMARIES, scope.session, params))
+        self._db.run_later("summaries.set_epoch", {**key, "epoch": summary.epoch})
 
     def get_watermarks(self, scope: Scope) -> tuple[int, int]:
         """Return the last cleared sequence and the last epoch used."""
@@ -373,8 +385,8 @@ class KeyValueEntries(_SessionRows):
         cipher, at = self._cipher(scope), self._key(scope)
         params = {**at, "key": key, "value": value, "updated_at": to_micros(now)}
         stored_key = cipher.encrypt_deterministic(KV["key"], key)
-        self._db.run("kv.set", cipher.encrypt_params(KV, (scope.session, stored_key), params))
-        self._db.run("kv.trim", {**at, "cap": cap})
+        self._db.run_later("kv.set", cipher.encrypt_params(KV, (scope.session, stored_key), params))
+        self._db.run_later("kv.trim", {**at, "cap": cap})
 
     def delete(self, scope: Scope, key: str, cap: int) -> bool:
         """Return False if there was no such key. Raises SessionNotFound."""
@@ -389,10 +401,14 @@ class KeyValueEntries(_SessionRows):
         rows = reversed(self._rows(scope, cap))
         return [KvEntry(key, json.loads(value), from_micros(at)) for key, value, at in rows]
 
-    def _rows(self, scope: Scope, cap: int) -> list[Row]:
+    @staticmethod
+    def query(scope: Scope, cap: int) -> Query:
         where, params = build_scope_filter(scope)
+        return Query("kv.select", {**params, "cap": cap}, where)
+
+    def _rows(self, scope: Scope, cap: int) -> list[Row]:
         cipher = self._cipher(scope)
-        rows = self._db.all("kv.select", {**params, "cap": cap}, where=where)
+        [rows] = self._db.all_together([self.query(scope, cap)])
         return [cipher.decrypt_row(_KV, (scope.session, row[0]), row) for row in rows]
 
 
@@ -404,7 +420,7 @@ class Cursors(_SessionRows):
         return 0 if row is None else int(row[0])
 
     def set(self, scope: Scope, name: str, sequence: int) -> None:
-        self._db.run("cursors.set", {**self._key(scope), "name": name, "sequence": sequence})
+        self._db.run_later("cursors.set", {**self._key(scope), "name": name, "sequence": sequence})
 
 
 class UsageEntries(_SessionRows):
@@ -418,7 +434,7 @@ class UsageEntries(_SessionRows):
             "cached_tokens": entry.cached_tokens,
             "cost_nanos": round(entry.cost * _NANO),
         }
-        self._db.run("usage.add", params)
+        self._db.run_later("usage.add", params)
 
     def find(self, scope: Scope) -> list[ModelUsage]:
         where, params = build_scope_filter(scope)

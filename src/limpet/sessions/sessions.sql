@@ -141,8 +141,9 @@ WHERE {where} ORDER BY k.position DESC LIMIT :cap
 
 -- name: kv.set
 INSERT INTO kv (bucket, partition_id, session_id, key, value, position, updated_at)
-SELECT :bucket, :partition_id, :session, :key, :value, coalesce(max(position), 0) + 1, :updated_at
-FROM kv WHERE bucket = :bucket AND partition_id = :partition_id AND session_id = :session
+SELECT s.bucket, s.partition_id, s.id, :key, :value, coalesce((SELECT max(k.position) FROM kv k
+    WHERE k.bucket = :bucket AND k.partition_id = :partition_id AND k.session_id = :session), 0) + 1, :updated_at
+FROM sessions s WHERE s.bucket = :bucket AND s.partition_id = :partition_id AND s.id = :session
 ON CONFLICT (bucket, partition_id, session_id, key) DO UPDATE
 SET value = excluded.value, position = excluded.position, updated_at = excluded.updated_at
 

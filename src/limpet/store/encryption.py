@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 from limpet.errors import DecryptionFailed, Unsupported
 from limpet.model.chunk import Terms
 from limpet.model.columns import RowCodec
-from limpet.model.late import load_modules
-from limpet.model.lazy import lazy_property
+from limpet.model.late import lazy_property, load_modules
 from limpet.store.tx import Cipher, Params, Row
 
 KEY_BYTES = 32

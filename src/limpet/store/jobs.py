@@ -7,14 +7,17 @@ settles it: the end of the lease, or sooner if it is asked for meanwhile.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from functools import partial
+from hashlib import blake2b
 from typing import Any
 
 from limpet.errors import InvalidInput, LeaseLost
 from limpet.model.dataclass import replace
 from limpet.model.job import Job, JobInfo, JobQuery, JobState
-from limpet.model.scope import STORE_PARTITION, Level, Partition, Scope
+from limpet.model.scope import BUCKETS, STORE_PARTITION, Level, Partition, Scope
 from limpet.model.values import Clock, from_micros, to_micros
 from limpet.store.encryption import RowLayout
 from limpet.store.store import Store
@@ -27,6 +30,7 @@ _MAX_ERROR = 500
 _JOB = RowLayout(JOBS, "id tenant level owner kind detail run_at attempts leased_until error dead created_at")
 # What clocks may differ by, and no less than any lease. What lies further ahead was written by a clock that was wrong.
 _CLOCK_TOLERANCE = timedelta(hours=1)
+_MAX_KNOWN_AGE = timedelta(seconds=1)  # of where there is work, while there is some: other kinds may have come
 
 _STATES = {
     JobState.WAITING: "dead = 0 AND leased_until <= :now",
@@ -43,7 +47,7 @@ class Jobs(Repository):
 
         Asked for twice it is done once, or once more if it is being done; at the earliest of the times asked for.
         """
-        self._db.run("jobs.enqueue", _enqueue_params(partition, kind, detail, now, run_at))
+        self._db.run_later("jobs.enqueue", _enqueue_params(partition, kind, detail, now, run_at))
 
     def cancel(self, partition: Partition, kind: str, detail: str) -> None:
         """What it was about is gone, and nobody has to do it."""
@@ -85,17 +89,49 @@ class Jobs(Repository):
 
 
 class JobQueue:
-    """The jobs of a store for a worker: each call is a transaction of its own."""
+    """The jobs of a store for a worker: each call is a transaction of its own.
 
-    def __init__(self, store: Store) -> None:
+    Work is looked for bucket by bucket: what a worker locks lies on one machine, and the users of many buckets take
+    turns. The buckets where there is work are read when the worker has done what it knew of. Who finds that another
+    worker was quicker goes on elsewhere, at a place of its own, so that many workers do not follow each other.
+    """
+
+    def __init__(self, store: Store, chance: Callable[[], float] = lambda: 0.5) -> None:
         self._store = store
+        self._chance = chance
+        self._due: dict[JobFilter, deque[int]] = {}  # the buckets that have work of a kind, as far as is known
+        self._read_at: datetime | None = None  # when they were read
 
     def claim(self, wanted: Sequence[JobFilter], now: datetime, lease: timedelta) -> Job | None:
         """Of the first of these kinds that has any due, the job that has waited longest; nobody else gets it meanwhile.
 
         Another may get it when the lease has ended. What the first one does to the job then has no effect.
         """
-        return self._store.write(lambda tx: _claim(tx.db, wanted, now, now + lease))
+        is_known = self._read_at is not None and abs(now - self._read_at) <= _MAX_KNOWN_AGE
+        job = self._claim_known(wanted, now, now + lease) if is_known else None
+        if job is None:
+            self._read_due(wanted, now)
+            job = self._claim_known(wanted, now, now + lease)
+        return job
+
+    def _read_due(self, wanted: Sequence[JobFilter], now: datetime) -> None:
+        where, params = _kind_filter(wanted)
+        at = {**params, "now": to_micros(now)}
+        rows = self._store.read(lambda tx: tx.db.all("jobs.due_buckets", at, where=where))
+        self._due = {each: deque(bucket for kind, bucket in rows if kind == each[0]) for each in wanted}
+        self._read_at = now
+
+    def _claim_known(self, wanted: Sequence[JobFilter], now: datetime, leased_until: datetime) -> Job | None:
+        for each in wanted:
+            buckets = self._due.get(each, deque())
+            for _ in range(len(buckets)):
+                bucket = buckets.popleft()
+                job = self._store.write(partial(_claim, bucket=bucket, wanted=each, now=now, leased_until=leased_until))
+                if job is not None:
+                    buckets.append(bucket)  # there may be more; the others come first
+                    return job
+                buckets.rotate(-int(self._chance() * len(buckets)))
+        return None
 
     def renew(self, job: Job, until: datetime) -> Job | None:
         """The job under a longer lease; None when it was lost."""
@@ -173,19 +209,25 @@ def _job_params(partition: Partition, kind: str, detail: str) -> dict[str, Any]:
 
 def _enqueue_params(partition: Partition, kind: str, detail: str, now: datetime, run_at: datetime | None) -> Params:
     times = {"run_at": to_micros(now if run_at is None else run_at), "now": to_micros(now)}
-    return {**_job_params(partition, kind, detail), **times}
+    return {**_job_params(partition, kind, detail), "id": _hash_id(partition, kind, detail), **times}
 
 
-def _claim(db: Db, wanted: Sequence[JobFilter], now: datetime, leased_until: datetime) -> Job | None:
-    """Of the first of these kinds and details that has a job due, the one that has waited longest."""
-    for kind, detail in wanted:
-        where, params = _kind_filter([(kind, detail)])
-        row = db.one("jobs.due", {**params, "now": to_micros(now)}, where=where, order=db.skip_locked)
-        if row is not None:
-            job = _parse_job(row, leased_until)
-            db.run("jobs.lease", _lease_params(job))
-            return job
-    return None
+def _hash_id(partition: Partition, kind: str, detail: str) -> int:
+    """The bucket in its last 12 bits, 40 others before them: every JSON reader takes such a number as it is."""
+    digest = blake2b("\0".join((*partition, kind, detail)).encode(), digest_size=5).digest()
+    return int.from_bytes(digest, "big") * BUCKETS + partition.bucket
+
+
+def _claim(tx: Tx, bucket: int, wanted: JobFilter, now: datetime, leased_until: datetime) -> Job | None:
+    """Of the jobs of the kind that are due in the bucket, the one that has waited longest."""
+    where, params = _kind_filter([wanted])
+    at = {**params, "bucket": bucket, "now": to_micros(now)}
+    row = tx.db.one("jobs.due", at, where=where, order=tx.db.skip_locked)
+    if row is None:
+        return None
+    job = _parse_job(row, leased_until)
+    tx.db.run("jobs.lease", _lease_params(job))
+    return job
 
 
 def _finish(db: Db, job: Job, again: datetime | None) -> bool:

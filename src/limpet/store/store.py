@@ -8,14 +8,16 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from time import monotonic
 from typing import Any, TypeVar
 
 from limpet.config import StorageSettings
-from limpet.errors import StorageError
+from limpet.errors import StorageError, Unsupported
 from limpet.model.job import Finding
 from limpet.model.privacy import ErasureState
 from limpet.model.scope import Partition
 from limpet.model.telemetry import Progress
+from limpet.model.text_cache import clear_text_caches
 from limpet.model.values import Clock
 from limpet.store.encryption_keys import EncryptionKeys, EncryptionRegistry, EncryptionStateUnknown
 from limpet.store.pool import ReaderPool, WriterPool
@@ -25,6 +27,7 @@ from limpet.store.writer import Writer, block_forks
 T = TypeVar("T")
 Work = Callable[[Tx], T]
 
+_MIN_TEXTS_S = 60.0
 _ROW_COUNTS = ("sessions", "messages", "records", "documents", "chunks", "vectors", "users")
 
 
@@ -81,7 +84,7 @@ class Store:
         ``exclusive`` is for what concerns every partition: nobody else writes anything meanwhile.
         """
         if not self._rolls_back:
-            return self._write(work, exclusive=exclusive)
+            return self._forget_purged(self._write(work, exclusive=exclusive))
         prepare = self._prepare
 
         def run_and_roll_back(tx: Tx) -> T:
@@ -145,7 +148,20 @@ class Store:
             if self._readers is None:
                 assert isinstance(self._writer, Writer)
                 return self._writer.run_exclusive(lambda: self._connection.snapshot(work))
-            return self._readers.read(work)
+            return self._forget_purged(self._readers.read(work))
+
+    def forget_texts(self) -> None:
+        """Call after something was forgotten. Where that happens often, texts stay in caches for up to a minute."""
+        self.caches.has_purged_texts = True
+        self._forget_purged(None)
+
+    def _forget_purged(self, answer: T) -> T:
+        """After a transaction, never in it: what a write needs was computed before it, for others wait meanwhile."""
+        caches = self.caches
+        if caches.has_purged_texts and (now := monotonic()) >= caches.texts_kept_until:
+            caches.has_purged_texts, caches.texts_kept_until = False, now + _MIN_TEXTS_S
+            clear_text_caches()
+        return answer
 
     def read_recent(self, work: Work[T], partitions: Collection[Partition]) -> T:
         """Run the work on one consistent view, which may be some seconds old where the settings name a standby.
@@ -187,6 +203,10 @@ class Store:
     def backup(self, path: str, progress: Progress | None = None) -> None:
         """Copy the live store to a new SQLite file, which appears whole or not at all."""
         raise NotImplementedError
+
+    def distribute(self) -> Mapping[str, list[str]]:
+        """Spread the tables over several machines. Return those that were not yet, by how they are spread."""
+        raise Unsupported("only PostgreSQL with the Citus extension is spread over machines; this store is one file")
 
     def close(self) -> None:
         if self._is_forked:

@@ -25,8 +25,7 @@ SELECT DISTINCT tenant FROM partitions ORDER BY tenant
 -- One that is put off after a failure stays so: who enqueues it during an outage must not make it hurry. A dead one is
 -- revived. Any other runs at the earliest time that somebody asked for.
 INSERT INTO jobs (bucket, tenant, level, owner, kind, detail, id, run_at, created_at)
-SELECT :bucket, :tenant, :level, :owner, :kind, :detail, coalesce(max(id), :bucket) + 4096, :run_at, :now
-FROM jobs WHERE bucket = :bucket
+VALUES (:bucket, :tenant, :level, :owner, :kind, :detail, :id, :run_at, :now)
 ON CONFLICT (bucket, tenant, level, owner, kind, detail) DO UPDATE SET requests = jobs.requests + 1,
     attempts = CASE WHEN jobs.dead = 1 THEN 0 ELSE jobs.attempts END, dead = 0,
     run_at = CASE WHEN jobs.dead = 1 THEN excluded.run_at
@@ -40,9 +39,14 @@ UPDATE jobs SET attempts = 0, dead = 0, run_at = 0 WHERE kind = :kind
 -- name: jobs.take_over
 UPDATE jobs SET leased_until = 0, run_at = :now WHERE kind = :kind AND dead = 0
 
+-- name: jobs.due_buckets
+-- Where there is work, without a lock: what is locked must be in one bucket.
+SELECT kind, bucket FROM jobs WHERE dead = 0 AND run_at <= :now AND leased_until <= :now AND {where}
+GROUP BY kind, bucket ORDER BY min(run_at), min(created_at), bucket
+
 -- name: jobs.due
 SELECT id, tenant, level, owner, kind, detail, requests, attempts FROM jobs
-WHERE dead = 0 AND run_at <= :now AND leased_until <= :now AND {where}
+WHERE bucket = :bucket AND dead = 0 AND run_at <= :now AND leased_until <= :now AND {where}
 ORDER BY run_at, created_at, id LIMIT 1 {order}
 
 -- name: jobs.lease

@@ -14,7 +14,7 @@ from typing import Any
 from limpet.model.access import AuditEntry, KeyInfo
 from limpet.model.columns import RowCodec, encrypted_names
 from limpet.model.document import Document
-from limpet.model.lazy import lazy_property
+from limpet.model.late import lazy_property
 from limpet.model.message import Message
 from limpet.model.note import Note
 from limpet.model.privacy import Receipt
@@ -41,6 +41,8 @@ _READABLE = {
     "tenant_encryption.progress": "table names and ids",
 }
 _ENCRYPTED = frozenset(mode.value for mode in EncryptionMode)
+# Small, read with everything: where a database is spread over machines, each of them has these whole.
+_REFERENCE = frozenset({"models", "properties", "grants", "api_keys", "tenant_encryption"})
 
 TABLES: list[Table] = []
 
@@ -66,6 +68,11 @@ class Table(Mapping[str, EncryptedColumn]):
         marks = (*_ENCRYPTED, *_REASONS, "readable")
         added = (name for group in self._groups for name in group[bool(group) and group[0] in marks :])
         return tuple(dict.fromkeys((*self.key, *added, *(() if self.rows is None else self.rows.names))))
+
+    @property
+    def placement(self) -> str:
+        """How a database is spread: by the rows' bucket or tenant, or not at all for a reference table."""
+        return "reference" if self.name in _REFERENCE else self.key[0]
 
     @lazy_property
     def readable(self) -> dict[str, str]:

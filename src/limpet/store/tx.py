@@ -40,6 +40,10 @@ class Query(NamedTuple):
     where: str = ""
     order: str = ""
 
+    @property
+    def identity(self) -> tuple[str, ...]:
+        return self.name, self.where, self.order, repr(sorted(self.params.items()))
+
 
 class Db:
     """One connection inside a transaction. Driver errors leave it as errors of ours. Each dialect has a subclass."""
@@ -48,6 +52,8 @@ class Db:
     for_update = ""
     # The same, passing over rows that somebody else holds.
     skip_locked = ""
+    # Whether every message costs a wait, so that it pays to send reads together.
+    is_remote = False
     # What stands in a vector's column where it is encrypted, in a column of its own.
     no_vector: Any = None
 
@@ -55,7 +61,7 @@ class Db:
         self._sql = statements
 
     def one(self, name: str, params: Params, *, where: str = "", order: str = "") -> Row | None:
-        rows = self.execute(self._sql[name, where, order], params)
+        rows = self.all(name, params, where=where, order=order)
         return rows[0] if rows else None
 
     def all(self, name: str, params: Params, *, where: str = "", order: str = "") -> list[Row]:
@@ -65,21 +71,30 @@ class Db:
         """The rows of each, of reads that do not need each other's answer: over a network, in one message."""
         return [self.all(name, params, where=where, order=order) for name, params, where, order in queries]
 
-    def lock_and_read(
-        self, lock: tuple[str, Params], name: str, params: Params, *, where: str = "", order: str = ""
-    ) -> tuple[bool, Row | None]:
-        """Lock a row, then read in a statement of its own, which sees what the last holder of the lock has written.
+    def prefetch(self, queries: Sequence[Query]) -> None:
+        """Reads that the transaction will ask for: over a network they are sent along with the next one."""
 
-        Return whether there is a row to lock, and what was read. Here: where one writer is the rule.
+    def lock_and_read(self, lock: Query, queries: Sequence[Query]) -> tuple[bool, list[list[Row]]]:
+        """Lock a row, then read in statements of their own, which see what the last holder of the lock has written.
+
+        Return whether there is a row to lock, and the rows of each. Here: where one writer is the rule.
         """
-        return True, self.one(name, params, where=where, order=order)
+        return True, self.all_together(queries)
 
     def run(self, name: str, params: Params) -> int:
         """The number of rows changed."""
         raise NotImplementedError
 
+    def run_later(self, name: str, params: Params) -> None:
+        """A change whose result nobody needs. Over a network it goes with the next statement, and so may its error."""
+        self.run(name, params)
+
     def run_many(self, name: str, rows: Sequence[Params]) -> None:
+        """The same for each row."""
         self.execute_many(self._sql[name, "", ""], rows)
+
+    def ensure_begun(self) -> None:
+        """Begin the transaction, where that waits for the first statement."""
 
     def execute(self, sql: str, params: Any = NO_PARAMS) -> list[Row]:
         """A statement in the driver's own words."""
@@ -250,6 +265,9 @@ class Caches:
         self._lock = threading.Lock()
         self._caches: dict[str, Cache[Any]] = {}
         self.purges: str | None = None  # the store's count of purges when these were last compared with it
+        self.has_purged_texts = False  # something was forgotten: caches of texts are emptied after a transaction
+        self.texts_kept_until = 0.0  # by the monotonic clock
+        self.models: dict[str, Row] = {}  # embedding models by name: number and dimension, which never change
 
     def get(self, kind: CacheKind[V]) -> Cache[V]:
         found = self._caches.get(kind.name)
@@ -311,24 +329,34 @@ class Tx:
         self.db = db
         self.caches = caches or Caches()
         self._registry = registry
-        self.encryption: Encryption = NO_ENCRYPTION
+        self._encryption: Encryption = NO_ENCRYPTION
         self.seen: dict[Any, Any] | None = None  # rows looked up already; None while anything may change
         # Ids found by the work at hand, by partition and by session. An id is never used again.
         self.partition_ids: dict[Any, int] = {}
         self.locked: set[Partition] = set()  # by the work at hand, until the transaction ends
+        # What the work at hand has read of partitions that it has locked, with its own changes.
+        self.locked_rows: dict[Partition, Any] = {}
+        self.new_models: set[str] = set()  # added by the work at hand
+
+    @property
+    def encryption(self) -> Encryption:
+        self.db.ensure_begun()
+        return self._encryption
 
     def load_encryption(self, changes: int, *, writing: bool) -> None:
         """At the beginning of a transaction: ``changes`` is how often any tenant's encryption was changed."""
         registry = self._registry
         if registry is None or (changes == 0 and registry.keyring is None):
-            self.encryption = NO_ENCRYPTION
+            self._encryption = NO_ENCRYPTION
         else:
-            self.encryption = registry.begin(self.db, changes, writing=writing)
+            self._encryption = registry.begin(self.db, changes, writing=writing)
 
     def run(self, work: Callable[[Tx], T]) -> T:
         """Run work that knows nothing of the work before it, which may have been rolled back."""
         self.partition_ids.clear()
         self.locked.clear()
+        self.locked_rows.clear()
+        self.new_models.clear()
         return work(self)
 
     @contextmanager
@@ -442,17 +470,15 @@ class Partitions(Repository):
         """Return whether a lock is needed: not where one writer is the rule, and not to read."""
         return bool(self._db.for_update) and self._tx.seen is None and partition not in self._tx.locked
 
-    def lock_and_read(
-        self, partition: Partition, name: str, params: Params, *, where: str = "", order: str = ""
-    ) -> Row | None:
+    def lock_and_read(self, partition: Partition, queries: Sequence[Query]) -> list[list[Row]]:
         """Lock the partition and read, in one message to the server."""
         if partition in self._tx.locked:
-            return self._db.one(name, params, where=where, order=order)
-        lock = "partitions.find_id", partition_params(partition)
-        is_locked, row = self._db.lock_and_read(lock, name, params, where=where, order=order)
+            return self._db.all_together(queries)
+        lock = Query("partitions.find_id", partition_params(partition), order=self._db.for_update)
+        is_locked, found = self._db.lock_and_read(lock, queries)
         if is_locked:
             self._tx.locked.add(partition)
-        return row
+        return found
 
     def find_id(self, partition: Partition) -> int | None:
         known = self._tx.partition_ids.get(partition)

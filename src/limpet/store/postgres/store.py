@@ -23,7 +23,8 @@ T = TypeVar("T")
 log = logging.getLogger("limpet.store")
 
 
-# One number for everybody who migrates a Limpet database: programs that start together wait for each other.
+# One number for everybody who migrates a Limpet database: programs that start together wait for each other. A new
+# database has no table yet whose lock they could take.
 _MIGRATION_LOCK = 0x4C494D50
 
 
@@ -126,6 +127,17 @@ class PostgresStore(Store):
             finally:
                 connection.close()
         return ErasureState.GONE
+
+    def distribute(self) -> Mapping[str, list[str]]:
+        from limpet.store.postgres.distribute import distribute_tables  # late: few have several machines
+
+        self._refuse_fork()
+        with block_forks():
+            connection = self._connect_writer()
+            try:
+                return distribute_tables(connection)
+            finally:
+                connection.close()
 
     def backup(self, path: str, progress: Progress | None = None) -> None:
         """A backup of PostgreSQL is a SQLite file: it can be opened anywhere, and copied back."""

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 MEMORY = ":memory:"
 MIN_SQLITE_VERSION = (3, 35, 0)  # RETURNING
 APPLICATION_ID = 0x4C494D50  # "LIMP" in the file's header, so that `file` and we can tell whose it is
-_POLL_S = 0.0005  # between two looks whether another process is done
+# Between two looks whether another process is done: from the first to the last within some tenths of a second.
+_FIRST_POLL_S, _LAST_POLL_S, _HALVED_S = 0.001, 0.0001, 0.02
 _POLITE_S = 0.2  # for so long after it had to wait, a writer leaves others a moment before each turn
 _OLD_APPLICATION_ID = 0x484F4C44  # of stores from before the first release
 
@@ -142,10 +143,10 @@ class SqliteConnection(Connection):
         self.tx = Tx(self.db, caches, self._encryption)
 
     def poll_for_turn(self) -> None:
-        """From now on wait for other processes in equal short steps.
+        """From now on wait for other processes in shorter and shorter steps.
 
-        SQLite waits longer and longer between its looks: a process that has waited long is passed by those that have
-        just come, and now and then waits for seconds.
+        Who looks more often is more likely to be next, so that those who have waited longest go first. SQLite waits
+        longer and longer between its looks: a process that has waited long is passed by those that have just come.
         """
         self.db.execute("PRAGMA busy_timeout = 0")
         self._polls = True
@@ -158,9 +159,9 @@ class SqliteConnection(Connection):
         self._load_encryption_state(writing=True)
 
     def _wait_and_begin(self) -> None:
-        began = time.monotonic()
+        began = now = time.monotonic()
         if began < self._polite_until:
-            time.sleep(_POLL_S)  # whoever waits looks meanwhile
+            time.sleep(_FIRST_POLL_S)  # whoever waits looks meanwhile
         while True:
             try:
                 return self._begin("BEGIN IMMEDIATE")
@@ -169,7 +170,7 @@ class SqliteConnection(Connection):
                 self._polite_until = now + _POLITE_S
                 if now > began + self._busy_s:
                     raise
-            time.sleep(_POLL_S)
+            time.sleep(max(_LAST_POLL_S, _FIRST_POLL_S / (1 + (now - began) / _HALVED_S)))
 
     def _begin(self, statement: str) -> None:
         self.rollback()  # of what an interrupt left open

@@ -115,11 +115,16 @@ def scrub(path: str, key: tuple[int, int], busy_timeout_s: float) -> int | None:
 
 
 def truncate_wal(raw: sqlite3.Connection, patience_s: float = _MAX_WAIT_S) -> bool:
-    """Copy the log back and leave it empty. False while somebody reads from it."""
+    """Copy the log back and leave it empty. False while somebody reads from it.
+
+    Emptying it takes the write lock. So the copying is done before, and nobody is waited for with the lock held.
+    """
     deadline = time.monotonic() + patience_s
+    raw.execute("PRAGMA busy_timeout = 0")
     while True:
         busy = True
         with suppress(sqlite3.OperationalError):
+            raw.execute("PRAGMA wal_checkpoint(PASSIVE)")
             busy = bool(raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0])
         if not busy or time.monotonic() > deadline:
             return not busy

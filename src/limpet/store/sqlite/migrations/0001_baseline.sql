@@ -449,7 +449,7 @@ CREATE TABLE jobs (
     kind TEXT NOT NULL,
     -- Which session, record or model.
     detail TEXT NOT NULL,
-    -- What people call it. The next in the bucket, 4096 above the last.
+    -- What people call it: a hash of its key, with the bucket in the last 12 bits.
     id BIGINT NOT NULL,
     requests BIGINT NOT NULL DEFAULT 1,
     run_at BIGINT NOT NULL,
@@ -464,7 +464,8 @@ CREATE TABLE jobs (
 CREATE INDEX jobs_by_id ON jobs (bucket, id);
 -- By kind: many jobs of one kind do not hold up another.
 CREATE INDEX jobs_due ON jobs (kind, dead, run_at, created_at, id);
-CREATE INDEX jobs_by_tenant ON jobs (tenant, dead, run_at, created_at, id);
+-- What a worker claims next, in one bucket.
+CREATE INDEX jobs_of_bucket ON jobs (bucket, kind, dead, run_at, created_at, id);
 
 -- What was made under an idempotency key, for as long as somebody may ask again. The key itself is not here, and without
 -- it the digest of the request confirms nobody's guess.
