@@ -32,7 +32,7 @@ from limpet_bench.truth.measures import (
 from limpet_bench.truth.score import Figure, format_table
 from limpet_bench.truth.stage import Stage, Timeline, open_stage, spread
 from limpet_bench.truth.text import ContextLine, context_lines, find_repeated, find_unsaid, is_dated, mentions, overlaps
-from limpet_bench.year import Clock
+from limpet_bench.workload import Clock
 
 MOVE = Story(
     "s1",

@@ -43,6 +43,17 @@ def test_current_facts_are_known_and_recalled(looks):
     assert looks[-1].relevant >= 0.95, looks[-1].unanswered
 
 
+def test_agent_receives_new_values_lasting_facts_and_each_line_once(looks):
+    last = looks[-1]
+    assert last.lasting is not None
+    assert last.lasting >= 0.95, last.unanswered
+    assert last.new_first is not None, "a life in which nothing changes shows nothing"
+    assert last.new_first >= 0.9, last.stale
+    assert last.marked is not None
+    assert last.marked >= 0.9, last.stale
+    assert len(last.repeats) <= 0.01 * last.lines, last.repeats[:10]
+
+
 def test_learned_junk_stays_below_limit(looks):
     for look in looks:
         assert look.junk is not None

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from limpet import Config, Limpet
+from limpet import Config, Context, Limpet
 from limpet.knowledge import apply, learn, read, reconcile
 from limpet.knowledge.change import Change
 from limpet.search.analysis import Question
@@ -61,6 +61,11 @@ def test_recall_gives_claim_and_its_message_as_one_hit(memory: Limpet, say: Say)
     session = memory.session("test", "1", user="alice")
     assert hit.text == record.content == "The user is allergic to peanuts."
     assert (hit.source.session_id, hit.source.first_sequence) == (session.id, 1)
+
+
+def test_recall_by_keyword_gives_the_claim_of_the_message_that_has_it(memory: Limpet, say: Say) -> None:
+    say("I moved to Lisbon last week. Biscuit, my dog, barks at every tram.")
+    assert "Biscuit" in memory.recall("dog", user="alice", k=1)[0].text
 
 
 def test_recall_finds_claim_by_words_people_use_for_its_attribute(memory: Limpet, say: Say) -> None:
@@ -191,7 +196,8 @@ def test_doubted_claim_stays_in_context_and_says_so(memory: Limpet, say: Say, mo
         for line in memory.context("Where do I work?", user="alice").text.splitlines()
         if "Brightwater" in line and "payroll" in line
     ]
-    assert line.endswith("perhaps no longer true)")
+    assert "perhaps no longer true) Said since, " in line
+    assert line.endswith("“Handed in my notice, I start at Corven Dental on the 2nd”")
     first = next(hit for hit in memory.recall("Where do I work?", user="alice") if "at " in hit.text)
     assert "Corven" in first.text
 
@@ -243,6 +249,56 @@ def test_claim_is_doubted_by_the_likeliest_message(memory: Limpet, say: Say, mon
     assert "hive" in reason.content
     (hit,) = [hit for hit in memory.recall("Do I keep bees?", user="alice") if "keeps bees" in hit.text]
     assert hit.why.endswith("and perhaps no longer holds.")
+
+
+def test_context_prints_what_may_change_a_claim_beside_it_and_once(
+    memory: Limpet, say: Say, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    say("I keep bees behind the barn")
+    judge(monkeypatch, frost=0.3)
+    say("Frost has killed the last hive")
+    (bees,) = [record for record in memory.records(user="alice") if "keeps bees" in record.content]
+    assert "doubted_by" not in bees.metadata
+    assert "said_since" in bees.metadata
+    text = memory.context("Do I keep bees?", user="alice").text
+    (line,) = [line for line in text.splitlines() if "hive" in line]
+    assert "keeps bees" in line
+    assert "Said since" in line
+    assert "no longer true" not in text
+    assert "hive" in memory.recall("Do I keep bees?", user="alice")[0].text
+
+
+def test_allergy_is_not_doubted_by_a_change_of_diet(memory: Limpet, say: Say) -> None:
+    say(
+        "I'm allergic to peanuts and vegetarian, so keep that in mind",
+        "Turns out I'm pescatarian now, fish twice a week.",
+    )
+    lines = memory.context("What can I cook for dinner?", user="alice").text.splitlines()
+    (line,) = [line for line in lines if "peanuts" in line]
+    assert line.startswith("- The user is allergic to peanuts. (")
+    assert line.endswith(")")
+    assert "perhaps" not in line
+    assert any("pescatarian" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("known", "told"),
+    [
+        ("I'm allergic to peanuts", "I work at Corven Dental now"),
+        ("My name is Robin", "I live in Lisbon now"),
+        ("I take metformin for my diabetes", "I am vegan now"),
+    ],
+)
+def test_health_and_names_are_left_alone_by_other_attributes(
+    memory: Limpet, say: Say, monkeypatch: pytest.MonkeyPatch, known: str, told: str
+) -> None:
+    say(known)
+    judge(monkeypatch, i=0.9)
+    say(told)
+    records = [record for record in memory.records(user="alice") if record.origin == "extracted"]
+    old = [record for record in records if record.source.sentence == known]
+    assert old
+    assert not any({"doubted_by", "said_since"} & record.metadata.keys() for record in old)
 
 
 def test_what_takes_the_place_of_something_lasts(
@@ -317,3 +373,131 @@ def test_what_has_a_last_day_to_come_holds_until_then(
     assert bees.is_valid_at(clock.now)
     assert bees.superseded_by is None
     assert not bees.is_valid_at(day + timedelta(days=2))
+
+
+FAMILY = (
+    "I live in Porto and work as a nurse.",
+    "My girlfriend Ellie is a vet.",
+    "What's a good dinner for tonight?",
+    "My sister Ann has the flu.",
+    "I moved to Lisbon last week.",
+)
+
+
+def read_after_summary(memory: Limpet, question: str) -> Context:
+    """The context of a chat of which nothing but its last turn is among the messages."""
+    session = memory.session("test", "1", user="alice")
+    session.compact(keep=0)
+    with session.turn("See you.") as turn:
+        turn.reply("Bye.")
+    return session.context(question, max_tokens=1000)
+
+
+@pytest.fixture
+def few_messages(store_url: str, clock: FakeClock) -> Iterator[Limpet]:
+    overrides = {"jobs.worker": False, "embedding.model": "none", "context.recent_messages": 2}
+    with Limpet.open(store_url, config=Config.load(overrides=overrides), clock=clock) as opened:
+        yield opened
+
+
+def tell(memory: Limpet, *lines: str) -> None:
+    session = memory.session("test", "1", user="alice")
+    for line in lines:
+        with session.turn(line) as turn:
+            turn.reply("All right.")
+        session.learn()
+
+
+def test_context_states_claims_and_leaves_their_words_out_of_the_summary(few_messages: Limpet) -> None:
+    tell(few_messages, *FAMILY)
+    context = read_after_summary(few_messages, "What do you know about me?")
+    about, earlier = context.sections["About the user"], context.sections["Earlier in this conversation"]
+    assert "Ellie" in about
+    assert "vet" in about
+    assert "lives in Lisbon" in about
+    for words in ("Ellie", "Lisbon", "Ann", "Porto", "nurse"):
+        assert words not in earlier
+    assert earlier.endswith("can be searched.")
+
+
+def test_summary_in_context_marks_sentence_that_holds_only_in_part(few_messages: Limpet) -> None:
+    said = "I live in Porto, and the old harbour bridge over there is painted green every spring by volunteers."
+    tell(few_messages, said, "I moved to Lisbon last week.")
+    for line in read_after_summary(few_messages, "weather").text.splitlines():
+        assert "Porto" not in line or "no longer true" in line
+
+
+def test_health_of_others_is_no_rule_for_the_assistant(memory: Limpet, say: Say) -> None:
+    say("My sister Ann has diabetes.", "I have asthma.")
+    rules = memory.context("hello there", user="alice").sections["Instructions and constraints"]
+    assert "asthma" in rules
+    assert "diabetes" not in rules
+
+
+def test_question_and_reply_that_takes_notice_are_not_evidence(memory: Limpet, clock: FakeClock) -> None:
+    session = memory.session("test", "1", user="alice")
+    for text, reply in (
+        ("What's a good dinner for tonight?", "- For dinner: risotto\n- Salad"),
+        ("We had dinner at the harbour.", "Lovely dinner!"),
+    ):
+        clock.advance(days=1)
+        with session.turn(text) as turn:
+            turn.reply(reply)
+    texts = [hit.text for hit in memory.recall("Which dinner was good?", user="alice", k=10, floor=False)]
+    assert "What's a good dinner for tonight?" not in texts
+    assert "Lovely dinner!" not in texts
+    assert any("risotto" in text for text in texts)
+    asked = memory.recall("Which dinner was good?", user="alice", kinds=["message"], floor=False)
+    assert "What's a good dinner for tonight?" in [hit.text for hit in asked]
+    context = memory.context("Which dinner was good?", user="alice").text
+    assert "\\-" not in context
+    assert "• Salad" in context
+
+
+def test_later_statement_on_another_attribute_stays_behind(memory: Limpet, say: Say) -> None:
+    say("I moved to Lisbon last week.", "I am allergic to peanuts, and I live on rice.")
+    by_attribute = {record.attribute: record for record in memory.records(user="alice")}
+    home, allergy = by_attribute["home"], by_attribute["allergy"]
+    memory.records.update(allergy.id, metadata={"follows": home.id})  # what a model of change may say
+    texts = [hit.text for hit in memory.recall("Where do I live?", user="alice")]
+    assert texts[0] == home.content
+    assert len(texts) > 1
+
+
+def test_why_of_a_hit_is_a_sentence_for_people(memory: Limpet, say: Say) -> None:
+    say("Tom's birthday is June 12th.", "I hate cilantro.")
+    (hit, *_) = memory.recall("When is Tom's birthday?", user="alice")
+    assert hit.why == "Found because it has nearly all words of the question (Tom's birthday)."
+    (hit, *_) = memory.recall("Do I hate cilantro?", user="alice")
+    assert hit.why == "Found because it states what is asked (what the user likes)."
+
+
+def test_reply_that_repeats_a_claim_is_no_hit_of_its_own(memory: Limpet, clock: FakeClock) -> None:
+    session = memory.session("test", "1", user="alice")
+    for text, reply in (
+        ("My favourite dish is falafel.", "Noted."),
+        ("My favourite dish is paella now.", "Noted."),
+        ("What did I tell you before?", "Long ago you said: My favourite dish is falafel."),
+    ):
+        clock.advance(days=30)
+        with session.turn(text) as turn:
+            turn.reply(reply)
+        session.learn()
+    hits = memory.recall("What is my favourite dish?", user="alice")
+    assert "paella" in hits[0].text
+    assert "falafel" not in memory.context("What is my favourite dish?", user="alice").text
+    assert [hit.holds for hit in hits if "falafel" in hit.text] == [False]
+
+
+def test_context_has_decision_once_that_the_assistant_repeated(memory: Limpet, clock: FakeClock) -> None:
+    session = memory.session("test", "1", user="alice")
+    for text, reply in (
+        ("We decided to use htmx for the coupon service.", "Noted."),
+        ("What did we choose?", "You told me: We decided to use htmx for the coupon service."),
+    ):
+        clock.advance(days=3)
+        with session.turn(text) as turn:
+            turn.reply(reply)
+        session.learn()
+    context = memory.context("What did we choose for the coupon service?", user="alice").text
+    assert context.count("htmx") == 1

@@ -6,6 +6,7 @@ import random
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import perf_counter
 
@@ -24,6 +25,22 @@ def texts(count: int, seed: int = 7) -> list[str]:
     words = ["".join(chance.choices(_SYLLABLES, k=chance.randint(1, 4))) for _ in range(8_000)]
     weights = [1 / (rank + 1) for rank in range(len(words))]
     return [" ".join(chance.choices(words, weights, k=chance.randint(5, 35))) for _ in range(count)]
+
+
+_BEGIN = datetime(2026, 1, 5, tzinfo=UTC)
+
+
+class Clock:
+    """A clock that stands where it is set."""
+
+    def __init__(self) -> None:
+        self.now = _BEGIN
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def set(self, day: int, hour: float) -> None:
+        self.now = _BEGIN + timedelta(days=day, hours=hour)
 
 
 PLAIN = Config.load(env={}, overrides={"embedding.model": "none"})

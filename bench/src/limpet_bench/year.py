@@ -1,4 +1,4 @@
-"""A year of several users in a few minutes: what is learned, what fades, what is retired, and whether it stays useful.
+"""A year of several users in a few minutes: what is learned, what fades, and what an agent receives.
 
 The clock is ours, the lives are scripted (bench/lives.py), so what is true on which day is known. Whatever was learned
 and is none of it is junk.
@@ -14,7 +14,6 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +25,14 @@ from limpet.model.tokens import estimate_tokens
 from limpet.model.values import MAX_PAGE
 from limpet_bench.chart import Line, chart
 from limpet_bench.lives import Exchange, Fact, Life, Stated, life, within
+from limpet_bench.truth.data import Story
+from limpet_bench.truth.measures import HITS, ranks_new_first, shows_old
+from limpet_bench.truth.text import context_lines, find_repeated, mentions
+from limpet_bench.workload import Clock
 
 BUDGET = 2000
 EVERY = 30  # days between two snapshots
 SEED = 7
-_BEGIN = datetime(2026, 1, 5, tzinfo=UTC)
 _SHOWN = 0.5  # below this confidence a record is doubtful, and not presented as current
 _LEARNED = {Origin.EXTRACTED, Origin.PROMOTED}
 _USERS = ("alice", "boris", "chidi", "dunja", "emile", "farah", "goran", "hanna")
@@ -56,9 +58,6 @@ class Look:
     superseded: int
     archived: int
     deleted: int
-    promoted: int  # ever
-    origins: dict[str, int]  # of current records
-    layers: dict[str, int]
     bytes: int
     tokens_most: int  # of any context so far
     explicit: int
@@ -66,23 +65,18 @@ class Look:
     facts: int  # true now
     known: float  # share stated by a current record
     relevant: float  # those whose answer is in the context of their question
+    lasting: float | None  # the same for what was said a month ago and longer
+    new_first: float | None  # changed facts: recall has the new value before the old
+    marked: float | None  # changed facts: the context has the new value, and the old one not, or marked as past
+    lines: int  # of all these contexts
     outdated: float | None  # facts that have ended, but that a current record still states
     outdated_of_several: float | None  # the same for facts about one of several, such as a sister
     junk: float | None  # current learned records that state no fact
     twice: int  # current learned records beyond the first for the same fact
     junk_texts: list[str] = field(repr=False)
     unanswered: list[str] = field(repr=False)
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = _BEGIN
-
-    def __call__(self) -> datetime:
-        return self.now
-
-    def set(self, day: int, hour: float) -> None:
-        self.now = _BEGIN + timedelta(days=day, hours=hour)
+    stale: list[str] = field(repr=False)
+    repeats: list[str] = field(repr=False)  # lines that say what an earlier one says
 
 
 class Year:
@@ -99,7 +93,6 @@ class Year:
         self._lives = [life(user, days, seed) for user in _USERS[:users]]
         self._stated: dict[str, tuple[str, Stated]] = {}  # by record id: its owner and statement
         self._seen: set[str] = set()
-        self._promoted: set[str] = set()
         self._most = 0
 
     def looks(self) -> Iterator[Look]:
@@ -144,7 +137,6 @@ class Year:
             faded = memory.records(user=one.user, limit=MAX_PAGE, archived=True)
             over = {record.id for record in past} - {record.id for record in (*true, *faded)}
             states += Counter(current=len(true), superseded=len(over), archived=len(faded))
-            self._promoted |= {record.id for record in (*past, *faded) if record.origin is Origin.PROMOTED}
             here |= {record.id for record in (*past, *faded)}
             current[one.user] = true
         self._seen |= here
@@ -161,9 +153,6 @@ class Year:
             superseded=states["superseded"],
             archived=states["archived"],
             deleted=len(self._seen - here),
-            promoted=len(self._promoted),
-            origins=dict(sorted(Counter(record.origin.value for record in everything).items())),
-            layers=dict(sorted(Counter(record.layer.value for record in everything).items())),
             bytes=size(self._folder / DATABASE),
             tokens_most=self._most,
             explicit=len(self._stated),
@@ -179,7 +168,24 @@ class Year:
         for each in asked:
             context = session.context(each.question, max_tokens=BUDGET)
             self._most = max(self._most, counted(context))
-            judged.asked(one.user, each.question, each.answer, found=within(each.answer, context.text))
+            judged.asked(one.user, each, context.text)
+            if isinstance(each, Fact) and (story := find_change(one, each, day)) is not None:
+                hits = memory.recall(each.question, user=one.user, k=HITS)
+                judged.changed(story, ranks_new_first(hits, story), context.text)
+
+
+def find_change(one: Life, fact: Fact, day: int) -> Story | None:
+    """The fact as a story of change, if it took the place of others."""
+    before = [
+        each
+        for each in one.facts
+        if (each.question, each.attribute) == (fact.question, fact.attribute) and each.ended(day)
+    ]
+    old = tuple({each.answer: None for each in before if each.answer != fact.answer})
+    if not old:
+        return None
+    said = tuple((each.since, each.sentence) for each in (*before, fact))
+    return Story(one.user, said, fact.question, day, (fact.answer,), old)
 
 
 def size(database: Path) -> int:
@@ -214,6 +220,14 @@ class _Judged:
     junk: list[str] = field(default_factory=list)
     questions: int = 0
     unanswered: list[str] = field(default_factory=list)
+    old_questions: int = 0  # about what was said a month ago and longer
+    old_unanswered: int = 0
+    stories: int = 0
+    new_first: int = 0
+    marked: int = 0
+    lines: int = 0
+    stale: list[str] = field(default_factory=list)
+    repeats: list[str] = field(default_factory=list)
 
     def judge(self, one: Life, current: Sequence[Record]) -> None:
         learned = [record for record in current if record.origin in _LEARNED and record.confidence >= _SHOWN]
@@ -234,16 +248,39 @@ class _Judged:
                 self.over[fact.several] += 1
                 self.shown[fact.several] += told[at] > 0
 
-    def asked(self, user: str, question: str, answer: str, *, found: bool) -> None:
+    def asked(self, user: str, fact: Fact | Stated, text: str) -> None:
+        found, lines = within(fact.answer, text), context_lines(text)
+        old = self.day - (fact.since if isinstance(fact, Fact) else fact.day) >= EVERY
         self.questions += 1
+        self.old_questions += old
+        self.old_unanswered += old and not found
+        self.lines += len(lines)
+        self.repeats += [f"{user}: {fact.question} {one!r} repeats {other!r}" for one, other in find_repeated(lines)]
         if not found:
-            self.unanswered.append(f"{user}: {question} {answer}")
+            self.unanswered.append(f"{user}: {fact.question} {fact.answer}")
+
+    def changed(self, story: Story, new_first: bool, text: str) -> None:
+        lines = context_lines(text)
+        old = [line.text for line in lines if shows_old(line, story)]
+        new = any(mentions(line.text, story.new) for line in lines)
+        self.stories += 1
+        self.new_first += new_first
+        self.marked += new and not old
+        if not new or old or not new_first:
+            seen = f"new is {'there' if new else 'missing'}, {'' if new_first else 'not '}first; old: {old}"
+            self.stale.append(f"{story.id}: {story.question} {story.new}: {seen}")
 
     def shares(self) -> dict[str, Any]:
         return {
             "facts": self.facts,
             "known": _share(self.known, self.facts) or 0.0,
             "relevant": _share(self.questions - len(self.unanswered), self.questions) or 0.0,
+            "lasting": _share(self.old_questions - self.old_unanswered, self.old_questions),
+            "new_first": _share(self.new_first, self.stories),
+            "marked": _share(self.marked, self.stories),
+            "lines": self.lines,
+            "stale": self.stale,
+            "repeats": self.repeats,
             "outdated": _share(self.shown[0], self.over[0]),
             "outdated_of_several": _share(self.shown[1], self.over[1]),
             "junk": _share(len(self.junk), self.learned),
@@ -260,20 +297,22 @@ def _share(part: int, whole: int) -> float | None:
 # Report
 
 _COLUMNS = (
-    *("day", "messages", "current", "superseded", "archived", "deleted", "promoted", "MB", "tokens"),
-    *("explicit", "facts", "known", "relevant", "outdated", "several", "junk", "twice"),
+    *("day", "messages", "current", "superseded", "archived", "deleted", "MB", "tokens", "explicit", "facts", "known"),
+    *("relevant", "lasting", "new first", "marked", "repeated", "outdated", "several", "junk", "twice"),
 )
 
 
 def row(look: Look) -> tuple[str, ...]:
-    counts = (look.day, look.messages, look.current, look.superseded, look.archived, look.deleted, look.promoted)
+    counts = (look.day, look.messages, look.current, look.superseded, look.archived, look.deleted)
     return (
         *map(str, counts),
         f"{look.bytes / 1e6:.1f}",
         str(look.tokens_most),
         f"{look.explicit_alive}/{look.explicit}",
         str(look.facts),
-        *map(_percent, (look.known, look.relevant, look.outdated, look.outdated_of_several, look.junk)),
+        *map(_percent, (look.known, look.relevant, look.lasting, look.new_first, look.marked)),
+        f"{len(look.repeats)}/{look.lines}",
+        *map(_percent, (look.outdated, look.outdated_of_several, look.junk)),
         str(look.twice),
     )
 
@@ -305,7 +344,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--days", type=int, default=365, help="how many days are lived (default 365)")
     parser.add_argument("--users", type=int, default=3, help="how many people live them (default 3)")
     parser.add_argument("--plot", metavar="FILE.svg", type=Path, help="write a chart of it")
-    parser.add_argument("--faults", action="store_true", help="print what was junk and what was not answered")
+    parser.add_argument("--faults", action="store_true", help="print what was junk, not answered, or outdated")
     parser.add_argument("--folder", type=Path, help="where the store goes (default: a temporary folder)")
 
 
@@ -329,4 +368,6 @@ def main(args: argparse.Namespace) -> int:
     if args.faults:
         print("\n".join(f"junk: {text}" for text in looks[-1].junk_texts))
         print("\n".join(f"not answered: {text}" for text in looks[-1].unanswered))
+        print("\n".join(f"changed: {text}" for text in looks[-1].stale))
+        print("\n".join(f"repeated: {text}" for text in looks[-1].repeats))
     return 0

@@ -13,11 +13,12 @@ from functools import cache, partial
 from typing import NamedTuple, TypeVar
 
 from limpet.config import Config
-from limpet.context.compose import Candidates, Composer, compute_budget, hit_section
+from limpet.context.budget import compute_budget
+from limpet.context.compose import Candidates, Composer, hit_section
 from limpet.context.select import ContextInputs, ContextSection, layer_limits
 from limpet.errors import SessionNotFound
 from limpet.knowledge.profile import is_accurate, to_profile
-from limpet.knowledge.prominence import find_standing
+from limpet.knowledge.prominence import find_doubt, find_standing, prefetch_standing
 from limpet.knowledge.recall import recall as recall_claims
 from limpet.knowledge.repository import Records
 from limpet.model.chunk import ChunkQuery, Hit, SourceKind, Vector
@@ -30,7 +31,7 @@ from limpet.model.scope import Level, Owner, Partition, Scope
 from limpet.model.session import CompactionResult
 from limpet.model.tokens import TokenCounter
 from limpet.model.types import MAX_HITS
-from limpet.model.values import PROFILE, Clock, check_number, check_optional_name, check_text, check_time
+from limpet.model.values import PROFILE, Clock, check_number, check_optional_name, check_text, check_time, to_local
 from limpet.notes.user_notes import UserNotes
 from limpet.providers.llm import Deadline
 from limpet.search import recipes, search
@@ -38,8 +39,8 @@ from limpet.search.analysis import Question
 from limpet.search.chunk_repository import Chunks
 from limpet.search.embed import ChunkEmbedder
 from limpet.sessions.compaction import Compactor
-from limpet.sessions.messages import read_newest
-from limpet.sessions.repository import WORKING_MEMORY, KeyValueEntries, Messages, Sessions
+from limpet.sessions.messages import first_page_size, read_newest
+from limpet.sessions.repository import WORKING_MEMORY, KeyValueEntries, Messages, Sessions, summary_queries
 from limpet.store.store import Store
 from limpet.store.tx import Tx
 
@@ -113,6 +114,9 @@ class ContextBuilder:
         prepared = self._prepare_recall(visible, request)
 
         def read(tx: Tx) -> tuple[ContextInputs, Mapping[str, Note]]:
+            if tx.db.is_remote:
+                page = Messages.recent_query(scope, first_page_size(self.config.context.recent_messages))
+                tx.db.prefetch([*summary_queries(scope), page])
             recalled, notes = self._collect(tx, scope, visible, request, prepared)
             return self._read_conversation(tx, scope, request, recalled), notes
 
@@ -128,8 +132,14 @@ class ContextBuilder:
         self, tx: Tx, scope: Scope, visible: Sequence[Partition], request: ContextRequest, prepared: PreparedRecall
     ) -> tuple[ContextInputs, Mapping[str, Note]]:
         """What memory has, and the user's notes as the store has them."""
+        if tx.db.is_remote:
+            tx.db.prefetch([KeyValueEntries.query(scope, self.config.session.kv_cap)])
         Chunks(tx).load_partitions(visible)
-        recalled = _Collector(self.config, scope, visible, request, prepared, tx).collect()
+        collector = _Collector(self.config, scope, visible, request, prepared, tx)
+        if tx.db.is_remote:
+            self.notes.prefetch_shown(tx, scope.partition, self.config.context, request.now)
+            collector.prefetch()
+        recalled = collector.collect()
         return recalled, self.notes.find_shown(tx, scope.partition, self.config.context, request.now)
 
     def _add_notes(
@@ -201,8 +211,9 @@ class ContextBuilder:
         most = self.config.context.recent_messages
         recent = cache(partial(Messages(tx).recent, scope))  # both reads below start with the same page
         history = read_newest(recent, request.budget, most, self.cost)
-        unsummarised = history
+        unsummarised, ended = history, tuple[str, ...]()
         if summary is not None:
+            ended = Records(tx).find_ended_sentences(scope.partition, info.id, request.now)
             unsummarised = read_newest(recent, request.budget, most, self.cost, summary.upper_sequence)
         return replace(
             recalled,
@@ -210,6 +221,7 @@ class ContextBuilder:
             history=tuple(history),
             message_count=info.message_count,
             summary=summary,
+            ended=ended,
             unsummarised=tuple(unsummarised),
         )
 
@@ -232,11 +244,14 @@ class _Collector:
         records: list[Record] = self._read_part("records", lambda: self._find_records(relevance), [])
         working_memory = self._read_part(ContextSection.WORKING, self._read_working_memory, "")
         profile: tuple[ProfileLine, ...] = self._read_part("the profile", self._read_profile, ())
+        zone = self.config.notes.find_zone(self.scope.user)
         return replace(
             self.asked.start_inputs(self.scope.session or ""),
             hits=tuple(hits),
-            records=tuple(records),
+            records=tuple(records if zone == "UTC" else [_localize(record, zone) for record in records]),
+            zone=zone,
             relevance=relevance,
+            later=self._read_part("what was said since", lambda: self._find_later(hits, records, zone), {}),
             working_memory=working_memory,
             profile=profile,
             failed=tuple(self.failed),
@@ -285,17 +300,39 @@ class _Collector:
         missing = relevance.keys() - {record.id for record in records}
         return records + self._find_always_included(mine, 0, {}, sorted(missing))
 
+    def prefetch(self) -> None:
+        """Let what does not depend on the hits be read along with the first of them."""
+        if self.config.context.layout == "lean":
+            for partition in self.spaces:
+                prefetch_standing(self.tx, partition, self.scope.session or "", self._most_standing, self.asked.now)
+
+    @property
+    def _most_standing(self) -> int:
+        return _CANDIDATES_PER_SHOWN * self.config.context.standing
+
     def _find_standing(self, relevance: Mapping[str, float]) -> list[Record]:
         """What stands about the user whatever is asked, and what was recalled."""
         assert self.scope.session is not None
-        most = _CANDIDATES_PER_SHOWN * self.config.context.standing
         found = [
             record
             for partition in self.spaces
-            for record in find_standing(self.tx, partition, self.scope.session, most, self.asked.now)
+            for record in find_standing(self.tx, partition, self.scope.session, self._most_standing, self.asked.now)
         ]
         missing = relevance.keys() - {record.id for record in found}
         return found + self._find_always_included(self.spaces[0], 0, {}, sorted(missing)) if missing else found
+
+    def _find_later(self, hits: Iterable[Hit], records: Iterable[Record], zone: str) -> dict[str, Record]:
+        """What was said since, and may change what is shown. The layout golemcore only marks."""
+        if self.config.context.layout != "lean":
+            return {}
+        known = {record.id: record for record in records}
+        metadata = [*(hit.metadata for hit in hits), *(record.metadata for record in known.values())]
+        ids = {id for each in metadata if (id := find_doubt(each)) is not None}
+        if missing := sorted(ids - known.keys()):
+            known |= {record.id: record for record in Records(self.tx).get_many(self.spaces[0], missing)}
+        later = [known[id] for id in ids if id in known]
+        current = (each for each in later if each.superseded_by is None and each.valid_to is None)
+        return {each.id: _localize(each, zone) for each in current}
 
     def _find_always_included(
         self, partition: Partition, keyed: int, layers: Mapping[Layer, int], ids: Iterable[str]
@@ -320,6 +357,15 @@ class _Collector:
 
     def _read_working_memory(self) -> str:
         return KeyValueEntries(self.tx).get_text(self.scope, WORKING_MEMORY, self.config.session.kv_cap)
+
+
+def _localize(record: Record, zone: str) -> Record:
+    """The record with its times in the user's zone: a context names days of theirs."""
+    created, updated, since = (
+        None if moment is None else to_local(moment, zone=zone)
+        for moment in (record.created_at, record.updated_at, record.valid_from)
+    )
+    return replace(record, created_at=created, updated_at=updated, valid_from=since)
 
 
 def _read_records(tx: Tx, partition: Partition, ids: Sequence[str]) -> Sequence[Record]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
 from limpet.model.lookalikes import INVISIBLE, ROLES, claims_role, contains_role, drop_invisible
+from limpet.model.text_cache import cache_texts
 
 # Every character that some reader treats as a line end is one, so that no hidden line starts.
 _BREAKS = re.compile(r"\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
@@ -33,7 +33,7 @@ _WRAPPED = r"[(\[{*_\"'“‘«]{1,4}[^\n()\[\]{}*_\"'”’»]{2,40}[)\]}*_\"'�
 _SPEAKER = rf"(?=([^\n]{{2,{_LONGEST_SPEAKER}}}?){_SAYS}|({_WRAPPED}))"
 _SPEAKERS = re.compile(rf"\n([^\S\n]*+){_SPEAKER}")
 _SPEAKERS_IN_LISTS = re.compile(rf"\n({_LISTED}[^\S\n]*+){_SPEAKER}")
-_BULLET = re.compile(r"\n([^\S\n]*)(?=[-+*](?:\s|$))")
+_BULLET = re.compile(r"\n([^\S\n]*)[-+*](?=\s|$)")
 _NUMBER = re.compile(r"\n([^\S\n]*\d{1,9})(?=[.)](?:\s|$))")
 _ESCAPED = r"\n\1\\"
 # Most recalled text is one line of plain words without any of the above, and names no speaker.
@@ -54,12 +54,13 @@ def _quote(text: str) -> str:
         return text
     # Strip blank lines at the ends too: an empty bullet would be a rule.
     lines = "\n" + _BLANK_LINES.sub("\n", f"\n{_escape_markup(text)}\n").strip("\n")
-    for structure in (_MARKS, _BULLET, _NUMBER):
+    lines = _BULLET.sub(r"\n\1•", lines)  # what no reader takes for a list of ours
+    for structure in (_MARKS, _NUMBER):
         lines = structure.sub(_ESCAPED, lines)
     return _SPEAKERS.sub(_escape_role, lines)[1:]
 
 
-_quote_short = lru_cache(maxsize=1 << 11)(_quote)  # a prompt repeats most entries of the one before
+_quote_short = cache_texts(1 << 11)(_quote)  # a prompt repeats most entries of the one before
 
 
 def quote_document(text: str) -> str:
@@ -104,3 +105,12 @@ def format_item(label: str, text: str) -> str:
     """Format a list item. Further lines are indented, so that every line at the margin is ours."""
     body = quote(text)
     return f"- {label}{body if body.strip() else '…'}".replace("\n", "\n  ")
+
+
+def strip_lead(text: str) -> str:
+    """Return a statement without short words before it that only bring it up: "You told me: …", "As I said: …"."""
+    for mark in (": ", "? "):
+        _, found, rest = text.partition(mark)
+        if found and 2 * len(rest) >= len(text):
+            return rest
+    return text

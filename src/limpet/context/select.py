@@ -12,12 +12,12 @@ from dataclasses import field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from limpet.config import ContextSettings
 from limpet.context.quote import format_item, format_speaker, quote_document, quote_inline
 from limpet.knowledge import english
-from limpet.knowledge.prominence import DOUBTED_BY, is_doubtful, is_rule, prominence
+from limpet.knowledge.prominence import DOUBTED_BY, find_doubt, is_doubtful, is_rule, prominence
 from limpet.knowledge.similarity import is_near_duplicate
 from limpet.model.chunk import Hit, SourceKind
 from limpet.model.context import Omission, OmissionReason
@@ -30,8 +30,6 @@ from limpet.model.tokens import TokenCounter, estimate_tokens, min_tokens
 from limpet.search.analysis import count_shared_terms, extract_terms
 from limpet.search.recipes import score
 
-_NO_DATE = ""
-_PROFILE_ORDER = " "  # after the lines of a file, before records
 _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 _TURN_LINE = re.compile(r"(?:\d{4}-\d\d-\d\d )?\[\d\d:\d\d\] (?:User|Assistant): ")
 _MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
@@ -40,7 +38,6 @@ _LEAST_QUOTED = 3  # words of a quotation that stands unasked
 _RELEVANCE = 2.0  # how much being asked for counts against standing out unasked
 _COMPARED = 40  # memories that learned claims are compared with
 _MessageKey = tuple[str | None, tuple[int, ...]]
-_EPISODES = (Origin.TURN, Origin.CONDENSED)
 
 
 class ContextSection(StrEnum):
@@ -81,6 +78,7 @@ class ContextInputs:
     records: tuple[Record, ...] = ()
     relevance: Mapping[str, float] = field(default_factory=dict)  # of recalled records
     hits: tuple[Hit, ...] = ()
+    later: Mapping[str, Record] = field(default_factory=dict)  # what may change a record or a hit, by its id
     working_memory: str = ""
     long_term: str = ""
     profile: tuple[ProfileLine, ...] = ()
@@ -88,6 +86,12 @@ class ContextInputs:
     recent: str = ""
     skill: str | None = None
     failed: tuple[Omission, ...] = ()
+    ended: tuple[str, ...] = ()  # words of this conversation that stated what no longer holds
+    zone: str = "UTC"  # the user's
+
+    def add_later(self, entry: PromptEntry, said_at: datetime | None, metadata: Mapping[str, Any]) -> PromptEntry:
+        """Return the entry with its time, and with what was said since and may change it."""
+        return replace(entry, said_at=said_at, later=self.later.get(find_doubt(metadata) or ""))
 
     def with_message(self, message: Message) -> ContextInputs:
         """Return a copy with a message that is not stored."""
@@ -113,6 +117,9 @@ class PromptEntry:
     record: str | None = None
     source: tuple[str | None, int] | None = None  # the message it was learned from, or is
     said: str = ""  # the words of that message
+    states: str = ""  # the sentence of a claim
+    said_at: datetime | None = None
+    later: Record | None = None  # what was said since and may change it
     counted: int | None = None
 
     @property
@@ -179,7 +186,7 @@ def _split_lines(section: ContextSection, text: str, name: str, count: TokenCoun
     """Split a text into lines, so that the part that fits can be kept."""
     document = quote_document(text)
     lines = document.split("\n") if document.strip() else []
-    return [_build_line(section, line, name, line, count, (_NO_DATE, number, at)) for at, line in enumerate(lines)]
+    return [_build_line(section, line, name, line, count, ("", number, at)) for at, line in enumerate(lines)]
 
 
 def _build_line(
@@ -193,14 +200,14 @@ def _build_line(
 
 def _select_lean(material: ContextInputs, limits: ContextSettings, count: TokenCounter) -> EntryChoice:
     terms = frozenset(extract_terms(material.query))
-    found, repeated = _deduplicate(_filter(material))
+    found, repeated = _deduplicate(_filter(material, limits))
     worth = {record.id: _score(record, material, terms) for record in found}
     found.sort(key=lambda record: (-worth[record.id], record.id))
     ranked = [record for record in found if not is_doubtful(record)]
     doubtful = _find_unsure(found)
-    quoted = tuple(_quote_entry(record, terms, count) for record in doubtful[: limits.standing])
+    quoted = tuple(_quote_entry(record, material, terms, count) for record in doubtful[: limits.standing])
     chosen = EntryChoice([], [], quoted)
-    chosen.entries.extend(_build_statement(record, count) for record in ranked[: limits.standing])
+    chosen.entries.extend(_build_statement(record, material, count) for record in ranked[: limits.standing])
     beyond = ranked[limits.standing :] + doubtful[limits.standing :]
     chosen.drop(beyond, OmissionReason.BEYOND_STANDING, most=limits.standing)
     chosen.drop(repeated, OmissionReason.IN_MEMORIES)
@@ -211,14 +218,19 @@ def _select_lean(material: ContextInputs, limits: ContextSettings, count: TokenC
 def _find_unsure(records: Iterable[Record]) -> list[Record]:
     """What may be a claim, in words that say something by themselves."""
     unsure = (record for record in records if is_doubtful(record) and record.source.session_id is not None)
-    return [record for record in unsure if len((record.source.sentence or "").split()) >= _LEAST_QUOTED]
+    return [record for record in unsure if _says_something(record.source.sentence or "")]
 
 
-def _filter(material: ContextInputs) -> Iterable[Record]:
-    """Claims and what was stated outright; no episodes, which the messages tell."""
+def _says_something(text: str) -> bool:
+    return len(text.split()) >= _LEAST_QUOTED and len(extract_terms(text)) > 1
+
+
+def _filter(material: ContextInputs, limits: ContextSettings) -> Iterable[Record]:
+    """Claims and, where settings show it, what was stated outright; no episodes, which the messages tell."""
     for record in material.records:
         here = record.session_id in (None, material.session)
-        if here and record.origin not in _EPISODES:
+        shown = limits.show_user_memories or record.pinned or not _is_explicit(record)
+        if here and shown and record.origin not in (Origin.TURN, Origin.CONDENSED):
             yield record
 
 
@@ -270,17 +282,20 @@ def _score(record: Record, material: ContextInputs, terms: frozenset[int]) -> fl
     return prominence(record, material.now) + _RELEVANCE * relevance
 
 
-def _build_statement(record: Record, count: TokenCounter) -> PromptEntry:
+def _build_statement(record: Record, material: ContextInputs, count: TokenCounter) -> PromptEntry:
     section = ContextSection.RULES if is_rule(record) else ContextSection.ABOUT
     text = format_item("", _date(record))
     day = "" if record.created_at is None else record.created_at.isoformat()
     place = ("" if record.subject in (None, "user") else record.subject or "", day, record.id)
     source = (record.source.session_id, record.source.sequences[0]) if record.source.sequences else None
     said, what = record.source.sentence or record.content, partial(describe_record, record)
-    return PromptEntry(section, text, count, what, place, record=record.id, source=source, said=said)
+    entry = PromptEntry(
+        section, text, count, what, place, record=record.id, source=source, said=said, states=record.content
+    )
+    return material.add_later(entry, record.valid_from or record.created_at, record.metadata)
 
 
-def _quote_entry(record: Record, terms: frozenset[int], count: TokenCounter) -> PromptEntry:
+def _quote_entry(record: Record, material: ContextInputs, terms: frozenset[int], count: TokenCounter) -> PromptEntry:
     """What may be a claim, as it was said: under its day, with its speaker."""
     said = record.source.sentence or record.content
     section = ContextSection.RELATED if _share_terms(terms, said) else ContextSection.ALSO
@@ -290,7 +305,8 @@ def _quote_entry(record: Record, terms: frozenset[int], count: TokenCounter) -> 
     sequence = record.source.sequences[0] if record.source.sequences else 0
     place = (day, record.source.session_id or "", sequence, record.id)
     source, what = (record.source.session_id, sequence), partial(describe_record, record)
-    return PromptEntry(section, text, count, what, place, under=day, record=record.id, source=source, said=said)
+    entry = PromptEntry(section, text, count, what, place, under=day, record=record.id, source=source, said=said)
+    return material.add_later(entry, record.valid_from or record.created_at, record.metadata)
 
 
 def _date(record: Record) -> str:
@@ -378,9 +394,7 @@ def _add_profile_lines(profile: Sequence[ProfileLine], count: TokenCounter, chos
     there = {entry.record for entry in chosen.entries if entry.record is not None}
     lines = [line.text for line in profile if not there >= set(line.sources)]
     chosen.entries[:0] = [
-        _build_line(
-            ContextSection.LONG_TERM, format_item("", line), "the profile", line, count, (_PROFILE_ORDER, 0, at)
-        )
+        _build_line(ContextSection.LONG_TERM, format_item("", line), "the profile", line, count, (" ", 0, at))
         for at, line in enumerate(lines)
     ]
     if repeated := len(profile) - len(lines):
@@ -475,7 +489,7 @@ def _build_entry(section: ContextSection, record: Record, count: TokenCounter) -
 
 
 def _format_day(moment: datetime | None) -> str:
-    return _NO_DATE if moment is None else moment.date().isoformat()
+    return "" if moment is None else moment.date().isoformat()
 
 
 def compute_coverage(question: frozenset[int], record: Record) -> float:

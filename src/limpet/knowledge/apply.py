@@ -9,8 +9,9 @@ from typing import Any
 
 from limpet.knowledge import english, remember
 from limpet.knowledge.candidate import PASSING, Candidate
-from limpet.knowledge.change import Change, find_changes, tells_of_change
-from limpet.knowledge.prominence import CONFLICTS, DOUBT, DOUBTED_BY, FOLLOWS
+from limpet.knowledge.change import LINKED, find_changes, find_content_stems, tells_of_change
+from limpet.knowledge.prominence import CONFLICTS, DOUBT, DOUBTED_BY, FOLLOWS, SAID_SINCE
+from limpet.knowledge.reader import VITAL_ATTRIBUTES
 from limpet.knowledge.reconcile import (
     RELATED,
     Add,
@@ -43,6 +44,15 @@ _CLAIMS = (
     RecordType.DECISION,
     RecordType.PLAN,
     RecordType.RELATIONSHIP,
+)
+_GUARDED = frozenset("allergy health medication diet name nickname pronouns birthday family child".split())
+_KINDRED = tuple(  # attributes that a statement about one of them may change
+    frozenset(each.split())
+    for each in (
+        "diet eats drinks likes dislikes",
+        "health medication",
+        "name nickname partner relationship family child friend pet",
+    )
 )
 _UNREAD = 0.5  # the most that words count which became no candidate: they make doubtful, and end nothing
 LOOKED_THROUGH = 100  # newest claims among which a change is looked for
@@ -109,7 +119,7 @@ class Reconciler:
     now: datetime
     new_id: IdFactory
     recent: RecentClaims
-    beside: Sequence[str] = ()  # the sentences of all candidates of the message
+    beside: Sequence[Candidate] = ()  # all candidates of the message
 
     def apply(self, near: Mapping[str, float | None]) -> LearnResult:
         found = self._find_matches(near)
@@ -122,7 +132,7 @@ class Reconciler:
         existing = [_to_existing(record, near.get(record.id), changes.get(record.id, 0.0)) for record in known.values()]
         decision = reconcile(self.candidate, existing)
         match decision:
-            case Add(valid_from, valid_to, conflicts, confidence, doubts):
+            case Add(valid_from, valid_to, conflicts, confidence, doubts, links):
                 new = replace(
                     self._new_record(decision, changes),
                     valid_from=valid_from,
@@ -130,7 +140,8 @@ class Reconciler:
                     confidence=self.candidate.confidence if confidence is None else confidence,
                 )
                 new, added = self._insert(new, conflicts)
-                self._doubt([known[each] for each in doubts], new, changes)
+                self._link([known[each] for each in doubts], DOUBTED_BY, new, changes)
+                self._link([known[each] for each in links], SAID_SINCE, new, changes)
                 if valid_to is None:
                     self._end_faded(faded, new)
                 return LearnResult(added)
@@ -163,14 +174,29 @@ class Reconciler:
         claims = [record for record in records.values() if self._can_be_taken_back(record)]
         changes = find_changes(candidate.message, [record.content for record in claims])
         own = _find_span(candidate.message, candidate.sentence)
-        spans = [_find_span(candidate.message, sentence) for sentence in self.beside]
+        spans = [_find_span(candidate.message, each.sentence) for each in self.beside]
+        topics = {each.attribute for each in ([candidate] if candidate.attribute else self.beside)}
         found = {}
         for record, change in zip(claims, changes, strict=True):
-            if _overlaps(own, change):
-                found[record.id] = change.probability
-            elif not any(_overlaps(span, change) for span in spans):
-                found[record.id] = min(change.probability, _UNREAD)
+            if _overlaps(own, (change.start, change.end)):
+                found[record.id] = self._guard(record, change.probability, topics)
+            elif not any(_overlaps(span, (change.start, change.end)) for span in spans):
+                found[record.id] = self._guard(record, min(change.probability, _UNREAD), topics)
         return found
+
+    def _guard(self, record: Record, likely: float, topics: set[str | None]) -> float:
+        """Limit what a statement counts for against health, names and family: there a mistake costs most.
+
+        What is about another attribute leaves them alone. What has none makes health and diet doubtful only if they
+        have a word in common.
+        """
+        if record.attribute not in _GUARDED or record.attribute in topics:
+            return likely
+        if self.candidate.attribute or (topics - {None} and record.attribute in VITAL_ATTRIBUTES):
+            return likely if any(record.attribute in each and topics & each for each in _KINDRED) else 0.0
+        told = find_content_stems(self.candidate.message)
+        alike = record.attribute not in VITAL_ATTRIBUTES or told & find_content_stems(record.content)
+        return likely if alike else min(likely, LINKED)
 
     def _can_be_taken_back(self, record: Record) -> bool:
         said_with = record.source.session_id == self.info.id and self.candidate.sequence in record.source.sequences
@@ -202,7 +228,7 @@ class Reconciler:
         """All that a message states, where it takes something back: what is so now may stand in another clause."""
         candidate = self.candidate
         taken = decision.ids if isinstance(decision, Supersede) else ()
-        taken = decision.doubts if isinstance(decision, Add) else taken
+        taken = (*decision.doubts, *decision.links) if isinstance(decision, Add) else taken
         if not any(changes.get(each, 0.0) for each in taken):
             return candidate
         if candidate.until is not None and candidate.until <= candidate.said_at + PASSING:
@@ -238,12 +264,13 @@ class Reconciler:
         if (merge.tags, merge.references) != (record.tags, record.references):
             self._rewrite(record, tags=merge.tags[:MAX_TAGS], references=merge.references[:MAX_TAGS])
 
-    def _doubt(self, records: Iterable[Record], new: Record, changes: Mapping[str, float]) -> None:
-        """What the new one may take back says so wherever it is shown, and names the likeliest reason."""
+    def _link(self, records: Iterable[Record], name: str, new: Record, changes: Mapping[str, float]) -> None:
+        """What the new one may take back names it, or the likeliest before it, wherever it is shown."""
         for record in records:
             likely = changes.get(record.id, 0.0)
             if likely >= float(record.metadata.get(DOUBT, 0.0)):
-                self._rewrite(record, metadata={**record.metadata, DOUBTED_BY: new.id, DOUBT: f"{likely:.2f}"})
+                others = {key: value for key, value in record.metadata.items() if key not in (DOUBTED_BY, SAID_SINCE)}
+                self._rewrite(record, metadata={**others, name: new.id, DOUBT: f"{likely:.2f}"})
 
     def _end(self, record: Record, at: datetime, successor: Record | None) -> None:
         """The record was true until then, and what was made of it. With a last day to come it holds till then."""
@@ -273,8 +300,8 @@ def _find_span(message: str, sentence: str) -> tuple[int, int]:
     return (start, start + len(sentence)) if start >= 0 else (0, len(message))
 
 
-def _overlaps(span: tuple[int, int], change: Change) -> bool:
-    return min(span[1], change.end) > max(span[0], change.start)
+def _overlaps(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    return min(one[1], other[1]) > max(one[0], other[0])
 
 
 def _add_metadata(record: Record, name: str, ids: Sequence[str]) -> Record:

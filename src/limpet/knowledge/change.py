@@ -6,8 +6,9 @@ user plays football on Sundays"), more than the other claims are? training/chang
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from limpet.knowledge.reader import default_reader
 from limpet.knowledge.similarity import TextSignature, compute_signature, stem
 from limpet.model.dataclass import dataclass
 from limpet.model.late import load_modules
+from limpet.model.text_cache import cache_texts
 from limpet.providers.encoder import EncoderEmbedder
 
 if TYPE_CHECKING:
@@ -32,6 +34,10 @@ _SHARE, _NAMES, _ENDS, _PLAIN = 0.6, 0.25, 0.15, 0.55  # what words alone count 
 _TELLS, _UNTOLD = 2.0, 0.55  # logit of a message that may end a claim; below it, this is the most that it counts
 _NAMES_IT, _NAMES_HIM, _NAMED = 1.0, 2.5, 0.15  # the same where it has a word or a name in common with the claim
 _RETRACTED = 0.95  # what is said never to have been so
+LINKS, LINKED, DOUBTS = 0.2, 0.3, 0.4  # from LINKS a message is shown beside a claim, from DOUBTS it makes it doubtful
+_CLEAR, _APART, _MENTIONED, _RIVAL = 1.5, 4.0, 1.5, 0.1  # what makes a verdict clear enough; see ``_is_clear``
+_HEARD, _SIGNS = 5, 10  # features: it has a word in common with the claim; its clause has a sign of change
+_TINY = 1e-6
 _CACHED = 4096
 _GENERIC = frozenset(
     map(
@@ -101,16 +107,35 @@ def find_changes(message: str, claims: Sequence[str]) -> list[Change]:
     return list(_find_changes(message, tuple(claims)))
 
 
-@lru_cache(8)  # the claims of one message are compared with the same ones
+@cache_texts(8)  # the claims of one message are compared with the same ones
 def _find_changes(message: str, claims: tuple[str, ...]) -> tuple[Change, ...]:
     found = [Change(0.0)] * len(claims)
-    for at, (clause, features) in measure(message, claims).items():
+    measured = measure(message, claims)
+    verdicts = {at: _load().judge(features) for at, (_, features) in measured.items()}
+    best = max(verdicts.values(), default=0.0)
+    for at, (clause, features) in measured.items():
         if _is_event(_read(claims[at])):
             continue  # what happened stays so
         plain = _judge_words(clause.said, _analyse(claims[at]))
-        likely = min(_load().judge(features), _limit(message, clause, claims[at]))
+        likely = min(verdicts[at], _limit(message, clause, claims[at]))
+        if likely >= LINKS:
+            clear = verdicts[at] >= best - _RIVAL and _is_clear(message, verdicts[at], features)
+            likely = max(likely, DOUBTS) if clear else min(likely, LINKED)
         found[at] = Change(max(plain, likely), clause.start, clause.end)
     return tuple(found)
+
+
+def _is_clear(message: str, verdict: float, features: Sequence[float]) -> bool:
+    """Whether a verdict is clear enough to make a claim doubtful, and not only to be shown beside it.
+
+    Much of what people say comes near to something known and changes nothing. So the message as a whole has to tell of
+    a change, and its clause has to be about this claim more than about any other. What only names the same has to do
+    so more clearly.
+    """
+    told = _analyse_message(message)
+    odds = math.log(max(verdict, _TINY) / max(1 - verdict, _TINY))
+    least = _CLEAR + _MENTIONED * (features[_HEARD] and not features[_SIGNS])
+    return told is not None and odds + told.changes + _APART * features[3] >= least
 
 
 def _limit(message: str, clause: _Clause, claim_text: str) -> float:
@@ -253,7 +278,7 @@ def _compare_readings(mine: Reading | None, theirs: Reading | None) -> list[floa
     return [float(same), sure, float(mine.about == theirs.about), float(mine.about == "user")]
 
 
-@lru_cache(_CACHED)
+@cache_texts(_CACHED)
 def _analyse_message(text: str) -> _Message | None:
     spans = [(start, end) for start, end in split_clauses(text) if len(text[start:end].strip()) > 3][:_MAX_CLAUSES]
     if not spans:
@@ -271,17 +296,17 @@ def _score(text: str) -> float:
     return _load().score(_encoder().embed_pieces(text))
 
 
-@lru_cache(_CACHED)
+@cache_texts(_CACHED)
 def _analyse(text: str) -> _Text:
     return _Text(text, embed_text(text), find_content_stems(text), find_name_stems(text), compute_signature(text))
 
 
-@lru_cache(_CACHED)
+@cache_texts(_CACHED)
 def _read(claim: str) -> Reading | None:
     return max(default_reader().read(claim), key=lambda reading: reading.keep, default=None)
 
 
-@lru_cache(_CACHED)
+@cache_texts(_CACHED)
 def embed_text(text: str) -> Array:
     """The vector of a text by the encoder that comes with Limpet, whatever embedder a store has."""
     import numpy as np

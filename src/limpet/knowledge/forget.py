@@ -207,6 +207,7 @@ class Forgetter:
         going = self.store.read(lambda tx: self.plan(tx, owner, choose))
         finder = RemainingFinder(self, owner, going, query)
         if dry_run:
+            load_modules("numpy", "numpy.ma")  # a search in the transaction needs them
             gone, found = self.store.with_rollback().write(partial(self._rehearse, going, finder, cut, everywhere))
         else:
             lines |= self._redact_files(tenant, going, left)
@@ -220,6 +221,8 @@ class Forgetter:
         left += [place.name for place in found] + finder.find_written(left, without_notes=everywhere and dry_run)
         sentences = tuple(sorted(going.trail.all_sentences())) if dry_run else ()
         places = tuple(dict.fromkeys(left))[:_MAX_PLACES]
+        if not dry_run:
+            self.store.forget_texts()
         return Forgotten(_drop_zeros(counts, gone.counts), gone.ids, places, sentences)
 
     def _rehearse(

@@ -29,7 +29,7 @@ from limpet.model.message import Message, Role, group_turns
 from limpet.model.record import Layer, Origin, Record, RecordSource, RecordType, fingerprint
 from limpet.model.scope import Level, Owner, Scope
 from limpet.model.session import LearnResult, SessionInfo, SessionStatus
-from limpet.model.values import Clock, IdFactory, load_timezone, with_bucket
+from limpet.model.values import Clock, IdFactory, to_local, with_bucket
 from limpet.providers.llm import Llm, TokenUsage, UnusableAnswer
 from limpet.search import recipes
 from limpet.search.analysis import Question
@@ -48,7 +48,6 @@ log = logging.getLogger("limpet.knowledge")
 
 CURSOR = "extract"
 _BATCH = 200  # messages learned from at a time
-_SLICE = 20  # candidates of one transaction, or a few more: a turn is learned from whole
 _EARLIER = 4  # messages before a turn that may tell what it is about
 _NEAR = 8  # records a candidate is compared with, beside those about the same thing
 _RECORDS = ChunkQuery(kinds=(SourceKind.RECORD,))
@@ -83,14 +82,14 @@ class LearnBatch(NamedTuple):
     llm: Llm | None
 
     def split(self) -> Iterator[LearnBatch]:
-        """Yield parts that end with a turn, each small enough for one transaction. The first has the bill."""
+        """Yield a part for each turn that teaches something, so that others wait briefly. The first has the bill."""
         taught = list(zip(self.found.candidates, self.near, strict=True))
         taught.sort(key=lambda each: self._find_turn(each[0]))
         turns = [self._find_turn(candidate) for candidate, _ in taught]
         after, found, first = self.after, self.found, 0
         for number, end in enumerate(self.ends):
             last = bisect_right(turns, number)
-            if last - first >= _SLICE or number == len(self.ends) - 1:
+            if last > first or number == len(self.ends) - 1:
                 mine, near = [each for each, _ in taught[first:last]], [each for _, each in taught[first:last]]
                 part = self._replace(after=after, ends=self.ends[: number + 1], near=near)
                 yield part._replace(found=found._replace(candidates=mine))
@@ -216,7 +215,7 @@ class Learner:
         _add_usage(tx, info, batch.llm, found)
         learned, recent = LearnResult(), RecentClaims(tx, user_partition(info), now)
         for candidate, near in zip(found.candidates, batch.near, strict=True):
-            beside = [each.sentence for each in found.candidates if each.sequence == candidate.sequence]
+            beside = [each for each in found.candidates if each.sequence == candidate.sequence]
             learned += Reconciler(tx, info, candidate, batch.cut, now, self.new_id, recent, beside).apply(near)
         if learned.added:
             enqueue_maintenance(tx, user_partition(info), self.config.learn, now)
@@ -282,16 +281,8 @@ class Learner:
     def _read_message(self, info: SessionInfo, message: Message, now: datetime) -> TurnMessage:
         """Masked as a whole: in a sentence alone nothing may say that it is a password."""
         read = TurnMessage.from_message(message, info.created_at, now)
-        return replace(read, text=self.mask(read.text), created_at=self._to_local(read.created_at, info.user))
-
-    def _to_local(self, moment: datetime, user: str | None) -> datetime:
-        """The same moment in the user's time zone: "tomorrow" is a day of theirs."""
-        notes = self.config.notes
-        zone = notes.find_zone(user) or notes.timezone
-        try:
-            return moment if zone == "UTC" else moment.astimezone(load_timezone(zone))
-        except OverflowError:
-            return moment
+        said_at = to_local(read.created_at, zone=self.config.notes.find_zone(info.user))
+        return replace(read, text=self.mask(read.text), created_at=said_at)
 
     def _extract_turn(
         self,

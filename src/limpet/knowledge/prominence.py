@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
+from functools import cache
+from typing import Any
 
 from limpet.knowledge.attributes import get_attribute, load_attributes
 from limpet.knowledge.repository import Records
@@ -11,15 +14,17 @@ from limpet.model.scope import Partition
 from limpet.store.tx import Tx
 
 DOUBTED_BY = "doubted_by"  # metadata: the id of a later record that may have taken its place
-DOUBT = "doubt"  # metadata: how likely that is
+SAID_SINCE = "said_since"  # metadata: the id of a later record that may be about the same, and is shown with it
+DOUBT = "doubt"  # metadata: how likely either is
 PASSED = "passed"  # metadata of a hit: its own time is over, and nothing took it back
 FOLLOWS = "follows"  # metadata: the ids of earlier records on the same subject, which it comes before
 CONFLICTS = "conflicts"  # metadata: the ids of records that it contradicts
 SOURCES = "sources"  # metadata of a profile: the ids of the records that each line was made of, as JSON
-RECORD_IDS = (DOUBTED_BY, FOLLOWS, CONFLICTS, SOURCES)  # metadata that names other records
+RECORD_IDS = (DOUBTED_BY, SAID_SINCE, FOLLOWS, CONFLICTS, SOURCES)  # metadata that names other records
 DOUBTFUL = 0.5  # below this confidence a record is never shown alone
 HALF_LIFE_DAYS = 120  # of what is not lasting by nature
 _RULES = (RecordType.INSTRUCTION, RecordType.CONSTRAINT)
+_STATES = frozenset({"health", "medication"})
 _VITAL = frozenset("allergy health medication diet eats assistant_rule assistant_style".split())
 
 
@@ -27,8 +32,15 @@ def is_doubtful(record: Record) -> bool:
     return record.confidence < DOUBTFUL and record.origin is Origin.EXTRACTED
 
 
+def find_doubt(metadata: Mapping[str, Any]) -> str | None:
+    """The id of the later record that a claim is shown with, because it may be about the same."""
+    return metadata.get(DOUBTED_BY) or metadata.get(SAID_SINCE)
+
+
 def is_rule(record: Record) -> bool:
-    """Something the assistant has to heed whatever is asked."""
+    """Something the assistant has to heed whatever is asked. How others are is no rule; what they cannot eat is."""
+    if record.attribute in _STATES and record.subject not in (None, "user"):
+        return False
     return record.type in _RULES or record.attribute in _VITAL
 
 
@@ -51,7 +63,18 @@ def prominence(record: Record, now: datetime) -> float:
 
 def find_standing(tx: Tx, space: Partition, session: str, limit: int, now: datetime) -> list[Record]:
     """The records that may stand in a context unasked: rules, what is lasting, what was stated; then the newest."""
+    return Records(tx).find_standing(space, session, *_list_standing(), limit, now)
+
+
+def prefetch_standing(tx: Tx, space: Partition, session: str, limit: int, now: datetime) -> None:
+    """Let them be read along with whatever is read next."""
+    query = Records(tx).build_standing_query(space, session, *_list_standing(), limit, now)
+    if query is not None:
+        tx.db.prefetch([query])
+
+
+@cache
+def _list_standing() -> tuple[list[str], list[str]]:
+    """The types and the attributes of what stands whatever is asked."""
     standing = [attribute.label for attribute in load_attributes().values() if attribute.standing]
-    return Records(tx).find_standing(
-        space, session, [kind.value for kind in _RULES], sorted({*standing, *_VITAL}), limit, now
-    )
+    return [kind.value for kind in _RULES], sorted({*standing, *_VITAL})

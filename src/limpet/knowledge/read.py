@@ -24,6 +24,7 @@ from limpet.knowledge.work import find_reports, read_outcomes, read_work
 from limpet.model.dataclass import replace
 from limpet.model.message import Role
 from limpet.model.record import Layer, RecordType
+from limpet.model.text_cache import cache_texts
 from limpet.search.analysis import Sentence
 
 _TYPES = {
@@ -41,12 +42,15 @@ _STANDING_KINDS = frozenset("constraint instruction decision plan goal relations
 _ORDERS = frozenset({"instruction", "constraint", "decision"})  # their verb without a subject is not the speaker's
 _NAMING = frozenset(
     """my our a an the is s m am are called named name and have has i we who it she he in at as to of on with also both
-    got was by for""".split()
+    got was by for her his their its i'm i've we're""".split()
 )
 _SIDE = frozenset({"name", "family"})  # what a statement says beside its point: "my wife Anna is a nurse"
 _TENTATIVE = 0.7
+_CLEAR = 0.8  # how sure the reader is of words that say something though they name nothing: "the divorce was final"
+_NOD = 3  # words of a reply that only says that it was heard
 _SAID_IN_FULL = 5  # words of a quotation, with "The user said"
 _SCRAP = 2  # words that go with another sentence
+_ASIDE = 6  # words without a verb that add to the sentence before them
 _LEAST = 0.2  # of such words, from which on they say something: "hey!" does not
 _VAGUE = frozenset("decision event plan other".split())
 _MAX_JOINED = 200  # characters of a message that is one claim because each of its parts is doubtful
@@ -156,7 +160,18 @@ def _add_whole(said: TurnMessage, candidates: Iterable[Candidate]) -> Iterator[C
         return
     speaker = said.speaker if english.is_named(said) else None
     whole = english.resolve_dates(english.retell(words, speaker), said.created_at)
-    yield from (replace(candidate, message=said.text, whole=whole, whole_quote=words) for candidate in found)
+    all_read = _are_all_read(said.text, found)
+    for candidate in found:
+        if all_read and not english.has_end_sign(candidate.sentence):
+            yield candidate
+        else:
+            yield replace(candidate, message=said.text, whole=whole, whole_quote=words)
+
+
+def _are_all_read(text: str, candidates: Sequence[Candidate]) -> bool:
+    """Whether each statement of a message is a claim of its own: then what is so now need not stand for the rest."""
+    read = {each.sentence for each in candidates if not each.tentative and each.confidence >= SURE_ENOUGH}
+    return all(text[each.start : each.end] in read for each in _list_statements(text))
 
 
 def _join_doubtful(said: TurnMessage, found: list[Candidate], before: Sequence[str]) -> list[Candidate]:
@@ -164,11 +179,11 @@ def _join_doubtful(said: TurnMessage, found: list[Candidate], before: Sequence[s
     parts = [each for each in found if not each.tentative]
     if len(parts) < 2 or any(each.confidence >= SURE_ENOUGH or each.value for each in parts):
         return found
-    own = list(english.find_own_statements(said.text))
+    own = _list_statements(said.text)
     words = said.text[own[0].start : own[-1].end]
     if len(words) > _MAX_JOINED:
         return found
-    reading = default_reader().read_whole(words, before[-1] if before else "")
+    reading = default_reader().read_whole(words, _get_last(before))
     speaker = said.speaker if english.is_named(said) else None
     content = english.resolve_dates(english.retell(words, speaker), said.created_at)
     whole = _build(said, Statement(own[0]._replace(end=own[-1].end, text=words), words, reading), reading)
@@ -178,7 +193,7 @@ def _join_doubtful(said: TurnMessage, found: list[Candidate], before: Sequence[s
 
 def _find_statement(text: str, candidates: Sequence[Candidate]) -> str:
     """All that a message states; of a long one, from the first to the last claim or clause that tells of a change."""
-    whole = [(each.start, each.end) for each in english.find_own_statements(text)]
+    whole = [(each.start, each.end) for each in _list_statements(text)]
     if whole and whole[-1][1] - whole[0][0] <= _MAX_WHOLE:
         return text[whole[0][0] : whole[-1][1]].strip()
     read = [each.sentence for each in candidates if not each.tentative and each.sentence in text]
@@ -195,20 +210,57 @@ def _read_message(said: TurnMessage, before: Sequence[str], echoes: Echoes) -> I
         yield from _read_answer(said, answer)
     statements = [
         each
-        for each in _split(said, before[-1] if before else "")
+        for each in _split(said, _get_last(before))
         if said.text[answered : each.own.end].strip(" .,;:!") and not echoes.contains(each.words)
     ]
     sure = list(_apply_rules(said, [each.own for each in statements]))
+    found: list[Candidate] = []
+    last: Sentence | None = None
     for statement, candidates in _join_fragments(said.text, statements, sure):
-        reading = statement.reading
-        if candidates:
-            yield from _word_all(said, candidates, statement)
-        if candidates and not _says_more(statement, candidates):
-            continue
-        if reading is not None and reading.keep >= DOUBTFUL:
-            yield _build(said, statement, reading)
-        elif reading is not None and tells_of_change(said.text):
-            yield replace(_build(said, statement, reading), confidence=_TENTATIVE, tentative=True)
+        apart = statement.own.sentence != last
+        if found and apart and not candidates and _is_aside(statement, found[-1]):
+            found[-1] = _add_aside(said.text, found[-1], statement)
+        else:
+            found += _read_statement(said, statement, candidates)
+        last = statement.own.sentence
+    yield from found
+
+
+def _read_statement(said: TurnMessage, statement: Statement, candidates: Sequence[Candidate]) -> Iterator[Candidate]:
+    """The claims of a statement: those that rules are sure of, or else what the reader makes of it."""
+    reading = statement.reading
+    if candidates:
+        yield from _word_all(said, candidates, statement)
+    if candidates and not _says_more(statement, candidates):
+        return
+    if reading is not None and reading.keep >= DOUBTFUL:
+        yield _build(said, statement, reading)
+    elif reading is not None and tells_of_change(said.text):
+        yield replace(_build(said, statement, reading), confidence=_TENTATIVE, tentative=True)
+
+
+def _is_aside(statement: Statement, before: Candidate) -> bool:
+    """Whether a few words without a verb only add to the sentence before: "I'm a nurse. Night shifts mostly."."""
+    reading, words = statement.reading, statement.words.split()
+    vital = reading is not None and (reading.kind in _ORDERS or reading.attribute in VITAL_ATTRIBUTES)
+    told = not before.tentative and before.confidence >= SURE_ENOUGH and not english.is_quote(before.content)
+    short = _SCRAP < len(words) <= _ASIDE and ":" not in statement.text and before.content.count(". ") == 0
+    adds = reading is not None and reading.keep >= _LEAST  # "anyway, good night" does not
+    return told and adds and not vital and short and english.lacks_verb(statement.text)
+
+
+def _add_aside(text: str, before: Candidate, statement: Statement) -> Candidate:
+    """The claim with the words that follow it. Its quote goes on to their end."""
+    start = text.find(before.sentence)
+    quote = text[start : statement.own.end] if 0 <= start < statement.own.start else before.sentence
+    words = statement.words[:1].upper() + statement.words[1:].rstrip(" .!")
+    return replace(before, content=f"{before.content} {words}.", sentence=quote)
+
+
+def _get_last(before: Sequence[str]) -> str:
+    """The last text before a message. A word or two that ask nothing say nothing about what follows: "Got it."."""
+    last = before[-1] if before else ""
+    return last if "?" in last or len(last.split()) > _NOD else ""
 
 
 def _join_fragments(
@@ -244,14 +296,14 @@ def _join(text: str, one: Statement, other: Statement) -> Statement:
 
 def _word_all(said: TurnMessage, candidates: Sequence[Candidate], statement: Statement) -> Iterator[Candidate]:
     """The claims that rules take from a statement. Where it says more, the chief one keeps all of its words."""
-    chief = next((each for each in candidates if each.attribute not in _SIDE), None)
-    spoken = len(candidates) > 1 and chief is not None and len(_find_rest(statement, candidates)) > 1
+    chief = max(candidates, key=lambda each: (each.attribute not in _SIDE, each.attribute != "name"))
+    spoken = len(candidates) > 1 and chief.attribute != "name" and bool(_find_rest(statement, candidates))
     for candidate in candidates:
         worded = _word(said, candidate, statement, len(candidates))
         if spoken and candidate is chief:
             speaker = said.speaker if english.is_named(said) else None
-            content = english.to_third_person(statement.text, speaker)
-            worded = replace(worded, content=english.resolve_dates(content, said.created_at))
+            content = english.resolve_dates(english.to_third_person(statement.text, speaker), said.created_at)
+            worded = worded if english.is_quote(content) else replace(worded, content=content)
         yield worded
 
 
@@ -270,7 +322,7 @@ def _says_more(statement: Statement, candidates: Sequence[Candidate]) -> bool:
     """Whether rules took only names from a statement that says more: "my kid Ash uses ze and zir"."""
     if not all(each.attribute == "name" and each.subject != "user" for each in candidates):
         return False
-    return len(_find_rest(statement, candidates)) > 1
+    return bool(_find_rest(statement, candidates))
 
 
 def _read_answer(said: TurnMessage, answer: english.Answer) -> Iterator[Candidate]:
@@ -301,9 +353,14 @@ def _read_answer(said: TurnMessage, answer: english.Answer) -> Iterator[Candidat
         )
 
 
+@cache_texts(8)  # a message is gone through several times
+def _list_statements(text: str) -> tuple[english.OwnStatement, ...]:
+    return tuple(english.find_own_statements(text))
+
+
 def _split(said: TurnMessage, before: str) -> Iterator[Statement]:
     """The statements that the speaker asserts, each with its reading."""
-    statements = list(english.find_own_statements(said.text))
+    statements = _list_statements(said.text)
     if not statements:
         return
     cuts = [each.start for each in statements]
@@ -367,17 +424,22 @@ def _is_lasting(candidate: Candidate) -> bool:
 
 def _build(said: TurnMessage, statement: Statement, reading: Reading) -> Candidate:
     """A claim that only the reader found."""
+    ended = reading.status == "ended" and english.has_end_sign(statement.text)
     attribute = reading.attribute if reading.attribute_sure >= 0.5 and reading.attribute != "other" else None
+    if ended and get_attribute(attribute).is_single:
+        attribute = None  # that a job ended does not say where somebody works
     if english.is_chat_rule(statement.text):
         reading = replace(reading, kind="instruction")
     kind = _TYPES[reading.kind]
-    earlier, whole = said.text[: statement.own.start], statement.own.sentence.text
+    whole = statement.own.sentence.text
+    shared = statement.text.strip() != statement.words.strip()  # its subject stands at the start of the sentence
+    earlier = said.text[: statement.own.sentence.start if shared else statement.own.start]
     text = statement.text[:1].upper() + statement.text[1:] if whole[:1].isupper() else statement.text
     text = english.complete_clause(text, elided=reading.about == "user" and reading.kind not in _ORDERS)
     subject = english.find_subject(said, text, earlier, about_other=reading.about == "other")
     speaker = said.speaker if english.is_named(said) else None
     content = english.to_third_person(text, speaker, instruction=kind is RecordType.INSTRUCTION)
-    if reading.about == "other":
+    if earlier.strip():
         content = english.name_subject(content, english.find_subject(said, "", earlier, about_other=True))
     return Candidate(
         type=kind,
@@ -392,7 +454,7 @@ def _build(said: TurnMessage, statement: Statement, reading: Reading) -> Candida
         confidence=_rate(reading, quoted=_is_fragment(content, reading) or _says_little(statement.text, reading)),
         salience=0.8 if attribute in VITAL_ATTRIBUTES else 0.5,
         references=find_references(statement.words),
-        polarity=reading.status != "ended",
+        polarity=not ended,
         until=_find_end(statement.text, reading, said.created_at),
     )
 
@@ -412,12 +474,13 @@ def _is_fragment(content: str, reading: Reading) -> bool:
 
 def _says_little(text: str, reading: Reading) -> bool:
     """Whether few words name nothing: "I've decided", "we made up"."""
-    return (reading.attribute in _VAGUE or reading.attribute_sure < 0.5) and english.names_nothing(text)
+    vague = reading.attribute in _VAGUE or reading.attribute_sure < 0.5 or reading.keep < _CLEAR
+    return english.points_away(text) or (vague and english.names_nothing(text))
 
 
 def _find_end(text: str, reading: Reading, said_at: datetime) -> datetime | None:
     """When it is past: a passing state after a day or so, a dated one after its date, what happened never."""
-    if english.is_dated_event(text):
+    if english.is_dated_event(text) or english.tells_of_start(text):
         return None
     told = reading.kind in _STANDING_KINDS
     if reading.status == "passing" or (not told and english.is_passing(text)):

@@ -6,12 +6,14 @@ past reverses that. A user's question is not evidence.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field
 from datetime import datetime
 
 from limpet.knowledge import english
 from limpet.knowledge.attributes import get_attribute
-from limpet.knowledge.prominence import DOUBTED_BY, FOLLOWS, PASSED, find_standing, is_doubtful
+from limpet.knowledge.explain import explain_hit
+from limpet.knowledge.prominence import DOUBTED_BY, FOLLOWS, PASSED, SAID_SINCE, find_doubt, find_standing, is_doubtful
 from limpet.knowledge.repository import Records
 from limpet.knowledge.similarity import is_near_duplicate
 from limpet.model.chunk import ChunkQuery, Hit, Signal, Source, SourceKind
@@ -19,12 +21,13 @@ from limpet.model.dataclass import dataclass, replace
 from limpet.model.late import load_modules
 from limpet.model.record import Origin, Record
 from limpet.model.scope import Partition
-from limpet.search.analysis import Question, TextFlag, count_shared_terms, extract_terms, flag_message
+from limpet.search.analysis import Question, TextFlag, count_shared_terms, flag_message, says_nothing
 from limpet.search.search import SearchRequest, SignalCache, search
-from limpet.store.tx import Tx
+from limpet.store.tx import Params, Query, Tx
 
 _SPARE = 10  # hits read beyond those asked for: some become one, some are left out
 _COVERED = 0.6  # share of a message that its claims quote, from which they stand for it
+_ECHO = 0.5  # share of a message that only says again what a claim was learned from
 _ANSWERS = 0.5  # share of the question's words that a claim has to hold to come first
 _MOST_AHEAD = 3  # claims that come first for holding what is asked
 _ENOUGH = 5  # hits, up to which what is known about the user is added
@@ -33,18 +36,22 @@ _KNOWN = 60  # claims among which the likeliest are chosen
 _UNFOUND = 0.2  # score of what is added where search found nothing
 _MOST_ADDED = 1  # successors that search did not find, or far below
 _FARTHEST = 4  # places that a later statement moves up
-_SAME_QUESTION = 0.7  # share of a question's words that are those of another
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Item:
-    """A hit, and the claim it states."""
+    """A hit, and the claim it states. The hit is changed once, when it is among those that are returned."""
 
     hit: Hit
     claim: Record | None = None
     match: float = 0.0  # how much of the question its claim holds
     taught: bool = False  # a message that something was learned from
     found_alone: bool = False  # a learned claim that search found, and not its message
+    replaced: bool = False  # a message in whose place the claim is returned
+    score: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.score = self.hit.score
 
     @property
     def identity(self) -> object:
@@ -63,7 +70,7 @@ class _Item:
     @property
     def says_more(self) -> bool:
         """Whether it is a message of which its claims tell only a part."""
-        return self.hit.source.kind is SourceKind.MESSAGE
+        return self.hit.source.kind is SourceKind.MESSAGE and not self.replaced
 
 
 def recall(
@@ -81,21 +88,31 @@ def recall(
     if wanted.query.as_of is not None or wanted.recipe.record_recipe is not None:
         return search(tx, partition, wanted, known)
     extra = 2 * wanted.k if wanted.recipe.newer else 0
-    found = search(tx, partition, replace(wanted, spare=extra + _SPARE), known)
+    reads: list[Query] = []
+
+    def read_along(key: Params, ordinals: object) -> None:
+        reads.append(Records.chunks_query(key, ordinals))
+        tx.db.prefetch(reads[-1:])
+
+    asked = replace(wanted, spare=_SPARE, spare_for_records=extra, read_along=read_along)
+    found = search(tx, partition, asked, known)
     only_messages = wanted.query.kinds == (SourceKind.MESSAGE,)
     if not only_messages:
-        found = [hit for hit in found if not _repeats_question(hit, wanted.question)]
-    claims = _Claims(tx, partition, found, wanted.now)
+        found = [hit for hit in found if not _is_no_evidence(hit, wanted.question)]
+    claims = _Claims(tx, partition, reads, wanted.now)
     if only_messages or not wanted.recipe.newer:  # the caller chose how to rank: only mark what does not hold
-        return _finish([*claims.attach(found)][: wanted.k], wanted.now)
-    items = _merge(_drop_unasked(_score(claims.replace_messages(found), wanted.question)))
-    items = _rank(items, claims, back=wanted.question.asks_back)[: wanted.k]
+        return _finish([*claims.attach(found)][: wanted.k], wanted)
+    if claims.by_id:
+        items = _merge(_drop_unasked(_score(claims.replace_messages(found), wanted.question)))
+        items = _rank(items, claims, back=wanted.question.asks_back)[: wanted.k]
+    else:  # nothing was learned from any of them
+        items = [_Item(hit) for hit in sorted(found, key=lambda hit: -hit.score)[: wanted.k]]
     if with_standing and (more := _find_standing_claims(tx, partition, wanted, items)[: wanted.k - len(items)]):
         claims.add(item.claim for item in more)
         items = _place_successors([*items, *more], claims, back=False)[: wanted.k]
     if not wanted.question.asks_back:
         items = _sort_scores(_promote_later(items, claims))
-    return _finish(items, wanted.now)
+    return _finish(items, wanted)
 
 
 def _find_standing_claims(tx: Tx, partition: Partition, wanted: SearchRequest, found: Sequence[_Item]) -> list[_Item]:
@@ -115,7 +132,7 @@ def _find_standing_claims(tx: Tx, partition: Partition, wanted: SearchRequest, f
     standing = [record for record in find_standing(tx, partition, "", _KNOWN, wanted.now) if record.id not in shown]
     question, terms = embed_text(wanted.question.text), frozenset(wanted.question.terms)
     scored = [(float(embed_text(each.content) @ question) + _match(each, terms, asked), each) for each in standing]
-    least = min((item.hit.score for item in found), default=_UNFOUND)
+    least = min((item.score for item in found), default=_UNFOUND)
     items = []
     for score, record in sorted(scored, key=lambda pair: -pair[0])[:_ENOUGH]:
         source = Source(SourceKind.RECORD, record.id, record.created_at or wanted.now)
@@ -124,38 +141,28 @@ def _find_standing_claims(tx: Tx, partition: Partition, wanted: SearchRequest, f
     return items
 
 
-def _repeats_question(hit: Hit, question: Question) -> bool:
-    """Return whether a user asked the same before: that is no answer."""
-    if hit.source.kind is not SourceKind.MESSAGE or hit.source.role != "user" or "?" not in hit.text:
+def _is_no_evidence(hit: Hit, question: Question) -> bool:
+    """Whether it is a question of the user's, or a reply that only takes notice: neither states anything."""
+    if hit.source.kind is not SourceKind.MESSAGE or hit.source.name is not None:  # people ask each other
         return False
-    if not flag_message(hit.text) & TextFlag.ONLY_ASKS:
-        return False
-    terms = frozenset(extract_terms(hit.text))
-    shared = terms.intersection(question.terms)
-    return len(shared) >= _SAME_QUESTION * len(terms)
+    if hit.source.role == "user":
+        return "?" in hit.text and bool(flag_message(hit.text) & TextFlag.ONLY_ASKS) and not question.asks_back
+    return hit.source.role == "assistant" and says_nothing(hit.text)
 
 
 class _Claims:
     """What the messages among the hits taught, with what took its place since."""
 
-    def __init__(self, tx: Tx, partition: Partition, hits: Sequence[Hit], now: datetime) -> None:
+    def __init__(self, tx: Tx, partition: Partition, reads: Sequence[Query], now: datetime) -> None:
         records = Records(tx)
-        said = frozenset(
-            (hit.source.session_id or "", sequence)
-            for hit in hits
-            if hit.source.kind is SourceKind.MESSAGE
-            for sequence in (hit.source.first_sequence, hit.source.last_sequence)
-            if sequence is not None
-        )
-        ids = {hit.source.id for hit in hits if hit.source.kind is SourceKind.RECORD}
-        taught, found = records.find_taught(partition, said, ids)
-        self.by_id = {record.id: record for record in [*taught, *found]}
+        found = records.find_of_chunks(partition, reads) if reads else []
+        self.by_id = {record.id: record for record in found}
         later = {id_ for record in self.by_id.values() if (id_ := _find_later(record)) is not None}
         missing = sorted(later - self.by_id.keys())
         self.by_id |= {record.id: record for record in records.get_many(partition, missing)}
         self.follows = any(FOLLOWS in record.metadata for record in self.by_id.values())
         self._by_message: dict[tuple[str, int], list[Record]] = {}
-        for record in taught:
+        for record in found:
             for sequence in record.source.sequences:
                 self._by_message.setdefault((record.source.session_id or "", sequence), []).append(record)
         self._now = now
@@ -174,7 +181,7 @@ class _Claims:
 
     def _find_past(self, claims: Sequence[Record]) -> Record | None:
         """One of the claims of a message: half of them were taken back, or all have expired."""
-        past = [each for each in claims if not self.holds(each) or DOUBTED_BY in each.metadata]
+        past = [each for each in claims if not self.holds(each) or find_doubt(each.metadata)]
         ended = [each for each in past if _find_later(each) is not None or each.valid_to is not None]
         if ended and 2 * len(ended) >= len(claims):
             return ended[0]
@@ -195,7 +202,7 @@ class _Claims:
                 continue
             quoted = sum(len(quote) for quote in {_quote(each) for each in claims})
             if quoted >= _COVERED * len(hit.text.strip()):
-                items += [_Item(_to_claim(hit, each), each) for each in claims]
+                items += [_Item(hit, each, replaced=True) for each in claims]
             else:
                 items.append(_Item(hit, self._find_past(claims), taught=True))
         return items
@@ -229,7 +236,7 @@ class _Claims:
         taught = [
             record
             for record in self._find_at(hit.source)
-            if not is_doubtful(record) or not self.holds(record) or DOUBTED_BY in record.metadata
+            if not is_doubtful(record) or not self.holds(record) or find_doubt(record.metadata)
         ]
         quoted = [(at, record) for record in taught if (at := hit.text.find(_quote(record))) >= 0]
         return [record for _, record in sorted(quoted, key=lambda pair: (pair[0], pair[1].content))]
@@ -237,7 +244,7 @@ class _Claims:
 
 def _find_later(record: Record) -> str | None:
     """The id of what took its place, or may have."""
-    return record.superseded_by or record.metadata.get(DOUBTED_BY)
+    return record.superseded_by or find_doubt(record.metadata)
 
 
 def _quote(record: Record) -> str:
@@ -285,39 +292,46 @@ def _merge(items: Sequence[_Item]) -> list[_Item]:
         groups.setdefault(item.identity, []).append(item)
     best = [_choose(group) for group in groups.values()]
     claims = [item.claim for item in best if item.claim is not None and item.claim.source.sequences]
+    stated = {text for claim in claims for text in (_quote(claim), claim.content)}
     return [
         item
-        for item in sorted(best, key=lambda each: -each.hit.score)
-        if item.is_learned or not any(_says_same(item, claim) for claim in claims)
+        for item in sorted(best, key=lambda each: -each.score)
+        if item.is_learned or item.hit.source.kind is not SourceKind.MESSAGE or not _says_any(item.hit.text, stated)
     ]
 
 
 def _choose(group: Sequence[_Item]) -> _Item:
     if len(group) == 1:
         return group[0]
-    chosen = max(group, key=lambda item: (item.match >= _ANSWERS and item.match, item.says_more, item.hit.score))
-    said = [item.hit.score for item in group if not item.found_alone] or [chosen.hit.score]
-    return _set_score(chosen, max(said))
+    chosen = max(group, key=_rate)
+    chosen.score = max([item.score for item in group if not item.found_alone] or [chosen.score])
+    return chosen
 
 
-def _set_score(item: _Item, score: float) -> _Item:
-    return item if item.hit.score == score else replace(item, hit=replace(item.hit, score=score))
+def _rate(item: _Item) -> tuple[float, bool, bool, float]:
+    """What is asked for first, by a claim that names a value; else what search found best."""
+    answers = item.match >= _ANSWERS
+    names_value = answers and item.claim is not None and item.claim.value is not None
+    return item.match if answers else 0.0, item.says_more, names_value, item.score
 
 
-def _says_same(item: _Item, claim: Record) -> bool:
-    if item.hit.source.kind is not SourceKind.MESSAGE:
-        return False
-    return is_near_duplicate(item.hit.text, _quote(claim)) or is_near_duplicate(item.hit.text, claim.content)
+def _says_any(text: str, stated: Iterable[str]) -> bool:
+    """Whether a message says what a claim does, perhaps with few words more: "You told me: …"."""
+    return any(is_near_duplicate(text, each) or _makes_up(each.rstrip(".!"), text) for each in stated)
 
 
-def _score(items: Sequence[_Item], question: Question) -> list[_Item]:
+def _makes_up(part: str, text: str) -> bool:
+    return len(part) >= _ECHO * len(text) and part in text
+
+
+def _score(items: Sequence[_Item], question: Question) -> Sequence[_Item]:
     """How much of the question each claim holds, by its words and by those people use for its attribute."""
     terms = frozenset(question.terms)
     asked = english.find_asked_subjects(question.text)
-    return [
-        replace(item, match=_match(item.claim, terms, asked)) if item.claim is not None and terms else item
-        for item in items
-    ]
+    for item in items:
+        if item.claim is not None:
+            item.match = _match(item.claim, terms, asked)
+    return items
 
 
 def _match(claim: Record, terms: frozenset[int], asked: frozenset[str]) -> float:
@@ -329,7 +343,7 @@ def _match(claim: Record, terms: frozenset[int], asked: frozenset[str]) -> float
 
 def _rank(items: Sequence[_Item], claims: _Claims, *, back: bool) -> list[_Item]:
     """By score, with the claims that hold what is asked first, and each past one below what took its place."""
-    ahead = sorted((item for item in items if item.match >= _ANSWERS), key=lambda item: (-item.match, -item.hit.score))
+    ahead = sorted((item for item in items if item.match >= _ANSWERS), key=lambda item: (-item.match, -item.score))
     first = [item for item in ahead if item.claim is not None and (back or claims.holds(item.claim))][:_MOST_AHEAD]
     chosen = {id(item) for item in first}
     ordered = first + [item for item in items if id(item) not in chosen]
@@ -355,7 +369,7 @@ def _place_successors(items: Sequence[_Item], claims: _Claims, *, back: bool) ->
             if added >= _MOST_ADDED:
                 newer = None
             elif newer is None:
-                newer = _Item(_to_successor(item.hit, successor), successor)
+                newer = _Item(_to_successor(item, successor), successor)
                 by_claim[successor.id] = newer
                 places[id(newer)] = at
             added += 1
@@ -373,63 +387,68 @@ def _promote_later(items: Sequence[_Item], claims: _Claims) -> list[_Item]:
     """Move what was said later on the same subject before what was said earlier; the hits stay the same."""
     if not claims.follows:
         return list(items)
-    ordered: list[tuple[_Item, set[str]]] = []
+    ordered: list[tuple[_Item, dict[str, Record]]] = []
     for item in items:
-        stated = claims.find_stated(item)
-        earlier = {id_ for each in stated for id_ in each.metadata.get(FOLLOWS, "").split()}
+        stated = {each.id: each for each in claims.find_stated(item)}
         first = max(0, len(ordered) - _FARTHEST)
-        place = next((at for at in range(first, len(ordered)) if ordered[at][1] & earlier), len(ordered))
-        ordered.insert(place, (item, {each.id for each in stated}))
+        places = (at for at in range(first, len(ordered)) if _follows(stated.values(), ordered[at][1]))
+        ordered.insert(next(places, len(ordered)), (item, stated))
     return [item for item, _ in ordered]
+
+
+def _follows(later: Iterable[Record], earlier: Mapping[str, Record]) -> bool:
+    """Whether one of the later claims is about the same as an earlier one, and not about another attribute."""
+    return any(
+        before.attribute is None or each.attribute is None or before.attribute == each.attribute
+        for each in later
+        for id_ in each.metadata.get(FOLLOWS, "").split()
+        if (before := earlier.get(id_)) is not None
+    )
 
 
 def _sort_scores(items: Sequence[_Item]) -> list[_Item]:
     """The items in their order, with scores that fall."""
-    scores = sorted((item.hit.score for item in items), reverse=True)
-    return [_set_score(item, score) for item, score in zip(items, scores, strict=True)]
+    for item, score in zip(items, sorted((item.score for item in items), reverse=True), strict=True):
+        item.score = score
+    return list(items)
 
 
-def _to_successor(hit: Hit, claim: Record) -> Hit:
-    source = Source(SourceKind.RECORD, claim.id, claim.created_at or hit.source.created_at)
+def _to_successor(item: _Item, claim: Record) -> Hit:
+    source = Source(SourceKind.RECORD, claim.id, claim.created_at or item.hit.source.created_at)
     about = {"layer": claim.layer.value, "type": claim.type.value} | ({"key": claim.key} if claim.key else {})
-    return _place(
-        Hit(claim.content, hit.score, {"claim": Signal(1, hit.score)}, source, {**claim.metadata, **about}), claim
-    )
+    signals = {"claim": Signal(1, item.score)}
+    return _place(Hit(claim.content, item.score, signals, source, {**claim.metadata, **about}), claim)
 
 
-def _finish(items: Sequence[_Item], now: datetime) -> list[Hit]:
-    return [_mark(item, now) for item in items]
+def _finish(items: Sequence[_Item], wanted: SearchRequest) -> list[Hit]:
+    terms = frozenset(wanted.question.terms)
+    return [_mark(item, wanted.now, terms) for item in items]
 
 
-def _mark(item: _Item, now: datetime) -> Hit:
+def _mark(item: _Item, now: datetime, terms: frozenset[int]) -> Hit:
     claim, hit = item.claim, item.hit
     if claim is None:
-        return replace(hit, why=_explain(hit))
+        return replace(hit, score=item.score, why=explain_hit(hit.signals, shared=count_shared_terms(terms, hit.text)))
+    if item.replaced:
+        hit = _to_claim(hit, claim)
     ends = [end for end in (claim.valid_to, claim.expires_at) if end is not None and end <= now]
     until = min(ends, default=None)
     holds = until is None and claim.superseded_by is None
-    if holds and DOUBTED_BY in claim.metadata:
-        hit = replace(hit, metadata={**hit.metadata, DOUBTED_BY: claim.metadata[DOUBTED_BY]})
+    metadata, signals = hit.metadata, hit.signals
+    if holds and find_doubt(claim.metadata):
+        doubt = {name: claim.metadata[name] for name in (DOUBTED_BY, SAID_SINCE) if name in claim.metadata}
+        metadata = {**metadata, **doubt}
     if until is not None and until == claim.expires_at and claim.superseded_by is None:
-        hit = replace(hit, metadata={**hit.metadata, PASSED: until.isoformat()})
+        metadata = {**metadata, PASSED: until.isoformat()}
     if item.match >= _ANSWERS:
-        hit = replace(hit, signals={**hit.signals, "claim": Signal(1, item.match)})
+        signals = {**signals, "claim": Signal(1, item.match)}
     return replace(
-        hit, holds=holds, until=until, superseded_by=claim.superseded_by, why=_explain(hit, claim, holds=holds)
+        hit,
+        score=item.score,
+        signals=signals,
+        metadata=metadata,
+        holds=holds,
+        until=until,
+        superseded_by=claim.superseded_by,
+        why=explain_hit(signals, claim, holds=holds, shared=count_shared_terms(terms, f"{hit.text} {_quote(claim)}")),
     )
-
-
-_SIGNALS = {"words": "its words", "vectors": "its meaning", "claim": "what it states", "known": "whom it is about"}
-
-
-def _explain(hit: Hit, claim: Record | None = None, *, holds: bool = True) -> str:
-    """One sentence for people."""
-    best = min(hit.signals.items(), key=lambda pair: pair[1].rank, default=None)
-    by = _SIGNALS.get(best[0], best[0]) if best else "its age"
-    if claim is None:
-        return f"Found by {by}."
-    what = f"the {claim.attribute} of {claim.subject}" if claim.attribute and claim.subject else "what was said"
-    if not holds:
-        return f"Found by {by}: it stated {what}, and no longer holds."
-    doubt = ", and perhaps no longer holds" if DOUBTED_BY in claim.metadata else ""
-    return f"Found by {by}: it states {what}{doubt}."

@@ -14,7 +14,7 @@ from typing import Union
 
 from limpet.knowledge import english
 from limpet.knowledge.candidate import Candidate
-from limpet.knowledge.change import find_content_stems, find_name_stems
+from limpet.knowledge.change import DOUBTS, LINKS, find_content_stems, find_name_stems
 from limpet.knowledge.reader import VITAL_ATTRIBUTES
 from limpet.knowledge.similarity import (
     compute_signature,
@@ -34,7 +34,7 @@ MIN_RETIRE_CONFIDENCE = 0.65  # below this confidence nothing is retired
 DOUBTED = 0.45  # confidence of what is kept only because it may be about something known: it is not shown alone
 _RAISE, _LOWER = 0.3, 0.8  # of the distance to 1; of the confidence
 _MOST = 0.99
-CONTRADICTS, DOUBTS = 0.6, 0.2  # probability from which a message takes a record back, or makes it doubtful
+CONTRADICTS = 0.6  # probability from which a message takes a record back
 RELATED = 0.05  # probability from which the later of two is listed first, where both are found
 _CAUTION = 0.15  # so much more where the record is health, diet or a rule: there a wrong end costs most
 _SURELY = 0.95  # probability from which a denial is taken back too: "turns out it wasn't gluten"
@@ -84,7 +84,8 @@ class ExistingRecord:
 class Add:
     """A new record. ``valid_to``: it was true until then. ``conflicts``: records it contradicts and may not retire.
 
-    ``doubts``: records it speaks against too softly to retire them.
+    ``doubts``: records it speaks against too softly to retire them. ``links``: records it may be about, which are shown
+    with it and not marked.
     """
 
     valid_from: datetime
@@ -92,6 +93,7 @@ class Add:
     conflicts: tuple[str, ...] = ()
     confidence: float | None = None
     doubts: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,9 @@ def reconcile(candidate: Candidate, known: Iterable[ExistingRecord]) -> Decision
     records = [record for record in known if _is_comparable(candidate, record)]
     decision = _decide(candidate, records)
     if isinstance(decision, Add) and decision.valid_to is None and not decision.doubts:
-        decision = replace(decision, doubts=_find_doubted(candidate, records))
+        doubts = _find_doubted(candidate, records, DOUBTS)
+        links = tuple(each for each in _find_doubted(candidate, records, LINKS) if each not in doubts)
+        decision = replace(decision, doubts=doubts, links=links)
     if not candidate.tentative or isinstance(decision, (Supersede, End)):
         return decision
     if isinstance(decision, Add) and (decision.doubts or find_contradicted(candidate, records, RELATED)):
@@ -181,8 +185,8 @@ def _decide_change(candidate: Candidate, records: Sequence[ExistingRecord], at: 
     return Add(at, conflicts=kept)
 
 
-def _find_doubted(candidate: Candidate, records: Sequence[ExistingRecord]) -> tuple[str, ...]:
-    found = find_contradicted(candidate, records, DOUBTS)
+def _find_doubted(candidate: Candidate, records: Sequence[ExistingRecord], least: float) -> tuple[str, ...]:
+    found = find_contradicted(candidate, records, least)
     return tuple(record.id for record in found if not record.is_protected and _has_begun(record, candidate.said_at))
 
 
@@ -372,10 +376,10 @@ def _is_comparable(candidate: Candidate, record: ExistingRecord) -> bool:
     if record.subject == candidate.subject:
         return len(names) < 2  # what Ana says of herself is not about Bo
     if _speaks_of(candidate, record):
-        return candidate.value is None or record.contradicted >= DOUBTS
+        return candidate.value is None or record.contradicted >= LINKS
     if _is_named_person(candidate.subject) and _is_named_person(record.subject):
         return False
-    return record.contradicted >= DOUBTS or (candidate.value is None and _names_same(candidate, record))
+    return record.contradicted >= LINKS or (candidate.value is None and _names_same(candidate, record))
 
 
 def _is_named_person(subject: str) -> bool:

@@ -21,7 +21,7 @@ from limpet.search.graph_repository import GraphTables
 from limpet.security.mask import Secrets, mark_as_word
 from limpet.sessions.messages import index_again
 from limpet.sessions.repository import Cursors, Messages, Sessions, Summaries
-from limpet.sessions.summary import build_quoted_summary, mask_message, replace_summary
+from limpet.sessions.summary import build_quoted_summary, localize_message, mask_message, replace_summary
 from limpet.store.jobs import Jobs
 from limpet.store.tx import Tx
 
@@ -116,7 +116,8 @@ class SessionRedactor:
         cleaned = [
             redact_message(each, said[each.sequence], mask) if each.sequence in said else each for each in history
         ]
-        masked = [mask_message(message, mask) for message in cleaned]
+        zone = self.config.notes.find_zone(self.scope.user)
+        masked = [localize_message(mask_message(message, mask), zone) for message in cleaned]
         found = remember.find_learned_sentences(tx, self.scope, now)
         learned = [each for each in found if each.text not in said.get(each.sequence, ())]
         return build_quoted_summary(tx, self.scope, masked, most, self.count, learned, now)

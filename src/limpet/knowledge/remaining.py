@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from limpet.errors import StorageError
 from limpet.knowledge import remember
 from limpet.model.chunk import ChunkQuery, Source, SourceKind
-from limpet.model.lazy import lazy_property
+from limpet.model.late import lazy_property
 from limpet.model.message import Message, Role
 from limpet.model.note import MEMORY_FILE, describe_note, parse_day
 from limpet.model.record import Origin, Record

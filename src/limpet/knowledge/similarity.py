@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from functools import lru_cache
 from itertools import zip_longest
 from typing import NamedTuple
+
+from limpet.model.text_cache import cache_texts
 
 _WORD = re.compile(r"\d+(?:[.,:/-]\d+)*|[^\W\d_]+(?:'[^\W\d_]+)?")
 _ENOUGH = 0.75  # of the larger text's words, which the smaller one has to hold
@@ -64,7 +65,7 @@ def stem(word: str) -> str:
     return word.rstrip("e") if len(word) > 4 else word
 
 
-@lru_cache(maxsize=4096)
+@cache_texts(4096)
 def compute_signature(text: str) -> TextSignature:
     found = tokenize(text)
     numbers = frozenset(word for word in found if word[0].isdigit())

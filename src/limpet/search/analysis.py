@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from enum import IntFlag
-from functools import cache, lru_cache
+from functools import cache
 from hashlib import blake2b
 from itertools import islice, pairwise
 from typing import NamedTuple
@@ -23,6 +23,7 @@ from typing import NamedTuple
 from limpet.model.chunk import Terms
 from limpet.model.dataclass import dataclass
 from limpet.model.late import load_modules
+from limpet.model.text_cache import cache_texts
 from limpet.search import english
 
 # Stored in every database: an index built with another analysis is rebuilt, never mixed.
@@ -46,6 +47,7 @@ _MAX_COUNT = 255
 _MAX_NAMES = 200
 _MAX_REMEMBERED = 400  # characters of a text whose terms are remembered
 MAX_QUESTION = 16_000  # characters
+_LONGEST_NOTICE = 80  # characters of a reply that says nothing
 _MAX_SPANS = 50  # times that a question names
 
 # Terms
@@ -68,7 +70,7 @@ def count_shared_terms(question: frozenset[int], text: str) -> int:
     return len(question & _find_terms(text))
 
 
-@lru_cache(maxsize=1 << 11)
+@cache_texts(1 << 11)
 def _find_terms(text: str) -> frozenset[int | None]:
     """What a record says is compared with every question."""
     return frozenset(map(_hash_word, _tokenize(text)))
@@ -93,7 +95,7 @@ def strip_names(text: str, names: tuple[str, ...]) -> str:
     return bare or text
 
 
-@lru_cache(maxsize=256)
+@cache_texts(256)
 def _name_pattern(names: tuple[str, ...]) -> re.Pattern[str]:
     longest_first = sorted(names, key=len, reverse=True)  # "Anna Maria" before "Anna"
     return re.compile(rf"\b(?:{'|'.join(map(re.escape, longest_first))})(?:['\u2019]s)?\b", re.IGNORECASE)
@@ -133,7 +135,7 @@ def _word_pattern() -> re.Pattern[str]:
     return re.compile(f"([{_CJK}]+)|({letter}+(?:'{letter}+)*|[{_EMOJI}])")
 
 
-@lru_cache(maxsize=1 << 16)
+@cache_texts(1 << 16)
 def _hash_word(word: str) -> int | None:
     if word in english.STOP_WORDS:
         return None
@@ -187,6 +189,19 @@ def flag_message(text: str) -> TextFlag:
         if ends and all("?" in end for end in ends) and not any(map(str.isalnum, rest)):
             flags |= TextFlag.ONLY_ASKS
     return flags
+
+
+def says_nothing(text: str) -> bool:
+    """Return whether a reply only takes notice of what was said: "Noted.", "Lovely family!"."""
+    if len(text) > _LONGEST_NOTICE or any(map(str.isdigit, text)):
+        return False
+    terms = frozenset(extract_terms(text))
+    return len(terms - _reply_terms()) <= min(1, len(terms) - 1)
+
+
+@cache
+def _reply_terms() -> frozenset[int]:
+    return frozenset(extract_terms(english.REPLY_WORDS))
 
 
 def flag_chunk(text: str) -> TextFlag:
@@ -302,9 +317,9 @@ class Question:
             if name.casefold() in text and re.search(rf"\b{re.escape(name)}\b", self.text, re.IGNORECASE)
         ]
 
-    def find_spans(self, first: datetime, last: datetime) -> list[Span]:
-        """Return the times the question names, within the range of what is stored."""
-        return parse_spans(self.text, self.at, range(first.year, last.year + 1))
+    def find_spans(self, years: Iterable[int]) -> list[Span]:
+        """Return the times the question names; a date without a year may be in any of those."""
+        return parse_spans(self.text, self.at, years)
 
 
 @cache

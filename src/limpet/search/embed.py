@@ -10,7 +10,7 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import lru_cache, partial
+from functools import partial
 from math import hypot, isfinite
 from time import monotonic
 from typing import NamedTuple
@@ -24,6 +24,7 @@ from limpet.model.job import EMBED
 from limpet.model.message import Message
 from limpet.model.scope import Partition
 from limpet.model.telemetry import Activity, ActivityKind, Progress
+from limpet.model.text_cache import cache_texts
 from limpet.model.values import check_name
 from limpet.providers.embedder import Embedder
 from limpet.providers.llm import split_model_name
@@ -170,7 +171,7 @@ class BatchEmbedder:
         self._seconds_a_text: float | None = None
         self._loaded = False
         self._resting_until = 0.0
-        self._ask = lru_cache(_QUESTIONS)(self._embed_question)
+        self._ask = cache_texts(_QUESTIONS)(self._embed_question)
 
     @property
     def is_inline(self) -> bool:
@@ -262,6 +263,11 @@ class ChunkEmbedder:
     model: BatchEmbedder | None
     wake_worker: Callable[[], None]  # starts the job that embeds chunks without a vector
 
+    @property
+    def is_inline(self) -> bool:
+        """Return whether a write waits for vectors."""
+        return self.model is not None and self.model.is_inline
+
     def embed_drafts(
         self,
         partition: Partition,
@@ -270,7 +276,7 @@ class ChunkEmbedder:
         progress: Progress | None = None,
     ) -> list[ChunkDraft]:
         """Return the drafts with vectors. If embedding is slow or fails, return them unchanged: words still match."""
-        if self.model is None or not drafts or not self.model.is_inline:
+        if self.model is None or not drafts or not self.is_inline:
             return list(drafts)
         known = dict.fromkeys((*self.store.read(lambda tx: Chunks(tx).names(partition)), *names))
         texts = [strip_names(draft.text, tuple(known)) for draft in drafts]

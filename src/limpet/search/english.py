@@ -53,6 +53,12 @@ STANDING_WISH = re.compile(
     re.IGNORECASE,
 )
 
+# A reply of these and at most one other word takes notice of what was said, and says nothing itself.
+REPLY_WORDS = """
+noted okay ok understood thanks thank sure great good nice cool congratulations congrats lovely sweet wonderful sorry
+hear glad course luck welcome enjoy care exciting know telling sounds awesome fine perfect hello hi hey morning evening
+meet help hope goes well pleasure got keep mind"""
+
 # Questions
 
 ASKS_WHEN = re.compile(

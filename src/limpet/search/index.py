@@ -17,12 +17,13 @@ from limpet.model.chunk import SourceKind, Vector
 from limpet.model.dataclass import dataclass, replace
 from limpet.model.late import load_modules
 from limpet.model.scope import Partition
+from limpet.model.values import from_seconds
 from limpet.search.analysis import TextFlag
 from limpet.search.vectors import VECTORS, PartitionVectors, VectorPage, VectorScores, VectorsVersion, normalize
 from limpet.search.word_index import MAX_LENGTH, TAILS, WordTail, find_tail, load_tail
 from limpet.store.encryption import RowLayout
 from limpet.store.tables import CHUNKS
-from limpet.store.tx import Array, CacheKind, Cipher, Row, Tx, compute_cosines
+from limpet.store.tx import Array, CacheKind, Cipher, Query, Row, Tx, compute_cosines
 
 if TYPE_CHECKING:
     from limpet.search.chunk_repository import PartitionRow
@@ -52,6 +53,15 @@ class CatalogueRow(NamedTuple):
     kind: str = SourceKind.MESSAGE.value
 
 
+class CatalogueFacts(NamedTuple):
+    starts: Array  # where the chunks of each message start
+    messages: Array  # which message that is
+    in_order: bool  # each message is in one place, and they follow each other
+    is_plain: bool  # and each has one chunk
+    years: range  # of everything
+    has_records: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Catalogue:
     """Per chunk, by ordinal: its message and its own values. Per message: everything else.
@@ -78,17 +88,22 @@ class Catalogue:
     names: tuple[str, ...]
     sessions: dict[str, int]
     session_count: int
-    _runs: list[tuple[Array, Array]] = field(init=False, default_factory=list, compare=False, repr=False)
+    _facts: list[CatalogueFacts] = field(init=False, default_factory=list, compare=False, repr=False)
 
     @property
-    def message_runs(self) -> tuple[Array, Array]:
-        """Return where the chunks of each message start, and which message it is; computed for the first search."""
+    def facts(self) -> CatalogueFacts:
+        """What every search needs to know of all chunks; computed for the first one."""
         import numpy as np
 
-        if not self._runs:
+        if not self._facts:
             starts = np.flatnonzero(np.diff(self.message, prepend=-1))
-            self._runs.append((starts, self.message[starts]))
-        return self._runs[0]
+            has_records = bool((self.kind == _KINDS[SourceKind.RECORD.value]).any())
+            messages = self.message[starts]
+            in_order = len(messages) <= self.messages and bool((messages == np.arange(len(messages))).all())
+            is_plain = in_order and len(messages) == self.messages == self.chunks
+            years = range(from_seconds(float(self.time.min())).year, from_seconds(float(self.time.max())).year + 1)
+            self._facts.append(CatalogueFacts(starts, messages, in_order, is_plain, years, has_records))
+        return self._facts[0]
 
     @property
     def chunks(self) -> int:
@@ -182,7 +197,7 @@ def _renumber_speakers(speaker: Array, names: tuple[str, ...]) -> tuple[Array, t
 
 
 def make_empty_catalogue(removals: int) -> Catalogue:
-    load_modules("numpy")
+    load_modules("numpy", "numpy.ma")  # np.unique imports the second
     import numpy as np  # late: most commands never search
 
     arrays = {name: np.zeros(0, dtype=kind) for name, kind in _TYPES.items()}
@@ -197,44 +212,43 @@ class _CatalogueBuilder:
         self._names = {name: number for number, name in enumerate(base.names)}
         self._sessions = dict(base.sessions)
         self._session_count = base.session_count
-        self._messages = base.messages
-        self._rows: dict[str, list[Any]] = {name: [] for name in _TYPES}
-        self._numbers: dict[tuple[int, int], int] = {}
-        self._links: list[tuple[int, int]] = []  # consecutive messages
 
     def add_rows(self, added: Sequence[CatalogueRow]) -> Catalogue:
-        self._load_neighbours(added)
-        for row in added:
-            self._add(row)
-        return self._build()
+        import numpy as np
 
-    def _load_neighbours(self, added: Sequence[CatalogueRow]) -> None:
+        columns: Any = zip(*added, strict=True)
+        base, rows = self._base, CatalogueRow(*columns)  # a tuple of each column
+        session = np.array([self._session_number(each) for each in rows.session or ()], dtype="i8")
+        sequence = np.array([each or 0 for each in rows.sequence], dtype="i8")  # type: ignore[union-attr]
+        near = self._find_neighbours(session, sequence)
+        # Each message by one number; those of consecutive messages differ by one.
+        span = int(sequence.max(initial=int(base.sequence.max(initial=0)))) + 3
+        keys = np.concatenate([base.session[near], session]) * span + np.concatenate([base.sequence[near], sequence])
+        found, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+        is_new = first >= len(near)
+        opening = np.sort(first[is_new]) - len(near)  # the first row of each new message
+        number = np.where(is_new, np.searchsorted(opening, first - len(near)) + base.messages, 0)
+        number[~is_new] = near[first[~is_new]]
+        arrays = {
+            "ordinals": rows.ordinal,
+            "message": number[inverse[len(near) :]],
+            "words": rows.words,
+            **self._describe_messages(rows, opening, session, sequence),
+        }
+        flags = np.array(rows.flags, dtype="i8")
+        arrays |= {"time_word": flags & TextFlag.TIME_WORD.value, "standing_wish": flags & TextFlag.STANDING_WISH.value}
+        links = np.flatnonzero(np.diff(found) == 1)
+        return self._build(arrays, number[links], number[links + 1])
+
+    def _find_neighbours(self, session: Array, sequence: Array) -> Array:
         """Return existing messages that a new one may belong to or follow."""
         import numpy as np
 
-        lowest: dict[int, int] = {}
-        for row in added:
-            number = self._base.sessions.get(row.session) if row.session else None
-            if number is not None:
-                lowest[number] = min(lowest.get(number, row.sequence or 0), row.sequence or 0)
-        for session, sequence in lowest.items():
-            near = np.flatnonzero((self._base.session == session) & (self._base.sequence >= sequence - 1))
-            for at, known in zip(near.tolist(), self._base.sequence[near].tolist(), strict=True):
-                self._numbers[session, known] = at
-
-    def _add(self, row: CatalogueRow) -> None:
-        session, sequence = self._session_number(row.session), row.sequence or 0
-        message = self._numbers.get((session, sequence))
-        if message is None:
-            message = self._numbers[session, sequence] = self._messages
-            self._messages += 1
-            self._add_message(row, session, sequence, message)
-        rows = self._rows
-        rows["ordinals"].append(row.ordinal)
-        rows["message"].append(message)
-        rows["words"].append(row.words)
-        rows["time_word"].append(row.flags & TextFlag.TIME_WORD != 0)
-        rows["standing_wish"].append(row.flags & TextFlag.STANDING_WISH != 0)
+        known, found = session < self._base.session_count, [np.zeros(0, dtype="i8")]
+        for each in np.unique(session[known]).tolist():
+            lowest = int(sequence[session == each].min())
+            found.append(np.flatnonzero((self._base.session == each) & (self._base.sequence >= lowest - 1)))
+        return np.concatenate(found)
 
     def _session_number(self, session_id: str | None) -> int:
         number = None if session_id is None else self._sessions.get(session_id)
@@ -245,38 +259,43 @@ class _CatalogueBuilder:
                 self._sessions[session_id] = number
         return number
 
-    def _add_message(self, row: CatalogueRow, session: int, sequence: int, message: int) -> None:
-        rows, is_message = self._rows, row.session is not None
-        rows["session"].append(session)
-        rows["sequence"].append(sequence)
-        rows["kind"].append(_KINDS[row.kind])
-        rows["is_user"].append(row.role == "user" or not is_message)
-        rows["speaker"].append(self._speaker_number(row.name) if is_message else RECORD_SPEAKER)
-        rows["time"].append(row.created_at / 1e6)
-        rows["ends_asking"].append(row.flags & TextFlag.ENDS_ASKING != 0)
-        rows["only_asks"].append(row.flags & TextFlag.ONLY_ASKS != 0)
-        rows["previous"].append(NO_MESSAGE)
-        rows["following"].append(NO_MESSAGE)
-        if is_message:
-            before, after = (self._numbers.get((session, sequence + step)) for step in (-1, 1))
-            self._links += [(before, message)] if before is not None else []
-            self._links += [(message, after)] if after is not None else []
+    def _describe_messages(self, rows: CatalogueRow, opening: Array, session: Array, sequence: Array) -> dict[str, Any]:
+        """What is known of each new message, by the first of its rows."""
+        import numpy as np
+
+        first: list[int] = opening.tolist()
+        columns: Any = rows
+        said = [columns.session[at] is not None for at in first]
+        flags = np.array([columns.flags[at] for at in first], dtype="i8")
+        return {
+            "session": session[opening],
+            "sequence": sequence[opening],
+            "kind": [_KINDS[columns.kind[at]] for at in first],
+            "is_user": [not is_said or columns.role[at] == "user" for at, is_said in zip(first, said, strict=True)],
+            "speaker": [
+                self._speaker_number(columns.name[at]) if is_said else RECORD_SPEAKER
+                for at, is_said in zip(first, said, strict=True)
+            ],
+            "time": np.array([columns.created_at[at] for at in first], dtype="f8") / 1e6,
+            "ends_asking": flags & TextFlag.ENDS_ASKING.value,
+            "only_asks": flags & TextFlag.ONLY_ASKS.value,
+            "previous": np.full(len(first), NO_MESSAGE),
+            "following": np.full(len(first), NO_MESSAGE),
+        }
 
     def _speaker_number(self, name: str | None) -> int:
         return self._names.setdefault(name, len(self._names)) if name else -1
 
-    def _build(self) -> Catalogue:
+    def _build(self, added: Mapping[str, Any], earlier: Array, later: Array) -> Catalogue:
         import numpy as np
 
         base = self._base
         arrays = {
-            name: np.concatenate([getattr(base, name), np.array(rows, dtype=_TYPES[name])])
-            for name, rows in self._rows.items()
+            name: np.concatenate([getattr(base, name), np.asarray(added[name]).astype(kind)])
+            for name, kind in _TYPES.items()
         }
-        if self._links:
-            earlier, later = np.array(self._links, dtype=np.int64).T
-            arrays["following"][earlier] = later
-            arrays["previous"][later] = earlier
+        arrays["following"][earlier] = later
+        arrays["previous"][later] = earlier
         return Catalogue(
             base.removals,
             **arrays,
@@ -301,7 +320,18 @@ def read_catalogue(tx: Tx, row: PartitionRow, cipher: Cipher, low: int) -> list[
 
 
 def _decrypt_catalogue(row: PartitionRow, cipher: Cipher, stored: Iterable[Row]) -> list[CatalogueRow]:
+    if not cipher.is_encrypted:
+        return [*map(CatalogueRow._make, stored)]
     return [CatalogueRow(*cipher.decrypt_row(_CATALOGUE_ROW, (row.id, each[0]), each)) for each in stored]
+
+
+def postings_query(row: PartitionRow, terms: Any) -> Query:
+    return Query("postings.find", {**row.key, "terms": terms})
+
+
+def vector_queries(row: PartitionRow, question: Vector) -> list[Query]:
+    """What a search by meaning reads before vectors."""
+    return [Query("models.get", {"name": question.model}), Query("vectors.last_late", row.key)]
 
 
 class SearchIndex:
@@ -315,7 +345,7 @@ class SearchIndex:
         self.catalogue = self._load_catalogue()
 
     def _load_catalogue(self) -> Catalogue:
-        load_modules("numpy")  # the first import of it in a search
+        load_modules("numpy", "numpy.ma")  # the first import in a search; np.unique imports the second
         import numpy as np
 
         row, cache = self.row, self.tx.caches.get(CATALOGUES)
@@ -450,8 +480,8 @@ class SearchIndex:
 
         pieces: defaultdict[int, list[bytes]] = defaultdict(list)
         if self.row.merged_ordinal:  # else there are none
-            params = {**self.row.key, "terms": self.tx.db.to_array(terms)}
-            for term, data in self.tx.db.all("postings.find", params):
+            [blocks] = self.tx.db.all_together([postings_query(self.row, self.tx.db.to_array(terms))])
+            for term, data in blocks:
                 pieces[term].append(bytes(data))
         found = {}
         for term in terms:

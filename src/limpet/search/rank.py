@@ -24,6 +24,7 @@ FLOOR_WORDS, FLOOR_KNOWN, FLOOR_WORDS_NAMED = 0.35, 0.25, 0.10
 NEAR_ENOUGH = 0.10
 _DAY = 86_400.0
 _FEW = 8
+_SAMPLE_FROM, _SAMPLE_STEP = 8192, 32
 _REFINE_FACTOR = 5  # times the number of candidates that are scored exactly after a rough first score
 
 
@@ -68,23 +69,28 @@ class Ranker:
 
     def rank(self) -> RankResult:
         signals, recipe = self.signals, self.recipe
+        matching = self._keep_allowed(np.flatnonzero(signals.words > 0))
         if recipe.fuse == "words":
-            return self._rank_by_signal("words", _mask_scores(signals.words, signals.words > 0))
-        words = smooth(self.catalogue, signals.words, *recipe.words_beside)
-        chosen = self._mark_best(_mask_scores(words, signals.words > 0), recipe.candidates)
+            return self._rank_by_signal("words", signals.words, matching)
+        words = Smoother.over(self.catalogue, signals.words, recipe.words_beside)
+        chosen = _select_best(matching, words.at(matching), recipe.candidates)
         cosines = self.refine_cosines(chosen)
         if recipe.floor and self._is_off_topic(cosines):
             return NO_RESULTS
         if recipe.fuse == "vectors":
-            scores = np.full(self.catalogue.chunks, np.nan) if cosines is None else cosines
-            return self._rank_by_signal("vectors", _mask_scores(scores, ~np.isnan(scores)), recipe.candidates)
-        dense = None if cosines is None else self._smooth_cosines(cosines)
-        if dense is not None and cosines is not None:
-            near = (signals.words > 0) | (np.nan_to_num(cosines) >= NEAR_ENOUGH)
-            chosen = (chosen | self._mark_best(_mask_scores(dense, ~np.isnan(cosines)), recipe.candidates)) & near
+            if cosines is None:
+                return NO_RESULTS
+            known = self._keep_allowed(np.flatnonzero(~np.isnan(cosines)))
+            return self._rank_by_signal("vectors", cosines, known, recipe.candidates)
+        at, dense = chosen, None
+        if cosines is not None:
+            known = np.flatnonzero(~np.isnan(cosines))
+            dense, known = self._smooth_cosines(cosines, known), self._keep_allowed(known)
+            at = self._unite(at, _select_best(known, dense.at(known), recipe.candidates))
+            at = at[(signals.words[at] > 0) | (np.nan_to_num(cosines[at]) >= NEAR_ENOUGH)]
         if signals.entity is not None and recipe.linked:
-            chosen = chosen | self._mark_best(_mask_scores(signals.entity, signals.entity > 0), recipe.linked)
-        at = np.flatnonzero(chosen)
+            linked = self._keep_allowed(np.flatnonzero(signals.entity > 0))
+            at = self._unite(at, _select_best(linked, signals.entity[linked], recipe.linked))
         if not len(at):
             return NO_RESULTS
         parts = {"words": signals.words[at]}
@@ -94,9 +100,9 @@ class Ranker:
             near_shares = scale_min_max(np.nan_to_num(parts.get("vectors", np.zeros(len(at)))))
             shares = recipe.words * scale_min_max(parts["words"]) + recipe.dense * near_shares
             return self._build_result(at, shares, shares, parts)
-        fused = standardize(words[at])
-        if dense is not None and cosines is not None:
-            fused = recipe.words * fused + recipe.dense * _standardize_masked(dense[at], ~np.isnan(cosines[at]))
+        fused = standardize(words.at(at))
+        if dense is not None:
+            fused = recipe.words * fused + recipe.dense * _standardize_masked(dense.at(at), ~np.isnan(parts["vectors"]))
         for add in (self._score_exact_match, self._score_speaker_and_time, self._score_graph):
             fused = fused + add(at, parts)
         final = self._apply_priors(at, fused, parts)
@@ -108,53 +114,61 @@ class Ranker:
         signals, recipe = self.signals, self.recipe
         if signals.vectors is None or not recipe.dense:
             return None
-        cosines = signals.vectors.cosines.copy()
-
-        def select_best(count: int) -> Array:
-            smoothed = self._smooth_cosines(cosines)
-            return self._mark_best(_mask_scores(smoothed, ~np.isnan(cosines)), count) | chosen
-
+        cosines = signals.vectors.cosines
         if signals.vectors.rough:
-            closer = np.flatnonzero(self._include_neighbours(select_best(_REFINE_FACTOR * recipe.candidates)))
-            cosines[:] = np.nan  # an estimate must not compete with an exact score: it may be far too high
+            best = self._select_dense(cosines, _REFINE_FACTOR * recipe.candidates)
+            closer = self._include_neighbours(self._unite(chosen, best))
+            # NaN: an estimate must not compete with an exact score, it may be far too high.
+            cosines = np.full(len(cosines), np.nan, dtype=cosines.dtype)
             cosines[closer] = signals.vectors.rescore(closer)
+        else:
+            cosines = cosines.copy()
         if signals.compute_exact is not None:
-            at = np.flatnonzero(select_best(recipe.candidates) & ~np.isnan(cosines))
+            at = self._unite(chosen, self._select_dense(cosines, recipe.candidates))
+            at = at[~np.isnan(cosines[at])]
             cosines[at] = signals.compute_exact(at)
         return cosines
 
-    def _smooth_cosines(self, cosines: Array) -> Array:
-        """Blend cosines with those of neighbours. The average is over the whole partition."""
-        catalogue, vectors, (before, after) = self.catalogue, self.signals.vectors, self.recipe.dense_beside
-        assert vectors is not None
+    def _select_dense(self, cosines: Array, count: int) -> Array:
         known = np.flatnonzero(~np.isnan(cosines))
-        if len(known) * _FEW > len(cosines):
-            return smooth(catalogue, np.nan_to_num(cosines), before, after, vectors.average)
-        # Only a few have cosines: leave the others out of the sums.
-        message = catalogue.message[known]
-        best = np.zeros(catalogue.messages + 1, dtype=cosines.dtype)
-        np.maximum.at(best, message, cosines[known])
-        best[NO_MESSAGE] = vectors.average
-        smoothed = np.zeros(len(cosines), dtype=cosines.dtype)
-        beside = before * best[catalogue.previous[message]] + after * best[catalogue.following[message]]
-        smoothed[known] = cosines[known] + beside
-        return smoothed
+        dense, known = self._smooth_cosines(cosines, known), self._keep_allowed(known)
+        return _select_best(known, dense.at(known), count)
 
-    def _include_neighbours(self, chosen: Array) -> Array:
+    def _keep_allowed(self, at: Array) -> Array:
+        return at if self.allowed is None else at[self.allowed[at]]
+
+    def _unite(self, *positions: Array) -> Array:
+        marked = np.zeros(self.catalogue.chunks, dtype=bool)
+        for at in positions:
+            marked[at] = True
+        return np.flatnonzero(marked)
+
+    def _smooth_cosines(self, cosines: Array, known: Array) -> Smoother:
+        """Blend cosines with those of neighbours. The average is over the whole partition."""
+        catalogue, vectors, beside = self.catalogue, self.signals.vectors, self.recipe.dense_beside
+        assert vectors is not None
+        if len(known) == len(cosines):
+            return Smoother.over(catalogue, cosines, beside, vectors.average)
+        if len(known) * _FEW > len(cosines):
+            return Smoother.over(catalogue, np.nan_to_num(cosines), beside, vectors.average)
+        # Only a few have cosines: leave the others out of the sums.
+        best = np.zeros(catalogue.messages + 1, dtype=cosines.dtype)
+        np.maximum.at(best, catalogue.message[known], cosines[known])
+        best[NO_MESSAGE] = vectors.average
+        return Smoother(catalogue, cosines, best, beside)
+
+    def _include_neighbours(self, at: Array) -> Array:
         """Return these chunks and all chunks of the messages before and after."""
         catalogue = self.catalogue
         marked = np.zeros(catalogue.messages + 1, dtype=bool)
-        message = catalogue.message[chosen]
+        message = catalogue.message[at]
         for near in (message, catalogue.previous[message], catalogue.following[message]):
             marked[near] = True
         marked[NO_MESSAGE] = False
-        beside: Array = marked[catalogue.message]
-        return beside
+        return np.flatnonzero(marked[catalogue.message])
 
-    def _rank_by_signal(self, name: str, scores: Array, count: int | None = None) -> RankResult:
-        """Return positions in the order of one signal; positions without it are left out."""
-        scores = _mask_scores(scores, self.allowed)
-        at = np.flatnonzero(scores > -np.inf)
+    def _rank_by_signal(self, name: str, scores: Array, at: Array, count: int | None = None) -> RankResult:
+        """Return positions in the order of one signal."""
         at = at[np.lexsort((-self.catalogue.ordinals[at], -scores[at]))[:count]]
         return RankResult(at, scores[at], {name: scores[at]})
 
@@ -166,18 +180,6 @@ class Ranker:
             return coverage + FLOOR_KNOWN * self.signals.known + FLOOR_WORDS_NAMED * about < FLOOR_WORDS
         shared = FLOOR_DENSE_COVER * coverage + FLOOR_DENSE_KNOWN * self.signals.known + FLOOR_DENSE_NAMED * about
         return coverage < FLOOR_COVERED and float(np.nanmax(cosines)) + shared < FLOOR_DENSE
-
-    def _mark_best(self, scores: Array, count: int) -> Array:
-        """Return a mask of the best ``count`` allowed; ties go to the newer."""
-        scores = _mask_scores(scores, self.allowed)
-        chosen: Array = scores > -np.inf
-        values = scores[chosen]
-        if len(values) > count:
-            last = np.partition(values, -count)[-count]
-            chosen = scores > last
-            equals = np.flatnonzero(scores == last)
-            chosen[equals[np.count_nonzero(chosen) - count :]] = True
-        return chosen
 
     # Each returns what it adds to the scores of the candidates ``at``, and notes its signals in ``parts``.
 
@@ -242,18 +244,36 @@ class Ranker:
         return RankResult(at[order], scores[order], {name: values[order] for name, values in parts.items()})
 
 
-def smooth(catalogue: Catalogue, scores: Array, before: float, after: float, average: float | None = None) -> Array:
-    """Add to a chunk's score a share of the best scores of the messages before and after.
+@dataclass(frozen=True, slots=True)
+class Smoother:
+    """Adds to a chunk's score a share of the best scores of the messages before and after."""
 
-    At the start or end of a session, the average stands in for the missing message.
-    """
-    if not before and not after:
-        return scores
-    best = _max_by_message(catalogue, scores)
-    best[NO_MESSAGE] = (scores.mean() if len(scores) else 0.0) if average is None else average
-    beside = before * best[catalogue.previous] + after * best[catalogue.following]
-    smoothed: Array = scores + beside[catalogue.message]
-    return smoothed
+    catalogue: Catalogue
+    scores: Array
+    best: Array  # of each message; behind them what stands in for a message that there is not
+    beside: tuple[float, float]
+
+    @classmethod
+    def over(
+        cls, catalogue: Catalogue, scores: Array, beside: tuple[float, float], average: float | None = None
+    ) -> Smoother:
+        """At the start or end of a session, the average stands in for the missing message."""
+        best = _max_by_message(catalogue, scores)
+        best[NO_MESSAGE] = (scores.mean() if len(scores) else 0.0) if average is None else average
+        return cls(catalogue, scores, best, beside)
+
+    def at(self, positions: Array) -> Array:
+        (before, after), catalogue, best = self.beside, self.catalogue, self.best
+        is_whole = len(positions) == len(self.scores)  # nothing is copied then
+        scores = self.scores if is_whole else self.scores[positions]
+        if not before and not after:
+            return scores
+        previous, following = catalogue.previous, catalogue.following
+        if not (is_whole and catalogue.facts.is_plain):
+            message = catalogue.message if is_whole else catalogue.message[positions]
+            previous, following = previous[message], following[message]
+        smoothed: Array = scores + (before * best[previous] + after * best[following])
+        return smoothed
 
 
 def _max_by_message(catalogue: Catalogue, scores: Array) -> Array:
@@ -261,18 +281,31 @@ def _max_by_message(catalogue: Catalogue, scores: Array) -> Array:
     best = np.zeros(catalogue.messages + 1, dtype=scores.dtype)
     if not len(scores):
         return best
-    starts, message = catalogue.message_runs
-    peaks = np.maximum.reduceat(scores, starts)
-    np.maximum(peaks, 0, out=peaks)
-    best[message] = peaks
-    lower = best[message] < peaks  # a message in two places, where the last was not the best
-    if lower.any():
-        np.maximum.at(best, message[lower], peaks[lower])
+    facts = catalogue.facts
+    peaks = scores if facts.is_plain else np.maximum.reduceat(scores, facts.starts)
+    if facts.in_order:
+        np.maximum(peaks, 0, out=best[: len(peaks)])
+    else:  # some messages are in two places
+        np.maximum.at(best, facts.messages, peaks)
     return best
 
 
-def _mask_scores(scores: Array, allowed: Array | None) -> Array:
-    return scores if allowed is None else np.where(allowed, scores, -np.inf)
+def _select_best(positions: Array, values: Array, count: int) -> Array:
+    """Return the positions of the best values; ties go to the newer, which come last."""
+    if len(values) <= count:
+        return positions
+    if len(values) > _SAMPLE_FROM:  # most are far below the best of a sample
+        sample = values[::_SAMPLE_STEP]
+        place = min(len(sample), 2 * count // _SAMPLE_STEP + 8)
+        near = np.flatnonzero(values >= np.partition(sample, -place)[-place])
+        if len(near) >= count:
+            positions, values = positions[near], values[near]
+    last = np.partition(values, -count)[-count]
+    chosen = values > last
+    equals = np.flatnonzero(values == last)
+    chosen[equals[np.count_nonzero(chosen) - count :]] = True
+    best: Array = positions[chosen]
+    return best
 
 
 def scale_min_max(values: Array) -> Array:
@@ -310,6 +343,9 @@ def score_dates(times: Array, spans: Sequence[Span]) -> Array:
 def align_scores(catalogue: Catalogue, by_ordinal: Array) -> Array:
     """Return values by position in the catalogue, up to the last ordinal that has one."""
     values = np.zeros(catalogue.chunks)
+    if catalogue.last_ordinal + 1 == catalogue.chunks:  # none was removed
+        values[: len(by_ordinal)] = by_ordinal[: catalogue.chunks]
+        return values
     reached = np.searchsorted(catalogue.ordinals, len(by_ordinal))
     values[:reached] = by_ordinal[catalogue.ordinals[:reached]]
     return values

@@ -16,14 +16,15 @@ from limpet.model.late import load_modules
 from limpet.model.message import Message
 from limpet.model.record import Record
 from limpet.model.scope import Partition, Scope
-from limpet.model.values import from_micros, from_seconds, short_repr, to_micros
+from limpet.model.values import from_micros, short_repr, to_micros
 from limpet.search.analysis import Question, analyse, cut_question, strip_names
-from limpet.search.chunk_repository import Chunks, build_record_clauses
+from limpet.search.chunk_repository import Chunks, PartitionRow, build_record_clauses
 from limpet.search.graph_walk import GraphScores, score_graph
+from limpet.search.index import postings_query, vector_queries
 from limpet.search.recipes import RECIPES, Recipe, RecordRecipe, is_in_lookback, score_components
 from limpet.store.encryption import RowLayout
 from limpet.store.tables import CHUNKS, DOCUMENTS, RECORDS
-from limpet.store.tx import Cipher, Row, Tx
+from limpet.store.tx import Cipher, Params, Query, Row, Tx
 
 if TYPE_CHECKING:
     from limpet.search.embed import ChunkEmbedder
@@ -64,6 +65,8 @@ class SearchRequest:
     skill: str | None = None
     sources: SearchSources | None = None  # needed by recipes that score records, and for neighbours
     spare: int = 0  # hits to return beyond ``k``; they change no score
+    spare_for_records: int = 0  # and so many more where the partition holds records
+    read_along: Callable[[Params, object], None] | None = None  # told which chunks are read: their key and ordinals
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +119,14 @@ def search(tx: Tx, partition: Partition, request: SearchRequest, known: SignalCa
 
 def _load_signals(tx: Tx, partition: Partition, request: SearchRequest) -> PartitionSignals | None:
     """Return None for an empty partition, at almost no cost."""
-    index = Chunks(tx).open_index(partition)
+
+    def expect(row: PartitionRow, cipher: Cipher) -> list[Query]:
+        terms = tx.db.to_array([cipher.hash_term(term) for term in request.question.terms])
+        queries = [_hidden_query(row, None if request.query.as_of else request.now)]
+        queries += [postings_query(row, terms)] if row.merged_ordinal else []
+        return queries + (vector_queries(row, request.meaning) if request.meaning else [])
+
+    index = Chunks(tx).open_index(partition, expect)
     if index is None or not index.catalogue.chunks or not (request.question.terms or request.meaning):
         return None
     return PartitionSignals(index, _compute_signals(index, request))
@@ -127,15 +137,16 @@ def _find_hits(index: SearchIndex, signals: Signals, request: SearchRequest) -> 
     load_modules("limpet.search.rank")
     from limpet.search.rank import Ranker  # late: it brings numpy
 
-    catalogue = index.catalogue
-    first, last = from_seconds(float(catalogue.time.min())), from_seconds(float(catalogue.time.max()))
-    named = request.question.find_spans(first, last) if request.recipe.date else []
-    recipe = replace(request.recipe, candidates=max(request.recipe.candidates, request.k))
+    catalogue, recipe = index.catalogue, request.recipe
+    named = request.question.find_spans(catalogue.facts.years) if recipe.date else []
+    if recipe.candidates < request.k:
+        recipe = replace(recipe, candidates=request.k)
     mask = _build_mask(index, request.query, request.now)
     ranked = Ranker(catalogue, request.question, signals, recipe, named, mask).rank()
-    chunks = _read_current(index, ranked, request)
+    count = request.k + request.spare + (request.spare_for_records if catalogue.facts.has_records else 0)
+    chunks = _read_current(index, ranked, request, count)
     if request.recipe.record_recipe is None:
-        hits = _build_hits(list(islice(chunks, request.k + request.spare)), ranked)
+        hits = _build_hits(list(islice(chunks, count)), ranked)
         hits = hits if named else _prefer_newer(hits, request)
     else:
         hits = _sort_by_record_score(index, _build_hits(list(chunks), ranked), request.recipe.record_recipe, request)
@@ -202,14 +213,16 @@ def _build_mask(index: SearchIndex, query: ChunkQuery, now: datetime) -> Array |
     return mask
 
 
-def _read_current(index: SearchIndex, ranked: RankResult, request: SearchRequest) -> Iterator[tuple[int, StoredChunk]]:
+def _read_current(
+    index: SearchIndex, ranked: RankResult, request: SearchRequest, count: int
+) -> Iterator[tuple[int, StoredChunk]]:
     """Return the ranked chunks that exist and are valid, with their rank."""
     ordinals = index.catalogue.ordinals[ranked.positions].tolist()
     # Nearly all exist and are valid: the first page has as many as requested.
-    starts = [0, *range(request.k + request.spare, len(ordinals), _PAGE)] if ordinals else []
+    starts = [0, *range(count, len(ordinals), _PAGE)] if ordinals else []
     for start, end in pairwise([*starts, len(ordinals)]):
         page = ordinals[start:end]
-        stored = read_chunks(index, page, request.query.as_of, request.now)
+        stored = read_chunks(index, page, request.query.as_of, request.now, request.read_along)
         for at, ordinal in enumerate(page, start):
             if ordinal in stored:
                 yield at, stored[ordinal]
@@ -352,19 +365,28 @@ def _find_hidden(index: SearchIndex, now: datetime | None) -> list[int]:
 
     With a time also those of records that are not valid then.
     """
-    key = index.row.key
-    name, params = ("chunks.hidden", key) if now is None else ("chunks.unseen", {**key, "now": to_micros(now)})
-    return [ordinal for (ordinal,) in index.tx.db.all(name, params)]
+    return [ordinal for (ordinal,) in index.tx.db.all_together([_hidden_query(index.row, now)])[0]]
+
+
+def _hidden_query(row: PartitionRow, now: datetime | None) -> Query:
+    key = row.key
+    return Query("chunks.hidden", key) if now is None else Query("chunks.unseen", {**key, "now": to_micros(now)})
 
 
 def read_chunks(
-    index: SearchIndex, ordinals: Sequence[int], as_of: datetime | None, now: datetime
+    index: SearchIndex,
+    ordinals: Sequence[int],
+    as_of: datetime | None,
+    now: datetime,
+    read_along: Callable[[Params, object], None] | None = None,
 ) -> dict[int, StoredChunk]:
     """Return the chunks with these ordinals, without records that are not valid at the time."""
-    params, moment = {**index.row.key, "ordinals": index.tx.db.to_array(ordinals)}, to_micros(now)
+    key, places, moment = index.row.key, index.tx.db.to_array(ordinals), to_micros(now)
+    if read_along is not None:
+        read_along(key, places)
     return {
         chunk[0]: _parse_chunk(_decrypt_chunk(index.cipher, index.row.id, chunk))
-        for chunk in index.tx.db.all("chunks.fetch", params)
+        for chunk in index.tx.db.all("chunks.fetch", {**key, "ordinals": places})
         if as_of is not None or _is_current(chunk, moment)
     }
 

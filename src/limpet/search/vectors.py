@@ -47,20 +47,19 @@ class VectorScores:
     cosines: Array
     rough: bool
     rescore: Callable[[Array], Array]  # better cosines for some positions
+    share: float = 1.0  # of the chunks that have a vector
+    average: float = 0.0  # of the cosines
 
-    @property
-    def share(self) -> float:
-        """Return the share of chunks that have a vector."""
+    @classmethod
+    def of(cls, cosines: Array, scales: Array, rescore: Callable[[Array], Array], *, rough: bool) -> VectorScores:
+        """``scales`` is 0 where there is no vector."""
         import numpy as np
 
-        return 1 - np.count_nonzero(np.isnan(self.cosines)) / max(1, len(self.cosines))
-
-    @property
-    def average(self) -> float:
-        import numpy as np
-
-        known = self.cosines[~np.isnan(self.cosines)]
-        return float(known.mean()) if len(known) else 0.0
+        known = scales > 0
+        if known.all():
+            return cls(cosines, rough, rescore, 1.0, float(cosines.mean()))
+        average, share = float(cosines[known].mean()), np.count_nonzero(known) / len(known)
+        return cls(np.where(known, cosines, np.nan), rough, rescore, share, average)
 
 
 class VectorCodes(NamedTuple):
@@ -217,13 +216,13 @@ def _score_codes(rows: VectorCodes, question: Array) -> VectorScores | None:
         products = np.empty(len(codes), dtype=np.float32)
         for start in range(0, len(codes), _BLOCK):
             products[start : start + _BLOCK] = codes[start : start + _BLOCK].astype(np.float32) @ question
-        return VectorScores(_scale_products(products, scales), rough=False, rescore=rescore)
+        return VectorScores.of(products * scales, scales, rescore, rough=False)
     different = np.zeros(len(codes), dtype=np.uint16)
     for word, asked in zip(bits, _pack_signs(question[None, :], mean)[0], strict=True):
         different += np.bitwise_count(word ^ asked)
     dimension = codes.shape[1]
     by_difference = np.cos(np.pi * np.arange(dimension + 1) / dimension).astype(np.float32)
-    return VectorScores(np.where(scales > 0, by_difference[different], np.nan), rough=True, rescore=rescore)
+    return VectorScores.of(by_difference[different], scales, rescore, rough=True)
 
 
 def _scale_products(products: Array, scales: Array) -> Array:

@@ -25,7 +25,7 @@ from limpet.providers.llm import Deadline, Llm
 from limpet.sessions import usage
 from limpet.sessions.extract import LearnedSentence
 from limpet.sessions.repository import Messages, Sessions
-from limpet.sessions.summary import NO_SUMMARY, Summariser, SummaryDraft, swap_summary
+from limpet.sessions.summary import NO_SUMMARY, Summariser, SummaryDraft, localize_message, swap_summary
 from limpet.store.jobs import Jobs
 from limpet.store.store import Store
 from limpet.store.tx import Tx
@@ -204,6 +204,7 @@ class Compactor:
     clock: Clock
     find_learned: Callable[[Tx, Scope], Sequence[LearnedSentence]] = lambda _tx, _scope: ()
     mask: Callable[[str], str] = str
+    find_zone: Callable[[str | None], str] = lambda _user: "UTC"
 
     def start_deadline(self) -> Deadline:
         """Start the time that a model has for all summaries of a turn together."""
@@ -260,9 +261,10 @@ class Compactor:
         if planned is None or not planned.messages:
             return _report_unchanged(load, idle)
         covered = messages[: planned.messages]
+        zone = self.find_zone(scope.user)
         draft = summariser.write(
             SummaryDraft.of(summary),
-            (*self._read_unwritten(scope, summary), *covered),
+            [localize_message(each, zone) for each in (*self._read_unwritten(scope, summary), *covered)],
             lambda: self.store.read(lambda tx: self.find_learned(tx, scope)),
         )
         try:

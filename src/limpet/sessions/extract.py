@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from limpet.model.message import Message, Role
 from limpet.model.tokens import TokenCounter
-from limpet.search.analysis import extract_terms, split_sentences
+from limpet.search.analysis import extract_terms, says_nothing, split_sentences
 
 _MAX_READ = 4000  # characters of a message; sentences that end later are not read
 _MAX_SPEAKER = 40
@@ -29,6 +29,8 @@ _LINE = re.compile(rf"- (?P<speaker>[^:,]+)(?:, (?P<day>{_DAY}))?: (?P<text>.+)"
 _LAST_LINE = re.compile(rf"- (?P<number>\d+) earlier messages?(?:, (?:up to|of) (?P<day>{_DAY}),)? can be searched\.")
 _NUMBER_OR_NAME = re.compile(r"\b\w*\d[\w.:,/]*|(?<!^)(?<![.!?] )\b[^\W\d_a-z][\w'’-]+")
 _MARKS = re.compile(r"(?:\[[^\]]*\]\s*)*")  # such as [forgotten], in the place of removed words
+_EDGES = " .!,;"  # of a sentence: they do not make it another
+_REST = 0.4  # share of a sentence that is not worth a line if the others stand elsewhere
 
 # How much of a sentence's worth counts
 _QUESTION = 0.2
@@ -186,6 +188,32 @@ def _parse_summary(text: str) -> _ParsedSummary:
     return _ParsedSummary(quotes, int(last["number"]), latest)
 
 
+def trim_summary(text: str, shown: Iterable[str], ended: Iterable[str]) -> str:
+    """Return an extracted summary without what is quoted elsewhere, and without words that no longer hold."""
+    parsed = _parse_summary(text)
+    words = sorted({each.strip(_EDGES) for each in (*shown, *ended)} - {""}, key=len, reverse=True)
+    over = [each for each in ended if each.strip(_EDGES)]
+    kept = [quote for quote in parsed.quotes if not _is_told(quote.text, words)]
+    if not parsed.number or (len(kept) == len(parsed.quotes) and not over):
+        return text
+    marked = [quote._replace(text=_mark_ended(quote.text, over)) for quote in kept]
+    return "\n".join((*_format_lines(marked, parsed.latest), text.rpartition("\n")[2]))
+
+
+def _is_told(sentence: str, words: Iterable[str]) -> bool:
+    """Whether most of a sentence stands elsewhere, or no longer holds."""
+    rest = said = sentence.strip(_EDGES)
+    for each in words:
+        if said in each:
+            return True
+        rest = rest.replace(each, "")
+    return len(rest) <= _REST * len(said)
+
+
+def _mark_ended(sentence: str, ended: Iterable[str]) -> str:
+    return f"{sentence} (in part no longer true)" if any(each.strip(_EDGES) in sentence for each in ended) else sentence
+
+
 # Choice
 
 
@@ -270,6 +298,8 @@ def _is_worth_printing(quote: Quote, terms: frozenset[int], marks: frozenset[int
         return False
     if quote.learned is not None:
         return quote.learned
+    if says_nothing(quote.text):
+        return False
     return bool(len(terms) > 1 or marks)
 
 

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, NoReturn, Protocol, TypeVar
 
 from limpet.errors import ConstraintFailed, InvalidInput, SessionNotFound, StorageError, StoreCorrupt, Unsupported
 from limpet.model.dataclass import dataclass
-from limpet.model.lazy import lazy_property
+from limpet.model.late import lazy_property
 from limpet.model.scope import DEFAULT_AGENT
 from limpet.model.session import FileInfo, KvEntry
 from limpet.model.values import (

@@ -91,6 +91,8 @@ class MessageAppender:
     def _embed(
         self, partition: Partition, entries: list[MessageWithChunks], progress: Progress | None
     ) -> list[MessageWithChunks]:
+        if not self.embedder.is_inline:
+            return entries
         names = [entry.message.name for entry in entries if entry.message.name]
         chunks = [chunk for entry in entries for chunk in entry.chunks]
         drafts = iter(self.embedder.embed_drafts(partition, chunks, names, progress))
@@ -229,7 +231,7 @@ def read_newest(
         raise BudgetTooSmall(f"max_tokens must be at least 1, not {max_tokens}")
     collected: list[Message] = []
     # A little more than the budget, so that the turn it starts in is mostly included.
-    size, before = _PAGE if max_messages is None else min(_PAGE, max_messages + _TURN), None
+    size, before = first_page_size(max_messages), None
     while True:
         page = recent(size, before)
         collected = page + collected
@@ -242,6 +244,10 @@ def read_newest(
         if not HistoryBudget(whole, max_tokens, max_messages, cost).take(group_steps(whole)):
             return fit_history(whole, max_tokens, max_messages, cost)
         size, before = size * 2, page[0].sequence
+
+
+def first_page_size(max_messages: int | None) -> int:
+    return _PAGE if max_messages is None else min(_PAGE, max_messages + _TURN)
 
 
 def _messages_since(history: list[Message], after: int) -> list[Message]:

@@ -21,7 +21,7 @@ from limpet.model.message import Message, Role
 from limpet.model.scope import Scope
 from limpet.model.session import Summary
 from limpet.model.tokens import TokenCounter
-from limpet.model.values import check_text, from_micros
+from limpet.model.values import check_text, from_micros, to_local
 from limpet.providers.llm import Completion, Deadline, Finish, Llm, LlmRequest, TokenUsage, build_prompt
 from limpet.sessions.extract import LearnedSentence, extract_summary, is_extracted
 from limpet.sessions.repository import Messages, Sessions, Summaries
@@ -186,6 +186,13 @@ class Summariser:
 def mask_message(message: Message, mask: Callable[[str], str]) -> Message:
     plain = mask(message.text)
     return message if plain == message.text else replace(message, content=plain)
+
+
+def localize_message(message: Message, zone: str) -> Message:
+    """The message with its time in the user's zone: a summary names days of theirs."""
+    if message.created_at is None or zone == "UTC":
+        return message
+    return replace(message, created_at=to_local(message.created_at, zone=zone))
 
 
 def _is_readable(text: str) -> bool:

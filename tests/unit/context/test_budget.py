@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from limpet.config import ContextSettings
-from limpet.context.compose import allot, compute_budget
+from limpet.context.budget import allot, compute_budget
 from limpet.errors import BudgetTooSmall, ConfigError
 
 SHARES = {"messages": 0.25, "standing": 0.25, "hits": 0.5}

@@ -116,6 +116,16 @@ def test_context_setting_disables_its_section(switch: str) -> None:
     assert all_but() - all_but(**{switch: False}) == {SWITCHES[switch]}
 
 
+def test_lean_context_leaves_out_stated_memories_where_settings_say_so() -> None:
+    known = (record("k", "Biscuit", key="dog_name"), record("p", "tea", key="drink", pinned=True))
+    shown = built(limits=ContextSettings(), records=known).text
+    assert "Biscuit" in shown
+    assert "tea" in shown
+    hidden = built(limits=ContextSettings(show_user_memories=False), records=known).text
+    assert "Biscuit" not in hidden
+    assert "tea" in hidden
+
+
 # Hits
 
 

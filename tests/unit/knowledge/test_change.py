@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from limpet.knowledge.change import find_changes, tells_of_change
-from limpet.knowledge.reconcile import CONTRADICTS, DOUBTS
+from limpet.knowledge.change import DOUBTS, LINKS, find_changes, tells_of_change
+from limpet.knowledge.reconcile import CONTRADICTS
 
 KNOWN = [
     "The user rents a room above the bakery in Lugo.",
@@ -50,10 +50,19 @@ def test_find_changes_leaves_what_nobody_took_back(message: str) -> None:
     assert most_likely(message)[1] < DOUBTS
 
 
-def test_find_changes_doubts_what_will_be_over() -> None:
-    best, probability = most_likely("handed in my notice at Brightwater, new job starts on the 2nd")
-    assert best == "The user works at Brightwater Logistics."
-    assert DOUBTS <= probability < CONTRADICTS
+@pytest.mark.parametrize(
+    ("message", "claim", "least", "most"),
+    [
+        ("handed in my notice at Brightwater, new job starts on the 2nd", KNOWN[1], LINKS, DOUBTS),
+        ("gave the keys of the room back, I live in Vigo with my cousin now", KNOWN[0], DOUBTS, CONTRADICTS),
+    ],
+)
+def test_find_changes_tells_clear_changes_from_possible_ones(
+    message: str, claim: str, least: float, most: float
+) -> None:
+    best, probability = most_likely(message)
+    assert best == claim
+    assert least <= probability < most
 
 
 @pytest.mark.parametrize(

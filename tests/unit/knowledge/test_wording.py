@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from limpet.knowledge.english.coordination import split_statements
-from limpet.knowledge.english.wording import find_last_date, names_nothing, resolve_dates, retell, to_third_person
+from limpet.knowledge.english.dates import find_last_date, resolve_dates
+from limpet.knowledge.english.wording import names_nothing, points_away, retell, to_third_person
 
 MONDAY = datetime(2026, 11, 16, 10, tzinfo=UTC)
 
@@ -24,16 +25,23 @@ MONDAY = datetime(2026, 11, 16, 10, tzinfo=UTC)
         ("my sister lives in Oslo now", "The user's sister lives in Oslo now."),
         ("I usually eat at 6 and cook for my kids", "The user usually eats at 6 and cooks for their kids."),
         ("btw I can't stand turnip", "The user can't stand turnip."),
-        ("we use poetry", "The user and others use poetry."),
+        ("we use poetry", "The user uses poetry."),
+        ("we're looking to buy", "The user is looking to buy."),
+        ("we both like hiking", "The user likes hiking."),
+        ("Tom and I moved because we needed room", "Tom and the user moved because they needed room."),
+        ("my mum's got diabetes", "The user's mum has got diabetes."),
+        ("I use neovim btw", "The user uses neovim."),
+        ("we got a dog!!", "The user got a dog."),
+        ("my ID is 12 in case you need it", "The user's ID is 12 in case the assistant needs it."),
         ("our baby is 5 months", "The user's baby is 5 months."),
         ("Packie walks over every Sunday", "Packie walks over every Sunday."),
         ("two pills at night", "The user said: “two pills at night”"),
         ("I sing bass in a choir", "The user sings bass in a choir."),
-        ("Dad's in a care home", "The user's dad's in a care home."),
+        ("Dad's in a care home", "The user's dad is in a care home."),
         ("kids are six and nine", "The user's kids are six and nine."),
         ("sun's out", "The user said: “sun's out”"),
         ("Tom and I are separated", "Tom and the user are separated."),
-        ("my sister and I share a flat", "The user's sister and the user share a flat."),
+        ("my sister and I share a flat", "The user and their sister share a flat."),
         ("I sold mine", "The user sold theirs."),
         ("I read them on my phone", "The user reads them on their phone."),
         ("I read it yesterday", "The user read it yesterday."),
@@ -146,7 +154,7 @@ def test_wording_never_fails(text: str) -> None:
 
 def test_retell_begins_each_sentence_with_a_capital() -> None:
     told = retell("Jonas took the job. we're moving. gave up the flat, sold mine")
-    assert told == "Jonas took the job. The user and others are moving. The user gave up the flat, sold theirs."
+    assert told == "Jonas took the job. The user is moving. The user gave up the flat, sold theirs."
 
 
 def test_retell_quotes_all_where_one_sentence_has_no_person() -> None:
@@ -161,7 +169,20 @@ def test_resolve_dates_leaves_quotation_as_it_was_said() -> None:
 
 @pytest.mark.parametrize(
     ("text", "nothing"),
-    [("ok whatever i've decided", True), ("don't plan to", True), ("I stopped smoking", False), ("left-handed", False)],
+    [
+        ("ok whatever i've decided", True),
+        ("don't plan to", True),
+        ("the hills were steep", True),
+        ("I stopped smoking", False),
+        ("left-handed", False),
+        ("the office was moved to Leeds", False),
+        ("the oven was my grandmother's", False),
+    ],
 )
 def test_names_nothing_finds_words_without_content(text: str, nothing: bool) -> None:
     assert names_nothing(text) is nothing
+
+
+def test_statement_about_something_unnamed_points_away() -> None:
+    assert points_away("That took 49 minutes, longer than I thought")
+    assert not points_away("That dog of mine is called Rex")

@@ -330,14 +330,14 @@ def asked() -> Iterator[tuple[Limpet, list[str]]]:
     with Limpet.open(":memory:", config=Config.load(overrides={"embedding.model": "none"})) as memory:
         memory.session("chat", "1", user="ann").append("user", "The ferry leaves at noon")
         names: list[str] = []
-        look_up = SqliteDb.one
+        look_up = SqliteDb.all
 
         def one(self: SqliteDb, name: str, *args: Any, **kwargs: Any) -> Any:
             names.append(name)
             return look_up(self, name, *args, **kwargs)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(SqliteDb, "one", one)
+            patch.setattr(SqliteDb, "all", one)
             yield memory, names
 
 

@@ -2,14 +2,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from random import Random
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from limpet.search.analysis import Question
 from limpet.search.index import CatalogueRow, make_empty_catalogue
-from limpet.search.rank import Ranker, Signals, rank_values
+from limpet.search.rank import Ranker, Signals, _select_best, rank_values
 from limpet.search.recipes import DEFAULT, VECTORS
 from limpet.search.vectors import VectorScores
 
@@ -26,7 +28,7 @@ def test_refine_cosines_ranks_only_exact_scores() -> None:
     vectors = VectorScores(0.6 + real / 10, rough=True, rescore=lambda at: real[at] + 0.001)
     signals = Signals(np.zeros(count), np.zeros(count), 0.0, vectors, lambda at: real[at])
     for recipe in (replace(VECTORS, candidates=50), replace(DEFAULT, candidates=50)):
-        cosines = Ranker(catalogue, QUESTION, signals, recipe).refine_cosines(np.zeros(count, dtype=bool))
+        cosines = Ranker(catalogue, QUESTION, signals, recipe).refine_cosines(np.zeros(0, dtype=int))
         assert cosines is not None
         best = np.argsort(-np.nan_to_num(cosines, nan=-1))[:40]
         assert best.tolist() == list(range(count - 1, count - 41, -1))
@@ -40,13 +42,23 @@ def test_refine_cosines_includes_word_matches_and_neighbours() -> None:
     )
     real = np.linspace(0.5, 0.1, count)
     vectors = VectorScores(real, rough=True, rescore=lambda at: real[at])
-    chosen = np.zeros(count, dtype=bool)
-    chosen[900] = True
+    chosen = np.array([900])
     signals = Signals(np.zeros(count), np.zeros(count), 0.0, vectors)
     cosines = Ranker(catalogue, QUESTION, signals, replace(DEFAULT, candidates=10)).refine_cosines(chosen)
     assert cosines is not None
     assert not np.isnan(cosines[899:902]).any()  # and its neighbours, which lend it a part of their own
     assert np.isnan(cosines[500])
+
+
+@pytest.mark.parametrize("size", [5, 300, 9000, 40_000])
+@pytest.mark.parametrize("levels", [3, 1000])
+def test_select_best_takes_the_highest_and_the_newest_of_equals(size: int, levels: int) -> None:
+    random = np.random.default_rng(size + levels)
+    positions, values = np.arange(size) * 2, random.integers(0, levels, size).astype("f4")
+    values[: size // 3] += levels  # the best are together, where a sample may miss them
+    for count in (1, 200):
+        expected = np.lexsort((positions, values))[::-1][:count]
+        assert _select_best(positions, values, count).tolist() == sorted(positions[expected].tolist())
 
 
 @given(st.lists(st.sampled_from((0.0, 0.5, 0.5, 1.0, -1.0, math.nan, math.inf)), min_size=1, max_size=30), st.data())
@@ -57,3 +69,34 @@ def test_rank_values_counts_better_values(given_values: list[float], data: st.Da
     for at, rank, score in zip(places, ranks, scores, strict=True):
         assert score == values[at] or (math.isnan(score) and math.isnan(values[at]))
         assert math.isnan(score) or rank == int((values > values[at]).sum()) + 1
+
+
+def make_rows(count: int) -> list[CatalogueRow]:
+    """Messages of three sessions, some in several chunks and some said again, and records between them."""
+    random, last, rows = Random(count), dict.fromkeys("abc", 0), []
+    for ordinal in range(count):
+        session = random.choice("abc")
+        if random.random() < 0.1:
+            rows.append(CatalogueRow(ordinal, None, None, None, None, ordinal, 1, 0, "record"))
+            continue
+        last[session] += random.choice((0, 1, 1, 2))
+        sequence = max(1, last[session] - random.choice((0, 0, 0, 2)))
+        name, flags = random.choice(("Ann", "Bob", None)), random.randrange(16)
+        rows.append(CatalogueRow(ordinal, session, sequence, "user", name, ordinal, 1, flags))
+    return rows
+
+
+@pytest.mark.parametrize("first", [1, 30, 119])
+def test_catalogue_is_the_same_however_its_rows_are_appended(first: int) -> None:
+    rows, empty = make_rows(120), make_empty_catalogue(0)
+    whole, parts = empty.append_rows(rows), empty.append_rows(rows[:first]).append_rows(rows[first:])
+    for row in rows:
+        empty = empty.append_rows([row])
+    for other in (parts, empty):
+        assert (other.names, other.sessions) == (whole.names, whole.sessions)
+        for name in ("message", "session", "sequence", "speaker", "previous", "following", "time_word", "only_asks"):
+            assert getattr(other, name).tolist() == getattr(whole, name).tolist(), name
+    numbers = {(row.session, row.sequence): int(at) for row, at in zip(rows, whole.message, strict=True) if row.session}
+    for (session, sequence), at in numbers.items():
+        assert whole.previous[at] == numbers.get((session, (sequence or 0) - 1), -1)
+        assert whole.following[at] == numbers.get((session, (sequence or 0) + 1), -1)

@@ -19,7 +19,7 @@ from limpet.model.record import Origin
 from limpet.model.values import MAX_PAGE
 from limpet_bench.truth.data import Line
 from limpet_bench.truth.text import ContextLine, context_lines, find_repeated
-from limpet_bench.year import Clock
+from limpet_bench.workload import Clock
 
 REPLY = "Okay."
 CLAIMS = frozenset({Origin.EXTRACTED, Origin.PROMOTED})

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from limpet.knowledge.english.assertions import *  # noqa: F403
     from limpet.knowledge.english.change import *  # noqa: F403
     from limpet.knowledge.english.clause import *  # noqa: F403
+    from limpet.knowledge.english.coordination import *  # noqa: F403
+    from limpet.knowledge.english.dates import *  # noqa: F403
     from limpet.knowledge.english.facts import *  # noqa: F403
     from limpet.knowledge.english.statement import *  # noqa: F403
     from limpet.knowledge.english.tense import *  # noqa: F403
@@ -34,15 +36,17 @@ _HOMES = {
     ),
     "change": "find_retracted has_change_sign has_end_sign has_stay_sign is_last is_passing tells_of_loss",
     "clause": "expand_contractions find_role_word",
+    "coordination": "lacks_verb",
+    "dates": "find_last_date resolve_dates tells_of_start",
     "facts": "extract_decisions extract_statements is_named is_product",
     "statement": (
         "apply_correction find_corrections find_name has_count_changed has_several is_change is_contradiction"
-        " is_correction_of is_one_of_several is_reversal"
+        " is_correction_of is_one_of_several is_quote is_reversal"
     ),
     "tense": "is_dated_event",
     "wording": (
-        "complete_clause find_asked_subjects find_last_date find_subject is_quote name_subject names_nothing"
-        " resolve_dates retell to_third_person word_claim"
+        "complete_clause find_asked_subjects find_subject name_subject names_nothing points_away retell to_third_person"
+        " word_claim"
     ),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}

@@ -161,6 +161,8 @@ def _extract_own(sentence: str) -> str | None:
     ):
         return None
     if sentence.rstrip("\"')*_ ").endswith("?"):
+        if get_pattern("call_me").search(sentence.rstrip("? ")):
+            return sentence
         tails = list(get_pattern("tail_question").finditer(sentence))
         if not tails or get_pattern("question").match(sentence):
             return None

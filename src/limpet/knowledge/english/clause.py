@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from functools import cache, lru_cache
+from functools import cache
 
 from limpet.knowledge.english import get_pattern, get_words, load_table
 from limpet.model.dataclass import dataclass, replace
+from limpet.model.text_cache import cache_texts
 
 MAX_CLAUSE = 300
 _MEMORY = 2  # sentences for which "she" means the person spoken of last
@@ -33,7 +34,7 @@ def _load_contractions() -> list[tuple[re.Pattern[str], str]]:
     return [(compile_pattern(short), plain) for short, plain in load_table("patterns.toml")["contractions"]]
 
 
-@lru_cache(maxsize=64)
+@cache_texts(64)
 def expand_contractions(text: str) -> str:
     """Expand contractions, so that the rules need one form of each."""
     for pattern, plain in _load_contractions():

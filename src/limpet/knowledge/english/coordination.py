@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from limpet.knowledge.english import get_pattern, get_words
 from limpet.knowledge.english.clause import find_role_word
+from limpet.model.text_cache import cache_texts
 from limpet.search.analysis import split_sentences
 
 _MAX_PARTS = 8
@@ -22,6 +23,8 @@ _TOKENS = 24
 _REMARK = 2  # words of a clause that belongs to the one before
 _SUBJECT = 6  # words of a subject at most
 _TOKEN = re.compile(r"[^\W_]+(?:[-.][^\W_]+)*(?:['’][a-z]+)?|[^\w\s]", re.IGNORECASE)
+_NAMED = re.compile(r"^\w+ (?:first |full )?name .*\b(?:is|was) ([A-ZÀ-Þ][\w’'-]+)$")  # "her name is Biscuit, a beagle"
+_NAME = re.compile(r"\b[A-ZÀ-Þ][\w’'-]+$")
 _JOINS = frozenset("and but plus &".split())
 _TIMES = frozenset("as at on since still".split())
 _OWN = frozenset("i we my our".split())
@@ -76,13 +79,17 @@ def _split_sentence(sentence: str, offset: int) -> Iterator[StatementSpan]:
             continue
         found, said = find_opening(rest), joint.group().replace(",", " ").replace(";", " ").strip().lower()
         own = found is not None and bool(found.subject)
+        if own and said == "and" and not shared[-1] and _is_pair(before):
+            continue
         if found is not None and own and _elaborates(found, said, first=len(cuts) == 1):
             continue
         if own and not said and _is_remark(sentence[joint.end() :]):
+            opening = found
             continue
         listed = "," in joint.group() or bool(shared[-1].strip())
+        own = own or (said == "so" and get_pattern("part_order").match(rest) is not None)
         prefix = "" if own else _share(opening, before, rest, listed=listed, joined=said in _JOINS)
-        if prefix is not None:
+        if prefix is not None and (own or said != "so"):
             cuts.append(joint.end())
             shared.append(prefix)
             opening = found if own else find_opening(f"{prefix}{rest}") or opening
@@ -115,7 +122,7 @@ def _elaborates(clause: Opening, joint: str, *, first: bool) -> bool:
     if joint == "so":
         return subject[0] not in _OWN
     if joint:
-        return False
+        return first and joint in _JOINS and subject[0] in get_words("references")
     named = clause.subject[0].isupper() or subject[0] in get_words("determiners") | get_words("persons")
     bare = not named and find_role_word(subject[0]) is None and find_role_word(subject[0].removesuffix("s")) is None
     return subject[0] in get_words("references") or (bare and first)
@@ -124,12 +131,26 @@ def _elaborates(clause: Opening, joint: str, *, first: bool) -> bool:
 def _is_remark(rest: str) -> bool:
     """Whether a clause says nothing without the one before: "my exam was on Monday, I passed"."""
     clause = get_pattern("part_joint").split(rest, maxsplit=1)[0]
-    return len(clause.split()) <= _REMARK and get_pattern("part_adjective").search(clause) is None
+    telling = get_pattern("part_adjective").search(clause) or get_pattern("part_number").search(clause)
+    return len(clause.split()) <= _REMARK and telling is None
+
+
+def _is_pair(before: str) -> bool:
+    """Whether the words are the first of two that share a verb: "my partner Aoife and I have been together"."""
+    words = before.split()
+    named = before[:1].isupper() or words[0].lower() in get_words("determiners")
+    return named and len(words) <= _SUBJECT and find_opening(before) is None and not _is_fragment(before)
+
+
+def lacks_verb(text: str) -> bool:
+    """Whether a text has neither a clause nor a state that says something by itself: "night shifts mostly"."""
+    return find_opening(text) is None and get_pattern("part_adjective").match(text.strip()) is None
 
 
 # How a clause begins: a subject with its verb, or a verb alone
 
 
+@cache_texts(256)  # a statement is looked at several times
 def find_opening(text: str) -> Opening | None:
     lead = get_pattern("part_lead").match(text)
     tokens = _tokenize(text, lead.end() if lead else 0)
@@ -231,7 +252,7 @@ def _is_contracted(tokens: Sequence[Token], at: int) -> bool:
     return (
         bool(known)
         or after.capital
-        or after.word[0].isdigit()
+        or after.word[:1].isdigit()
         or (after.word.endswith(("ing", "ed")) and len(after.word) > 4)
     )
 
@@ -294,7 +315,10 @@ def _share(opening: Opening | None, before: str, rest: str, *, listed: bool, joi
     if _continues(opening, words, before, joined=joined):
         return f"{opening.subject} " if opening.subject else ""
     if opening.verb in get_words("copula") and opening.subject and _goes_on_with_state(tokens, rest):
-        return f"{opening.words} "
+        named = _NAMED.search(f"{opening.subject} {before}")
+        return f"{named[1]} is " if named else f"{opening.words} "
+    if opening.verb == "am" and _NAME.search(before) and get_pattern("part_occupation").match(rest):
+        return f"{opening.words} {'an' if rest[0] in 'aeiou' else 'a'} "
     if _goes_on_with_thing(opening, words, listed=listed):
         return f"{opening.words} "
     if opening.subject or words[0].word in get_words("prepositions"):

@@ -19,6 +19,7 @@ from limpet.knowledge.english.clause import (
     Clause,
     ClauseReader,
     expand_contractions,
+    find_role_word,
     is_name,
     normalize_role,
     normalize_subject,
@@ -301,7 +302,7 @@ def _find_orders(sentence: str, me: str) -> Iterator[Fact]:
     if lifted := get_pattern("lifted").search(sentence):
         yield Fact("project", None, lifted["v"].strip(" .!"), RecordType.CONSTRAINT, polarity=False, confidence=0.75)
     elif get_pattern("order").search(sentence):
-        yield Fact("project", None, None, RecordType.CONSTRAINT, confidence=0.75)
+        yield Fact(me if sentence.startswith("I ") else "project", None, None, RecordType.CONSTRAINT, confidence=0.75)
     yield from _find_decisions(sentence, me)
 
 
@@ -330,15 +331,18 @@ def extract_decisions(said: TurnMessage, sentence: str) -> Iterator[Candidate]:
 # Names of the speaker and of their people
 
 
-def _find_own_names(sentence: str, me: str, *, opening: bool) -> Iterator[Fact]:
-    """Find the speaker's name outside clauses: greetings, "call me"; and "as a vegan"."""
+def _find_own_names(sentence: str, me: str, *, opening: bool, first: bool, whole: str) -> Iterator[Fact]:
+    """Find the speaker's name outside clauses: greetings, "call me"; and "as a vegan". ``whole``: with what follows."""
     greeted = get_pattern("i_am").search(sentence) if opening and get_pattern("greeting").match(sentence) else None
-    if (match := greeted or get_pattern("i_am_first").match(sentence)) and _is_person(match["v"]):
+    if (match := greeted or get_pattern("i_am_first").match(whole)) and _is_person(match["v"]):
         yield Fact(me, "name", match["v"])
     elif opening and (match := get_pattern("i_am_small").match(sentence)) and match["v"] in get_words("given_names"):
         yield Fact(me, "name", match["v"].title())
     elif opening and (match := get_pattern("here").match(sentence)) and _is_person(match["v"]):
         yield Fact(me, "name", match["v"])
+    elif first and (match := get_pattern("name_alone").match(sentence)) and _is_person(match["v"]):
+        yield Fact(me, "name", match["v"])
+        yield Fact(me, "age", match["age"])
     if opening and (match := get_pattern("name_and_age").match(sentence)):
         yield Fact(me, "age", match["v"])
     if (match := get_pattern("call_me").search(sentence)) and _is_nickname(match["v"]):
@@ -376,6 +380,8 @@ def _find_relatives(sentence: str, me: str) -> Iterator[Fact]:
     """Find people with their names anywhere: "he scares my daughter Lily"; and the end of a relationship."""
     for found in get_pattern("mentioned").finditer(sentence):
         yield from _build_name(f"{me}/{normalize_role(found['role'])}", found["v"])
+    if match := get_pattern("children").search(sentence):
+        yield Fact(me, "family", match["v"])
     if match := get_pattern("parted").search(sentence):
         yield Fact(me, "relationship", normalize_role(match["a"] or match["b"] or match["c"]), polarity=False)
 
@@ -429,7 +435,9 @@ def extract_statements(said: TurnMessage, statements: Sequence[OwnStatement]) ->
 
 def _match(statement: OwnStatement, narrator: ClauseReader, *, bullet: bool) -> list[Fact]:
     text, me = statement.text, narrator.me
-    found = [*_find_orders(expand_contractions(text), me), *_find_own_names(text, me, opening=statement.opening)]
+    whole = statement.sentence.text if statement.start == statement.sentence.start else text
+    found = list(_find_orders(expand_contractions(text), me))
+    found += _find_own_names(text, me, opening=statement.opening, first=statement.start == 0, whole=whole)
     found += _build_favourite(me, get_pattern("favourite" if bullet else "is_favourite").match(text))
     for clause in narrator.read_clauses(text, statement.sentence.text, bullet=bullet):
         for fact in (*_find_relations(clause, narrator), *_match_clause(clause, mine=clause.subject == me)):
@@ -460,8 +468,9 @@ def _build_candidate(said: TurnMessage, sentence: str, fact: Fact, content: str)
 
 def _word(fact: Fact, beside: Sequence[Fact], statement: OwnStatement, said: TurnMessage, me: str) -> str:
     """Return the statement itself, unless it states several things, says "she" or names the speaker."""
-    named = fact.subject.rpartition("/")[2] in statement.text.casefold()
-    alone = len(beside) == 1 and (fact.subject in {me, "project"} or named)
+    role = fact.subject.rpartition("/")[2]
+    named = any(role in {word, find_role_word(word)} for word in re.findall(r"[\w-]+", statement.text.casefold()))
+    alone = len(beside) == 1 and (fact.subject in {me, "project"} or (named and fact.attribute != "name"))
     if alone or fact.attribute is None or fact.value is None:
         return f"{said.speaker}: {statement.text}" if me != "user" and fact.subject != "project" else statement.text
     names = {each.value for each in beside if (each.subject, each.attribute) == (fact.subject, "name")}

@@ -16,6 +16,7 @@ from limpet.model.record import Record, RecordType
 from limpet.search.analysis import split_sentences
 
 _STATES = frozenset(("retired", "unemployed", "self-employed"))  # in the place of a role
+_PUPILS = ("student", "pupil", "apprentice", "owner", "landlord", "carer")  # nobody works as one
 _DETERMINED = _STATES | frozenset(
     """a an the one two three four five six seven eight nine ten several some many no my his her their our both few
     head""".split()
@@ -35,6 +36,8 @@ def format_statement(
         whose = f"{who}'s" if subject.startswith("user") else "The"
         return f"{whose} {what} {kind} {'is' if polarity else 'is not'} {value}."
     is_state = attribute == "health" and get_pattern("part_adjective").match(value) is not None
+    if attribute == "role" and value.endswith(_PUPILS):
+        return f"{who} {'is' if polarity else 'is not'} {_choose_article(value)} {value}.".replace("  ", " ")
     if is_state or (attribute == "role" and value in _STATES):
         return f"{who} {'is' if polarity else 'is not'} {value}."
     known = get_attribute(attribute)
@@ -65,6 +68,15 @@ def format_subject(subject: str) -> str:
     first, *way = subject.split("/")
     person = "The user" if first == "user" else "The project" if first == "project" else first.title()
     return "'s ".join([person, *way])
+
+
+def quote(text: str, who: str) -> str:
+    return f"{who} said: “{text}”"
+
+
+def is_quote(content: str) -> bool:
+    """Return whether a claim is worded as what somebody said, word for word."""
+    return content.endswith("”") and " said: “" in content
 
 
 # Retraction without an attribute: decisions, orders, and counts

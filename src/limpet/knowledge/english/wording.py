@@ -7,20 +7,21 @@ were said; only the person, the verb's form and relative dates change.
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta
 
+from limpet.knowledge.attributes import get_attribute
 from limpet.knowledge.candidate import Candidate, TurnMessage
 from limpet.knowledge.english import get_pattern, get_words
-from limpet.knowledge.english.clause import find_role_word, normalize_subject
+from limpet.knowledge.english.clause import find_role_word, is_name, normalize_subject
 from limpet.knowledge.english.coordination import find_opening, third_person
-from limpet.knowledge.english.statement import format_statement, format_subject
-from limpet.knowledge.english.tense import lies_behind
+from limpet.knowledge.english.dates import RELATIVE, find_date
+from limpet.knowledge.english.statement import format_statement, format_subject, is_quote, quote
+from limpet.knowledge.similarity import tokenize
 from limpet.model.record import RecordType
-from limpet.search.analysis import parse_spans, split_sentences
+from limpet.search.analysis import split_sentences
 
 _LEAD_IN = re.compile(
     r"(?:(?:so|well|oh|ok|okay|and|but|also|plus|btw|by the way|anyway|yeah|yes|yep|no(?=,)|nope|haha|lol|ha|right|"
-    r"actually|whatever|my god|omg|oh my god|"
+    r"actually|whatever|my god|omg|oh my god|ugh|wow|yay|phew|found it|good news|bad news|great news|big news|"
     r"honestly|basically|hey|hi|hello|look|listen|sorry|thanks|thank you|because|since|fyi|for the record|note that|"
     r"scrap (?:that|it)|correction|never ?mind|forget (?:that|it|what i said)|wait|hang on|update|"
     r"just so you know|remember that|please remember(?: that)?|keep in mind(?: that)?|turns out|as i said|"
@@ -28,7 +29,15 @@ _LEAD_IN = re.compile(
     re.IGNORECASE,
 )
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?|\d[\d.,:/]*|\s+|.", re.DOTALL)
+# "My mum's got", "the bike's a Trek": a verb, not an owner.
+_SHORT_IS = re.compile(
+    r"(?<=\w)(?<!\bmaster)(?<!\bbachelor)['’]s"
+    r"(?= (?:an?|the|not|from|called|named|in|on|at|fine|(?:com|do|gett|go|hav|leav|liv|mov|start|stay|"
+    r"study|tak|work)ing|\d+(?=[.,!]|$))\b)"
+)
+_SHORT_HAS = re.compile(r"(?<=\w)['’]s(?= (?:got|been|had)\b)")
 _FIRST_PERSON = re.compile(r"\b(?:i|my|me|mine|myself|we|our|ours|us|ourselves|im|ive)\b|\bi['’]", re.IGNORECASE)
+_POINTING = re.compile(r"(?:that|this)(?: is|['’]s| was| took)\b", re.IGNORECASE)  # at what is not said
 _ADVERBS = frozenset(
     """always never just still also actually now only usually often sometimes really already even probably mostly mainly
     currently recently finally generally rarely hardly soon then once ever both all simply strictly
@@ -36,7 +45,7 @@ _ADVERBS = frozenset(
 )
 _LY_VERBS = frozenset("fly apply reply rely supply multiply bully rally tally comply imply ally".split())
 _AUXILIARY = {
-    "am": "is", "have": "has", "do": "does", "are": "is",
+    "am": "is", "have": "has", "do": "does", "are": "is", "were": "was", "weren't": "wasn't",
     "don't": "doesn't", "dont": "doesn't", "haven't": "hasn't", "havent": "hasn't", "aren't": "isn't", "ain't": "isn't",
 }  # fmt: skip
 _UNCHANGED = frozenset(
@@ -53,15 +62,23 @@ _COMMON_VERBS = frozenset(
 _SINGULAR = {"m": "is", "ve": "has", "d": "would", "ll": "will", "re": "is", "s": "is"}
 _PLURAL = {"re": "are", "ve": "have", "d": "would", "ll": "will"}
 _OBJECTS = {
-    "me": "{them}", "my": "{their}", "mine": "{theirs}", "myself": "themselves", "us": "them", "our": "their",
-    "ours": "theirs", "ourselves": "themselves",
+    "me": "{them}", "my": "{their}", "mine": "{theirs}", "myself": "themselves", "us": "{us}", "our": "{their}",
+    "ours": "{theirs}", "ourselves": "themselves",
 }  # fmt: skip
+_TAIL = re.compile(
+    r"(?:,?\s+(?:btw|by the way|lol|haha|tbh|fyi|rn|(?:so |please |just )*(?:keep|bear|remember) (?:that|this|it)\b"
+    r"(?: in mind\b[^.!?]*)?))+(?=[.!?]*$)",
+    re.IGNORECASE,
+)
 _SMILE = re.compile(r"(?:\s+(?:[:;=]['-]?[()DPp/|]+|[xX]D+|<3|[\U0001f300-\U0001faff\u2600-\u27bf\ufe0f]+))+\s*$")
+_PAIR_LAST = re.compile(r"^The user's ((?:[\w’'-]+ ){0,3}[\w’'-]+) and the user\b")
 _PAIR = 4  # words before "and I" at most: "my little sister and I"
 _TOLD_OF_PAST = re.compile(
     r"\b(?:yesterday|last|ago|once|already|just|finally|when|earlier|this morning|today)\b", re.IGNORECASE
 )
 _PRONOUN = re.compile(r"(?:He|She)(?:['’](s|ll|d))?\b")
+_POSSESSIVE = re.compile(r"^(?:His|Her)\b|(?<=^The user is )(?:his|her)\b|(?<=^The user was )(?:his|her)\b")
+_THIRD = ("he ", "he'", "he’", "she ", "she'", "she’", "his ", "her ")
 _SELF = frozenset({"", "i", "we"})
 _SHORT = 2  # words that name nothing: "sun's out"
 _NOT_MINE = frozenset("is are has does were let lets".split())
@@ -76,19 +93,20 @@ def to_third_person(clause: str, speaker: str | None = None, *, instruction: boo
     """
     who = speaker or "The user"
     plain = _LEAD_IN.sub("", clause, count=1) if _LEAD_IN.match(clause) else clause
-    plain = " ".join(plain.split()).strip(" ,;:–—-") or clause.strip()
+    plain = _TAIL.sub("", " ".join(plain.split()).strip(" ,;:–—-"), count=1) or clause.strip()
     if instruction:
         return _end_sentence(_Converter(who, you="you").convert(plain))
-    plain = complete_clause(plain, elided=elided)
+    plain = complete_clause(_SHORT_HAS.sub(" has", _SHORT_IS.sub(" is", plain)), elided=elided)
     if not _FIRST_PERSON.search(plain):
-        return _end_sentence(plain) if _has_own_subject(plain) else _quote(plain, who)
-    return _end_sentence(_Converter(who, you="the assistant").convert(plain))
+        return _end_sentence(plain) if _has_own_subject(plain) else quote(plain, who)
+    told = _Converter(who, you="the assistant").convert(plain)
+    return _end_sentence(_PAIR_LAST.sub(rf"{who} and their \1", told))
 
 
 def retell(text: str, speaker: str | None = None) -> str:
     """Return several sentences in the third person, or all of them as they were said where one has no person in it."""
     told = [to_third_person(each.text, speaker, elided=_tells_of_self(each.text)) for each in split_sentences(text)]
-    return _quote(" ".join(text.split()), speaker or "The user") if any(map(is_quote, told)) else " ".join(told)
+    return quote(" ".join(text.split()), speaker or "The user") if any(map(is_quote, told)) else " ".join(told)
 
 
 def _tells_of_self(sentence: str) -> bool:
@@ -99,15 +117,6 @@ def _tells_of_self(sentence: str) -> bool:
         and not opening.subject
         and (opening.verb in get_words("past") or opening.verb.endswith(("ed", "ing")))
     )
-
-
-def _quote(text: str, who: str) -> str:
-    return f"{who} said: “{text}”"
-
-
-def is_quote(content: str) -> bool:
-    """Return whether a claim is worded as what somebody said, word for word."""
-    return content.endswith("”") and " said: “" in content
 
 
 def complete_clause(plain: str, *, elided: bool) -> str:
@@ -122,6 +131,8 @@ def complete_clause(plain: str, *, elided: bool) -> str:
     if not elided or (opening is not None and not opening.rest):
         return plain
     if opening is None:
+        if get_pattern("part_occupation").match(plain):
+            return f"I'm {'an' if start[0] in 'aeiou' else 'a'} {start}"
         return f"I'm {start}" if get_pattern("part_adjective").match(plain) else plain
     if opening.verb.endswith("ing"):
         return f"I'm {start}"
@@ -141,13 +152,21 @@ def _has_own_subject(text: str) -> bool:
     return opening is not None and bool(opening.subject) and (len(text.split()) > _SHORT or any(map(str.isdigit, text)))
 
 
+def points_away(text: str) -> bool:
+    """Return whether a statement is about something that it does not name: "that took 49 minutes"."""
+    return _POINTING.match(text.strip()) is not None
+
+
 def names_nothing(text: str) -> bool:
-    """Return whether a few words about the speaker say nothing by themselves: "I've decided", "don't plan to"."""
+    """Return whether a few words say nothing by themselves: "I've decided", "the hills were steep"."""
     plain = _LEAD_IN.sub("", text, count=1).strip(" .!")
     opening = find_opening(plain)
-    if opening is None or opening.subject.lower() not in _SELF:
+    if opening is None:
         return False
     named = any(character.isdigit() or character.isupper() for character in _FIRST_PERSON.sub("", plain)[1:])
+    if opening.subject.lower() not in _SELF:
+        impression = opening.subject.lower().startswith("the ") and opening.verb in {"was", "were"}
+        return impression and not named and not _FIRST_PERSON.search(plain)
     empty = _SELF | get_words("auxiliaries") | get_words("prepositions") | get_words("adverbs")
     words = [token.word for token in opening.rest if token.is_word and token.word not in empty]
     perfect = opening.verb in {"have", "has"}  # whose participle is the verb
@@ -155,9 +174,12 @@ def names_nothing(text: str) -> bool:
 
 
 def name_subject(content: str, subject: str) -> str:
-    """Return the sentence with the person in the place of "he" or "she": "Moss gets special food"."""
+    """Return the sentence with the person in the place of "he", "she" or "her": "Moss gets special food"."""
+    if subject in {"user", "somebody"}:
+        return content
+    content = _POSSESSIVE.sub(f"{format_subject(subject)}'s", content)
     found = _PRONOUN.match(content)
-    if found is None or subject in {"user", "somebody"}:
+    if found is None:
         return content
     after = content[found.end() :].lstrip().split(maxsplit=1)[:1]
     participle = bool(after) and (after[0] in get_words("past") or after[0].endswith("ed"))
@@ -173,13 +195,15 @@ class _Converter:
         self._renames_you = you != "you"
         self._said: list[str] = []
         self._named = False  # the speaker stands in the sentence already
-        self._awaits_verb = False  # after "I": the next verb is theirs
+        self._paired = False  # the speaker and somebody the sentence names: "Tom and I"
+        self._awaits_verb = False  # after "I" or "we": the next verb is theirs
+        self._addressed = False  # after "you": the next word may be its verb
 
     def convert(self, text: str) -> str:
         tokens = _WORD.findall(text)
         for at, token in enumerate(tokens):
             self._said.append(self._convert(tokens, at, token))
-        return "".join(self._said)
+        return " ".join("".join(self._said).split())
 
     def _convert(self, tokens: list[str], at: int, token: str) -> str:
         word = token.lower().replace("’", "'")
@@ -187,11 +211,11 @@ class _Converter:
         if base in {"i", "im", "ive"}:
             return self._convert_i(ending or base[1:], joined=_is_second(tokens, at))
         if base == "we":
-            self._named = True
-            return f"{self._speaker()} and others" + (f" {_PLURAL.get(ending, ending)}" if ending else "")
+            return self._convert_we(ending)
         if word in _OBJECTS:
             return self._convert_object(word)
         if base in _ADDRESSEE and self._renames_you:
+            self._addressed = word == "you"
             return _ADDRESSEE[base] + (f" {_SINGULAR.get(ending, ending)}" if ending else "")
         return self._convert_verb(tokens, at, word, token)
 
@@ -201,22 +225,36 @@ class _Converter:
 
     def _convert_i(self, ending: str, *, joined: bool) -> str:
         speaker, self._named = self._speaker(), True
-        self._awaits_verb = not ending and not joined
+        self._awaits_verb, self._paired = not ending and not joined, self._paired or joined
         return f"{speaker} {_SINGULAR.get(ending, ending)}" if ending else speaker
+
+    def _convert_we(self, ending: str) -> str:
+        """Who else is meant is mostly not said: what "we" do the speaker does."""
+        if not self._paired:
+            return self._convert_i(ending, joined=False)
+        return "they" + (f" {_PLURAL.get(ending, ending)}" if ending else "")
 
     def _convert_object(self, word: str) -> str:
         their = "their" if self._named else f"{self._speaker()}'s"
-        theirs = "theirs" if self._named else their
+        theirs, us = ("theirs", "them") if self._named else (their, self._inside)
         self._named = True
-        return their if word == "our" else _OBJECTS[word].format(them=self._inside, their=their, theirs=theirs)
+        return _OBJECTS[word].format(them=self._inside, their=their, theirs=theirs, us=us)
 
     def _convert_verb(self, tokens: list[str], at: int, word: str, token: str) -> str:
         if self._awaits_verb and word[0].isalpha():
+            if word in {"both", "all"}:
+                return ""
             if word in _ADVERBS or (word.endswith("ly") and word not in _LY_VERBS):
                 return token
             self._awaits_verb = False
             return _agree(word, token) if word != "read" or _TOLD_OF_PAST.search("".join(tokens)) else "reads"
-        alone = self._named and not (self._said and self._said[0].endswith("others"))
+        if self._addressed and word[0].isalpha():
+            self._addressed = word in _ADVERBS
+            asked = [each.lower() for each in tokens[:at] if each.strip()][-2:-1]  # "would you believe"
+            if asked and asked[0] in get_words("auxiliaries"):
+                return token
+            return _agree(word, token) if word in get_words("verbs") or word in _AUXILIARY else token
+        alone = self._named and not self._paired and self._renames_you  # an order keeps its form
         return _agree(word, token) if alone and word in _COMMON_VERBS and _follows_and(tokens, at) else token
 
 
@@ -254,23 +292,34 @@ def _agree(word: str, token: str) -> str:
 
 
 def _end_sentence(text: str) -> str:
-    text = _SMILE.sub("", text).strip()
+    text = re.sub(r"!+$", ".", _SMILE.sub("", text).strip())
     if text and text[0].islower():
         text = text[0].upper() + text[1:]
     return text if text.endswith((".", "!", "?", "…", "”")) else f"{text}."
 
 
-_TEMPLATED = frozenset("home employer role diet age birthday origin nationality pronouns name".split())
-_ROOM = 5  # words a statement may have beside its value and still say no more than the short form
+_TEMPLATED = frozenset("home employer role diet age birthday origin nationality pronouns name nickname".split())
+_PLAIN = frozenset(
+    """old years year name job im i'm i've we're called named living based working since now s m got promoted started
+    joined moved relocated became turned finally officially""".split()
+)
+
+
+def _find_rest(candidate: Candidate, text: str) -> set[str]:
+    """Return the words of a statement that the short form of its claim would leave out."""
+    known = get_attribute(candidate.attribute)
+    short = f"{candidate.value} {candidate.subject.replace('/', ' ')} {known.words} {known.says} {known.denies}"
+    closed = (get_words(kind) for kind in ("adverbs", "prepositions", "determiners", "auxiliaries", "persons"))
+    return set(tokenize(text)).difference(tokenize(short), _PLAIN, *closed)
 
 
 def word_claim(candidate: Candidate, text: str) -> str:
     """Return a claim as a sentence: the short form where it says all that was said, else the statement's own words."""
     speaker = candidate.speaker if candidate.subject != "user" and "/" not in candidate.subject else None
     if candidate.attribute in _TEMPLATED and candidate.value and candidate.subject.split("/")[0] == "user":
-        beside = len(text.split()) - len(candidate.value.split())
-        dated = _RELATIVE.search(text)
-        if beside <= _ROOM + (2 if dated else 0):
+        dated = RELATIVE.search(text)
+        named = candidate.attribute == "name" and candidate.subject == "user"
+        if named or text.rstrip().endswith("?") or not _find_rest(candidate, RELATIVE.sub(" ", text)):
             short = format_statement(
                 candidate.subject, candidate.attribute, candidate.value, polarity=candidate.polarity
             )
@@ -281,22 +330,19 @@ def word_claim(candidate: Candidate, text: str) -> str:
     instruction = candidate.type is RecordType.INSTRUCTION or (
         candidate.type is RecordType.CONSTRAINT and candidate.subject == "project"
     )
-    return to_third_person(text, speaker, instruction=instruction)
+    return to_third_person(text, speaker, instruction=instruction, elided=candidate.subject == "user")
 
 
+_PERSONAL = frozenset(
+    """plays works lives likes loves hates wants studies teaches speaks stopped started fell broke moved married quit
+    died""".split()
+)  # verbs of people, not of things
 _KIN_NAMED = re.compile(
     r"\b(?:my|our)\s+(?:[\w-]+\s+){0,2}?(?P<kin>[a-z-]+)\b(?:\s+(?P<name>[A-ZÀ-Þ][\w’-]+))?", re.IGNORECASE
 )
 _NAME = re.compile(
-    r"(?:^|[\s,])(?P<name>[A-ZÀ-Þ][a-zß-ÿ]+(?: [A-ZÀ-Þ][a-zß-ÿ]+)?)(?=['’]s\b|\s+(?:is|was|has|had|lives|works|will|"
-    r"can|does|said|moved|got|loves|likes|hates|wants|needs|and)\b)"
-)
-
-
-_NO_NAMES = frozenset(
-    """he she they it this that there what who my our his her their the an we you yes no so but and also then now today
-    tomorrow yesterday monday tuesday wednesday thursday friday saturday sunday everyone everybody nobody
-    somebody""".split()
+    r"(?:(?P<before>[\w’']+)[\s,:]+|^)"
+    r"(?P<name>(?:(?:Dr|Mr|Mrs|Ms|Mme|Prof)\.? )?[A-ZÀ-Þ][a-zß-ÿ]+(?: [A-ZÀ-Þ][a-zß-ÿ]+)?)(?![\w’'-])"
 )
 
 
@@ -308,9 +354,36 @@ def find_subject(said: TurnMessage, statement: str, earlier: str, *, about_other
     me = "user"
     if said.speaker and said.speaker.casefold() not in {"user", "human"}:
         me = normalize_subject(said.speaker)
-    if not about_other:
+    if statement.lower().startswith(_THIRD):
+        return _find_person(earlier[-400:], me, last=True) or ("somebody" if about_other else me)
+    stated = _find_stated(statement, me, about_other=about_other)
+    if stated or not about_other:
+        return stated or me
+    opening = find_opening(statement)
+    last = None if opening is not None and opening.subject else _find_person(earlier[-400:], me, last=True)
+    return _find_person(statement, me) or last or "somebody"
+
+
+def _find_stated(statement: str, me: str, *, about_other: bool) -> str | None:
+    """Return whom the subject of a clause names. "My team" and "our oven" are the speaker's affairs."""
+    opening = find_opening(statement)
+    first, *rest = opening.subject.split() if opening is not None and opening.subject else [""]
+    if first.lower() in {"i", "we"}:
         return me
-    return _find_person(statement, me) or _find_person(earlier[-400:], me, last=True) or "somebody"
+    if first.lower() in {"my", "our"}:
+        roles = [role for word in rest if (role := _find_role(re.sub(r"['’]s$", "", word.lower())))]
+        return "/".join([me, *roles]) if "and" not in rest else me
+    name = _NAME.match(" ".join([first, *rest]))
+    acts = opening is not None and opening.verb in _PERSONAL
+    known = about_other or acts or first.lower() in get_words("given_names")
+    return _resolve(name, me) if name and known and _is_person(name) else None
+
+
+def _find_role(word: str) -> str | None:
+    """Return the normal form of a role. An ex-wife is not a wife."""
+    plain = word.removeprefix("ex-")
+    role = find_role_word(plain)
+    return f"ex-{role}" if role and plain != word else role
 
 
 def _find_person(text: str, me: str, *, last: bool = False) -> str | None:
@@ -319,141 +392,21 @@ def _find_person(text: str, me: str, *, last: bool = False) -> str | None:
         for match in _KIN_NAMED.finditer(text)
         if (role := find_role_word(match["kin"].lower()))
     ]
-    found += [
-        (match.start(), normalize_subject(match["name"]))
-        for match in _NAME.finditer(text)
-        if match["name"].split()[0].lower() not in _NO_NAMES
-    ]
+    found += [(match.start(), _resolve(match, me)) for match in _NAME.finditer(text) if _is_person(match)]
     return None if not found else (max if last else min)(found)[1]
 
 
-# Dates
+def _resolve(match: re.Match[str], me: str) -> str:
+    """Return whom a name means: "Mum" is the speaker's mother."""
+    role = find_role_word(match["name"].lower())
+    return f"{me}/{role}" if role else normalize_subject(match["name"])
 
 
-_WEEKDAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
-_MONTHS = "january february march april may june july august september october november december".split()
-_NUMBERS = {
-    word: number
-    for number, word in enumerate("one two three four five six seven eight nine ten eleven twelve".split(), start=1)
-} | {"a": 1, "an": 1, "a few": 3, "a couple of": 2, "couple of": 2}
-_COUNT = rf"(\d{{1,3}}|{'|'.join(sorted(_NUMBERS, key=len, reverse=True))})"
-_UNITS = {"day": 1, "night": 1, "week": 7, "fortnight": 14, "month": 30, "year": 365}
-_UNIT = rf"({'|'.join(_UNITS)})s?"
-_RELATIVE = re.compile(
-    rf"\b(?:(?P<ago>{_COUNT} {_UNIT} ago)|(?P<ahead>in {_COUNT} {_UNIT}(?:'s? time)?)"
-    rf"|(?P<side>last|next|this) (?P<unit>week(?:end)?|month|year|{'|'.join(_WEEKDAYS)}|{'|'.join(_MONTHS)})"
-    rf"|(?P<day>yesterday|today|tonight|tomorrow|the day (?:after tomorrow|before yesterday)|last night|this morning)"
-    rf"|on (?P<weekday>{'|'.join(_WEEKDAYS)}))\b",
-    re.IGNORECASE,
-)
-_DAYS = {
-    "yesterday": -1, "today": 0, "tonight": 0, "tomorrow": 1, "the day after tomorrow": 2,
-    "the day before yesterday": -2, "last night": -1, "this morning": 0,
-}  # fmt: skip
-
-
-def resolve_dates(sentence: str, said_at: datetime) -> str:
-    """Return the sentence with the date after each relative one: "tomorrow (17 Nov 2026)". A quotation stays."""
-    if is_quote(sentence):
-        return sentence
-
-    def note(match: re.Match[str]) -> str:
-        found = find_date(match, said_at)
-        return match.group() if found is None else f"{match.group()} ({found})"
-
-    return _RELATIVE.sub(note, sentence)
-
-
-def find_date(match: re.Match[str], said_at: datetime) -> str | None:
-    """Return what a relative date means, as people write it."""
-    try:
-        if match["side"]:
-            return _name_beside(said_at, match["side"].lower(), match["unit"].lower())
-        if match["day"] or match["weekday"]:
-            return _name_day(_find_day(match, said_at))
-        days, unit = _count_days(match)
-        moment = said_at + timedelta(days=days)
-    except (OverflowError, ValueError):
-        return None
-    if unit in ("day", "night"):
-        return _name_day(moment)
-    return f"about {moment.year if unit == 'year' else _name_month(moment) if unit == 'month' else _name_day(moment)}"
-
-
-def _find_day(match: re.Match[str], said_at: datetime) -> datetime:
-    if match["day"]:
-        return said_at + timedelta(days=_DAYS[match["day"].lower()])
-    days = (_WEEKDAYS.index(match["weekday"].lower()) - said_at.weekday()) % 7
-    return said_at + timedelta(days=days - 7 if lies_behind(match.string, *match.span()) else days)
-
-
-def _count_days(match: re.Match[str]) -> tuple[int, str]:
-    """Return the days of "two weeks ago" or "in a month", and the unit they were counted in."""
-    words = (match["ago"] or match["ahead"].removeprefix("in ").removeprefix("In ")).lower()
-    count, unit = re.match(_COUNT, words), re.search(_UNIT, words)
-    assert count is not None
-    assert unit is not None
-    number = int(count[1]) if count[1].isdigit() else _NUMBERS[count[1]]
-    return number * _UNITS[unit[1]] * (-1 if match["ago"] else 1), unit[1]
-
-
-def _name_beside(said_at: datetime, side: str, unit: str) -> str:
-    step = {"last": -1, "this": 0, "next": 1}[side]
-    if unit in _WEEKDAYS or unit == "weekend":
-        ahead = (_WEEKDAYS.index("saturday" if unit == "weekend" else unit) - said_at.weekday()) % 7
-        return _name_day(said_at + timedelta(days=ahead - 7 if step < 0 else ahead or 7 * step))
-    if unit in _MONTHS:
-        number = _MONTHS.index(unit) + 1
-        year = said_at.year - (step < 0 and number >= said_at.month) + (step > 0 and number <= said_at.month)
-        return f"{unit.title()[:3]} {year}"
-    if unit == "week":
-        return f"about {_name_day(said_at + timedelta(days=7 * step))}"
-    if unit == "month":
-        month = said_at.month - 1 + step
-        return f"{_MONTHS[month % 12].title()[:3]} {said_at.year + month // 12}"
-    return str(said_at.year + step)
-
-
-def _name_day(moment: datetime) -> str:
-    return f"{moment.day} {_name_month(moment)}"
-
-
-def _name_month(moment: datetime) -> str:
-    return f"{_MONTHS[moment.month - 1].title()[:3]} {moment.year}"
-
-
-def find_last_date(text: str, said_at: datetime) -> datetime | None:
-    """Return the end of the last day a text names, if it is still to come."""
-    years = (_find_ends(text, year) for year in (said_at.year, said_at.year + 1))
-    ends = next((found for each in years if (found := [end for end in each if end > said_at])), [])
-    moments = [_find_latest(match, said_at) for match in _RELATIVE.finditer(text)]
-    ends += [_end_of_day(moment) for moment in moments if moment is not None and moment >= said_at]
-    return max(ends, default=None)
-
-
-def _find_ends(text: str, year: int) -> list[datetime]:
-    """Return the ends of the days and months that a text names, without those that a past tense puts behind."""
-    return [] if lies_behind(text, len(text), len(text)) else [span.end for span in parse_spans(text, None, (year,))]
-
-
-def _end_of_day(moment: datetime) -> datetime:
-    return moment.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
-
-
-def _find_latest(match: re.Match[str], said_at: datetime) -> datetime | None:
-    """Return the last day that a relative date may mean; None for one that is past."""
-    if match["day"] or match["weekday"]:
-        return _find_day(match, said_at)
-    if match["ahead"]:
-        days, unit = _count_days(match)
-        return said_at + timedelta(days=days + _UNITS[unit] - 1)
-    if not match["side"] or match["side"].lower() == "last":
-        return None
-    unit, step = match["unit"].lower(), 1 if match["side"].lower() == "next" else 0
-    if unit in _WEEKDAYS:
-        return said_at + timedelta(days=(_WEEKDAYS.index(unit) - said_at.weekday()) % 7 or 7 * step)
-    days = {"week": 7, "weekend": 7, "month": 31, "year": 366}.get(unit, 366)
-    return said_at + timedelta(days=days * (step + 1))
+def _is_person(match: re.Match[str]) -> bool:
+    """Return whether a name may be somebody's: "for Easter" and "in Porto" are not."""
+    before, name = (match.groupdict()["before"] or "").lower(), match["name"]
+    placed = before in get_words("prepositions") - {"with", "by"} or name.lower() in get_words("places")
+    return not placed and is_name(name) and name.lower() not in get_words("demonyms") | get_words("products")
 
 
 _ASKS_FOR_SELF = re.compile(r"\b(?:i|my|me|mine|i'm|im|myself)\b", re.IGNORECASE)

@@ -17,10 +17,11 @@ from limpet.errors import ProviderError, SessionNotFound, StoreReadOnly
 from limpet.knowledge.graph import extract
 from limpet.knowledge.repository import Records
 from limpet.model.dataclass import dataclass, replace
-from limpet.model.graph import Graph
+from limpet.model.graph import Graph, GraphDraft
 from limpet.model.job import GRAPH, GRAPH_RECORD
 from limpet.model.late import load_modules
 from limpet.model.message import Message
+from limpet.model.record import Record
 from limpet.model.scope import Partition, Scope
 from limpet.model.values import Clock
 from limpet.providers.llm import Llm
@@ -103,17 +104,29 @@ class GraphBuilder:
 
     def read_record(self, space: Partition, record_id: str, finish: Callable[[Tx], None] = lambda _: None) -> None:
         """Put what a record says in the place of what it said before."""
-        most, mask = self.settings.message_names, self.mask
+        scope = Scope(space.tenant)
 
-        def write(tx: Tx) -> None:
-            record = Records(tx).lock(Scope(space.tenant), record_id)
+        def write(tx: Tx) -> bool:
+            there = Records(tx).lock(scope, record_id)
+            if (there and there.version) != (record and record.version):
+                return False  # changed since it was read
             GraphTables(tx).drop_record(space, record_id)
-            if record is not None and record.home.space == space:
-                plain = replace(record, title=record.title and mask(record.title), content=mask(record.content))
-                GraphTables(tx).add(space, [extract.extract_from_record(plain, most)])
+            GraphTables(tx).add(space, told)
             finish(tx)
+            return True
 
-        self.store.write(write)
+        is_written = False
+        while not is_written:
+            record = self.store.read(lambda tx: Records(tx).get(scope, record_id))
+            told = self._extract_record(space, record)
+            is_written = self.store.write(write)
+
+    def _extract_record(self, space: Partition, record: Record | None) -> list[GraphDraft]:
+        if record is None or record.home.space != space:
+            return []
+        mask = self.mask
+        plain = replace(record, title=record.title and mask(record.title), content=mask(record.content))
+        return [extract.extract_from_record(plain, self.settings.message_names)]
 
     def _extract_messages(self, session_id: str, messages: Sequence[Message]) -> LlmGraphResult:
         load_modules("limpet.knowledge.graph.llm")

@@ -1,0 +1,91 @@
+"""How a context says that something is past, or prints it with what was said since and may change it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from limpet.context.quote import quote_inline
+from limpet.context.select import DOUBT, ContextSection, PromptEntry, format_day
+from limpet.knowledge.prominence import DOUBTED_BY, PASSED
+from limpet.model.chunk import Hit
+from limpet.model.dataclass import replace
+from limpet.model.record import Record
+from limpet.model.values import to_local
+
+_LONGEST = 500  # characters of what is said in one line
+
+
+def mark_past(hit: Hit, zone: str) -> str:
+    """What is printed behind a hit that no longer holds, or perhaps not."""
+    if hit.holds:
+        return f" ({DOUBT})" if DOUBTED_BY in hit.metadata else ""
+    if PASSED in hit.metadata:
+        return " (past)"  # a fact of its day, under which it stands
+    until = "" if hit.until is None else f"until {format_day(to_local(hit.until, zone=zone))}, "
+    return f" ({until}no longer true)"
+
+
+def join_later(
+    entries: Sequence[PromptEntry], messages: Collection[tuple[str | None, int]], room: int
+) -> tuple[list[PromptEntry], list[PromptEntry]]:
+    """Return the entries to print, and those that moved into the line of another: each statement is printed once.
+
+    All that one statement may change stands in one line with it. A statement that has no entry is added where there is
+    room, unless it is among the messages.
+    """
+    lines = [[entry] for entry in entries]
+    for entry in entries:
+        later = entry.later
+        if later is None or _find_place(later) in messages:
+            continue
+        mine = next(line for line in lines if entry in line)
+        own = next((line for line in lines if any(_shows(each, later) for each in line)), None)
+        if own is None:
+            own = [_to_entry(later, entry)]
+            if (room := room - own[0].tokens) < 0:
+                break
+        if own is not mine and sum(len(each.said) for each in (*mine, *own)) <= _LONGEST:
+            mine += own
+            lines = [line for line in lines if line is not own]
+    parts = [_split_line(line) for line in lines]
+    printed = [_print_line(head, others) if others else head for head, others in parts]
+    return printed, [each for _, others in parts for each in others if each in entries]
+
+
+def _split_line(line: Sequence[PromptEntry]) -> tuple[PromptEntry, list[PromptEntry]]:
+    """A rule or the earliest of them, and the others in the order they were said."""
+    head = min(line, key=lambda each: (each.section is not ContextSection.RULES, _get_time(each), each.under))
+    return head, sorted((each for each in line if each is not head), key=_get_time)
+
+
+def _print_line(head: PromptEntry, others: Sequence[PromptEntry]) -> PromptEntry:
+    return replace(head, text=" ".join((head.text, *(_print_other(each, head) for each in others))), counted=None)
+
+
+def _print_other(entry: PromptEntry, head: PromptEntry) -> str:
+    later, same = _get_time(entry) > _get_time(head), _get_day(entry) == _get_day(head)
+    label = "Also said" if same else f"Said {'since' if later else 'before'}, {_get_day(entry)}"
+    return f"{label}: “{quote_inline(entry.said)}”{f' ({DOUBT})' if DOUBT in entry.text else ''}"
+
+
+def _get_time(entry: PromptEntry) -> float:
+    return 0.0 if entry.said_at is None else entry.said_at.timestamp()
+
+
+def _get_day(entry: PromptEntry) -> str:
+    return "" if entry.said_at is None else format_day(entry.said_at)
+
+
+def _to_entry(later: Record, beside: PromptEntry) -> PromptEntry:
+    said, said_at = later.source.sentence or later.content, later.valid_from or later.created_at
+    entry = PromptEntry(beside.section, "", beside.count, beside.what, record=later.id, said=said, said_at=said_at)
+    return replace(entry, text=_print_other(entry, beside))
+
+
+def _find_place(record: Record) -> tuple[str | None, int] | None:
+    return (record.source.session_id, record.source.sequences[0]) if record.source.sequences else None
+
+
+def _shows(entry: PromptEntry, later: Record) -> bool:
+    same = entry.source is not None and entry.source == _find_place(later)
+    return entry.record_id == later.id or (same and (later.source.sentence or "") in entry.said)

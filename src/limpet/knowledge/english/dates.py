@@ -1,0 +1,151 @@
+"""Dates in what somebody said: "tomorrow" and "last week" as days of the calendar, and when something will be past."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+
+from limpet.knowledge.english import get_words
+from limpet.knowledge.english.coordination import find_opening
+from limpet.knowledge.english.statement import is_quote
+from limpet.knowledge.english.tense import lies_behind
+from limpet.search.analysis import parse_spans
+
+_WEEKDAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
+_MONTHS = "january february march april may june july august september october november december".split()
+_NUMBERS = {
+    word: number
+    for number, word in enumerate("one two three four five six seven eight nine ten eleven twelve".split(), start=1)
+} | {"a": 1, "an": 1, "a few": 3, "a couple of": 2, "couple of": 2}
+_COUNT = rf"(\d{{1,3}}|{'|'.join(sorted(_NUMBERS, key=len, reverse=True))})"
+_UNITS = {"day": 1, "night": 1, "week": 7, "fortnight": 14, "month": 30, "year": 365}
+_UNIT = rf"({'|'.join(_UNITS)})s?"
+RELATIVE = re.compile(
+    rf"\b(?:(?P<ago>{_COUNT} {_UNIT} ago)|(?P<ahead>in {_COUNT} {_UNIT}(?:'s? time)?)"
+    rf"|(?P<side>last|next|this) (?P<unit>week(?:end)?|month|year|{'|'.join(_WEEKDAYS)}|{'|'.join(_MONTHS)})"
+    rf"|(?P<day>yesterday|today|tonight|tomorrow|the day (?:after tomorrow|before yesterday)|last night|this morning)"
+    rf"|on (?P<weekday>{'|'.join(_WEEKDAYS)}))\b(?! (?:morning|afternoon|evening|night)s\b)",
+    re.IGNORECASE,
+)
+_DAYS = {
+    "yesterday": -1, "today": 0, "tonight": 0, "tomorrow": 1, "the day after tomorrow": 2,
+    "the day before yesterday": -2, "last night": -1, "this morning": 0,
+}  # fmt: skip
+
+
+def resolve_dates(sentence: str, said_at: datetime) -> str:
+    """Return the sentence with the date after each relative one: "tomorrow (17 Nov 2026)". A quotation stays."""
+    if is_quote(sentence):
+        return sentence
+
+    def note(match: re.Match[str]) -> str:
+        found = find_date(match, said_at)
+        return match.group() if found is None else f"{match.group()} ({found})"
+
+    return RELATIVE.sub(note, sentence)
+
+
+def find_date(match: re.Match[str], said_at: datetime) -> str | None:
+    """Return what a relative date means, as people write it."""
+    try:
+        if match["side"]:
+            return _name_beside(said_at, match["side"].lower(), match["unit"].lower())
+        if match["day"] or match["weekday"]:
+            return _name_day(_find_day(match, said_at))
+        days, unit = _count_days(match)
+        moment = said_at + timedelta(days=days)
+    except (OverflowError, ValueError):
+        return None
+    if unit in ("day", "night"):
+        return _name_day(moment)
+    return f"about {moment.year if unit == 'year' else _name_month(moment) if unit == 'month' else _name_day(moment)}"
+
+
+def _find_day(match: re.Match[str], said_at: datetime) -> datetime:
+    if match["day"]:
+        return said_at + timedelta(days=_DAYS[match["day"].lower()])
+    days = (_WEEKDAYS.index(match["weekday"].lower()) - said_at.weekday()) % 7
+    return said_at + timedelta(days=days - 7 if lies_behind(match.string, *match.span()) else days)
+
+
+def _count_days(match: re.Match[str]) -> tuple[int, str]:
+    """Return the days of "two weeks ago" or "in a month", and the unit they were counted in."""
+    words = (match["ago"] or match["ahead"].removeprefix("in ").removeprefix("In ")).lower()
+    count, unit = re.match(_COUNT, words), re.search(_UNIT, words)
+    assert count is not None
+    assert unit is not None
+    number = int(count[1]) if count[1].isdigit() else _NUMBERS[count[1]]
+    return number * _UNITS[unit[1]] * (-1 if match["ago"] else 1), unit[1]
+
+
+def _name_beside(said_at: datetime, side: str, unit: str) -> str:
+    step = {"last": -1, "this": 0, "next": 1}[side]
+    if unit in _WEEKDAYS or unit == "weekend":
+        ahead = (_WEEKDAYS.index("saturday" if unit == "weekend" else unit) - said_at.weekday()) % 7
+        return _name_day(said_at + timedelta(days=ahead - 7 if step < 0 else ahead or 7 * step))
+    if unit in _MONTHS:
+        number = _MONTHS.index(unit) + 1
+        year = said_at.year - (step < 0 and number >= said_at.month) + (step > 0 and number <= said_at.month)
+        return f"{unit.title()[:3]} {year}"
+    if unit == "week":
+        return f"about {_name_day(said_at + timedelta(days=7 * step))}"
+    if unit == "month":
+        month = said_at.month - 1 + step
+        return f"{_MONTHS[month % 12].title()[:3]} {said_at.year + month // 12}"
+    return str(said_at.year + step)
+
+
+def _name_day(moment: datetime) -> str:
+    return f"{moment.day} {_name_month(moment)}"
+
+
+def _name_month(moment: datetime) -> str:
+    return f"{_MONTHS[moment.month - 1].title()[:3]} {moment.year}"
+
+
+def find_last_date(text: str, said_at: datetime) -> datetime | None:
+    """Return the end of the last day a text names, if it is still to come."""
+    years = (_find_ends(text, year) for year in (said_at.year, said_at.year + 1))
+    ends = next((found for each in years if (found := [end for end in each if end > said_at])), [])
+    moments = [_find_latest(match, said_at) for match in RELATIVE.finditer(text)]
+    ends += [_end_of_day(moment) for moment in moments if moment is not None and moment >= said_at]
+    return max(ends, default=None)
+
+
+def _find_ends(text: str, year: int) -> list[datetime]:
+    """Return the ends of the days and months that a text names, without those that a past tense puts behind."""
+    return [] if lies_behind(text, len(text), len(text)) else [span.end for span in parse_spans(text, None, (year,))]
+
+
+def _end_of_day(moment: datetime) -> datetime:
+    return moment.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+
+
+def _find_latest(match: re.Match[str], said_at: datetime) -> datetime | None:
+    """Return the last day that a relative date may mean; None for one that is past."""
+    if match["day"] or match["weekday"]:
+        return _find_day(match, said_at)
+    if match["ahead"]:
+        days, unit = _count_days(match)
+        return said_at + timedelta(days=days + _UNITS[unit] - 1)
+    if not match["side"] or match["side"].lower() == "last":
+        return None
+    unit, step = match["unit"].lower(), 1 if match["side"].lower() == "next" else 0
+    if unit in _WEEKDAYS:
+        return said_at + timedelta(days=(_WEEKDAYS.index(unit) - said_at.weekday()) % 7 or 7 * step)
+    days = {"week": 7, "weekend": 7, "month": 31, "year": 366}.get(unit, 366)
+    return said_at + timedelta(days=days * (step + 1))
+
+
+_PEOPLE = frozenset("i we he she they my our".split())
+_STARTS = frozenset("start starts begin begins join joins".split())
+_STARTING = frozenset("starting beginning joining".split())
+
+
+def tells_of_start(text: str) -> bool:
+    """Return whether somebody begins something that goes on after its date: "I start at the clinic on Monday"."""
+    opening = find_opening(text)
+    first = opening.subject.split(maxsplit=1)[0].lower() if opening is not None and opening.subject else ""
+    if opening is None or not (first in _PEOPLE or first in get_words("given_names")):
+        return False
+    return opening.verb in _STARTS or any(token.word in _STARTING for token in opening.rest[:2])

@@ -1,0 +1,64 @@
+"""What was said since stands beside what it may change, once."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from limpet.config import ContextSettings
+from limpet.model.record import Origin, Record, RecordSource, RecordType
+from tests.unit.context.builders import ELSEWHERE, HERE, NOW, built, items, record, said
+
+LEAN = ContextSettings(layout="lean")
+
+
+def claim(id: str, content: str, days: int = 0, session: str = ELSEWHERE, **values: Any) -> Record:
+    source = RecordSource(session, (40 - days,), None, content)
+    said_at = NOW - timedelta(days=days)
+    return record(id, content, source=source, valid_from=said_at, origin=Origin.EXTRACTED, **values)
+
+
+def show(*records: Record, budget: int = 4000, **material: Any) -> list[str]:
+    later = {each.id: each for each in records}
+    context = built(budget, limits=LEAN, records=records, later=later, **material)
+    return [line for body in context.sections.values() for line in items(body)]
+
+
+BEES = claim("a", "The user keeps bees.", 30, metadata={"said_since": "b"})
+FROST = claim("b", "Frost has killed the last hive.", 3)
+
+
+def test_later_statement_stands_beside_the_claim_and_has_no_line_of_its_own() -> None:
+    (line,) = show(BEES, FROST)
+    assert line == "- The user keeps bees. (8 Feb 2026) Said since, 7 Mar 2026: “Frost has killed the last hive.”"
+
+
+def test_claims_that_one_statement_may_change_share_its_line() -> None:
+    honey = claim("c", "The user sells honey.", 20, metadata={"doubted_by": "b"})
+    (line,) = show(BEES, FROST, honey)
+    assert line.count("hive") == 1
+    assert "Said since, 18 Feb 2026: “The user sells honey.” (perhaps no longer true) Said since" in line
+
+
+def test_rule_keeps_its_line_and_its_section() -> None:
+    rule = claim("b", "Never mention bees again.", 3, type=RecordType.INSTRUCTION)
+    (line,) = show(BEES, rule)
+    assert line == "- Never mention bees again. (7 Mar 2026) Said before, 8 Feb 2026: “The user keeps bees.”"
+
+
+def test_long_statement_keeps_its_line() -> None:
+    assert len(show(BEES, claim("b", "Frost. " * 100, 3))) == 2
+
+
+def test_statement_among_the_messages_is_not_printed_again() -> None:
+    here = claim("b", "Frost has killed the last hive.", 39, session=HERE)
+    lines = show(BEES, here, history=said("Frost has killed the last hive."))
+    assert lines == ["- The user keeps bees. (8 Feb 2026)"]
+
+
+def test_statement_without_an_entry_is_added_where_there_is_room() -> None:
+    context = built(4000, limits=LEAN, records=(BEES,), later={"b": FROST})
+    assert "Said since, 7 Mar 2026: “Frost" in context.text
+    tight = built(context.tokens - 2, limits=LEAN, records=(BEES,), later={"b": FROST})
+    assert "keeps bees" in tight.text
+    assert "Frost" not in tight.text

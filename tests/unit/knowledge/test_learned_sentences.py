@@ -1,0 +1,132 @@
+"""What ordinary messages teach, as the sentences that memory then says."""
+
+from __future__ import annotations
+
+import pytest
+
+from limpet.knowledge.prominence import DOUBTFUL
+from limpet.knowledge.read import read_turn
+from tests.unit.knowledge.turns import said
+
+
+def read(text: str, before: str = "") -> list[str]:
+    """The sentences that are sure enough to be shown."""
+    earlier = [said(before, "assistant", at=0)] if before else []
+    found = read_turn([said(text)], before=earlier)
+    return [each.content for each in found if each.confidence >= DOUBTFUL and not each.tentative]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        (
+            "Hi! I'm Alice, 34, and I live in Porto with my husband Tom and our two kids, Mia and Leo.",
+            {
+                "The user is called Alice.",
+                "The user is 34 years old.",
+                "The user lives in Porto.",
+                "The user's husband is called Tom.",
+                "The user has two kids, Mia and Leo.",
+            },
+        ),
+        (
+            "My name is Ella Novak, I'm 67 and retired.",
+            {"The user is called Ella Novak.", "The user is 67 years old.", "The user is retired."},
+        ),
+        (
+            "I'm Finn O'Brien, freelance photographer based in Cork.",
+            {"The user is called Finn O'Brien.", "The user is a freelance photographer based in Cork."},
+        ),
+        (
+            "I'm Dev, a second-year physics student at Manchester.",
+            {"The user is called Dev.", "The user is a second-year physics student at Manchester."},
+        ),
+        (
+            "I'm allergic to peanuts and vegetarian, so keep that in mind when I ask for recipes.",
+            {"The user is allergic to peanuts.", "The user is vegetarian."},
+        ),
+        (
+            "I'm coeliac so I always bring my own food to weddings.",
+            {"The user is coeliac.", "The user always brings their own food to weddings."},
+        ),
+        (
+            "I'm dyslexic, so please check my spelling but don't make a fuss about it.",
+            {"The user is dyslexic.", "Please check the user's spelling.", "Don't make a fuss about it."},
+        ),
+        (
+            "I'm rubbish at mornings so don't schedule study blocks before 10",
+            {"The user is rubbish at mornings.", "Don't schedule study blocks before 10."},
+        ),
+    ],
+)
+def test_each_fact_of_message_is_a_sentence_of_its_own(text: str, sentences: set[str]) -> None:
+    assert set(read(text)) == sentences
+
+
+def test_words_after_a_name_describe_who_is_called_so() -> None:
+    assert "Biscuit is a beagle." in read("We adopted a dog. Her name is Biscuit, a beagle.")
+
+
+def test_people_who_share_a_verb_stay_together() -> None:
+    learned = read("My partner Aoife and I have been together for nine years, we're not married.")
+    assert "The user and their partner Aoife have been together for nine years." in learned
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            "My accountant is Mme Perrin, she needs the figures by the 10th.",
+            "Mme Perrin needs the figures by the 10th.",
+        ),
+        ("I hired Amadou as head baker. He starts on April 1st.", "Amadou starts on April 1st."),
+        ("My tutor is Dr Okafor, her office is in Schuster.", "Dr Okafor's office is in Schuster."),
+        ("My friend Joana is getting married and I'm her maid of honour.", "The user is Joana's maid of honour."),
+        ("Inès is coming home for Easter. She plays the cello.", "Inès plays the cello."),
+    ],
+)
+def test_pronoun_is_written_as_the_person_named_before(text: str, sentence: str) -> None:
+    assert sentence in read(text)
+
+
+def test_words_without_a_verb_go_with_the_sentence_before() -> None:
+    assert read("I work as a nurse at Santo António hospital. Night shifts mostly.") == [
+        "The user works as a nurse at Santo António hospital. Night shifts mostly."
+    ]
+
+
+def test_relative_in_passing_leaves_the_statement_to_itself() -> None:
+    assert read("My mother-in-law Rosa is coming to stay with us in April.") == [
+        "The user's mother-in-law is called Rosa.",
+        "The user's mother-in-law Rosa is coming to stay with them in April.",
+    ]
+
+
+def test_reply_that_only_nods_does_not_change_what_is_read() -> None:
+    alone, nodded = ([*read_turn([said("Please keep your answers short.")], before=before)] for before in ([], [NOD]))
+    assert [each.confidence for each in alone] == [each.confidence for each in nodded]
+
+
+NOD = said("Got it.", "assistant", at=0)
+
+
+def test_end_of_a_job_is_no_employer() -> None:
+    quit_, start = read_turn([said("I quit the hospital; I start at a private clinic on Monday.")])
+    assert (quit_.content, quit_.attribute, quit_.polarity) == ("The user quit the hospital.", None, False)
+    assert start.attribute == "employer"
+    assert start.until is None  # a job does not end on its first day
+    assert not start.whole  # the end is a claim of its own
+
+
+def test_what_belongs_to_the_speaker_is_about_the_speaker() -> None:
+    (team,) = read_turn([said("My housemates are Callum, Rory and Jide.")])
+    assert team.subject == "user"
+
+
+def test_request_for_a_name_is_learned_from_a_question() -> None:
+    assert read("can you call me Ali instead of Alice?") == ["The user wants to be called Ali."]
+
+
+def test_value_ends_before_its_purpose() -> None:
+    (job,) = read_turn([said("I work weekends at Tesco to pay rent.")])
+    assert (job.value, job.content) == ("Tesco", "The user works weekends at Tesco to pay rent.")
