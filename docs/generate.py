@@ -16,6 +16,7 @@ from http_reference import http
 
 import limpet
 from limpet import errors
+from limpet.api import parameters as arg
 from limpet.api.access import AccessOperations, KeyOperations
 from limpet.api.admin import AdminOperations
 from limpet.api.documents import DocumentOperations
@@ -265,9 +266,9 @@ LIMITS = {
     "`metadata` of a record or document": types.Labels,
     "`confidence`, `salience`": types.Share,
     "`k` of a recall": types.HitCount,
-    "`neighbours` of a recall": types.NeighbourCount,
-    "`limit` of a list": types.Limit,
-    "`ttl`": types.Lifetime,
+    "`neighbours` of a recall": arg.Neighbours,
+    "`limit` of a list": arg.Limit,
+    "`ttl`": arg.Lifetime,
 }
 
 

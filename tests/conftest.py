@@ -11,6 +11,7 @@ import pytest
 
 from limpet.testing import FakeClock
 from tests import levels
+from tests.citus_server import CITUS_NOT_TESTED, CITUS_URL, CitusAt
 from tests.examples import examples
 from tests.postgres_pool import DatabasesAgain
 from tests.postgres_server import PostgresMissing, PostgresServer, ServerAt
@@ -186,7 +187,7 @@ def pytest_configure(config: pytest.Config) -> None:
         server = _shared_server(config)
         if isinstance(server, str):
             os.environ[SERVER_MISSING] = server
-        else:
+        elif CITUS_URL not in os.environ:
             os.environ[SERVER_URL] = server.url()
 
 
@@ -223,12 +224,18 @@ LOOK_INTO_TABLES = {
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if ENCRYPTED and getattr(item, "originalname", "") in LOOK_INTO_TABLES:
         pytest.skip("looks into the tables, or starts a program without a key")
+    if item.get_closest_marker("citus") and CITUS_URL not in os.environ:
+        pytest.skip(f"{CITUS_NOT_TESTED}: set {CITUS_URL} to the URL of a coordinator")
     if item.get_closest_marker("postgres"):
         _required_server(item.config)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    skipped = [report for report in terminalreporter.stats.get("skipped", ()) if NOT_TESTED in str(report.longrepr)]
+    all_skipped = terminalreporter.stats.get("skipped", ())
+    if any(CITUS_NOT_TESTED in str(report.longrepr) for report in all_skipped):
+        terminalreporter.section(CITUS_NOT_TESTED, sep="!", yellow=True, bold=True)
+        terminalreporter.line(f"Set {CITUS_URL} to the URL of a coordinator: docs/how-to/several-machines.md")
+    skipped = [report for report in all_skipped if NOT_TESTED in str(report.longrepr)]
     if skipped:
         terminalreporter.section(NOT_TESTED, sep="!", red=True, bold=True)
         terminalreporter.line(f"{len(skipped)} tests were skipped. {skipped[0].longrepr[2]}", red=True)
@@ -255,6 +262,8 @@ def _shared_server(config: pytest.Config) -> ServerAt | str:
 
 
 def _find_server() -> ServerAt | str:
+    if url := os.environ.get(CITUS_URL):
+        return CitusAt(url)
     if url := os.environ.get(SERVER_URL):
         return ServerAt(url)
     if reason := os.environ.get(SERVER_MISSING):

@@ -263,7 +263,7 @@ def test_the_rules_of_a_language_are_fenced():
 
 def test_no_property_is_computed_under_a_lock_that_a_fork_copies():
     using = [module.name for module in modules().values() if "cached_property" in module.text]
-    assert using == ["limpet.model.lazy"], "use lazy_property: Python 3.11 locks a cached_property while it is computed"
+    assert using == ["limpet.model.late"], "use lazy_property: Python 3.11 locks a cached_property while it is computed"
 
 
 def test_functions_and_files_stay_below_size_limits():

@@ -320,7 +320,7 @@ def test_every_async_method_is_compared_with_sync_one() -> None:
         if not name.startswith("_") or name == "__call__"
         if inspect.iscoroutinefunction(getattr(kind, name)) or name == "working_memory"
     }
-    assert awaited - {"AsyncLimpet.close"} == CALLS.keys()
+    assert awaited - {"AsyncLimpet.close", "AsyncAdmin.distribute"} == CALLS.keys()  # the second needs Citus
 
 
 # Threads

@@ -68,6 +68,7 @@ def settings(**overrides: Any) -> Config:
         "embedding.background": False,
         "graph.enabled": False,
         "learn.enabled": False,
+        "notes.items": False,
         "retention.enabled": False,
     }
     return Config.load(overrides=quiet | given)

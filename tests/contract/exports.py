@@ -169,7 +169,7 @@ def scheduled(memory: Limpet, session: Session, goal: str, said: str, moment: da
     def put(tx: Any) -> None:
         Schedules(tx).replace(lived.scope, lived)
         for run in runs:
-            Schedules(tx).add_run(lived.scope, run, said * (1 + run.turns * 100))
+            Schedules(tx).add_run(lived, run, said * (1 + run.turns * 100))
 
     memory._runtime.store.write(put)
     return lived

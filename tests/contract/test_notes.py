@@ -370,6 +370,67 @@ def test_postgres_with_configured_folder_mirrors_notes_and_items(postgres_url: s
         assert not page.path.parent.exists()
 
 
+def _items_of(place: str, user: str = "alice") -> list[str]:
+    folder = Path(place) / "memory" / "users" / user / "items"
+    return sorted(
+        json.loads(line)["content"] for path in folder.rglob("*.jsonl") for line in path.read_text().splitlines()
+    )
+
+
+def test_job_mirrors_items_after_records_changed(store_url: str, tmp_path: Path, clock: FakeClock) -> None:
+    place = store_url if is_folder(store_url) else str(tmp_path / "files")
+    settings = {"embedding.model": "none", "jobs.worker": False, "notes.folder": place}
+    mirrored = place if store_url != ":memory:" else str(tmp_path / "none")
+    with Limpet.open(store_url, config=Config.load(overrides=settings), clock=clock) as memory:
+        dog = memory.remember("The dog is Biscuit", user="alice")
+        memory.remember("Feed the hens", user="alice", layer="procedural", type="command_result")
+        memory.remember("It rained", user="bob", layer="episodic", type="note")
+        memory.jobs.run()
+        clock.advance(minutes=6)
+        memory.jobs.run()
+        there = ["Feed the hens", "The dog is Biscuit"] if store_url != ":memory:" else []
+        assert _items_of(mirrored) == there
+        assert _items_of(mirrored, "bob") == (["It rained"] if there else [])
+        if not there:
+            return
+        day = Path(place, "memory", "users", "bob", "items", "episodic", f"{clock.now.date()}.jsonl")
+        untouched = day.stat().st_mtime_ns
+        memory.records.update(dog.id, content="The dog is Crumb")
+        memory.recall("rained", user="bob")
+        clock.advance(minutes=6)
+        memory.jobs.run()
+        assert _items_of(place) == ["Feed the hens", "The dog is Crumb"]
+        assert day.stat().st_mtime_ns == untouched, "nothing of bob's changed"
+        memory.forget(dog.id)
+        assert _items_of(place) == ["Feed the hens"], "what is forgotten does not wait for the job"
+
+
+def test_items_are_not_mirrored_where_settings_say_so(data: str, clock: FakeClock) -> None:
+    config = Config.load(overrides={"embedding.model": "none", "jobs.worker": False, "notes.items": False})
+    with Limpet.open(data, config=config, clock=clock) as memory:
+        memory.remember("The dog is Biscuit", user="alice")
+        for _ in range(2):
+            memory.jobs.run()
+            clock.advance(minutes=6)
+        assert _items_of(data) == []
+
+
+def test_job_writes_items_of_a_store_that_was_restored(data: str, tmp_path: Path, clock: FakeClock) -> None:
+    with Limpet.open(data, config=PLAIN, clock=clock) as memory:
+        memory.remember("The dog is Biscuit", user="alice")
+        memory.jobs.run()
+        clock.advance(minutes=6)
+        memory.jobs.run()
+        assert _items_of(data) == ["The dog is Biscuit"]
+        memory.admin.backup(tmp_path / "backup.db")
+    other = str(tmp_path / "other")
+    with Limpet.open(other, config=PLAIN, clock=clock) as memory:
+        memory.admin.restore(tmp_path / "backup.db")
+        clock.advance(minutes=6)
+        memory.jobs.run()
+        assert _items_of(other) == ["The dog is Biscuit"]
+
+
 @pytest.mark.postgres
 def test_postgres_refuses_folder_with_files_of_another_store(postgres_url: str, tmp_path: Path) -> None:
     with Limpet.open(tmp_path / "other") as other:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from limpet import Config, Limpet
-from limpet.api.jobs import ensure_retention_job
+from limpet.api.jobs import ensure_periodic_jobs
 from limpet.config import RetentionSettings
 from limpet.errors import ConfigError, SessionNotFound, WrongState
 from limpet.lifecycle.retention import RetentionSweeper
@@ -35,7 +35,7 @@ def opening(store_url: str, clock: FakeClock) -> Iterator[Open]:
             **{name.replace("__", "."): value for name, value in overrides.items()},
         }
         opened.append(Limpet.open(store_url, config=Config.load(overrides=settings), clock=clock))
-        ensure_retention_job(opened[-1]._runtime, stays=True)  # as a worker that stays does
+        ensure_periodic_jobs(opened[-1]._runtime, stays=True)  # as a worker that stays does
         return opened[-1]
 
     yield open_

@@ -158,7 +158,7 @@ def test_import_keeps_unknown_timezone(memory: Limpet, tmp_path: Path) -> None:
 
 
 def add_run(tx: Any, schedule: Schedule, run: Run) -> None:
-    Schedules(tx).add_run(schedule.scope, run, "x" * 1_000_000)
+    Schedules(tx).add_run(schedule, run, "x" * 1_000_000)
 
 
 @pytest.mark.long

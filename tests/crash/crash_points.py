@@ -27,8 +27,9 @@ from limpet.store.sqlite import store as sqlite_store
 from tests.crash import writes
 
 NOW = datetime(2026, 3, 10, 12, 0, tzinfo=UTC)
-KEPT = Config.load(overrides={"retention.enabled": False})  # a job at the start is none of the verb's
-QUIET = Config.load(overrides={"jobs.worker": False, "retention.enabled": False})
+# A job at the start is none of the operation's.
+KEPT = Config.load(overrides={"notes.items": False, "retention.enabled": False})
+QUIET = Config.load(overrides={"jobs.worker": False, "notes.items": False, "retention.enabled": False})
 TAIL = 24  # chunks before the word index is merged: so few that a small store has both parts of it
 
 
@@ -158,7 +159,7 @@ def _open_new(fuse: Fuse, store: str, target: str) -> None:
 
 
 def _backup(fuse: Fuse, store: str, target: str) -> None:
-    with Limpet.open(store, clock=lambda: NOW) as memory:
+    with Limpet.open(store, config=KEPT, clock=lambda: NOW) as memory:
         fuse.lit = True
         memory.admin.backup(target)
         fuse.lit = False

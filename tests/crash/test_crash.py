@@ -368,7 +368,7 @@ def test_backup_killed_at_any_point_is_complete_or_absent(nursery: Nursery, furn
         assert status == KILLED
         assert dump(store) == before
         if not target.exists():
-            with Limpet.open(store) as memory:
+            with Limpet.open(store, config=crash_points.QUIET) as memory:
                 memory.admin.backup(target)
         assert check_file(target) == []
         assert dump(target) == before

@@ -202,6 +202,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "admin.backup": {"path": "BACKUP"},
     "admin.restore": {"path": "RESTORE"},
     "admin.doctor": {},
+    "admin.distribute": {},
     "tenant": {"name": "other"},
     "admin.stats": {},
     "admin.owners": {},

@@ -342,8 +342,9 @@ def _show(answer: object) -> str:
     return repr(answer.info) if isinstance(answer, Session) else repr(answer)
 
 
-# These need what no attempt has: a lease, a secret, a file, a store without keys. Others are refused before that.
+# These need what no attempt has: a lease, a secret, a file, a store without keys, Citus. Others are refused earlier.
 _NEVER_ANSWERED = {
+    "admin.distribute",
     *("schedules.finish", "access.keys.acting", "access.keys.allow_anonymous", "admin.restore", "transfer.import_"),
 }
 _LAST = (

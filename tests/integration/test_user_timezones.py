@@ -36,6 +36,23 @@ def test_notes_and_schedules_follow_the_time_zone_of_their_user(tmp_path: Path) 
         assert memory.notes.day("ben") == ""
 
 
+def test_contexts_and_summaries_name_days_of_the_users_zone(tmp_path: Path) -> None:
+    config = Config.load(overrides={**ZONES, "context.recent_messages": 2})
+    with Limpet.open(tmp_path, config=config, clock=FakeClock(EVENING)) as memory:
+        for user, day in {"ana": 11, "ben": 10}.items():
+            session = memory.session("t", "1", user=user)
+            for text in ("I live in Porto.", "The ferry to Vila Nova is slow but pretty."):
+                with session.turn(text) as turn:
+                    turn.reply("The bridge is faster than the ferry.")
+            memory.jobs.run()
+            session.compact(keep=0)
+            with session.turn("Bye") as turn:
+                turn.reply("Bye")
+            assert f"- The user lives in Porto. ({day} Mar 2026)" in session.context("Where do I live?").text
+            assert f"assistant, {day} Mar: The bridge" in session.context("hello").text
+            assert f"2026-03-{day}" in memory.context("Which bridge is faster?", user=user).text
+
+
 @pytest.mark.parametrize("wrong", ["ana", "ana=Nowhere/Land", "=UTC"])
 def test_wrong_time_zones_of_users_are_refused(wrong: str) -> None:
     with pytest.raises(ConfigError, match=r"notes\.timezones"):

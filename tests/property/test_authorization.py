@@ -162,6 +162,7 @@ REFUSED: dict[str, Callable[[Attack], list[Attempt]]] = {
     "privacy.retention": _whole(lambda a: a.mine.privacy.retention()),
     "schedules.run": _whole(lambda a: a.mine.schedules.run(lambda _: None)),
     "admin.doctor": lambda a: [a.mine.admin.doctor, lambda: a.mine.admin.doctor(repair=True)],
+    "admin.distribute": _whole(lambda a: a.mine.admin.distribute()),
     "admin.backup": _whole(lambda a: a.mine.admin.backup(a.folder / "stolen.db")),
     "admin.restore": _whole(lambda a: a.mine.admin.restore(a.folder / "theirs.txt", overwrite=True)),
     "admin.stats": _whole(lambda a: a.mine.admin.stats()),

@@ -1011,6 +1011,7 @@ NEITHER = {
         ("admin.doctor", "admin.backup", "admin.stats"), "for whoever runs the store; the last counts and names nobody"
     ),
     "admin.restore": "for whoever runs the store; it replaces every tenant's memory: test_backup.py",
+    "admin.distribute": "for whoever runs the store; it moves every tenant's tables: test_distribute.py",
     "admin.owners": "for whoever runs the tenant: test_tenants.py",
     "acting": "the same store through another authorizer: test_gate.py",
     "admin.observe": "for whoever runs the store; what it tells is in test_observe.py",

@@ -1,4 +1,4 @@
-"""The composition root: every verb of the public face, grouped by what it is about."""
+"""The composition root: every public operation, grouped by what it is about."""
 
 from limpet.api.limpet import Limpet
 

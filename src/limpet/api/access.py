@@ -11,7 +11,7 @@ from limpet.api import parameters as arg
 from limpet.api.handle import Handle
 from limpet.api.records import compute_expiry
 from limpet.api.runtime import Runtime
-from limpet.errors import InvalidInput, InvalidKey, LimpetError, Unauthenticated
+from limpet.errors import InvalidInput, LimpetError, Unauthenticated
 from limpet.model.access import (
     AccessRequest,
     AuditEntry,
@@ -28,7 +28,7 @@ from limpet.model.access import (
     hash_secret,
 )
 from limpet.model.scope import STORE_PARTITION, Scope
-from limpet.model.values import check_id
+from limpet.model.values import is_id
 from limpet.security.access_repository import ApiKeys, Grants
 from limpet.security.audit import AuditEntries
 from limpet.security.operation import IN_PROCESS, On, operation
@@ -78,7 +78,7 @@ class KeyOperations(Handle):
         and no user, as operator. Nobody makes one that may more than they may themselves. Two live keys of a tenant
         have different names. ``expires_in`` is a timedelta or a number of seconds.
         """
-        if _is_id(name):
+        if is_id(name):
             raise InvalidInput("a key's name must not look like an id; ids are given by the store")
         now, runtime = self._now(), self._runtime
         info = KeyInfo(
@@ -140,7 +140,7 @@ class KeyOperations(Handle):
         Answers how many keys these are: 0 when there is none, or it was revoked before.
         """
         scope = Scope(self._tenant)
-        wanted = id_or_name.lower() if _is_id(id_or_name) else id_or_name
+        wanted = id_or_name.lower() if is_id(id_or_name) else id_or_name
         found = self._read(lambda tx: ApiKeys(tx).get(scope, wanted))
         if found is None:
             return 0
@@ -292,14 +292,6 @@ def _check_creator(tx: Tx, scope: Scope, info: KeyInfo) -> None:
         raise Unauthenticated("this key was revoked")
 
 
-def _is_id(text: str) -> bool:
-    try:
-        check_id(text, "key id")
-    except InvalidKey:
-        return False
-    return True
-
-
 def _compute_expiry(now: datetime, span: timedelta | float | None) -> datetime | None:
     try:
         return compute_expiry(now, span)
@@ -308,7 +300,7 @@ def _compute_expiry(now: datetime, span: timedelta | float | None) -> datetime |
 
 
 def _implied_needs(info: KeyInfo, maker: str | None) -> Iterator[AccessRequest]:
-    """What a key has without a grant, as far as the table of verbs does not ask for it."""
+    """What a key has without a grant, as far as the operation table does not ask for it."""
     if info.user is None or info.user != maker:
         yield AccessRequest(Right.WRITE, Reach.GLOBAL)
     if info.agent is not None:

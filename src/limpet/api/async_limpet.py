@@ -55,10 +55,6 @@ def _wrap_memory(memory: Limpet, pool: Pool) -> AsyncLimpet:
     return AsyncLimpet(memory, pool)
 
 
-def _wrap_session(session: Session, pool: Pool) -> AsyncSession:
-    return AsyncSession(session, pool)
-
-
 class AsyncRecords(AsyncHandle[RecordOperations]):
     __call__ = run_in_pool(RecordOperations.__call__)
     get = run_in_pool(RecordOperations.get)
@@ -180,6 +176,7 @@ class AsyncAdmin(AsyncHandle[AdminOperations]):
     doctor = run_in_pool(AdminOperations.doctor)
     backup = run_in_pool(AdminOperations.backup)
     restore = run_in_pool(AdminOperations.restore)
+    distribute = run_in_pool(AdminOperations.distribute)
     stats = run_in_pool(AdminOperations.stats)
     owners = run_in_pool(AdminOperations.owners)
     usage = run_in_pool(AdminOperations.usage)
@@ -244,7 +241,7 @@ class AsyncSession(AsyncHandle[Session], SessionFields):
     compact = run_in_pool(Session.compact)
     compact_if_due = run_in_pool(Session.compact_if_due)
     learn = run_in_pool(Session.learn)
-    new = run_as(_wrap_session, Session.new)
+    new = run_as(lambda made, pool: AsyncSession(made, pool), Session.new)  # noqa: PLW0108 - this class is not made yet
     clear = run_in_pool(Session.clear)
     pause = run_in_pool(Session.pause)
     resume = run_in_pool(Session.resume)
@@ -275,9 +272,7 @@ class Opening:
         self._opened = await self._run()
         return self._opened
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         assert self._opened is not None
         await self._opened.close()
 
@@ -337,9 +332,7 @@ class AsyncLimpet(AsyncHandle[Limpet]):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     config = Attribute[Limpet, Config](lambda memory: memory.config)

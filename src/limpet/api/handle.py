@@ -11,7 +11,7 @@ from limpet.api.runtime import DEFAULT_USER, Runtime
 from limpet.errors import InvalidInput, SessionNotFound
 from limpet.model.access import Grant, Principal
 from limpet.model.dataclass import dataclass, replace
-from limpet.model.lazy import lazy_property
+from limpet.model.late import lazy_property
 from limpet.model.scope import DEFAULT_TENANT, Level, Owner, Scope, resolve_owner
 from limpet.model.session import SessionInfo
 from limpet.model.values import PageCursor, check_name

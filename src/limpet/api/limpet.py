@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from os import PathLike
-from types import TracebackType
 from typing import Self, cast
 
 from limpet.api import parameters as arg
@@ -94,9 +93,7 @@ class Limpet(SessionOperations, MemoryOperations):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:

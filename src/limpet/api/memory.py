@@ -37,6 +37,7 @@ from limpet.notes.repository import Notes
 from limpet.providers.reranker import Reranker, check_reranker, rerank_hits
 from limpet.search import recipes, search
 from limpet.search.analysis import Question
+from limpet.search.chunk_repository import Chunks
 from limpet.security.operation import ANY_VALUE, ExtraPermission, On, operation
 from limpet.sessions.repository import Sessions
 from limpet.store import idempotency
@@ -205,6 +206,9 @@ class MemoryOperations(Handle):
         reads_notes = notes.is_recalled and home.level is Level.USER and wants_notes(wanted)
 
         def read(tx: Tx) -> tuple[list[Hit], Note | None]:
+            Chunks(tx).load_partitions([home.space])
+            if reads_notes:
+                Notes(tx).prefetch(home.space, [MEMORY_FILE])
             hits = recall_claims(tx, home.space, wanted, with_standing=True)
             return hits, Notes(tx).get(home.space, MEMORY_FILE) if reads_notes else None
 

@@ -14,7 +14,7 @@ from limpet.errors import InvalidInput
 from limpet.model import constraints as limits
 from limpet.model.access import MAX_NAME, AuditOutcome, Grant
 from limpet.model.chunk import SourceKind
-from limpet.model.constraints import REFERENCE, Codec, Definitions, Mode
+from limpet.model.constraints import REFERENCE, Codec, Definitions, DescribedCodec, Mode
 from limpet.model.containers import Items, JsonObject, JsonValue, ListCodec, Opaque, Parsed, StringMap
 from limpet.model.job import JobState
 from limpet.model.message import Content as AnyContent
@@ -173,32 +173,6 @@ class StoredJson(JsonValue):
         return value
 
 
-class Described(Codec):
-    """Another codec, with a JSON Schema of its own for who gives the value."""
-
-    def __init__(self, inner: Codec, **schema: Any) -> None:
-        self.inner, self._schema = inner, schema
-
-    def accepts(self, value: object) -> bool:
-        return self.inner.accepts(value)
-
-    def check(self, value: Any, name: str) -> Any:
-        return self.inner.check(value, name)
-
-    def read(self, value: Any, name: str) -> Any:
-        return self.inner.read(value, name)
-
-    def parse(self, text: str, name: str) -> Any:
-        return self.inner.parse(text, name)
-
-    def write(self, value: Any) -> Any:
-        return self.inner.write(value)
-
-    def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
-        whole = self.inner.schema(definitions, mode)
-        return whole | self._schema if mode == "input" else whole
-
-
 class CadenceCodec(limits.Text):
     """When a schedule fires, as text. Its fields are read later, in its zone."""
 
@@ -324,7 +298,7 @@ Question = Annotated[
 ContextQuery = Annotated[
     str, limits.Text(), Called("the question"), "what it is for: memory about it is recalled; empty: nothing is"
 ]
-Tokens = Annotated[int, Described(limits.Integer(), minimum=1), "tokens at most; left out: `context.max_tokens`"]
+Tokens = Annotated[int, DescribedCodec(limits.Integer(), minimum=1), "tokens at most; left out: `context.max_tokens`"]
 Window = Annotated[
     int,
     limits.Integer(),
@@ -335,7 +309,9 @@ HitCount = Annotated[int, limits.Integer(1, MAX_HITS), "hits at most; left out: 
 Neighbours = Annotated[int, limits.Integer(0, MAX_NEIGHBOURS), "messages around each hit"]
 Floor = Annotated[bool, limits.Boolean(), "leave out what is not about the question, however few hits are left"]
 Compact = Annotated[bool, limits.Boolean(), "compact history first if that is due"]
-RecipeName = Annotated[str, Described(limits.Text(), enum=[*RECIPES]), "how hits are ranked; left out: `search.recipe`"]
+RecipeName = Annotated[
+    str, DescribedCodec(limits.Text(), enum=[*RECIPES]), "how hits are ranked; left out: `search.recipe`"
+]
 
 # Records
 History = Annotated[bool, limits.Boolean(), "also records that are no longer true"]
@@ -363,7 +339,7 @@ Pinned = Annotated[bool, limits.Boolean(), "it is in every context, and never fa
 ValidFrom = Annotated[datetime, limits.Instant(), "since when it is true; left out: now"]
 Lifetime = Annotated[timedelta | float, limits.Duration(), "how long it lasts, a timedelta or seconds"]
 Clear = Annotated[
-    Iterable[str], ListCodec(Described(limits.Text(), enum=CLEARED)), "fields to empty, such as expires_at"
+    Iterable[str], ListCodec(DescribedCodec(limits.Text(), enum=CLEARED)), "fields to empty, such as expires_at"
 ]
 Promotion = Annotated[Literal["user", "global"], "how far it reaches then"]
 MetadataKey = Annotated[str, limits.Tag(), Called("the metadata key"), "the name in the metadata"]
@@ -372,9 +348,9 @@ Words = Annotated[str, limits.Text(MAX_QUESTION), Called("the query"), "all reco
 
 # Documents and the graph
 DocumentName = Annotated[
-    str | PathLike[str], Described(KeptPath(), **URI), LocalPath.READ, "any uri, or the path of a file or folder"
+    str | PathLike[str], DescribedCodec(KeptPath(), **URI), LocalPath.READ, "any uri, or the path of a file or folder"
 ]
-DocumentUri = Annotated[str | PathLike[str], Described(KeptPath(), **URI), "its uri, or the path it was read from"]
+DocumentUri = Annotated[str | PathLike[str], DescribedCodec(KeptPath(), **URI), "its uri, or the path it was read from"]
 DocumentText = Annotated[str, limits.Text(), "what it says; left out: what the file says"]
 Entity = Annotated[str, limits.Text(max_bytes=4096), "only what is around this one"]
 Depth = Annotated[int, limits.Integer(0, MAX_DEPTH), "how many relations far"]
@@ -392,7 +368,7 @@ NoteVersion = Annotated[str, limits.Text(), "the version that was read; WrongSta
 
 # Schedules
 ScheduleName = Annotated[str, limits.Text(max_bytes=MAX_TITLE_BYTES), "what people call it; need not be unique"]
-Goal = Annotated[str, Described(limits.Text(blank=False), maxLength=500), "what is to be done each time"]
+Goal = Annotated[str, DescribedCodec(limits.Text(blank=False), maxLength=500), "what is to be done each time"]
 Cadence = Annotated[str, CadenceCodec(), "`cron: 0 9 * * 1-5`, `once: 2030-12-01T09:00` or `every: 15m`"]
 TimeZone = Annotated[str, TimeZoneCodec(), "the zone of its clock times; left out: `schedules.timezone`"]
 Notify = Annotated[str, _choose(NotifyPolicy), "when a run is reported; conditional: when it begins with `[NOTIFY]`"]
@@ -418,10 +394,10 @@ OutputOffset = Annotated[int, limits.Integer(), Called("offset"), "the character
 OutputLimit = Annotated[int, limits.Integer(1, 1_000_000), Called("limit"), "characters at most"]
 
 # Access
-GrantText = Annotated[str | Grant, Described(Parsed(Grant), **GRANT), "such as read:global or write:user:bob"]
+GrantText = Annotated[str | Grant, DescribedCodec(Parsed(Grant), **GRANT), "such as read:global or write:user:bob"]
 Grants = Annotated[
     Iterable[str | Grant],
-    ListCodec(Described(Parsed(Grant), **GRANT), Items(MAX_GRANTS)),
+    ListCodec(DescribedCodec(Parsed(Grant), **GRANT), Items(MAX_GRANTS)),
     "what may be done beyond one's own",
 ]
 KeyName = Annotated[str, limits.Printable(MAX_NAME), "its name; different from those of the tenant's other live keys"]

@@ -20,8 +20,7 @@ from limpet.knowledge.remember import RecordChunker, find_learned_sentences
 from limpet.knowledge.uses import UseCounter
 from limpet.model.access import SECRET_BYTES, encode_secret
 from limpet.model.dataclass import dataclass, replace
-from limpet.model.late import load_modules
-from limpet.model.lazy import late_property, lazy_property
+from limpet.model.late import late_property, lazy_property, load_modules
 from limpet.model.message import Message
 from limpet.model.scope import Scope, resolve_owner
 from limpet.model.session import SessionInfo
@@ -203,6 +202,7 @@ class Runtime:
             self.clock,
             lambda tx, scope: find_learned_sentences(tx, scope, self.clock()),
             self.mask,
+            config.notes.find_zone,
         )
 
     @lazy_property
@@ -366,12 +366,13 @@ def create_runtime(
     def choose_limited(config: Config) -> Llm | None:
         return choose_llm(config) if keeps_nothing else limit_llm(choose_llm(config), config, store, clock)
 
+    chance = secrets.SystemRandom().random
     made = Runtime(
         store,
         config,
         clock,
         embedding,
-        Worker(JobQueue(store), clock, config.jobs, secrets.SystemRandom().random, observers),
+        Worker(JobQueue(store, chance), clock, config.jobs, chance, observers),
         Runner(store, clock, config.schedules, lambda: uuid7(clock(), secrets.token_bytes(10)), observers),
         folder,
         count,

@@ -95,7 +95,7 @@ class ScheduleOperations(Handle):
         refuse_in_firing("make", scheduled=self._view.scheduled)
         assert user is not None
         now, rules = self._now(), self._rules
-        zone = timezone or self._runtime.config.notes.find_zone(user) or rules.timezone
+        zone = timezone or self._runtime.config.notes.find_zone(user, rules.timezone)
         load_timezone(zone)
         scope = self._scope(user=user, agent=agent or self._runtime.config.session.default_agent)
         assert scope.agent is not None

@@ -252,13 +252,14 @@ class Turn:
     def _finish(self, messages: Sequence[Message], spent: ModelUsage | None) -> StoredMessages:
         """With what belongs to a finished turn: its bill, its record, its note, and the wish to learn from it."""
         note = self._attempt("the day's note", lambda: self._begin_note(messages[-1].text), None)
+        learner = self._runtime.learner  # before the transaction: loading it takes a while
 
         def on_store(tx: Tx, new: Sequence[Message]) -> None:
             if spent is not None:
                 bill.add(tx, self._info.scope, spent)
             self._runtime.uses.write(tx, self._info.partition)
             self._runtime.compactor.enqueue(tx, self._info)
-            self._runtime.learner.enqueue(tx, self._info, [self._message, *new], self._asked.skill)
+            learner.enqueue(tx, self._info, [self._message, *new], self._asked.skill)
             if note is not None:
                 self._store_note(tx, note, new[-1])
 

@@ -15,20 +15,20 @@ from functools import cache
 from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
 from limpet.api.limpet import Limpet
-from limpet.api.parameters import CursorCodec, Described, LocalPath, SessionId, User
+from limpet.api.parameters import CursorCodec, LocalPath, SessionId, User
 from limpet.api.session import Session
 from limpet.model.constraints import (
     REFERENCE,
-    CalledCodec,
     Codec,
     Definitions,
     Integer,
     OptionalCodec,
     Text,
+    unwrap,
 )
 from limpet.model.containers import Function, JsonObject, ListCodec, Opaque
 from limpet.model.dataclass import dataclass, replace
-from limpet.model.lazy import lazy_property
+from limpet.model.late import lazy_property
 from limpet.model.schema import Field, ObjectCodec, codec
 from limpet.model.session import SessionInfo
 from limpet.model.values import PageCursor
@@ -90,7 +90,7 @@ class Argument(NamedTuple):
     def format(self, value: Any) -> list[str]:
         """What stands in a query for this value, which was checked."""
         written = self.codec.write(value)
-        return [_format(each) for each in (written if self.holds(ListCodec) else [written])]
+        return [to_query_text(each) for each in (written if self.holds(ListCodec) else [written])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,8 @@ class Answer:
             return inner
         meaning = {"description": "the answer"} if "description" not in inner else {}
         whole = {"type": "object", "properties": {self.key: inner | meaning}, "required": [self.key]}
-        return _refer(definitions, f"{_camel(name)}Answer", whole)
+        camel = "".join(word.capitalize() for word in re.split(r"[._]", name))
+        return _refer(definitions, f"{camel}Answer", whole)
 
     def _write_page(self, found: Sequence[Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Of one entry more than was asked for, which tells whether there are more."""
@@ -315,13 +316,6 @@ def _settle(made: Field) -> Field:
     return made._replace(default=made.codec.check(made.default, made.name))
 
 
-def unwrap(found: Codec) -> Codec:
-    """The codec of the value itself, without what may be null and what errors call it."""
-    while isinstance(found, (OptionalCodec, CalledCodec, Described)):
-        found = found.inner
-    return found
-
-
 def _travels(each: Field, *, paths: bool) -> bool:
     """Functions, providers and open files do not. A path is of another machine, unless it is only a name there."""
     if isinstance(unwrap(each.codec), (Function, Opaque)):
@@ -386,11 +380,8 @@ def _refer(definitions: Definitions | None, name: str, schema: dict[str, Any]) -
     return {"$ref": REFERENCE.format(name)}
 
 
-def _camel(name: str) -> str:
-    return "".join(word.capitalize() for word in re.split(r"[._]", name))
-
-
-def _format(value: Any) -> str:
+def to_query_text(value: Any) -> str:
+    """What stands in a query for a JSON value."""
     if isinstance(value, str):
         return value
     from json import dumps

@@ -73,8 +73,8 @@ def _format_value(value: object) -> str:
 
 def _unknown_setting(name: str) -> Exception:
     from limpet.config import Config
-    from limpet.config.setting import suggest
     from limpet.errors import InvalidInput
+    from limpet.model.values import suggest
 
     known = [key for key, *_ in Config.describe()]
     return InvalidInput(f"{name!r} is not a setting{suggest(name, known)}")

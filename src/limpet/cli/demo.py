@@ -1,20 +1,33 @@
-"""``limpet demo``: a small conversation in a temporary store, and what memory makes of it."""
+"""``limpet demo``: a short life in a temporary store: what is learned, what changes, what a prompt gets, what goes."""
 
 from __future__ import annotations
 
 from argparse import Namespace
-from datetime import datetime, timedelta
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from limpet.api import sample
 from limpet.cli import render_memory, show
 from limpet.cli.options import add_command
 from limpet.model.schema import to_json
 
 if TYPE_CHECKING:
-    from limpet import Limpet, Session
+    from limpet import Limpet, Record
 
-BUDGET = 100
+USER = "mara"
+BEGINS = datetime(2026, 3, 2, 9, tzinfo=UTC)
+# The day, what Mara says, and what her assistant answers.
+LIFE = (
+    (0, "I'm Mara. I live in Porto and I'm allergic to peanuts.", "Hello Mara!"),
+    (1, "Please always answer in short sentences.", "I will."),
+    (40, "My brother Tomek is a carpenter. He gets seasick, even on lakes.", "Poor Tomek."),
+    (61, "I bought an old rowing boat called Marzipan.", "Does she float?"),
+    (61, "What does a rowing boat cost?", "A few hundred."),
+    (95, "I moved to Gdansk last week.", "How is it there?"),
+)
+ASKED_LATER = 200  # days after the beginning
+WHERE, LUNCH = "Where do I live?", "What should we eat on the boat with my brother?"
+FORGET = "peanuts"
 
 _GO_ON = (
     "Your turn:",
@@ -27,22 +40,18 @@ _GO_ON = (
 
 class Step(NamedTuple):
     title: str
-    typed: str
     lines: list[str]
     value: Any
 
 
-class SampleClock:
-    """The conversation's own time, so that the demo tells the same story every day."""
+class LifeClock:
+    """The life's own time, so that the demo tells the same story every day."""
 
     def __init__(self) -> None:
-        self.now = sample.CHATS[0].at
+        self.now = BEGINS
 
     def __call__(self) -> datetime:
         return self.now
-
-    def set(self, moment: datetime) -> None:
-        self.now = moment
 
 
 def add(commands: Any, summary: str) -> None:
@@ -54,82 +63,86 @@ def demo(args: Namespace) -> int:
 
     from limpet import Config, Limpet
 
-    clock = SampleClock()
+    clock = LifeClock()
     config = Config.load(overrides={"jobs.worker": False})  # its clock jumps: a lease would seem to have run out
     with (
         TemporaryDirectory(prefix="limpet-demo-") as folder,
         Limpet.open(folder, clock=clock, config=config) as memory,
     ):
-        session = sample.load(memory, at=clock.set)
+        _live(memory, clock)
         steps = {
-            "sessions": _sessions(memory),
-            "recall": _recall(memory),
-            "context": _context(session),
-            "history": _change(memory, clock),
+            "learned": _show_learned(memory),
+            "changed": _show_change(memory),
+            "context": _show_context(memory),
             "forget": _forget(memory),
         }
-    lines = ["Three chats between Mara and her assistant Pip, stored in a temporary folder.", ""]
+    lines = [f"{day:%d %b %Y}  {said}" for day, said in _list_said()]
+    lines = ["Mara talks to her assistant now and then, without a language model:", *lines, ""]
     for number, step in enumerate(steps.values(), start=1):
-        lines += [f"{number}. {step.title}", f"   $ {step.typed}", *(f"   {line}".rstrip() for line in step.lines), ""]
+        lines += [f"{number}. {step.title}", *(f"   {line}".rstrip() for line in step.lines), ""]
     show.print_result(args, {name: step.value for name, step in steps.items()}, [*lines, *_GO_ON])
     return 0
 
 
-def _sessions(memory: Limpet) -> Step:
-    found = memory.sessions(user=sample.USER)
-    rows = [
-        (info.id, str(info.key), info.state.value, str(info.message_count), show.format_time(info.last_active_at))
-        for info in found
-    ]
-    lines = show.format_table(("ID", "KEY", "?STATE", "?>MESSAGES", "LAST ACTIVE"), rows)
-    value = to_json(found)
-    title = "Every message is stored, in order, with its time."
-    return Step(title, f"limpet sessions --user {sample.USER}", lines, value)
+def _list_said() -> list[tuple[datetime, str]]:
+    return [(BEGINS + timedelta(days=day), said) for day, said, _ in LIFE]
 
 
-def _recall(memory: Limpet) -> Step:
-    hits = memory.recall(sample.QUESTION, user=sample.USER, k=3)
+def _live(memory: Limpet, clock: LifeClock) -> None:
+    """Every day a chat of its own; what is said is learned at once."""
+    for at, (day, said, answer) in enumerate(LIFE):
+        clock.now = BEGINS + timedelta(days=day, minutes=at)
+        with memory.session("demo", f"day {day}", user=USER).turn(said) as turn:
+            turn.reply(answer)
+        memory.jobs.run()
+    clock.now = BEGINS + timedelta(days=ASKED_LATER)
+
+
+def _find_claims(memory: Limpet, *, history: bool = False) -> list[Record]:
+    found = memory.records(user=USER, history=history, limit=100)
+    return sorted((each for each in found if each.origin == "extracted"), key=lambda each: str(each.created_at))
+
+
+def _show_learned(memory: Limpet) -> Step:
+    claims = _find_claims(memory)
+    lines = [f"$ limpet records --user {USER}", *(f"{each.type.value:<11} {each.content}" for each in claims)]
     return Step(
-        "Recall finds the lines that matter, and explains itself.",
-        f'limpet recall "{sample.QUESTION}" --user {sample.USER} -k 3 --explain',
-        render_memory.explain_hits(hits),
-        to_json(hits),
+        "What was learned: sentences about her, not the chat. A question teaches nothing.", lines, to_json(claims)
     )
 
 
-def _context(session: Session) -> Step:
-    question = sample.CHATS[-1].lines[-1][1]
-    context = session.context(question, max_tokens=BUDGET)
-    return Step(
-        "The context of the next prompt stays inside a token budget, and says what it left out.",
-        f'limpet context "{question}" --session {session.id} --max-tokens {BUDGET}',
-        render_memory.context_lines(context),
-        to_json(context),
-    )
+def _show_change(memory: Limpet) -> Step:
+    hits = memory.recall(WHERE, user=USER, k=2)
+    lines = [f'$ limpet recall "{WHERE}" --user {USER} -k 2']
+    for hit in hits:
+        until = "" if hit.until is None else f" until {hit.until:%d %b %Y}"
+        lines += [f"{'holds' if hit.holds else f'past{until}'}: {hit.text}", f"    {hit.why}"]
+    return Step("What changed: the new value comes first, and the old one says that it is past.", lines, to_json(hits))
 
 
-def _change(memory: Limpet, clock: SampleClock) -> Step:
-    """Remembered in May, corrected in June; the clock then stands where the conversation ended."""
-    today, clock.now = clock.now, sample.CHATS[1].at
-    memory.remember(sample.BEFORE, user=sample.USER, key=sample.KEY)
-    clock.now = today
-    record = memory.remember(sample.AFTER, user=sample.USER, key=sample.KEY)
-    versions = memory.records.history(record.id)
-    then = sample.CHATS[1].at + timedelta(days=4)
-    [was] = memory.records(user=sample.USER, as_of=then)
-    asked = f"$ limpet records --user {sample.USER} --as-of {then:%Y-%m-%d}"
-    value = {"versions": to_json(versions), "as_of": to_json(was)}
-    title = "A fact that changed keeps its history."
-    lines = [*render_memory.history_lines(versions), asked, *render_memory.record_table([was])]
-    return Step(title, f"limpet records history {record.id}", lines, value)
+def _show_context(memory: Limpet) -> Step:
+    context = memory.context(LUNCH, user=USER, max_tokens=300)
+    lines = [f'$ limpet context "{LUNCH}" --user {USER} --max-tokens 300', *context.text.splitlines()]
+    title = f"What the next prompt gets, {ASKED_LATER} days later, in {context.tokens} tokens:"
+    return Step(title, lines, to_json(context))
 
 
 def _forget(memory: Limpet) -> Step:
-    """The memory goes; what was said in the chats belongs to the sessions and stays."""
-    gone = memory.forget(key=sample.KEY, user=sample.USER)
-    left = memory.recall("regatta", user=sample.USER, kinds=["record"])
-    again = f"$ limpet recall regatta --user {sample.USER} --kind record"
-    lines = [*render_memory.forgotten_lines(gone), again, *([] if left else [render_memory.NOTHING_FOUND])]
-    value = {**to_json(gone), "found again": len(left)}
-    typed = f"limpet forget --key {sample.KEY} --user {sample.USER} --yes"
-    return Step("Forget means forget.", typed, lines, value)
+    """First what would go, then it goes: the record, and the words in the message it was learned from."""
+    would = memory.forget(query=FORGET, user=USER, everywhere=True, dry_run=True)
+    gone = memory.forget(query=FORGET, user=USER, everywhere=True)
+    left = [hit for hit in memory.recall("Am I allergic to peanuts?", user=USER) if FORGET in hit.text]
+    lines = [
+        f"$ limpet forget --query {FORGET} --everywhere --user {USER} --dry-run",
+        f"Would forget {render_memory.count_forgotten(would)}.",
+        *render_memory.preview_lines(would),
+        f"$ limpet forget --query {FORGET} --everywhere --user {USER} --yes",
+        *render_memory.forgotten_lines(gone),
+        f'$ limpet recall "Am I allergic to peanuts?" --user {USER}',
+        *_describe_left([hit.text for hit in left]),
+    ]
+    return Step("What forgetting removes, and what is left of it:", lines, {**to_json(gone), "found again": len(left)})
+
+
+def _describe_left(texts: Sequence[str]) -> list[str]:
+    return list(texts) or ["No hit mentions peanuts."]

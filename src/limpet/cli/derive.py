@@ -11,14 +11,13 @@ from importlib import import_module
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from limpet.api.parameters import Described
 from limpet.cli import options, render, show
 from limpet.cli.options import Parser, UsageError, add_command, add_yes, open_memory
 from limpet.cli.render import Given
 from limpet.cli.show import ProgressLine
 from limpet.errors import InvalidInput
 from limpet.model import constraints as limits
-from limpet.model.constraints import CalledCodec, Codec, OptionalCodec
+from limpet.model.constraints import CalledCodec, Codec, OptionalCodec, unwrap
 from limpet.model.containers import JsonObject, ListCodec
 from limpet.model.message import ContentCodec
 from limpet.model.schema import Field, to_json
@@ -57,13 +56,6 @@ _METAVARS: tuple[tuple[type[Codec], str], ...] = (
     (limits.FilePath, "PATH"),
     (limits.Text, "TEXT"),
 )
-
-
-def unwrap(codec: Codec) -> Codec:
-    """The codec of the value itself, without what it is called, how it is described and whether it may be None."""
-    while isinstance(codec, (OptionalCodec, CalledCodec, Described)):
-        codec = codec.inner
-    return codec
 
 
 def can_type(field: Field) -> bool:
@@ -358,12 +350,9 @@ class OperationCommand:
         lines = render.format_list(found)
         if "offset" not in self.operation.arguments:
             return lines
-        limit = given.get("limit", _default_limit(self.operation))
+        usual = next(int(field.default) for field in self.operation.parameters if field.name == "limit")
+        limit = given.get("limit", usual)
         return [*lines, *show.next_page_hint(len(found), limit, given.get("offset", 0))]
-
-
-def _default_limit(operation: Operation) -> int:
-    return next(int(field.default) for field in operation.parameters if field.name == "limit")
 
 
 def add_chat_options(parser: Parser) -> None:

@@ -8,6 +8,7 @@ from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
+from itertools import takewhile
 from typing import Any
 
 from limpet import __version__
@@ -43,6 +44,7 @@ DERIVED: dict[str, str] = {
     "export": "write everything of a user, or of a tenant, into a new folder",
     "backup": "copy the live store to a new SQLite file",
     "restore": "put a backup in place, into an empty store",
+    "admin": "spread a store over several machines",
     "doctor": "check the store; exit status 1 when a fault remains",
     "purge": "remove a session, a user, or what of a user is older, for good",
     "retention": "remove now what the settings no longer keep",
@@ -60,7 +62,7 @@ HAND_WRITTEN: dict[str, tuple[str, str]] = {
         "encryption keys of tenants (API keys: limpet api-keys); without a verb: status",
         "store.add_encryption",
     ),
-    "demo": ("show recall, context, history and forgetting on a sample conversation", "demo.add"),
+    "demo": ("show a short life: what is learned, how it changes, what a prompt gets, what goes", "demo.add"),
 }
 PLUGINS = "limpet.commands"  # the entry points of other distributions that add commands
 BENCH_MISSING = (
@@ -136,7 +138,7 @@ def _add_plugins(commands: Any) -> None:
 def _explain_unknown(command: str, known: Iterable[str]) -> str:
     if command == "bench":
         return BENCH_MISSING
-    from limpet.config.setting import suggest  # late: only a mistake needs it
+    from limpet.model.values import suggest  # late: only a mistake needs it
 
     return f"{command!r} is not a command{suggest(command, known)} (see limpet --help)"
 
@@ -178,6 +180,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: list[str]) -> int:
     command = find_command(arguments)
+    _start_parser()[0].check_options(takewhile(lambda word: word != command, arguments))
     parser = build_index() if command is None else build_parser(command)
     try:
         args = parser.parse_args(arguments)

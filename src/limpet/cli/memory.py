@@ -313,7 +313,7 @@ class ShowNotes(OperationCommand):
         from limpet.model.values import load_timezone
 
         user, settings = resolve_user(args), load_config(args).notes
-        today = datetime.now(load_timezone(settings.find_zone(user) or settings.timezone)).date()
+        today = datetime.now(load_timezone(settings.find_zone(user))).date()
         return {"day": today, **super().read(args), "user": user}
 
 

@@ -41,10 +41,10 @@ class Parser(argparse.ArgumentParser):
         if self.late is not None:
             fill, self.late = self.late, None
             fill(self)
-        self._check_options(args or ())
+        self.check_options(args or ())
         return super().parse_known_args(args, namespace)
 
-    def _check_options(self, args: Iterable[str]) -> None:
+    def check_options(self, args: Iterable[str]) -> None:
         """Refuse the first unknown option before argparse takes its value for a command, and say what was meant."""
         commands = {
             name for action in self._actions if action.nargs == argparse.PARSER for name in action.choices or ()
@@ -52,14 +52,14 @@ class Parser(argparse.ArgumentParser):
         for word in takewhile(lambda each: each != "--" and each not in commands, args):
             option = word.partition("=")[0]
             if option.startswith("--") and " " not in option and option not in self._option_string_actions:
-                from limpet.config.setting import suggest  # late: only a mistake needs it
+                from limpet.model.values import suggest  # late: only a mistake needs it
 
                 self.error(f"{option} is not an option{suggest(option, self._option_string_actions, 0.75)}")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """As argparse does, and says which choice was probably meant."""
         if action.choices is not None and value not in action.choices:
-            from limpet.config.setting import suggest  # late: only a mistake needs it
+            from limpet.model.values import suggest  # late: only a mistake needs it
 
             known = [str(choice) for choice in action.choices]
             hint = suggest(str(value), known) or f"; choose from {', '.join(known)}"

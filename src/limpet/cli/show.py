@@ -194,7 +194,7 @@ class ConfirmationError(LimpetError):
 
 
 def confirm(args: Namespace, question: str) -> None:
-    """Go on after ``--yes`` or a yes; raise NotConfirmed otherwise."""
+    """Go on after ``--yes`` or a yes; raise ConfirmationError otherwise."""
     if args.yes:
         return
     if not is_interactive():

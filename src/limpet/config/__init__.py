@@ -260,6 +260,7 @@ class NotesSettings(_SettingsBase):
     long_term: Annotated[bool, "a context reads MEMORY.md"] = True
     daily: Annotated[bool, "a context reads the daily notes"] = True
     write_daily: Annotated[bool, "each turn adds its line to the notes of its day"] = True
+    items: Annotated[bool, "where there is a folder, a job copies records to items/…jsonl after they changed"] = True
     folder: Annotated[
         Name, "where a store on PostgreSQL has its plain files, the same for all programs on it; none: it has none"
     ] = "none"
@@ -272,9 +273,9 @@ class NotesSettings(_SettingsBase):
         _parse("notes.timezone", self.timezone, load_timezone)
         _parse("notes.timezones", self.timezones, parse_user_zones)
 
-    def find_zone(self, user: str | None) -> str | None:
-        """The zone of this user, if they have one of their own."""
-        return parse_user_zones(self.timezones).get(user or "")
+    def find_zone(self, user: str | None, default: str | None = None) -> str:
+        """The zone of this user, else the default, which is that of all notes."""
+        return parse_user_zones(self.timezones).get(user or "") or default or self.timezone
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,7 +378,7 @@ class EncryptionSettings(_SettingsBase):
     key_env: Annotated[Name, "the environment variable that holds a master key for all tenants, or none"] = "none"
     key_file: Annotated[Name, "a file with a master key, a folder with a key file for each tenant, or none"] = "none"
     required: Annotated[bool, "a tenant that is not encrypted is not written to"] = False
-    plain_files: Annotated[bool, "a encrypted tenant's notes and items may be written as plain files"] = False
+    plain_files: Annotated[bool, "an encrypted tenant's notes and items may be written as plain files"] = False
 
     def _check(self) -> None:
         if "none" not in (self.key_env, self.key_file):

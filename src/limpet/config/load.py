@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from os import PathLike
 from types import MappingProxyType
 from typing import Any
 
 from limpet.config import SECTIONS, SETTINGS, Config
-from limpet.config.setting import check_agent_name, suggest
+from limpet.config.setting import check_agent_name
 from limpet.errors import ConfigError
+from limpet.model.values import suggest
 
 AGENTS = "agents"  # where settings of single agents stand
 PRESET = "preset"  # where a file names a preset
@@ -224,7 +226,7 @@ def _read_env(env: Mapping[str, str], agents: Iterable[str] = ()) -> _Assignment
     """
     variables = {f"LIMPET_{key.replace('.', '_').upper()}": key for key in KEYS}
     prefixes = tuple(f"LIMPET_{section.upper()}_" for section in SETTINGS)
-    names = {_variable_name(agent): agent for agent in agents}
+    names = {re.sub(r"[\W_]", "_", agent).upper(): agent for agent in agents}
     for name, text in env.items():
         if name in _RESERVED_VARIABLES:
             continue
@@ -253,10 +255,6 @@ def _split_agent_variable(name: str, variables: Iterable[str]) -> tuple[str, str
         raise ConfigError(f"environment: {name} is not a setting of an agent{meant or f'; write {_AGENT_PATTERN}'}")
     ending = max(known, key=len)
     return rest.removesuffix(ending), endings[ending]
-
-
-def _variable_name(agent: str) -> str:
-    return "".join(letter if letter.isalnum() else "_" for letter in agent).upper()
 
 
 def _read_overrides(overrides: Mapping[str, Any]) -> _Assignments:

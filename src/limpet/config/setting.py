@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from limpet.errors import ConfigError, InvalidInput, InvalidKey
@@ -69,10 +68,3 @@ def check_agent_name(name: object) -> str:
         return check_name(name, "an agent's name")
     except InvalidKey as error:
         raise ConfigError(str(error)) from None
-
-
-def suggest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    import difflib
-
-    close = difflib.get_close_matches(word, known, n=1, cutoff=cutoff)
-    return f"; did you mean {close[0]}?" if close else ""

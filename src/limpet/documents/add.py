@@ -103,13 +103,9 @@ class DocumentIngester:
             None if title is None else check_title(title) or None,
             None if metadata is None else check_strings(metadata),
         )
-        if text is not None:
-            added = self._add_text(resolve_uri(place), text, labels)
-        else:
-            path = resolve_path(place)
-            if os.path.isdir(path):
-                return self._add_folder(path, labels, progress)
-            added = self._add_file(path, labels)
+        if text is None:
+            return add_path(resolve_path(place), labels.title, lambda path: self._add_file(path, labels), progress)
+        added = self._add_text(resolve_uri(place), text, labels)
         progress(_STAGE, 1, 1)
         return added
 
@@ -149,21 +145,6 @@ class DocumentIngester:
         checked = check_text(text, "the document's text", max_bytes=self.settings.max_text_bytes)
         kind = detect_kind(uri)
         return self._add(uri, kind, checked.encode(), lambda: extract_plain_text(checked, kind), labels)
-
-    def _add_folder(self, folder: str, labels: DocumentLabels, progress: Progress) -> list[Document]:
-        """A file that cannot be read does not stop the others."""
-        if labels.title is not None:
-            raise InvalidInput("a title belongs to one document; leave it out for a folder")
-        files, added = list_files(folder), []
-        for done, path in enumerate(files, start=1):
-            try:
-                added.append(self._add_file(path, labels))
-            except BinaryFile as error:
-                log.info("skipped: %s", error)
-            except (InvalidInput, Unsupported) as error:
-                log.warning("left out: %s", error)
-            progress(_STAGE, done, len(files))
-        return added
 
     def _add_file(self, path: str, labels: DocumentLabels) -> Document:
         kind, name = detect_kind(path), printable_path(path)
@@ -210,6 +191,28 @@ class DocumentIngester:
         while early and not self.store.write(lambda tx: Chunks(tx).merge_tail(partition)):
             log.debug("the words of %s are merged", prepared.draft.uri)
         return stored
+
+
+def add_path(
+    path: str, title: str | None, add_file: Callable[[str], Document], progress: Progress
+) -> Document | list[Document]:
+    """Add a file, or every file of a folder: one that cannot be read does not stop the others."""
+    if not os.path.isdir(path):
+        found = add_file(path)
+        progress(_STAGE, 1, 1)
+        return found
+    if title is not None:
+        raise InvalidInput("a title belongs to one document; leave it out for a folder")
+    files, added = list_files(path), []
+    for done, each in enumerate(files, start=1):
+        try:
+            added.append(add_file(each))
+        except BinaryFile as error:
+            log.info("skipped: %s", error)
+        except (InvalidInput, Unsupported) as error:
+            log.warning("left out: %s", error)
+        progress(_STAGE, done, len(files))
+    return added
 
 
 def resolve_uri(place: DocumentPath) -> str:

@@ -10,6 +10,7 @@ from limpet.documents.files import decode_text
 from limpet.errors import InvalidInput, Unsupported
 from limpet.model.document import DocumentKind
 from limpet.model.late import load_modules
+from limpet.model.values import replace_unstorable
 
 if TYPE_CHECKING:
     from pypdf import PdfReader
@@ -63,18 +64,12 @@ def extract_pdf_text(data: bytes, name: str) -> tuple[str, str | None]:
         raise InvalidInput(f"{name} is a PDF that cannot be read: {error}") from error
     if locked:
         raise InvalidInput(f"{name} is encrypted; save it without its password first")
-    text = _replace_invalid_characters("\n\n".join(filter(None, map(str.strip, pages)))).strip()
+    text = replace_unstorable("\n\n".join(filter(None, map(str.strip, pages)))).strip()
     if not text:
         raise InvalidInput(f"{name} contains no text, perhaps only images; run text recognition (OCR) first")
-    return text, None if title is None else _replace_invalid_characters(title)
+    return text, None if title is None else replace_unstorable(title)
 
 
 def _read_title(reader: PdfReader) -> str | None:
     about = reader.metadata
     return None if about is None or not isinstance(about.title, str) else about.title
-
-
-def _replace_invalid_characters(text: str) -> str:
-    """Replace characters that no store accepts; fonts without a proper table produce them."""
-    whole = text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-16-le", "surrogatepass")
-    return whole.decode("utf-16-le", "replace")

@@ -155,11 +155,15 @@ def iter_ids(read: Callable[[str], list[str]]) -> Iterator[list[str]]:
             yield ids[start : start + PAGE]
 
 
-def iter_session_scopes(tx: Tx, scope: Scope) -> Iterator[Scope]:
-    after = ""
-    while page := Transfers(tx).session_scopes(scope, after, IDS):
+def iter_pages(read: Callable[[Any], list[T]], after: Any, place: Callable[[T], Any]) -> Iterator[T]:
+    """All there are, page by page: ``read`` gives those after a place, ``place`` says where one is."""
+    while page := read(after):
         yield from page
-        after = page[-1].session or ""
+        after = place(page[-1])
+
+
+def iter_session_scopes(tx: Tx, scope: Scope) -> Iterator[Scope]:
+    return iter_pages(lambda after: Transfers(tx).session_scopes(scope, after, IDS), "", lambda one: one.session or "")
 
 
 class SessionLineKind(LineKind[T]):

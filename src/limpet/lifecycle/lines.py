@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
@@ -26,6 +27,7 @@ from limpet.lifecycle.line_kind import (
     LineOutcome,
     SessionLineKind,
     iter_ids,
+    iter_pages,
     iter_session_scopes,
     require_fields,
 )
@@ -153,10 +155,9 @@ class _MessageLines(SessionLineKind[MessageState]):
 
     def find(self, tx: Tx, scope: Scope) -> Iterator[MessageState]:
         for one in iter_session_scopes(tx, scope):
-            after = 0
-            while page := Messages(tx).range(one, after, None, PAGE):
-                yield from (MessageState(str(one.session), message) for message in page)
-                after = page[-1].sequence
+            read = partial(Messages(tx).range, one, before=None, limit=PAGE)
+            for message in iter_pages(read, 0, lambda message: message.sequence):
+                yield MessageState(str(one.session), message)
 
     def write(self, state: MessageState) -> dict[str, Any]:
         line = super().write(state)
@@ -292,10 +293,8 @@ class _DocumentLines(LineKind[DocumentState]):
     name, about, noun = "documents", "a text somebody gave to be remembered", "documents"
 
     def find(self, tx: Tx, scope: Scope) -> Iterator[DocumentState]:
-        after = ""
-        while page := Transfers(tx).documents(scope, after, PAGE):
-            yield from page
-            after = page[-1].document.id
+        read = partial(Transfers(tx).documents, scope, limit=PAGE)
+        return iter_pages(read, "", lambda state: state.document.id)
 
     def read(self, value: dict[str, Any], into: ImportTarget) -> DocumentState:
         state = super().read(value, into)
@@ -334,10 +333,9 @@ class _PieceLines(LineKind[PieceState]):
 
     def find(self, tx: Tx, scope: Scope) -> Iterator[PieceState]:
         for state in DOCUMENTS.find(tx, scope):
-            after = -1
-            while page := Transfers(tx).pieces(state.space, state.document.id, after, PAGE):
-                yield from (PieceState(state.document.id, piece) for _, piece in page)
-                after = page[-1][0]
+            read = partial(Transfers(tx).pieces, state.space, state.document.id, limit=PAGE)
+            for _, piece in iter_pages(read, -1, lambda numbered: numbered[0]):
+                yield PieceState(state.document.id, piece)
 
     def prepare(self, state: PieceState, into: ImportTarget) -> _PreparedPiece:
         return _PreparedPiece(state, make_draft(state.piece.text, state.piece.offset))
@@ -368,10 +366,9 @@ class _GraphLines(LineKind[GraphDraft]):
 
     def find(self, tx: Tx, scope: Scope) -> Iterator[GraphDraft]:
         for one in iter_session_scopes(tx, scope):
-            info, after = Sessions(tx).get(one), 0
-            while info and (page := Transfers(tx).find_graph_by_session(info.scope, after, _MENTIONS)):
-                yield from page
-                after = page[-1].source.sequence or 0
+            if (info := Sessions(tx).get(one)) is not None:
+                read = partial(Transfers(tx).find_graph_by_session, info.scope, limit=_MENTIONS)
+                yield from iter_pages(read, 0, lambda told: told.source.sequence or 0)
         for state in RECORDS.find(tx, scope):
             told = Transfers(tx).get_graph_of_record(state.record.home.space, state.record.id)
             if told is not None:
@@ -415,10 +412,7 @@ class _ScheduleLines(LineKind[Schedule]):
     about = "a goal that comes back; whether it is being run just now is not told"
 
     def find(self, tx: Tx, scope: Scope) -> Iterator[Schedule]:
-        after = ""
-        while page := Schedules(tx).page(scope, after, PAGE):
-            yield from page
-            after = page[-1].id
+        return iter_pages(partial(Schedules(tx).page, scope, limit=PAGE), "", lambda schedule: schedule.id)
 
     def read(self, value: dict[str, Any], into: ImportTarget) -> Schedule:
         schedule = super().read(value, into)
@@ -468,13 +462,14 @@ class _RunLines(LineKind[RunState]):
 
     def put_one(self, tx: Tx, state: RunState, into: ImportTarget) -> LineOutcome:
         run, scope = state.run, into.scope
-        if Schedules(tx).lock(scope, run.schedule_id) is None:
+        schedule = Schedules(tx).lock(scope, run.schedule_id)
+        if schedule is None:
             return LineOutcome(False, "its schedule is not here")
         if Transfers(tx).find_conflicting_ids(scope, self.name, {run.id: run.schedule_id}):
             return LineOutcome(False, "its id belongs to another schedule's run here")
         if Schedules(tx).get_run(scope, run.id) is not None:
             return PRESENT
-        Schedules(tx).add_run(scope, run, state.output)
+        Schedules(tx).add_run(schedule, run, state.output)
         return ADDED
 
     def owner(self, state: RunState) -> tuple[str, str] | None:

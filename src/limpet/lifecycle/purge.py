@@ -137,6 +137,7 @@ class Purger:
         left = [*self.store.read(partial(_find_rows_left, order=order)), *places.find_remaining(known.sessions)]
         said = self._find_remaining_mentions(order, known.samples)
         receipt = self.store.write(partial(self._finish, order=order, beside=known.beside, left=left, said=said))
+        self.store.forget_texts()
         began, erased = self.clock(), self.store.erase(whole=False, vacuum=vacuum)
         self.store.write(partial(_record_bytes, receipt=receipt, erased=erased, began=began))
         if erased is ErasureState.WAITING:
@@ -174,6 +175,7 @@ class Purger:
         )
         _anonymize(tx, order)
         Purges(tx).update_receipt(Scope(order.space.tenant), done)
+        tx.db.run("purge.count", {})
         Jobs(tx).cancel(order.space, PURGE, order.to_detail())
         Jobs(tx).enqueue(STORE_PARTITION, SCRUB, "", now, now + _HEAD_START)
         return done

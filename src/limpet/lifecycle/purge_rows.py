@@ -22,7 +22,7 @@ from limpet.search.chunk_repository import Chunks
 from limpet.security.mask import make_mask
 from limpet.sessions.messages import index_message, prepare_entries
 from limpet.sessions.repository import DeletedSessions, Messages, Sessions, Summaries
-from limpet.sessions.summary import mask_message, rebuild_summary
+from limpet.sessions.summary import localize_message, mask_message, rebuild_summary
 from limpet.store.tx import Tx
 
 LIMIT = 4000  # rows of one transaction, about: others wait that long
@@ -160,7 +160,8 @@ class PurgeTransaction:
         others = {record.id for record in only if not self._stays(record)}
         for record in sources:
             if record.id not in others and gone.intersection(record.source.sequences):
-                self._rewrite(record, replace(record, source=_remove_sequences(record.source, gone)))
+                kept = tuple(number for number in record.source.sequences if number not in gone)
+                self._rewrite(record, replace(record, source=replace(record.source, sequences=kept)))
 
     def drop_messages(self, session: str, sequences: Sequence[int], *, last: bool = True) -> None:
         """Without what was learned from them. With the last ones the summary is written again from what is left."""
@@ -193,7 +194,8 @@ class PurgeTransaction:
             return
         most, learned = self.config.compact.summary_tokens, find_learned_sentences(self.tx, scope, self.now)
         mask = make_mask(enabled=self.config.learn.secrets)
-        masked = [mask_message(message, mask) for message in told]
+        zone = self.config.notes.find_zone(scope.user)
+        masked = [localize_message(mask_message(message, mask), zone) for message in told]
         rebuild_summary(self.tx, scope, masked, most, self.count_tokens, learned, self.now)
 
     # Records
@@ -267,7 +269,3 @@ def _is_derived_only_from(record: Record, gone: Mapping[str, Record]) -> bool:
     if record.origin is Origin.CONDENSED:
         return True
     return record.origin is Origin.PROMOTED and set(record.inputs) <= gone.keys()
-
-
-def _remove_sequences(source: RecordSource, gone: set[int]) -> RecordSource:
-    return replace(source, sequences=tuple(number for number in source.sequences if number not in gone))

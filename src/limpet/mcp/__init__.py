@@ -1,1 +1,1 @@
-"""Other people's protocols and frameworks, spoken in the words of this package."""
+"""Memory over the Model Context Protocol."""

@@ -1,8 +1,8 @@
 """MCP over streamable HTTP, as one ASGI app for a server that has decided who calls.
 
-The server puts a ``Whose`` into ``scope["state"]["whose"]`` of each request; nobody without one gets in. Both ways of
-the protocol are spoken: requests that stand alone, and sessions that begin with ``initialize``. A session belongs to
-the caller that began it, and each request in it acts for whom that request came with.
+The server puts a ``ToolContext`` into ``scope["state"]["whose"]`` of each request; nobody without one gets in. Both
+ways of the protocol are spoken: requests that stand alone, and sessions that begin with ``initialize``. A session
+belongs to the caller that began it, and each request in it acts for whom that request came with.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def create_http_app(*, allow_purge: bool = False, hosts: Iterable[str] | None = 
 
 
 class McpHttpApp:
-    """To be mounted with ``Route("/mcp", endpoint=…)``, within ``running()``; a Mount would redirect to ``/mcp/``.
+    """To be mounted with ``Route("/mcp", endpoint=…)``, within ``lifespan()``; a Mount would redirect to ``/mcp/``.
 
     A server that shuts down calls ``close()`` before it waits for its connections: streams may be open for hours.
     """
@@ -95,7 +95,7 @@ class McpHttpApp:
             await self._sessions.handle_request(known, request.receive, reply.send)
         finally:
             self._open.discard(request)
-        if request.is_ended:
+        if request.ended.is_set():
             await reply.end()
             if request.method == "POST":
                 await self._end_session(known)
@@ -141,14 +141,10 @@ class _Request:
     def __init__(self, method: str, receive: Any) -> None:
         self.method = method
         self._receive = receive
-        self._ended = anyio.Event()
-
-    @property
-    def is_ended(self) -> bool:
-        return self._ended.is_set()
+        self.ended = anyio.Event()
 
     def end(self) -> None:
-        self._ended.set()
+        self.ended.set()
 
     async def receive(self) -> Message:
         message: Message = {"type": "http.disconnect"}
@@ -160,7 +156,7 @@ class _Request:
 
         async with anyio.create_task_group() as group:
             group.start_soon(receive_message)
-            await self._ended.wait()
+            await self.ended.wait()
             group.cancel_scope.cancel()
         return message
 

@@ -144,7 +144,11 @@ class PurgeTool:
         code = self._codes.issue(whose, asked)
         question = f"Purge {asked} for good? This would go: {format_counts(counts)}."
         if not _can_elicit(call):
-            return _to_result(PurgeResult("unconfirmed", _confirmation_text(question), counts, code, None))
+            says = (
+                f"Nothing was purged yet. Ask the user: {question} Only if they say yes, call again with the same "
+                "arguments and confirm; it is good for five minutes."
+            )
+            return _to_result(PurgeResult("unconfirmed", says, counts, code, None))
         if call.protocol_version in MODERN_PROTOCOL_VERSIONS:
             form = types.ElicitRequestFormParams(message=question, requested_schema=_FORM)
             return types.InputRequiredResult(
@@ -177,13 +181,6 @@ def _can_elicit(call: RequestContext) -> bool:
     if asks is None or (asks.form is None and asks.url is not None):
         return False
     return call.protocol_version in MODERN_PROTOCOL_VERSIONS or call.session.can_send_request
-
-
-def _confirmation_text(question: str) -> str:
-    return (
-        f"Nothing was purged yet. Ask the user: {question} Only if they say yes, call again with the same arguments "
-        "and confirm; it is good for five minutes."
-    )
 
 
 def _to_result(outcome: PurgeResult) -> types.CallToolResult:

@@ -46,25 +46,25 @@ _MARKDOWN = "text/markdown"
 _NO_RESOURCE = -32002  # before 2026-07-28, which has INVALID_PARAMS for it
 
 
-def create_server(shelf: McpHandlers) -> Server[Any]:
-    """For one connection or many: what is kept between two calls is the shelf's."""
+def create_server(handlers: McpHandlers) -> Server[Any]:
+    """For one connection or many: what is kept between two calls, the handlers keep."""
     made: Server[Any] = Server(
         "limpet",
         version=__version__,
         title="Limpet",
         instructions=INSTRUCTIONS,
-        on_list_tools=shelf.list_tools,
-        on_call_tool=shelf.call_tool,
-        on_list_resources=shelf.list_resources,
-        on_list_resource_templates=shelf.list_templates,
-        on_read_resource=shelf.read_resource,
-        on_list_prompts=shelf.list_prompts,
-        on_get_prompt=shelf.get_prompt,
-        on_completion=shelf.complete,
+        on_list_tools=handlers.list_tools,
+        on_call_tool=handlers.call_tool,
+        on_list_resources=handlers.list_resources,
+        on_list_resource_templates=handlers.list_templates,
+        on_read_resource=handlers.read_resource,
+        on_list_prompts=handlers.list_prompts,
+        on_get_prompt=handlers.get_prompt,
+        on_completion=handlers.complete,
     )
     # What a client hands back of a call that asked something is only taken if it is ours, for the same call and caller.
     sealed = RequestStateSecurity(
-        keys=[secrets.token_bytes(32)], ttl=CODE_TTL_S, bind_principal=lambda call: shelf.whose(call).identity
+        keys=[secrets.token_bytes(32)], ttl=CODE_TTL_S, bind_principal=lambda call: handlers.whose(call).identity
     )
     made.middleware.append(RequestStateBoundary(sealed, default_audience="limpet"))
     return made
@@ -103,7 +103,8 @@ class McpHandlers:
         """The user's notes, then the transcripts of their sessions, the latest first."""
         offset, whose = _parse_cursor(params), self.whose(call)
         found = await _run_in_thread(lambda: whose.memory.sessions(user=whose.user, limit=_PAGE + 1, offset=offset))
-        listed = [] if offset else [_notes_resource()]
+        notes = types.Resource(uri=NOTES, name="MEMORY.md", title="The user's notes", mime_type=_MARKDOWN)
+        listed = [] if offset else [notes]
         listed += [
             types.Resource(
                 uri=_TRANSCRIPT.format(id=info.id),
@@ -229,10 +230,6 @@ def _to_mcp_tool(tool: ToolDefinition) -> types.Tool:
             open_world_hint=False,
         ),
     )
-
-
-def _notes_resource() -> types.Resource:
-    return types.Resource(uri=NOTES, name="MEMORY.md", title="The user's notes", mime_type=_MARKDOWN)
 
 
 def _reject_cursor(params: PageParams) -> None:

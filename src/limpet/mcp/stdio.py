@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -21,13 +25,23 @@ _REASONS = {
 
 
 async def serve_stdio(whose: ToolContext, *, allow_purge: bool = False) -> None:
-    """Until the client closes our input."""
+    """Until the client closes our input, or a signal comes."""
     made = create_server(McpHandlers(lambda _call: whose, allow_purge=allow_purge))
     async with stdio_server() as (read, write), anyio.create_task_group() as group:
         forward, checked = anyio.create_memory_object_stream[SessionMessage | Exception]()
         group.start_soon(_refuse_malformed, read, forward, write)
+        if sys.platform != "win32":
+            group.start_soon(_exit_on_signal, whose.memory.close)
         await made.run(checked, write, made.create_initialization_options())
         group.cancel_scope.cancel()
+
+
+async def _exit_on_signal(close: Callable[[], None]) -> None:
+    """A thread waits for the next line of our input, and nothing but the client wakes it: the process ends as it is."""
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async for _ in signals:
+            await anyio.to_thread.run_sync(close)
+            os._exit(0)
 
 
 async def _refuse_malformed(read: Any, forward: Any, write: Any) -> None:

@@ -70,11 +70,33 @@ class Codec:
         raise NotImplementedError
 
 
-class OptionalCodec(Codec):
-    """A value, or None."""
+class WrapperCodec(Codec):
+    """Another codec, with something of its own."""
 
     def __init__(self, inner: Codec) -> None:
         self.inner = inner
+
+    def accepts(self, value: object) -> bool:
+        return self.inner.accepts(value)
+
+    def check(self, value: Any, name: str) -> Any:
+        return self.inner.check(value, name)
+
+    def read(self, value: Any, name: str) -> Any:
+        return self.inner.read(value, name)
+
+    def parse(self, text: str, name: str) -> Any:
+        return self.inner.parse(text, name)
+
+    def write(self, value: Any) -> Any:
+        return self.inner.write(value)
+
+    def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
+        return self.inner.schema(definitions, mode)
+
+
+class OptionalCodec(WrapperCodec):
+    """A value, or None."""
 
     def accepts(self, value: object) -> bool:
         return value is None or self.inner.accepts(value)
@@ -85,9 +107,6 @@ class OptionalCodec(Codec):
     def read(self, value: Any, name: str) -> Any:
         return None if value is None else self.inner.read(value, name)
 
-    def parse(self, text: str, name: str) -> Any:
-        return self.inner.parse(text, name)
-
     def write(self, value: Any) -> Any:
         return None if value is None else self.inner.write(value)
 
@@ -97,14 +116,12 @@ class OptionalCodec(Codec):
         return inner if mode == "tool" or not inner else {"anyOf": [inner, {"type": "null"}]}
 
 
-class CalledCodec(Codec):
+class CalledCodec(WrapperCodec):
     """Another codec, with its own word for the value in error messages."""
 
     def __init__(self, inner: Codec, word: str) -> None:
-        self.inner, self.word = inner, word
-
-    def accepts(self, value: object) -> bool:
-        return self.inner.accepts(value)
+        super().__init__(inner)
+        self.word = word
 
     def check(self, value: Any, name: str) -> Any:
         return self.inner.check(value, self.word)
@@ -115,11 +132,24 @@ class CalledCodec(Codec):
     def parse(self, text: str, name: str) -> Any:
         return self.inner.parse(text, self.word)
 
-    def write(self, value: Any) -> Any:
-        return self.inner.write(value)
+
+class DescribedCodec(WrapperCodec):
+    """Another codec, with a JSON Schema of its own for who gives the value."""
+
+    def __init__(self, inner: Codec, **schema: Any) -> None:
+        super().__init__(inner)
+        self._schema = schema
 
     def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
-        return self.inner.schema(definitions, mode)
+        whole = self.inner.schema(definitions, mode)
+        return whole | self._schema if mode == "input" else whole
+
+
+def unwrap(codec: Codec) -> Codec:
+    """The codec of the value itself, without what it is called, how it is described and whether it may be None."""
+    while isinstance(codec, WrapperCodec):
+        codec = codec.inner
+    return codec
 
 
 MAX_NUMBER = 2**62 - 1

@@ -125,7 +125,9 @@ def _name_speakers(messages: Sequence[Message], *, by_field: bool) -> list[Messa
     if len({message.name for message in messages if message.role is Role.USER and message.name}) < 2:
         return list(messages)
     return [
-        message if message.role is not Role.USER or (by_field and _is_identifier(message.name)) else _name(message)
+        message
+        if message.role is not Role.USER or (by_field and _IDENTIFIER.fullmatch(message.name or ""))
+        else _name(message)
         for message in messages
     ]
 
@@ -138,10 +140,6 @@ def _name(message: Message) -> Message:
     if isinstance(message.content, str):
         return replace(message, content=label + message.content)
     return replace(message, content=(TextPart(label), *message.content))
-
-
-def _is_identifier(name: str | None) -> bool:
-    return name is not None and _IDENTIFIER.fullmatch(name) is not None
 
 
 def _exchanges(messages: Sequence[Message]) -> Iterator[tuple[Message, list[ToolExchange]]]:
@@ -227,9 +225,12 @@ def _append_turn(turns: list[Json], role: str, blocks: Sequence[Json]) -> None:
 
 
 def _anthropic_content(message: Message) -> list[Json]:
+    """The API rejects blank blocks, and white space at the end of what the assistant said."""
     parts = [TextPart(message.content)] if isinstance(message.content, str) else message.content
-    pictured = message.role is Role.USER
-    blocks = [_anthropic_part(part) if pictured else _text_block(part) for part in parts]
+    if message.role is Role.USER:
+        blocks = [_anthropic_part(part) for part in parts]
+    else:
+        blocks = [{"type": "text", "text": part_text(part).rstrip()} for part in parts]
     return [block for block in blocks if block["type"] != "text" or block["text"].strip()]
 
 

@@ -31,15 +31,9 @@ class DocumentStatus(StrEnum):
     UNCHANGED = "unchanged"
 
 
-def _split_hash(digest: str) -> tuple[bytes]:
-    return (bytes.fromhex(digest),)
-
-
-def _join_hash(stored: bytes) -> str:
-    return bytes(stored).hex()
-
-
-_HASH_COLUMN = Stored(("content_hash",), _split_hash, _join_hash, "same_bytes")
+_HASH_COLUMN = Stored(
+    ("content_hash",), lambda digest: (bytes.fromhex(digest),), lambda stored: bytes(stored).hex(), "same_bytes"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,16 @@
-"""Imports that wait until they are needed, and that no interrupt can break."""
+"""Imports and properties that wait until they are needed, and that no interrupt or fork can break."""
 
 from __future__ import annotations
 
 import sys
 from _thread import LockType, allocate_lock, start_new_thread
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import cached_property, wraps
 from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeVar
+
+T = TypeVar("T")
 
 _loaded: set[str] = set()  # whole: a module that another thread is importing is in sys.modules already
 _BEGIN_TIMEOUT_S = 0.2
@@ -63,3 +67,36 @@ def _is_importing() -> bool:
     while frame is not None and not frame.f_code.co_filename.startswith("<frozen importlib"):
         frame = frame.f_back
     return frame is not None
+
+
+if TYPE_CHECKING:
+    lazy_property = cached_property
+else:
+
+    class lazy_property(cached_property):  # noqa: N801 - a decorator
+        """Computed at first use, without the lock of Python 3.11, for which a forked child would wait.
+
+        Two threads may compute it at the same time; both get the value that was ready first.
+        """
+
+        def __get__(self, instance: object, owner: type | None = None) -> Any:
+            if instance is None:
+                return self
+            known = vars(instance)
+            if self.attrname not in known:
+                known.setdefault(self.attrname, self.func(instance))
+            return known[self.attrname]
+
+
+def late_property(module: str) -> Callable[[Callable[[Any], T]], cached_property[T]]:
+    """A lazy property that imports a module when it is computed."""
+
+    def decorate(compute: Callable[[Any], T]) -> cached_property[T]:
+        @wraps(compute)
+        def load(instance: Any) -> T:
+            load_modules(module)
+            return compute(instance)
+
+        return lazy_property(load)
+
+    return decorate

@@ -13,7 +13,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from limpet.errors import InvalidInput
 from limpet.model.constraints import Codec, EnumChoice, Instant, OptionalCodec, Uuid
 from limpet.model.containers import JsonObject, JsonValue, ListCodec, MapCodec
-from limpet.model.lazy import lazy_property
+from limpet.model.late import lazy_property
 from limpet.model.schema import IN_JSON, NO_EXPORT, NO_JSON, OMIT_FALSE, Field, ObjectCodec, noun_codec
 from limpet.model.values import check_time, format_utc, short_repr
 

@@ -14,7 +14,7 @@ from limpet.model import constraints as limits
 from limpet.model.columns import NULL_IF_EMPTY, Encrypted, Stored
 from limpet.model.constraints import REFERENCE, Codec, Definitions, Mode
 from limpet.model.containers import JsonObject
-from limpet.model.dataclass import dataclass
+from limpet.model.dataclass import dataclass, replace
 from limpet.model.schema import OMIT_FALSE, JsonName, codec, to_json
 from limpet.model.tokens import estimate_tokens
 from limpet.model.types import Metadata, Moment, Name
@@ -237,20 +237,8 @@ class Message:
         return cls.new(**given | {"sequence": message.sequence or None})
 
     def with_sequence(self, sequence: int, created_at: datetime) -> Message:
-        """The message with its number and time; spelled out, since every append makes one."""
-        return Message(
-            self.role,
-            self.content,
-            self.name,
-            self.tool_calls,
-            self.tool_call_id,
-            self.is_error,
-            self.metadata,
-            created_at,
-            sequence,
-            self.idempotency_key,
-            self.tokens,
-        )
+        """The message with its number and time."""
+        return replace(self, sequence=sequence, created_at=created_at)
 
     def has_same_content(self, given: Message) -> bool:
         """Whether this tells the same, whatever is noted beside it."""

@@ -114,16 +114,8 @@ class ScheduleLease(NamedTuple):
     until: Annotated[Moment, "when the lease ends, and another runner may claim the firing"]
 
 
-def _split_cost(cost: float) -> tuple[int]:
-    """Sums of whole numbers are exact."""
-    return (round(cost * _NANO),)
-
-
-def _join_cost(nanos: int) -> float:
-    return nanos / _NANO
-
-
-_COST_COLUMN = Stored(("cost_nanos",), _split_cost, _join_cost)
+# Sums of whole numbers are exact.
+_COST_COLUMN = Stored(("cost_nanos",), lambda cost: (round(cost * _NANO),), lambda nanos: nanos / _NANO)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,9 +22,9 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 
 from limpet.errors import InvalidInput
 from limpet.model import constraints, containers
-from limpet.model.constraints import REFERENCE, CalledCodec, Codec, Definitions, Mode, OptionalCodec
+from limpet.model.constraints import REFERENCE, CalledCodec, Codec, Definitions, Mode, OptionalCodec, unwrap
 from limpet.model.containers import Items, ListCodec, MapCodec, UnionCodec
-from limpet.model.values import short_repr
+from limpet.model.values import short_repr, suggest
 
 
 class Hint(Enum):
@@ -78,7 +78,8 @@ class Field(NamedTuple):
     def of(cls, name: str, hint: Any, default: Any = MISSING) -> Field:
         marks = _marks(hint)
         key = next((mark.name for mark in marks if isinstance(mark, JsonName)), name)
-        return cls(name, key, codec(hint), _describe(marks), default, frozenset(_hashable(marks)))
+        hashable = [mark for mark in marks if not isinstance(mark, (str, Codec))]
+        return cls(name, key, codec(hint), _describe(marks), default, frozenset(hashable))
 
     @property
     def is_required(self) -> bool:
@@ -207,11 +208,13 @@ class ObjectCodec(Codec):
 
     def check(self, value: Any, name: str) -> Any:
         if self._is_noun(value):
-            given: Mapping[str, Any] = {each.name: getattr(value, each.name) for each in self._stored()}
+            stored = [each.name for each in self.fields if IN_JSON not in each.hints]
+            given: Mapping[str, Any] = {name: getattr(value, name) for name in stored}
         elif isinstance(value, Mapping):
             given = value
         else:
-            raise InvalidInput(f"{name} must be {self._called()} or a mapping, not {type(value).__name__}")
+            called = f"a {self.name}" if self.noun is not None else self.name
+            raise InvalidInput(f"{name} must be {called} or a mapping, not {type(value).__name__}")
         return self._build(given, name, "check")
 
     def read(self, value: Any, name: str) -> Any:
@@ -277,9 +280,6 @@ class ObjectCodec(Codec):
     def _is_noun(self, value: object) -> bool:
         return self.noun is not None and not is_typeddict(self.noun) and isinstance(value, self.noun)
 
-    def _stored(self) -> list[Field]:
-        return [each for each in self.fields if IN_JSON not in each.hints]
-
     def _build(self, given: Mapping[str, Any], name: str, how: Literal["check", "read"]) -> Any:
         self._refuse_unknown(given, name, how)
         values: dict[str, Any] = {}
@@ -302,29 +302,16 @@ class ObjectCodec(Codec):
     def _refuse_unknown(self, given: Mapping[str, Any], name: str, how: Literal["check", "read"]) -> None:
         if how == "read" and _ignores_unknown.get():
             return
-        known = self._get_known(how)
+        known = [each.name for each in self.fields] if how == "check" else _flat_keys(self)
         unknown = next((str(key) for key in given if key not in known), None)
-        if unknown is None:
-            return
-        from difflib import get_close_matches  # late: only mistakes need it
-
-        close = get_close_matches(unknown, known, 1)
-        hint = f"did you mean {close[0]}?" if close else f"there are: {', '.join(known)}"
-        raise InvalidInput(f"there is no field {short_repr(unknown)}{f' in {name}' if name else ''}; {hint}")
-
-    def _get_known(self, how: Literal["check", "read"]) -> list[str]:
-        return [each.name for each in self.fields] if how == "check" else _flat_keys(self)
-
-    def _called(self) -> str:
-        return f"a {self.name}" if self.noun is not None else self.name
+        if unknown is not None:
+            hint = suggest(unknown, known) or f"; there are: {', '.join(known)}"
+            raise InvalidInput(f"there is no field {short_repr(unknown)}{f' in {name}' if name else ''}{hint}")
 
 
 def _get_writer(found: Codec) -> Callable[[Any], Any] | None:
     """None for what JSON has as it is, null included."""
-    inner = found
-    while isinstance(inner, (OptionalCodec, CalledCodec)):
-        inner = inner.inner
-    return None if type(inner).write is Codec.write else found.write
+    return None if type(unwrap(found)).write is Codec.write else found.write
 
 
 _SEQUENCES = frozenset({tuple, list, set, frozenset, Sequence, Iterable, AbstractSet})
@@ -411,10 +398,6 @@ def _marks(hint: Any) -> tuple[Any, ...]:
     if get_origin(hint) in (Union, types.UnionType):
         return tuple(mark for each in get_args(hint) for mark in _marks(each))
     return ()
-
-
-def _hashable(marks: tuple[Any, ...]) -> list[Any]:
-    return [mark for mark in marks if not isinstance(mark, (str, Codec))]
 
 
 def _generic_fields(noun: Any, args: tuple[Any, ...]) -> list[Field]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from functools import lru_cache
 from hashlib import blake2b
 from typing import Annotated, NamedTuple
 
@@ -12,6 +11,7 @@ from limpet.model.columns import WHOSE, Column, Plain
 from limpet.model.constraints import EMPTY_IS_NULL
 from limpet.model.dataclass import dataclass
 from limpet.model.schema import FLATTEN, NO_EXPORT, JsonName
+from limpet.model.text_cache import cache_texts
 from limpet.model.types import Id, Name
 from limpet.model.values import check_id, check_name, check_optional_name
 
@@ -44,7 +44,7 @@ class Partition(NamedTuple):
         return hash_bucket(self.tenant, self.level.value, self.owner)
 
 
-@lru_cache(maxsize=1 << 14)
+@cache_texts(1 << 14)
 def hash_bucket(tenant: str, level: str, owner: str) -> int:
     """From 0 to 4095, and for ever the same: rows are found by it."""
     digest = blake2b(f"{tenant}\0{level}\0{owner}".encode(), digest_size=8).digest()

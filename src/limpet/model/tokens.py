@@ -12,10 +12,11 @@ import logging
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from typing import NamedTuple
 
 from limpet.errors import InvalidInput
+from limpet.model.text_cache import cache_texts
 from limpet.model.values import short_repr
 
 TokenCounter = Callable[[str], int]
@@ -82,7 +83,7 @@ def _weigh(line: str) -> int:
     return 100 * len(pieces.findall(line)) + sum(map(share.__getitem__, others.findall(line)))
 
 
-_weigh_line = lru_cache(maxsize=1 << 12)(_weigh)  # a prompt repeats most lines of the one before
+_weigh_line = cache_texts(1 << 12)(_weigh)  # a prompt repeats most lines of the one before
 
 
 def min_tokens(text: str) -> int:

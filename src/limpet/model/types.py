@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import date, datetime, timedelta
+from datetime import datetime
 from typing import Annotated, Any
 
 from limpet.model import constraints as limits
-from limpet.model.containers import Items, JsonObject, JsonValue, StringMap
+from limpet.model.containers import Items, JsonObject, StringMap
 
 MAX_HITS = 1000
 MAX_NEIGHBOURS = 100
@@ -28,23 +28,10 @@ Uri = Annotated[str, limits.Printable(max_bytes=MAX_URI_BYTES)]
 Share = Annotated[float, limits.Number(0, 1)]
 Cost = Annotated[float, limits.Number(0, MAX_COST)]
 Count = Annotated[int, limits.Integer()]
-Sequence = Annotated[int, limits.Integer(1)]
-Limit = Annotated[int, limits.PageSize()]
 PageLimit = Annotated[int, limits.Integer(1, 1000)]
 HitCount = Annotated[int, limits.Integer(1, MAX_HITS)]
-NeighbourCount = Annotated[int, limits.Integer(0, MAX_NEIGHBOURS)]
 Moment = Annotated[datetime, limits.Instant()]
-Day = Annotated[date, limits.Day()]
-Lifetime = Annotated[timedelta, limits.Duration()]
-Seconds = Annotated[float, limits.Number(0, limits.MAX_SECONDS)]
 Metadata = Annotated[Mapping[str, Any], JsonObject()]
 Labels = Annotated[Mapping[str, str], StringMap()]
 UNIQUE = Items(unique=True)
 Tags = Annotated[tuple[Label, ...], Items(MAX_TAGS, unique=True)]
-Json = Annotated[Any, JsonValue()]
-
-# Whose it is.
-Tenant = Annotated[Name, "the tenant it belongs to"]
-User = Annotated[Name, "the user it belongs to"]
-Agent = Annotated[Name, "the agent it belongs to"]
-SessionId = Annotated[Id, "the session's id"]

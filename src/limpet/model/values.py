@@ -111,6 +111,20 @@ def short_repr(value: object) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
+def replace_unstorable(text: str) -> str:
+    """The text with U+FFFD for what no database keeps. Halves of a character that belong together join."""
+    whole = text.replace("\x00", "\ufffd").encode("utf-16", "surrogatepass")
+    return whole.decode("utf-16", "replace")
+
+
+def suggest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """The end of an error message: which of the known words was probably meant, if one is close."""
+    from difflib import get_close_matches  # late: only mistakes need it
+
+    close = get_close_matches(word, known, 1, cutoff)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
 def check_path(value: object, name: str) -> str:
     """The name of a file or folder: text or a path, and not empty."""
     if isinstance(value, PathLike):
@@ -364,6 +378,14 @@ def micros(value: datetime | None) -> int | None:
 
 def moment(value: int | None) -> datetime | None:
     return None if value is None else from_micros(value)
+
+
+def to_local(moment: datetime, *, zone: str) -> datetime:
+    """The same moment in a zone, whose days and hours it then has."""
+    try:
+        return moment if zone == "UTC" else moment.astimezone(load_timezone(zone))
+    except OverflowError:
+        return moment
 
 
 def load_timezone(name: str) -> tzinfo:

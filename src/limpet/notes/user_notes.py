@@ -79,7 +79,7 @@ class UserNotes:
         return NoteFiles(self.folder, owner_folder(self.folder, partition))
 
     def to_local(self, moment: datetime, user: str) -> datetime:
-        zone = self.settings.find_zone(user) or self.settings.timezone
+        zone = self.settings.find_zone(user)
         try:
             return moment.astimezone(load_timezone(zone))
         except OverflowError:
@@ -143,6 +143,9 @@ class UserNotes:
         names = [MEMORY_FILE] if settings.long_term and shown.show_long_term else []
         names += [day_name(today)] if settings.daily and shown.show_today else []
         return [*names, *map(day_name, days)], days
+
+    def prefetch_shown(self, tx: Tx, partition: Partition, shown: ContextSettings, now: datetime) -> None:
+        Notes(tx).prefetch(partition, self._list_shown(partition, shown, now)[0])
 
     def find_shown(self, tx: Tx, partition: Partition, shown: ContextSettings, now: datetime) -> dict[str, Note]:
         """The notes that a context shows, as the store has them."""
@@ -300,7 +303,11 @@ class UserNotes:
                 log.warning("a file of notes could not be read: %s", error)
 
     def write_files(self) -> None:
-        """Write every file as the store has it, after the store was copied here. What a file said becomes a copy."""
+        """Write every file as the store has it, after the store was copied here. What a file said becomes a copy.
+
+        The files of records follow with the next run of their job.
+        """
+        self.store.write(lambda tx: tx.db.run("items.forget_states", {}))
         for partition in self._list_partitions():
             files = self.files(partition)
             if files is None or not (notes := self.store.read(partial(_find_all, partition=partition))):

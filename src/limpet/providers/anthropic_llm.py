@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Unpack
 
 from limpet.errors import ConfigError
+from limpet.model.context import OPENING_TEXT, as_anthropic
 from limpet.model.dataclass import replace
-from limpet.model.message import Message, ToolCall
+from limpet.model.message import ToolCall
 from limpet.providers.http import HttpFailure, JsonAnswer, check_key, error_message
 from limpet.providers.http_llm import (
     HttpLlm,
     LlmOptions,
     RefusedFields,
     add_schema_text,
-    replace_surrogates,
     token_count,
 )
 from limpet.providers.llm import Completion, Finish, LlmRequest, TokenUsage
@@ -173,13 +173,13 @@ class AnthropicLlm(HttpLlm):
                 {"name": name, "description": description, "input_schema": dict(schema)}
                 for name, description, schema in tools
             ]
-        if system := "\n\n".join(replace_surrogates(message.text) for message in messages if message.role == "system"):
-            fields["system"] = system
         if request.temperature is not None and "temperature" not in refused:
             fields["temperature"] = request.temperature
         if request.stop:
             fields["stop_sequences"] = list(request.stop)
-        return {"model": self._model, "messages": _messages(messages), **fields}
+        said = as_anthropic("", messages)
+        said["messages"] = said["messages"] or [{"role": "user", "content": OPENING_TEXT}]
+        return {"model": self._model, **said, **fields}
 
     def _parse_answer(self, answer: JsonAnswer, request: LlmRequest) -> Completion:
         whole = super()._parse_answer(answer, request)
@@ -190,36 +190,6 @@ class AnthropicLlm(HttpLlm):
             return whole
         finish = Finish.STOP if whole.finish is Finish.TOOLS else whole.finish
         return replace(whole, text=json.dumps(answers[0]), tool_calls=(), finish=finish, data=answers[0])
-
-
-def _messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Alternate user and assistant turns, user first. Tool results belong to the user."""
-    turns: list[dict[str, Any]] = []
-    for message in messages:
-        role = "assistant" if message.role == "assistant" else "user"
-        blocks = _blocks(message)
-        if turns and turns[-1]["role"] == role:
-            turns[-1]["content"] += blocks
-        elif blocks:
-            turns.append({"role": role, "content": blocks})
-    if not turns or turns[0]["role"] != "user":
-        turns.insert(0, {"role": "user", "content": [{"type": "text", "text": "(What was said before is left out.)"}]})
-    return turns
-
-
-def _blocks(message: Message) -> list[dict[str, Any]]:
-    """Build the content blocks. The API rejects blank blocks and trailing white space in assistant text."""
-    text = replace_surrogates(message.text)
-    if message.role == "system":
-        return []
-    if message.role == "tool":
-        result = {"type": "tool_result", "tool_use_id": message.tool_call_id or "", "content": text}
-        return [result | ({"is_error": True} if message.is_error else {})]
-    if message.role == "assistant":
-        text = text.rstrip()
-    blocks = [{"type": "text", "text": text}] if text.strip() else []
-    calls = message.tool_calls
-    return blocks + [{"type": "tool_use", "id": c.id, "name": c.name, "input": dict(c.arguments)} for c in calls]
 
 
 def _text(fields: Mapping[str, Any], name: str) -> str:

@@ -136,7 +136,7 @@ class _Network:
         known = self._known[flat]
         if not known.all():
             new = np.unique(flat[~known])
-            rows = self._table[new] * self._scale[new, None]
+            rows = self.get_rows(new)
             self._seen[new] = np.einsum("ij,kj->ik", rows, self._first).reshape(len(new), 3, -1)
             self._count[new] = self._gate[new] + np.einsum("ij,j->i", rows, self._pool)
             self._known[new] = True

@@ -109,7 +109,7 @@ class Endpoint:
 
     def post(self, fields: Mapping[str, object], timeout: float, until: float = inf) -> JsonAnswer:
         """Each attempt may take ``timeout`` seconds; all attempts end by ``until``. Raises HttpFailure."""
-        body = json.dumps(fields).encode()
+        body = _encode(fields)
         for attempt in range(self._retries + 1):
             try:
                 remaining = min(timeout, until - time.monotonic())
@@ -120,7 +120,7 @@ class Endpoint:
 
     def stream(self, fields: Mapping[str, object], timeout: float, until: float = inf) -> Generator[str]:
         """Like ``post``, but yield the data of each event. After the first event, a failure is final."""
-        body = json.dumps(fields).encode()
+        body = _encode(fields)
         headers = {**self._headers, "Accept": "text/event-stream"}
         for attempt in range(self._retries + 1):
             started = False
@@ -164,6 +164,11 @@ class Endpoint:
         chance = self._chance() if self._chance else crc32(body, attempt) / 2**32
         planned = _FIRST_WAIT * (1 << attempt) * (0.5 + chance)
         return min(longest, max(planned, retry_after or 0.0))
+
+
+def _encode(fields: Mapping[str, object]) -> bytes:
+    """JSON with a question mark for each lone surrogate: servers reject requests that contain them."""
+    return json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def check_key(api_key: str) -> str:

@@ -179,11 +179,6 @@ def add_schema_text(request: LlmRequest, schema: Schema) -> tuple[Message, ...]:
     return (*request.messages, Message.new("user", describe_schema(schema)))
 
 
-def replace_surrogates(text: str) -> str:
-    """Replace lone surrogates: servers reject requests that contain them."""
-    return text.encode("utf-8", "replace").decode()
-
-
 def token_count(usage: object, name: str) -> int:
     """Return a number of tokens; 0 if the server reports none."""
     value = usage.get(name) if isinstance(usage, dict) else None

@@ -8,8 +8,7 @@ from threading import Lock
 from typing import Any, ClassVar
 
 from limpet.errors import ProviderError, Unsupported
-from limpet.model.late import load_modules
-from limpet.model.lazy import lazy_property
+from limpet.model.late import lazy_property, load_modules
 from limpet.providers.embedder import normalize_vector
 from limpet.providers.minilm import disable_vendor_telemetry
 

@@ -237,7 +237,9 @@ class TelemetryLlm(LlmWrapper):
     def complete(self, request: LlmRequest) -> Completion:
         if not self._observers.on:
             return self._llm.complete(request)
-        with self._observers.measure(self._describe_activity()) as measurement:
+        provider = split_model_name(self._llm.name)[0]
+        work = Activity(kind=ActivityKind.CHAT, name=self._llm.model, provider=provider)
+        with self._observers.measure(work) as measurement:
             answer = self._llm.complete(request)
             _measure_usage(measurement, answer)
             return answer
@@ -245,9 +247,6 @@ class TelemetryLlm(LlmWrapper):
     def stream(self, request: LlmRequest) -> Iterator[str | Completion]:
         """Not measured: memory uses whole answers only."""
         return self._llm.stream(request)
-
-    def _describe_activity(self) -> Activity:
-        return Activity(kind=ActivityKind.CHAT, name=self._llm.model, provider=split_model_name(self._llm.name)[0])
 
 
 def _measure_usage(measurement: Measurement, answer: Completion) -> None:

@@ -10,7 +10,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from limpet.errors import ProviderError, Unsupported
 from limpet.model.late import load_modules
+from limpet.model.text_cache import cache_texts
 
 if TYPE_CHECKING:
     from numpy import float32
@@ -208,7 +209,7 @@ def _pieces(word: str) -> Sequence[int]:
     return _split_rare(word) if len(word) <= _LONGEST_WORD else [UNKNOWN]
 
 
-@lru_cache(maxsize=1 << 14)
+@cache_texts(1 << 14)
 def _split_rare(word: str) -> Sequence[int]:
     vocabulary = _vocabulary()
     ids, start = [], 0

@@ -62,7 +62,8 @@ class OpenAiEmbedder:
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
         vectors: list[list[float]] = []
         for start in range(0, len(texts), _BATCH):
-            batch = [_sanitize(text) for text in texts[start : start + _BATCH]]
+            some = [text[:_MAX_CHARS] for text in texts[start : start + _BATCH]]
+            batch = [text if text.strip() else "." for text in some]  # servers reject a whole batch for an empty text
             vectors += self._parse_answer(self._request_vectors(batch), len(batch))
         return vectors
 
@@ -85,12 +86,6 @@ class OpenAiEmbedder:
             ) from None
         self._dimension = len(vectors[0])
         return vectors
-
-
-def _sanitize(text: str) -> str:
-    """Replace empty texts and lone surrogates: servers reject the whole batch for them."""
-    whole = text[:_MAX_CHARS].encode("utf-8", "replace").decode()
-    return whole if whole.strip() else "."
 
 
 def _parse_vectors(answer: JsonAnswer, count: int, dimension: int | None) -> list[list[float]]:

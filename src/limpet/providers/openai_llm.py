@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Unpack
 
-from limpet.model.message import Message, ToolCall
+from limpet.model.context import as_openai
+from limpet.model.message import ToolCall
 from limpet.providers.http import HttpFailure, JsonAnswer, check_key, error_message
 from limpet.providers.http_llm import (
     HttpLlm,
     LlmOptions,
     RefusedFields,
     add_schema_text,
-    replace_surrogates,
     token_count,
 )
 from limpet.providers.llm import Completion, Finish, LlmRequest, TokenUsage, ToolSpec
@@ -142,21 +142,7 @@ class OpenAiLlm(HttpLlm):
             fields["stop"] = list(request.stop)
         if request.tools:
             fields["tools"] = [_tool(tool) for tool in request.tools]
-        return {"model": self._model, "messages": [_message(message) for message in messages], **fields}
-
-
-def _message(message: Message) -> dict[str, object]:
-    text = replace_surrogates(message.text)
-    if message.role == "tool":
-        return {"role": "tool", "tool_call_id": message.tool_call_id or "", "content": text}
-    if message.tool_calls:
-        calls = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
-            for call in message.tool_calls
-            if (arguments := json.dumps(dict(call.arguments)))
-        ]
-        return {"role": "assistant", "content": text or None, "tool_calls": calls}
-    return {"role": str(message.role), "content": text}
+        return {"model": self._model, "messages": as_openai("", messages), **fields}
 
 
 def _tool(tool: ToolSpec) -> dict[str, object]:

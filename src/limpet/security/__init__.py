@@ -1,1 +1,1 @@
-"""What may be kept, and how."""
+"""Authorization, the audit log, masking of secrets, telemetry."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol
 
 from limpet.model.access import Reach, Right
 from limpet.model.dataclass import dataclass, replace
-from limpet.model.lazy import lazy_property
+from limpet.model.late import lazy_property
 from limpet.model.scope import Partition
 
 if TYPE_CHECKING:

@@ -81,7 +81,10 @@ class Telemetry:
     def begin(self, work: Activity) -> EndCallback:
         kind = SpanKind.CLIENT if work.kind in _MODELS else SpanKind.INTERNAL
         span = self._tracer.start_span(
-            _span_name(work), kind=kind, attributes={**_metric_attributes(work), **_start_attributes(work)}
+            _span_name(work),
+            kind=kind,
+            # The store of the conventions is what is kept apart: a tenant.
+            attributes=_metric_attributes(work) | _name_attributes(work) | _select_attributes(work, _START_FIELDS),
         )
         token = context.attach(trace.set_span_in_context(span))
 
@@ -137,11 +140,6 @@ def _name_attributes(work: Activity) -> _Attributes:
             return {"limpet.job.kind": work.name}
         case _:
             return {}
-
-
-def _start_attributes(work: Activity) -> _Attributes:
-    """What a span says when it begins. The store of the conventions is what is kept apart: a tenant."""
-    return _name_attributes(work) | _select_attributes(work, _START_FIELDS)
 
 
 def _result_attributes(observed: ActivityResult) -> _Attributes:

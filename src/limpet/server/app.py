@@ -1,4 +1,4 @@
-"""The whole server as one ASGI application: the API, MCP, the page, and the guard around them."""
+"""The whole server as one ASGI application: the API, MCP, the page, and the middleware around them."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def create_app(memory: Limpet, *, host: str, user: str, mcp: McpHttpApp | None =
     """For a server at ``host``. ``user`` is whose memory is meant where there are no keys and nobody is named."""
     rules, local, metrics = memory.config.server, is_local(host), Metrics()
     authenticator = Authenticator(memory, user=user, is_local=local, per_minute=rules.requests_per_minute)
-    # The guard has looked at hosts.
+    # The middleware has checked the hosts.
     service = Service(
         memory, authenticator, metrics, mcp or create_http_app(allow_purge=memory.config.mcp.purge, hosts=None)
     )
@@ -97,7 +97,7 @@ def create_app(memory: Limpet, *, host: str, user: str, mcp: McpHttpApp | None =
             service.close()
             stop()
 
-    # No more of the framework than that: the guard answers what goes wrong.
+    # No more of the framework than that: the middleware answers what goes wrong.
     app = Router(routes, redirect_slashes=False, lifespan=lifespan)
     named = [name.strip() for name in rules.hosts.split(",") if name.strip() not in ("", "none")]
     hosts = [*LOCAL_NAMES, *named, *([] if host in ("0.0.0.0", "::") else [host])]  # noqa: S104 - compared, not bound

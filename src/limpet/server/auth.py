@@ -91,9 +91,8 @@ class Authenticator:
     def authenticate(self, headers: Mapping[str, str]) -> Caller:
         who = self.identify(headers)
         if who.memory is not self._memory:
-            self._rate.acquire(
-                f"{who.memory.principal.tenant} {who.name}"
-            )  # a name is one key's only within its tenant
+            # A name is one key's only within its tenant.
+            self._rate.acquire(f"{who.memory.principal.tenant} {who.name}")
         return who
 
     def identify(self, headers: Mapping[str, str]) -> Caller:

@@ -16,7 +16,7 @@ from limpet.api.wire import Argument, Form, Place
 from limpet.errors import InvalidInput
 from limpet.model.constraints import Choice, Uuid
 from limpet.model.containers import JsonValue, ListCodec
-from limpet.model.values import hide_values
+from limpet.model.values import hide_values, suggest
 
 MEDIA = "application/problem+json"
 
@@ -48,7 +48,7 @@ class Fault(TypedDict):
 
 
 class Problem(Exception):
-    """Refused before a verb was called. ``headers`` go out with it."""
+    """Refused before an operation was called. ``headers`` go out with it."""
 
     def __init__(
         self,
@@ -147,7 +147,8 @@ def _split_body(form: Form, raw: bytes) -> list[tuple[Place, str, Any]]:
 def _read_value(found: dict[str, Any], known: Mapping[str, Argument], key: str, value: Any, *, is_text: bool) -> None:
     argument = known.get(key)
     if argument is None:
-        raise InvalidInput(_describe_unknown(key, known))
+        meant = suggest(key[:200], known) or f"; there are: {', '.join(known)}"
+        raise InvalidInput(f"there is no such name{meant}")
     if is_text:
         found[argument.name] = _parse_texts(argument, value)
     elif value is not None or argument.holds(JsonValue):
@@ -193,13 +194,6 @@ def _parse_json(raw: bytes, what: str) -> Any:
     except (RecursionError, ValueError):  # ValueError: a number of more digits than Python reads
         raise Problem(400, "invalid_json", f"{what} is nested too deeply, or has a number too long") from None
     return value
-
-
-def _describe_unknown(key: str, known: Mapping[str, Argument]) -> str:
-    from difflib import get_close_matches  # late: only mistakes need it
-
-    close = get_close_matches(key[:200], known, 1)
-    return "there is no such name; " + (f"did you mean {close[0]}?" if close else f"there are: {', '.join(known)}")
 
 
 def _invalid(faults: list[Fault]) -> Problem:

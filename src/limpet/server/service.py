@@ -31,7 +31,7 @@ _MOST_BYTES = 128 * 2**20  # of all larger ones together
 
 
 class Service:
-    """One hop to a thread for each request: who it is, what is given, the verb, and the JSON are done there.
+    """One hop to a thread for each request: authentication, arguments, the operation and the JSON.
 
     A large body takes two: who it is comes before it is read.
     """

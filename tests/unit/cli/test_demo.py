@@ -17,8 +17,9 @@ def test_demo_prints_its_story_and_removes_its_folder(run, tmp_path, monkeypatch
     assert done.status == 0
     assert done.err == ""
     assert time.process_time() - begun < 20
-    for said in ("goose named Admiral", "#1 at ", "left out: 2 older", "13 June", "20 June", "Forgot 1 record"):
+    for said in ("lives in Gdansk", "past until 05 Jun 2026: The user lives in Porto.", "## About the user"):
         assert said in done.out
+    assert "What does a rowing boat cost?" not in done.out.partition("1. What was learned")[2]
     assert "Your turn:" in done.out
     assert list(folder.iterdir()) == []
 
@@ -30,15 +31,16 @@ def test_demo_does_not_touch_user_data(run, data):
 
 def test_demo_json_output(run):
     story = run("demo", "--json").json
-    assert list(story) == ["sessions", "recall", "context", "history", "forget"]
-    assert [session["message_count"] for session in story["sessions"]] == [5, 4, 6]
-    assert "Admiral" in story["recall"][0]["text"]
-    said = [version["content"] for version in story["history"]["versions"]]
-    assert said == ["Regatta is on 13 June", "Regatta is on 20 June"]
-    assert story["history"]["as_of"]["content"] == "Regatta is on 13 June"
-    assert story["forget"] == {**story["forget"], "forgotten": 1, "found again": 0}
-    assert [place.partition(" of ")[0] for place in story["forget"]["left"]] == ["message 1", "message 3"]
-    assert story["sessions"][0]["last_active_at"] == "2026-06-06T08:19:00+00:00"
+    assert list(story) == ["learned", "changed", "context", "forget"]
+    assert "The user is allergic to peanuts." in [record["content"] for record in story["learned"]]
+    new, old = story["changed"]
+    assert ("Gdansk" in new["text"], new["holds"]) == (True, True)
+    assert ("Porto" in old["text"], old["holds"]) == (True, False)
+    rules = story["context"]["sections"]["Instructions and constraints"]
+    assert "peanuts" in rules
+    assert "short sentences" in rules
+    assert story["forget"]["found again"] == 0
+    assert story["forget"]["forgotten"] > 0
 
 
 @pytest.mark.parametrize("columns", ["40", "80", "200"])

@@ -105,6 +105,7 @@ def test_recall_takes_every_recipe(run, talk):
             ["records", "--typ", "fact"],
             "limpet: --typ is not an option; did you mean --type? (see limpet records --help)\n",
         ),
+        (["--dta", "x", "stats"], "limpet: --dta is not an option; did you mean --data? (see limpet --help)\n"),
         (["recal", "tea"], "limpet: 'recal' is not a command; did you mean recall? (see limpet --help)\n"),
         (
             ["--data", "x", "sesions"],

@@ -13,7 +13,7 @@ import pytest
 from limpet.errors import InvalidInput, InvalidKey
 from limpet.model import types
 from limpet.model.access import Grant, Reach, Right
-from limpet.model.constraints import Integer, Number, Text
+from limpet.model.constraints import Duration, Integer, Number, PageSize, Text
 from limpet.model.containers import Items
 from limpet.model.schema import (
     FLATTEN,
@@ -87,8 +87,8 @@ SHELL = Shell(ID, Place("Praia", 2.5), Colour.BLUE, NOON, ("big",), None, (Shell
         (Literal["up", "down"], "up", "up"),
         (datetime, NOON.astimezone(timezone(timedelta(hours=2))), NOON),
         (date, "2026-05-02", date(2026, 5, 2)),
-        (types.Lifetime, 90, timedelta(seconds=90)),
-        (types.Lifetime, timedelta(days=1), timedelta(days=1)),
+        (Annotated[timedelta, Duration()], 90, timedelta(seconds=90)),
+        (Annotated[timedelta, Duration()], timedelta(days=1), timedelta(days=1)),
         (tuple[str, ...], ["a", "b"], ("a", "b")),
         (Sequence[str], ("a",), ("a",)),
         (Iterable[Colour], iter(["red", "blue"]), (Colour.RED, Colour.BLUE)),
@@ -125,12 +125,12 @@ def test_check_returns_canonical_value(hint, given, canonical):
         (bool, 1, "value must be true or false, not int"),
         (int, True, "value must be a whole number from 0 up, not True"),
         (types.HitCount, 1001, "value must be a whole number from 1 to 1000, not 1001"),
-        (types.Limit, 10_001, "limit is at most 10000, not 10001"),
+        (Annotated[int, PageSize()], 10_001, "limit is at most 10000, not 10001"),
         (Colour, "green", "value must be one of red, blue; not 'green'"),
         (Literal["up", "down"], "left", "value must be one of up, down; not 'left'"),
         (datetime, datetime(2026, 1, 1), "value has no time zone"),
         (datetime, "2026-05-02T09:30:00Z", "value must be a datetime, not str"),
-        (types.Lifetime, -1, "ttl must be a positive timedelta or number of seconds, not -1"),
+        (Annotated[timedelta, Duration()], -1, "ttl must be a positive timedelta or number of seconds, not -1"),
         (tuple[str, ...], "abc", "value must be a list, not str"),
         (tuple[str, ...], [1], "one of value must be text, not int"),
         (Annotated[tuple[int, ...], Items(3)], count(), "value has too many entries; the limit is 3"),
@@ -256,6 +256,7 @@ def test_object_codec_reads_operation_arguments():
 
 
 def test_describe_returns_description_of_type_hint():
-    assert describe(types.User | None) == "the user it belongs to"
-    assert describe(Annotated[types.User | None, "whose"]) == "whose"
+    user = Annotated[str, "the user it belongs to"]
+    assert describe(user | None) == "the user it belongs to"
+    assert describe(Annotated[user | None, "whose"]) == "whose"
     assert describe(str) == ""

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from limpet.model.lazy import lazy_property
+from limpet.model.late import lazy_property
 
 
 class Slow:

@@ -12,7 +12,7 @@ from limpet.model.constraints import OptionalCodec
 from limpet.model.containers import Function, Opaque
 from limpet.security.operation import INTERFACES, OPERATIONS, On, Operation
 from limpet.security.operation import operation as make_operation
-from limpet.tools.toolbox import TOOLS
+from limpet.tools.tool import TOOLS
 
 ALL = [pytest.param(each, id=each.name) for each in OPERATIONS.values()]
 

@@ -25,11 +25,11 @@ from tests.unit.providers.llm_server import (
     streams,
 )
 
-CALL = {"id": "c1", "name": "weather", "arguments": {"place": "Lisbon"}}
+CALLS = [{"id": f"c{number}", "name": "weather", "arguments": {"place": "Lisbon"}} for number in (1, 2)]
 TALK = (
     Message.new("system", "Be short."),
     Message.new("user", "Weather?"),
-    Message.new("assistant", "", tool_calls=[CALL]),
+    Message.new("assistant", "", tool_calls=CALLS),
     Message.new("tool", "Sunny.", tool_call_id="c1"),
     Message.new("tool", "No such place.", tool_call_id="c2", is_error=True),
     Message.new("user", "And half 🍕?"),
@@ -69,7 +69,7 @@ def test_openai_request_body(server, openai):
                 {
                     "role": "assistant",
                     "content": None,
-                    "tool_calls": [{"id": "c1", "type": "function", "function": function}],
+                    "tool_calls": [{"id": id_, "type": "function", "function": function} for id_ in ("c1", "c2")],
                 },
                 {"role": "tool", "tool_call_id": "c1", "content": "Sunny."},
                 {"role": "tool", "tool_call_id": "c2", "content": "No such place."},
@@ -104,7 +104,10 @@ def test_anthropic_request_body(server, anthropic):
                 {"role": "user", "content": [{"type": "text", "text": "Weather?"}]},
                 {
                     "role": "assistant",
-                    "content": [{"type": "tool_use", "id": "c1", "name": "weather", "input": {"place": "Lisbon"}}],
+                    "content": [
+                        {"type": "tool_use", "id": id_, "name": "weather", "input": {"place": "Lisbon"}}
+                        for id_ in ("c1", "c2")
+                    ],
                 },
                 {
                     "role": "user",

@@ -12,8 +12,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from limpet import Config, Limpet
-from limpet.api.wire import get_arguments, unwrap
+from limpet.api.wire import get_arguments
 from limpet.errors import InvalidInput
+from limpet.model.constraints import unwrap
 from limpet.providers.schema import check_schema
 from limpet.security.operation import OPERATIONS
 from limpet.tools import TOOLS, Toolbox, get_tool

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from http.client import HTTPException
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -14,17 +14,15 @@ from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
 
 from limpet.api.remote.authorizer import make_request, read_answer
 from limpet.api.remote.http import PIECE, Request, read_pieces
-from limpet.errors import DocumentNotFound, InvalidInput, StorageError, StoreUnavailable, Unsupported
+from limpet.api.wire import to_query_text
+from limpet.errors import DocumentNotFound, InvalidInput, StorageError, StoreUnavailable
 from limpet.model.schema import codec
 from limpet.model.transfer import ExportResult, ImportResult
 from limpet.store.files import make_tree_private, translate_errors
 
 if TYPE_CHECKING:
     from limpet.api.remote.authorizer import RemoteAuthorizer
-    from limpet.documents.extract import DocumentText
     from limpet.model.document import Document
-
-log = logging.getLogger("limpet.documents")
 
 
 def export(authorizer: RemoteAuthorizer, _subject: Any, given: dict[str, Any]) -> ExportResult:
@@ -63,7 +61,7 @@ def import_(authorizer: RemoteAuthorizer, subject: Any, given: dict[str, Any]) -
     path, report = Path(given.pop("path")).expanduser(), given.pop("progress", None)
     if _detect_format(path, given.get("format", "auto")) == markdown.NAME:
         return _import_markdown(authorizer, subject, path, given)
-    query = [(name, _format(value)) for name, value in given.items() if value is not None]
+    query = [(name, to_query_text(value)) for name, value in given.items() if value is not None]
     try:
         with _open_source(path) as (file, name):
             size = os.fstat(file.fileno()).st_size
@@ -80,61 +78,31 @@ def import_(authorizer: RemoteAuthorizer, subject: Any, given: dict[str, Any]) -
 
 def add_document(authorizer: RemoteAuthorizer, subject: Any, given: dict[str, Any]) -> Document | list[Document]:
     """A text under its uri; a file, or every file of a folder, by what it says."""
-    from limpet.documents.add import resolve_path, resolve_uri
+    from limpet.documents.add import add_path, resolve_path, resolve_uri
 
     place, report = given.pop("uri_or_path"), given.pop("progress", None) or (lambda *_: None)
-    if given.get("text") is not None:
-        added: Document = authorizer.send("documents.add", subject, {**given, "uri_or_path": resolve_uri(place)})
-        report("documents", 1, 1)
-        return added
-    path = resolve_path(place)
-    if not os.path.isdir(path):
-        added = _add_file(authorizer, subject, path, given)
-        report("documents", 1, 1)
-        return added
-    return _add_folder(authorizer, subject, path, given, report)
-
-
-def _add_folder(
-    authorizer: RemoteAuthorizer, subject: Any, folder: str, given: dict[str, Any], report: Any
-) -> list[Document]:
-    """A file that cannot be read does not stop the others."""
-    from limpet.documents.files import BinaryFile, list_files
-
-    if given.get("title") is not None:
-        raise InvalidInput("a title belongs to one document; leave it out for a folder")
-    files, added = list_files(folder), []
-    for done, path in enumerate(files, start=1):
-        try:
-            added.append(_add_file(authorizer, subject, path, given))
-        except BinaryFile as error:
-            log.info("passed over: %s", error)
-        except (InvalidInput, Unsupported) as error:
-            log.warning("left out: %s", error)
-        report("documents", done, len(files))
+    if given.get("text") is None:
+        add_file = partial(_add_file, authorizer, subject, given)
+        return add_path(resolve_path(place), given.get("title"), add_file, report)
+    added: Document = authorizer.send("documents.add", subject, {**given, "uri_or_path": resolve_uri(place)})
+    report("documents", 1, 1)
     return added
 
 
-def _add_file(authorizer: RemoteAuthorizer, subject: Any, path: str, given: dict[str, Any]) -> Document:
-    from limpet.documents.files import path_to_uri
+def _add_file(authorizer: RemoteAuthorizer, subject: Any, given: dict[str, Any], path: str) -> Document:
+    from limpet.config import DocumentSettings
+    from limpet.documents.extract import extract
+    from limpet.documents.files import path_to_uri, printable_path, read_file
+    from limpet.model.document import DocumentKind, detect_kind
 
-    found = _read_document(path)
+    kind = detect_kind(path)
+    data = read_file(path, DocumentSettings().max_file_bytes, any_bytes=kind is DocumentKind.PDF)
+    found = extract(data, kind, printable_path(path))
     labels = {**given, "title": given.get("title") or found.title}
     added: Document = authorizer.send(
         "documents.add", subject, {**labels, "uri_or_path": path_to_uri(path), "text": found.text}
     )
     return added
-
-
-def _read_document(path: str) -> DocumentText:
-    from limpet.config import DocumentSettings
-    from limpet.documents.extract import extract
-    from limpet.documents.files import printable_path, read_file
-    from limpet.model.document import DocumentKind, detect_kind
-
-    kind = detect_kind(path)
-    data = read_file(path, DocumentSettings().max_file_bytes, any_bytes=kind is DocumentKind.PDF)
-    return extract(data, kind, printable_path(path))
 
 
 def try_uris(operation: str, authorizer: RemoteAuthorizer, subject: Any, given: dict[str, Any]) -> Any:
@@ -242,7 +210,3 @@ def _import_markdown(authorizer: RemoteAuthorizer, subject: Any, path: Path, giv
         skipped=tuple(skipped[:MAX_LISTED_SKIPS]),
         dry_run=dry_run,
     )
-
-
-def _format(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -162,7 +162,9 @@ class Client:
         try:
             self._set_limits(connection, until)
             was_sent = True  # from here on nobody knows how much of it arrived
-            response = _exchange(connection, request, self._path(request), {**self._headers, **request.headers})
+            response = _exchange(
+                connection, request, self.address.prefix + request.path, {**self._headers, **request.headers}
+            )
             self._check_status(response)
             yield response
             _read_rest(response)
@@ -173,9 +175,6 @@ class Client:
             _discard(connection, response)
             raise
         self._give_back(connection, response)
-
-    def _path(self, request: Request) -> str:
-        return self.address.prefix + request.path
 
     # Connections
 

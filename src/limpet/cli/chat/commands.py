@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, NamedTuple
 
 from limpet.cli import render_memory, show
@@ -16,7 +15,7 @@ from limpet.model.chunk import Hit
 from limpet.model.context import Context
 from limpet.model.session import SessionInfo, SessionStatus, Summary, Usage
 from limpet.model.tokens import estimate_tokens
-from limpet.model.values import is_id
+from limpet.model.values import is_id, suggest
 
 if TYPE_CHECKING:
     from limpet.cli.chat.loop import ChatLoop
@@ -48,9 +47,8 @@ def run_command(chat: ChatLoop, text: str) -> None:
     name, given = found[1], found[2].strip()
     command = BY_NAME.get(name)
     if command is None:
-        near = get_close_matches(name, BY_NAME, 1)
-        advice = f"did you mean {near[0]}?" if near else "/help lists all there are"
-        raise ChatUsageError(f"there is no {name[:40]}; {advice} A message that begins with / needs a space before it.")
+        advice = suggest(name, BY_NAME) or "; /help lists all there are"
+        raise ChatUsageError(f"there is no {name[:40]}{advice} A message that begins with / needs a space before it.")
     if given and not command.given:
         raise ChatUsageError(f"{name} takes nothing behind it")
     command.run(chat, given)

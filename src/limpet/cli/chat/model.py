@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from limpet.context.compose import compute_budget
+from limpet.context.budget import compute_budget
 from limpet.context.quote import quote_document, quote_inline
 from limpet.model.context import OPENING_TEXT, Context
 from limpet.model.dataclass import dataclass, replace

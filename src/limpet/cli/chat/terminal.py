@@ -259,7 +259,7 @@ class _Phase(Enum):
 
 
 class Stopper:
-    """At the prompt Ctrl-C interrupts, and in a reply it stops the reply, as ``ask`` does from another thread.
+    """At the prompt Ctrl-C interrupts, and in a reply it stops the reply, as ``request_stop`` does from any thread.
 
     Everywhere else it waits until the reply begins: what is being written is written whole. Whoever presses it once
     more in that time means the chat itself.
@@ -294,7 +294,7 @@ class Stopper:
 
     @contextmanager
     def reply(self) -> Iterator[None]:
-        """Raises Stopped wherever the reply is, also at once."""
+        """Raises ReplyInterrupt wherever the reply is, also at once."""
         self._now = _Phase.REPLY
         try:
             self.check()

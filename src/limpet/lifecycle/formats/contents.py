@@ -14,7 +14,7 @@ from limpet.errors import InvalidInput
 from limpet.model.dataclass import dataclass
 from limpet.model.message import FilePart, ImagePart, Message, Part, TextPart, ToolCall
 from limpet.model.transfer import ImportSkip
-from limpet.model.values import check_metadata, check_name, from_micros
+from limpet.model.values import check_metadata, check_name, from_micros, replace_unstorable
 from limpet.store.files import parse_timestamp
 
 _MAX_LABEL = 1024
@@ -60,11 +60,8 @@ ForeignItem = ForeignSession | ForeignRecord | ForeignDocument | ImportSkip
 
 
 def clean_text(value: object) -> str:
-    """Text that every backend can keep: what is not a character is shown as U+FFFD."""
-    if not isinstance(value, str):
-        return ""
-    whole = value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # halves that belong together join
-    return whole.replace("\x00", "\ufffd")
+    """Text that every backend can keep; empty for what is no text."""
+    return replace_unstorable(value) if isinstance(value, str) else ""
 
 
 def clean_name(value: object) -> str | None:
