@@ -28,7 +28,7 @@ MOST = {
     "append": {"sqlite": 8, "postgres": 2},
     "recall": {"sqlite": 9, "postgres": 3},
     "context": {"sqlite": 15, "postgres": 3},
-    "turn": {"sqlite": 66, "postgres": 14},
+    "turn": {"sqlite": 66, "postgres": 10},
 }
 
 

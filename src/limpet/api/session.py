@@ -251,8 +251,9 @@ class Session(SessionFields):
             return builder.build(self._scope, visible, asked)
         known = builder.recall(self._scope, visible, asked)
         deadline = self._runtime.compactor.start_deadline()
-        self._runtime.compactor.compact_if_due(self._scope, model_window, deadline)
-        return builder.compose_complete(self._scope, asked, known, model_window, deadline=deadline).context
+        compacted, read = builder.compact_if_due(self._scope, asked, known, model_window, deadline)
+        inputs = None if compacted.done else read
+        return builder.compose_complete(self._scope, asked, known, model_window, None, deadline, inputs).context
 
     def turn(
         self,

@@ -115,8 +115,8 @@ class Turn:
         self._failed += known.failed
         self._message, self._kept = self._store_question()
         deadline = self._runtime.compactor.start_deadline()
-        self._compacted = self._attempt("compacting history", lambda: self._compact(deadline), ())
-        self._context = self._compose_context(known, deadline)
+        read = self._attempt("compacting history", lambda: self._compact(known, deadline), None)
+        self._context = self._compose_context(known, deadline, read)
         self._open = True
         return self
 
@@ -131,16 +131,20 @@ class Turn:
             return kept.messages[0], True
         return replace(self._message, created_at=self._message.created_at or self._asked.now), False
 
-    def _compact(self, deadline: Deadline) -> tuple[CompactionResult, ...]:
-        compacted = self._runtime.compactor.compact_if_due(self._info.scope, self._window, deadline)
-        return (compacted,) if compacted.done else ()
+    def _compact(self, known: ContextInputs, deadline: Deadline) -> ContextInputs | None:
+        """Return what is known with the conversation, unless that was compacted and is to be read again."""
+        compacted, read = self._runtime.context.compact_if_due(
+            self._info.scope, self._asked, known, self._window, deadline
+        )
+        self._compacted = (compacted,) if compacted.done else ()
+        return None if compacted.done else read
 
-    def _compose_context(self, known: ContextInputs, deadline: Deadline) -> Context:
+    def _compose_context(self, known: ContextInputs, deadline: Deadline, read: ContextInputs | None) -> Context:
         builder, scope, asked = self._runtime.context, self._info.scope, self._asked
         unsaved = None if self._kept and not self._runtime.keeps_nothing else self._message
         whole = self._attempt(
             "telling all of the history",
-            lambda: builder.compose_complete(scope, asked, known, self._window, unsaved, deadline),
+            lambda: builder.compose_complete(scope, asked, known, self._window, unsaved, deadline, read),
             None,
         )
         if whole is not None:

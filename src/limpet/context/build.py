@@ -38,7 +38,7 @@ from limpet.search import recipes, search
 from limpet.search.analysis import Question
 from limpet.search.chunk_repository import Chunks
 from limpet.search.embed import ChunkEmbedder
-from limpet.sessions.compaction import Compactor
+from limpet.sessions.compaction import Compactor, Unsummarised, read_unsummarised
 from limpet.sessions.messages import first_page_size, read_newest
 from limpet.sessions.repository import WORKING_MEMORY, KeyValueEntries, Messages, Sessions, summary_queries
 from limpet.store.store import Store
@@ -114,9 +114,7 @@ class ContextBuilder:
         prepared = self._prepare_recall(visible, request)
 
         def read(tx: Tx) -> tuple[ContextInputs, Mapping[str, Note]]:
-            if tx.db.is_remote:
-                page = Messages.recent_query(scope, first_page_size(self.config.context.recent_messages))
-                tx.db.prefetch([*summary_queries(scope), page])
+            self._prefetch_conversation(tx, scope)
             recalled, notes = self._collect(tx, scope, visible, request, prepared)
             return self._read_conversation(tx, scope, request, recalled), notes
 
@@ -170,6 +168,23 @@ class ContextBuilder:
         inputs = self.store.read(lambda tx: self._read_conversation(tx, scope, request, recalled))
         return inputs if unsaved is None else inputs.with_message(unsaved)
 
+    def compact_if_due(
+        self,
+        scope: Scope,
+        request: ContextRequest,
+        recalled: ContextInputs,
+        window: int | None = None,
+        deadline: Deadline | None = None,
+    ) -> tuple[CompactionResult, ContextInputs]:
+        """Compact if that is due. Return also the conversation, read in the same transaction, before that."""
+
+        def read(tx: Tx) -> tuple[Unsummarised, ContextInputs]:
+            self._prefetch_conversation(tx, scope)
+            return read_unsummarised(tx, scope), self._read_conversation(tx, scope, request, recalled)
+
+        known, inputs = self.store.read(read)
+        return self.compactor.compact_if_due(scope, window, deadline, known), inputs
+
     def compose_complete(
         self,
         scope: Scope,
@@ -178,11 +193,18 @@ class ContextBuilder:
         window: int | None = None,
         unsaved: Message | None = None,
         deadline: Deadline | None = None,
+        inputs: ContextInputs | None = None,
     ) -> ContextCompaction:
-        """Compose a context that covers every message: among its messages, or by its summary."""
+        """Compose a context that covers every message: among its messages, or by its summary.
+
+        ``inputs``: with the conversation, where it was just read.
+        """
         done: tuple[CompactionResult, ...] = ()
         offered = Candidates.of(recalled, self.config.context, self.count)
-        inputs = self._read_inputs(scope, request, recalled, unsaved)
+        if inputs is None:
+            inputs = self._read_inputs(scope, request, recalled, unsaved)
+        elif unsaved is not None:
+            inputs = inputs.with_message(unsaved)
         context = self.compose(request, inputs, offered)
         if len(context.messages) >= inputs.message_count:
             return ContextCompaction(context)
@@ -201,6 +223,12 @@ class ContextBuilder:
         recipe = search.find_recipe(self.config.search.recipe)
         vectors = search.embed_question(self.embedder, visible, request.query) if recipe.dense else {}
         return PreparedRecall(Question.parse(request.query, request.at), recipe, vectors)
+
+    def _prefetch_conversation(self, tx: Tx, scope: Scope) -> None:
+        """Let it be read along with whatever is read next."""
+        if tx.db.is_remote:
+            page = Messages.recent_query(scope, first_page_size(self.config.context.recent_messages))
+            tx.db.prefetch([*summary_queries(scope), page])
 
     def _read_conversation(
         self, tx: Tx, scope: Scope, request: ContextRequest, recalled: ContextInputs

@@ -74,6 +74,11 @@ def build_current_clauses(now: datetime) -> tuple[list[str], dict[str, Any]]:
     return clauses, {"moment": to_micros(now)}
 
 
+def is_record_id_taken(tx: Tx, record_id: str) -> bool:
+    """Return whether a record has the id, whosever it is."""
+    return tx.db.one("records.is_taken", {"bucket": bucket_of_id(record_id), "id": record_id}) is not None
+
+
 class Records(Repository):
     def __init__(self, tx: Tx) -> None:
         super().__init__(tx)
@@ -83,15 +88,14 @@ class Records(Repository):
     def insert(self, home: Owner, record: Record, external_id: str | None = None) -> None:
         """An id that does not say the bucket is its own external id: it is found by that."""
         row = self._chunks.lock_partition(home.space)
-        bucket = bucket_of_id(record.id)
-        if bucket != home.space.bucket:
-            if self._db.one("records.is_taken", {"bucket": bucket, "id": record.id}) is not None:
+        if bucket_of_id(record.id) != home.space.bucket:
+            if is_record_id_taken(self._tx, record.id):
                 raise ConstraintFailed(f"the id {record.id} belongs to another record; leave it out to get a new one")
             external_id = record.id
         cipher = self._cipher(home.scope)
         params = cipher.encrypt_params(RECORDS, record.id, RECORD_ROWS.params(record))
         own = {**row.key, **_source_params(record), "external_id": external_id, "owner": home.owner}
-        self._db.run("records.insert", {**params, **own})
+        self._db.run_later("records.insert", {**params, **own})
         self._put_labels(cipher, row.key, record)
 
     def decrypt_records(self, tenant: str, rows: Iterable[Row]) -> Iterator[Record]:

@@ -15,10 +15,10 @@ from functools import partial
 from itertools import chain
 from typing import Annotated
 
-from limpet.errors import ConstraintFailed, InvalidInput, LimpetError, StorageError, StoreBusy
+from limpet.errors import InvalidInput, LimpetError, StorageError, StoreBusy
 from limpet.knowledge import record_json
 from limpet.knowledge import remember as memory
-from limpet.knowledge.repository import Records
+from limpet.knowledge.repository import Records, is_record_id_taken
 from limpet.lifecycle.transfer_repository import Imports
 from limpet.model.dataclass import dataclass
 from limpet.model.record import Layer, Record, RecordQuery
@@ -214,7 +214,7 @@ class ItemSync:
         for one in told:
             try:
                 self._apply(tx, one, records, counts, now)
-            except (InvalidInput, ConstraintFailed) as error:
+            except InvalidInput as error:
                 counts.problems.append(ItemProblem(one.line.file, one.line.number, str(error)))
         removed = 0
         if delete_missing and not problems:
@@ -237,10 +237,9 @@ class ItemSync:
             memory.rewrite(tx, old, record_json.apply_edit(old, record), self.cut, now)
             counts.changed += 1
             return
-        try:
-            memory.insert(tx, record, self.cut, record_json.external_id(one.line.value or {}))
-        except ConstraintFailed:
-            raise InvalidInput(f"the id {record.id} is taken; leave the id out to get a new one") from None
+        if is_record_id_taken(tx, record.id):
+            raise InvalidInput(f"the id {record.id} is taken; leave the id out to get a new one")
+        memory.insert(tx, record, self.cut, record_json.external_id(one.line.value or {}))
         counts.added += 1
 
     def _check_place(self, tx: Tx, record: Record, records: Mapping[str, Record]) -> None:

@@ -24,7 +24,7 @@ from limpet.model.values import Clock
 from limpet.providers.llm import Deadline, Llm
 from limpet.sessions import usage
 from limpet.sessions.extract import LearnedSentence
-from limpet.sessions.repository import Messages, Sessions
+from limpet.sessions.repository import Messages, Sessions, unsummarised_query
 from limpet.sessions.summary import NO_SUMMARY, Summariser, SummaryDraft, localize_message, swap_summary
 from limpet.store.jobs import Jobs
 from limpet.store.store import Store
@@ -50,6 +50,13 @@ class Reason(StrEnum):
     SWITCHED_OFF = "switched off by compact.enabled"
     OVERTAKEN = "another writer was faster"
     UNWRITABLE = "the summary could not be stored"
+
+
+class Unsummarised(NamedTuple):
+    """A session's summary, an empty one if there is none, and the messages after it."""
+
+    summary: Summary
+    messages: Sequence[Message]
 
 
 class Plan(NamedTuple):
@@ -215,11 +222,15 @@ class Compactor:
         return self._compact(scope, lambda load: plan_manual(load, keep), Reason.NOTHING)
 
     def compact_if_due(
-        self, scope: Scope, window: int | None = None, deadline: Deadline | None = None
+        self,
+        scope: Scope,
+        window: int | None = None,
+        deadline: Deadline | None = None,
+        known: Unsummarised | None = None,
     ) -> CompactionResult:
-        """Compact as far as the settings require for a model with this window."""
+        """Compact as far as the settings require for a model with this window. ``known``: where it was just read."""
         idle = Reason.NOT_DUE if self.settings.enabled else Reason.SWITCHED_OFF
-        return self._compact(scope, lambda load: plan_due(load, window, self.settings), idle, window, deadline)
+        return self._compact(scope, lambda load: plan_due(load, window, self.settings), idle, window, deadline, known)
 
     def compact_left_out(
         self,
@@ -247,15 +258,18 @@ class Compactor:
         idle: Reason,
         window: int | None = None,
         deadline: Deadline | None = None,
+        known: Unsummarised | None = None,
     ) -> CompactionResult:
         """Compact according to the plan, and plan again after a lost race. ``idle``: the reason if the plan is None."""
         limits = fit_window(self.settings, window)
         summariser = Summariser(limits, self.count, self.llm, self.llm_timeout, deadline, self.mask)
-        done = self._compact_once(scope, summariser, plan, idle)
+        done = self._compact_once(scope, summariser, plan, idle, known)
         return self._compact_once(scope, summariser, plan, idle) if done.reason == Reason.OVERTAKEN else done
 
-    def _compact_once(self, scope: Scope, summariser: Summariser, plan: Planner, idle: Reason) -> CompactionResult:
-        summary, messages = self.store.read(lambda tx: _read_state(tx, scope))
+    def _compact_once(
+        self, scope: Scope, summariser: Summariser, plan: Planner, idle: Reason, known: Unsummarised | None = None
+    ) -> CompactionResult:
+        summary, messages = known or self.store.read(lambda tx: read_unsummarised(tx, scope))
         load = Load.of(messages, summary.text, self.count, self.cost)
         planned = plan(load)
         if planned is None or not planned.messages:
@@ -295,13 +309,13 @@ class Compactor:
         return self.store.read(lambda tx: Messages(tx).range(scope, *span, None))
 
 
-def _read_state(tx: Tx, scope: Scope) -> tuple[Summary, Sequence[Message]]:
-    """Return the summary, an empty one if there is none, and the messages after it."""
+def read_unsummarised(tx: Tx, scope: Scope) -> Unsummarised:
+    if tx.db.is_remote:
+        tx.db.prefetch([unsummarised_query(scope)])
     info, summary = Sessions(tx).get_with_summary(scope)
     if info is None:
         raise SessionNotFound(f"session {scope.session} was deleted")
-    summary = summary or NO_SUMMARY
-    return summary, Messages(tx).range(scope, summary.upper_sequence, None, None)
+    return Unsummarised(summary or NO_SUMMARY, Messages(tx).list_unsummarised(scope))
 
 
 def _report_unchanged(load: Load, reason: Reason) -> CompactionResult:

@@ -95,6 +95,11 @@ def summary_queries(scope: Scope) -> list[Query]:
     return [Query("sessions.select", params, where), Query("summaries.get", params, where)]
 
 
+def unsummarised_query(scope: Scope) -> Query:
+    where, params = build_scope_filter(scope)
+    return Query("messages.unsummarised", params, where)
+
+
 class Sessions(_SessionRows):
     def add(self, scope: Scope, info: SessionInfo, *, external_id: str | None = None, cleared_through: int = 0) -> bool:
         """Return False if another session has the id or the key.
@@ -310,6 +315,9 @@ class Messages(_SessionRows):
             order += " LIMIT :limit"
             params["limit"] = limit
         return self._decrypt_rows(scope, self._db.all("messages.select", params, where=where, order=order))
+
+    def list_unsummarised(self, scope: Scope) -> list[Message]:
+        return self._decrypt_rows(scope, self._db.all_together([unsummarised_query(scope)])[0])
 
     def recent(self, scope: Scope, count: int, before: int | None = None) -> list[Message]:
         [rows] = self._db.all_together([self.recent_query(scope, count, before)])
