@@ -19,6 +19,9 @@ from limpet.model.late import load_modules
 
 _DATA = Path(__file__).with_name("secrets.toml")
 _WORDS = re.compile(r"[a-z]+")
+_CLAUSE = r"(?=\s{0,2}(?:[.,;!)–—-]|$|\n|(?:and|but|so|und|et|y|e|en|i)\b))"  # it ends, or another begins
+_MEASURE = re.compile(r"\d+(?:[.,:]\d+)*[a-z]{0,3}$", re.IGNORECASE)  # 802.11ax, 10:30am
+_TOKENS = re.compile(r"[^\s\"'`“”,;<>()]+")
 _ENDS = ".,;:)]}"  # of a sentence or a list, not of a password
 _PRICE = re.compile(r"[$€£]?\d")
 _PASSES = 3  # what is masked may end a word that hid the next secret
@@ -156,7 +159,16 @@ def unmark_word(text: str) -> str:
 
 def _find_once(text: str) -> list[SecretSpan]:
     lowered = text.lower()
-    return [span for pattern in _load_rules().patterns for span in pattern.find(text, lowered)]
+    found = [span for pattern in _load_rules().patterns for span in pattern.find(text, lowered)]
+    return found + _find_repeated(text, found) if found else found
+
+
+def _find_repeated(text: str, found: Iterable[SecretSpan]) -> list[SecretSpan]:
+    """The same words where nothing tells that they are secret: "the first pet was Mittens2014" beside a password."""
+    kinds = {text[span.start : span.end]: span.kind for span in found}
+    kinds = {value: kind for value, kind in kinds.items() if _is_mixed_password(value)}
+    words = ((match.start(), match[0].rstrip(_ENDS + "!?")) for match in _TOKENS.finditer(text)) if kinds else ()
+    return [SecretSpan(start, start + len(word), kinds[word]) for start, word in words if word in kinds]
 
 
 # Reading the data
@@ -181,6 +193,10 @@ def _load_rules() -> _SecretRules:
         "password": names,
         "key": keys,
         "is": is_,
+        "locked": rf"\b(?:{'|'.join(data['pin']['locked'])})s?\b",
+        "code": "|".join(data["pin"]["codes"]),
+        "of": "|".join(data["pin"]["of"]),
+        "clause": _CLAUSE,
     }
     qualified = r"(?<![A-Za-z0-9])(?P<name>(?:[A-Za-z0-9]{1,20}[_.-]){0,4}"
     assigned = r"[\"']?[ \t]{0,3}(?:=>|:=|=|:|：)[ \t]{0,3}[\"'`“]?(?P<v>[^\s\"'`”,;<>]{4,200})"
@@ -219,9 +235,11 @@ def _read_form(form: Mapping[str, Any], fragments: Mapping[str, str], password_s
     pattern, signs = form["match"], form["signs"]
     for name, fragment in fragments.items():
         pattern = pattern.replace(f"@{name}@", fragment)
-    signs = password_signs if signs == ["@password@"] else signs
-    check = _CHECKS[form.get("check", "")]
-    return SecretPattern(form["kind"], pattern, tuple(signs), lambda match: check(match[_masked_part(match)]))
+    signs = [*password_signs, *signs[1:]] if signs[:1] == ["@password@"] else signs
+    check, ends = _CHECKS[form.get("check", "")], _ENDS if form["kind"] == "password" else ""
+    return SecretPattern(
+        form["kind"], pattern, tuple(signs), lambda match: check(match[_masked_part(match)].rstrip(ends)), ends
+    )
 
 
 def _masked_part(match: re.Match[str]) -> str | int:
@@ -321,6 +339,17 @@ def _is_mixed(value: str) -> bool:
     return bool(re.search(r"[A-Za-z]", value) and re.search(r"\d|[!#$%^&*?@+]", value) and len(value) >= 6)
 
 
+def _is_mixed_password(value: str) -> bool:
+    """Told by what is in it, because no "is" stands before it: a name of an algorithm is none."""
+    has_both = _has_digit(value) and re.search(r"[^\W\d_]", value) is not None and not _MEASURE.match(value)
+    return has_both and len(value) >= 6 and _is_given(value) and value.casefold() not in _load_rules().plain
+
+
+def _is_random_key(value: str) -> bool:
+    """Long and random, behind a maker's sign: letters of both cases and digits. Hex is an id or a digest."""
+    return _looks_random(value) and all(re.search(kind, value) for kind in ("[a-z]", "[A-Z]", "[0-9]"))
+
+
 def _is_strong(value: str) -> bool:
     kinds = sum(bool(re.search(kind, value)) for kind in ("[a-z]", "[A-Z]", "[0-9]", r"[^\w\s]"))
     return kinds >= 3 and _has_digit(value) and _is_given(value) and "://" not in value
@@ -350,8 +379,11 @@ _CHECKS: Mapping[str, Callable[[str], bool]] = {
     "card": _is_card,
     "digit": _has_digit,
     "given": _is_given,
+    "key": _is_random_key,
+    "mixed": _is_mixed_password,
     "odd": _is_odd,
     "random": _looks_random,
+    "random or hex": lambda text: _looks_random(text) or _is_hex_key(text),
     "seed phrase": _is_seed_phrase,
     "seed words": _has_no_sentence,
     "strong": _is_strong,

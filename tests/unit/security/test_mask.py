@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from limpet.security.mask import mask_secrets
 from tests.cpu_time import assert_linear
 from tests.examples import examples
-from tests.unit.security.secrets import look_alikes, secrets, some
+from tests.unit.security.said_secrets import ORDINARY, SAID
+from tests.unit.security.secrets import HEX, URL, look_alikes, secrets, some
 
 SECRETS = secrets()
 LOOK_ALIKES = look_alikes()
@@ -26,6 +27,36 @@ def test_mask_secrets_replaces_secret(text, secret):
 @pytest.mark.parametrize("text", LOOK_ALIKES)
 def test_mask_secrets_keeps_lookalikes(text):
     assert mask_secrets(text) == (text, ())
+
+
+@pytest.mark.parametrize(("text", "secret"), SAID)
+def test_password_or_code_said_in_passing_is_masked(text, secret):
+    assert secret not in mask_secrets(text).text
+
+
+@pytest.mark.parametrize("text", ORDINARY)
+def test_ordinary_sentence_about_passwords_codes_and_keys_stays(text):
+    assert mask_secrets(text).text == text
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("use {} here", "nvapi" + "-" + some(64, URL)),
+        ("use {} here", "CLOJARS" + "_" + some(60, HEX)),
+        ("use {} here", "acme" + "_live_" + some(40)),
+        ("Authorization: Token {}", some(40, HEX)),
+        ("aws configure set aws_secret_access_key {}", some(40)),
+        ("storage account keys: {}", some(86) + "=="),
+    ],
+)
+def test_token_of_a_maker_without_a_form_of_its_own_is_masked(text, secret):
+    assert secret not in mask_secrets(text.format(secret)).text
+
+
+def test_secret_is_masked_where_the_text_repeats_it():
+    masked = mask_secrets("My first pet was Mittens2014. The password of my phone: Mittens2014, and Mittens2014!")
+    assert "Mittens" not in masked.text
 
 
 def test_mask_secrets_precision_and_recall(capsys):
@@ -101,6 +132,7 @@ HOSTILE = (
         "_",
     ),
     *("abc ", "1. abc\n", "seed phrase ", "curl -u ", "Cookie: a=", "a_pass", "mot de passe de ", "login is a / "),
+    *("password a b1 ", "pin for my ", "code of the door ", "1234, that's ", "a1b2c3, it's my ", "acme_a1_", "a1: "),
 )
 
 
