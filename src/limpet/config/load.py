@@ -238,6 +238,8 @@ def _read_env(env: Mapping[str, str], agents: Iterable[str] = ()) -> _Assignment
             variable = name
         elif name.startswith("LIMPET_") and (name.startswith(prefixes) or suggest(name, variables, 0.9)):
             raise ConfigError(f"environment: {name} is not a setting{suggest(name, variables)}")
+        elif meant := _find_agent_variable(name, variables):
+            raise ConfigError(f"environment: {name} is not a setting; did you mean {meant}?")
         else:
             continue
         section, _, key = variables[variable].partition(".")
@@ -255,6 +257,17 @@ def _split_agent_variable(name: str, variables: Iterable[str]) -> tuple[str, str
         raise ConfigError(f"environment: {name} is not a setting of an agent{meant or f'; write {_AGENT_PATTERN}'}")
     ending = max(known, key=len)
     return rest.removesuffix(ending), endings[ending]
+
+
+def _find_agent_variable(name: str, variables: Iterable[str]) -> str | None:
+    """What a name was meant to be that begins nearly as those of agents do, or ends as they do."""
+    if not name.startswith("LIMPET_"):
+        return None
+    first, _, rest = name.removeprefix("LIMPET_").partition("_")
+    if suggest(first, ["AGENTS"], 0.8):
+        return f"{_AGENT_PREFIX}{rest}" if rest else _AGENT_PATTERN
+    is_setting = any(name.endswith(variable.removeprefix("LIMPET")) for variable in variables)
+    return f"{_AGENT_PREFIX}{first}_{rest}" if is_setting else None
 
 
 def _read_overrides(overrides: Mapping[str, Any]) -> _Assignments:
