@@ -12,16 +12,8 @@ from typing import NamedTuple
 
 from limpet.config import ContextSettings
 from limpet.context.budget import allot
-from limpet.context.quote import format_item, format_speaker, quote_document, quote_inline, strip_lead
-from limpet.context.select import (
-    ContextInputs,
-    ContextSection,
-    EntryChoice,
-    PromptEntry,
-    normalize,
-    preview,
-    select_standing,
-)
+from limpet.context.quote import format_item, format_speaker, preview, quote_document, quote_inline
+from limpet.context.select import ContextInputs, ContextSection, EntryChoice, PromptEntry, select_standing
 from limpet.context.since import join_later, mark_past
 from limpet.knowledge.similarity import is_near_duplicate
 from limpet.model.chunk import Hit, SourceKind
@@ -284,10 +276,10 @@ class PromptBuilder:
         """Add the entry whatever it costs."""
         self.tokens += entry.tokens + self.add_heading(entry)
         self._taken.append(entry)
-        words = entry.states or entry.said
-        self._said |= {normalize(entry.said), normalize(words)}
-        if (bare := strip_lead(words)) != words:
-            self._brought_up.add(normalize(bare))
+        said, words, bare = entry.wording
+        self._said |= {said, words}
+        if bare != words:
+            self._brought_up.add(bare)
         if entry.source is not None:
             self._by_source.setdefault(entry.source, []).append(entry)
 
@@ -306,9 +298,8 @@ class PromptBuilder:
                 dropped.append(Omission(entry.what(), OmissionReason.OVER_BUDGET.value))
 
     def _is_repeated(self, entry: PromptEntry) -> bool:
-        words = entry.states or entry.said
-        said = {normalize(words), normalize(strip_lead(words))} - {""}
-        return not said.isdisjoint(self._said) or normalize(entry.said) in self._brought_up
+        said, words, bare = entry.wording
+        return any(each and each in self._said for each in (words, bare)) or said in self._brought_up
 
     def _drop_parts(self, entry: PromptEntry, same: list[PromptEntry], dropped: list[Omission]) -> None:
         """Drop the entries of which a new one says more."""
@@ -391,9 +382,7 @@ def _build_candidate(
     hit: Hit, material: ContextInputs, limits: ContextSettings, count: TokenCounter, words: str
 ) -> HitCandidate:
     source, session = hit.source, material.session
-    entry = _build_hit_entry(hit, hit_section(limits.layout), count, words, material.zone)
-    said_at = to_local(source.created_at, zone=material.zone)
-    entry = material.add_later(entry, said_at, hit.metadata if hit.holds else {})
+    entry = _build_hit_entry(hit, material, hit_section(limits.layout), count, words)
     fact, is_message = source.kind is SourceKind.RECORD, source.kind is SourceKind.MESSAGE
     first, last = (source.session_id, source.first_sequence or 0), (source.session_id, source.last_sequence or 0)
     what, against = entry.what, OmissionReason.IS_QUESTION if hit.text.strip() == material.query.strip() else None
@@ -464,17 +453,20 @@ def _is_in_messages(passage: HitCandidate, messages: Mapping[int, Message]) -> b
     return any(first <= sequence <= last and text in said.searchable for sequence, said in messages.items())
 
 
-def _build_hit_entry(hit: Hit, section: ContextSection, count: TokenCounter, words: str, zone: str) -> PromptEntry:
+def _build_hit_entry(
+    hit: Hit, material: ContextInputs, section: ContextSection, count: TokenCounter, words: str
+) -> PromptEntry:
     """The hit as a line, ``words``: as it was said. A day heads all its hits: a date on each would cost one in six."""
-    source = hit.source
-    label = "" if section is ContextSection.RELATED and _is_claim(hit) else f"{_source_label(hit)}: "
-    text = format_item(label, f"{hit.text}{mark_past(hit, zone)}")
-    day = to_local(source.created_at, zone=zone).date().isoformat()
+    source, states = hit.source, hit.text if _is_claim(hit) else ""
+    label = "" if states and section is ContextSection.RELATED else f"{_source_label(hit)}: "
+    text = format_item(label, f"{hit.text}{mark_past(hit, material.zone)}")
+    said_at = to_local(source.created_at, zone=material.zone)
+    day = said_at.date().isoformat()
     place = (day, source.session_id or "", source.first_sequence or 0, source.id)
     said = None if source.first_sequence is None else (source.session_id, source.first_sequence)
-    states = hit.text if _is_claim(hit) else ""
     what = partial(_describe_hit, hit, day)
-    return PromptEntry(section, text, count, what, place, day, hit, source=said, said=words, states=states)
+    entry = PromptEntry(section, text, count, what, place, day, hit, source=said, said=words, states=states)
+    return material.add_later(entry, said_at, hit.metadata if hit.holds else {})
 
 
 def _is_claim(hit: Hit) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 
 from limpet.model.lookalikes import INVISIBLE, ROLES, claims_role, contains_role, drop_invisible
 from limpet.model.text_cache import cache_texts
 
+_MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
 # Every character that some reader treats as a line end is one, so that no hidden line starts.
 _BREAKS = re.compile(r"\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _BLANK_LINES = re.compile(r"\n\s*\n")
@@ -76,7 +78,7 @@ def quote_inline(text: str) -> str:
 
 def format_speaker(role: str | None, name: str | None) -> str:
     """Return the speaker. A name that claims another role, or is more than a name, is shown in quotation marks."""
-    shown = " ".join(drop_invisible(_BREAKS.sub(" ", name or "")).split())
+    shown = " ".join(drop_invisible(_BREAKS.sub(" ", name)).split()) if name else ""
     if not shown:
         return role or "somebody"
     if shown == role or not (_NAME_ENDS(shown) or contains_role(shown)):
@@ -114,3 +116,25 @@ def strip_lead(text: str) -> str:
         if found and 2 * len(rest) >= len(text):
             return rest
     return text
+
+
+def normalize(text: str) -> str:
+    """Return a statement without case, extra space and its full stop."""
+    return " ".join(text.casefold().split()).rstrip(".!")
+
+
+def format_day(moment: datetime) -> str:
+    return f"{moment.day} {_MONTHS[moment.month - 1]} {moment.year}"
+
+
+def find_wording(said: str, stated: str) -> tuple[str, str, str]:
+    """Return what was said, the statement, and that without what only brings it up, each normalized."""
+    words, bare = normalize(said), strip_lead(stated)
+    statement = words if stated is said else normalize(stated)
+    return words, statement, statement if bare is stated else normalize(bare)
+
+
+def preview(text: str, most: int = 60) -> str:
+    """Return the start of a text, to identify what was omitted."""
+    line = " ".join(text[: 2 * most].split())
+    return line if len(line) <= most and len(text) <= 2 * most else f"{line[:most].rstrip()}…"

@@ -15,7 +15,16 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from limpet.config import ContextSettings
-from limpet.context.quote import format_item, format_speaker, quote_document, quote_inline
+from limpet.context.quote import (
+    find_wording,
+    format_day,
+    format_item,
+    format_speaker,
+    normalize,
+    preview,
+    quote_document,
+    quote_inline,
+)
 from limpet.knowledge import english
 from limpet.knowledge.prominence import DOUBTED_BY, find_doubt, is_doubtful, is_rule, prominence
 from limpet.knowledge.similarity import is_near_duplicate
@@ -32,7 +41,6 @@ from limpet.search.recipes import score
 
 _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 _TURN_LINE = re.compile(r"(?:\d{4}-\d\d-\d\d )?\[\d\d:\d\d\] (?:User|Assistant): ")
-_MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
 DOUBT = "perhaps no longer true"
 _LEAST_QUOTED = 3  # words of a quotation that stands unasked
 _RELEVANCE = 2.0  # how much being asked for counts against standing out unasked
@@ -90,8 +98,9 @@ class ContextInputs:
     zone: str = "UTC"  # the user's
 
     def add_later(self, entry: PromptEntry, said_at: datetime | None, metadata: Mapping[str, Any]) -> PromptEntry:
-        """Return the entry with its time, and with what was said since and may change it."""
-        return replace(entry, said_at=said_at, later=self.later.get(find_doubt(metadata) or ""))
+        """Return the entry, now with its time and with what was said since and may change it."""
+        entry.said_at, entry.later = said_at, self.later.get(find_doubt(metadata) or "")
+        return entry
 
     def with_message(self, message: Message) -> ContextInputs:
         """Return a copy with a message that is not stored."""
@@ -121,6 +130,13 @@ class PromptEntry:
     said_at: datetime | None = None
     later: Record | None = None  # what was said since and may change it
     counted: int | None = None
+    compared: tuple[str, str, str] | None = None
+
+    @property
+    def wording(self) -> tuple[str, str, str]:
+        """What is compared with other entries: its words, its statement, and that without what only brings it up."""
+        self.compared = self.compared or find_wording(self.said, self.states or self.said)
+        return self.compared
 
     @property
     def tokens(self) -> int:
@@ -152,23 +168,8 @@ class EntryChoice(NamedTuple):
         self.dropped.extend(Omission(describe_record(record), reason.value.format(**values)) for record in records)
 
 
-def preview(text: str, most: int = 60) -> str:
-    """Return the start of a text, to identify what was omitted."""
-    line = " ".join(text[: 2 * most].split())
-    return line if len(line) <= most and len(text) <= 2 * most else f"{line[:most].rstrip()}…"
-
-
-def normalize(text: str) -> str:
-    """Return a statement without case, extra space and its full stop."""
-    return " ".join(text.casefold().split()).rstrip(".!")
-
-
 def describe_record(record: Record) -> str:
     return f"{record.type} {f'{record.key}: ' if record.key else ''}{preview(record.content)}"
-
-
-def format_day(moment: datetime) -> str:
-    return f"{moment.day} {_MONTHS[moment.month - 1]} {moment.year}"
 
 
 def select_standing(material: ContextInputs, limits: ContextSettings, count: TokenCounter) -> EntryChoice:
@@ -494,7 +495,5 @@ def _format_day(moment: datetime | None) -> str:
 
 def compute_coverage(question: frozenset[int], record: Record) -> float:
     """Return the share of the question's words that the record contains."""
-    text = record.content
-    if record.key or record.title:
-        text = f"{(record.key or '').replace('_', ' ')} {record.title or ''} {text}"
-    return _share_terms(question, text)
+    names = f"{(record.key or '').replace('_', ' ')} {record.title or ''}"
+    return _share_terms(question, f"{names} {record.content}")

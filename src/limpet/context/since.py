@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from limpet.context.quote import quote_inline
-from limpet.context.select import DOUBT, ContextSection, PromptEntry, format_day
+from limpet.context.quote import format_day, quote_inline
+from limpet.context.select import DOUBT, ContextSection, PromptEntry
 from limpet.knowledge.prominence import DOUBTED_BY, PASSED
 from limpet.model.chunk import Hit
 from limpet.model.dataclass import replace

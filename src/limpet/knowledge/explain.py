@@ -22,16 +22,14 @@ _SIGNALS = {
     "session": "it was said beside what answers the question",
     "speaker": "it was said by whom the question is about",
 }
+_BY_WORDS = ("exact", "words")
+_LAST = 1 << 62  # behind every rank
 _PLACES = {name: place for place, name in enumerate(_SIGNALS)}
 
 
-def explain_hit(signals: Mapping[str, Signal], claim: Record | None = None, *, shared: int, holds: bool = True) -> str:
-    """One sentence for people. ``shared``: how many words it shares with the question."""
-    found = (name for name in signals if name in _PLACES and (shared or name not in ("exact", "words")))
-    best = min(
-        (name for name in found if signals[name].score > 0), key=lambda name: _place_signal(name, signals), default=None
-    )
-    by = _SIGNALS[best] if best else "nothing fits better"
+def explain_hit(signals: Mapping[str, Signal], claim: Record | None = None, *, shared: bool, holds: bool = True) -> str:
+    """One sentence for people. ``shared``: whether it has words of the question."""
+    by = _find_reason(signals, shared=shared)
     what = "" if claim is None else _describe(claim)
     if not holds:
         return f"Found because {by}{what}, and no longer holds."
@@ -39,10 +37,17 @@ def explain_hit(signals: Mapping[str, Signal], claim: Record | None = None, *, s
     return f"Found because {by}{what}{doubt}."
 
 
-def _place_signal(name: str, signals: Mapping[str, Signal]) -> tuple[bool, int, int]:
+def _find_reason(signals: Mapping[str, Signal], *, shared: bool) -> str:
     """What a text says explains a hit better than where and by whom it was said."""
-    place = _PLACES[name]
-    return place >= _SAID, signals[name].rank if place < _SAID else 0, place
+    best, reason = (_LAST, _LAST), "nothing fits better"
+    for name, signal in signals.items():
+        place = _PLACES.get(name)
+        if place is None or not signal.score > 0 or not (shared or name not in _BY_WORDS):
+            continue
+        found = (signal.rank if place < _SAID else _LAST, place)
+        if found < best:
+            best, reason = found, _SIGNALS[name]
+    return reason
 
 
 def _describe(claim: Record) -> str:

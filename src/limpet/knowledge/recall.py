@@ -21,7 +21,7 @@ from limpet.model.dataclass import dataclass, replace
 from limpet.model.late import load_modules
 from limpet.model.record import Origin, Record
 from limpet.model.scope import Partition
-from limpet.search.analysis import Question, TextFlag, count_shared_terms, flag_message, says_nothing
+from limpet.search.analysis import Question, TextFlag, count_shared_terms, flag_message, says_nothing, shares_terms
 from limpet.search.search import SearchRequest, SignalCache, search
 from limpet.store.tx import Params, Query, Tx
 
@@ -428,7 +428,8 @@ def _finish(items: Sequence[_Item], wanted: SearchRequest) -> list[Hit]:
 def _mark(item: _Item, now: datetime, terms: frozenset[int]) -> Hit:
     claim, hit = item.claim, item.hit
     if claim is None:
-        return replace(hit, score=item.score, why=explain_hit(hit.signals, shared=count_shared_terms(terms, hit.text)))
+        why = explain_hit(hit.signals, shared=shares_terms(terms, hit.text))
+        return Hit(hit.text, item.score, hit.signals, hit.source, hit.metadata, hit.neighbours, why=why)
     if item.replaced:
         hit = _to_claim(hit, claim)
     ends = [end for end in (claim.valid_to, claim.expires_at) if end is not None and end <= now]
@@ -450,5 +451,5 @@ def _mark(item: _Item, now: datetime, terms: frozenset[int]) -> Hit:
         holds=holds,
         until=until,
         superseded_by=claim.superseded_by,
-        why=explain_hit(signals, claim, holds=holds, shared=count_shared_terms(terms, f"{hit.text} {_quote(claim)}")),
+        why=explain_hit(signals, claim, holds=holds, shared=shares_terms(terms, f"{hit.text} {_quote(claim)}")),
     )

@@ -70,6 +70,13 @@ def count_shared_terms(question: frozenset[int], text: str) -> int:
     return len(question & _find_terms(text))
 
 
+def shares_terms(question: frozenset[int], text: str) -> bool:
+    """Return whether the text contains any of a question's terms."""
+    if len(text) > _MAX_REMEMBERED:
+        return not question.isdisjoint(map(_hash_word, _tokenize(text)))
+    return not question.isdisjoint(_find_terms(text))
+
+
 @cache_texts(1 << 11)
 def _find_terms(text: str) -> frozenset[int | None]:
     """What a record says is compared with every question."""

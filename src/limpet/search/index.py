@@ -447,13 +447,13 @@ class SearchIndex:
         tail = load_tail(self.tx, self.row, is_cached=not self.cipher.is_encrypted)
         # Summed in the order of the plain term numbers, encrypted or not, so that sums are equal to the last digit.
         stored = {term: self.cipher.hash_term(term) for term in weights}
-        found = self._load_entries(list(stored.values()), tail)
+        known_terms = self._load_entries(list(stored.values()), tail)
         chunk_count = self.row.chunk_count + tail.chunk_count
         average = max(1.0, (self.row.word_count + tail.word_count) / max(1, chunk_count))
-        ordinals, scores, masses = [np.zeros(0, dtype=np.int64)], [np.zeros(0)], [np.zeros(0)]
+        matches: list[tuple[Array, float, float]] = []  # the entries of a term, its rarity, its mass
         total = known = 0.0
         for term in sorted(weights):
-            entries = found.get(stored[term])
+            entries = known_terms.get(stored[term])
             matching = 0 if entries is None else len(entries)
             # A young store knows few words: a missing word says less than in an old one.
             share = 0.0 if term in optional else weights[term]
@@ -462,17 +462,21 @@ class SearchIndex:
             if entries is None:
                 continue
             known += mass
-            frequency = (entries[:, 1] >> 16).astype(np.float64)
-            length = (entries[:, 1] & MAX_LENGTH).astype(np.float64)
             rarity = weights[term] * math.log1p((chunk_count - matching + 0.5) / (matching + 0.5))
-            scores.append(rarity * frequency * (k1 + 1) / (frequency + k1 * (1 - b + b * length / average)))
-            ordinals.append(entries[:, 0].astype(np.int64))
-            masses.append(np.full(matching, mass))
-        where = np.concatenate(ordinals)
-        if not len(where) or not total:
-            return WordScores(np.bincount(where, weights=np.concatenate(scores)), np.zeros(0), 0.0)
-        covered = np.bincount(where, weights=np.concatenate(masses)) / total
-        return WordScores(np.bincount(where, weights=np.concatenate(scores)), covered, known / total)
+            matches.append((entries, rarity, mass))
+        if not matches:
+            return WordScores(np.zeros(0), np.zeros(0), 0.0)
+        # All terms at once: of a few hundred entries each, a call costs more than its work.
+        found, rarities, masses = zip(*matches, strict=True)
+        counts, entries = [len(each) for each in found], np.concatenate(found)
+        where, packed = entries[:, 0].astype(np.int64), entries[:, 1]
+        frequency, length = (packed >> 16).astype(np.float64), (packed & MAX_LENGTH).astype(np.float64)
+        score = np.repeat(rarities, counts) * frequency * (k1 + 1) / (frequency + k1 * (1 - b + b * length / average))
+        scores = np.bincount(where, weights=score)
+        if not total:
+            return WordScores(scores, np.zeros(0), 0.0)
+        covered = np.bincount(where, weights=np.repeat(masses, counts)) / total
+        return WordScores(scores, covered, known / total)
 
     def _load_entries(self, terms: Sequence[int], tail: WordTail) -> Mapping[int, Array]:
         """Return an array of (ordinal, count and length) for each term that occurs."""
