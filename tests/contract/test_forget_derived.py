@@ -223,6 +223,36 @@ def test_forget_everywhere_removes_value_from_replies_summaries_and_notes(tmp_pa
         assert "Porto" not in summary.text
 
 
+def test_forget_names_schedules_and_what_other_sessions_keep(learning: Limpet) -> None:
+    with learning.session("test", "1", user="alice").turn("I live in Porto.") as turn:
+        turn.reply("Noted.")
+    learning.jobs.run()
+    other = learning.session("test", "2", user="alice", metadata={"city": "Porto"})
+    other.set_working_memory("lives in Porto")
+    due = learning.schedules.create(user="alice", goal="tell me the weather in Porto", cadence="every: 1d")
+    learning.schedules.create(user="alice", goal="tell me the time", cadence="every: 1d")
+    learning.schedules.create(user="bob", goal="tell me the weather in Porto", cadence="every: 1d")
+    gone = learning.forget(query="Porto", user="alice")
+    assert set(gone.left) == {
+        f"working_memory of session {other.id}",
+        f"the metadata of session {other.id}",
+        f"schedule {due.id}",
+    }
+
+
+def test_forget_dry_run_everywhere_names_notes_that_only_mention_it(learning: Limpet) -> None:
+    with learning.session("test", "1", user="alice").turn("My salary is 91234 euros.") as turn:
+        turn.reply("Noted.")
+    learning.jobs.run()
+    learning.notes.long_term("alice").write("- 91234 a year\n- 91234 euros of salary\n")
+    (salary,) = learned(learning)
+    rehearsed = learning.forget(salary.id, everywhere=True, dry_run=True)
+    gone = learning.forget(salary.id, everywhere=True)
+    assert gone.left == rehearsed.left == ("MEMORY.md",)
+    assert gone.counts == rehearsed.counts
+    assert learning.notes.long_term("alice").read() == "- 91234 a year\n"
+
+
 REPEATED = {
     "I live in Zanzibarville.": (
         *("You live in Zanzibarville.", "Noted: you live in Zanzibarville.", "Great! You live in Zanzibarville now."),

@@ -30,6 +30,7 @@ from limpet.notes.user_notes import UserNotes
 from limpet.providers.choose import create_embedder, create_llm, llm_key_variable, llm_model
 from limpet.providers.embedder import Embedder
 from limpet.providers.llm import LimitedLlm, Llm, parse_price
+from limpet.schedules.repository import list_goals
 from limpet.schedules.runner import Runner
 from limpet.search.embed import BatchEmbedder, ChunkEmbedder, set_embedding_model
 from limpet.search.verify import record_analyzer
@@ -265,7 +266,7 @@ class Runtime:
     def forgetter(self) -> Forgetter:
         from limpet.knowledge.forget import Forgetter
 
-        return Forgetter(self.store, self.config, self.notes, self.mask, self.count, self.clock)
+        return Forgetter(self.store, self.config, self.notes, self.mask, self.count, self.clock, list_goals)
 
     @late_property("limpet.knowledge.graph.jobs")
     def graph(self) -> GraphBuilder:

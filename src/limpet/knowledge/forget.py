@@ -118,6 +118,9 @@ class Forgetter:
     mask: Callable[[str], str]
     count: TokenCounter
     clock: Clock
+    list_goals: Callable[
+        [Tx, Scope], Iterable[tuple[str, str]]
+    ]  # what a user's schedules are to do, each with its place
 
     def plan(self, tx: Tx, owner: Scope, choose: RecordSelector) -> ForgetPlan:
         """The chosen records, their copies, records in the same words, and the turns in which it was said."""
@@ -218,7 +221,7 @@ class Forgetter:
         if everywhere:
             lines |= self._redact_notes_everywhere(finder, left, dry_run=dry_run)
         counts = Counter({**gone.counts, "note lines": len(lines)})
-        left += [place.name for place in found] + finder.find_written(left, without_notes=everywhere and dry_run)
+        left += [place.name for place in found] + finder.find_written(left, everywhere=everywhere)
         sentences = tuple(sorted(going.trail.all_sentences())) if dry_run else ()
         places = tuple(dict.fromkeys(left))[:_MAX_PLACES]
         if not dry_run:

@@ -12,21 +12,23 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 from limpet.errors import StorageError
 from limpet.knowledge import remember
 from limpet.model.chunk import ChunkQuery, Source, SourceKind
+from limpet.model.dataclass import replace
 from limpet.model.late import lazy_property
 from limpet.model.message import Message, Role
 from limpet.model.note import MEMORY_FILE, describe_note, parse_day
 from limpet.model.record import Origin, Record
 from limpet.model.scope import Level, Partition, Scope
-from limpet.model.session import KvEntry
+from limpet.model.session import SessionInfo, SessionQuery
 from limpet.notes.lines import redact_lines
 from limpet.search.analysis import analyse, extract_terms, split_sentences
 from limpet.search.search import search
-from limpet.sessions.repository import KeyValueEntries, Messages, Summaries
+from limpet.sessions.repository import KeyValueEntries, Messages, Sessions, Summaries
 from limpet.store.tx import Tx
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 FORGOTTEN_MARK = "[forgotten]"
 _MAX_HITS = 200  # hits among which it is looked for
 _MAX_REPLIES = 20  # messages after the user's that may answer it
+_PAGE = 500  # sessions read at once
 _FEW_WORDS = 2  # of a value each of them sets it apart
 _LONG_NUMBER = re.compile(r"\d{4,}")  # says enough alone: a PIN, a salary, a telephone number
 _EPISODES = (Origin.TURN, Origin.CONDENSED)  # they quote messages, and state nothing themselves
@@ -152,21 +155,20 @@ class RemainingFinder:
         found = []
         for partition in self._users:
             owner = Scope(partition.tenant, user=partition.owner)
-            for session in Summaries(tx).list_sessions(owner):
+            for session in Sessions(tx).list_with(owner, "summaries"):
                 summary = Summaries(tx).get(Scope(partition.tenant, user=partition.owner, session=session))
                 if summary is not None and self.mentions(summary.text):
                     name = f"the summary of session {session}"
                     found.append(Place(name, partition.tenant, partition.owner, session))
         return found
 
-    def find_written(self, left: list[str], *, without_notes: bool = False) -> list[str]:
-        """What search does not find: MEMORY.md, what an agent keeps with the sessions, and the daily notes."""
-        found = []
-        written = [*self._iter_kv_entries()] if without_notes else [*self._iter_texts(left)]
-        for place, text in written:
-            if any(self.mentions(line) for line in text.splitlines()):
-                found.append(place)
-        return found
+    def find_written(self, left: list[str], *, everywhere: bool) -> list[str]:
+        """What search does not find: notes, what an agent keeps with the sessions, and the goals of schedules.
+
+        A dry run changes no note: they are read as they will be, ``everywhere`` or not.
+        """
+        texts = [*self._iter_texts(left, everywhere)]
+        return [place for place, text in texts if any(map(self.mentions, text.splitlines()))]
 
     def list_notes(self) -> Iterator[tuple[Partition, str]]:
         """The MEMORY.md and the daily notes of the users."""
@@ -189,13 +191,16 @@ class RemainingFinder:
     def _sort_sentences(self, partition: Partition) -> list[str]:
         return sorted(self._going.trail.sentences(partition.owner), key=len, reverse=True)
 
-    def _iter_texts(self, left: list[str]) -> Iterator[tuple[str, str]]:
+    def _iter_texts(self, left: list[str], everywhere: bool) -> Iterator[tuple[str, str]]:
         notes = [*self.list_notes()]
-        yield from self._iter_notes([each for each in notes if parse_day(each[1]) is None], left)
-        yield from self._iter_kv_entries()
-        yield from self._iter_notes([each for each in notes if parse_day(each[1]) is not None], left)
+        yield from self._iter_notes([each for each in notes if parse_day(each[1]) is None], left, everywhere)
+        for partition in self._users:
+            yield from self._forgetter.store.read(partial(self._read_beside, partition=partition))
+        yield from self._iter_notes([each for each in notes if parse_day(each[1]) is not None], left, everywhere)
 
-    def _iter_notes(self, notes: Iterable[tuple[Partition, str]], left: list[str]) -> Iterator[tuple[str, str]]:
+    def _iter_notes(
+        self, notes: Iterable[tuple[Partition, str]], left: list[str], everywhere: bool
+    ) -> Iterator[tuple[str, str]]:
         for partition, name in notes:
             try:
                 text = self._forgetter.notes.read(partition, name)
@@ -203,19 +208,26 @@ class RemainingFinder:
                 left.append(f"{describe_note(name)}, which cannot be read")
                 continue
             said = () if name == MEMORY_FILE else self._sort_sentences(partition)
-            yield describe_note(name), "".join(line for _, line in redact_lines(text, said, FORGOTTEN_MARK))
+            lines = self.clean_text(partition, name, text) if everywhere else redact_lines(text, said, FORGOTTEN_MARK)
+            yield describe_note(name), "".join(line for _, line in lines)
 
-    def _iter_kv_entries(self) -> Iterator[tuple[str, str]]:
-        forgetter = self._forgetter
-        for user, session in self._going.trail.said:
-            scope = Scope(self.owner.tenant, user=user, session=session)
-            cap = forgetter.config.session.kv_cap
-            for entry in forgetter.store.read(partial(_read_entries, scope=scope, cap=cap)):
-                yield f"{entry.key} of session {session}", str(entry.value)
+    def _read_beside(self, tx: Tx, partition: Partition) -> list[tuple[str, str]]:
+        """What programs keep with any session of the user, and what schedules are to do."""
+        owner, found = Scope(partition.tenant, user=partition.owner), list[tuple[str, str]]()
+        cap = self._forgetter.config.session.kv_cap
+        for session in Sessions(tx).list_with(owner, "kv"):
+            entries = KeyValueEntries(tx).items(replace(owner, session=session), cap)
+            found += [(f"{entry.key} of session {session}", str(entry.value)) for entry in entries]
+        found += [(f"the metadata of session {info.id}", str(info.metadata)) for info in _iter_sessions(tx, owner)]
+        return [*found, *self._forgetter.list_goals(tx, owner)]
 
 
-def _read_entries(tx: Tx, scope: Scope, cap: int) -> list[KvEntry]:
-    return KeyValueEntries(tx).items(scope, cap)
+def _iter_sessions(tx: Tx, owner: Scope) -> Iterator[SessionInfo]:
+    for offset in count(step=_PAGE):
+        page = Sessions(tx).find(owner, SessionQuery(limit=_PAGE, offset=offset))
+        yield from page
+        if len(page) < _PAGE:
+            return
 
 
 def _iter_searches(records: Iterable[Record], others: Sequence[str]) -> Iterator[_Search]:

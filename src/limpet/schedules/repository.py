@@ -26,7 +26,7 @@ from limpet.model.values import from_micros, micros, to_micros
 from limpet.search.chunk_repository import Chunks
 from limpet.store.encryption import RowLayout
 from limpet.store.tables import RUN_ROWS, SCHEDULE_ROWS, SCHEDULE_RUNS, SCHEDULES, build_keyset_clause
-from limpet.store.tx import Encryption, Params, Repository, Row
+from limpet.store.tx import Encryption, Params, Repository, Row, Tx
 
 # Tolerated clock difference. Times further ahead were written by a wrong clock.
 _MAX_CLOCK_SKEW = timedelta(hours=1)
@@ -57,6 +57,15 @@ class RunNotice(NamedTuple):
     schedule: Schedule
     run: Run
     output: str
+
+
+def list_goals(tx: Tx, scope: Scope) -> Iterator[tuple[str, str]]:
+    """What each schedule of a user is called and is to do, with how an answer names it."""
+    for offset in count(step=_PAGE):
+        page = Schedules(tx).find(scope, ScheduleQuery(limit=_PAGE, offset=offset))
+        yield from ((f"schedule {each.id}", f"{each.name}\n{each.goal}") for each in page)
+        if len(page) < _PAGE:
+            return
 
 
 class Schedules(Repository):

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from limpet.errors import SessionNotFound
 from limpet.model.columns import RowCodec, to_text
@@ -210,6 +210,11 @@ class Sessions(_SessionRows):
         params |= {"limit": query.limit, "offset": query.offset}
         return [self._decrypt(scope, row) for row in self._db.all("sessions.select", params, where=where, order=order)]
 
+    def list_with(self, scope: Scope, rows: Literal["summaries", "kv"]) -> list[str]:
+        """The ids of the sessions that have such rows."""
+        where, params = build_scope_filter(scope)
+        return [id_ for (id_,) in self._db.all(f"{rows}.sessions", params, where=where)]
+
     def set_state(self, scope: Scope, state: SessionStatus) -> None:
         self._db.run("sessions.set_state", {**self._key(scope), "state": state.value})
 
@@ -355,11 +360,6 @@ class Summaries(_SessionRows):
         return next(
             (_SUMMARY_ROWS.read(self._cipher(scope).decrypt_row(_SUMMARY, scope.session, row)) for row in rows), None
         )
-
-    def list_sessions(self, scope: Scope) -> list[str]:
-        """The ids of the sessions that have a summary."""
-        where, params = build_scope_filter(scope)
-        return [id_ for (id_,) in self._db.all("summaries.sessions", params, where=where)]
 
     def put(self, scope: Scope, summary: Summary) -> None:
         key = self._key(scope)

@@ -146,6 +146,11 @@ SELECT k.key, k.value, k.updated_at
 FROM kv k JOIN sessions s ON s.bucket = k.bucket AND s.partition_id = k.partition_id AND s.id = k.session_id
 WHERE {where} ORDER BY k.position DESC LIMIT :cap
 
+-- name: kv.sessions
+SELECT DISTINCT s.id
+FROM kv k JOIN sessions s ON s.bucket = k.bucket AND s.partition_id = k.partition_id AND s.id = k.session_id
+WHERE {where} ORDER BY s.id
+
 -- name: kv.set
 INSERT INTO kv (bucket, partition_id, session_id, key, value, position, updated_at)
 SELECT s.bucket, s.partition_id, s.id, :key, :value, coalesce((SELECT max(k.position) FROM kv k
