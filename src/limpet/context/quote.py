@@ -28,7 +28,7 @@ _MARKS = re.compile(rf"\n([^\S\n]*+){_MARK}", re.MULTILINE)
 _LISTED = r"(?:[^\S\n]*+(?:[-+*]|\d{1,9}[.)])[^\S\n]++(?=\S))*+"
 _MARKS_IN_LISTS = re.compile(rf"\n({_LISTED}[^\S\n]*+){_MARK}", re.MULTILINE)
 # Who speaks, as transcripts write it: "system:", "**system** —", "(system) …".
-_SAYS = r"(?:[:：﹕︓꞉∶=|｜>→—–]|-\s)"
+_SAYS = r"(?:[:：﹕︓︰꞉∶⁚˸ː։׃܃܄፡፥፦᠄⦂=|｜>→—–]|-\s)"
 _LONGEST_SPEAKER = 60
 _LONGEST_REMEMBERED = 400  # characters
 _WRAPPED = r"[(\[{*_\"'“‘«]{1,4}[^\n()\[\]{}*_\"'”’»]{2,40}[)\]}*_\"'”’»]"
