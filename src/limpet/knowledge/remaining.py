@@ -155,7 +155,7 @@ class RemainingFinder:
         found = []
         for partition in self._users:
             owner = Scope(partition.tenant, user=partition.owner)
-            for session in Sessions(tx).list_with(owner, "summaries"):
+            for session in Sessions(tx).list_with(owner, "summaries.sessions"):
                 summary = Summaries(tx).get(Scope(partition.tenant, user=partition.owner, session=session))
                 if summary is not None and self.mentions(summary.text):
                     name = f"the summary of session {session}"
@@ -215,7 +215,7 @@ class RemainingFinder:
         """What programs keep with any session of the user, and what schedules are to do."""
         owner, found = Scope(partition.tenant, user=partition.owner), list[tuple[str, str]]()
         cap = self._forgetter.config.session.kv_cap
-        for session in Sessions(tx).list_with(owner, "kv"):
+        for session in Sessions(tx).list_with(owner, "kv.sessions"):
             entries = KeyValueEntries(tx).items(replace(owner, session=session), cap)
             found += [(f"{entry.key} of session {session}", str(entry.value)) for entry in entries]
         found += [(f"the metadata of session {info.id}", str(info.metadata)) for info in _iter_sessions(tx, owner)]

@@ -210,10 +210,10 @@ class Sessions(_SessionRows):
         params |= {"limit": query.limit, "offset": query.offset}
         return [self._decrypt(scope, row) for row in self._db.all("sessions.select", params, where=where, order=order)]
 
-    def list_with(self, scope: Scope, rows: Literal["summaries", "kv"]) -> list[str]:
+    def list_with(self, scope: Scope, rows: Literal["summaries.sessions", "kv.sessions"]) -> list[str]:
         """The ids of the sessions that have such rows."""
         where, params = build_scope_filter(scope)
-        return [id_ for (id_,) in self._db.all(f"{rows}.sessions", params, where=where)]
+        return [id_ for (id_,) in self._db.all(rows, params, where=where)]
 
     def set_state(self, scope: Scope, state: SessionStatus) -> None:
         self._db.run("sessions.set_state", {**self._key(scope), "state": state.value})
