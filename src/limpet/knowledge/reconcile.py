@@ -171,18 +171,28 @@ def _decide(candidate: Candidate, records: Sequence[ExistingRecord]) -> Decision
         return _decide_replacement(candidate, holding, at)
     superseded = [record for record in holding if _is_superseded(candidate, record)]
     if not superseded and "/" not in candidate.subject:  # of relatives there may be several
-        superseded = find_contradicted(candidate, records, CONTRADICTS)
+        superseded = _find_ended(candidate, records)
     return _decide_replacement(candidate, superseded, at)
 
 
 def _decide_change(candidate: Candidate, records: Sequence[ExistingRecord], at: datetime) -> Decision:
     """What it takes back is evidence enough that it was meant, however unsure the reader is of the words alone."""
-    begun = [record for record in find_contradicted(candidate, records, CONTRADICTS) if _has_begun(record, at)]
+    begun = [record for record in _find_ended(candidate, records) if _has_begun(record, at)]
     free = tuple(record.id for record in begun if not record.is_protected)
     kept = tuple(record.id for record in begun if record.is_protected)
     if free:
         return Supersede(free, at, kept)
     return Add(at, conflicts=kept)
+
+
+def _find_ended(candidate: Candidate, records: Sequence[ExistingRecord]) -> list[ExistingRecord]:
+    """What a message ends where no rule knows the attribute.
+
+    What somebody else does makes doubtful what the user does, and does not end it: "Tom is leaving the bakery".
+    """
+    found = find_contradicted(candidate, records, CONTRADICTS)
+    other = _is_named_person(candidate.subject) and not english.tells_of_loss(candidate.sentence)
+    return [record for record in found if not (other and record.subject == "user")]
 
 
 def _find_doubted(candidate: Candidate, records: Sequence[ExistingRecord], least: float) -> tuple[str, ...]:

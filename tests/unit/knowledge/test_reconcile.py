@@ -246,3 +246,12 @@ def test_reconcile_change_of_only_known_sister_supersedes():
     assert reconcile(candidate("My sister moved to Lisbon."), [porto, known("I have two sisters.", "two")]) == Add(NOON)
     friend = known("My friend lives in Porto.")
     assert reconcile(candidate("My friend moved to Lisbon."), [friend]) == Add(NOON)
+
+
+def test_statement_about_somebody_else_makes_the_users_claim_doubtful_and_does_not_end_it():
+    apart = {"attribute": None, "value": None}
+    bakery = known("I live in Porto.", content="The user runs a bakery with Tom.", contradicted=0.7, **apart)
+    words = {"content": "Tom is leaving the bakery.", "sentence": "Tom is leaving the bakery"}
+    leaves = candidate("I live in Lisbon.", subject="tom", **words, **apart)
+    assert reconcile(leaves, [bakery]).doubts == ("old",)
+    assert isinstance(reconcile(replace(leaves, subject="user"), [bakery]), Supersede)

@@ -49,6 +49,18 @@ def test_state_of_a_day_is_no_event(said: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("said", "end"),
+    [
+        ("The oven guy is coming Thursday at 7am", datetime(2026, 3, 6, tzinfo=UTC)),
+        ("The oven guy is coming every Thursday at 7am", None),
+        ("The shop is open Monday to Thursday at 7am", None),
+    ],
+)
+def test_plan_for_a_weekday_at_a_time_is_past_after_it(said: str, end: datetime | None) -> None:
+    assert find_last_date(said, datetime(2026, 3, 1, 12, tzinfo=UTC)) == end
+
+
+@pytest.mark.parametrize(
     ("said", "day"),
     [
         ("The user's exam was on Monday, the user passed.", "2 Mar 2026"),

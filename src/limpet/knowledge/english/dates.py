@@ -20,11 +20,14 @@ _NUMBERS = {
 _COUNT = rf"(\d{{1,3}}|{'|'.join(sorted(_NUMBERS, key=len, reverse=True))})"
 _UNITS = {"day": 1, "night": 1, "week": 7, "fortnight": 14, "month": 30, "year": 365}
 _UNIT = rf"({'|'.join(_UNITS)})s?"
+_ALONE = r"(?<!every )(?<!each )(?<!and )(?<!or )(?<!to )(?<!till )"  # of a day of the week without "on"
 RELATIVE = re.compile(
     rf"\b(?:(?P<ago>{_COUNT} {_UNIT} ago)|(?P<ahead>in {_COUNT} {_UNIT}(?:'s? time)?)"
     rf"|(?P<side>last|next|this) (?P<unit>week(?:end)?|month|year|{'|'.join(_WEEKDAYS)}|{'|'.join(_MONTHS)})"
     rf"|(?P<day>yesterday|today|tonight|tomorrow|the day (?:after tomorrow|before yesterday)|last night|this morning)"
-    rf"|on (?P<weekday>{'|'.join(_WEEKDAYS)}))\b(?! (?:morning|afternoon|evening|night)s\b)",
+    rf"|on (?P<weekday>{'|'.join(_WEEKDAYS)})"
+    rf"|{_ALONE}\b(?P<bare>{'|'.join(_WEEKDAYS)})(?= (?:at \d|morning\b|afternoon\b|evening\b|night\b))"
+    rf")\b(?! (?:morning|afternoon|evening|night)s\b)",
     re.IGNORECASE,
 )
 _DAYS = {
@@ -50,7 +53,7 @@ def find_date(match: re.Match[str], said_at: datetime) -> str | None:
     try:
         if match["side"]:
             return _name_beside(said_at, match["side"].lower(), match["unit"].lower())
-        if match["day"] or match["weekday"]:
+        if match["day"] or match["weekday"] or match["bare"]:
             return _name_day(_find_day(match, said_at))
         days, unit = _count_days(match)
         moment = said_at + timedelta(days=days)
@@ -64,7 +67,7 @@ def find_date(match: re.Match[str], said_at: datetime) -> str | None:
 def _find_day(match: re.Match[str], said_at: datetime) -> datetime:
     if match["day"]:
         return said_at + timedelta(days=_DAYS[match["day"].lower()])
-    days = (_WEEKDAYS.index(match["weekday"].lower()) - said_at.weekday()) % 7
+    days = (_WEEKDAYS.index((match["weekday"] or match["bare"]).lower()) - said_at.weekday()) % 7
     return said_at + timedelta(days=days - 7 if lies_behind(match.string, *match.span()) else days)
 
 
@@ -123,7 +126,7 @@ def _end_of_day(moment: datetime) -> datetime:
 
 def _find_latest(match: re.Match[str], said_at: datetime) -> datetime | None:
     """Return the last day that a relative date may mean; None for one that is past."""
-    if match["day"] or match["weekday"]:
+    if match["day"] or match["weekday"] or match["bare"]:
         return _find_day(match, said_at)
     if match["ahead"]:
         days, unit = _count_days(match)
