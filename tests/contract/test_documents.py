@@ -19,8 +19,10 @@ from limpet.errors import DocumentNotFound, InvalidInput, Unsupported
 from limpet.model.document import DocumentStatus
 from limpet.search.analysis import extract_terms
 from limpet.search.chunk_repository import Chunks
+from limpet.search.embed import chunk_document
 from limpet.search.index import NO_MESSAGE
 from limpet.store.copy import copy_store
+from limpet.store.tx import Tx
 from limpet.testing import FakeClock
 from tests.contract.rows import every_row, faults, sql
 from tests.contract.threads import at_once
@@ -103,7 +105,7 @@ def test_add_document_skips_unchanged_content(timed: Limpet, clock: FakeClock, m
     def never(*_: Any, **__: Any) -> Any:
         raise AssertionError("it was processed again")
 
-    monkeypatch.setattr(verb, "prepare", never)
+    monkeypatch.setattr(verb, "chunk_document", never)
     monkeypatch.setattr(timed._runtime.store, "write", never)
     again = one(timed.documents.add("note:1", "a walrus", user="alice"))
     assert (again.status, again.id, again.updated_at) == (UNCHANGED, first.id, first.updated_at)
@@ -368,18 +370,18 @@ def test_add_document_concurrently_creates_one(durable_url: str) -> None:
 
 def test_add_document_sees_concurrent_change_of_content(memory: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody else is quicker: the transaction looks again."""
-    real = verb.prepare
+    real = chunk_document
 
-    def slow(*args: Any) -> verb.DocumentWithChunks:
-        prepared = real(*args)
-        monkeypatch.setattr(verb, "prepare", real)
+    def slow(*args: Any) -> Any:
+        chunks = real(*args)
+        monkeypatch.setattr(verb, "chunk_document", real)
         memory.documents.add("note:1", "a walrus", user="alice")
-        return prepared
+        return chunks
 
-    monkeypatch.setattr(verb, "prepare", slow)
+    monkeypatch.setattr(verb, "chunk_document", slow)
     assert one(memory.documents.add("note:1", "a walrus", user="alice")).status is UNCHANGED
     assert memory.admin.stats()["chunks"] == 1
-    monkeypatch.setattr(verb, "prepare", slow)
+    monkeypatch.setattr(verb, "chunk_document", slow)
     assert one(memory.documents.add("note:1", "a gecko", user="alice")).status is CHANGED
     assert texts(memory, "walrus gecko") == ["a gecko"]
 
@@ -387,15 +389,15 @@ def test_add_document_sees_concurrent_change_of_content(memory: Limpet, monkeypa
 def test_add_document_with_title_readds_document_deleted_meanwhile(
     memory: Limpet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = verb.relabel
+    real = verb.DocumentWriter.relabel
     memory.documents.add("note:1", "a walrus", user="alice")
 
-    def late(*args: Any) -> Any:
-        Documents(args[0]).delete(args[1], lim_id)
-        return real(*args)
+    def late(writer: verb.DocumentWriter, tx: Tx) -> Any:
+        Documents(tx).delete(writer.partition, lim_id)
+        return real(writer, tx)
 
     [lim_id] = [document.id for document in memory.documents.list(user="alice")]
-    monkeypatch.setattr(verb, "relabel", late)
+    monkeypatch.setattr(verb.DocumentWriter, "relabel", late)
     again = one(memory.documents.add("note:1", "a walrus", user="alice", title="New"))
     assert (again.status, again.title, again.id == lim_id) == (ADDED, "New", False)
     assert faults(memory) == []

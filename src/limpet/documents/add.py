@@ -160,36 +160,34 @@ class DocumentIngester:
         if known is not None and known.content_hash == draft.content_hash:
             if not draft.changes_labels(known):
                 return replace(known, status=DocumentStatus.UNCHANGED)
-            relabelled = self.store.write(lambda tx: relabel(tx, partition, draft, now))
+            relabelled = self.store.write(DocumentWriter(partition, draft, now, self.new_id).relabel)
             if relabelled is not None:
                 return relabelled
         text, title = extracted()
         check_text(text, f"the text of {uri}", max_bytes=self.settings.max_text_bytes)
-        prepared = prepare(replace(draft, own_title=title), text, kind, self.chunks)
-        if len(prepared.chunks) <= _MAX_SYNC_CHUNKS:
-            prepared = prepared._replace(chunks=self.embedder.embed_drafts(partition, prepared.chunks))
-        stored = self._store(partition, prepared, now)
-        self.embedder.request_missing(prepared.chunks)
+        chunks: Sequence[ChunkDraft] = chunk_document(text, kind, self.chunks.max_chars, self.chunks.overlap)
+        if len(chunks) <= _MAX_SYNC_CHUNKS:
+            chunks = self.embedder.embed_drafts(partition, chunks)
+        stored = self._store(DocumentWriter(partition, replace(draft, own_title=title), now, self.new_id), chunks)
+        self.embedder.request_missing(chunks)
         return stored
 
-    def _store(self, partition: Partition, prepared: DocumentWithChunks, now: datetime) -> Document:
+    def _store(self, writer: DocumentWriter, chunks: Sequence[ChunkDraft]) -> Document:
         for _ in range(_ATTEMPTS):
             with suppress(_Overtaken):
-                return self._store_slices(partition, prepared, now)
-        raise StoreBusy(f"{prepared.draft.uri} was changed by others {_ATTEMPTS} times while it was written; try again")
+                return self._store_slices(writer, chunks)
+        raise StoreBusy(f"{writer.draft.uri} was changed by others {_ATTEMPTS} times while it was written; try again")
 
-    def _store_slices(self, partition: Partition, prepared: DocumentWithChunks, now: datetime) -> Document:
-        *early, last = slice_chunks(prepared.chunks)
+    def _store_slices(self, writer: DocumentWriter, chunks: Sequence[ChunkDraft]) -> Document:
+        *early, last = slice_chunks(chunks)
         version, count = None, 0
         for part in early:
-            put = partial(put_slice, partition=partition, draft=prepared.draft, chunks=part, now=now)
-            version = self.store.write(partial(put, version=version, new_id=self.new_id))
+            version = self.store.write(partial(writer.put_slice, chunks=part, version=version))
             count += len(part)
-        publish = partial(publish_document, partition=partition, draft=prepared.draft, chunks=last, now=now)
-        stored, garbage, done = self.store.write(partial(publish, version=version, count=count, new_id=self.new_id))
-        self._drop(partition, garbage, done=done)
-        while early and not self.store.write(lambda tx: Chunks(tx).merge_tail(partition)):
-            log.debug("the words of %s are merged", prepared.draft.uri)
+        stored, garbage, done = self.store.write(partial(writer.publish, chunks=last, version=version, count=count))
+        self._drop(writer.partition, garbage, done=done)
+        while early and not self.store.write(lambda tx: Chunks(tx).merge_tail(writer.partition)):
+            log.debug("the words of %s are merged", writer.draft.uri)
         return stored
 
 
@@ -233,18 +231,6 @@ def resolve_path(place: DocumentPath) -> str:
     return given
 
 
-class DocumentWithChunks(NamedTuple):
-    """A document and its chunks for search."""
-
-    draft: DocumentDraft
-    chunks: Sequence[ChunkDraft]
-
-
-def prepare(draft: DocumentDraft, text: str, kind: DocumentKind, config: ChunkSettings) -> DocumentWithChunks:
-    """Do the slow work before the transaction: chunking and word analysis."""
-    return DocumentWithChunks(draft, chunk_document(text, kind, config.max_chars, config.overlap))
-
-
 class Version(NamedTuple):
     """A version of a document's chunks. A later one has a higher number."""
 
@@ -281,71 +267,95 @@ def slice_chunks(chunks: Sequence[ChunkDraft]) -> list[Sequence[ChunkDraft]]:
     return [*slices, chunks[start:]]
 
 
-def put_slice(
-    tx: Tx,
-    *,
-    partition: Partition,
-    draft: DocumentDraft,
-    chunks: Sequence[ChunkDraft],
-    version: Version | None,
-    new_id: IdFactory,
-    now: datetime,
-) -> Version:
-    """Write a slice of a version that nobody sees yet; the first slice begins the version."""
-    old = Documents(tx).lock(partition, draft.uri)
-    if version is None:
-        version = _begin_version(tx, partition, old, draft, new_id, now)
-        Jobs(tx).enqueue(partition, REMOVE_DOCUMENT, version.next.detail, now, now + _PATIENCE)
-    elif not Documents(tx).exists(partition, version.document_id):
-        raise _Overtaken
-    document = _build_document(version.document_id, old, draft, now)
-    index(tx, partition, document, chunks, version.number)
-    return version
+@dataclass(frozen=True, slots=True)
+class DocumentWriter:
+    """Writes one document. Each public method is the work of one transaction."""
 
+    partition: Partition
+    draft: DocumentDraft
+    now: datetime
+    new_id: IdFactory
 
-def _begin_version(
-    tx: Tx, partition: Partition, old: Document | None, draft: DocumentDraft, new_id: IdFactory, now: datetime
-) -> Version:
-    documents = Documents(tx)
-    found = documents.find_hidden(partition, draft.uri) if old is None else old.id
-    if found is None:
-        document = _build_document(new_id(), None, draft, now)
-        documents.insert_hidden(partition, document)
-        found = document.id
-    elif old is not None:
-        documents.unsettle(partition, found)
-    return Version(found, documents.allot_version(partition, found))
+    def put_slice(self, tx: Tx, chunks: Sequence[ChunkDraft], version: Version | None) -> Version:
+        """Write a slice of a version that nobody sees yet; the first slice begins the version."""
+        old = Documents(tx).lock(self.partition, self.draft.uri)
+        if version is None:
+            version = self._begin_version(tx, old)
+            Jobs(tx).enqueue(self.partition, REMOVE_DOCUMENT, version.next.detail, self.now, self.now + _PATIENCE)
+        elif not Documents(tx).exists(self.partition, version.document_id):
+            raise _Overtaken
+        self._index(tx, self._build(version.document_id, old), chunks, version)
+        return version
 
+    def publish(
+        self, tx: Tx, chunks: Sequence[ChunkDraft], version: Version | None, count: int
+    ) -> tuple[Document, Version, bool]:
+        """Write the last slice and let everybody see the version, unless another writer has stored the same text.
 
-def publish_document(
-    tx: Tx,
-    *,
-    partition: Partition,
-    draft: DocumentDraft,
-    chunks: Sequence[ChunkDraft],
-    version: Version | None,
-    count: int,
-    new_id: IdFactory,
-    now: datetime,
-) -> tuple[Document, Version, bool]:
-    """Write the last slice and let everybody see the version, unless another writer has stored the same text.
+        Return the document, below which version others are to be removed, and whether none is left.
+        """
+        old = Documents(tx).lock(self.partition, self.draft.uri)
+        if version is not None and Chunks(tx).count_version(self.partition, *version) != count:
+            raise _Overtaken
+        if old is not None and old.content_hash == self.draft.content_hash:
+            same = self._apply_labels(tx, old)
+            below = Version(old.id, 0) if version is None else version.next
+            return same, below, version is None or drop_versions(tx, self.partition, below).done
+        begun = version or self._begin_version(tx, old)
+        document = self._build(begun.document_id, old)
+        self._index(tx, document, chunks, begun)
+        Documents(tx).publish(self.partition, document, begun.number)
+        if version is not None:
+            Jobs(tx).cancel(self.partition, REMOVE_DOCUMENT, version.next.detail)
+        is_clean = _drop_first(tx, self.partition, begun, self.now).done
+        return replace(document, chunks=count + len(chunks)), begun, is_clean
 
-    Return the document, below which version others are to be removed, and whether none is left.
-    """
-    old = Documents(tx).lock(partition, draft.uri)
-    if version is not None and Chunks(tx).count_version(partition, *version) != count:
-        raise _Overtaken
-    if old is not None and old.content_hash == draft.content_hash:
-        same = _apply_labels(tx, partition, old, draft, now)
-        below = Version(old.id, 0) if version is None else version.next
-        return same, below, version is None or drop_versions(tx, partition, below).done
-    begun = version or _begin_version(tx, partition, old, draft, new_id, now)
-    document = _build_document(begun.document_id, old, draft, now)
-    index(tx, partition, document, chunks, begun.number)
-    Documents(tx).publish(partition, document, begun.number)
-    if version is not None:
-        Jobs(tx).cancel(partition, REMOVE_DOCUMENT, version.next.detail)
-    return replace(document, chunks=count + len(chunks)), begun, _drop_first(tx, partition, begun, now).done
+    def relabel(self, tx: Tx) -> Document | None:
+        """Change title and metadata of a document with this content. Return None if it has other content by now."""
+        old = Documents(tx).lock(self.partition, self.draft.uri)
+        if old is None or old.content_hash != self.draft.content_hash:
+            return None
+        return self._apply_labels(tx, old)
+
+    def _begin_version(self, tx: Tx, old: Document | None) -> Version:
+        documents = Documents(tx)
+        found = documents.find_hidden(self.partition, self.draft.uri) if old is None else old.id
+        if found is None:
+            document = self._build(self.new_id(), None)
+            documents.insert_hidden(self.partition, document)
+            found = document.id
+        elif old is not None:
+            documents.unsettle(self.partition, found)
+        return Version(found, documents.allot_version(self.partition, found))
+
+    def _build(self, document_id: str, old: Document | None) -> Document:
+        draft = self.draft
+        if old is not None:
+            return _merge_draft(old, draft, self.now)
+        return Document(
+            id=document_id,
+            uri=draft.uri,
+            title=draft.title or draft.own_title,
+            metadata=draft.metadata or {},
+            content_hash=draft.content_hash,
+            created_at=self.now,
+            updated_at=self.now,
+            status=DocumentStatus.ADDED,
+        )
+
+    def _apply_labels(self, tx: Tx, old: Document) -> Document:
+        if not self.draft.changes_labels(old):
+            return replace(old, status=DocumentStatus.UNCHANGED)
+        document = _merge_draft(old, replace(self.draft, own_title=None), self.now)
+        Documents(tx).replace(self.partition, document)
+        return document
+
+    def _index(self, tx: Tx, document: Document, chunks: Sequence[ChunkDraft], version: Version) -> None:
+        made, changed = document.created_at, document.updated_at
+        source = ChunkSource(
+            SourceKind.DOCUMENT, document.id, created_at=made, worded_at=changed, version=version.number
+        )
+        Chunks(tx).add(self.partition, source, chunks)
 
 
 def _drop_first(tx: Tx, partition: Partition, below: Version, now: datetime) -> DroppedVersions:
@@ -364,37 +374,6 @@ def drop_versions(tx: Tx, partition: Partition, below: Version) -> DroppedVersio
     return dropped
 
 
-def _build_document(document_id: str, old: Document | None, draft: DocumentDraft, now: datetime) -> Document:
-    if old is not None:
-        return _merge_draft(old, draft, now)
-    return Document(
-        id=document_id,
-        uri=draft.uri,
-        title=draft.title or draft.own_title,
-        metadata=draft.metadata or {},
-        content_hash=draft.content_hash,
-        created_at=now,
-        updated_at=now,
-        status=DocumentStatus.ADDED,
-    )
-
-
-def relabel(tx: Tx, partition: Partition, draft: DocumentDraft, now: datetime) -> Document | None:
-    """Change title and metadata of a document with this content. Return None if it has other content by now."""
-    old = Documents(tx).lock(partition, draft.uri)
-    if old is None or old.content_hash != draft.content_hash:
-        return None
-    return _apply_labels(tx, partition, old, draft, now)
-
-
-def _apply_labels(tx: Tx, partition: Partition, old: Document, draft: DocumentDraft, now: datetime) -> Document:
-    if not draft.changes_labels(old):
-        return replace(old, status=DocumentStatus.UNCHANGED)
-    document = _merge_draft(old, replace(draft, own_title=None), now)
-    Documents(tx).replace(partition, document)
-    return document
-
-
 def _merge_draft(old: Document, draft: DocumentDraft, now: datetime) -> Document:
     return replace(
         old,
@@ -404,18 +383,6 @@ def _merge_draft(old: Document, draft: DocumentDraft, now: datetime) -> Document
         updated_at=max(now, old.updated_at),  # a clock that was set back must not make it older
         status=DocumentStatus.CHANGED,
     )
-
-
-def index(tx: Tx, partition: Partition, document: Document, chunks: Sequence[ChunkDraft], version: int) -> None:
-    """Store chunks of a version of a document."""
-    source = ChunkSource(
-        kind=SourceKind.DOCUMENT,
-        id=document.id,
-        created_at=document.created_at,
-        worded_at=document.updated_at,
-        version=version,
-    )
-    Chunks(tx).add(partition, source, chunks)
 
 
 def hide_document(tx: Tx, partition: Partition, uris: Sequence[str], now: datetime) -> tuple[Version, DroppedVersions]:
