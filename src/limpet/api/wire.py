@@ -256,7 +256,7 @@ def _build_form(operation: Operation, http: str, fields: Iterable[Field], requir
 
 def get_arguments(operation: Operation) -> list[Field]:
     """The arguments that can travel, and those of the handle: a session's id, the user of the notes."""
-    own = [_settle(each) for each in operation.parameters if _travels(each, paths=operation.name in _URIS)]
+    own = [settle_default(each) for each in operation.parameters if _travels(each, paths=operation.name in _URIS)]
     if operation.page:
         own = [_LIMIT if each.name == "limit" else each for each in own]
     if operation.page == "offset":
@@ -305,11 +305,7 @@ def make_answer(hint: Any, key: str = "", page: str = "") -> Answer:
     return Answer(codec(hint), key)
 
 
-def make_field(name: str, hint: Any, default: Any = MISSING) -> Field:
-    return _settle(Field.of(name, hint, default))
-
-
-def _settle(made: Field) -> Field:
+def settle_default(made: Field) -> Field:
     """With a default that is the value itself: an enumeration's member, not its word."""
     if made.default is MISSING or made.default is None:
         return made
@@ -336,9 +332,9 @@ def _allow_null(each: Field) -> Field:
 
 _LIMIT = Field("limit", "limit", Integer(1, MAX_PAGE), "entries of a page at most", PAGE)
 _OFFSET = Field("offset", "cursor", Integer(0, 10**9), "`next` of the page before", 0)
-_SESSION = make_field("session_id", SessionId)
-_NOTES_USER = make_field("user", User | None, None)
-_CONFIRM = make_field(
+_SESSION = Field.of("session_id", SessionId)
+_NOTES_USER = Field.of("user", User | None, None)
+_CONFIRM = Field.of(
     "confirm",
     Annotated[str, Text(), "the user's name or the session's id again; needed unless it is a dry run"] | None,
     None,

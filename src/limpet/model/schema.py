@@ -24,6 +24,7 @@ from limpet.errors import InvalidInput
 from limpet.model import constraints, containers
 from limpet.model.constraints import REFERENCE, CalledCodec, Codec, Definitions, Mode, OptionalCodec, unwrap
 from limpet.model.containers import Items, ListCodec, MapCodec, UnionCodec
+from limpet.model.late import lazy_property
 from limpet.model.values import short_repr, suggest
 
 
@@ -154,6 +155,18 @@ def fields_of(noun: type[Any]) -> tuple[Field, ...]:
     return (*own, *_derived_fields(noun))
 
 
+def fields_of_call(function: Callable[..., Any], hints: Mapping[str, Any], skip: int) -> list[Field]:
+    """The arguments of a function behind the first ones, which its callers do not give; without ``**keywords``."""
+    import inspect  # late: only what reads signatures needs it
+
+    given = [*inspect.signature(function).parameters.values()][skip:]
+    return [
+        Field.of(each.name, hints[each.name], MISSING if each.default is each.empty else each.default)
+        for each in given
+        if each.kind is not each.VAR_KEYWORD
+    ]
+
+
 def to_json(noun: Any) -> Any:
     """A noun, or a list of them, as the command line and HTTP answer with it."""
     if isinstance(noun, (list, tuple)) and not hasattr(noun, "_fields"):
@@ -189,17 +202,13 @@ class ObjectCodec(Codec):
         noun: type[Any] | None = None,
     ) -> None:
         """``entries`` gives the fields when they are first needed: a noun may contain itself."""
-        self.name, self.build, self.noun = name, build, noun
-        self._fields: Sequence[Field] | Callable[[], Sequence[Field]] = entries
-        self._writers: Sequence[tuple[str, str, Callable[[Any], Any] | None, bool]] | None = None
+        self.name, self.build, self.noun, self._entries = name, build, noun, entries
 
-    @property
+    @lazy_property
     def fields(self) -> Sequence[Field]:
-        if callable(self._fields):
-            self._fields = tuple(self._fields())
-        return self._fields
+        return tuple(self._entries())
 
-    @property
+    @lazy_property
     def shown(self) -> list[Field]:
         return [each for each in self.fields if not each.hints & {NO_JSON, ONLY_EXPORT}]
 
@@ -225,7 +234,7 @@ class ObjectCodec(Codec):
     def write(self, value: Any) -> dict[str, Any]:
         told: dict[str, Any] = {}
         is_mapping = isinstance(value, dict)
-        for name, key, write, flat in self._get_writers():
+        for name, key, write, flat in self._writers:
             found = value[key] if is_mapping else getattr(value, name)
             written = found if write is None else write(found)
             if flat:
@@ -234,11 +243,10 @@ class ObjectCodec(Codec):
                 told[key] = written
         return told
 
-    def _get_writers(self) -> Sequence[tuple[str, str, Callable[[Any], Any] | None, bool]]:
+    @lazy_property
+    def _writers(self) -> Sequence[tuple[str, str, Callable[[Any], Any] | None, bool]]:
         """Name, key, and how to write the value; None for what JSON has as it is."""
-        if self._writers is None:
-            self._writers = [(each.name, each.key, _get_writer(each.codec), each.is_flat) for each in self.shown]
-        return self._writers
+        return [(each.name, each.key, _get_writer(each.codec), each.is_flat) for each in self.shown]
 
     def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
         if definitions is None:

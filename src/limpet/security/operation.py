@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import KW_ONLY, MISSING, field
+from dataclasses import KW_ONLY, field
 from enum import StrEnum
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
@@ -204,17 +204,10 @@ class Operation:
     @lazy_property
     def parameters(self) -> tuple[Field, ...]:
         """Its arguments with their types, limits, meanings and defaults."""
-        import inspect  # late: only what reads the whole table needs it
+        from limpet.model.schema import fields_of_call
 
-        from limpet.model.schema import Field
-
-        signature = inspect.signature(self.method)
-        hints = self._resolve_hints(self.arguments)
-        return tuple(
-            Field.of(each.name, hints[each.name], MISSING if each.default is each.empty else each.default)
-            for each in list(signature.parameters.values())[1:]
-            if each.kind is not each.VAR_KEYWORD
-        ) + (() if self.keywords is None else tuple(self.keywords()))
+        own = fields_of_call(self.method, self._resolve_hints(self.arguments), skip=1)
+        return (*own, *(() if self.keywords is None else self.keywords()))
 
     @lazy_property
     def returns(self) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import MISSING
+from functools import partial
 from typing import Any, TypeVar, get_type_hints
 
 from limpet.api.runtime import DEFAULT_USER
@@ -17,11 +17,12 @@ from limpet.api.wire import (
     get_form,
     invoke,
     make_answer,
-    make_field,
     place_arguments,
+    settle_default,
 )
 from limpet.errors import InvalidInput
 from limpet.model.dataclass import dataclass
+from limpet.model.schema import fields_of_call
 from limpet.security.authorize import OperationCall
 from limpet.security.operation import OPERATIONS, On, Operation
 from limpet.server.auth import Caller
@@ -76,11 +77,7 @@ class Routes(list[Route]):
 
         def decorate(function: F) -> F:
             hints = get_type_hints(function, include_extras=True)
-            fields = [
-                make_field(each.name, hints[each.name], MISSING if each.default is each.empty else each.default)
-                for each in inspect.signature(function).parameters.values()
-                if each.kind is not each.POSITIONAL_ONLY
-            ]
+            fields = map(settle_default, fields_of_call(function, hints, skip=function.__code__.co_posonlyargcount))
             in_body = takes == JSON and method in ("POST", "PUT", "PATCH")
             arguments = place_arguments(path, fields, {}, in_body=in_body)
             answer = make_answer(answers or hints["return"])
@@ -103,24 +100,17 @@ def derive_routes() -> list[Route]:
     names = [name for name, each in OPERATIONS.items() if each.http and "http" not in each.left_out]
     # Of two operations at one address the first counts: the one that takes more.
     forms = sorted(map(get_form, names), key=lambda form: -len(form.arguments))
-    routes = [Route(form, _Call(OPERATIONS[form.name], form)) for form in forms]
-    further = [Route(form, _Call(OPERATIONS[form.name], form), is_alias=True) for form in map(build_alias, ALIASES)]
-    return [*routes, *further]
+    routes = [Route(form, partial(_run, form)) for form in forms]
+    return [*routes, *(Route(form, partial(_run, form), is_alias=True) for form in map(build_alias, ALIASES))]
 
 
-class _Call:
-    """Calls an operation on its handle."""
-
-    def __init__(self, operation: Operation, form: Form) -> None:
-        self._operation = operation
-        self._form = form
-
-    def __call__(self, who: Caller, arguments: dict[str, Any]) -> Any:
-        if self._form.method == "GET" and self._operation.on is On.OWNER:
-            _choose_owner(arguments)
-        if self._operation.name in CONFIRMED:
-            _check_confirmed(arguments)
-        return self._form.answer.write(call_operation(self._operation, who, arguments), arguments)
+def _run(form: Form, who: Caller, arguments: dict[str, Any]) -> Any:
+    operation = OPERATIONS[form.name]
+    if form.method == "GET" and operation.on is On.OWNER:
+        _choose_owner(arguments)
+    if operation.name in CONFIRMED:
+        _check_confirmed(arguments)
+    return form.answer.write(call_operation(operation, who, arguments), arguments)
 
 
 def call_operation(operation: Operation, who: Caller, arguments: dict[str, Any]) -> Any:

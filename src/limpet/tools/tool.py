@@ -6,10 +6,8 @@ becomes one as it is.
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import MISSING
 from functools import cache
 from typing import Any, TypeVar, get_type_hints
 
@@ -19,7 +17,7 @@ from limpet.errors import InvalidInput, LimpetError
 from limpet.model.constraints import Codec, Definitions, Mode
 from limpet.model.dataclass import dataclass
 from limpet.model.late import lazy_property
-from limpet.model.schema import Field, ObjectCodec, codec
+from limpet.model.schema import ObjectCodec, codec, fields_of_call
 from limpet.providers.schema import Schema
 from limpet.security.operation import OPERATIONS
 
@@ -73,11 +71,7 @@ def tool(name: str, title: str, doc: str, **flags: bool) -> Callable[[F], F]:
 
     def decorate(function: F) -> F:
         hints = get_type_hints(function, include_extras=True)
-        known = [*inspect.signature(function).parameters.values()][1:]
-        fields = [
-            Field.of(each.name, hints[each.name], MISSING if each.default is each.empty else each.default)
-            for each in known
-        ]
+        fields = fields_of_call(function, hints, skip=1)
         arguments = ObjectCodec(name, lambda: fields)
         SHAPED[name] = ToolDefinition(name, title, doc, arguments, codec(hints["return"]), function, **flags)
         return function
