@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Iterable
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from limpet.api import parameters as arg
 from limpet.api.handle import Handle
 from limpet.errors import InvalidInput, SessionNotFound
-from limpet.lifecycle.purge_repository import Purges
+from limpet.lifecycle.purge_repository import PurgeRequest, Purges
 from limpet.model.dataclass import replace
-from limpet.model.late import load_modules
 from limpet.model.privacy import ErasureState, PurgeTarget, Receipt, RetentionResult
 from limpet.model.scope import Level, Partition
 from limpet.security.operation import On, operation
@@ -49,8 +48,8 @@ class PrivacyOperations(Handle):
         for runtime in self._runtimes():
             info = runtime.store.read(lambda tx: Sessions(tx).get(scope))
             if info is not None:
-                space = self._user_partition(info.user)
-                return self._purge([runtime], space, PurgeTarget.SESSION, asked_by, vacuum, dry_run, session=id)
+                order = PurgeRequest(PurgeTarget.SESSION, info.partition, session=id, asked_by=asked_by)
+                return _purge([runtime], order, vacuum=vacuum, dry_run=dry_run)
         raise SessionNotFound(f"no session {id} here")
 
     @operation(
@@ -75,8 +74,8 @@ class PrivacyOperations(Handle):
 
         What was learned from this user alone goes, for whomever it was kept. A user of the same name starts clean.
         """
-        space = self._user_partition(user)
-        return self._purge(self._runtimes(), space, PurgeTarget.USER, asked_by, vacuum, dry_run)
+        order = PurgeRequest(PurgeTarget.USER, Partition(self._tenant, Level.USER, user), asked_by=asked_by)
+        return _purge(self._runtimes(), order, vacuum=vacuum, dry_run=dry_run)
 
     @operation(
         "privacy.purge_older",
@@ -108,9 +107,10 @@ class PrivacyOperations(Handle):
                 "0 days is all until now: to remove that, with explicit and pinned memories, say everything as well"
                 " (everything=True, --everything); to keep them, give more days"
             )
-        space, before = self._user_partition(user), self._now() - timedelta(days=days)
+        space, before = Partition(self._tenant, Level.USER, user), self._now() - timedelta(days=days)
         what = PurgeTarget.OLDER_EVERYTHING if everything else PurgeTarget.OLDER
-        return self._purge(self._runtimes(), space, what, asked_by, vacuum, dry_run, before=before)
+        order = PurgeRequest(what, space, before=before, asked_by=asked_by)
+        return _purge(self._runtimes(), order, vacuum=vacuum, dry_run=dry_run)
 
     @operation("privacy.receipts", On.WHOLE, "read:global", "GET /v1/purge", page="offset", cli="purge receipts")
     def receipts(self, limit: arg.Limit = 50, offset: arg.Offset = 0) -> list[Receipt]:
@@ -125,45 +125,19 @@ class PrivacyOperations(Handle):
         """
         return [each for runtime in self._runtimes() for each in runtime.retention.apply(self._tenant, dry_run=dry_run)]
 
-    def _user_partition(self, user: str) -> Partition:
-        return Partition(self._tenant, Level.USER, user)
-
     def _runtimes(self) -> list[Runtime]:
         return [runtime for _, runtime in self._stores()]
 
-    def _purge(
-        self,
-        stores: Sequence[Runtime],
-        space: Partition,
-        what: PurgeTarget,
-        asked_by: str | None,
-        vacuum: bool,
-        dry_run: bool,
-        *,
-        session: str | None = None,
-        before: datetime | None = None,
-    ) -> Receipt:
-        load_modules("limpet.lifecycle.purge_repository")
-        from limpet.lifecycle.purge_repository import PurgeRequest
 
-        if dry_run:
-            order = PurgeRequest("", what, space, session, before)
-            return _merge_receipts(runtime.purger.dry_run(order) for runtime in stores)
-        return _merge_receipts(
-            runtime.purger.purge(space, what, session=session, before=before, asked_by=asked_by, vacuum=vacuum)
-            for runtime in stores
-        )
-
-
-def _merge_receipts(receipts: Iterable[Receipt]) -> Receipt:
+def _purge(stores: Iterable[Runtime], order: PurgeRequest, *, vacuum: bool, dry_run: bool) -> Receipt:
     """One answer for several stores. Each keeps the receipt of its own part."""
-    first, *others = receipts
-    counts = Counter(first.counts)
-    for other in others:
-        counts.update(other.counts)
-    found = [first, *others]
+    purgers = [runtime.purger for runtime in stores]
+    found = [each.dry_run(order) if dry_run else each.purge(order, vacuum=vacuum) for each in purgers]
+    counts = Counter[str]()
+    for each in found:
+        counts.update(each.counts)
     return replace(
-        first,
+        found[0],
         counts=dict(sorted(counts.items())),
         verified=all(each.verified for each in found),
         left=tuple(place for each in found for place in each.left),

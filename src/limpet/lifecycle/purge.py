@@ -72,27 +72,14 @@ class Purger:
     wake_worker: Callable[[], None]
     stateless: bool  # nothing is ever stored
 
-    def purge(
-        self,
-        space: Partition,
-        what: PurgeTarget,
-        *,
-        session: str | None = None,
-        before: datetime | None = None,
-        asked_by: str | None = None,
-        vacuum: bool = False,
-    ) -> Receipt:
+    def purge(self, asked: PurgeRequest, *, vacuum: bool = False) -> Receipt:
         """Done when it returns. One that was begun before, and interrupted, is finished first."""
-        wanted = PurgeRequest(self.new_id(), what, space, session, before)
+        now, wanted = self.clock(), replace(asked, receipt=self.new_id())
         if self.stateless:  # nothing was ever kept
-            now = self.clock()
-            nothing = Receipt(wanted.receipt, what, wanted.digest, now, space.tenant, before, asked_by, now)
-            return replace(nothing, verified=True, bytes=ErasureState.GONE)
-        order, resumed = self.store.write(partial(_begin, order=wanted, asked_by=asked_by, now=self.clock()))
+            return replace(wanted.to_receipt(now), done_at=now, verified=True, bytes=ErasureState.GONE)
+        order, resumed = self.store.write(partial(_begin, order=wanted, now=now))
         receipt = self.run_purge(order, resumed=resumed, vacuum=vacuum)
-        if resumed and order.before != before:
-            return self.purge(space, what, session=session, before=before, asked_by=asked_by, vacuum=vacuum)
-        return receipt
+        return self.purge(asked, vacuum=vacuum) if resumed and order.before != asked.before else receipt
 
     def dry_run(self, order: PurgeRequest) -> Receipt:
         """What would go. Nothing does."""
@@ -114,11 +101,11 @@ class Purger:
         with suppress(Rollback):
             self.store.write(count)
         counts = _nonzero_counts(found + self._files(order).count(known.sessions))
-        return Receipt("", order.what, order.digest, now, order.space.tenant, order.before, counts=counts)
+        return replace(order.to_receipt(now), id="", counts=counts)
 
     def delete_note_lines(self, space: Partition, session: str) -> int:
         """Remove what the daily notes say of a session's turns. Returns how many lines went."""
-        return self._files(PurgeRequest("", PurgeTarget.SESSION, space, session)).delete_session_lines()
+        return self._files(PurgeRequest(PurgeTarget.SESSION, space, session)).delete_session_lines()
 
     def _files(self, order: PurgeRequest) -> PurgeFiles:
         return PurgeFiles(self.store, self.notes, self.item_sync, self.mask, self.clock, order)
@@ -217,16 +204,14 @@ class Purger:
         return None
 
 
-def _begin(tx: Tx, *, order: PurgeRequest, asked_by: str | None, now: datetime) -> tuple[PurgeRequest, bool]:
+def _begin(tx: Tx, *, order: PurgeRequest, now: datetime) -> tuple[PurgeRequest, bool]:
     """The mark, or that of an earlier one which is not done."""
-    tenant = order.space.tenant
+    tenant = Scope(order.space.tenant)
     Partitions(tx).lock(order.space)  # else two callers would begin it
-    old = Purges(tx).find_unfinished(Scope(tenant), order.what, order.digest)
+    old = Purges(tx).find_unfinished(tenant, order.what, order.digest)
     if old is not None:
         return replace(order, receipt=old.id, before=old.before), True
-    Purges(tx).insert_receipt(
-        Scope(tenant), Receipt(order.receipt, order.what, order.digest, now, tenant, order.before, asked_by=asked_by)
-    )
+    Purges(tx).insert_receipt(tenant, order.to_receipt(now))
     Jobs(tx).enqueue(order.space, PURGE, order.to_detail(), now, now + _HEAD_START)
     return order, False
 

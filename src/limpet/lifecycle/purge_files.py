@@ -6,7 +6,7 @@ import logging
 import shutil
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from pathlib import Path
 
 from limpet.errors import InvalidInput, KeyMissing
@@ -69,7 +69,7 @@ class PurgeFiles:
         before, space = self.order.before, self.order.space
         if before is None:
             return 0
-        names = self._find_old_notes(before)
+        names = self._find_old_notes()
         if names:
             self.notes.delete(space, names)
         moment = self.notes.to_local(before, space.owner)
@@ -81,42 +81,38 @@ class PurgeFiles:
         """How many files went."""
         if self.root is None:
             return 0
-        gone = self._drop_sessions(sessions, resumed=resumed) + self._drop_imported() + self.delete_before_rows()
-        if self.order.what is PurgeTarget.USER:
-            return gone
-        self._drop_items(records, resumed=resumed)
-        return gone + sum(remove_path(self.root, path) for path in self._find_old_copies())
+        paths = self._list_folders(sessions)
+        if resumed:  # whose they were is unknown by now; sessions without a row are orphans
+            paths += self._find_orphans(self.root / "sessions")
+        if self.order.what is not PurgeTarget.USER:
+            self._drop_items(records, resumed=resumed)
+            paths += self._find_old_copies()
+        return sum(remove_path(self.root, path) for path in paths) + self._drop_imported()
 
     def find_remaining(self, sessions: Collection[str]) -> list[str]:
         """What should be gone and is there."""
-        notes = [] if self.order.before is None else self._find_old_notes(self.order.before)
-        left = [f"note {name}" for name in notes]
+        left = [f"note {name}" for name in self._find_old_notes()]
         if self.root is None:
             return left
-        wanted = [self.root / "sessions" / session for session in sessions]
-        wanted += [self.folder] if self.order.what is PurgeTarget.USER else []
-        found = [path for path in wanted if path.exists() or path.is_symlink()]
+        found = [path for path in self._list_folders(sessions) if path.exists() or path.is_symlink()]
         return left + [f"file {_mask_owner(self.root, path)}" for path in [*found, *self._find_old_copies()]]
 
     def count(self, sessions: Collection[str]) -> Counter[str]:
         """How many notes and files would go. The notes of a whole user are rows."""
-        notes = [] if self.order.before is None else self._find_old_notes(self.order.before)
-        counts = Counter(notes=len(notes))
+        counts = Counter(notes=len(self._find_old_notes()))
         if self.root is not None:
-            folders = [self.root / "sessions" / session for session in sessions]
-            folders += [self.folder] if self.order.what is PurgeTarget.USER else []
-            files = [path for folder in folders if folder.is_dir() for path in folder.rglob("*") if path.is_file()]
+            folders = [path for path in self._list_folders(sessions) if path.is_dir()]
+            files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
             counts["files"] = len(files) + len(self._find_old_copies())
         return counts
 
-    # A session's
-
-    def _drop_sessions(self, sessions: Collection[str], *, resumed: bool) -> int:
+    def _list_folders(self, sessions: Collection[str]) -> list[Path]:
+        """Those that go whole: of the sessions, and of the user."""
         assert self.root is not None
         found = [self.root / "sessions" / session for session in sessions]
-        if resumed:  # whose they were is unknown by now; sessions without a row are orphans
-            found += self._find_orphans(self.root / "sessions")
-        return sum(remove_path(self.root, path) for path in found)
+        return [*found, self.folder] if self.order.what is PurgeTarget.USER else found
+
+    # A session's
 
     def _find_orphans(self, folder: Path) -> list[Path]:
         if not folder.is_dir():
@@ -159,9 +155,11 @@ class PurgeFiles:
 
     # Older
 
-    def _find_old_notes(self, before: datetime) -> list[str]:
+    def _find_old_notes(self) -> list[str]:
         """Notes of days that were over; with what is explicit, MEMORY.md if it was not changed since."""
-        space = self.order.space
+        space, before = self.order.space, self.order.before
+        if before is None:
+            return []
         names = self.notes.find_days_before(space, self.notes.local_day(before, space.owner))
         note = self.notes.get(space, MEMORY_FILE) if self.order.takes_explicit else None
         return names if note is None or note.updated_at >= before else [*names, MEMORY_FILE]

@@ -27,13 +27,14 @@ _PAGE = 500
 
 @dataclass(frozen=True, slots=True)
 class PurgeRequest:
-    """What is to be purged, as a job keeps it until it is done."""
+    """What is to be purged. A job keeps it until it is done, but for who asked: the receipt says that."""
 
-    receipt: str
     what: PurgeTarget
     space: Partition  # a user's
     session: str | None = None
     before: datetime | None = None
+    asked_by: str | None = None
+    receipt: str = ""  # its id, once there is one
 
     @property
     def takes_explicit(self) -> bool:
@@ -57,6 +58,10 @@ class PurgeRequest:
     def session_scope(self, session: str) -> Scope:
         return Scope(self.space.tenant, user=self.space.owner, session=session)
 
+    def to_receipt(self, now: datetime) -> Receipt:
+        """The receipt of a purge that was asked for now, and is not done."""
+        return Receipt(self.receipt, self.what, self.digest, now, self.space.tenant, self.before, self.asked_by)
+
     def to_detail(self) -> str:
         before = None if self.before is None else to_micros(self.before)
         return json.dumps([self.receipt, self.what.value, self.session, before])
@@ -64,7 +69,8 @@ class PurgeRequest:
     @classmethod
     def from_detail(cls, space: Partition, detail: str) -> PurgeRequest:
         receipt, what, session, before = json.loads(detail)
-        return cls(receipt, PurgeTarget(what), space, session, None if before is None else from_micros(before))
+        moment = None if before is None else from_micros(before)
+        return cls(PurgeTarget(what), space, session, moment, receipt=receipt)
 
 
 class PurgeTable(NamedTuple):

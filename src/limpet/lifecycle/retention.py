@@ -154,7 +154,7 @@ class _Sweep:
         assert scope.session is not None
         if Sessions(tx).get(scope) is None:
             return Counter()
-        order = PurgeRequest("", PurgeTarget.OLDER, scope.partition, before=before)
+        order = PurgeRequest(PurgeTarget.OLDER, scope.partition, before=before)
         removal = PurgeTransaction(tx, order, self.sweeper.config, self.sweeper.count, self.now)
         sequences, last = removal.take_messages(scope.session, before)
         removal.drop_messages(scope.session, sequences, last=last)
