@@ -179,9 +179,7 @@ class UserNotes:
         with nullcontext() if files is None else files.lock():
             for _ in range(MAX_TRIES):
                 there = None if files is None else files.read(name, self.max_bytes(name))
-                merge = partial(_merge, files=files, name=name, there=there, mine=mine)
-                work = partial(self._change, partition=partition, name=name, change=change, merge=merge)
-                saved = self.store.write(partial(work, seen=there, is_mirrored=files is not None))
+                saved = self.store.write(_NoteEdit(partition, name, change, files, there, mine, self.clock).store)
                 mine = saved.version
                 try:
                     copy = None if files is None else self._write_file(files, partition, saved, there)
@@ -189,30 +187,6 @@ class UserNotes:
                     continue
                 return EditResult(saved, copy)
         raise StoreBusy(f"{name} is changed again and again by another program; try again later")
-
-    def _change(
-        self,
-        tx: Tx,
-        *,
-        partition: Partition,
-        name: str,
-        change: Callable[[str], str],
-        merge: Callable[[Note | None], str],
-        seen: str | None,
-        is_mirrored: bool,
-    ) -> Note:
-        """The note as it is stored then. Its version is 0 if there is none."""
-        note = Notes(tx).lock(partition, name)
-        text = change(merge(note))
-        if note is not None and note.text == text:
-            return note
-        if note is None and seen is None and not text:
-            return Note(name, "", self.clock(), 0)
-        version = 1 if note is None else note.version + 1
-        mirrored = (note.mirrored if note else None) if seen is None else compute_version(seen)
-        made = Note(name, text, self.clock(), version, mirrored, is_mirrored and seen != text)
-        Notes(tx).put(partition, made)
-        return made
 
     def _write_file(self, files: NoteFiles, partition: Partition, note: Note, there: str | None) -> Path | None:
         """Bring the file to the text of a stored note. A file that cannot be written is left to a later call."""
@@ -350,21 +324,49 @@ def _keep(text: str) -> str:
     return text
 
 
-def _merge(note: Note | None, *, files: NoteFiles | None, name: str, there: str | None, mine: int) -> str:
-    """What a change begins with: the text in the store, or what a person made of it.
+@dataclass(frozen=True, slots=True)
+class _NoteEdit:
+    """One try to change a note, whose file says ``there``."""
 
-    Where both changed, the file stays as saved, and the store's text becomes a copy beside it.
-    """
-    if note is None or there is None:
-        return (note.text if note else there) or ""
-    if note.version == mine:  # saved by a person after this call had read the file
+    partition: Partition
+    name: str
+    change: Callable[[str], str]
+    files: NoteFiles | None
+    there: str | None
+    mine: int  # the version that an earlier try of the same call has stored
+    clock: Clock
+
+    def store(self, tx: Tx) -> Note:
+        """The note as it is stored then. Its version is 0 if there is none."""
+        note, there = Notes(tx).lock(self.partition, self.name), self.there
+        text = self.change(self._merge(note))
+        if note is not None and note.text == text:
+            return note
+        if note is None and there is None and not text:
+            return Note(self.name, "", self.clock(), 0)
+        version = 1 if note is None else note.version + 1
+        mirrored = (note.mirrored if note else None) if there is None else compute_version(there)
+        is_pending = self.files is not None and there != text
+        made = Note(self.name, text, self.clock(), version, mirrored, is_pending)
+        Notes(tx).put(self.partition, made)
+        return made
+
+    def _merge(self, note: Note | None) -> str:
+        """What the change begins with: the text in the store, or what a person made of it.
+
+        Where both changed, the file stays as saved, and the store's text becomes a copy beside it.
+        """
+        there = self.there
+        if note is None or there is None:
+            return (note.text if note else there) or ""
+        if note.version == self.mine:  # saved by a person after this call had read the file
+            return there
+        if there == note.text or compute_version(there) == note.mirrored:
+            return note.text
+        if self.files is not None and (note.pending or note.mirrored is None):
+            copy = self.files.save_copy(self.name, note.text.encode())
+            log.warning("%s was changed by a person and by a program; what the program wrote is in %s", self.name, copy)
         return there
-    if there == note.text or compute_version(there) == note.mirrored:
-        return note.text
-    if files is not None and (note.pending or note.mirrored is None):
-        copy = files.save_copy(name, note.text.encode())
-        log.warning("%s was changed by a person and by a program; what the program wrote is in %s", name, copy)
-    return there
 
 
 def _find_all(tx: Tx, partition: Partition) -> dict[str, Note]:
