@@ -11,6 +11,7 @@ import re
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
+from dataclasses import KW_ONLY, dataclass
 from email.message import Message
 from email.utils import parsedate_to_datetime
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
@@ -28,7 +29,7 @@ from limpet.errors import ConfigError, ProviderError
 JsonAnswer = Any  # any JSON value
 
 MAX_BYTES = 64 << 20
-_PIECE = 1 << 16
+_PIECE = 1 << 18
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 _PASSING = {408, 409, 425, 429, 500, 502, 503, 504, 529}
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0  # seconds
@@ -42,27 +43,18 @@ ADVICE: Mapping[int, str] = {
 }
 
 
+@dataclass(eq=False)
 class HttpFailure(Exception):
     """A failed request: ``what`` happened, what the server ``said``, and whether a retry may help (``passing``)."""
 
-    def __init__(
-        self,
-        what: str,
-        *,
-        passing: bool,
-        status: int | None = None,
-        said: str = "",
-        retry_after: float | None = None,
-        late: bool = False,
-    ) -> None:
-        super().__init__(what)
-        self.what = what
-        self.passing = passing
-        self.status = status
-        self.said = said
-        self.retry_after = retry_after
-        self.late = late
-        self.attempts = 1
+    what: str
+    _: KW_ONLY
+    passing: bool
+    status: int | None = None
+    said: str = ""
+    retry_after: float | None = None
+    late: bool = False
+    attempts: int = 1
 
 
 class RetryOptions(TypedDict, total=False):
@@ -153,17 +145,14 @@ class Endpoint:
         failure.attempts = attempt + 1
         if not failure.passing or attempt == self._retries:
             raise failure from None
-        wait = self._backoff(attempt, failure.retry_after, body, longest=_LONGEST_WAIT if until == inf else inf)
+        chance = self._chance() if self._chance else crc32(body, attempt) / 2**32
+        planned = _FIRST_WAIT * (1 << attempt) * (0.5 + chance)
+        wait = min(_LONGEST_WAIT if until == inf else inf, max(planned, failure.retry_after or 0.0))
         if time.monotonic() + wait >= until:  # no time for another attempt: fail now
             if failure.retry_after:
                 failure.what += f" and asks to wait {failure.retry_after:g} seconds"
             raise failure from None
         self._sleep(wait)
-
-    def _backoff(self, attempt: int, retry_after: float | None, body: bytes, longest: float) -> float:
-        chance = self._chance() if self._chance else crc32(body, attempt) / 2**32
-        planned = _FIRST_WAIT * (1 << attempt) * (0.5 + chance)
-        return min(longest, max(planned, retry_after or 0.0))
 
 
 def _encode(fields: Mapping[str, object]) -> bytes:
@@ -205,7 +194,7 @@ def _join_path(base_path: str, path: str) -> str:
 def post_json(url: str, body: bytes, headers: Mapping[str, str], timeout: float, limit: int = MAX_BYTES) -> JsonAnswer:
     """Return the parsed answer, read within ``timeout`` seconds and ``limit`` bytes. Raises HttpFailure."""
     with _open_response(url, body, headers, timeout) as response:
-        content = b"".join(_read_pieces(response, limit))
+        content = b"".join(_read_limited(response, limit))
     return parse_json(content)
 
 
@@ -218,9 +207,9 @@ def post_events(
     """
     with _open_response(url, body, headers, timeout) as response:
         if response.headers.get_content_type() == "text/event-stream":
-            yield from parse_events(_read_pieces(response, limit))
+            yield from parse_events(_read_limited(response, limit))
         else:
-            yield b"".join(_read_pieces(response, limit)).decode("utf-8", "replace")
+            yield b"".join(_read_limited(response, limit)).decode("utf-8", "replace")
 
 
 def parse_json(content: bytes | str) -> JsonAnswer:
@@ -255,24 +244,30 @@ def _open_response(url: str, body: bytes, headers: Mapping[str, str], timeout: f
         raise HttpFailure(f"broke off ({error or type(error).__name__})", passing=True) from None
 
 
-def _read_pieces(response: HTTPResponse, limit: int) -> Iterator[bytes]:
+def read_pieces(response: HTTPResponse, report: Callable[[int], None] = lambda _: None) -> Iterator[bytes]:
+    """Yield the answer in pieces, and ``report`` the size so far. Raises ConnectionError if it ends before its end."""
     size, promised = 0, response.length  # None if the response does not state its length
     while size != promised and (piece := response.read1(_PIECE)):
         size += len(piece)
-        if size > limit:
-            raise HttpFailure(f"answered with more than {limit >> 20} MB", passing=False)
+        report(size)
         yield piece
     if promised is not None and size < promised:
         raise ConnectionError(f"{promised - size} bytes are missing")
 
 
+def _read_limited(response: HTTPResponse, limit: int) -> Iterator[bytes]:
+    def check(size: int) -> None:
+        if size > limit:
+            raise HttpFailure(f"answered with more than {limit >> 20} MB", passing=False)
+
+    return read_pieces(response, check)
+
+
 def _status_failure(status: int, headers: Message, reply: str) -> HttpFailure:
     if 300 <= status < 400:
-        parts = urlsplit(headers.get("Location", ""))
-        where = f" to {parts.scheme}://{parts.hostname}" if parts.hostname else ""
-        what = f"redirects{where}, which is not followed; use the new address"
+        what = f"redirects{describe_redirect(headers)}, which is not followed; use the new address"
         return HttpFailure(what, passing=False, status=status)
-    wait = _retry_after(headers)
+    wait = retry_after(headers)
     return HttpFailure(f"answered {status}", passing=status in _PASSING, status=status, said=reply, retry_after=wait)
 
 
@@ -294,7 +289,15 @@ def error_message(answer: JsonAnswer) -> str:
     return message if isinstance(message, str) else ""
 
 
-def _retry_after(headers: Message) -> float | None:
+def describe_redirect(headers: Message) -> str:
+    """Return where it leads, without path and query; an empty string if it does not say."""
+    with suppress(ValueError):
+        parts = urlsplit(headers.get("Location", ""))
+        return f" to {parts.scheme}://{parts.hostname}" if parts.hostname else ""
+    return ""
+
+
+def retry_after(headers: Message) -> float | None:
     """Return the wait in seconds. A date is compared with the server's Date header, not the local clock."""
     value = headers.get("Retry-After", "").strip()
     if value.isascii() and value.isdigit():

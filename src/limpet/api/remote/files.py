@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
 
 from limpet.api.remote.authorizer import make_request, read_answer
-from limpet.api.remote.http import PIECE, Request, read_pieces
+from limpet.api.remote.http import PIECE, Request
 from limpet.api.wire import to_query_text
 from limpet.errors import DocumentNotFound, InvalidInput, StorageError, StoreUnavailable
 from limpet.model.schema import codec
 from limpet.model.transfer import ExportResult, ImportResult
+from limpet.providers.http import read_pieces
 from limpet.store.files import make_tree_private, translate_errors
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import re
 import ssl
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from limpet import errors
 from limpet.errors import InvalidInput, LimpetError, OutcomeUnknown, StorageError, StoreUnavailable
-from limpet.providers.http import set_deadline
+from limpet.providers.http import describe_redirect, read_pieces, retry_after, set_deadline
 
 MAX_ANSWER_BYTES = 256 << 20
 PIECE = 1 << 18
@@ -167,7 +167,8 @@ class Client:
             )
             self._check_status(response)
             yield response
-            _read_rest(response)
+            if not response.isclosed() and response.read(1):
+                response.will_close = True  # a connection is used again only behind the end of an answer
         except (OSError, HTTPException) as error:
             _discard(connection, response)
             raise _Passing(self._describe_loss(request, error, was_sent=was_sent)) from error
@@ -239,10 +240,13 @@ class Client:
         if response.status < 300:
             return
         if response.status < 400:
-            raise StorageError(_describe_redirect(self.address, response))
+            place = describe_redirect(response.headers)
+            raise StorageError(
+                f"{self.address} redirects{place}, which is not followed; connect to the address it has moved to"
+            )
         error = find_error(response.status, _read_whole(response), str(self.address))
         if response.status in _PASSING:
-            raise _Passing(error, _retry_after(response))
+            raise _Passing(error, retry_after(response.headers) or 0.0)
         raise error
 
     def _describe_loss(self, request: Request, error: Exception, *, was_sent: bool) -> StorageError:
@@ -282,26 +286,12 @@ def _exchange(connection: HTTPConnection, request: Request, path: str, headers: 
     return connection.getresponse()
 
 
-def read_pieces(response: HTTPResponse, report: Callable[[int], None] | None = None) -> Iterator[bytes]:
-    """The answer in pieces. Raises ConnectionError where it ends before its end."""
-    size, promised = 0, response.length  # none where the end of the stream is the end of the answer
-    while piece := response.read1(PIECE):
-        size += len(piece)
-        if report is not None:
-            report(size)
-        yield piece
-    if promised is not None and size < promised:
-        raise ConnectionError(f"{promised - size} bytes are missing")
-
-
 def _read_whole(response: HTTPResponse) -> bytes:
-    pieces, size = [], 0
-    for piece in read_pieces(response):
-        size += len(piece)
+    def check(size: int) -> None:
         if size > MAX_ANSWER_BYTES:
             raise StorageError(f"the server answered more than {MAX_ANSWER_BYTES >> 20} MB")
-        pieces.append(piece)
-    return b"".join(pieces)
+
+    return b"".join(read_pieces(response, check))
 
 
 def _parse_json(body: bytes) -> Any:
@@ -309,12 +299,6 @@ def _parse_json(body: bytes) -> Any:
         return json.loads(body)
     except (ValueError, RecursionError):
         raise StorageError("the server's answer is not valid JSON; is this the address of a Limpet server?") from None
-
-
-def _read_rest(response: HTTPResponse) -> None:
-    """A connection is used again only behind the end of an answer."""
-    if not response.isclosed() and response.read(1):
-        response.will_close = True
 
 
 def _is_readable(connection: HTTPConnection) -> bool:
@@ -325,20 +309,6 @@ def _is_readable(connection: HTTPConnection) -> bool:
             return bool(selector.select(0))
     except (OSError, ValueError):  # ValueError: it is closed here already
         return True
-
-
-def _describe_redirect(address: Address, response: HTTPResponse) -> str:
-    try:
-        parts = urlsplit(response.headers.get("Location", ""))
-        place = f" to {parts.scheme}://{parts.hostname}" if parts.hostname else ""
-    except ValueError:
-        place = ""
-    return f"{address} redirects{place}, which is not followed; connect to the address it has moved to"
-
-
-def _retry_after(response: HTTPResponse) -> float:
-    value = response.headers.get("Retry-After", "").strip()
-    return float(value) if re.fullmatch(r"[0-9]{1,6}", value) else 0.0
 
 
 def find_error(status: int, body: bytes, address: str) -> errors.LimpetError:
