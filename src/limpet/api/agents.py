@@ -81,11 +81,14 @@ class Agents:
     def runtime(self, name: str | None = None) -> Runtime:
         """What the agent's calls run on; without a name, the shared one."""
         key = name if name in self.config.agents else None
+        return self._get_runtime(key, lambda: self._create_runtime(key))
+
+    def _get_runtime(self, key: str | None, create: Callable[[], Runtime]) -> Runtime:
         with self._lock:
             if self._closed:
                 raise StoreUnavailable("this store is closed; open it again")
             if key not in self._apart:
-                self._apart[key] = self._create_runtime(key)
+                self._apart[key] = create()
             return self._apart[key]
 
     def iter_own_stores(self) -> Iterator[tuple[str, Runtime]]:
@@ -104,15 +107,10 @@ class Agents:
         """What runs on the own store in this folder, of an agent that may be configured or not. Makes it if need be."""
         if (known := self.find_own(folder)) is not None:
             return known
-        root, key = self._own_stores_folder(), f"/{folder}"  # no agent's name
+        root = self._own_stores_folder()
         if root is None:
             raise ConfigError(f"{self.given.location} has no folder for the own store of an agent")
-        with self._lock:
-            if self._closed:
-                raise StoreUnavailable("this store is closed; open it again")
-            if key not in self._apart:
-                self._apart[key] = self._open(str(root / folder), self.config)
-            return self._apart[key]
+        return self._get_runtime(f"/{folder}", lambda: self._open(str(root / folder), self.config))  # no agent's name
 
     def own_folder(self, name: str) -> str:
         """The folder of an own store, below that of all of them. One that is not configured is named by it."""

@@ -153,7 +153,15 @@ class Import(OperationCommand):
     def read(self, args: Namespace) -> dict[str, Any]:
         given = super().read(args)
         if given.get("format", "auto") == "auto":
-            _check_format(given["path"])
+            from pathlib import Path
+
+            from limpet.lifecycle.export_folder import is_export
+            from limpet.lifecycle.formats.detect import detect
+            from limpet.lifecycle.formats.source import ImportSource
+
+            place = Path(given["path"]).expanduser()
+            if not is_export(place):
+                detect(ImportSource.of(place))
         return given
 
     def format(self, answer: ImportResult, given: Given, args: Namespace) -> list[str]:
@@ -174,19 +182,6 @@ class Import(OperationCommand):
             more = [f"  and {len(skipped) - _SHOWN:,} more; --json names them"] if len(skipped) > _SHOWN else []
             lines += ["Skipped:", *skipped[:_SHOWN], *more]
         return lines
-
-
-def _check_format(path: str) -> None:
-    """Before a store is made for what nothing here can read."""
-    from pathlib import Path
-
-    from limpet.lifecycle.export_folder import is_export
-    from limpet.lifecycle.formats.detect import detect
-    from limpet.lifecycle.formats.source import ImportSource
-
-    place = Path(path).expanduser()
-    if not is_export(place):
-        detect(ImportSource.of(place))
 
 
 def _count_nouns(counts: Given) -> str:

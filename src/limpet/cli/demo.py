@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,7 +11,7 @@ from limpet.cli.options import add_command
 from limpet.model.schema import to_json
 
 if TYPE_CHECKING:
-    from limpet import Limpet, Record
+    from limpet import Limpet
 
 USER = "mara"
 BEGINS = datetime(2026, 3, 2, 9, tzinfo=UTC)
@@ -76,16 +75,12 @@ def demo(args: Namespace) -> int:
             "context": _show_context(memory),
             "forget": _forget(memory),
         }
-    lines = [f"{day:%d %b %Y}  {said}" for day, said in _list_said()]
+    lines = [f"{BEGINS + timedelta(days=day):%d %b %Y}  {said}" for day, said, _ in LIFE]
     lines = ["Mara talks to her assistant now and then, without a language model:", *lines, ""]
     for number, step in enumerate(steps.values(), start=1):
         lines += [f"{number}. {step.title}", *(f"   {line}".rstrip() for line in step.lines), ""]
     show.print_result(args, {name: step.value for name, step in steps.items()}, [*lines, *_GO_ON])
     return 0
-
-
-def _list_said() -> list[tuple[datetime, str]]:
-    return [(BEGINS + timedelta(days=day), said) for day, said, _ in LIFE]
 
 
 def _live(memory: Limpet, clock: LifeClock) -> None:
@@ -98,13 +93,9 @@ def _live(memory: Limpet, clock: LifeClock) -> None:
     clock.now = BEGINS + timedelta(days=ASKED_LATER)
 
 
-def _find_claims(memory: Limpet, *, history: bool = False) -> list[Record]:
-    found = memory.records(user=USER, history=history, limit=100)
-    return sorted((each for each in found if each.origin == "extracted"), key=lambda each: str(each.created_at))
-
-
 def _show_learned(memory: Limpet) -> Step:
-    claims = _find_claims(memory)
+    found = memory.records(user=USER, limit=100)
+    claims = sorted((each for each in found if each.origin == "extracted"), key=lambda each: str(each.created_at))
     lines = [f"$ limpet records --user {USER}", *(f"{each.type.value:<11} {each.content}" for each in claims)]
     return Step(
         "What was learned: sentences about her, not the chat. A question teaches nothing.", lines, to_json(claims)
@@ -139,10 +130,6 @@ def _forget(memory: Limpet) -> Step:
         f"$ limpet forget --query {FORGET} --everywhere --user {USER} --yes",
         *render_memory.forgotten_lines(gone),
         f'$ limpet recall "Am I allergic to peanuts?" --user {USER}',
-        *_describe_left([hit.text for hit in left]),
+        *([hit.text for hit in left] or ["No hit mentions peanuts."]),
     ]
     return Step("What forgetting removes, and what is left of it:", lines, {**to_json(gone), "found again": len(left)})
-
-
-def _describe_left(texts: Sequence[str]) -> list[str]:
-    return list(texts) or ["No hit mentions peanuts."]

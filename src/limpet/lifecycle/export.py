@@ -26,7 +26,7 @@ from limpet.lifecycle.export_folder import (
     create_folder,
     iter_session_files,
 )
-from limpet.lifecycle.line_kind import LineKind, iter_session_scopes
+from limpet.lifecycle.line_kind import iter_session_scopes
 from limpet.lifecycle.lines import KINDS
 from limpet.lifecycle.transfer_repository import Transfers
 from limpet.model.dataclass import replace
@@ -103,30 +103,18 @@ def _write(tx: Tx, root: Path | None, scope: Scope, folder: Path, progress: Prog
     with closing(ReadableWriter(folder)) as readable:
         for kind in KINDS:
             with LineWriter(folder / DATA / f"{kind.name}.jsonl") as writer:
-                _write_kind(tx, scope, kind, writer, readable, totals, progress)
+                for line in map(kind.write, kind.find(tx, scope)):
+                    writer.write(line)
+                    readable.add(kind.name, line)
+                    if writer.lines % _PROGRESS_EVERY == 0:
+                        progress(kind.name, writer.lines, max(writer.lines, totals.get(kind.name, 0)))
+                progress(kind.name, writer.lines, writer.lines)
             files[kind.name] = writer.to_data_file()
     with LineWriter(folder / DATA / f"{FILES}.jsonl") as writer:
         for file in _copy_files(tx, root, scope, folder):
             writer.write(file.to_line())
     files[FILES] = writer.to_data_file()
     return files
-
-
-def _write_kind(
-    tx: Tx,
-    scope: Scope,
-    kind: LineKind[Any],
-    writer: LineWriter,
-    readable: ReadableWriter,
-    totals: Mapping[str, int],
-    progress: Progress,
-) -> None:
-    for line in map(kind.write, kind.find(tx, scope)):
-        writer.write(line)
-        readable.add(kind.name, line)
-        if writer.lines % _PROGRESS_EVERY == 0:
-            progress(kind.name, writer.lines, max(writer.lines, totals.get(kind.name, 0)))
-    progress(kind.name, writer.lines, writer.lines)
 
 
 def _copy_files(tx: Tx, root: Path | None, scope: Scope, folder: Path) -> Iterator[ExportFile]:

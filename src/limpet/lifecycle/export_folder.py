@@ -208,16 +208,6 @@ def parse_line(raw: bytes, name: str, number: int) -> dict[str, Any]:
     return value
 
 
-def hash_file(path: Path) -> tuple[int, str]:
-    """Of a file of any size: how long it is, and its SHA-256."""
-    digest, size = hashlib.sha256(), 0
-    with open(path, "rb") as file:
-        while piece := file.read(_PIECE):
-            digest.update(piece)
-            size += len(piece)
-    return size, digest.hexdigest()
-
-
 class LineWriter:
     """A file of lines that knows its own digest."""
 
@@ -408,11 +398,16 @@ def verify_copy(folder: Path, file: ExportFile) -> Path:
     path = folder / file.path
     try:
         check_no_symlink(folder, path)
-        if not path.is_file() or path.stat().st_size != file.bytes or hash_file(path)[1] != file.sha256:
+        if not path.is_file() or path.stat().st_size != file.bytes or _hash_file(path) != file.sha256:
             raise InvalidInput(f"{file.path} is missing, or is not what data/files.jsonl says it is")
     except OSError as error:
         raise InvalidInput(f"{file.path} cannot be read: {error.strerror}") from error
     return path
+
+
+def _hash_file(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _check_file_name(value: object) -> str:

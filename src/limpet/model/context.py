@@ -94,7 +94,9 @@ def as_openai(memory: str, messages: Sequence[Message]) -> list[Json]:
     found: list[Json] = []
     for message, answers in _exchanges(_name_speakers(messages, by_field=True)):
         found.append(_openai_message(message, answers))
-        found += [_openai_result(answer) for answer in answers]
+        found += [
+            {"role": "tool", "tool_call_id": answer.call_id, "content": _result_text(answer)} for answer in answers
+        ]
     if memory:
         leading = next((at for at, entry in enumerate(found) if entry["role"] != "system"), len(found))
         found.insert(leading, {"role": "user", "content": memory})
@@ -190,10 +192,6 @@ def _openai_message(message: Message, answers: Sequence[ToolExchange]) -> Json:
             for answer in answers
         ]
     return entry
-
-
-def _openai_result(answer: ToolExchange) -> Json:
-    return {"role": "tool", "tool_call_id": answer.call_id, "content": _result_text(answer)}
 
 
 def _openai_content(message: Message) -> str | list[Json]:

@@ -443,12 +443,8 @@ def is_turn_start(history: Sequence[Message], at: int) -> bool:
 
 def group_turns(history: Sequence[Message]) -> list[list[Step]]:
     """A turn begins at each user message; what stands before the first is one too."""
-    return _group_by_turn(history, group_steps(history))
-
-
-def _group_by_turn(history: Sequence[Message], steps: Iterable[Step]) -> list[list[Step]]:
     turns: list[list[Step]] = []
-    for step in steps:
+    for step in group_steps(history):
         if history[step[0]].role is Role.USER or not turns:
             turns.append([])
         turns[-1].append(step)

@@ -80,17 +80,15 @@ def create_llm(spec: str, *, api_key: str | None = None, prices: Prices | None =
         model, url = _split_address(rest, "language model", "qwen3")
         return OpenAiLlm(url, model, api_key, prices=prices)
     if kind == "anthropic":
-        return _create_anthropic_llm(rest, api_key, prices)
+        from limpet.providers.anthropic_llm import AnthropicLlm
+
+        if (match := _AT.fullmatch(rest)) is not None:
+            return AnthropicLlm(match["model"], api_key, match["url"], prices=prices)
+        if not rest or "://" in rest:
+            raise ConfigError(
+                "an Anthropic model is written anthropic:MODEL, or anthropic:MODEL@URL for another server"
+            )
+        return AnthropicLlm(rest, api_key, prices=prices)
     if kind == "none" and not rest:
         return None
     raise ConfigError(f"{kind!r} is not a language model; use one of {', '.join(LLM_SPECS)}")
-
-
-def _create_anthropic_llm(rest: str, api_key: str | None, prices: Prices | None) -> Llm:
-    from limpet.providers.anthropic_llm import AnthropicLlm
-
-    if (match := _AT.fullmatch(rest)) is not None:
-        return AnthropicLlm(match["model"], api_key, match["url"], prices=prices)
-    if not rest or "://" in rest:
-        raise ConfigError("an Anthropic model is written anthropic:MODEL, or anthropic:MODEL@URL for another server")
-    return AnthropicLlm(rest, api_key, prices=prices)

@@ -15,7 +15,7 @@ from limpet.model.message import Message, ToolCall
 from limpet.model.telemetry import Activity, ActivityKind
 from limpet.model.values import check_name, short_repr
 from limpet.providers.schema import Schema, check_schema
-from limpet.security.telemetry import Measurement, Observers
+from limpet.security.telemetry import Observers
 
 # Prices per million tokens: input, output, cached input. None are built in: prices change, and a stale one is worse
 # than none.
@@ -58,7 +58,10 @@ class LlmRequest:
 
     def __post_init__(self) -> None:
         for name in ("messages", "tools", "stop"):
-            object.__setattr__(self, name, _as_tuple(getattr(self, name), name))
+            value = getattr(self, name)
+            if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Sequence):
+                raise InvalidInput(f"{name} must be a list, not {type(value).__name__}")
+            object.__setattr__(self, name, tuple(value))
         if not self.messages or {Message} != set(map(type, self.messages)):
             raise InvalidInput("a request needs messages, each made with Message.new")
         if type(self.max_tokens) is not int or self.max_tokens < 1:
@@ -193,12 +196,6 @@ def compute_cost(usage: TokenUsage, price: Price | None) -> float | None:
     return (fresh * for_input + usage.output_tokens * for_output + usage.cached_tokens * for_cached) / 1_000_000
 
 
-def _as_tuple(value: object, name: str) -> tuple[Any, ...]:
-    if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Sequence):
-        raise InvalidInput(f"{name} must be a list, not {type(value).__name__}")
-    return tuple(value)
-
-
 def _is_number(value: object, low: float, high: float) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and isfinite(value) and low <= value <= high
 
@@ -241,19 +238,14 @@ class TelemetryLlm(LlmWrapper):
         work = Activity(kind=ActivityKind.CHAT, name=self._llm.model, provider=provider)
         with self._observers.measure(work) as measurement:
             answer = self._llm.complete(request)
-            _measure_usage(measurement, answer)
+            usage = getattr(answer, "usage", None)  # of a program's own model it may be missing or anything
+            if isinstance(usage, TokenUsage) and not usage.estimated:
+                measurement.input_tokens, measurement.output_tokens = usage.input_tokens, usage.output_tokens
             return answer
 
     def stream(self, request: LlmRequest) -> Iterator[str | Completion]:
         """Not measured: memory uses whole answers only."""
         return self._llm.stream(request)
-
-
-def _measure_usage(measurement: Measurement, answer: Completion) -> None:
-    """Record the usage, unless it is missing, invalid or estimated."""
-    usage = getattr(answer, "usage", None)
-    if isinstance(usage, TokenUsage) and not usage.estimated:
-        measurement.input_tokens, measurement.output_tokens = usage.input_tokens, usage.output_tokens
 
 
 class LimitedLlm(LlmWrapper):

@@ -18,7 +18,7 @@ from limpet.providers.http_llm import (
     token_count,
 )
 from limpet.providers.llm import Completion, Finish, LlmRequest, TokenUsage, ToolSpec
-from limpet.providers.schema import Schema, is_closed
+from limpet.providers.schema import is_closed
 from limpet.providers.structured import parse_object
 
 _FINISHES = {
@@ -134,7 +134,9 @@ class OpenAiLlm(HttpLlm):
             if "response_format" in refused:
                 messages = add_schema_text(request, request.schema)
             else:
-                fields["response_format"] = _response_format(request.schema)
+                strict = is_closed(request.schema)  # OpenAI rejects any other schema that is strict
+                answer = {"name": "answer", "schema": request.schema, "strict": strict}
+                fields["response_format"] = {"type": "json_schema", "json_schema": answer}
         fields["max_completion_tokens" if "max_tokens" in refused else "max_tokens"] = request.max_tokens
         if request.temperature is not None and "temperature" not in refused:
             fields["temperature"] = request.temperature
@@ -148,12 +150,6 @@ class OpenAiLlm(HttpLlm):
 def _tool(tool: ToolSpec) -> dict[str, object]:
     function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
     return {"type": "function", "function": function}
-
-
-def _response_format(schema: Schema) -> dict[str, object]:
-    """Set strict only if the schema is closed: OpenAI rejects it otherwise."""
-    json_schema: dict[str, object] = {"name": "answer", "schema": schema, "strict": is_closed(schema)}
-    return {"type": "json_schema", "json_schema": json_schema}
 
 
 def _usage(usage: Mapping[str, Any]) -> TokenUsage:

@@ -193,12 +193,9 @@ class Schedules(Repository):
         key = _schedule_key(schedule)
         self._db.run("schedules.trim_runs", {"bucket": key["bucket"], "schedule_id": schedule.id, "keep": runs})
         if schedule.state not in LIVE_STATES:
-            self._trim_ended(schedule.scope, ended)
-
-    def _trim_ended(self, scope: Scope, keep: int) -> None:
-        _, owner = _build_scope_filter(scope)
-        for (id_,) in self._db.all("schedules.ended", {**owner, "keep": keep}):
-            self.delete(scope, id_)
+            _, owner = _build_scope_filter(schedule.scope)
+            for (id_,) in self._db.all("schedules.ended", {**owner, "keep": ended}):
+                self.delete(schedule.scope, id_)
 
     def clear_misdated_lease(self, scope: Scope, schedule_id: str, now: datetime) -> None:
         """End a lease set by a clock far ahead of this one."""
@@ -393,11 +390,7 @@ def _fold_text(schedule: Schedule) -> str:
 
 
 def _decrypt_schedule(encryption: Encryption, row: Row) -> Schedule:
-    return _parse_schedule(encryption.cipher_for(row[1]).decrypt_row(_SCHEDULE, row[0], row))
-
-
-def _parse_schedule(row: Row) -> Schedule:
-    *values, leased_until, _ = row
+    *values, leased_until, _ = encryption.cipher_for(row[1]).decrypt_row(_SCHEDULE, row[0], row)
     schedule = SCHEDULE_ROWS.read(values)
     return replace(schedule, running_until=from_micros(leased_until)) if leased_until else schedule
 

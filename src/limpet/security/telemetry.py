@@ -105,7 +105,15 @@ class Observers:
         began = perf_counter()
 
         def end(seen: Measurement) -> None:
-            observed = _build_result(work, seen, perf_counter() - began)
+            observed = ActivityResult(
+                **{name: getattr(work, name) for name in _FIELDS},
+                outcome=classify_error(seen.error),
+                seconds=perf_counter() - began,
+                code=None if seen.error is None else error_code(seen.error),
+                count=seen.count,
+                input_tokens=seen.input_tokens,
+                output_tokens=seen.output_tokens,
+            )
             for listener, ending in reversed(started):
                 self._tell(listener, ending, observed)
 
@@ -129,15 +137,3 @@ def count_results(answer: Any) -> int | None:
     if isinstance(answer, Message | Record):
         return 1
     return answer.total if isinstance(answer, Forgotten) else None
-
-
-def _build_result(work: Activity, seen: Measurement, seconds: float) -> ActivityResult:
-    return ActivityResult(
-        **{name: getattr(work, name) for name in _FIELDS},
-        outcome=classify_error(seen.error),
-        seconds=seconds,
-        code=None if seen.error is None else error_code(seen.error),
-        count=seen.count,
-        input_tokens=seen.input_tokens,
-        output_tokens=seen.output_tokens,
-    )

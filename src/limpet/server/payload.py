@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from http import HTTPStatus
 from math import isfinite
 from typing import Any, TypedDict
@@ -47,26 +48,17 @@ class Fault(TypedDict):
     message: str
 
 
+@dataclass(eq=False)
 class Problem(Exception):
     """Refused before an operation was called. ``headers`` go out with it."""
 
-    def __init__(
-        self,
-        status: int,
-        code: str,
-        detail: str,
-        *,
-        headers: Mapping[str, str] | None = None,
-        faults: list[Fault] | None = None,
-        missing: str | None = None,
-    ) -> None:
-        super().__init__(detail)
-        self.status = status
-        self.code = code
-        self.detail = detail
-        self.headers = dict(headers or {})
-        self.faults = faults
-        self.missing = missing  # the grant that would allow it
+    status: int
+    code: str
+    detail: str
+    _: KW_ONLY
+    headers: Mapping[str, str] = field(default_factory=dict)
+    faults: list[Fault] | None = None
+    missing: str | None = None  # the grant that would allow it
 
     def body(self, request_id: str) -> dict[str, Any]:
         told: dict[str, Any] = {

@@ -109,13 +109,12 @@ def ask_with_tools(
             for place, call in enumerate(whole.tool_calls)
         )
         number += len(calls)
-        said = [_add_call(turn, whole.text, calls), *(_add_result(turn, box, call, note) for call in calls)]
+        turn.add("assistant", whole.text, tool_calls=calls)
+        said = [
+            Message.new("assistant", whole.text, tool_calls=calls),
+            *(_add_result(turn, box, call, note) for call in calls),
+        ]
         request = replace(request, messages=(*request.messages, *said))
-
-
-def _add_call(turn: Turn, text: str, calls: tuple[ToolCall, ...]) -> Message:
-    turn.add("assistant", text, tool_calls=calls)
-    return Message.new("assistant", text, tool_calls=calls)
 
 
 def _add_result(turn: Turn, box: Toolbox, call: ToolCall, note: Callable[[str], object]) -> Message:

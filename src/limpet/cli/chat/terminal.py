@@ -126,7 +126,9 @@ class InputReader:
         self._fd = _descriptor(source)
         self._edits = self.terminal and screen.terminal and self._fd == 0
         if self._edits:
-            _load_readline()
+            # Loaded, it is what input() reads with. Not every Python has it.
+            with suppress(ImportError):
+                import readline  # noqa: F401
         self._ahead: deque[str] = deque()
         self._bytes = b""
         self._ended = source is None
@@ -233,12 +235,6 @@ def _read_with_readline(prompt: str) -> str | None:
     except UnicodeDecodeError:
         return "\ufffd"
     return line.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-
-
-def _load_readline() -> None:
-    """Loaded, it is what input() reads with. Not every Python has it."""
-    with suppress(ImportError):
-        import readline  # noqa: F401
 
 
 def _descriptor(source: TextIO | None) -> int | None:
