@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from limpet.model.session import CompactionResult, FileInfo, LearnResult, SessionInfo, Summary, Usage
     from limpet.model.telemetry import ActivityResult
     from limpet.model.transfer import ExportResult, ImportResult
-    from limpet.schedules.firing import Firing
+    from limpet.schedules.runner import Firing
     from limpet.sessions.files import FileSessions
 
 __version__ = "0.1.0"
@@ -108,7 +108,7 @@ _HOMES = {
     "api": "Limpet",
     "errors": "LimpetError Unauthenticated",
     "api.session": "Session",
-    "schedules.firing": "Firing",
+    "schedules.runner": "Firing",
     "api.turn": "Turn",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}

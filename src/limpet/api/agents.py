@@ -31,7 +31,7 @@ from limpet.config import Config, EmbeddingSettings
 from limpet.errors import ConfigError, LimpetError, StoreUnavailable
 from limpet.model.tokens import TokenCounter
 from limpet.model.values import Clock
-from limpet.notes.folder import bind_folder
+from limpet.notes.files import bind_folder
 from limpet.providers.embedder import Embedder
 from limpet.providers.llm import Llm, TelemetryLlm
 from limpet.search.embed import BatchEmbedder

@@ -42,7 +42,7 @@ from limpet.model.dataclass import replace
 from limpet.model.message import Message
 from limpet.model.schedule import Notification, RunResult
 from limpet.model.session import CompactionResult, SessionInfo
-from limpet.schedules.firing import Firing, is_in_firing
+from limpet.schedules.runner import Firing, is_in_firing
 
 P = ParamSpec("P")
 

@@ -14,7 +14,7 @@ from functools import partial, wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, overload
 
 from limpet.errors import StoreUnavailable
-from limpet.schedules.firing import ConsumerGone
+from limpet.schedules.runner import ConsumerGone
 
 P = ParamSpec("P")
 H = TypeVar("H")

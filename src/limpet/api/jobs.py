@@ -26,7 +26,7 @@ from limpet.model.late import load_modules
 from limpet.model.scope import STORE_PARTITION, Scope
 from limpet.model.session import SessionInfo
 from limpet.model.telemetry import Progress
-from limpet.schedules.firing import Callback, Notifier
+from limpet.schedules.runner import Callback, Notifier
 from limpet.search.embed import MAX_REFUSALS, embed_missing
 from limpet.security.operation import IN_PROCESS, On, operation
 from limpet.sessions.repository import Sessions

@@ -27,9 +27,8 @@ from limpet.model.tokens import truncate_text
 from limpet.model.values import check_text, check_time, load_timezone, short_repr
 from limpet.schedules import decide
 from limpet.schedules.cadence import parse_cadence, resolve_local_time
-from limpet.schedules.firing import Callback, Notifier, refuse_in_firing
 from limpet.schedules.repository import ScheduleQueue, Schedules, not_found
-from limpet.schedules.runner import RunHandlers
+from limpet.schedules.runner import Callback, Notifier, RunHandlers, refuse_in_firing
 from limpet.security.operation import ANY_VALUE, IN_PROCESS, ExtraPermission, On, operation
 from limpet.store import idempotency
 from limpet.store.idempotency import IdempotencyKey, ResourceKind

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, field
 from enum import StrEnum
 from functools import cache
-from typing import Annotated, Any, NamedTuple, get_args, get_origin
+from typing import Annotated, Any, NamedTuple, TypedDict, get_args, get_origin
 
 from limpet.api.limpet import Limpet
 from limpet.api.parameters import CursorCodec, LocalPath, SessionId, User
@@ -27,10 +27,12 @@ from limpet.model.constraints import (
     unwrap,
 )
 from limpet.model.containers import Function, JsonObject, ListCodec, Opaque
+from limpet.model.context import Context, Omission
 from limpet.model.dataclass import dataclass, replace
 from limpet.model.late import lazy_property
+from limpet.model.message import Message
 from limpet.model.schema import Field, ObjectCodec, codec
-from limpet.model.session import SessionInfo
+from limpet.model.session import CompactionResult, SessionInfo
 from limpet.model.values import PageCursor
 from limpet.security.operation import OPERATIONS, On, Operation
 
@@ -397,6 +399,14 @@ def invoke(memory: Limpet, operation: Operation, arguments: dict[str, Any]) -> A
     unnamed = operation.positional[: max(0, operation.method.__code__.co_posonlyargcount - 1)]
     first = [rest.pop(name) for name in unnamed]
     return member(*first, **rest)
+
+
+class TurnResult(TypedDict):  # the answer of both requests of a turn
+    message: Annotated[Message, "the user's message as it is stored"]
+    context: Annotated[Context, "what belongs into the prompt"]
+    reply: Annotated[Message | None, "the reply as it is stored; null: none was given"]
+    compacted: Annotated[CompactionResult | None, "what was summarized before; null: nothing was due"]
+    failed: Annotated[list[Omission], "what memory could not do, and did without"]
 
 
 def load_session(memory: Limpet, session_id: str) -> Session:

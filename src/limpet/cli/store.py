@@ -49,7 +49,7 @@ def _open_notes(store: Store, config: Config) -> UserNotes:
 
     from limpet.api.runtime import create_notes, find_notes_folder
     from limpet.model.values import system_clock
-    from limpet.notes.folder import is_bound
+    from limpet.notes.files import is_bound
 
     folder = Path(store.location).parent if store.backend == "sqlite" else find_notes_folder(store, config)
     if store.backend != "sqlite" and folder is not None and not is_bound(store, folder):
@@ -75,7 +75,7 @@ def add_copy(commands: Any, summary: str) -> None:
 
 def copy(args: Namespace) -> int:
     from limpet.cli.data import find_file_folders, not_copied_lines
-    from limpet.notes.folder import unbind_folder
+    from limpet.notes.files import unbind_folder
     from limpet.store.copy import copy_store
 
     source, target = check_location(args.source, "SRC"), check_location(args.target, "DST")

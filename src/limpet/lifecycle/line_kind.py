@@ -13,7 +13,7 @@ from limpet.errors import InvalidInput
 from limpet.lifecycle.transfer_repository import Transfers
 from limpet.model.dataclass import dataclass
 from limpet.model.lines import LineCodec
-from limpet.model.scope import Level, Partition, Scope
+from limpet.model.scope import Level, Owner, Partition, Scope
 from limpet.model.transfer import derive_id
 from limpet.model.values import check_any_id, check_name, with_bucket
 from limpet.sessions.repository import Sessions
@@ -70,6 +70,19 @@ class ImportTarget:
         if level is Level.SESSION or self.told_of is not None:
             raise InvalidInput(f"level: what belongs to {self.told_of or 'anybody'!r} is none of a {level}'s")
         return space._replace(owner=check_name(space.owner, "owner") if level is Level.AGENT else "")
+
+    def map_owner(self, home: Owner) -> Owner:
+        """The same of a record's."""
+        level, scope = home.level, home.scope
+        if level in (Level.AGENT, Level.GLOBAL):
+            if self.told_of is not None:
+                raise InvalidInput(f"level: the export is of {self.told_of!r}, and this is the tenant's")
+            agent = check_name(scope.agent, "agent") if level is Level.AGENT else None
+            return Owner(Scope(self.tenant, agent=agent), level)
+        if level is Level.SESSION and scope.session is None:
+            raise InvalidInput("session_id is missing")
+        session = scope.session if level is Level.SESSION else None
+        return Owner(Scope(self.tenant, self.map_user(scope.user), scope.agent, session), level)
 
     def map_id(self, old: str) -> str:
         """The id there. A session or record whose owner changes gets one with the new owner's bucket."""

@@ -31,13 +31,13 @@ from limpet.lifecycle.line_kind import (
     iter_session_scopes,
     require_fields,
 )
-from limpet.lifecycle.note_lines import NoteLines
 from limpet.lifecycle.transfer_repository import Transfers
 from limpet.model.chunk import ChunkDraft, ChunkSource, SourceKind
 from limpet.model.dataclass import replace
 from limpet.model.graph import GraphDraft, GraphSource
 from limpet.model.job import EXTRACT, GRAPH, GRAPH_RECORD
 from limpet.model.message import Message
+from limpet.model.note import check_note_name
 from limpet.model.record import Record, fingerprint
 from limpet.model.schedule import Schedule
 from limpet.model.scope import Level, Owner, Partition, Scope, SessionKey
@@ -53,7 +53,8 @@ from limpet.model.transfer import (
     RunState,
     SessionState,
 )
-from limpet.model.values import MAX_CONTENT_BYTES, check_json, check_name, load_timezone
+from limpet.model.values import MAX_CONTENT_BYTES, check_json, load_timezone
+from limpet.notes.repository import Notes
 from limpet.schedules.cadence import parse_cadence
 from limpet.schedules.repository import Schedules
 from limpet.search.chunk_repository import Chunks
@@ -230,10 +231,10 @@ class _RecordLines(LineKind[RecordState]):
         versions = value.get("versions")
         if isinstance(versions, list):
             value = value | {"versions": [each | owner if isinstance(each, dict) else each for each in versions]}
-        home = _map_owner(self.line.read(value, {"tenant": into.tenant}).record.home, into)
+        home = into.map_owner(self.line.read(value, {"tenant": into.tenant}).record.home)
         into.register_id(value.get("id"), home.space)
         state = super().read(value, into)
-        home = _map_owner(state.record.home, into)
+        home = into.map_owner(state.record.home)
         if any(version.record.id != state.record.id for version in state.versions):
             raise InvalidInput("versions: a version has another id than its record")
         return RecordState(
@@ -275,20 +276,6 @@ def _complete(record: Record, home: Owner, into: ImportTarget) -> Record:
     )
 
 
-def _map_owner(home: Owner, into: ImportTarget) -> Owner:
-    """Whose it is there."""
-    level, scope = home.level, home.scope
-    if level in (Level.AGENT, Level.GLOBAL):
-        if into.told_of is not None:
-            raise InvalidInput(f"level: the export is of {into.told_of!r}, and this is the tenant's")
-        agent = check_name(scope.agent, "agent") if level is Level.AGENT else None
-        return Owner(Scope(into.tenant, agent=agent), level)
-    if level is Level.SESSION and scope.session is None:
-        raise InvalidInput("session_id is missing")
-    session = scope.session if level is Level.SESSION else None
-    return Owner(Scope(into.tenant, into.map_user(scope.user), scope.agent, session), level)
-
-
 class _DocumentLines(LineKind[DocumentState]):
     name, about, noun = "documents", "a text somebody gave to be remembered", "documents"
 
@@ -305,12 +292,10 @@ class _DocumentLines(LineKind[DocumentState]):
     def put_one(self, tx: Tx, state: DocumentState, into: ImportTarget) -> LineOutcome:
         document = state.document
         there = Documents(tx).lock(state.space, document.uri)
+        if there is not None and there.id != document.id:
+            return LineOutcome(False, f"another document is here under {document.uri}")
         if there is not None:
-            return (
-                PRESENT
-                if there.id == document.id
-                else LineOutcome(False, f"another document is here under {document.uri}")
-            )
+            return PRESENT
         if Transfers(tx).document(Scope(state.space.tenant), document.id) is not None:
             return LineOutcome(False, "its id belongs to another document here")
         if Documents(tx).find_hidden(state.space, document.uri) is not None:
@@ -407,6 +392,30 @@ class _GraphLines(LineKind[GraphDraft]):
         return info.partition
 
 
+class _NoteLines(LineKind[NoteState]):
+    name, about, noun = "notes", "a user's MEMORY.md, or the notes of a day", "notes"
+    required = ("name", "text", "updated_at")
+
+    def find(self, tx: Tx, scope: Scope) -> Iterator[NoteState]:
+        for space in Transfers(tx).find_partitions(scope):
+            for name in Notes(tx).list_names(space):
+                note = Notes(tx).get(space, name)
+                assert note is not None
+                yield NoteState(space, note)
+
+    def read(self, value: dict[str, Any], into: ImportTarget) -> NoteState:
+        state = super().read(value, into)
+        check_note_name(state.note.name)
+        return replace(state, space=into.map_partition(state.space))
+
+    def put_one(self, tx: Tx, state: NoteState, into: ImportTarget) -> LineOutcome:
+        note, there = state.note, Notes(tx).get(state.space, state.note.name)
+        if there is not None:
+            return PRESENT if there.text == note.text else LineOutcome(False, f"another {note.name} is here, and stays")
+        Notes(tx).put(state.space, replace(note, pending=into.mirrors_notes))
+        return ADDED
+
+
 class _ScheduleLines(LineKind[Schedule]):
     name, noun, required = "schedules", "schedules", ("state",)
     about = "a goal that comes back; whether it is being run just now is not told"
@@ -418,7 +427,12 @@ class _ScheduleLines(LineKind[Schedule]):
         schedule = super().read(value, into)
         if (schedule.due_at is None) != (schedule.next_run_at is None):
             raise InvalidInput("due_at and next_run_at belong together: give both or none")
-        parse_cadence(schedule.cadence, _zone_or_utc(schedule.timezone), schedule.anchor_at)
+        zone = schedule.timezone
+        try:
+            load_timezone(zone)
+        except InvalidInput:
+            zone = "UTC"  # one that is unknown here is kept for who knows it; how a cadence is written needs none
+        parse_cadence(schedule.cadence, zone, schedule.anchor_at)
         return replace(schedule, user=into.map_user(schedule.user))
 
     def put_one(self, tx: Tx, state: Schedule, into: ImportTarget) -> LineOutcome:
@@ -434,15 +448,6 @@ class _ScheduleLines(LineKind[Schedule]):
 
     def owner(self, state: Schedule) -> tuple[str, str] | None:
         return state.id, state.user
-
-
-def _zone_or_utc(name: str) -> str:
-    """One that is unknown here is kept: whoever knows it runs the schedule. How a cadence is written needs none."""
-    try:
-        load_timezone(name)
-    except InvalidInput:
-        return "UTC"
-    return name
 
 
 class _RunLines(LineKind[RunState]):
@@ -486,7 +491,7 @@ KINDS: tuple[LineKind[Any], ...] = (
     DOCUMENTS,
     _PieceLines(PieceState),
     _GraphLines(GraphDraft),
-    NoteLines(NoteState),
+    _NoteLines(NoteState),
     _ScheduleLines(Schedule),
     _RunLines(RunState),
 )

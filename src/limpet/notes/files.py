@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from limpet.errors import StorageError, StoreBusy
+from limpet.errors import ConfigError, StorageError, StoreBusy
 from limpet.model.dataclass import dataclass
 from limpet.model.note import is_note
 from limpet.store.files import (
@@ -23,12 +23,17 @@ from limpet.store.files import (
     translate_errors,
     write_atomic,
 )
+from limpet.store.store import Store
+from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.notes")
 
 MAX_TRIES = 20
 _LOCK = "notes"
 _MAX_COPIES = 1000
+_PROPERTY = "notes_folder"
+MARK = "limpet-store.id"
+_FILES = "memory"
 
 
 class EditConflict(Exception):
@@ -175,3 +180,47 @@ def make_unchanged_check(path: Path, before: bytes) -> Callable[[], None]:
             raise EditConflict
 
     return check
+
+
+# The folder that the settings give to a store on a server, which has none of its own. Both sides know a mark: a folder
+# with the files of another store, or of this one before it got another folder, would be taken for edits of people.
+
+
+def bind_folder(store: Store, folder: Path, fresh: str) -> bool:
+    """Make sure that the folder is this store's. Returns whether it is so from now on: then it has no files yet.
+
+    ``fresh`` is the mark of a folder that has none. Raises ConfigError for a folder with other files.
+    """
+    make_folder(folder)
+    with lock_file(folder / MARK):
+        if is_bound(store, folder):
+            return False
+        if (folder / _FILES).exists():
+            raise ConfigError(
+                f"notes.folder = {str(folder)!r} has the files of another store, or of this one before it got another"
+                " folder; name the store's own folder, or an empty one"
+            )
+        _set_mark(store, fresh)
+        write_atomic(folder / MARK, f"{fresh}\n".encode())
+        return True
+
+
+def is_bound(store: Store, folder: Path) -> bool:
+    """Whether the folder is this store's."""
+    marked = (read_bytes(folder / MARK) or b"").decode(errors="replace").strip()
+    return bool(marked) and store.read(_find_mark) == marked
+
+
+def unbind_folder(store: Store) -> None:
+    """A copy of a store has no folder: that is the first one's."""
+    if store.read(_find_mark):
+        _set_mark(store, "")
+
+
+def _set_mark(store: Store, mark: str) -> None:
+    store.write(lambda tx: tx.db.run("properties.set", {"name": _PROPERTY, "value": mark}))
+
+
+def _find_mark(tx: Tx) -> str | None:
+    row = tx.db.one("properties.get", {"name": _PROPERTY})
+    return None if row is None else str(row[0])

@@ -12,14 +12,15 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import datetime, timedelta
 from functools import partial
 from time import monotonic
 from typing import Any, NamedTuple
 
 from limpet.config import ScheduleSettings
-from limpet.errors import InvalidInput, LeaseLost, LimpetError, StorageError, StoreUnavailable
-from limpet.model.dataclass import replace
+from limpet.errors import InvalidInput, LeaseLost, LimpetError, PermissionDenied, StorageError, StoreUnavailable
+from limpet.model.dataclass import dataclass, replace
 from limpet.model.schedule import Notification, Run, RunResult, RunStatus, Schedule, ScheduleLease
 from limpet.model.scope import Scope
 from limpet.model.telemetry import Activity, ActivityKind, describe_error
@@ -27,7 +28,6 @@ from limpet.model.tokens import truncate_text
 from limpet.model.values import MAX_CONTENT_BYTES, Clock, short_repr
 from limpet.schedules import decide
 from limpet.schedules.cadence import count_between
-from limpet.schedules.firing import Callback, ConsumerGone, Firing, Notifier, firing_context
 from limpet.schedules.repository import RunNotice, ScheduleQueue, Schedules
 from limpet.security.telemetry import Measurement, Observers
 from limpet.store.store import Store
@@ -39,6 +39,64 @@ _NOTE_EVERY = timedelta(minutes=10)
 _POLL_S = 5.0  # another process may have created a schedule
 _REPAIR_EVERY_S = 300.0  # how often to look for times written by a wrong clock
 _MAX_CLOCK_STEP_BACK = timedelta(minutes=1)  # a larger step back means that the clock was set
+
+
+# Inherited by tasks and by the threads behind AsyncLimpet. The memory of a firing does not need it.
+_in_firing: ContextVar[bool] = ContextVar("limpet_firing", default=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """The argument of a callback: a goal that is due, and the memory to use for it.
+
+    ``memory`` has the schedule's tenant and agent; it refuses to create schedules, in every thread. ``key`` is the same
+    for every run of this firing: use it as idempotency key for external effects.
+    """
+
+    schedule: Schedule
+    due_at: datetime
+    attempt: int
+    missed: int  # later firings that have passed too and that this run covers
+    memory: Any
+    stopping: Callable[[], bool] = lambda: False  # the runner is stopping, or the lease was lost
+
+    @property
+    def goal(self) -> str:
+        return self.schedule.goal
+
+    @property
+    def key(self) -> str:
+        return f"{self.schedule.id}@{self.due_at.isoformat()}"
+
+
+class ConsumerGone(Exception):
+    """The receiver of a firing or a notification is gone; the next one takes it."""
+
+
+Callback = Callable[[Firing], RunResult | str | None]
+Notifier = Callable[[Notification], object]
+
+
+@contextmanager
+def firing_context() -> Iterator[None]:
+    before = _in_firing.set(True)
+    try:
+        yield
+    finally:
+        _in_firing.reset(before)
+
+
+def is_in_firing() -> bool:
+    """Return whether a runner's callback is the caller."""
+    return _in_firing.get()
+
+
+def refuse_in_firing(what: str, *, scheduled: bool) -> None:
+    """Raise PermissionDenied in a scheduled turn: schedules that create schedules would never end."""
+    if scheduled or _in_firing.get():
+        raise PermissionDenied(
+            f"a scheduled turn may not {what} schedules, only list, pause and delete them; wait for a user to ask"
+        )
 
 
 class RunHandlers(NamedTuple):

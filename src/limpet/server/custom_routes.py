@@ -9,15 +9,14 @@ from typing import Annotated, Any, Literal, TypedDict
 from limpet import Session, Turn
 from limpet.api import parameters as given
 from limpet.api import sample
-from limpet.api.wire import load_session
+from limpet.api.wire import TurnResult, load_session
 from limpet.errors import IdempotencyConflict, StorageError, WrongState
 from limpet.model.constraints import Choice, Integer
 from limpet.model.containers import Items
-from limpet.model.context import Context, Omission
 from limpet.model.dataclass import replace
 from limpet.model.message import Message
 from limpet.model.note import compute_version
-from limpet.model.session import CompactionResult, ModelUsage
+from limpet.model.session import ModelUsage
 from limpet.model.types import Metadata
 from limpet.model.values import system_clock
 from limpet.security.operation import OPERATIONS
@@ -180,14 +179,6 @@ def call_tool(
     outcome = box.call(tool, arguments)
     data = None if outcome.data is None else dict(outcome.data)
     return {"text": outcome.text, "data": data, "is_error": outcome.is_error}
-
-
-class TurnResult(TypedDict):
-    message: Annotated[Message, "the user's message as it is stored"]
-    context: Annotated[Context, "what belongs into the prompt"]
-    reply: Annotated[Message | None, "the reply as it is stored; null: none was given"]
-    compacted: Annotated[CompactionResult | None, "what was summarized before; null: nothing was due"]
-    failed: Annotated[list[Omission], "what memory could not do, and did without"]
 
 
 # Both requests of a turn go to one address and carry the same Idempotency-Key. The server keeps the open turn for a

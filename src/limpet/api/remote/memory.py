@@ -20,7 +20,7 @@ from limpet.api.remote.authorizer import RemoteAuthorizer, encode_key, make_requ
 from limpet.api.remote.http import Address, Client
 from limpet.api.session import Session
 from limpet.api.turn import Turn
-from limpet.api.wire import IDEMPOTENCY_KEY, MAX_PAGE, get_form
+from limpet.api.wire import IDEMPOTENCY_KEY, MAX_PAGE, TurnResult, get_form
 from limpet.config import Config
 from limpet.errors import InvalidInput, StorageError, Unsupported, WrongState
 from limpet.model.access import Principal
@@ -202,17 +202,14 @@ class RemoteTurn(Turn):
             self._context = Context("", (self._message,), self._message.tokens, {}, (), ())
         else:
             self._kept = True
-            self._message = read_answer(codec(Message), answer["message"])
-            self._context = read_answer(codec(Context), answer["context"])
-            compacted = read_answer(codec(CompactionResult | None), answer["compacted"])
-            self._compacted = () if compacted is None else (compacted,)
-            self._failed += read_answer(codec(tuple[Omission, ...]), answer["failed"])
+            self._message, self._context = answer["message"], answer["context"]
+            self._compacted = () if answer["compacted"] is None else (answer["compacted"],)
+            self._failed += answer["failed"]
         self._open = True
 
     def _keep_question(self) -> None:
         assert self._remote is not None  # the block has begun
-        answer = self._send(self._remote, {})
-        self._kept, self._message = True, read_answer(codec(Message), answer["message"])
+        self._kept, self._message = True, self._send(self._remote, {})["message"]
 
     def send_reply(self, authorizer: RemoteAuthorizer, fields: Mapping[str, Any]) -> Message | None:
         self._check_open()
@@ -223,15 +220,15 @@ class RemoteTurn(Turn):
             self._add_failure("keeping the reply", error)
             raise
         self._open = False
-        self._message = read_answer(codec(Message), answer["message"])
-        self._failed += read_answer(codec(tuple[Omission, ...]), answer["failed"])[len(self._failed) :]
-        self._reply = read_answer(codec(Message | None), answer["reply"])
+        self._message, self._reply = answer["message"], answer["reply"]
+        self._failed += answer["failed"][len(self._failed) :]
         return self._reply
 
-    def _send(self, authorizer: RemoteAuthorizer, more: Mapping[str, Any]) -> Any:
+    def _send(self, authorizer: RemoteAuthorizer, more: Mapping[str, Any]) -> TurnResult:
         path = f"/v1/sessions/{self._info.id}/turns"
         request = make_request("POST", path, body={**self._fields, **more}, headers={IDEMPOTENCY_KEY: self._key})
-        return authorizer.client.send(request)
+        answer: TurnResult = read_answer(codec(TurnResult), authorizer.client.send(request))
+        return answer
 
     def _add_failure(self, what: str, error: StorageError) -> None:
         log.warning("a turn goes on without %s: %s", what, error)
