@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from limpet.api.turn import Turn
     from limpet.config import Config
     from limpet.errors import LimpetError, Unauthenticated
-    from limpet.lifecycle.item_sync import ItemExportResult, ItemImportResult
     from limpet.model.access import AuditEntry, Grant, GrantInfo, KeyInfo, NewKey
     from limpet.model.chunk import Hit, Signal, Source
     from limpet.model.context import Context
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from limpet.model.schedule import Notification, OutputPage, Run, RunResult, Schedule, ScheduleLease
     from limpet.model.session import CompactionResult, FileInfo, LearnResult, SessionInfo, Summary, Usage
     from limpet.model.telemetry import ActivityResult
-    from limpet.model.transfer import ExportResult, ImportResult
+    from limpet.model.transfer import ExportResult, ImportResult, ItemExportResult, ItemImportResult
     from limpet.schedules.runner import Firing
     from limpet.sessions.files import FileSessions
 
@@ -102,8 +101,7 @@ _HOMES = {
     "model.schedule": "Notification OutputPage RunResult Run Schedule ScheduleLease",
     "model.session": "CompactionResult FileInfo LearnResult SessionInfo Summary Usage",
     "model.telemetry": "ActivityResult",
-    "model.transfer": "ExportResult ImportResult",
-    "lifecycle.item_sync": "ItemExportResult ItemImportResult",
+    "model.transfer": "ExportResult ImportResult ItemExportResult ItemImportResult",
     "sessions.files": "FileSessions",
     "api": "Limpet",
     "errors": "LimpetError Unauthenticated",

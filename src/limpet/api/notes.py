@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from limpet.api import parameters as arg
 from limpet.api.handle import Handle
-from limpet.model.late import load_modules
 from limpet.model.note import MEMORY_FILE, day_name
 from limpet.model.scope import Partition, Scope, resolve_owner
+from limpet.model.transfer import ItemExportResult, ItemImportResult
 from limpet.model.values import check_name
 from limpet.notes.user_notes import UserNotes, WriteResult
 from limpet.security.operation import Authorizer, On, Operation, operation
 
 if TYPE_CHECKING:
-    from limpet.lifecycle.item_sync import ItemExportResult, ItemImportResult, ItemSync
+    from limpet.lifecycle.item_sync import ItemSync
 
 
 def _long_term_operation(name: str, needs: str, method: str, **more: Any) -> Operation:
@@ -121,9 +121,6 @@ class NoteOperations(Handle):
         The records are in the store on every backend. One without a folder (``has_folder``) has no such files:
         nothing is written.
         """
-        load_modules("limpet.lifecycle.item_sync")
-        from limpet.lifecycle.item_sync import ItemExportResult  # late: few programs have such files
-
         items = self._items(user)
         return ItemExportResult(0, has_folder=False) if items is None else items.export()
 
@@ -137,9 +134,6 @@ class NoteOperations(Handle):
 
         A line that is missing removes nothing, unless ``delete_missing`` says so.
         """
-        load_modules("limpet.lifecycle.item_sync")
-        from limpet.lifecycle.item_sync import ItemImportResult
-
         items = self._items(user)
         return ItemImportResult(has_folder=False) if items is None else items.import_(delete_missing=delete_missing)
 

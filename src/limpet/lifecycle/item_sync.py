@@ -13,7 +13,6 @@ from datetime import datetime, timedelta
 from enum import Enum, auto
 from functools import partial
 from itertools import chain
-from typing import Annotated
 
 from limpet.errors import InvalidInput, LimpetError, StorageError, StoreBusy
 from limpet.knowledge import record_json
@@ -23,6 +22,7 @@ from limpet.lifecycle.transfer_repository import Imports
 from limpet.model.dataclass import dataclass
 from limpet.model.record import Layer, Record, RecordQuery
 from limpet.model.scope import Scope
+from limpet.model.transfer import ItemExportResult, ItemImportResult, ItemProblem
 from limpet.model.values import Clock, IdFactory
 from limpet.notes.files import EditConflict, NoteFiles, lock_notes_file
 from limpet.notes.item_lines import EPISODIC, SYNC, ItemFiles, ItemLine, SyncState, dump_line, parse_lines
@@ -37,38 +37,6 @@ log = logging.getLogger("limpet.notes")
 _TRIES = 5
 _PERIOD = timedelta(minutes=5)
 _ALL = RecordQuery(include_past=True, limit=None)
-
-
-@dataclass(frozen=True, slots=True)
-class ItemProblem:
-    """A line that was left as it is, and why."""
-
-    file: Annotated[str, "the file it is in"]
-    line: Annotated[int, "its number there"]
-    reason: Annotated[str, "what is wrong with it"]
-
-
-@dataclass(frozen=True, slots=True)
-class ItemExportResult:
-    """How many records stand in the files, edits that wait for an import, and lines that lost against their record."""
-
-    records: Annotated[int, "records in the files"]
-    waiting: Annotated[int, "edited lines that wait for an import"] = 0
-    conflicts: Annotated[int, "lines that lost against their record"] = 0
-    problems: Annotated[tuple[ItemProblem, ...], "lines that cannot be read"] = ()
-    has_folder: Annotated[bool, "whether the store has a folder for files; without one nothing was written"] = True
-
-
-@dataclass(frozen=True, slots=True)
-class ItemImportResult:
-    """What became of the lines, and what of the records that had none."""
-
-    added: Annotated[int, "new records"] = 0
-    changed: Annotated[int, "records that were changed"] = 0
-    removed: Annotated[int, "records that were removed"] = 0
-    conflicts: Annotated[int, "lines that lost against their record"] = 0
-    problems: Annotated[tuple[ItemProblem, ...], "lines that cannot be read"] = ()
-    has_folder: Annotated[bool, "whether the store has a folder for files; without one nothing was read"] = True
 
 
 class LineStatus(Enum):

@@ -13,7 +13,7 @@ from limpet.model.dataclass import dataclass
 from limpet.model.schema import FLATTEN, NO_EXPORT, JsonName
 from limpet.model.text_cache import cache_texts
 from limpet.model.types import Id, Name
-from limpet.model.values import check_id, check_name, check_optional_name
+from limpet.model.values import check_name, check_optional_name
 
 DEFAULT_TENANT = "default"
 DEFAULT_AGENT = "assistant"
@@ -63,15 +63,6 @@ class Scope:
     user: Annotated[Name | None, Column("user_id"), WHOSE, "the user it belongs to; null: no user's"] = None
     agent: Annotated[Name | None, WHOSE, "the agent it belongs to; null: no agent's"] = None
     session: Annotated[Id | None, JsonName("session_id"), Column("session_id"), "id of its session; null: none"] = None
-
-    @classmethod
-    def of(cls, tenant: str, *, user: str | None = None, agent: str | None = None, session: str | None = None) -> Scope:
-        return cls(
-            check_name(tenant, "tenant"),
-            None if user is None else check_name(user, "user"),
-            None if agent is None else check_name(agent, "agent"),
-            None if session is None else check_id(session, "session id"),
-        )
 
     @property
     def partition(self) -> Partition:

@@ -158,6 +158,38 @@ class ImportResult:
     learning: Annotated[int, "sessions that are learned from in the background, from now on"] = 0
 
 
+@dataclass(frozen=True, slots=True)
+class ItemProblem:
+    """A line that was left as it is, and why."""
+
+    file: Annotated[str, "the file it is in"]
+    line: Annotated[int, "its number there"]
+    reason: Annotated[str, "what is wrong with it"]
+
+
+@dataclass(frozen=True, slots=True)
+class ItemExportResult:
+    """How many records stand in the files, edits that wait for an import, and lines that lost against their record."""
+
+    records: Annotated[int, "records in the files"]
+    waiting: Annotated[int, "edited lines that wait for an import"] = 0
+    conflicts: Annotated[int, "lines that lost against their record"] = 0
+    problems: Annotated[tuple[ItemProblem, ...], "lines that cannot be read"] = ()
+    has_folder: Annotated[bool, "whether the store has a folder for files; without one nothing was written"] = True
+
+
+@dataclass(frozen=True, slots=True)
+class ItemImportResult:
+    """What became of the lines, and what of the records that had none."""
+
+    added: Annotated[int, "new records"] = 0
+    changed: Annotated[int, "records that were changed"] = 0
+    removed: Annotated[int, "records that were removed"] = 0
+    conflicts: Annotated[int, "lines that lost against their record"] = 0
+    problems: Annotated[tuple[ItemProblem, ...], "lines that cannot be read"] = ()
+    has_folder: Annotated[bool, "whether the store has a folder for files; without one nothing was read"] = True
+
+
 def derive_id(old: str, owner: str) -> str:
     """Another id for another owner's copy: always the same one, and in the same order by time."""
     digest = hashlib.blake2b(f"{owner}\n{old}".encode(), digest_size=10).hexdigest()
