@@ -23,7 +23,7 @@ from limpet.knowledge.repository import Records
 from limpet.lifecycle.purge_repository import PurgeRequest, Purges
 from limpet.lifecycle.purge_rows import PurgeTransaction
 from limpet.model.dataclass import dataclass
-from limpet.model.privacy import PurgeTarget, RetentionDays, RetentionResult
+from limpet.model.privacy import PurgeTarget, RetentionResult, parse_tenant_days
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.tokens import TokenCounter
 from limpet.model.values import Clock, to_micros
@@ -75,22 +75,32 @@ class RetentionSweeper:
         expired = work.sweep_expired()
         found = []
         for agent in sorted({*agents, *expired}):
-            days = retention_days(self.config.for_agent(agent), tenant)
+            days = find_days(self.config.for_agent(agent), tenant)["messages"]
             counts = Counter(expired.get(agent, {}))
-            counts.update(work.sweep_messages(agent, days.cutoff("messages", work.now)))
-            found.append(RetentionResult(tenant, agent, {"messages": days.messages}, +counts))
+            counts.update(work.sweep_messages(agent, find_cutoff(days, work.now)))
+            found.append(RetentionResult(tenant, agent, {"messages": days}, +counts))
         work.sweep_idempotency_keys()
-        days = retention_days(self.config, tenant)
-        swept = {"records": work.sweep_records(days), "documents": work.sweep_documents(days)}
-        counts = Counter({**swept, "notes": work.sweep_notes(days)})
-        rules = {"records": days.records, "documents": days.documents, "notes": days.get_days("notes")}
+        sweeps = {"records": work.sweep_records, "documents": work.sweep_documents, "notes": work.sweep_notes}
+        rules = {kind: days for kind, days in find_days(self.config, tenant).items() if kind in sweeps}
+        cutoffs = {kind: cutoff for kind, days in rules.items() if (cutoff := find_cutoff(days, work.now)) is not None}
+        counts = Counter({kind: sweeps[kind](cutoff) for kind, cutoff in cutoffs.items()})
         return [*found, RetentionResult(tenant, None, rules, +counts)]
 
 
-def retention_days(config: Config, tenant: str) -> RetentionDays:
+def find_days(config: Config, tenant: str) -> dict[str, int]:
+    """How many days a tenant keeps each kind; 0 is for ever. Notes without days of their own go with the messages."""
     rules = config.retention
-    days = RetentionDays(rules.messages_days, rules.records_days, rules.documents_days, rules.notes_days)
-    return days.for_tenant(rules.tenants, tenant)
+    days = {"messages": rules.messages_days, "records": rules.records_days, "documents": rules.documents_days}
+    days |= {"notes": rules.notes_days} | parse_tenant_days(rules.tenants).get(tenant, {})
+    return days | ({"notes": days["messages"]} if days["notes"] < 0 else {})
+
+
+def find_cutoff(days: int, now: datetime) -> datetime | None:
+    """What is older than this goes; None where all is kept."""
+    try:
+        return now - timedelta(days=days) if days else None
+    except OverflowError:
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,10 +179,7 @@ class _Sweep:
             if gone < _KEYS:
                 return
 
-    def sweep_records(self, days: RetentionDays) -> int:
-        before = days.cutoff("records", self.now)
-        if before is None:
-            return 0
+    def sweep_records(self, before: datetime) -> int:
         after, count = "", 0
         while page := self.sweeper.store.read(
             lambda tx: ExpiredRows(tx).records_before(self._scope, before, after, _PAGE)  # noqa: B023 - read at once
@@ -197,12 +204,9 @@ class _Sweep:
         for user, ids in sorted(by_user.items()):
             self.sweeper.notes.delete_item_lines(self.tenant, user, ids)
 
-    def sweep_notes(self, days: RetentionDays) -> int:
+    def sweep_notes(self, before: datetime) -> int:
         """The notes of days that are over. MEMORY.md is the user's own, and stays."""
-        before, notes = days.cutoff("notes", self.now), self.sweeper.notes
-        if before is None:
-            return 0
-        count = 0
+        notes, count = self.sweeper.notes, 0
         for user in self.sweeper.store.read(lambda tx: ExpiredRows(tx).users(self._scope)):
             self.between()
             partition = Partition(self.tenant, Level.USER, user)
@@ -212,10 +216,7 @@ class _Sweep:
                 notes.delete(partition, found)
         return count
 
-    def sweep_documents(self, days: RetentionDays) -> int:
-        before = days.cutoff("documents", self.now)
-        if before is None:
-            return 0
+    def sweep_documents(self, before: datetime) -> int:
         count, after = 0, ""
         while page := self.sweeper.store.read(
             lambda tx: ExpiredRows(tx).documents_before(self._scope, before, after, _PAGE)  # noqa: B023 - read at once

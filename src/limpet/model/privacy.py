@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import field
-from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Annotated
 
 from limpet.errors import InvalidInput
 from limpet.model.columns import SET_ONCE, WHOSE, Column, Plain
 from limpet.model.constraints import EMPTY_IS_NULL
-from limpet.model.dataclass import dataclass, replace
+from limpet.model.dataclass import dataclass
 from limpet.model.types import Moment
 from limpet.model.values import check_name
 
@@ -79,32 +78,6 @@ def purge_digest(tenant: str, name: str) -> str:
 
 
 _KINDS = ("messages", "records", "documents", "notes")
-
-
-@dataclass(frozen=True, slots=True)
-class RetentionDays:
-    """How many days; 0 is for ever. Notes without days of their own go with the messages they tell of."""
-
-    messages: int = 0
-    records: int = 0
-    documents: int = 0
-    notes: int = -1
-
-    def get_days(self, kind: str) -> int:
-        days: int = getattr(self, kind)
-        return self.messages if days < 0 else days
-
-    def cutoff(self, kind: str, now: datetime) -> datetime | None:
-        """What is older than this goes; None where all is kept."""
-        days = self.get_days(kind)
-        try:
-            return now - timedelta(days=days) if days else None
-        except OverflowError:
-            return None
-
-    def for_tenant(self, text: str, tenant: str) -> RetentionDays:
-        """With what a tenant has of its own."""
-        return replace(self, **parse_tenant_days(text).get(tenant, {}))
 
 
 def parse_tenant_days(text: str) -> dict[str, dict[str, int]]:
