@@ -111,15 +111,15 @@ def test_schedule_has_next_run_exactly_while_active(cadence: str, runs: list[tup
         assert schedule.due_at is not None
         due, started = schedule.due_at, schedule.next_run_at + timedelta(minutes=late)
         held = replace(schedule, attempts=schedule.attempts + 1)
-        settled = decide.apply_run(held, status, started, started + timedelta(minutes=took), RULES)
-        schedule = settled.schedule
+        ended = started + timedelta(minutes=took)
+        schedule = decide.apply_run(held, status, started, ended, RULES).schedule
         is_retried = status is not RunStatus.OK and schedule.due_at == due
         row = 0 if status is RunStatus.OK else row + (not is_retried)
         assert schedule.failures == row
         assert (schedule.next_run_at is None) == (schedule.state is not ScheduleState.ACTIVE)
         if schedule.state is ScheduleState.ACTIVE and schedule.due_at != due:
             assert schedule.due_at is not None
-            assert schedule.due_at > settled.ended_at
+            assert schedule.due_at > ended
             assert schedule.attempts == 0
         if status is RunStatus.OK:
             assert schedule.due_at != due

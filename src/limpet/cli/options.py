@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from limpet.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from limpet import Config, Limpet
     from limpet.providers.llm import Llm
 
@@ -247,17 +245,15 @@ def map_config(config: Config, change: Callable[[Config], Config]) -> Config:
 
 def has_store(where: str) -> bool:
     """Whether there is anything to open. A server is asked when it is opened."""
-    return where == MEMORY or "://" in where or any(file.exists() for file in _candidate_files(where))
-
-
-def _candidate_files(where: str) -> list[Path]:
+    if where == MEMORY or "://" in where:
+        return True
     from pathlib import Path
 
     from limpet.api.runtime import database_file
     from limpet.lifecycle import SNAPSHOT
 
     path = Path(where).expanduser()
-    return [database_file(path), path / SNAPSHOT]
+    return database_file(path).exists() or (path / SNAPSHOT).exists()
 
 
 def store_not_found(where: str) -> InvalidInput:

@@ -120,14 +120,10 @@ def _write(tx: Tx, root: Path | None, scope: Scope, folder: Path, progress: Prog
 def _copy_files(tx: Tx, root: Path | None, scope: Scope, folder: Path) -> Iterator[ExportFile]:
     if root is None:
         return
-    for file, source in _find_files(tx, scope, root):
-        size, digest = copy_file(source, folder / file.path)
-        yield replace(file, bytes=size, sha256=digest)
-
-
-def _find_files(tx: Tx, scope: Scope, root: Path) -> Iterator[tuple[ExportFile, Path]]:
-    for one in iter_session_scopes(tx, scope):
-        yield from iter_session_files(session_folder(root, str(one.session)), str(one.session))
+    for session in (str(one.session) for one in iter_session_scopes(tx, scope)):
+        for file, source in iter_session_files(session_folder(root, session), session):
+            size, digest = copy_file(source, folder / file.path)
+            yield replace(file, bytes=size, sha256=digest)
 
 
 # For people: a transcript of each session, an index, a page of records and of schedules. Never read back.

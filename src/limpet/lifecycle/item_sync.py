@@ -7,8 +7,8 @@ differs from that has changed. Where both have, the record stays and the line is
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
 from datetime import datetime, timedelta
 from enum import Enum, auto
 from functools import partial
@@ -64,13 +64,6 @@ class LineMatch:
     line: ItemLine
     record: Record
     fate: LineStatus
-
-
-@dataclass(slots=True)
-class _Counts:
-    added: int = 0
-    changed: int = 0
-    problems: list[ItemProblem] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,15 +170,16 @@ class ItemSync:
     ) -> ItemImportResult:
         known = sync if sync.store and Imports(tx).has_digest(self.scope, sync.store) else SyncState()
         records = {record.id: record for record in Records(tx).find(self.scope, _ALL, now)}
-        told, problems = self._match_lines(lines, records, known, now)
-        counts = _Counts(problems=list(problems.values()))
+        told, unread = self._match_lines(lines, records, known, now)
+        problems, fates = [*unread.values()], Counter[LineStatus]()
         for one in told:
             try:
-                self._apply(tx, one, records, counts, now)
+                self._apply(tx, one, records, now)
+                fates[one.fate] += 1
             except InvalidInput as error:
-                counts.problems.append(ItemProblem(one.line.file, one.line.number, str(error)))
+                problems.append(ItemProblem(one.line.file, one.line.number, str(error)))
         removed = 0
-        if delete_missing and not problems:
+        if delete_missing and not unread:
             there = {one.record.id for one in told}
             gone = [
                 id
@@ -193,9 +187,9 @@ class ItemSync:
                 if id not in there and id in records and record_json.compute_digest(records[id]) == agreed
             ]
             removed = memory.delete_records(tx, memory.find_with_copies(tx, self.scope, gone), self.cut, now).total
-        return ItemImportResult(counts.added, counts.changed, removed, 0, tuple(counts.problems))
+        return ItemImportResult(fates[LineStatus.NEW], fates[LineStatus.EDITED], removed, 0, tuple(problems))
 
-    def _apply(self, tx: Tx, one: LineMatch, records: Mapping[str, Record], counts: _Counts, now: datetime) -> None:
+    def _apply(self, tx: Tx, one: LineMatch, records: Mapping[str, Record], now: datetime) -> None:
         record = one.record
         if one.fate not in (LineStatus.NEW, LineStatus.EDITED):
             return
@@ -203,12 +197,10 @@ class ItemSync:
         if one.fate is LineStatus.EDITED:
             old = records[record.id]
             memory.rewrite(tx, old, record_json.apply_edit(old, record), self.cut, now)
-            counts.changed += 1
             return
         if is_record_id_taken(tx, record.id):
             raise InvalidInput(f"the id {record.id} is taken; leave the id out to get a new one")
         memory.insert(tx, record, self.cut, record_json.external_id(one.line.value or {}))
-        counts.added += 1
 
     def _check_place(self, tx: Tx, record: Record, records: Mapping[str, Record]) -> None:
         """InvalidInput unless the record may be where the line says it is."""

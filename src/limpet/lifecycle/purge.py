@@ -53,7 +53,6 @@ class _PurgeState:
     records: list[str] = field(default_factory=list)
     samples: list[str] = field(default_factory=list)
     beside: Counter[str] = field(default_factory=Counter)  # notes and files that went
-    resumed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +111,6 @@ class Purger:
 
     def run_purge(self, order: PurgeRequest, *, resumed: bool, vacuum: bool = False) -> Receipt:
         known = self.store.read(partial(_read_state, order=order))
-        known.resumed = resumed
         self.flush_audit()  # what is counted names the user: it has to be where names are removed
         places = self._files(order)
         places.delete_session_lines()
@@ -276,16 +274,12 @@ def _find_rows_left(tx: Tx, *, order: PurgeRequest) -> list[str]:
     rest += [
         f"session {id}"
         for id in found
-        if _has_old_messages(tx, order, id) or purges.is_over(order.session_scope(id), order)
+        if purges.find_messages_before(order.session_scope(id), order.before, 1)
+        or purges.is_over(order.session_scope(id), order)
     ]
     rest += [f"record {id}" for id in purges.find_records_before(space, order.before, _MAX_LEFT, explicit=explicit)]
     documents = purges.find_documents_before(space, order.before, _MAX_LEFT) if explicit else ()
     return rest + [f"document {id}" for id in documents]
-
-
-def _has_old_messages(tx: Tx, order: PurgeRequest, session: str) -> bool:
-    assert order.before is not None
-    return bool(Purges(tx).find_messages_before(order.session_scope(session), order.before, 1))
 
 
 def _describe_source(source: Source) -> str:

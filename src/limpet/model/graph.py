@@ -202,7 +202,7 @@ class Graph:
 
     def to_graphml(self) -> str:
         """As GraphML, which graph tools such as Gephi, yEd and networkx read."""
-        return to_graphml(self)
+        return "\n".join(_iter_lines(self)) + "\n"
 
 
 # What XML 1.0 cannot hold, not even escaped.
@@ -213,10 +213,6 @@ _EDGE_KEYS = {
     "holds": "boolean",
     **dict.fromkeys(("valid_from", "valid_to", "sentence", "sources"), "string"),
 }
-
-
-def to_graphml(graph: Graph) -> str:
-    return "\n".join(_iter_lines(graph)) + "\n"
 
 
 def _iter_lines(graph: Graph) -> Iterator[str]:

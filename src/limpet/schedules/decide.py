@@ -17,8 +17,6 @@ class ScheduleUpdate(NamedTuple):
     """The schedule after a run, and how many further firings that run covers."""
 
     schedule: Schedule
-    started_at: datetime
-    ended_at: datetime
     missed: int = 0
 
 
@@ -129,7 +127,7 @@ def apply_run(
     again = ended + retry_delay(was.attempts, rules)
     ran: dict[str, Any] = {"last_run_at": started, "last_status": status, "updated_at": ended, "settled_at": ended}
     if not ok and was.attempts < rules.attempts and (following is None or again < following):
-        return ScheduleUpdate(replace(was, next_run_at=again, **ran), started, ended)
+        return ScheduleUpdate(replace(was, next_run_at=again, **ran))
     failures = 0 if ok else was.failures + 1
     too_often = failures >= rules.disable_after
     missed = count_between(cadence, was.due_at, reached)
@@ -138,7 +136,7 @@ def apply_run(
     on = _schedule_next(over, following, ok=ok, too_often=too_often)
     if on.state is ScheduleState.FAILED and isinstance(cadence, OneTime):
         on = replace(on, last_due_at=was.last_due_at)  # it may run again, so its time is not done
-    return ScheduleUpdate(on, started, ended, missed)
+    return ScheduleUpdate(on, missed)
 
 
 def _mark_firing_done(was: Schedule) -> Schedule:

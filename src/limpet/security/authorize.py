@@ -7,7 +7,7 @@ from typing import Any
 
 from limpet.errors import LimpetError, PermissionDenied
 from limpet.model.access import AccessRequest, AuditEntry, AuditOutcome, Grant, Principal, Reach, Right
-from limpet.model.dataclass import replace
+from limpet.model.dataclass import dataclass, replace
 from limpet.model.record import Record
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.telemetry import Activity, ActivityKind
@@ -28,35 +28,28 @@ AuditTarget = tuple[str | None, str | None, str | None, str | None]  # user, age
 GrantLoader = Callable[[Principal], tuple[Grant, ...]]
 
 
+@dataclass(eq=False)
 class GrantAuthorizer:
     """For one principal and one store. What is stored about them is asked for only where their own is not enough."""
 
-    def __init__(
-        self,
-        principal: Principal,
-        store: Store,
-        audit_log: AuditLog | None,
-        stored: GrantLoader,
-        observers: Observers,
-        default_user: str,
-        after_write: Callable[[], None] = lambda: None,
-    ) -> None:
-        self.principal = principal
-        self._after_write = after_write
-        self._store = store
-        self._audit_log = audit_log
-        self._stored = stored
-        self._observers = observers
-        self._default_user = default_user
-        self._checks = not principal.is_operator
+    principal: Principal
+    store: Store
+    audit_log: AuditLog | None
+    load_grants: GrantLoader  # those that are stored
+    observers: Observers
+    default_user: str
+    after_write: Callable[[], None] = lambda: None
+
+    def __post_init__(self) -> None:
+        self._checks = not self.principal.is_operator
 
     def call(self, operation: Operation, subject: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         call = OperationCall(operation, subject, args, kwargs)
-        if not self._observers.on:
+        if not self.observers.on:
             return self._run(call)
         if operation.silent:
             return self._run_silently(call)
-        with self._observers.measure(self._describe_activity(call)) as seen:
+        with self.observers.measure(self._describe_activity(call)) as seen:
             answer = self._run(call)
             seen.count = count_results(answer)
             return answer
@@ -66,25 +59,25 @@ class GrantAuthorizer:
         try:
             return self._run(call)
         except PermissionDenied:
-            with self._observers.measure(self._describe_activity(call)):
+            with self.observers.measure(self._describe_activity(call)):
                 raise
 
     def _run(self, call: OperationCall) -> Any:
         answer = self._run_audited(call)
         if call.operation.writes:
-            self._after_write()
+            self.after_write()
         return answer
 
     def _run_audited(self, call: OperationCall) -> Any:
         operation = call.operation
-        audit_log = None if operation.silent else self._audit_log
+        audit_log = None if operation.silent else self.audit_log
         logs = audit_log is not None and (operation.writes or operation.audited or audit_log.config.reads)
         try:
             call.check_arguments()
             if self._checks and not self._is_own(operation, call.subject):
                 self._authorize(call)
             elif not self._checks and call.needs_default_user:  # the operator may leave it out, too
-                call.set_argument("user", self._default_user)
+                call.set_argument("user", self.default_user)
         except LimpetError as error:
             if logs or isinstance(error, PermissionDenied):
                 self._audit_failure(call, error)
@@ -113,13 +106,13 @@ class GrantAuthorizer:
             if each.level in _REACHES
         }
         lacking = {each for each, need in needs.items() if find_missing_grant(self.principal, need) is not None}
-        stored = self._stored(self.principal) if lacking else ()
+        stored = self.load_grants(self.principal) if lacking else ()
         hidden = {each for each in lacking if find_missing_grant(self.principal, needs[each], stored) is not None}
         return tuple(each for each in partitions if each not in hidden)
 
     def check_can_grant(self, grant: Grant) -> None:
         """Nobody hands out more than they have."""
-        if self._checks and not can_grant(self.principal, grant, self._stored(self.principal)):
+        if self._checks and not can_grant(self.principal, grant, self.load_grants(self.principal)):
             me = self.principal.name
             raise PermissionDenied(f"{me} does not have {grant}, and so can neither give nor take it", str(grant))
 
@@ -161,7 +154,7 @@ class GrantAuthorizer:
 
     def _find_missing_grant(self, need: AccessRequest) -> Grant | None:
         me = self.principal
-        return None if find_missing_grant(me, need) is None else find_missing_grant(me, need, self._stored(me))
+        return None if find_missing_grant(me, need) is None else find_missing_grant(me, need, self.load_grants(me))
 
     def _resolve_target(self, call: OperationCall) -> tuple[AccessRequest, str | None]:
         """Whose memory is meant, and what of one's own has to be filled in: the user, or the agent who acts alone."""
@@ -192,7 +185,7 @@ class GrantAuthorizer:
     def _describe_activity(self, call: OperationCall) -> Activity:
         """What observers are told: names only if they are wanted, and none of whom this call wants forgotten."""
         work = Activity(kind=ActivityKind.OPERATION, name=call.operation.name, tenant=self.principal.tenant)
-        if not self._observers.names or call.operation.anonymizes:
+        if not self.observers.names or call.operation.anonymizes:
             return work
         user, agent, session, record = call.audit_target()
         principal = self.principal.name
@@ -205,7 +198,7 @@ class GrantAuthorizer:
         own = [audit_log.new_entry(line)] if audited and audit_log.config.enabled else []
         done = False
         try:
-            with self._store.prepend_to_next_write(lambda tx: audit_log.insert(tx, [*counted, *own])) as written:
+            with self.store.prepend_to_next_write(lambda tx: audit_log.insert(tx, [*counted, *own])) as written:
                 try:
                     answer = call.invoke()
                 finally:
@@ -226,7 +219,7 @@ class GrantAuthorizer:
 
     def _audit_failure(self, call: OperationCall, error: Exception) -> None:
         """Written before it is answered if it is audited or was refused; and none is the reason of another error."""
-        audit_log, line = self._audit_log, self._build_line(call, error=error)
+        audit_log, line = self.audit_log, self._build_line(call, error=error)
         if audit_log is None:
             return
         if not call.operation.audited and line.outcome != AuditOutcome.REFUSED:
