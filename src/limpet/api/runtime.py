@@ -216,38 +216,28 @@ class Runtime:
     def chunker(self) -> RecordChunker:
         return RecordChunker(self.config.chunks, for_graph=self.config.graph.enabled)
 
-    @late_property("limpet.knowledge.learn")
-    def learner(self) -> Learner:
-        from limpet.knowledge.learn import Learner  # late: it brings the rules
+    @late_property("limpet.knowledge.learn:Learner")
+    def learner(self, kind: type[Learner]) -> Learner:
+        return kind(self.store, self.config, self.llm, self.embedder, self.mask, self.clock, self.new_id)
 
-        return Learner(self.store, self.config, self.llm, self.embedder, self.mask, self.clock, self.new_id)
-
-    @late_property("limpet.knowledge.promote")
-    def promoter(self) -> Promoter:
-        from limpet.knowledge.promote import Promoter
-
+    @late_property("limpet.knowledge.promote:Promoter")
+    def promoter(self, kind: type[Promoter]) -> Promoter:
         config = self.config
-        return Promoter(self.store, config.learn, config.chunks, self.embedder, self.clock, self.new_id)
+        return kind(self.store, config.learn, config.chunks, self.embedder, self.clock, self.new_id)
 
-    @late_property("limpet.knowledge.profile")
-    def profiler(self) -> Profiler:
-        from limpet.knowledge.profile import Profiler
-
+    @late_property("limpet.knowledge.profile:Profiler")
+    def profiler(self, kind: type[Profiler]) -> Profiler:
         config, timeout = self.config, self.config.llm.timeout_s
-        return Profiler(self.store, config.learn, config.chunks, self.llm, timeout, self.count, self.clock, self.new_id)
+        return kind(self.store, config.learn, config.chunks, self.llm, timeout, self.count, self.clock, self.new_id)
 
-    @late_property("limpet.knowledge.decay")
-    def fader(self) -> Fader:
-        from limpet.knowledge.decay import Fader
-
+    @late_property("limpet.knowledge.decay:Fader")
+    def fader(self, kind: type[Fader]) -> Fader:
         config = self.config
-        return Fader(self.store, config.learn, config.chunks, self.embedder, self.notes, self.clock)
+        return kind(self.store, config.learn, config.chunks, self.embedder, self.notes, self.clock)
 
-    @late_property("limpet.knowledge.consolidate")
-    def consolidator(self) -> Consolidator:
-        from limpet.knowledge.consolidate import Consolidator
-
-        return Consolidator(
+    @late_property("limpet.knowledge.consolidate:Consolidator")
+    def consolidator(self, kind: type[Consolidator]) -> Consolidator:
+        return kind(
             self.store,
             self.config.learn,
             self.config.chunks,
@@ -262,17 +252,13 @@ class Runtime:
             self.new_id,
         )
 
-    @late_property("limpet.knowledge.forget")
-    def forgetter(self) -> Forgetter:
-        from limpet.knowledge.forget import Forgetter
+    @late_property("limpet.knowledge.forget:Forgetter")
+    def forgetter(self, kind: type[Forgetter]) -> Forgetter:
+        return kind(self.store, self.config, self.notes, self.mask, self.count, self.clock, list_goals)
 
-        return Forgetter(self.store, self.config, self.notes, self.mask, self.count, self.clock, list_goals)
-
-    @late_property("limpet.knowledge.graph.jobs")
-    def graph(self) -> GraphBuilder:
-        from limpet.knowledge.graph.jobs import GraphBuilder
-
-        return GraphBuilder(
+    @late_property("limpet.knowledge.graph.jobs:GraphBuilder")
+    def graph(self, kind: type[GraphBuilder]) -> GraphBuilder:
+        return kind(
             self.store,
             self.config.graph,
             self.llm,
@@ -283,12 +269,10 @@ class Runtime:
             lambda: Worker(JobQueue(self.store), self.clock, self.config.jobs, lambda: 1.0, self.observers),
         )
 
-    @late_property("limpet.documents.add")
-    def documents(self) -> DocumentIngester:
-        from limpet.documents.add import DocumentIngester
-
+    @late_property("limpet.documents.add:DocumentIngester")
+    def documents(self, kind: type[DocumentIngester]) -> DocumentIngester:
         config = self.config
-        return DocumentIngester(self.store, config.documents, config.chunks, self.embedder, self.clock, self.new_id)
+        return kind(self.store, config.documents, config.chunks, self.embedder, self.clock, self.new_id)
 
     def item_sync(self, scope: Scope) -> ItemSync | None:
         """None for a store that has no folder."""
@@ -307,17 +291,13 @@ class Runtime:
         to_local = partial(self.notes.to_local, user=partition.owner)
         return ItemSync(self.store, files, to_local, scope, self.chunker, self.embedder, self.clock, self.new_id)
 
-    @late_property("limpet.lifecycle.verify")
-    def chunk_checker(self) -> ChunkChecker:
-        from limpet.lifecycle.verify import ChunkChecker
+    @late_property("limpet.lifecycle.verify:ChunkChecker")
+    def chunk_checker(self, kind: type[ChunkChecker]) -> ChunkChecker:
+        return kind(self.store, self.config.chunks, self.clock)
 
-        return ChunkChecker(self.store, self.config.chunks, self.clock)
-
-    @late_property("limpet.lifecycle.purge")
-    def purger(self) -> Purger:
-        from limpet.lifecycle.purge import Purger
-
-        return Purger(
+    @late_property("limpet.lifecycle.purge:Purger")
+    def purger(self, kind: type[Purger]) -> Purger:
+        return kind(
             self.store,
             self.config,
             self.notes,
@@ -331,23 +311,17 @@ class Runtime:
             self.keeps_nothing,
         )
 
-    @late_property("limpet.lifecycle.retention")
-    def retention(self) -> RetentionSweeper:
-        from limpet.lifecycle.retention import RetentionSweeper
+    @late_property("limpet.lifecycle.retention:RetentionSweeper")
+    def retention(self, kind: type[RetentionSweeper]) -> RetentionSweeper:
+        return kind(self.store, self.config, self.notes, self.count, self.clock)
 
-        return RetentionSweeper(self.store, self.config, self.notes, self.count, self.clock)
+    @late_property("limpet.lifecycle.import_foreign:SnapshotImporter")
+    def snapshots(self, kind: type[SnapshotImporter]) -> SnapshotImporter:
+        return kind(self.store, self.config, self.embedder, self.clock, self.new_id)
 
-    @late_property("limpet.lifecycle.import_foreign")
-    def snapshots(self) -> SnapshotImporter:
-        from limpet.lifecycle.import_foreign import SnapshotImporter
-
-        return SnapshotImporter(self.store, self.config, self.embedder, self.clock, self.new_id)
-
-    @late_property("limpet.lifecycle.importer")
-    def importer(self) -> Importer:
-        from limpet.lifecycle.importer import Importer
-
-        return Importer(self.store, self.config, self.notes, self.documents, self.snapshots, self.embedder, self.clock)
+    @late_property("limpet.lifecycle.importer:Importer")
+    def importer(self, kind: type[Importer]) -> Importer:
+        return kind(self.store, self.config, self.notes, self.documents, self.snapshots, self.embedder, self.clock)
 
 
 def create_runtime(

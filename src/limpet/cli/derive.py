@@ -347,12 +347,15 @@ class OperationCommand:
     def format_list(self, found: Any, given: Given) -> list[str]:
         if not found:
             return [render.explain_empty(self.operation.name, given)]
-        lines = render.format_list(found)
+        lines = self.format_rows(found)
         if "offset" not in self.operation.arguments:
             return lines
         usual = next(int(field.default) for field in self.operation.parameters if field.name == "limit")
         limit = given.get("limit", usual)
         return [*lines, *show.next_page_hint(len(found), limit, given.get("offset", 0))]
+
+    def format_rows(self, found: Any) -> list[str]:
+        return render.format_list(found)
 
 
 def add_chat_options(parser: Parser) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from limpet.cli import render_memory, show
 from limpet.cli.derive import OperationCommand, read_text
 from limpet.cli.options import Parser, UsageError, is_server, load_config, open_memory, resolve_location, resolve_user
-from limpet.cli.render import SESSION_FIELDS, Given, explain_empty, problem_lines, run_table, text_lines
+from limpet.cli.render import SESSION_FIELDS, Given, problem_lines, run_table, text_lines
 from limpet.cli.show import ProgressLine, confirm, is_interactive
 from limpet.errors import LimpetError, RecordNotFound
 from limpet.model.schema import to_json
@@ -420,11 +420,8 @@ class ListRuns(OperationCommand):
         self.schedule = memory.schedules.get(given["id"], user=given.get("user"))
         return super().call(memory, args, given)
 
-    def format_list(self, found: list[Run], given: Given) -> list[str]:
-        if not found:
-            return [explain_empty(self.operation.name, given)]
-        lines = run_table(found, self.schedule)
-        return [*lines, *show.next_page_hint(len(found), given.get("limit", 20), given.get("offset", 0))]
+    def format_rows(self, found: list[Run]) -> list[str]:
+        return run_table(found, self.schedule)
 
 
 class ShowOutput(OperationCommand):

@@ -88,14 +88,15 @@ else:
             return known[self.attrname]
 
 
-def late_property(module: str) -> Callable[[Callable[[Any], T]], cached_property[T]]:
-    """A lazy property that imports a module when it is computed."""
+def late_property(place: str) -> Callable[[Callable[[Any, type[T]], T]], cached_property[T]]:
+    """A lazy property that is made of a class, ``module:Class``, which is imported when it is computed."""
+    module, _, name = place.partition(":")
 
-    def decorate(compute: Callable[[Any], T]) -> cached_property[T]:
-        @wraps(compute)
+    def decorate(make: Callable[[Any, type[T]], T]) -> cached_property[T]:
+        @wraps(make)
         def load(instance: Any) -> T:
             load_modules(module)
-            return compute(instance)
+            return make(instance, getattr(import_module(module), name))
 
         return lazy_property(load)
 

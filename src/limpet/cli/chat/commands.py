@@ -79,19 +79,12 @@ def stop(chat: ChatLoop, _: str) -> None:
 
 def show_sessions(chat: ChatLoop, _: str) -> None:
     found = _load_sessions(chat)
-    rows = [
-        (
-            f"{'*' if info.id == chat.session.id else ''}{number}",
-            info.id,
-            str(info.key),
-            info.agent,
-            info.state.value,
-            f"{info.message_count:,}",
-            show.format_time(info.last_active_at),
-        )
-        for number, info in enumerate(found, start=1)
-    ]
-    chat.screen.say(*show.format_table((">#", "ID", "KEY", "?AGENT", "STATE", "?>MESSAGES", "?LAST ACTIVE"), rows))
+    columns: show.Columns = (
+        (">#", lambda info: f"{'*' * (info.id == chat.session.id)}{chat.listed.index(info.id) + 1}"),
+        *(("ID", "id"), ("KEY", "key"), ("?AGENT", "agent"), ("STATE", "state")),
+        *(("?>MESSAGES", "message_count"), ("?LAST ACTIVE", "last_active_at")),
+    )
+    chat.screen.say(*show.format_nouns(columns, found))
     if len(found) == _PAGE:
         chat.screen.note(f"the latest {_PAGE}; `limpet sessions --user …` lists all")
 
