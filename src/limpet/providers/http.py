@@ -359,8 +359,10 @@ def _join_line_ends(pieces: Iterable[bytes]) -> Iterator[bytes]:
 class _NoRedirect(HTTPRedirectHandler):
     """Redirects are rejected: the headers contain a key, and a redirected POST means a wrong address."""
 
-    def redirect_request(self, *args: object) -> None:
+    def http_error_302(self, *_: Any, **__: Any) -> None:
         return None
+
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
 
 
 class _DeadlineHandler(HTTPHandler, HTTPSHandler):

@@ -202,6 +202,11 @@ def test_redirect_is_not_followed_with_api_key(llm, server, streamed, code):
     assert len(server.requests) == 1
 
 
+def test_redirect_to_malformed_address_is_reported_as_redirect(llm, server, streamed):
+    server.plan = [status(302, Location="http://[nowhere/x")]
+    assert "redirects, which is not followed" in refused(llm, streamed=streamed)
+
+
 @pytest.mark.parametrize(
     ("code", "advice"),
     [
