@@ -751,6 +751,31 @@ def test_agent_with_own_store_has_own_schedules(tmp_path: Path) -> None:
             memory.schedules.create(user="alice", goal="x", cadence="every: 1h", agent="coder")
         memory.agent("coder").schedules.create(user="alice", goal="x", cadence="every: 1h", agent="coder")
         assert (memory.schedules.count(), memory.agent("coder").schedules.count()) == (0, 1)
+        own = memory.agent("coder").schedules.create(user="alice", goal="x", cadence="every: 1h")
+        assert own.agent == "coder"  # without naming it again
+
+
+@pytest.mark.parametrize("in_background", (False, True))
+def test_schedules_in_the_own_store_of_an_agent_are_run(tmp_path: Path, in_background: bool) -> None:
+    clock, ran, done = FakeClock(), list[tuple[str, str]](), threading.Event()
+
+    def fire(firing: Firing) -> str:
+        ran.append((firing.schedule.goal, firing.memory.session(user="alice").agent))
+        if len(ran) == 2:
+            done.set()
+        return "done"
+
+    config = Config.load(overrides={"agents.coder.memory.place": "own", "jobs.worker": False})
+    with Limpet.open(tmp_path, config=config, clock=clock) as memory:
+        memory.schedules.create(user="alice", goal="shared", cadence="every: 1h")
+        memory.agent("coder").schedules.create(user="alice", goal="own", cadence="every: 1h")
+        clock.advance(hours=2)
+        if in_background:
+            memory.jobs.start_worker(on_schedule=fire)
+            assert done.wait(60)
+        else:
+            assert memory.schedules.run(fire) == 2
+    assert sorted(ran) == [("own", "coder"), ("shared", "assistant")]
 
 
 def test_creating_a_schedule_says_where_nothing_runs_them(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:

@@ -91,6 +91,10 @@ class Handle:
     def _tenant(self) -> str:
         return self._view.tenant
 
+    @property
+    def _default_agent(self) -> str:
+        return self._view.agent or self._runtime.config.session.default_agent
+
     def _scope(self, *, user: str | None = None, agent: str | None = None, session: str | None = None) -> Scope:
         if agent is not None and self._view.agents.runtime(agent).store is not self._runtime.store:
             raise InvalidInput(f"agent {agent!r} has a store of its own: use memory.agent({agent!r})")

@@ -199,7 +199,7 @@ class JobOperations(Handle):
     ) -> None:
         """Do background work in a thread from now on, until the store is closed.
 
-        With ``on_schedule``, a second thread gives it what schedules bring, as ``schedules.run`` does. While ``busy()``
+        With ``on_schedule``, another thread gives it what schedules bring, as ``schedules.run`` does. While ``busy()``
         is true, each job waits up to a second, so that a program that answers somebody does that first.
         """
         if on_schedule is None and notify is not None:
@@ -209,8 +209,8 @@ class JobOperations(Handle):
             ensure_periodic_jobs(runtime, stays=True)
             _take_over(runtime)
             runtime.worker.start(stay=True, busy=busy)
-        if handlers is not None:
-            self._runtime.runner.start(handlers)
+            if handlers is not None:
+                runtime.runner.start(handlers)
 
     @operation("jobs.list", On.WHOLE, "read:global", "GET /v1/jobs", page="offset", cli="jobs list")
     def list(

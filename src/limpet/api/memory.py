@@ -292,7 +292,7 @@ class MemoryOperations(Handle):
         builder = self._runtime.context
         asked = builder.check_request(query, max_tokens, model_window, skill, at)
         scope = replace(self._scope(user=user), session="")  # in no conversation
-        name = agent or self._view.agent or self._runtime.config.session.default_agent
+        name = agent or self._default_agent
         visible = self._authorizer.filter_visible(visible_partitions(scope, name))
         return builder.compose(asked, builder.recall(scope, visible, asked))
 

@@ -96,7 +96,7 @@ class ScheduleOperations(Handle):
         now, rules = self._now(), self._rules
         zone = timezone or self._runtime.config.notes.find_zone(user, rules.timezone)
         load_timezone(zone)
-        scope = self._scope(user=user, agent=agent or self._runtime.config.session.default_agent)
+        scope = self._scope(user=user, agent=agent or self._default_agent)
         assert scope.agent is not None
         draft = Schedule(
             id=self._runtime.new_id(),
@@ -408,12 +408,16 @@ class ScheduleOperations(Handle):
         left_out={**IN_PROCESS, "cli": "the command worker --schedules runs them"},
     )
     def run(self, callback: Callback, notify: Notifier | None = None, *, until_idle: arg.UntilIdle = True) -> int:
-        """Run what is due now, of every tenant. Answers how many firings were begun.
+        """Run what is due now, of every tenant and also of agents with their own stores. Answers how many were begun.
 
         The callback is given each ``Firing`` and returns its result: text, a ``RunResult`` or None. When it raises,
         the run has failed and is tried again later. ``notify`` is given each ``Notification``.
         """
-        return self._runtime.runner.run(make_run_handlers(self._view, callback, notify), until_idle=until_idle)
+        handlers, begun = make_run_handlers(self._view, callback, notify), 0
+        for _, runtime in self._stores():
+            if until_idle or not begun:
+                begun += runtime.runner.run(handlers, until_idle=until_idle)
+        return begun
 
     def _change(self, id: str, user: str | None, change: Any) -> Schedule:
         scope, now = self._scope(user=user), self._now()

@@ -80,10 +80,6 @@ class SessionOperations(Handle):
         name, view = agent or self._default_agent, self._view
         return view if view.agents.runtime(name) is view.runtime else view.derive(agent=name)
 
-    @property
-    def _default_agent(self) -> str:
-        return self._view.agent or self._runtime.config.session.default_agent
-
     @operation("load_session", On.ID, "read:session", "GET /v1/sessions/{session_id}", cli="sessions show")
     def load_session(self, session_id: arg.SessionId, *, user: arg.OfUser | None = None) -> Session:
         """The session with this id, live or ended, with the settings of its agent, in whichever store it is."""
