@@ -47,7 +47,9 @@ def test_store_files_are_readable_by_others_at_no_time(tmp_path, wal):
     with Limpet.open(tmp_path / "new" / "store", config=config) as memory:
         use(memory)
         names = {each.name for each in (tmp_path / "new" / "store").iterdir()}
-        assert {"limpet.db", "memory"} | ({"limpet.db-wal", "limpet.db-shm"} if wal else set()) <= names
+        assert {"limpet.db", "memory"} | (
+            {"limpet.db-wal", "limpet.db-shm", "limpet.db-queue"} if wal else set()
+        ) <= names
         assert shared_paths(tmp_path / "new") == []
     assert shared_paths(tmp_path / "new") == []
 
@@ -107,7 +109,8 @@ def test_store_that_its_owner_shared_stays_shared(tmp_path):
     with Limpet.open(database.parent) as memory:
         memory.remember("Alice keeps bees", user="alice")
         modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in database.parent.glob("limpet.db*")}
-        assert modes == dict.fromkeys(("limpet.db", "limpet.db-wal", "limpet.db-shm"), 0o660)
+        names = ("limpet.db", "limpet.db-wal", "limpet.db-shm", "limpet.db-queue")
+        assert modes == dict.fromkeys(names, 0o660)
         assert all(finding.ok for finding in memory.admin.doctor())
 
 

@@ -346,6 +346,24 @@ def find_readable_by_others(paths: Sequence[str]) -> Iterator[str]:
                 yield path
 
 
+# Parts of them
+
+
+def read_at(descriptor: int, place: int, size: int) -> bytes:
+    if hasattr(os, "pread"):
+        return os.pread(descriptor, size, place)
+    os.lseek(descriptor, place, os.SEEK_SET)
+    return os.read(descriptor, size)
+
+
+def write_at(descriptor: int, place: int, data: bytes) -> None:
+    if hasattr(os, "pwrite"):
+        os.pwrite(descriptor, data, place)
+        return
+    os.lseek(descriptor, place, os.SEEK_SET)
+    os.write(descriptor, data)
+
+
 # What stands in them
 
 

@@ -26,6 +26,7 @@ from limpet.errors import (
 from limpet.store.encryption_keys import EncryptionRegistry
 from limpet.store.files import create_private_file, make_private_folders
 from limpet.store.migrate import EXPORT_HINT
+from limpet.store.sqlite.lock_queue import LockQueue
 from limpet.store.tables import Statements, to_sqlite
 from limpet.store.tx import NO_PARAMS, Caches, Connection, Db, Params, Row, Tx, compute_cosines
 
@@ -35,9 +36,6 @@ if TYPE_CHECKING:
 MEMORY = ":memory:"
 MIN_SQLITE_VERSION = (3, 35, 0)  # RETURNING
 APPLICATION_ID = 0x4C494D50  # "LIMP" in the file's header, so that `file` and we can tell whose it is
-# Between two looks whether another process is done: from the first to the last within some tenths of a second.
-_FIRST_POLL_S, _LAST_POLL_S, _HALVED_S = 0.001, 0.0001, 0.02
-_POLITE_S = 0.2  # for so long after it had to wait, a writer leaves others a moment before each turn
 _OLD_APPLICATION_ID = 0x484F4C44  # of stores from before the first release
 
 _ERROR_CLASSES: dict[int, tuple[type[StorageError], str]] = {
@@ -138,39 +136,23 @@ class SqliteConnection(Connection):
         self.raw = _connect(path, config, reader=reader)
         self.db = SqliteDb(self.raw, path)
         self._busy_s = config.busy_timeout_ms / 1000
-        self._polls = False
-        self._polite_until = 0.0
+        self._queue: LockQueue | None = None
         self.tx = Tx(self.db, caches, self._encryption)
 
-    def poll_for_turn(self) -> None:
-        """From now on wait for other processes in shorter and shorter steps.
-
-        Who looks more often is more likely to be next, so that those who have waited longest go first. SQLite waits
-        longer and longer between its looks: a process that has waited long is passed by those that have just come.
-        """
+    def use_lock_queue(self) -> None:
+        """From now on wait for other processes in the order in which they came, and not as SQLite does."""
         self.db.execute("PRAGMA busy_timeout = 0")
-        self._polls = True
+        self._queue = LockQueue(self.path)
 
     def begin(self, *, exclusive: bool = False) -> None:
-        if self._polls:
-            self._wait_and_begin()
+        if self._queue is None:
+            self._begin_write()
         else:
-            self._begin("BEGIN IMMEDIATE")
+            self._queue.take_turn(self._begin_write, self._busy_s)
         self._load_encryption_state(writing=True)
 
-    def _wait_and_begin(self) -> None:
-        began = now = time.monotonic()
-        if began < self._polite_until:
-            time.sleep(_FIRST_POLL_S)  # whoever waits looks meanwhile
-        while True:
-            try:
-                return self._begin("BEGIN IMMEDIATE")
-            except StoreBusy:
-                now = time.monotonic()
-                self._polite_until = now + _POLITE_S
-                if now > began + self._busy_s:
-                    raise
-            time.sleep(max(_LAST_POLL_S, _FIRST_POLL_S / (1 + (now - began) / _HALVED_S)))
+    def _begin_write(self) -> None:
+        self._begin("BEGIN IMMEDIATE")
 
     def _begin(self, statement: str) -> None:
         self.rollback()  # of what an interrupt left open
@@ -198,6 +180,8 @@ class SqliteConnection(Connection):
     def close(self) -> None:
         with suppress(sqlite3.Error):
             self.raw.close()
+        if self._queue is not None:
+            self._queue.close()
 
 
 def _connect(path: str, config: StorageSettings, *, reader: bool) -> sqlite3.Connection:

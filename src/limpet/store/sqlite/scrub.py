@@ -23,6 +23,8 @@ from contextlib import closing, suppress
 from typing import NamedTuple
 
 from limpet.errors import StoreBusy
+from limpet.store.files import read_at, write_at
+from limpet.store.sqlite.lock_queue import LockQueue
 from limpet.store.writer import yield_to_fork
 
 _TREE_PAGES = {2: 12, 5: 12, 10: 8, 13: 8}  # the first byte of a page of a tree, and how long its header is
@@ -89,7 +91,7 @@ def scrub(path: str, key: tuple[int, int], busy_timeout_s: float) -> int | None:
     with closing(connect(path, busy_timeout_s)) as holder, closing(connect(path)) as copier:
         done, page = 0, 1
         while True:
-            _lock_and_checkpoint(holder, copier, path)
+            _lock_and_checkpoint(holder, copier, path, busy_timeout_s)
             try:
                 shape = _read_header(descriptor)
                 if shape.pages >= _MAX_PAGES:
@@ -139,20 +141,18 @@ def connect(path: str, timeout_s: float = 0.1) -> sqlite3.Connection:
     return raw
 
 
-def _lock_and_checkpoint(holder: sqlite3.Connection, copier: sqlite3.Connection, path: str) -> None:
+def _lock_and_checkpoint(
+    holder: sqlite3.Connection, copier: sqlite3.Connection, path: str, busy_timeout_s: float
+) -> None:
     """Nobody writes until the holder's transaction ends, and the log is empty: a page in it would be read instead of
     the one in the file, old bytes and all."""
     deadline = time.monotonic() + _MAX_WAIT_S
     while time.monotonic() < deadline:
-        if not is_wal_mode(copier):
-            holder.execute("BEGIN IMMEDIATE")
-            return
-        if not truncate_wal(copier, _MAX_WAIT_S):
+        if is_wal_mode(copier) and not truncate_wal(copier, _MAX_WAIT_S):
             break
-        try:
-            holder.execute("BEGIN IMMEDIATE")
-        except sqlite3.OperationalError as error:
-            raise StoreBusy(f"{path} is written by another process; try again later") from error
+        execute_in_turn(holder, "BEGIN IMMEDIATE", path, busy_timeout_s)
+        if not is_wal_mode(copier):
+            return
         busy, frames, _ = copier.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         if not busy and not frames:
             return
@@ -160,12 +160,31 @@ def _lock_and_checkpoint(holder: sqlite3.Connection, copier: sqlite3.Connection,
     raise StoreBusy(f"somebody reads an old view of {path}; try again later")
 
 
+def execute_in_turn(raw: sqlite3.Connection, statement: str, path: str, timeout_s: float) -> None:
+    """Run a statement that takes the write lock. Without a log it waits for readers, too, as SQLite does."""
+
+    def attempt() -> None:
+        try:
+            raw.execute(statement)
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                raise
+            raise StoreBusy(f"{path} is written by another process; try again later") from error
+
+    if not is_wal_mode(raw):
+        attempt()
+        return
+    raw.execute("PRAGMA busy_timeout = 0")
+    with closing(LockQueue(path)) as queue:
+        queue.take_turn(attempt, timeout_s)
+
+
 def is_wal_mode(raw: sqlite3.Connection) -> bool:
     return bool(raw.execute("PRAGMA journal_mode").fetchone()[0] == "wal")
 
 
 def _read_header(descriptor: int) -> _FileHeader:
-    head = _read(descriptor, 0, 100)
+    head = read_at(descriptor, 0, 100)
     page_size = struct.unpack_from(">H", head, 16)[0]
     page_size = 65536 if page_size == 1 else page_size
     # The header's own count may be older than the file.
@@ -178,7 +197,7 @@ def _scrub_free(descriptor: int, shape: _FileHeader) -> int:
     done, trunk, seen = 0, shape.first_free, set[int]()
     while trunk and trunk not in seen:
         seen.add(trunk)
-        data = _read(descriptor, (trunk - 1) * shape.page_size, shape.page_size)
+        data = read_at(descriptor, (trunk - 1) * shape.page_size, shape.page_size)
         following, count = struct.unpack_from(">II", data)
         for leaf in struct.unpack_from(f">{min(count, shape.usable // 4 - 2)}I", data, 8):
             if 1 < leaf <= shape.pages:
@@ -191,13 +210,13 @@ def _scrub_pages(descriptor: int, shape: _FileHeader, first: int, last: int) -> 
     size, done, at_once = shape.page_size, 0, 512
     for start in range(first, last + 1, at_once):
         count = min(at_once, last + 1 - start)
-        data = _read(descriptor, (start - 1) * size, count * size)
+        data = read_at(descriptor, (start - 1) * size, count * size)
         for number in range(start, start + len(data) // size):
             at = (number - start) * size
             head = 100 if number == 1 else 0
             if data[at + head] in _TREE_PAGES and not shape.is_pointer_map(number):
                 for low, high in list(_find_free_ranges(data[at : at + size], head, shape)):
-                    _write(descriptor, (number - 1) * size + low, _ZEROS[: high - low])
+                    write_at(descriptor, (number - 1) * size + low, _ZEROS[: high - low])
                     done += 1
     return done
 
@@ -228,22 +247,7 @@ def _find_free_ranges(page: bytes, head: int, shape: _FileHeader) -> Iterator[tu
 
 
 def _zero_range(descriptor: int, place: int, low: int, high: int) -> int:
-    if _read(descriptor, place + low, high - low) == _ZEROS[: high - low]:
+    if read_at(descriptor, place + low, high - low) == _ZEROS[: high - low]:
         return 0
-    _write(descriptor, place + low, _ZEROS[: high - low])
+    write_at(descriptor, place + low, _ZEROS[: high - low])
     return 1
-
-
-def _read(descriptor: int, place: int, size: int) -> bytes:
-    if hasattr(os, "pread"):
-        return os.pread(descriptor, size, place)
-    os.lseek(descriptor, place, os.SEEK_SET)
-    return os.read(descriptor, size)
-
-
-def _write(descriptor: int, place: int, data: bytes) -> None:
-    if hasattr(os, "pwrite"):
-        os.pwrite(descriptor, data, place)
-        return
-    os.lseek(descriptor, place, os.SEEK_SET)
-    os.write(descriptor, data)

@@ -89,7 +89,7 @@ class SqliteStore(Store):
         if address == MEMORY:  # it belongs to its one connection: reads take turns with the writer
             return connection, None
         if self._config.wal:
-            connection.poll_for_turn()
+            connection.use_lock_queue()
         self._file = scrubbing.FILES.acquire(address)
         return connection, ReaderPool(self._connect_reader, self._config.readers)
 
@@ -112,10 +112,11 @@ class SqliteStore(Store):
             return self._erase(whole=whole, vacuum=vacuum)
 
     def _erase(self, *, whole: bool, vacuum: bool) -> ErasureState:
+        timeout_s = self._config.busy_timeout_ms / 1000
         try:
             if vacuum:
-                with closing(scrubbing.connect(self.path, self._config.busy_timeout_ms / 1000)) as raw:
-                    raw.execute("VACUUM")
+                with closing(scrubbing.connect(self.path, timeout_s)) as raw:
+                    scrubbing.execute_in_turn(raw, "VACUUM", self.path, timeout_s)
             elif (state := self._scrub(whole=whole)) is not ErasureState.GONE:
                 return state
         except (sqlite3.Error, StorageError) as error:
