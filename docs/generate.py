@@ -443,7 +443,7 @@ ENCRYPTED_AS = {
     EncryptionMode.SAME_BYTES: "encrypted, equal values alike",
     EncryptionMode.KEY: "encrypted, equal values alike; keys of the engine's own begin with `internal_`",
     EncryptionMode.TERMS: "keyed numbers of the word index",
-    EncryptionMode.VECTOR: "encrypted, or empty where the encrypted one stands beside it",
+    EncryptionMode.BYTES: "encrypted",
 }
 
 

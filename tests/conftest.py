@@ -239,7 +239,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     if skipped:
         terminalreporter.section(NOT_TESTED, sep="!", red=True, bold=True)
         terminalreporter.line(f"{len(skipped)} tests were skipped. {skipped[0].longrepr[2]}", red=True)
-        terminalreporter.line(f"Install the dev extra, or set {SERVER_URL} to the URL of a server with pgvector.")
+        terminalreporter.line(f"Install the dev extra, or set {SERVER_URL} to the URL of a server.")
 
 
 def _required_server(config: pytest.Config) -> ServerAt:

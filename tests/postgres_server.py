@@ -116,9 +116,7 @@ class PostgresServer(ServerAt):
             try:
                 server._create_cluster()
                 server.start()
-                if server.run("SELECT 1 FROM pg_available_extensions WHERE name = 'vector'"):
-                    return server
-                reasons.append(f"{binaries} has no pgvector")
+                return server
             except PostgresMissing as error:
                 reasons.append(str(error))
             except BaseException:

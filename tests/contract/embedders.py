@@ -12,8 +12,9 @@ import numpy as np
 from limpet import Config, Limpet
 from limpet.errors import ProviderError
 from limpet.model.chunk import Hit
+from limpet.search.vectors import unpack_vectors
 from limpet.store.encryption import RowLayout
-from limpet.store.tables import CHUNKS
+from limpet.store.tables import CHUNKS, VECTORS
 from tests.contract.rows import sql
 
 # Words of one group mean the same.
@@ -85,7 +86,7 @@ def stored_vectors(
     store: Any = memory._runtime.store
     rows = sql(
         memory,
-        "SELECT c.partition_id, c.ordinal, v.model_id, c.text, v.vector, v.encrypted FROM vectors v"
+        "SELECT c.partition_id, c.ordinal, v.model_id, c.text, v.vector FROM vectors v"
         " JOIN chunks c ON c.bucket = v.bucket AND c.partition_id = v.partition_id AND c.ordinal = v.ordinal"
         " JOIN models m ON m.id = v.model_id JOIN partitions p ON p.bucket = c.bucket AND p.id = c.partition_id"
         " WHERE m.name = :model AND p.owner = :owner AND p.tenant = :tenant AND p.level = 'user' ORDER BY c.ordinal",
@@ -95,9 +96,9 @@ def stored_vectors(
     )
     box = store.read(lambda tx: tx.encryption.cipher_for(tenant))
     found = []
-    for partition_id, ordinal, model_id, text, vector, encrypted in rows:
-        opened = box.decrypt_vector((partition_id, ordinal, model_id), encrypted) if encrypted else b""
-        values = np.frombuffer(opened, "<f4") if encrypted else store._connection.db.unpack_vector(vector)
+    for partition_id, ordinal, model_id, text, vector in rows:
+        [opened] = box.decrypt_row(RowLayout(VECTORS, "vector"), (partition_id, ordinal, model_id), (vector,))
+        [values] = unpack_vectors(np.frombuffer(opened, "u1")[None, :])
         [said] = box.decrypt_row(RowLayout(CHUNKS, "text"), (partition_id, ordinal), (text,))
         found.append((said, np.asarray(values, dtype=np.float64)))
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from functools import partial
 from typing import Any
 
@@ -35,7 +34,7 @@ def every_row(memory: Limpet) -> dict[str, list[tuple[Any, ...]]]:
             columns = ["NULL" if name in ("mirrored", "pending") else name for name in table.columns]
             rows = tx.db.execute_sql(f"SELECT {', '.join(columns)} FROM {table.name}")
             plain = [
-                tuple(_plain(tx, column, value) for column, value in zip(table.columns, row, strict=True))
+                tuple(_plain(value) for value in row)
                 for row in rows
                 if not (table.name == "jobs" and STORE_PARTITION.tenant in row)  # when it is asked for differs
             ]
@@ -50,10 +49,7 @@ def _key(width: int, row: tuple[Any, ...]) -> tuple[Any, ...]:
     return row[:width]
 
 
-def _plain(tx: Any, column: str, value: Any) -> Any:
-    if column == "vector":  # a driver may show a 32-bit number in fewer digits than another
-        values = tx.db.unpack_vector(value) if value else ()  # empty where it is encrypted
-        return struct.pack(f"<{len(values)}f", *values)
+def _plain(value: Any) -> Any:
     return bytes(value) if isinstance(value, (memoryview, bytearray)) else value
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from limpet.store.postgres.connection import PostgresDb, load_statements
+from limpet.store.postgres.db import PostgresDb, load_statements
 from limpet.store.tx import Params
 
 _TASKS = re.compile(r"Task Count: (\d+)")

@@ -18,9 +18,9 @@ from limpet.documents.repository import Documents
 from limpet.errors import DocumentNotFound, InvalidInput, Unsupported
 from limpet.model.document import DocumentStatus
 from limpet.search.analysis import extract_terms
+from limpet.search.catalogue import NO_MESSAGE
 from limpet.search.chunk_repository import Chunks
 from limpet.search.embed import chunk_document
-from limpet.search.index import NO_MESSAGE
 from limpet.store.copy import copy_store
 from limpet.store.tx import Tx
 from limpet.testing import FakeClock

@@ -257,7 +257,7 @@ def test_every_text_column_is_listed_as_encrypted_or_plaintext(memory: Limpet):
     assert texts - listed == set(), "neither encrypted nor readable"
     assert listed - texts == set(), "no such column of text"
     assert not [table.name for table in TABLES if table.keys() & table.readable.keys()]
-    reading = {EncryptionMode.TEXT, EncryptionMode.SOURCE, EncryptionMode.VECTOR}
+    reading = {EncryptionMode.TEXT, EncryptionMode.SOURCE, EncryptionMode.BYTES}
     assert not [t.name for t in TABLES if not t.bound_to and any(column.kind in reading for column in t.values())]
 
 

@@ -269,7 +269,7 @@ def test_sqlite_store_created_meanwhile_is_not_rejected_as_foreign(
 def test_postgres_store_created_meanwhile_is_not_rejected_as_foreign(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from limpet.store.postgres.connection import PostgresDb
+    from limpet.store.postgres.db import PostgresDb
 
     server = _required_server(request.config)
     real = PostgresDb.execute

@@ -15,7 +15,7 @@ import pytest
 from limpet import Config, Limpet, Message
 from limpet.errors import StorageError
 from limpet.model.scope import Level, Partition
-from limpet.store.postgres.connection import PostgresDb
+from limpet.store.postgres.db import PostgresDb
 from limpet.store.sqlite.connection import SqliteConnection, SqliteDb
 from limpet.store.tx import Query, Tx, partition_params
 

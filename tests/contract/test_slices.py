@@ -17,7 +17,7 @@ from limpet.errors import SessionNotFound
 from limpet.knowledge import delete_session, redact
 from limpet.lifecycle import purge_rows
 from limpet.search import chunk_repository, word_index
-from limpet.store.postgres.connection import PostgresDb
+from limpet.store.postgres.db import PostgresDb
 from limpet.store.sqlite.connection import SqliteDb
 from limpet.store.store import Store
 from limpet.testing import FakeClock

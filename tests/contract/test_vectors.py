@@ -244,7 +244,7 @@ def test_vector_search_is_exact_under_concurrent_writes(memory: Limpet, topics: 
 
 
 def test_vector_cache_smaller_than_data_stays_exact(store_url: str) -> None:
-    wide = Topics(dimension=640)
+    wide = Topics(dimension=800)
     with open_with(store_url, wide, search__cache_mb=1) as memory:
         for user in ("alice", "bob", "carol"):
             tell(memory, *sentences(500), f"puppy of {user}", user=user)

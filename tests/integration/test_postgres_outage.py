@@ -13,7 +13,8 @@ import pytest
 
 from limpet import Config, Limpet, Message
 from limpet.errors import MigrationError, OutcomeUnknown, StorageError, StoreReadOnly, StoreUnavailable
-from limpet.store.postgres.connection import PostgresConnection, PostgresDb
+from limpet.store.postgres.connection import PostgresConnection
+from limpet.store.postgres.db import PostgresDb
 from limpet.store.tx import Tx
 from tests.conftest import _refuse
 from tests.contract.rows import every_row, faults

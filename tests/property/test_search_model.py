@@ -15,8 +15,8 @@ from limpet import Limpet, Message
 from limpet.model.chunk import Vector
 from limpet.model.scope import Level, Partition
 from limpet.search import vectors
+from limpet.search.catalogue import _TYPES, Catalogue
 from limpet.search.chunk_repository import Chunks
-from limpet.search.index import _TYPES, Catalogue
 from limpet.search.recipes import RECIPES
 from limpet.store.tx import Caches, Tx
 from limpet.testing import FakeClock

@@ -195,8 +195,9 @@ def _find_near(tx: Tx, space: Partition, vector: Vector, now: datetime) -> dict[
         return {}
     rough = np.nan_to_num(nearness.cosines, nan=-1.0)
     best = np.argsort(-rough)[:_FEW]
-    ordinals = index.catalogue.ordinals[best[rough[best] >= DUPLICATE_COSINE - _ROUGHLY]].tolist()
-    cosines = index.compute_cosines(vector, ordinals) if ordinals else {}
+    best = best[rough[best] >= DUPLICATE_COSINE - _ROUGHLY]
+    ordinals = index.catalogue.ordinals[best].tolist()
+    cosines = dict(zip(ordinals, nearness.rescore(best).tolist(), strict=True))
     near = [each for each in ordinals if cosines.get(each, 0.0) >= DUPLICATE_COSINE]
     stored = read_chunks(index, near, None, now)
     return {

@@ -16,11 +16,13 @@ from limpet.model.scope import Partition, Scope
 from limpet.model.values import from_micros, to_micros
 from limpet.search import word_index
 from limpet.search.analysis import pack_terms
-from limpet.search.index import CATALOGUES, SearchIndex, read_catalogue
-from limpet.store.encryption import RowLayout, pack_floats
+from limpet.search.catalogue import CATALOGUES, read_catalogue
+from limpet.search.index import SearchIndex
+from limpet.search.vectors import pack_vector
+from limpet.store.encryption import RowLayout
 from limpet.store.jobs import Jobs
-from limpet.store.tables import CHUNKS, RECORD_METADATA, RECORD_TAGS
-from limpet.store.tx import Cipher, Partitions, Query, Repository, Row, partition_key, partition_params
+from limpet.store.tables import CHUNKS, RECORD_METADATA, RECORD_TAGS, VECTORS
+from limpet.store.tx import Cipher, Params, Partitions, Query, Repository, Row, partition_key, partition_params
 
 log = logging.getLogger("limpet.store")
 
@@ -383,7 +385,8 @@ class Chunks(Repository):
             index = self.open_index(partition)
             return () if index is None else index.catalogue.names
         added = read_catalogue(self._tx, row, self._cipher(partition), known.last_ordinal + 1)
-        return tuple(dict.fromkeys([*known.names, *(each.name for each in added if each.name and each.session)]))
+        said = (name for name, session in zip(added.names, added.sessions, strict=True) if name and session)
+        return tuple(dict.fromkeys([*known.names, *said]))
 
     # Vectors
 
@@ -395,14 +398,9 @@ class Chunks(Repository):
         self._db.run_later("vectors.put", self._vector_params(row, cipher, ordinal, model_id, vector))
         return True
 
-    def _vector_params(
-        self, row: PartitionRow, cipher: Cipher, ordinal: int, model_id: int, vector: Vector
-    ) -> dict[str, Any]:
-        params = {**row.key, "ordinal": ordinal, "model_id": model_id}
-        if not cipher.is_encrypted:
-            return {**params, "vector": self._db.pack_vector(vector.values), "encrypted": None}
-        encrypted = cipher.encrypt_vector((row.id, ordinal, model_id), pack_floats(vector.values))
-        return {**params, "vector": self._db.no_vector, "encrypted": encrypted}
+    def _vector_params(self, row: PartitionRow, cipher: Cipher, ordinal: int, model_id: int, vector: Vector) -> Params:
+        params = {**row.key, "ordinal": ordinal, "model_id": model_id, "vector": pack_vector(vector.values)}
+        return cipher.encrypt_params(VECTORS, (row.id, ordinal, model_id), params)
 
     def _ensure_model(self, vector: Vector) -> int | None:
         """Return the model's number; None if the dimension differs, and the text is stored without a vector."""

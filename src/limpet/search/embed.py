@@ -38,7 +38,7 @@ from limpet.store.tx import Tx
 log = logging.getLogger("limpet.search")
 
 _LARGEST = 1e15  # per value: the sum of many squares still fits 32 bits
-_MOST_DIMENSIONS = 16_000  # the limit of pgvector
+_MOST_DIMENSIONS = 16_000  # more than any model has
 _QUESTIONS = 256  # cached question vectors: a context often repeats the question of a recall
 _REST_S = 30.0  # seconds without attempts after a failure, so that questions do not all wait for a slow embedder
 _BATCH = 64

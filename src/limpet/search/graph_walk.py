@@ -18,7 +18,8 @@ from limpet.search.graph_repository import Communities, GraphTables, MentionPlac
 from limpet.search.recipes import Recipe
 
 if TYPE_CHECKING:
-    from limpet.search.index import Catalogue, SearchIndex
+    from limpet.search.catalogue import Catalogue
+    from limpet.search.index import SearchIndex
     from limpet.store.tx import Array
 
 _WORD = re.compile(r"[^\s\"“”‘()\[\]{}<>,;:!?*_]+")

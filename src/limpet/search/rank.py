@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from limpet.model.dataclass import dataclass
 from limpet.search.analysis import Question, Span
-from limpet.search.index import NO_MESSAGE, RECORD_SPEAKER, Catalogue
+from limpet.search.catalogue import NO_MESSAGE, RECORD_SPEAKER, Catalogue
 from limpet.search.recipes import Recipe
 
 if TYPE_CHECKING:
@@ -30,16 +30,12 @@ _REFINE_FACTOR = 5  # times the number of candidates that are scored exactly aft
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """What each chunk of the catalogue shares with the question. ``vectors`` is None without vectors.
-
-    ``compute_exact`` returns exact cosines for some positions, from the stored vectors.
-    """
+    """What each chunk of the catalogue shares with the question. ``vectors`` is None without vectors."""
 
     words: Array
     covered: Array
     known: float
     vectors: VectorScores | None = None
-    compute_exact: Callable[[Array], Array] | None = None
     entity: Array | None = None
     community: Array | None = None
 
@@ -115,19 +111,14 @@ class Ranker:
         if signals.vectors is None or not recipe.dense:
             return None
         cosines = signals.vectors.cosines
-        if signals.vectors.rough:
-            best = self._select_dense(cosines, _REFINE_FACTOR * recipe.candidates)
-            closer = self._include_neighbours(self._unite(chosen, best))
-            # NaN: an estimate must not compete with an exact score, it may be far too high.
-            cosines = np.full(len(cosines), np.nan, dtype=cosines.dtype)
-            cosines[closer] = signals.vectors.rescore(closer)
-        else:
-            cosines = cosines.copy()
-        if signals.compute_exact is not None:
-            at = self._unite(chosen, self._select_dense(cosines, recipe.candidates))
-            at = at[~np.isnan(cosines[at])]
-            cosines[at] = signals.compute_exact(at)
-        return cosines
+        if not signals.vectors.rough:
+            return cosines
+        best = self._select_dense(cosines, _REFINE_FACTOR * recipe.candidates)
+        closer = self._include_neighbours(self._unite(chosen, best))
+        # NaN: an estimate must not compete with an exact score, it may be far too high.
+        refined = np.full(len(cosines), np.nan, dtype=cosines.dtype)
+        refined[closer] = signals.vectors.rescore(closer)
+        return refined
 
     def _select_dense(self, cosines: Array, count: int) -> Array:
         known = np.flatnonzero(~np.isnan(cosines))

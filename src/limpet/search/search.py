@@ -174,7 +174,7 @@ def _attach_neighbours(index: SearchIndex, hit: Hit, request: SearchRequest) -> 
 
 def _compute_signals(index: SearchIndex, request: SearchRequest) -> Signals:
     load_modules("limpet.search.rank")
-    from limpet.search.rank import Signals, align_scores, look_up
+    from limpet.search.rank import Signals, align_scores
 
     catalogue, config, recipe, meaning = index.catalogue, request.config, request.recipe, request.meaning
     optional = request.question.find_optional_terms(catalogue.names)
@@ -187,14 +187,10 @@ def _compute_signals(index: SearchIndex, request: SearchRequest) -> Signals:
     if meaning is None:
         return Signals(words, covered, known, entity=linked.entity, community=linked.community)
 
-    def compute_exact(places: Array) -> Array:
-        ordinals = catalogue.ordinals[places].tolist()
-        return look_up(index.compute_cosines(meaning, ordinals), ordinals)
-
     vectors = index.score_vectors(meaning)
     if vectors is not None and recipe.words and vectors.share < MIN_EMBEDDED:
         vectors = None  # the few would rank above better ones that wait for theirs
-    return Signals(words, covered, known, vectors, compute_exact, linked.entity, linked.community)
+    return Signals(words, covered, known, vectors, linked.entity, linked.community)
 
 
 def _build_mask(index: SearchIndex, query: ChunkQuery, now: datetime) -> Array | None:

@@ -92,11 +92,14 @@ SELECT hash, first_sequence, last_sequence, text, ordinal FROM chunks
 WHERE bucket = :bucket AND partition_id = :partition_id AND {where} ORDER BY ordinal
 
 -- name: chunks.catalogue
-SELECT ordinal, session_id, first_sequence, role, name, created_at, word_count, flags, kind FROM chunks
-WHERE bucket = :bucket AND partition_id = :partition_id AND ordinal >= :low ORDER BY ordinal
+-- In few columns: they may be many rows. The kinds are numbered as SourceKind lists them.
+SELECT ordinal, session_id, coalesce(first_sequence, 0) AS sequence, name, created_at, word_count,
+    CAST(flags * 8 + CASE kind WHEN 'message' THEN 0 WHEN 'record' THEN 2 ELSE 4 END
+        + CASE WHEN role = 'user' THEN 1 ELSE 0 END AS BIGINT) AS marks
+FROM chunks WHERE bucket = :bucket AND partition_id = :partition_id AND ordinal >= :low ORDER BY ordinal
 
 -- name: chunks.new
--- Those columns, and the words.
+-- The same, and the words.
 SELECT ordinal, session_id, first_sequence, role, name, created_at, word_count, flags, kind, terms FROM chunks
 WHERE bucket = :bucket AND partition_id = :partition_id AND ordinal >= :low ORDER BY ordinal
 
@@ -221,47 +224,21 @@ SELECT p.bucket, p.id, coalesce((SELECT max(l.number) FROM late_vectors l
     WHERE l.bucket = :bucket AND l.partition_id = :partition_id), 0) + 1, :low, :high
 FROM partitions p WHERE p.bucket = :bucket AND p.id = :partition_id
 
--- name: vectors.encrypted_page
-SELECT ordinal, encrypted FROM vectors
-WHERE bucket = :bucket AND partition_id = :partition_id AND ordinal >= :low AND ordinal < :high AND model_id = :model_id AND encrypted IS NOT NULL
-ORDER BY ordinal LIMIT :limit
-
--- name: vectors.encrypted_some
-SELECT ordinal, encrypted FROM vectors
-WHERE bucket = :bucket AND partition_id = :partition_id AND ordinal IN :ordinals[] AND model_id = :model_id AND encrypted IS NOT NULL
-
 -- name: vectors.delete_model
 DELETE FROM vectors WHERE model_id = :model_id
 
 -- name: vectors.delete
 DELETE FROM vectors WHERE bucket = :bucket AND partition_id = :partition_id AND ordinal = :ordinal
 
--- name: vectors.put sqlite
+-- name: vectors.put
 -- Of a chunk that is there: a session that has the text already has no second one.
-INSERT INTO vectors (bucket, partition_id, ordinal, model_id, vector, encrypted)
-SELECT bucket, partition_id, ordinal, :model_id, :vector, :encrypted FROM chunks WHERE bucket = :bucket AND partition_id = :partition_id AND ordinal = :ordinal
-ON CONFLICT (bucket, partition_id, ordinal, model_id) DO UPDATE SET vector = excluded.vector, encrypted = excluded.encrypted
+INSERT INTO vectors (bucket, partition_id, ordinal, model_id, vector)
+SELECT bucket, partition_id, ordinal, :model_id, :vector FROM chunks WHERE bucket = :bucket AND partition_id = :partition_id AND ordinal = :ordinal
+ON CONFLICT (bucket, partition_id, ordinal, model_id) DO UPDATE SET vector = excluded.vector
 
--- name: vectors.put postgres
-INSERT INTO vectors (bucket, partition_id, ordinal, model_id, vector, encrypted)
-SELECT bucket, partition_id, ordinal, :model_id, :vector::vector, :encrypted FROM chunks WHERE bucket = :bucket AND partition_id = :partition_id AND ordinal = :ordinal
-ON CONFLICT (bucket, partition_id, ordinal, model_id) DO UPDATE SET vector = excluded.vector, encrypted = excluded.encrypted
-
--- name: vectors.page sqlite
+-- name: vectors.page
 SELECT ordinal, vector FROM vectors
 WHERE bucket = :bucket AND partition_id = :partition_id AND ordinal >= :low AND ordinal < :high AND model_id = :model_id ORDER BY ordinal LIMIT :limit
-
--- name: vectors.page postgres
-SELECT ordinal, vector_send(vector) FROM vectors
-WHERE bucket = :bucket AND partition_id = :partition_id AND ordinal >= :low AND ordinal < :high AND model_id = :model_id ORDER BY ordinal LIMIT :limit
-
--- name: vectors.some sqlite
-SELECT ordinal, vector FROM vectors WHERE bucket = :bucket AND partition_id = :partition_id AND ordinal IN :ordinals[] AND model_id = :model_id
-
--- name: vectors.some postgres
--- The scope is in the ordinals: each distance is exact, and no hit is lost to a filter.
-SELECT ordinal, 1 - (vector <=> :question::vector) FROM vectors
-WHERE bucket = :bucket AND partition_id = :partition_id AND ordinal IN :ordinals[] AND model_id = :model_id
 
 -- name: graph.advance
 UPDATE partitions SET next_graph_id = :next_graph_id WHERE bucket = :bucket AND id = :partition_id

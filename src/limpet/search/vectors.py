@@ -1,14 +1,16 @@
 """The vectors of a partition, cached in compact form.
 
-The cache holds the vectors of a partition at eight bits per number, and at one bit for a first pass. A small partition
-is searched completely at eight bits. In a large one, the first pass compares bits, at a hundredth of the cost, and the
-best are compared at eight bits. Ranked results are compared with the stored vectors.
+A vector is stored at eight bits per number, and the cache holds those of a partition as they are stored. A small
+partition is searched completely. In a large one, a first pass compares one bit per number, at a hundredth of the cost,
+and the best are compared at eight bits.
 """
 
 from __future__ import annotations
 
+import math
+import struct
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from limpet.model.dataclass import dataclass
@@ -16,15 +18,17 @@ from limpet.store.tx import Array, CacheKind
 
 # Up to this size, one pass over every vector is faster than two passes.
 FULL_SCAN_LIMIT = 16_384
+_SCALE_BYTES = 4
+_SMALLEST = 1e-30  # what is shorter has no direction
 _BLOCK = 1024  # vectors converted at a time: they fit the processor cache
 _RECENTRE_FACTOR = 4  # recompute the centre when the number of vectors has grown by this factor
 
 
 class VectorPage(NamedTuple):
-    """The ordinals and vectors of some chunks, one row each."""
+    """The ordinals of some chunks, and their vectors as they are stored, one row each."""
 
     ordinals: Array
-    vectors: Array
+    stored: Array
 
 
 _Load = Callable[[int], Iterable[VectorPage]]
@@ -88,7 +92,7 @@ class PartitionVectors:
         self._mean_of = 0
         self._codes = np.zeros((0, self._dimension), dtype=np.int8)
         self._scales = np.zeros(0, dtype=np.float32)  # 0 where there is no vector
-        self._bits = np.zeros((-(-self._dimension // 64), 0), dtype=np.uint64)
+        self._bits = np.zeros((0, 0), dtype=np.uint64)  # only beyond FULL_SCAN_LIMIT
 
     @property
     def nbytes(self) -> int:
@@ -116,45 +120,46 @@ class PartitionVectors:
         return VectorCodes(self._codes[:count], self._scales[:count], self._bits[:, :count], self._mean)
 
     def _update(self, ordinals: Array, stamp: VectorsVersion, load: _Load, late: _Load) -> None:
-        known = self._stamp
+        known, stored = self._stamp, list[Array]()
         if known is not None and stamp.removals > known.removals:
             self._retain(ordinals)
         if len(ordinals) > len(self._ordinals):
             start = len(self._ordinals)
             self._reserve(len(ordinals))
             self._ordinals = ordinals
-            for page in load(int(ordinals[start])):
-                self._store_page(page)
+            stored += [self._store_page(page) for page in load(int(ordinals[start]))]
         if known is not None and stamp.late > known.late:
-            for page in late(known.late):
-                self._store_page(page)
+            stored += [self._store_page(page) for page in late(known.late)]
         if known is None or stamp >= known:
             self._stamp = stamp
-        if self._mean is not None and len(self._ordinals) > max(_BLOCK, _RECENTRE_FACTOR * self._mean_of):
-            self._recentre()
+        if len(self._ordinals) > FULL_SCAN_LIMIT:
+            self._update_bits(stored)
 
-    def _recentre(self) -> None:
-        """Recompute the centre: signs tell most relative to it, and the first vectors may be far from it."""
+    def _update_bits(self, stored: Sequence[Array]) -> None:
+        """Of these rows, or of all with a new centre: signs tell most relative to it, and the first may be far off."""
         import numpy as np
 
-        count, total = len(self._ordinals), np.zeros(self._dimension)
-        blocks = [slice(start, min(start + _BLOCK, count)) for start in range(0, count, _BLOCK)]
-        for block in blocks:
-            total += self._scales[block] @ self._codes[block].astype(np.float32)
-        self._mean = (total / max(1, int(np.count_nonzero(self._scales[:count])))).astype(np.float32)
-        self._mean_of = count
-        bits = np.zeros_like(self._bits)  # others may be reading the old ones
-        for block in blocks:
-            vectors = self._codes[block] * self._scales[block, None]
-            bits[:, block] = _pack_signs(vectors, self._mean).T
-        self._bits = bits
+        count = len(self._ordinals)
+        if self._mean is None or self._bits.shape[1] < count or count > _RECENTRE_FACTOR * self._mean_of:
+            total = np.zeros(self._dimension)
+            for block in _cut_blocks(count):
+                total += self._scales[block] @ self._codes[block].astype(np.float32)
+            self._mean = (total / max(1, int(np.count_nonzero(self._scales[:count])))).astype(np.float32)
+            self._mean_of = count
+            self._bits = np.zeros((-(-self._dimension // 64), len(self._scales)), dtype=np.uint64)
+            stored = [np.arange(count)]
+        for rows in stored:
+            for block in _cut_blocks(len(rows)):
+                at = rows[block]
+                self._bits[:, at] = _pack_signs(self._codes[at] * self._scales[at, None], self._mean).T
 
     def _retain(self, ordinals: Array) -> None:
         import numpy as np
 
         stays = np.flatnonzero(np.isin(self._ordinals, ordinals, assume_unique=True))
         self._ordinals = self._ordinals[stays]
-        self._codes, self._scales, self._bits = self._codes[stays], self._scales[stays], self._bits[:, stays]
+        self._codes, self._scales = self._codes[stays], self._scales[stays]
+        self._bits = self._bits[:, stays] if self._bits.size else self._bits
 
     def _reserve(self, count: int) -> None:
         """Grow by half, so that appending row by row copies each row only a few times."""
@@ -164,31 +169,51 @@ class PartitionVectors:
             return
         used, room = len(self._ordinals), count + count // 2 if len(self._ordinals) else count
         codes, scales = np.zeros((room, self._dimension), dtype=np.int8), np.zeros(room, dtype=np.float32)
-        bits = np.zeros((len(self._bits), room), dtype=np.uint64)
-        codes[:used], scales[:used], bits[:, :used] = self._codes[:used], self._scales[:used], self._bits[:, :used]
-        self._codes, self._scales, self._bits = codes, scales, bits
+        codes[:used], scales[:used] = self._codes[:used], self._scales[:used]
+        self._codes, self._scales = codes, scales
+        if self._bits.size:
+            bits = np.zeros((len(self._bits), room), dtype=np.uint64)
+            bits[:, :used] = self._bits[:, :used]
+            self._bits = bits
 
-    def _store_page(self, page: VectorPage) -> None:
+    def _store_page(self, page: VectorPage) -> Array:
+        """Return the rows where they are now."""
         import numpy as np
 
         rows = np.searchsorted(self._ordinals, page.ordinals)
         here = (rows < len(self._ordinals)) & (
             self._ordinals[np.minimum(rows, len(self._ordinals) - 1)] == page.ordinals
         )
-        rows, vectors = rows[here], page.vectors[here]
-        if not len(rows):
-            return
-        if self._mean is None:
-            # The centre of the first vectors: an approximation is enough.
-            self._mean, self._mean_of = vectors.mean(axis=0), len(vectors)
-        largest = np.abs(vectors).max(axis=1)
-        scales = np.where(largest > 0, largest / 127, 1).astype(np.float32)
-        self._codes[rows] = np.rint(vectors / scales[:, None])
-        self._bits[:, rows] = _pack_signs(vectors, self._mean).T
-        self._scales[rows] = scales
+        rows, stored = (rows, page.stored) if here.all() else (rows[here], page.stored[here])
+        self._scales[rows] = np.ascontiguousarray(stored[:, :_SCALE_BYTES]).view("<f4")[:, 0]
+        self._codes[rows] = stored[:, _SCALE_BYTES:].view(np.int8)
+        return rows
 
 
 VECTORS: CacheKind[PartitionVectors] = CacheKind("vectors", 1)  # by partition and model
+
+
+def pack_vector(values: Sequence[float]) -> bytes:
+    """A vector as it is stored: a factor, then eight bits per number; their product has length one."""
+    largest = max(map(abs, values), default=0.0)
+    if largest < _SMALLEST:
+        return struct.pack("<f", 1.0) + bytes(len(values))
+    step = 127 / largest
+    codes = [round(value * step) for value in values]
+    return struct.pack(f"<f{len(codes)}b", 1 / math.sqrt(sum([code * code for code in codes])), *codes)
+
+
+def unpack_vectors(stored: Array) -> Array:
+    """Vectors of length one, a row each."""
+    import numpy as np
+
+    scales = np.ascontiguousarray(stored[:, :_SCALE_BYTES]).view("<f4")
+    vectors: Array = stored[:, _SCALE_BYTES:].view(np.int8) * scales
+    return vectors
+
+
+def _cut_blocks(count: int) -> list[slice]:
+    return [slice(start, min(start + _BLOCK, count)) for start in range(0, count, _BLOCK)]
 
 
 def _pack_signs(vectors: Array, mean: Array) -> Array:
@@ -206,7 +231,7 @@ def _score_codes(rows: VectorCodes, question: Array) -> VectorScores | None:
     import numpy as np
 
     codes, scales, bits, mean = rows
-    if mean is None or not scales.any():
+    if not scales.any():
         return None
 
     def rescore(at: Array) -> Array:
@@ -214,9 +239,10 @@ def _score_codes(rows: VectorCodes, question: Array) -> VectorScores | None:
 
     if len(codes) <= FULL_SCAN_LIMIT:
         products = np.empty(len(codes), dtype=np.float32)
-        for start in range(0, len(codes), _BLOCK):
-            products[start : start + _BLOCK] = codes[start : start + _BLOCK].astype(np.float32) @ question
+        for block in _cut_blocks(len(codes)):
+            products[block] = codes[block].astype(np.float32) @ question
         return VectorScores.of(products * scales, scales, rescore, rough=False)
+    assert mean is not None
     different = np.zeros(len(codes), dtype=np.uint16)
     for word, asked in zip(bits, _pack_signs(question[None, :], mean)[0], strict=True):
         different += np.bitwise_count(word ^ asked)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from limpet.config import StorageSettings
 from limpet.errors import InvalidInput, Unsupported
@@ -104,7 +103,7 @@ def _copy_table(source: Db, target: Db, table: Table, progress: Progress | None)
     values = ", ".join(f":{_param_name(at)}" for at in range(len(table.columns)))
     insert = f"INSERT INTO {table.name} ({names}) VALUES ({values})"
     for batch in _iter_batches(source, table):
-        rows = [_params(source, target, table, row) for row in batch]
+        rows = [{_param_name(at): value for at, value in enumerate(row)} for row in batch]
         target.execute_sql_many(insert, rows)
         done += len(batch)
         if progress is not None:
@@ -125,15 +124,6 @@ def _iter_batches(source: Db, table: Table) -> Iterator[list[Row]]:
         yield batch
         last = {_param_name(at): batch[-1][at] for at in range(width)}
         batch = source.execute_sql(f"{after} ORDER BY {key} LIMIT {_BATCH}", last)
-
-
-def _params(source: Db, target: Db, table: Table, row: Row) -> dict[str, Any]:
-    params = {_param_name(at): value for at, value in enumerate(row)}
-    if table.name == "vectors":
-        at = _param_name(table.columns.index("vector"))
-        encrypted = params[_param_name(table.columns.index("encrypted"))] is not None
-        params[at] = target.no_vector if encrypted else target.pack_vector(source.unpack_vector(params[at]))
-    return params
 
 
 def _param_name(at: int) -> str:

@@ -9,8 +9,7 @@ to its row: put elsewhere it cannot be decrypted.
 from __future__ import annotations
 
 import binascii
-import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import cache, lru_cache
 from hashlib import blake2b
@@ -39,7 +38,7 @@ class EncryptionMode(Enum):
     KEY = "key"  # the same, and whether it is one of the engine's own stays readable
     SOURCE = "source"  # read only, but for the session it begins with
     TERMS = "terms"  # numbers of the word index, one way
-    VECTOR = "vector"
+    BYTES = "bytes"  # the same as text
 
 
 class EncryptedColumn(NamedTuple):
@@ -71,9 +70,6 @@ class RowLayout:
         """Where the encrypted columns stand. Only an encrypted tenant needs it."""
         names = self._order.split() if isinstance(self._order, str) else self._order.names
         return [(at, self._encrypted[name]) for at, name in enumerate(names) if name in self._encrypted]
-
-
-_VECTOR = EncryptedColumn("vector", EncryptionMode.VECTOR, b"vectors.vector\0")
 
 
 class TenantCipher(Cipher):
@@ -120,16 +116,12 @@ class TenantCipher(Cipher):
         # In the order of their new numbers: the old one is that of the text.
         return Terms(dict(sorted((self._hash_term(term), count) for term, count in terms.counts.items())), terms.length)
 
-    def encrypt_vector(self, row: object, values: bytes) -> bytes:
-        return self._encrypt_bytes(_VECTOR, row, values)
-
-    def decrypt_vector(self, row: object, stored: bytes) -> bytes:
-        return self._decrypt_bytes(_VECTOR, row, stored)
-
     def _encrypt(self, column: EncryptedColumn, row: object, value: Any) -> Any:
         kind = column.kind
         if kind is EncryptionMode.SAME_BYTES:
             return self._mark + self._comparing.encrypt(value, [column.place])
+        if kind is EncryptionMode.BYTES:
+            return self._encrypt_bytes(column, row, value)
         if kind is EncryptionMode.TERMS or value in _EMPTY:
             return value
         if kind is EncryptionMode.TEXT:
@@ -143,6 +135,8 @@ class TenantCipher(Cipher):
         kind = column.kind
         if kind is EncryptionMode.SAME_BYTES:
             return self._decrypt_deterministic(column, row, bytes(value))
+        if kind is EncryptionMode.BYTES:
+            return self._decrypt_bytes(column, row, bytes(value))
         if kind is EncryptionMode.TERMS or value in _EMPTY:
             return value
         if kind is EncryptionMode.TEXT:
@@ -193,11 +187,6 @@ class TenantCipher(Cipher):
             f"{where} of row {format_row_key(row)} in tenant {self._tenant!r} cannot be decrypted:"
             " it was altered, moved from another row, or encrypted with another key; restore it from a backup"
         )
-
-
-def pack_floats(values: Sequence[float]) -> bytes:
-    """A vector as it is encrypted: 32-bit floats, little-endian."""
-    return struct.pack(f"<{len(values)}f", *values)
 
 
 def format_row_key(row: object) -> str:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 from limpet.errors import DecryptionFailed, KeyMissing, StorageError
 from limpet.model.job import Finding
 from limpet.model.telemetry import Progress
-from limpet.store.encryption import EncryptionMode, RowLayout, check_value, pack_floats
+from limpet.store.encryption import EncryptionMode, RowLayout, check_value
 from limpet.store.encryption_keys import (
     STATE_ENCRYPTED,
     STATE_ENCRYPTING,
@@ -41,7 +41,7 @@ _TENANT_FILTERS = {
     "partition_id": "(bucket, partition_id) IN (SELECT p.bucket, p.id FROM partitions p WHERE p.tenant = :tenant)",
 }
 _DETERMINISTIC = (EncryptionMode.SAME, EncryptionMode.SAME_BYTES, EncryptionMode.KEY)
-_NONDETERMINISTIC = (EncryptionMode.TEXT, EncryptionMode.SOURCE)
+_NONDETERMINISTIC = (EncryptionMode.TEXT, EncryptionMode.SOURCE, EncryptionMode.BYTES)
 
 
 class RebuildIndex(Protocol):
@@ -119,10 +119,7 @@ def _run_step(db: Db, tenant: str, reached: _Checkpoint, old: Cipher, new: Ciphe
     """How many rows, and up to which key; None when the step is done."""
     table = _TABLES[reached.step]
     rows, after = _read_page(db, table, tenant, reached.after)
-    if table.name == "vectors":
-        _reencrypt_vectors(db, rows, old, new)
-    else:
-        _reencrypt_rows(db, table, rows, old, new)
+    _reencrypt_rows(db, table, rows, old, new)
     return len(rows), after
 
 
@@ -189,21 +186,6 @@ def _reencrypt_rows(db: Db, table: Table, rows: list[Row], old: Cipher, new: Cip
         db.execute_sql_many(f"UPDATE {table.name} SET {sets} WHERE {where}", changes)
 
 
-def _reencrypt_vectors(db: Db, rows: list[Row], old: Cipher, new: Cipher) -> None:
-    changes = []
-    for bucket, partition_id, ordinal, model_id, vector, stored in rows:
-        bound = (partition_id, ordinal, model_id)
-        plain = pack_floats(db.unpack_vector(vector)) if stored is None else old.decrypt_vector(bound, bytes(stored))
-        at = {"bucket": bucket, "partition_id": partition_id, "ordinal": ordinal, "model_id": model_id}
-        changes.append({**at, "vector": db.no_vector, "encrypted": new.encrypt_vector(bound, plain)})
-    if changes:
-        db.execute_sql_many(
-            "UPDATE vectors SET vector = :vector, encrypted = :encrypted WHERE bucket = :bucket"
-            " AND partition_id = :partition_id AND ordinal = :ordinal AND model_id = :model_id",
-            changes,
-        )
-
-
 def check_encryption(store: Store) -> Iterator[Finding]:
     """Whether every encrypted value can be decrypted where it stands."""
     try:
@@ -238,17 +220,9 @@ def _check_tenant(tx: Tx, tenant: str) -> Finding:
             for row in rows:
                 looked_at += 1
                 try:
-                    _check_row(cipher, table, shape, row)
+                    cipher.decrypt_row(shape, _associated_data(table, dict(zip(table.columns, row, strict=True))), row)
                 except DecryptionFailed as error:
                     faults.append(str(error))
     if not faults:
         return Finding("encryption", ok=True, detail=f"tenant {tenant!r}: {looked_at} rows open with their key")
     return Finding("encryption", ok=False, detail=f"{len(faults)} values do not open; {'; '.join(faults[:3])}")
-
-
-def _check_row(cipher: Cipher, table: Table, shape: RowLayout, row: Row) -> None:
-    if table.name == "vectors":
-        _, partition_id, ordinal, model_id, _, stored = row
-        cipher.decrypt_vector((partition_id, ordinal, model_id), bytes(stored or b""))
-    else:
-        cipher.decrypt_row(shape, _associated_data(table, dict(zip(table.columns, row, strict=True))), row)

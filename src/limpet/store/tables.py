@@ -166,7 +166,7 @@ CHUNKS = Table(
 )
 Table("postings", "bucket partition_id term first_ordinal: readable data")
 Table("models", "id: readable name, dimension")
-Table("vectors", "bucket partition_id ordinal model_id: vector vector encrypted", "partition_id ordinal model_id")
+VECTORS = Table("vectors", "bucket partition_id ordinal model_id: bytes vector", "partition_id ordinal model_id")
 Table("late_vectors", "bucket partition_id number: low high")
 ENTITIES = Table("entities", "bucket partition_id id: same normal first_word, text name", "partition_id normal")
 Table("mentions", "bucket partition_id id: words kind, ids session_id record_id, entity_id sequence said_at")

@@ -54,8 +54,6 @@ class Db:
     skip_locked = ""
     # Whether every message costs a wait, so that it pays to send reads together.
     is_remote = False
-    # What stands in a vector's column where it is encrypted, in a column of its own.
-    no_vector: Any = None
 
     def __init__(self, statements: Statements) -> None:
         self._sql = statements
@@ -114,33 +112,24 @@ class Db:
         """A list of whole numbers or texts as this driver passes it for ``:name[]``."""
         raise NotImplementedError
 
-    def pack_vector(self, values: Sequence[float]) -> Any:
-        raise NotImplementedError
+    def columns(self, query: Query, **kinds: str) -> list[Any]:
+        """The columns of a query instead of its rows, each by name as ``kinds`` says.
 
-    def unpack_vector(self, stored: Any) -> tuple[float, ...]:
-        raise NotImplementedError
+        ``number``: an array of whole numbers. ``bytes``: of equal length, an array of bytes with a row each.
+        ``text``: a list, with None for what is not there.
+        """
+        import numpy as np  # late: most commands never search
 
-    def unpack_matrix(self, stored: Sequence[Any]) -> Array:
-        """The vectors of ``vectors.page``, a row each."""
-        raise NotImplementedError
-
-    def compute_cosines(
-        self, key: Params, model_id: int, ordinals: Sequence[int], question: Sequence[float]
-    ) -> dict[int, float]:
-        """Of the chunks of a partition with these ordinals that have a vector of the model."""
-        raise NotImplementedError
-
-
-def compute_cosines(ordinals: Sequence[int], vectors: Array, question: Sequence[float]) -> dict[int, float]:
-    """Of the vectors of these chunks, a row each, with the question."""
-    import numpy as np  # late: most commands never search
-
-    if not len(ordinals):
-        return {}
-    asked = np.asarray(question, dtype=np.float32)
-    lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(asked)
-    found = np.divide(vectors @ asked, lengths, out=np.zeros(len(ordinals), dtype=np.float32), where=lengths > 0)
-    return dict(zip(ordinals, found.tolist(), strict=True))
+        rows = self.all(*query[:2], where=query.where, order=query.order)
+        columns: Any = zip(*rows, strict=True) if rows else [()] * len(kinds)
+        return [
+            np.array(values, "i8")
+            if kind == "number"
+            else list(values)
+            if kind == "text"
+            else np.frombuffer(b"".join(values), "u1").reshape(len(rows), -1 if rows else 0)
+            for kind, values in zip(kinds.values(), columns, strict=True)
+        ]
 
 
 class Cipher:
@@ -167,12 +156,6 @@ class Cipher:
 
     def hash_term(self, term: int) -> int:
         return term
-
-    def encrypt_vector(self, row: object, values: bytes) -> bytes:
-        return values
-
-    def decrypt_vector(self, row: object, stored: bytes) -> bytes:
-        return stored
 
 
 PLAINTEXT = Cipher()

@@ -14,9 +14,9 @@ from limpet.model.chunk import SourceKind
 from limpet.model.scope import Level, Partition
 from limpet.search import vectors
 from limpet.search.analysis import TextFlag
+from limpet.search.catalogue import _TYPES, NO_MESSAGE, RECORD_SPEAKER, Catalogue, CatalogueRow, make_empty_catalogue
 from limpet.search.chunk_repository import Chunks
-from limpet.search.index import _TYPES, NO_MESSAGE, RECORD_SPEAKER, Catalogue, CatalogueRow, make_empty_catalogue
-from limpet.search.vectors import PartitionVectors, VectorPage, VectorScores, VectorsVersion
+from limpet.search.vectors import PartitionVectors, VectorPage, VectorScores, VectorsVersion, pack_vector
 from limpet.search.word_index import TAILS, load_tail
 from limpet.store.sqlite.connection import SqliteDb
 from limpet.store.tx import Cache, Tx
@@ -181,7 +181,8 @@ class Table:
         found = [(at, vector) for at in ordinals if (vector := self.rows.get(at)) is not None]
         if found:
             self.loads += len(found)
-            yield VectorPage(np.array([at for at, _ in found]), np.array([vector for _, vector in found]))
+            stored = b"".join(pack_vector(vector.tolist()) for _, vector in found)
+            yield VectorPage(np.array([at for at, _ in found]), np.frombuffer(stored, "u1").reshape(len(found), -1))
 
     def ask(self, space: PartitionVectors, question: np.ndarray[Any, Any]) -> VectorScores | None:
         ordinals = np.array(sorted(self.rows), dtype=np.int64)

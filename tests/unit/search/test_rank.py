@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from limpet.search.analysis import Question
-from limpet.search.index import CatalogueRow, make_empty_catalogue
+from limpet.search.catalogue import CatalogueRow, make_empty_catalogue
 from limpet.search.rank import Ranker, Signals, _select_best, rank_values
 from limpet.search.recipes import DEFAULT, VECTORS
 from limpet.search.vectors import VectorScores
@@ -25,8 +25,8 @@ def test_refine_cosines_ranks_only_exact_scores() -> None:
     catalogue = make_empty_catalogue(0).append_rows(
         [CatalogueRow(at, None, None, None, None, 0, 1, 0) for at in range(count)]
     )
-    vectors = VectorScores(0.6 + real / 10, rough=True, rescore=lambda at: real[at] + 0.001)
-    signals = Signals(np.zeros(count), np.zeros(count), 0.0, vectors, lambda at: real[at])
+    vectors = VectorScores(0.6 + real / 10, rough=True, rescore=lambda at: real[at])
+    signals = Signals(np.zeros(count), np.zeros(count), 0.0, vectors)
     for recipe in (replace(VECTORS, candidates=50), replace(DEFAULT, candidates=50)):
         cosines = Ranker(catalogue, QUESTION, signals, recipe).refine_cosines(np.zeros(0, dtype=int))
         assert cosines is not None

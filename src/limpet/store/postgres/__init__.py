@@ -1,1 +1,1 @@
-"""The same store on PostgreSQL with pgvector."""
+"""The same store on PostgreSQL."""

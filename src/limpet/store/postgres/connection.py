@@ -1,53 +1,31 @@
-"""PostgreSQL connections, those that write and those that read, and what their errors mean."""
+"""PostgreSQL connections, those that write and those that read."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING
 
 from limpet.config import StorageSettings
 from limpet.errors import (
-    ConstraintFailed,
     OutcomeUnknown,
     StorageError,
-    StoreBusy,
-    StoreFull,
-    StoreReadOnly,
     StoreUnavailable,
-    Unsupported,
 )
-from limpet.model.late import load_modules
 from limpet.store.encryption_keys import EncryptionRegistry
-from limpet.store.tables import Statements, to_postgres
-from limpet.store.tx import Caches, Connection, Db, Params, Query, Row, Tx
+from limpet.store.postgres.db import Answer, PostgresDb, load_driver, load_statements
+from limpet.store.tx import Caches, Connection, Row, Tx
 
 if TYPE_CHECKING:
     import psycopg
 
-    from limpet.store.tx import Array
 
-# By the first two characters of SQLSTATE, or all five.
-_ERROR_CLASSES: dict[str, tuple[type[StorageError], str]] = {
-    "08": (StoreUnavailable, "the connection to PostgreSQL was lost; nothing of this call was stored, repeat it"),
-    "57": (
-        StoreUnavailable,
-        "PostgreSQL is shutting down or ended the connection; nothing of this call was stored, repeat it",
-    ),
-    "53": (StoreFull, "PostgreSQL is out of disk, memory or connections"),
-    "23": (ConstraintFailed, "PostgreSQL refused a value that would break a constraint"),
-    "25006": (StoreReadOnly, "this PostgreSQL is a standby or read-only, and takes no writes; connect to the primary"),
-    "28": (StoreUnavailable, "PostgreSQL refused the user or password"),
-    "40": (StoreBusy, "two writers held each other up; repeat the call"),
-    "55P03": (StoreBusy, "another writer holds the row; repeat the call"),
-}
 # Two processes that hold each other up, or that claim the same unique value: the next try sees what the other did.
 _TRANSIENT = ("40001", "40P01", "23505")
 _BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _BEGIN_WRITE = "BEGIN; SET LOCAL lock_timeout = {timeout}"
-_MAX_UNSENT = 1 << 20  # characters of statements that wait for the next one
 # Writers of different partitions do not wait for each other. What concerns every partition at once, such as encryption
 # or another model, waits for all of them, and they for it: by a lock on this table, which writers share and readers do
 # not need. Not an advisory lock: those are of one machine where a database is spread over several. Sharing costs
@@ -67,235 +45,6 @@ _FIND_MARK = (
 _FORGET_MARKS = "DELETE FROM limpet_writers WHERE (bucket = ANY (%s) AND id = %s) OR at < now() - interval '1 day'"
 # The setting is of Citus: shard by shard, many shards may change together with a table they refer to. Others ignore it.
 _SHARED, _EXCLUSIVE = "ROW SHARE MODE", "EXCLUSIVE MODE; SET LOCAL citus.multi_shard_modify_mode = 'sequential'"
-
-
-def load_driver() -> Any:
-    load_modules("psycopg")
-    try:
-        import psycopg
-    except ImportError:
-        raise Unsupported('PostgreSQL needs its driver: pip install "limpet[postgres]"') from None
-    return psycopg
-
-
-def translate_error(error: psycopg.Error) -> StorageError:
-    state = error.sqlstate or ""
-    text = str(error).strip().split("\n")[0]
-    known = _ERROR_CLASSES.get(state) or _ERROR_CLASSES.get(state[:2])
-    # Without a SQLSTATE the error came from the network, or from the driver that refused a value.
-    if not state and isinstance(error, (load_driver().OperationalError, load_driver().InterfaceError)):
-        known = _ERROR_CLASSES["08"]
-    kind, what = known or (StorageError, "PostgreSQL failed")
-    found = kind(f"{what} ({text or type(error).__name__})")
-    found.sqlstate = state  # type: ignore[attr-defined]
-    return found
-
-
-@cache
-def load_statements() -> Statements:
-    return Statements("postgres", to_postgres)
-
-
-class Answer(NamedTuple):
-    """What the server says to one statement: the rows, and how many were changed."""
-
-    rows: list[Row]
-    changed: int
-
-
-def _read_answer(cursor: psycopg.Cursor[Row]) -> Answer:
-    is_change = not (cursor.statusmessage or "").startswith("SELECT")
-    return Answer(cursor.fetchall() if cursor.description else [], cursor.rowcount if is_change else 0)
-
-
-class PostgresDb(Db):
-    """What waits for the next statement goes to the server in one message with it: each message is a round trip."""
-
-    is_remote = True
-    for_update = "FOR UPDATE"
-    skip_locked = "FOR UPDATE SKIP LOCKED"
-
-    def __init__(self, connection: psycopg.Connection[Row]) -> None:
-        super().__init__(load_statements())
-        self._error: type[psycopg.Error] = load_driver().Error
-        self.written: int | None = None  # the bucket that the transaction wrote to last; None: it changed nothing
-        self.use(connection)
-
-    def _note_write(self, params: Any) -> None:
-        """Remember that the transaction changes something, and in which bucket."""
-        bucket = params.get("bucket") if isinstance(params, Mapping) else None
-        self.written = (self.written or 0) if bucket is None else bucket
-
-    def use(self, connection: psycopg.Connection[Row]) -> None:
-        """Go on with another connection. Nothing that waited is sent."""
-        self.raw = connection
-        self._client = load_driver().ClientCursor(connection)
-        self._begin: Callable[[Sequence[str]], list[Answer]] | None = None
-        self._unsent: list[str] = []
-        self._unsent_size = 0
-        self.is_ending = False
-        self.set_snapshot(False)
-
-    def set_snapshot(self, is_one: bool) -> None:
-        """Until a snapshot ends, the same read has the same answer."""
-        self._is_snapshot = is_one
-        self._expected: list[Query] = []  # reads to send along with the next one
-        self._answers: dict[tuple[str, ...], list[Row]] = {}
-
-    def begin_later(self, begin: Callable[[Sequence[str]], list[Answer]]) -> None:
-        """``begin`` sends the statements it is given after those that begin a transaction."""
-        self._begin = begin
-
-    def drop_unsent(self) -> bool:
-        """Return whether a transaction was to begin with what was not sent."""
-        is_new, self._begin = self._begin is not None, None
-        self._unsent, self._unsent_size = [], 0
-        return is_new
-
-    @property
-    def is_untouched(self) -> bool:
-        """Whether nothing was asked or changed since the transaction was to begin."""
-        return self._begin is not None and not self._unsent
-
-    def ensure_begun(self) -> None:
-        if self._begin is not None:
-            self.ask([])
-
-    def ask(self, texts: Sequence[str]) -> list[Answer]:
-        """Send what waits, then these statements, and return the answers to these."""
-        begin, unsent = self._begin, self._unsent
-        self.drop_unsent()
-        answers = (begin or self.send)([*unsent, *texts])
-        return answers[len(unsent) :]
-
-    def send(self, texts: Sequence[str]) -> list[Answer]:
-        """The answer to each of the statements, which go to the server in one message: one round trip."""
-        try:
-            self._finish_ending()
-            cursor = self.raw.execute(";\n".join(texts), prepare=False)
-            answers = [_read_answer(cursor)]
-            while cursor.nextset():
-                answers.append(_read_answer(cursor))
-        except self._error as error:
-            raise translate_error(error) from error
-        return answers
-
-    def execute(self, sql: str, params: Any = None) -> list[Row]:
-        return self._execute(sql, params).rows
-
-    def run(self, name: str, params: Params) -> int:
-        return self._execute(self._sql[name, "", ""], params).changed
-
-    def _execute(self, sql: str, params: Any) -> Answer:
-        if self._begin is not None or self._unsent:
-            [answer] = self.ask([self._bind(sql, params)])
-        else:
-            try:
-                self._finish_ending()
-                answer = _read_answer(self.raw.execute(sql, params))
-            except self._error as error:
-                raise translate_error(error) from error
-        if answer.changed > 0:
-            self._note_write(params)
-        return answer
-
-    def run_later(self, name: str, params: Params) -> None:
-        self._add_unsent(self._sql[name, "", ""], params)
-
-    def run_many(self, name: str, rows: Sequence[Params]) -> None:
-        sql = self._sql[name, "", ""]
-        for row in rows:
-            self._add_unsent(sql, row)
-
-    def _add_unsent(self, sql: str, params: Params) -> None:
-        self._note_write(params)
-        text = self._bind(sql, params)
-        self._unsent.append(text)
-        self._unsent_size += len(text)
-        if self._unsent_size > _MAX_UNSENT:
-            self.ask([])
-
-    def execute_many(self, sql: str, rows: Sequence[Params]) -> None:
-        if not rows:
-            return
-        if self._begin is not None or self._unsent:
-            self.ask([])
-        try:
-            self.raw.cursor().executemany(sql, rows)
-        except self._error as error:
-            raise translate_error(error) from error
-        self._note_write(rows[0])
-
-    def all(self, name: str, params: Params, *, where: str = "", order: str = "") -> list[Row]:
-        if self._answers or self._expected:
-            return self.all_together([Query(name, params, where, order)])[0]
-        return super().all(name, params, where=where, order=order)
-
-    def prefetch(self, queries: Sequence[Query]) -> None:
-        if self._is_snapshot:  # else an answer may have changed when it is asked for
-            self._expected += queries
-
-    def all_together(self, queries: Sequence[Query]) -> list[list[Row]]:
-        answers = self._answers if self._is_snapshot else {}
-        if any(query.identity not in answers for query in queries):
-            missing = {each.identity: each for each in [*queries, *self._expected] if each.identity not in answers}
-            found = self.ask([self._bind_query(query) for query in missing.values()])
-            answers |= zip(missing, [answer.rows for answer in found], strict=True)
-            self._expected = []
-        return [answers[query.identity] for query in queries]
-
-    def lock_and_read(self, lock: Query, queries: Sequence[Query]) -> tuple[bool, list[list[Row]]]:
-        locked, *found = self.all_together([lock, *queries])
-        return bool(locked), found
-
-    def _bind_query(self, query: Query) -> str:
-        return self._bind(self._sql[query.name, query.where, query.order], query.params)
-
-    def _bind(self, sql: str, params: Any) -> str:
-        """The statement with its values in it, as the driver quotes them."""
-        try:
-            text: str = self._client.mogrify(sql, params)
-        except self._error as error:
-            raise translate_error(error) from error
-        return text
-
-    def end(self) -> None:
-        """Roll back a transaction that has only read, without waiting for the answer."""
-        self.raw.pgconn.send_query(b"ROLLBACK")
-        self.is_ending = True
-        if self.raw.pgconn.flush():
-            self._finish_ending()
-
-    def _finish_ending(self) -> None:
-        if self.is_ending:
-            self.is_ending = False
-            self.raw.wait(load_driver().generators.fetch_many(self.raw.pgconn))
-            if self.raw.info.transaction_status != load_driver().pq.TransactionStatus.IDLE:
-                raise load_driver().OperationalError("the last transaction did not end")
-
-    def to_array(self, values: Sequence[int] | Sequence[str]) -> list[Any]:
-        return list(values)
-
-    def pack_vector(self, values: Sequence[float]) -> str:
-        return "[" + ",".join(map(repr, values)) + "]"
-
-    def unpack_vector(self, stored: str) -> tuple[float, ...]:
-        return tuple(map(float, stored.strip("[]").split(",")))
-
-    def unpack_matrix(self, stored: Sequence[bytes]) -> Array:
-        """From what pgvector sends: two numbers of two bytes, then the vector, all big-endian."""
-        import numpy as np  # late: most commands never search
-
-        packed = np.frombuffer(b"".join(stored), dtype=np.uint8).reshape(len(stored), -1)
-        vectors: Array = np.ascontiguousarray(packed[:, 4:]).view(">f4").astype(np.float32)
-        return vectors
-
-    def compute_cosines(
-        self, key: Params, model_id: int, ordinals: Sequence[int], question: Sequence[float]
-    ) -> dict[int, float]:
-        params = {"model_id": model_id, "ordinals": self.to_array(ordinals), "question": self.pack_vector(question)}
-        found = self.all("vectors.some", {**key, **params})
-        return {ordinal: 0.0 if cosine != cosine else cosine for ordinal, cosine in found}  # noqa: PLR0124 - NaN
 
 
 def _keepalive_options(silence_s: int) -> dict[str, int]:

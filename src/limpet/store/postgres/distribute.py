@@ -8,7 +8,8 @@ from limpet.errors import Unsupported
 from limpet.store.tables import TABLES
 
 if TYPE_CHECKING:
-    from limpet.store.postgres.connection import PostgresConnection, PostgresDb
+    from limpet.store.postgres.connection import PostgresConnection
+    from limpet.store.postgres.db import PostgresDb
 
 _MISSING = (
     "this database has no Citus: run CREATE EXTENSION citus in it on every machine, and citus_add_node for each worker"

@@ -46,9 +46,9 @@ class PostgresSchema(Schema):
         self._connection.db.execute("SELECT pg_advisory_xact_lock(%s)", [_MIGRATION_LOCK])
 
     def advice(self, error: StorageError) -> str:
-        if isinstance(error, StoreReadOnly):
-            return "; the database has no store yet: open it on the primary first"
-        return "; Limpet needs the pgvector extension on the server" if "extension" in str(error) else ""
+        return (
+            "; the database has no store yet: open it on the primary first" if isinstance(error, StoreReadOnly) else ""
+        )
 
 
 def _reject_foreign_table(table: str | None) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import struct
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from limpet.config import StorageSettings
 from limpet.errors import (
@@ -28,10 +27,7 @@ from limpet.store.files import create_private_file, make_private_folders
 from limpet.store.migrate import EXPORT_HINT
 from limpet.store.sqlite.lock_queue import LockQueue
 from limpet.store.tables import Statements, to_sqlite
-from limpet.store.tx import NO_PARAMS, Caches, Connection, Db, Params, Row, Tx, compute_cosines
-
-if TYPE_CHECKING:
-    from limpet.store.tx import Array
+from limpet.store.tx import NO_PARAMS, Caches, Connection, Db, Params, Row, Tx
 
 MEMORY = ":memory:"
 MIN_SQLITE_VERSION = (3, 35, 0)  # RETURNING
@@ -70,8 +66,6 @@ def load_statements() -> Statements:
 
 
 class SqliteDb(Db):
-    no_vector = b""
-
     def __init__(self, connection: sqlite3.Connection, path: str) -> None:
         super().__init__(load_statements())
         self.raw = connection
@@ -97,26 +91,6 @@ class SqliteDb(Db):
 
     def to_array(self, values: Sequence[int] | Sequence[str]) -> str:
         return json.dumps(list(values))
-
-    def pack_vector(self, values: Sequence[float]) -> bytes:
-        return struct.pack(f"<{len(values)}f", *values)
-
-    def unpack_vector(self, stored: bytes) -> tuple[float, ...]:
-        return struct.unpack(f"<{len(stored) // 4}f", stored)
-
-    def unpack_matrix(self, stored: Sequence[bytes]) -> Array:
-        import numpy as np  # late: most commands never search
-
-        return np.frombuffer(b"".join(stored), dtype="<f4").reshape(len(stored), -1)
-
-    def compute_cosines(
-        self, key: Params, model_id: int, ordinals: Sequence[int], question: Sequence[float]
-    ) -> dict[int, float]:
-        found = self.all("vectors.some", {**key, "model_id": model_id, "ordinals": self.to_array(ordinals)})
-        if not found:
-            return {}
-        vectors = self.unpack_matrix([stored for _, stored in found])
-        return compute_cosines([ordinal for ordinal, _ in found], vectors, question)
 
 
 class SqliteConnection(Connection):

@@ -1,5 +1,3 @@
-CREATE EXTENSION IF NOT EXISTS vector;
-
 -- PostgreSQL: the tables of Limpet. store/tables.py lists them; a test compares the two.
 --
 -- Keys. A partition is one owner's memory: a user's, an agent's, or a tenant's own. Its bucket is a hash of tenant, level and
@@ -360,9 +358,8 @@ CREATE TABLE vectors (
     partition_id BIGINT NOT NULL,
     ordinal BIGINT NOT NULL,
     model_id BIGINT NOT NULL REFERENCES models (id),
-    vector vector,
-    -- An encrypted tenant's vector is here, and the other column is empty.
-    encrypted BYTEA,
+    -- A factor of four bytes, then a byte for each number: together a vector of length one.
+    vector BYTEA NOT NULL,
     PRIMARY KEY (bucket, partition_id, ordinal, model_id),
     FOREIGN KEY (bucket, partition_id, ordinal) REFERENCES chunks (bucket, partition_id, ordinal)
 );

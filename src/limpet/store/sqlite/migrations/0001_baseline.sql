@@ -358,9 +358,8 @@ CREATE TABLE vectors (
     partition_id BIGINT NOT NULL,
     ordinal BIGINT NOT NULL,
     model_id BIGINT NOT NULL REFERENCES models (id),
-    vector BLOB,
-    -- An encrypted tenant's vector is here, and the other column is empty.
-    encrypted BLOB,
+    -- A factor of four bytes, then a byte for each number: together a vector of length one.
+    vector BLOB NOT NULL,
     PRIMARY KEY (bucket, partition_id, ordinal, model_id),
     FOREIGN KEY (bucket, partition_id, ordinal) REFERENCES chunks (bucket, partition_id, ordinal)
 );

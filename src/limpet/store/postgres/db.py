@@ -1,0 +1,276 @@
+"""The statements of a transaction on PostgreSQL, as few messages as possible, and what its errors mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from limpet.errors import (
+    ConstraintFailed,
+    StorageError,
+    StoreBusy,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnavailable,
+    Unsupported,
+)
+from limpet.model.late import load_modules
+from limpet.store.tables import Statements, to_postgres
+from limpet.store.tx import Db, Params, Query, Row
+
+if TYPE_CHECKING:
+    import psycopg
+
+# By the first two characters of SQLSTATE, or all five.
+_ERROR_CLASSES: dict[str, tuple[type[StorageError], str]] = {
+    "08": (StoreUnavailable, "the connection to PostgreSQL was lost; nothing of this call was stored, repeat it"),
+    "57": (
+        StoreUnavailable,
+        "PostgreSQL is shutting down or ended the connection; nothing of this call was stored, repeat it",
+    ),
+    "53": (StoreFull, "PostgreSQL is out of disk, memory or connections"),
+    "23": (ConstraintFailed, "PostgreSQL refused a value that would break a constraint"),
+    "25006": (StoreReadOnly, "this PostgreSQL is a standby or read-only, and takes no writes; connect to the primary"),
+    "28": (StoreUnavailable, "PostgreSQL refused the user or password"),
+    "40": (StoreBusy, "two writers held each other up; repeat the call"),
+    "55P03": (StoreBusy, "another writer holds the row; repeat the call"),
+}
+_PACKED = {  # how the server packs a column
+    "number": "string_agg(int8send(q.{}), '')",
+    "bytes": "string_agg(q.{}, '')",
+    "text": "json_agg(q.{})",
+}
+_MAX_UNSENT = 1 << 20  # characters of statements that wait for the next one
+
+
+def load_driver() -> Any:
+    load_modules("psycopg")
+    try:
+        import psycopg
+    except ImportError:
+        raise Unsupported('PostgreSQL needs its driver: pip install "limpet[postgres]"') from None
+    return psycopg
+
+
+def translate_error(error: psycopg.Error) -> StorageError:
+    state = error.sqlstate or ""
+    text = str(error).strip().split("\n")[0]
+    known = _ERROR_CLASSES.get(state) or _ERROR_CLASSES.get(state[:2])
+    # Without a SQLSTATE the error came from the network, or from the driver that refused a value.
+    if not state and isinstance(error, (load_driver().OperationalError, load_driver().InterfaceError)):
+        known = _ERROR_CLASSES["08"]
+    kind, what = known or (StorageError, "PostgreSQL failed")
+    found = kind(f"{what} ({text or type(error).__name__})")
+    found.sqlstate = state  # type: ignore[attr-defined]
+    return found
+
+
+@cache
+def load_statements() -> Statements:
+    return Statements("postgres", to_postgres)
+
+
+class Answer(NamedTuple):
+    """What the server says to one statement: the rows, and how many were changed."""
+
+    rows: list[Row]
+    changed: int
+
+
+def _read_answer(cursor: psycopg.Cursor[Row]) -> Answer:
+    is_change = not (cursor.statusmessage or "").startswith("SELECT")
+    return Answer(cursor.fetchall() if cursor.description else [], cursor.rowcount if is_change else 0)
+
+
+class PostgresDb(Db):
+    """What waits for the next statement goes to the server in one message with it: each message is a round trip."""
+
+    is_remote = True
+    for_update = "FOR UPDATE"
+    skip_locked = "FOR UPDATE SKIP LOCKED"
+
+    def __init__(self, connection: psycopg.Connection[Row]) -> None:
+        super().__init__(load_statements())
+        self._error: type[psycopg.Error] = load_driver().Error
+        self.written: int | None = None  # the bucket that the transaction wrote to last; None: it changed nothing
+        self.use(connection)
+
+    def _note_write(self, params: Any) -> None:
+        """Remember that the transaction changes something, and in which bucket."""
+        bucket = params.get("bucket") if isinstance(params, Mapping) else None
+        self.written = (self.written or 0) if bucket is None else bucket
+
+    def use(self, connection: psycopg.Connection[Row]) -> None:
+        """Go on with another connection. Nothing that waited is sent."""
+        self.raw = connection
+        self._client = load_driver().ClientCursor(connection)
+        self._begin: Callable[[Sequence[str]], list[Answer]] | None = None
+        self._unsent: list[str] = []
+        self._unsent_size = 0
+        self.is_ending = False
+        self.set_snapshot(False)
+
+    def set_snapshot(self, is_one: bool) -> None:
+        """Until a snapshot ends, the same read has the same answer."""
+        self._is_snapshot = is_one
+        self._expected: list[Query] = []  # reads to send along with the next one
+        self._answers: dict[tuple[str, ...], list[Row]] = {}
+
+    def begin_later(self, begin: Callable[[Sequence[str]], list[Answer]]) -> None:
+        """``begin`` sends the statements it is given after those that begin a transaction."""
+        self._begin = begin
+
+    def drop_unsent(self) -> bool:
+        """Return whether a transaction was to begin with what was not sent."""
+        is_new, self._begin = self._begin is not None, None
+        self._unsent, self._unsent_size = [], 0
+        return is_new
+
+    @property
+    def is_untouched(self) -> bool:
+        """Whether nothing was asked or changed since the transaction was to begin."""
+        return self._begin is not None and not self._unsent
+
+    def ensure_begun(self) -> None:
+        if self._begin is not None:
+            self.ask([])
+
+    def ensure_sent(self) -> None:
+        if self._begin is not None or self._unsent:
+            self.ask([])
+
+    def ask(self, texts: Sequence[str]) -> list[Answer]:
+        """Send what waits, then these statements, and return the answers to these."""
+        begin, unsent = self._begin, self._unsent
+        self.drop_unsent()
+        answers = (begin or self.send)([*unsent, *texts])
+        return answers[len(unsent) :]
+
+    def send(self, texts: Sequence[str]) -> list[Answer]:
+        """The answer to each of the statements, which go to the server in one message: one round trip."""
+        try:
+            self._finish_ending()
+            cursor = self.raw.execute(";\n".join(texts), prepare=False)
+            answers = [_read_answer(cursor)]
+            while cursor.nextset():
+                answers.append(_read_answer(cursor))
+        except self._error as error:
+            raise translate_error(error) from error
+        return answers
+
+    def execute(self, sql: str, params: Any = None) -> list[Row]:
+        return self._execute(sql, params).rows
+
+    def run(self, name: str, params: Params) -> int:
+        return self._execute(self._sql[name, "", ""], params).changed
+
+    def _execute(self, sql: str, params: Any) -> Answer:
+        if self._begin is not None or self._unsent:
+            [answer] = self.ask([self._bind(sql, params)])
+        else:
+            try:
+                self._finish_ending()
+                answer = _read_answer(self.raw.execute(sql, params))
+            except self._error as error:
+                raise translate_error(error) from error
+        if answer.changed > 0:
+            self._note_write(params)
+        return answer
+
+    def run_later(self, name: str, params: Params) -> None:
+        self._add_unsent(self._sql[name, "", ""], params)
+
+    def run_many(self, name: str, rows: Sequence[Params]) -> None:
+        sql = self._sql[name, "", ""]
+        for row in rows:
+            self._add_unsent(sql, row)
+
+    def _add_unsent(self, sql: str, params: Params) -> None:
+        self._note_write(params)
+        text = self._bind(sql, params)
+        self._unsent.append(text)
+        self._unsent_size += len(text)
+        if self._unsent_size > _MAX_UNSENT:
+            self.ask([])
+
+    def execute_many(self, sql: str, rows: Sequence[Params]) -> None:
+        if not rows:
+            return
+        self.ensure_sent()
+        try:
+            self.raw.cursor().executemany(sql, rows)
+        except self._error as error:
+            raise translate_error(error) from error
+        self._note_write(rows[0])
+
+    def all(self, name: str, params: Params, *, where: str = "", order: str = "") -> list[Row]:
+        if self._answers or self._expected:
+            return self.all_together([Query(name, params, where, order)])[0]
+        return super().all(name, params, where=where, order=order)
+
+    def prefetch(self, queries: Sequence[Query]) -> None:
+        if self._is_snapshot:  # else an answer may have changed when it is asked for
+            self._expected += queries
+
+    def all_together(self, queries: Sequence[Query]) -> list[list[Row]]:
+        answers = self._answers if self._is_snapshot else {}
+        if any(query.identity not in answers for query in queries):
+            missing = {each.identity: each for each in [*queries, *self._expected] if each.identity not in answers}
+            found = self.ask([self._bind_query(query) for query in missing.values()])
+            answers |= zip(missing, [answer.rows for answer in found], strict=True)
+            self._expected = []
+        return [answers[query.identity] for query in queries]
+
+    def lock_and_read(self, lock: Query, queries: Sequence[Query]) -> tuple[bool, list[list[Row]]]:
+        locked, *found = self.all_together([lock, *queries])
+        return bool(locked), found
+
+    def _bind_query(self, query: Query) -> str:
+        return self._bind(self._sql[query.name, query.where, query.order], query.params)
+
+    def _bind(self, sql: str, params: Any) -> str:
+        """The statement with its values in it, as the driver quotes them."""
+        try:
+            text: str = self._client.mogrify(sql, params)
+        except self._error as error:
+            raise translate_error(error) from error
+        return text
+
+    def end(self) -> None:
+        """Roll back a transaction that has only read, without waiting for the answer."""
+        self.raw.pgconn.send_query(b"ROLLBACK")
+        self.is_ending = True
+        if self.raw.pgconn.flush():
+            self._finish_ending()
+
+    def _finish_ending(self) -> None:
+        if self.is_ending:
+            self.is_ending = False
+            self.raw.wait(load_driver().generators.fetch_many(self.raw.pgconn))
+            if self.raw.info.transaction_status != load_driver().pq.TransactionStatus.IDLE:
+                raise load_driver().OperationalError("the last transaction did not end")
+
+    def to_array(self, values: Sequence[int] | Sequence[str]) -> list[Any]:
+        return list(values)
+
+    def columns(self, query: Query, **kinds: str) -> list[Any]:
+        """Packed by the server, each column in one value: a row of many would cost more than what is in it."""
+        import numpy as np  # late: most commands never search
+
+        packed = ", ".join(_PACKED[kind].format(name) for name, kind in kinds.items())
+        sql = f"SELECT count(*), {packed} FROM ({self._sql[query.name, query.where, query.order]}) q"
+        self.ensure_sent()
+        try:
+            self._finish_ending()
+            [(count, *values)] = self.raw.execute(sql, query.params, binary=True).fetchall()
+        except self._error as error:
+            raise translate_error(error) from error
+        return [
+            np.frombuffer(value or b"", ">i8").astype("i8")
+            if kind == "number"
+            else value or []
+            if kind == "text"
+            else np.frombuffer(value or b"", "u1").reshape(count, -1 if count else 0)
+            for kind, value in zip(kinds.values(), values, strict=True)
+        ]
