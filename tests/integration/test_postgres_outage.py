@@ -15,7 +15,7 @@ from limpet import Config, Limpet, Message
 from limpet.errors import MigrationError, OutcomeUnknown, StorageError, StoreReadOnly, StoreUnavailable
 from limpet.store.postgres.connection import PostgresConnection
 from limpet.store.postgres.db import PostgresDb
-from limpet.store.tx import Tx
+from limpet.store.tx import Partitions, Tx
 from tests.conftest import _refuse
 from tests.contract.rows import every_row, faults
 from tests.postgres_server import PostgresMissing, PostgresServer
@@ -334,3 +334,20 @@ def test_connection_that_cannot_roll_back_serves_nobody_again(opened: Limpet, mo
             assert get_pid() == before
         assert get_pid() != before
     assert opened.recall("walrus", user="alice")
+
+
+def test_writer_that_went_silent_keeps_nobody_from_writing(url: str) -> None:
+    """It may be cut off: the server would not learn that for hours, and keep what it locked."""
+    settings = {"storage.silence_s": 1, "storage.busy_timeout_ms": 60_000}
+    with Limpet.open(url, config=Config.load(overrides=settings)) as memory:
+        session = memory.session("t", "1", user="alice")
+        session.append("user", "the walrus before")
+        store: Any = memory._runtime.store
+        silent = store._connect_writer()
+        silent.begin()
+        Partitions(silent.tx).lock(session.info.partition)
+        session.append("user", "the walrus after")  # waits until the silent one is ended
+        with pytest.raises(StoreUnavailable, match="nothing of this call was stored"):
+            silent.db.run("sessions.delete_kv", {"bucket": 0, "partition_id": 0, "session": ""})
+        silent.close()
+        assert [message.text for message in session.messages()] == ["the walrus before", "the walrus after"]

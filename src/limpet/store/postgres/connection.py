@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 _TRANSIENT = ("40001", "40P01", "23505")
 _BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _BEGIN_WRITE = "BEGIN; SET LOCAL lock_timeout = {timeout}"
+# A writer that went silent is ended by the server: it may be cut off, and what it locked is locked for all. For the
+# transaction alone, so that it also works where connections are shared by a pooler.
+_LIMIT_SILENCE = "; SET LOCAL idle_in_transaction_session_timeout = {silence}"
 # Writers of different partitions do not wait for each other. What concerns every partition at once, such as encryption
 # or another model, waits for all of them, and they for it: by a lock on this table, which writers share and readers do
 # not need. Not an advisory lock: those are of one machine where a database is spread over several. Sharing costs
@@ -151,6 +154,8 @@ class PostgresConnection(Connection):
             if self._writer is None:
                 self._register()
             begin = self._format_begin() + _LOCK_STORE.format(mode=_EXCLUSIVE if exclusive else _SHARED)
+            if not exclusive:  # the others compute for long in between, such as a repair
+                begin += _LIMIT_SILENCE.format(silence=self._config.silence_s * 1000)
         # After the lock: how often encryption was changed.
         return self.db.send([begin, load_statements()["encryption.generation", "", ""], *texts])
 

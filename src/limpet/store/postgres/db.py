@@ -32,6 +32,10 @@ _ERROR_CLASSES: dict[str, tuple[type[StorageError], str]] = {
     "53": (StoreFull, "PostgreSQL is out of disk, memory or connections"),
     "23": (ConstraintFailed, "PostgreSQL refused a value that would break a constraint"),
     "25006": (StoreReadOnly, "this PostgreSQL is a standby or read-only, and takes no writes; connect to the primary"),
+    "25P03": (
+        StoreUnavailable,
+        "PostgreSQL ended a write that was silent for storage.silence_s; nothing of this call was stored, repeat it",
+    ),
     "28": (StoreUnavailable, "PostgreSQL refused the user or password"),
     "40": (StoreBusy, "two writers held each other up; repeat the call"),
     "55P03": (StoreBusy, "another writer holds the row; repeat the call"),
