@@ -5,7 +5,7 @@ Lower the figures where you can. Who has to raise one says why in the commit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -50,6 +50,7 @@ class Trips:
                 patched.setattr(SqliteDb, name, self._wrap(getattr(SqliteDb, name)))
             patched.setattr(SqliteConnection, "rollback", self._wrap_rollback(SqliteConnection.rollback))
             patched.setattr(psycopg.Cursor, "execute", self._wrap_cursor(psycopg.Cursor.execute))
+            patched.setattr(PostgresDb, "send", self._wrap_send(PostgresDb.send))
             patched.setattr(psycopg.Connection, "wait", self._wrap_wait(psycopg.Connection.wait))
             patched.setattr(PostgresDb, "_finish_ending", self._wrap_ending(PostgresDb._finish_ending))
             yield
@@ -74,6 +75,13 @@ class Trips:
         def wrapper(cursor: Any, statement: str, *args: Any, **kwargs: Any) -> Any:
             self._last = shorten(statement)
             return method(cursor, statement, *args, **kwargs)
+
+        return wrapper
+
+    def _wrap_send(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapper(db: PostgresDb, texts: Sequence[str]) -> Any:
+            self._last = shorten(";\n".join(texts))
+            return method(db, texts)
 
         return wrapper
 

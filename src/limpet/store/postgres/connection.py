@@ -107,6 +107,7 @@ class PostgresConnection(Connection):
             raw: psycopg.Connection[Row] = driver.connect(
                 self._url,
                 autocommit=True,
+                client_encoding="UTF8",
                 connect_timeout=self._config.connect_timeout_s,
                 prepare_threshold=5 if self._config.prepare_statements else None,
                 **alive,

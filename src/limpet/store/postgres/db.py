@@ -16,11 +16,13 @@ from limpet.errors import (
     Unsupported,
 )
 from limpet.model.late import load_modules
+from limpet.store.postgres.literals import bind_values
 from limpet.store.tables import Statements, to_postgres
 from limpet.store.tx import Db, Params, Query, Row
 
 if TYPE_CHECKING:
     import psycopg
+    from psycopg.pq.abc import PGresult
 
 # By the first two characters of SQLSTATE, or all five.
 _ERROR_CLASSES: dict[str, tuple[type[StorageError], str]] = {
@@ -45,6 +47,7 @@ _PACKED = {  # how the server packs a column
     "bytes": "string_agg(q.{}, '')",
     "text": "json_agg(q.{})",
 }
+_SQLSTATE = ord("C")  # the field of an answer that only an error has
 _MAX_UNSENT = 1 << 20  # characters of statements that wait for the next one
 
 
@@ -109,6 +112,7 @@ class PostgresDb(Db):
         """Go on with another connection. Nothing that waited is sent."""
         self.raw = connection
         self._client = load_driver().ClientCursor(connection)
+        self._loader = load_driver().adapt.Transformer(connection)
         self._begin: Callable[[Sequence[str]], list[Answer]] | None = None
         self._unsent: list[str] = []
         self._unsent_size = 0
@@ -155,13 +159,22 @@ class PostgresDb(Db):
         """The answer to each of the statements, which go to the server in one message: one round trip."""
         try:
             self._finish_ending()
-            cursor = self.raw.execute(";\n".join(texts), prepare=False)
-            answers = [_read_answer(cursor)]
-            while cursor.nextset():
-                answers.append(_read_answer(cursor))
+            # Without a cursor: for each statement it would make more objects than there are values.
+            self.raw.pgconn.send_query(";\n".join(texts).encode())
+            results = self.raw.wait(load_driver().generators.execute(self.raw.pgconn))
+            return [self._read_result(result) for result in results]
         except self._error as error:
             raise translate_error(error) from error
-        return answers
+
+    def _read_result(self, result: PGresult) -> Answer:
+        if result.error_field(_SQLSTATE) is not None:
+            raise load_driver().errors.error_from_result(result, "utf-8")
+        rows: list[Row] = []
+        if result.ntuples:
+            self._loader.set_pgresult(result)
+            rows = self._loader.load_rows(0, result.ntuples, tuple)
+        is_change = not (result.command_status or b"").startswith(b"SELECT")
+        return Answer(rows, result.command_tuples or 0 if is_change else 0)
 
     def execute(self, sql: str, params: Any = None) -> list[Row]:
         return self._execute(sql, params).rows
@@ -218,7 +231,9 @@ class PostgresDb(Db):
             self._expected += queries
 
     def all_together(self, queries: Sequence[Query]) -> list[list[Row]]:
-        answers = self._answers if self._is_snapshot else {}
+        if not self._is_snapshot:
+            return [answer.rows for answer in self.ask([self._bind_query(query) for query in queries])]
+        answers = self._answers
         if any(query.identity not in answers for query in queries):
             missing = {each.identity: each for each in [*queries, *self._expected] if each.identity not in answers}
             found = self.ask([self._bind_query(query) for query in missing.values()])
@@ -234,7 +249,13 @@ class PostgresDb(Db):
         return self._bind(self._sql[query.name, query.where, query.order], query.params)
 
     def _bind(self, sql: str, params: Any) -> str:
-        """The statement with its values in it, as the driver quotes them."""
+        """The statement with its values in it."""
+        return bind_values(sql, params, self._quote) if isinstance(params, Mapping) else self._mogrify(sql, params)
+
+    def _quote(self, value: Any) -> str:
+        return self._mogrify("%s", [value])
+
+    def _mogrify(self, sql: str, params: Any) -> str:
         try:
             text: str = self._client.mogrify(sql, params)
         except self._error as error:
