@@ -51,6 +51,15 @@ def test_forget_empties_caches_of_texts(stores: tuple[Limpet, Limpet]) -> None:
     assert not _find_cached()
 
 
+def test_forget_empties_caches_of_texts_in_every_process(stores: tuple[Limpet, Limpet]) -> None:
+    memory, other = stores
+    memory.forget(query=SECRET, user="ana", everywhere=True)
+    compute_signature(f"I live in {SECRET}")
+    assert _find_cached()
+    other.session("app", "main", user="ben").append("user", "hello again")
+    assert not _find_cached()
+
+
 def test_caches_of_texts_are_emptied_once_a_minute_where_much_is_forgotten(
     stores: tuple[Limpet, Limpet],
 ) -> None:

@@ -224,7 +224,8 @@ class Forgetter:
         left += [place.name for place in found] + finder.find_written(left, everywhere=everywhere)
         sentences = tuple(sorted(going.trail.all_sentences())) if dry_run else ()
         places = tuple(dict.fromkeys(left))[:_MAX_PLACES]
-        if not dry_run:
+        if gone.counts and not dry_run:
+            self.store.write(_count_removal)
             self.store.forget_texts()
         return Forgotten(_drop_zeros(counts, gone.counts), gone.ids, places, sentences)
 
@@ -375,6 +376,11 @@ class Forgetter:
     def build_word_search(self, text: str, k: int, query: ChunkQuery) -> SearchRequest:
         now = self.clock()
         return SearchRequest(Question.parse(text, now), query, recipes.WORDS, k, self.config.search, now)
+
+
+def _count_removal(tx: Tx) -> None:
+    """Every process on the store empties its caches of texts, as after a purge."""
+    tx.db.run("purge.count", {})
 
 
 def _find_siblings(tx: Tx, tenant: str, trail: Provenance, now: datetime) -> list[Record]:
