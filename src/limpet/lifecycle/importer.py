@@ -17,6 +17,7 @@ from typing import Any
 from limpet.config import Config
 from limpet.documents.add import DocumentIngester
 from limpet.errors import InvalidInput, LimpetError
+from limpet.lifecycle import SNAPSHOT
 from limpet.lifecycle.export import AGENTS, FILES, NAMES
 from limpet.lifecycle.export_folder import (
     DATA,
@@ -34,7 +35,7 @@ from limpet.lifecycle.export_folder import (
     verify_copy,
 )
 from limpet.lifecycle.formats.contents import error_location
-from limpet.lifecycle.formats.detect import AUTO, SNAPSHOT, checked_format, detect
+from limpet.lifecycle.formats.detect import AUTO, checked_format, detect
 from limpet.lifecycle.formats.source import ImportSource
 from limpet.lifecycle.import_foreign import ForeignImporter, SnapshotImporter
 from limpet.lifecycle.line_kind import PRESENT, ImportTarget, LineKind, LineOutcome

@@ -113,7 +113,7 @@ def test_forget_by_query_removes_after_yes(run, memories, data, chosen):
 @pytest.mark.slow
 def test_forget_accepts_yes_on_a_real_terminal(memories, data):
     ours, theirs = os.openpty()
-    command = [sys.executable, "-m", "limpet.cli", "forget", memories["cat"]]
+    command = [sys.executable, "-m", "limpet", "forget", memories["cat"]]
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs) as process:
         os.close(theirs)
         os.write(ours, b"y\n")

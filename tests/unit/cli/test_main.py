@@ -23,7 +23,7 @@ COMMANDS = (*DERIVED, *HAND_WRITTEN, "bench")
 
 def limpet(*arguments: str, **more) -> subprocess.Popen[str]:
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | more
-    return subprocess.Popen([sys.executable, "-m", "limpet.cli", *arguments], **pipes)
+    return subprocess.Popen([sys.executable, "-m", "limpet", *arguments], **pipes)
 
 
 def test_help_lists_every_command(run):

@@ -8,6 +8,7 @@ from typing import Any
 
 from limpet.documents.files import printable_path
 from limpet.errors import LimpetError, Unsupported
+from limpet.lifecycle import SNAPSHOT
 from limpet.lifecycle.export_folder import FORMAT
 from limpet.lifecycle.formats import chat_api, chatgpt, claude, markdown, mcp_memory, mem0
 from limpet.lifecycle.formats.contents import ForeignItem
@@ -15,7 +16,6 @@ from limpet.lifecycle.formats.source import ImportSource
 from limpet.model.document import DocumentKind, detect_kind
 from limpet.model.values import short_repr
 
-SNAPSHOT = "sessions.json"
 AUTO = "auto"
 _READERS: Mapping[str, Callable[[ImportSource], Iterator[ForeignItem]]] = {
     **{each.NAME: each.read for each in (chatgpt, claude, mem0, mcp_memory)},
