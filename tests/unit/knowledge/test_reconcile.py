@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -249,9 +250,11 @@ def test_reconcile_change_of_only_known_sister_supersedes():
 
 
 def test_statement_about_somebody_else_makes_the_users_claim_doubtful_and_does_not_end_it():
-    apart = {"attribute": None, "value": None}
+    apart: dict[str, Any] = {"attribute": None, "value": None}
     bakery = known("I live in Porto.", content="The user runs a bakery with Tom.", contradicted=0.7, **apart)
     words = {"content": "Tom is leaving the bakery.", "sentence": "Tom is leaving the bakery"}
     leaves = candidate("I live in Lisbon.", subject="tom", **words, **apart)
-    assert reconcile(leaves, [bakery]).doubts == ("old",)
+    outcome = reconcile(leaves, [bakery])
+    assert isinstance(outcome, Add)
+    assert outcome.doubts == ("old",)
     assert isinstance(reconcile(replace(leaves, subject="user"), [bakery]), Supersede)
