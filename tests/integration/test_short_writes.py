@@ -12,6 +12,7 @@ import pytest
 from limpet import Config, Limpet
 from limpet.knowledge.graph import extract
 from limpet.knowledge.learn import Learner
+from limpet.knowledge.remaining import RemainingFinder
 from limpet.store.sqlite import scrub
 
 CONFIG = Config.load(overrides={"embedding.model": "none", "jobs.worker": False})
@@ -72,3 +73,20 @@ def test_records_are_read_for_the_graph_outside_the_write(memory: Limpet, monkey
     memory.records.update(record.id, content="My sister Vera lives in Porto")
     memory.jobs.run()
     assert {entity.name for entity in memory.graph(user="ana").entities} >= {"Vera"}
+
+
+def test_dry_run_of_forget_leaves_the_write_lock_to_others(
+    memory: Limpet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = memory.remember("I keep bees", user="ana")
+    with closing(scrub.connect(str(tmp_path / "limpet.db"), 0)) as other:
+        find = RemainingFinder.find_stored
+
+        def write_meanwhile(self: RemainingFinder, tx: Any) -> Any:
+            other.execute("BEGIN IMMEDIATE")
+            other.execute("ROLLBACK")
+            return find(self, tx)
+
+        monkeypatch.setattr(RemainingFinder, "find_stored", write_meanwhile)
+        assert memory.forget(record.id, user="ana", dry_run=True).ids == (record.id,)
+    assert memory.records.get(record.id).content == "I keep bees"

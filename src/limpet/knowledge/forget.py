@@ -203,7 +203,7 @@ class Forgetter:
         """Remove the chosen records with every copy, and say where the same is still said.
 
         ``query``: the words by which the records were chosen. ``everywhere``: also from the messages, summaries and
-        notes that still say it. ``dry_run``: everything is computed in a transaction that is rolled back.
+        notes that still say it. ``dry_run``: everything is computed in a transaction of which nothing stays.
         """
         left: list[str] = []
         lines: set[_Line] = set()
@@ -211,7 +211,7 @@ class Forgetter:
         finder = RemainingFinder(self, owner, going, query)
         if dry_run:
             load_modules("numpy", "numpy.ma")  # a search in the transaction needs them
-            gone, found = self.store.with_rollback().write(partial(self._rehearse, going, finder, cut, everywhere))
+            gone, found = self.store.rehearse(partial(self._rehearse, going, finder, cut, everywhere))
         else:
             lines |= self._redact_files(tenant, going, left)
             gone, going = self._remove_all(going, owner, choose, query, cut, everywhere=everywhere)

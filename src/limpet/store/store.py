@@ -78,6 +78,10 @@ class Store:
         other._rolls_back, other._prepare = True, prepare  # noqa: SLF001 - its own class
         return other
 
+    def rehearse(self, work: Work[T]) -> T:
+        """What a write would answer. Nothing of it stays."""
+        return self.with_rollback().write(work)
+
     def write(self, work: Work[T], *, exclusive: bool = False) -> T:
         """Run the work in a transaction; return once it is durable. It may run again; only one run stays.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import os
 import sqlite3
@@ -28,12 +29,14 @@ from limpet.store.sqlite.connection import (
     prepare_folder,
     translate_error,
 )
-from limpet.store.store import Store
+from limpet.store.store import Store, T, Work
+from limpet.store.tx import Caches
 from limpet.store.writer import Writer, block_forks, yield_to_fork
 
 log = logging.getLogger("limpet.store")
 
 _BACKUP_PAGES = 1024
+_MAX_REHEARSED_BYTES = 512 << 20  # a file up to this size is copied into memory for a write that is not to stay
 _MAX_INLINE_SCRUB_BYTES = 8 << 20  # a file up to this size is scrubbed while somebody waits for a purge
 
 
@@ -102,6 +105,37 @@ class SqliteStore(Store):
             if self._file is not None and os.getpid() == self._pid:
                 scrubbing.FILES.release(self._file)
                 self._file = None
+
+    def rehearse(self, work: Work[T]) -> T:
+        """On a copy in memory: on the file itself nobody else could write meanwhile."""
+        if self._rolls_back or self._readers is None or os.path.getsize(self.path) > _MAX_REHEARSED_BYTES:
+            return super().rehearse(work)
+        self._refuse_fork()
+        with block_forks():
+            connection = self._copy_into_memory()
+            try:
+                return self._with_connection(connection).write(work)
+            finally:
+                connection.close()
+
+    def _copy_into_memory(self) -> SqliteConnection:
+        source = self._connect_reader()
+        target = SqliteConnection(MEMORY, self._config, Caches(), self.encryption)
+        try:
+            source.raw.backup(target.raw)
+        except sqlite3.Error as error:
+            target.close()
+            raise translate_error(error, self.path) from error
+        finally:
+            source.close()
+        return target
+
+    def _with_connection(self, connection: SqliteConnection) -> SqliteStore:
+        """The same store on another connection alone. What waits for this thread's next write is not its concern."""
+        other = copy.copy(self)
+        other._connection, other._readers, other._writer = connection, None, Writer(connection, 1)  # noqa: SLF001
+        other.caches, other._waiting = connection.tx.caches, threading.local()  # noqa: SLF001
+        return other
 
     def erase(self, *, whole: bool, vacuum: bool = False) -> ErasureState:
         """The log is emptied in any case, as soon as nobody reads from it."""
