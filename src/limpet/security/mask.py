@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from limpet.model.dataclass import dataclass
-from limpet.model.late import load_modules
+from limpet.model.late import lazy_property, load_modules
 
 _DATA = Path(__file__).with_name("secrets.toml")
 _WORDS = re.compile(r"[a-z]+")
@@ -61,9 +61,7 @@ class SecretPattern:
     is_one: Callable[[re.Match[str]], bool]
     ends: str = ""
 
-    def find(self, text: str, lowered: str) -> Iterator[SecretSpan]:
-        if self.signs and not any(sign in lowered for sign in self.signs):
-            return
+    def find(self, text: str) -> Iterator[SecretSpan]:
         for match in _compile(self.source).finditer(text):
             if self.is_one(match):
                 part = _masked_part(match)
@@ -71,7 +69,7 @@ class SecretPattern:
                 yield SecretSpan(match.start(part), match.start(part) + len(value), self.kind)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _SecretRules:
     """What the data says, with names and words put into the patterns."""
 
@@ -79,6 +77,21 @@ class _SecretRules:
     placeholder: str
     plain: frozenset[str]
     sentence: frozenset[str]
+
+    @lazy_property
+    def by_sign(self) -> Mapping[str, tuple[int, ...]]:
+        """The places of the patterns that have a sign; of those without one, under the empty text."""
+        places: dict[str, list[int]] = {}
+        for at, pattern in enumerate(self.patterns):
+            for sign in pattern.signs or ("",):
+                places.setdefault(sign, []).append(at)
+        return {sign: tuple(each) for sign, each in places.items()}
+
+    def select_patterns(self, text: str) -> list[SecretPattern]:
+        """The patterns that the text has a sign of, in their order. Most texts have few."""
+        lowered = text.lower()
+        places = {at for sign, each in self.by_sign.items() if sign in lowered for at in each}
+        return [self.patterns[at] for at in sorted(places)]
 
 
 def make_mask(*, enabled: bool) -> Callable[[str], str]:
@@ -158,8 +171,7 @@ def unmark_word(text: str) -> str:
 
 
 def _find_once(text: str) -> list[SecretSpan]:
-    lowered = text.lower()
-    found = [span for pattern in _load_rules().patterns for span in pattern.find(text, lowered)]
+    found = [span for pattern in _load_rules().select_patterns(text) for span in pattern.find(text)]
     return found + _find_repeated(text, found) if found else found
 
 
