@@ -79,7 +79,7 @@ class AdminOperations(Handle):
         from limpet.knowledge.verify import check_knowledge
         from limpet.lifecycle.verify import check_removals
         from limpet.search.verify import check_index
-        from limpet.sessions.repository import check_sessions
+        from limpet.sessions.lifecycle import check_sessions
         from limpet.store.reencrypt import check_encryption
 
         def check(runtime: Runtime) -> list[Finding]:

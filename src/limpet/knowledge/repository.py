@@ -11,11 +11,19 @@ from limpet.model.job import GRAPH_RECORD
 from limpet.model.record import Layer, Origin, Record, RecordQuery
 from limpet.model.scope import Level, Owner, Partition, Scope, hash_bucket
 from limpet.model.values import PageCursor, bucket_of_id, is_id, micros, to_micros
-from limpet.search.chunk_repository import Chunks, build_record_clauses
+from limpet.search.chunk_repository import Chunks
 from limpet.search.graph_repository import GraphTables
 from limpet.store.encryption import RowLayout
 from limpet.store.jobs import Jobs
-from limpet.store.tables import RECORD_METADATA, RECORD_ROWS, RECORD_TAGS, RECORD_VERSIONS, RECORDS, build_keyset_clause
+from limpet.store.tables import (
+    RECORD_METADATA,
+    RECORD_ROWS,
+    RECORD_TAGS,
+    RECORD_VERSIONS,
+    RECORDS,
+    build_keyset_clause,
+    build_record_clauses,
+)
 from limpet.store.tx import Cipher, Params, Partitions, Query, Repository, Row, Tx, partition_key, partition_params
 
 _RECORD = RowLayout(RECORDS, RECORD_ROWS)

@@ -194,7 +194,7 @@ class _MessageLines(SessionLineKind[MessageState]):
         added = outcomes.count(ADDED)
         if added:
             oldest = min(item.entry.message.created_at or head.last_active_at for item in items)
-            Sessions(tx).advance(scope, last, head.message_count + added, head.last_active_at, oldest)
+            Sessions(tx).advance(scope, head, last, added, head.last_active_at, oldest)
         return outcomes
 
 

@@ -51,6 +51,11 @@ def hash_bucket(tenant: str, level: str, owner: str) -> int:
     return int.from_bytes(digest, "big") % BUCKETS
 
 
+@cache_texts(1 << 14)
+def user_partition(tenant: str, user: str) -> Partition:
+    return Partition(tenant, Level.USER, user)
+
+
 # Whose the jobs of a whole store are: no tenant has such a name, so that none lists or drops them.
 STORE_PARTITION = Partition(" ", Level.GLOBAL, "")
 
@@ -68,7 +73,7 @@ class Scope:
     def partition(self) -> Partition:
         """Where the memory of its user is searched."""
         assert self.user is not None
-        return Partition(self.tenant, Level.USER, self.user)
+        return user_partition(self.tenant, self.user)
 
 
 @dataclass(frozen=True, slots=True)

@@ -347,7 +347,7 @@ def check_clock(clock: object) -> Clock:
         return check_time(clock(), "the clock's time")
 
     now()
-    return now
+    return clock if clock is system_clock else now
 
 
 def to_iso(moment: datetime | None) -> str | None:

@@ -11,23 +11,31 @@ from limpet.errors import StorageError
 from limpet.model.chunk import ChunkDraft, ChunkSource, SourceKind, Vector
 from limpet.model.dataclass import dataclass
 from limpet.model.job import EMBED
-from limpet.model.record import RecordFilter
 from limpet.model.scope import Partition, Scope
 from limpet.model.values import from_micros, to_micros
 from limpet.search import word_index
 from limpet.search.analysis import pack_terms
-from limpet.search.catalogue import CATALOGUES, read_catalogue
+from limpet.search.catalogue import read_catalogue
 from limpet.search.index import SearchIndex
 from limpet.search.vectors import pack_vector
 from limpet.store.encryption import RowLayout
 from limpet.store.jobs import Jobs
-from limpet.store.tables import CHUNKS, RECORD_METADATA, RECORD_TAGS, VECTORS
-from limpet.store.tx import Cipher, Params, Partitions, Query, Repository, Row, partition_key, partition_params
+from limpet.store.tables import CHUNKS, VECTORS
+from limpet.store.tx import (
+    CacheKind,
+    Cipher,
+    Params,
+    Partitions,
+    Query,
+    Repository,
+    Row,
+    partition_key,
+    partition_params,
+)
 
 log = logging.getLogger("limpet.store")
 
 _MESSAGE = SourceKind.MESSAGE.value
-_MAX_UNREAD = 64  # chunks by which a catalogue may be behind, where only the names are needed
 _MAX_DROPPED = 100  # chunks that one slice removes
 _CUT = RowLayout(CHUNKS, "hash first_sequence last_sequence text ordinal")
 _UNEMBEDDED = RowLayout(CHUNKS, "ordinal text")
@@ -80,6 +88,21 @@ class ChunkText(NamedTuple):
     first_sequence: int | None
     last_sequence: int | None
     text: str
+
+
+class SpeakerNames(NamedTuple):
+    """The names of a partition's speakers, in the order of their first message, as of an ordinal."""
+
+    removals: int
+    next_ordinal: int
+    names: tuple[str, ...]
+
+    @property
+    def nbytes(self) -> int:
+        return 200 + 2 * sum(map(len, self.names))
+
+
+NAMES: CacheKind[SpeakerNames] = CacheKind("names", 1 / 64)
 
 
 class Chunks(Repository):
@@ -186,7 +209,7 @@ class Chunks(Repository):
         """Add chunks, and enqueue a job for missing vectors."""
         if not drafts:
             return
-        row = self.lock_partition(partition)
+        row, created_at = self.lock_partition(partition), to_micros(source.created_at)
         shared = {
             **row.key,
             "kind": source.kind.value,
@@ -197,8 +220,8 @@ class Chunks(Repository):
             "sequence": source.sequence,
             "role": source.role,
             "name": source.name,
-            "created_at": to_micros(source.created_at),
-            "worded_at": to_micros(source.worded_at or source.created_at),
+            "created_at": created_at,
+            "worded_at": created_at if source.worded_at is None else to_micros(source.worded_at),
         }
         cipher = self._cipher(partition)
         complete = [self._insert(row, cipher, shared, draft) for draft in drafts]
@@ -376,17 +399,21 @@ class Chunks(Repository):
     def names(self, partition: Partition) -> tuple[str, ...]:
         """Return the names of all named speakers.
 
-        A message to embed needs no more. A catalogue is copied to grow: it waits for a search, or for many rows.
+        A message to embed needs no more, and to grow a catalogue copies it: that waits for a search.
         """
         row = self._find_partition(partition)
-        known = None if row is None else self._tx.caches.get(CATALOGUES).get(row.id)
-        is_near = known is not None and row is not None and 0 < row.next_ordinal - known.last_ordinal <= _MAX_UNREAD
-        if row is None or known is None or not is_near or known.removals != row.removals:
-            index = self.open_index(partition)
-            return () if index is None else index.catalogue.names
-        added = read_catalogue(self._tx, row, self._cipher(partition), known.last_ordinal + 1)
-        said = (name for name, session in zip(added.names, added.sessions, strict=True) if name and session)
-        return tuple(dict.fromkeys([*known.names, *said]))
+        if row is None:
+            return ()
+        cache, cipher = self._tx.caches.get(NAMES), self._cipher(partition)
+        known = cache.get(row.id)
+        if known is None or known.removals != row.removals:
+            names = SearchIndex(self._tx, partition, row, cipher).catalogue.names
+        else:
+            added = read_catalogue(self._tx, row, cipher, known.next_ordinal)
+            said = (name for name, session in zip(added.names, added.sessions, strict=True) if name and session)
+            names = tuple(dict.fromkeys([*known.names, *said]))
+        cache.put(row.id, SpeakerNames(row.removals, row.next_ordinal, names))
+        return names
 
     # Vectors
 
@@ -452,34 +479,6 @@ class Chunks(Repository):
         params = {**row.tail_params(after + 1), "model_id": model_id, "limit": limit}
         rows = self._db.all("chunks.unembedded", params)
         return [Unembedded(*cipher.decrypt_row(_UNEMBEDDED, (row.id, each[0]), each)) for each in rows]
-
-
-def build_record_clauses(wanted: RecordFilter, cipher: Cipher) -> tuple[list[str], dict[str, Any]]:
-    """Return clauses on records ``r`` and their parameters. Values are parameters; only constants are composed."""
-    clauses: list[str] = []
-    params: dict[str, Any] = {}
-    for column, values in (("layer", wanted.layers), ("type", wanted.types)):
-        if values:
-            names = [f"{column}_{at}" for at in range(len(values))]
-            clauses.append(f"r.{column} IN ({', '.join(':' + name for name in names)})")
-            params |= {name: str(value) for name, value in zip(names, values, strict=True)}
-    for at, tag in enumerate(wanted.tags):
-        name = f"tag_{at}"
-        clauses.append(
-            "EXISTS (SELECT 1 FROM record_tags t WHERE t.bucket = r.bucket AND t.partition_id = r.partition_id"
-            f" AND t.record_id = r.id AND t.tag = :{name})"
-        )
-        params[name] = cipher.encrypt_deterministic(RECORD_TAGS["tag"], tag)
-    for at, (key, value) in enumerate(wanted.metadata.items()):
-        key_name, value_name = f"meta_key_{at}", f"meta_value_{at}"
-        clauses.append(
-            "EXISTS (SELECT 1 FROM record_metadata d "
-            "WHERE d.bucket = r.bucket AND d.partition_id = r.partition_id "
-            f"AND d.record_id = r.id AND d.key = :{key_name} AND d.value = :{value_name})"
-        )
-        params[key_name] = cipher.encrypt_deterministic(RECORD_METADATA["key"], key)
-        params[value_name] = cipher.encrypt_deterministic(RECORD_METADATA["value"], value)
-    return clauses, params
 
 
 def _range_params(row: PartitionRow, scope: Scope, sequences: Sequence[int]) -> dict[str, Any]:

@@ -129,7 +129,7 @@ def chunk_message(message: Message, created_at: datetime, max_chars: int, overla
             piece,
             _hash(speaker, piece),
             analyse(format_index_text(piece, message.name, created_at)),
-            int(whole | flag_chunk(piece)),
+            whole | flag_chunk(piece),
         )
         for _, piece in split_pieces(message.searchable, max_chars, overlap)
     )
@@ -153,7 +153,7 @@ def chunk_document(text: str, kind: DocumentKind, max_chars: int, overlap: int) 
 
 def make_draft(piece: str, offset: int | None = None) -> ChunkDraft:
     """Return the chunk of a record, or of a document if it has a position."""
-    return ChunkDraft(piece, _hash("", piece), analyse(piece), int(flag_chunk(piece)), offset=offset)
+    return ChunkDraft(piece, _hash("", piece), analyse(piece), flag_chunk(piece), offset=offset)
 
 
 def _hash(speaker: str, piece: str) -> bytes:

@@ -18,12 +18,12 @@ from limpet.model.record import Record
 from limpet.model.scope import Partition, Scope
 from limpet.model.values import from_micros, short_repr, to_micros
 from limpet.search.analysis import Question, analyse, cut_question, strip_names
-from limpet.search.chunk_repository import Chunks, PartitionRow, build_record_clauses
+from limpet.search.chunk_repository import Chunks, PartitionRow
 from limpet.search.graph_walk import GraphScores, score_graph
 from limpet.search.index import postings_query, vector_queries
 from limpet.search.recipes import RECIPES, Recipe, RecordRecipe, is_in_lookback, score_components
 from limpet.store.encryption import RowLayout
-from limpet.store.tables import CHUNKS, DOCUMENTS, RECORDS
+from limpet.store.tables import CHUNKS, DOCUMENTS, RECORDS, build_record_clauses
 from limpet.store.tx import Cipher, Params, Query, Row, Tx
 
 if TYPE_CHECKING:

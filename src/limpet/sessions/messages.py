@@ -126,8 +126,7 @@ def store_entries(
     Raises WrongState where the session is paused or has ended, unless ``any_state``: an import brings what was said.
     """
     head = head or Sessions(tx).lock_head(scope)
-    last, count, active_at = head.last_sequence, head.message_count, head.last_active_at
-    oldest_at = now
+    last, added, active_at, oldest_at = head.last_sequence, 0, head.last_active_at, now
     stored = []
     for entry in entries:
         message = entry.message
@@ -145,11 +144,11 @@ def store_entries(
         Messages(tx).insert(scope, message)
         index_message(tx, scope, message, entry.chunks)
         stored.append(message)
-        count += 1
+        added += 1
         active_at = max(active_at, min(message.created_at or now, now))  # a date to come is no activity
         oldest_at = min(oldest_at, message.created_at or now)
-    if count > head.message_count:
-        Sessions(tx).advance(scope, last, count, active_at, oldest_at)
+    if added:
+        Sessions(tx).advance(scope, head, last, added, active_at, oldest_at)
     return stored
 
 

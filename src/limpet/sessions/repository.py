@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any, Literal, NamedTuple
@@ -11,18 +11,17 @@ from typing import Any, Literal, NamedTuple
 from limpet.errors import SessionNotFound
 from limpet.model.columns import RowCodec, to_text
 from limpet.model.dataclass import replace
-from limpet.model.job import COMPACT, EXTRACT, GRAPH, Finding
+from limpet.model.job import COMPACT, EXTRACT, GRAPH
 from limpet.model.message import Message
 from limpet.model.scope import Level, Partition, Scope, hash_bucket
 from limpet.model.session import KvEntry, ModelUsage, SessionInfo, SessionQuery, SessionStatus, Summary
-from limpet.model.values import bucket_of_id, from_micros, micros, to_micros
+from limpet.model.values import bucket_of_id, from_micros, micros, moment, to_micros
 from limpet.search.chunk_repository import Chunks
 from limpet.search.graph_repository import GraphTables
 from limpet.store.encryption import RowLayout
 from limpet.store.jobs import Jobs
-from limpet.store.store import Store
 from limpet.store.tables import KV, MESSAGE_ROWS, MESSAGES, SESSION_ROWS, SESSIONS, SUMMARIES, build_keyset_clause
-from limpet.store.tx import Db, Params, Partitions, Query, Repository, Row, Tx, partition_key
+from limpet.store.tx import Params, Partitions, Query, Repository, Row, Tx, partition_key
 
 WORKING_MEMORY = "working_memory"  # the key of the working memory
 _NANO = 1_000_000_000
@@ -80,6 +79,7 @@ class Head(NamedTuple):
     last_active_at: datetime
     state: SessionStatus
     expires_at: datetime | None
+    oldest_at: datetime | None
 
 
 class _SessionRows(Repository):
@@ -182,9 +182,9 @@ class Sessions(_SessionRows):
             [found] = Chunks(self._tx).lock_and_read(scope.partition, head)
         if not found:
             raise _not_found_error(scope)
-        row = found[0]
-        self._tx.partition_ids[scope.tenant, scope.session] = row[3]
-        return Head(row[0], row[1], from_micros(row[2]), SessionStatus(row[4]), row[5] and from_micros(row[5]))
+        last, count, active_at, partition_id, state, expires_at, oldest_at = found[0]
+        self._tx.partition_ids[scope.tenant, scope.session] = partition_id
+        return Head(last, count, from_micros(active_at), SessionStatus(state), moment(expires_at), moment(oldest_at))
 
     def find_live(self, scope: Scope, key: str, now: datetime) -> SessionInfo | None:
         """The session of the key that takes messages now. One whose time is over does not."""
@@ -226,16 +226,18 @@ class Sessions(_SessionRows):
         self._db.run("sessions.set_expiry", {**self._key(scope), "expires_at": micros(expires_at)})
 
     def advance(
-        self, scope: Scope, last_sequence: int, message_count: int, active_at: datetime, oldest_at: datetime
+        self, scope: Scope, head: Head, last_sequence: int, added: int, active_at: datetime, oldest_at: datetime
     ) -> None:
-        """Update the session after messages were added; the oldest of them was created at ``oldest_at``."""
+        """Update the locked session after messages were added; the oldest of them was created at ``oldest_at``."""
+        key = self._key(scope)
         params = {
             "last_sequence": last_sequence,
-            "message_count": message_count,
+            "message_count": head.message_count + added,
             "active_at": to_micros(active_at),
-            "oldest_at": to_micros(oldest_at),
         }
-        self._db.run_later("sessions.advance", {**self._key(scope), **params})
+        self._db.run_later("sessions.advance", {**key, **params})
+        if head.oldest_at is None or oldest_at < head.oldest_at:
+            self._db.run_later("sessions.set_oldest", {**key, "oldest_at": to_micros(oldest_at)})
 
     def clear(self, scope: Scope) -> dict[str, int]:
         key = self._key(scope)
@@ -464,37 +466,3 @@ def session_key(tx: Tx, scope: Scope) -> dict[str, Any]:
         if row is not None:
             tx.partition_ids[scope.tenant, scope.session] = cached
     return {**partition_key(cached), "session": scope.session}
-
-
-# Checks: counters match rows, and no summary covers messages that do not exist
-
-
-def check_sessions(store: Store, *, repair: bool) -> Iterator[Finding]:
-    yield store.run_check("sessions", lambda tx: _check_counters(tx.db, repair=repair), repair=repair)
-    yield store.run_check("summaries", lambda tx: _check_summaries(tx.db), repair=repair)
-
-
-def _check_counters(db: Db, *, repair: bool) -> Finding:
-    wrong = db.all("sessions.find_miscounted", {})
-    if repair:
-        fixes = [
-            {
-                "bucket": bucket,
-                "partition_id": partition_id,
-                "session": id_,
-                "message_count": count,
-                "last_sequence": max(last, highest),
-            }
-            for bucket, partition_id, id_, last, count, highest in wrong
-        ]
-        db.run_many("sessions.set_counts", fixes)
-    detail = f"{len(wrong)} sessions miscount their messages" if wrong else "every session counts its messages right"
-    return Finding("sessions", not wrong, detail, repaired=repair and bool(wrong))
-
-
-def _check_summaries(db: Db) -> Finding:
-    wrong = db.all("summaries.find_too_high", {})
-    detail = (
-        f"{len(wrong)} summaries cover messages that do not exist" if wrong else "no summary claims more than there is"
-    )
-    return Finding("summaries", not wrong, detail)

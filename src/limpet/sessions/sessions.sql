@@ -7,7 +7,7 @@ ON CONFLICT DO NOTHING
 SELECT @columns(s sessions), s.partition_id FROM sessions s WHERE {where} {order}
 
 -- name: sessions.head
-SELECT s.last_sequence, s.message_count, s.last_active_at, s.partition_id, s.state, s.expires_at FROM sessions s WHERE {where} {order}
+SELECT s.last_sequence, s.message_count, s.last_active_at, s.partition_id, s.state, s.expires_at, s.oldest_at FROM sessions s WHERE {where} {order}
 
 -- name: sessions.locate
 SELECT s.partition_id FROM sessions s WHERE {where}
@@ -17,10 +17,12 @@ SELECT s.partition_id FROM sessions s WHERE {where}
 SELECT 1 FROM sessions WHERE bucket = :bucket AND id = :id UNION ALL SELECT 1 FROM sessions WHERE external_id = :id LIMIT 1
 
 -- name: sessions.advance
-UPDATE sessions SET last_sequence = :last_sequence, message_count = :message_count,
-    last_active_at = CASE WHEN last_active_at > :active_at THEN last_active_at ELSE :active_at END,
-    oldest_at = CASE WHEN oldest_at <= :oldest_at THEN oldest_at ELSE :oldest_at END
+-- Without the moment of the oldest message, which hardly ever changes: to set it writes its index again.
+UPDATE sessions SET last_sequence = :last_sequence, message_count = :message_count, last_active_at = :active_at
 WHERE bucket = :bucket AND partition_id = :partition_id AND id = :session
+
+-- name: sessions.set_oldest
+UPDATE sessions SET oldest_at = :oldest_at WHERE bucket = :bucket AND partition_id = :partition_id AND id = :session
 
 -- name: sessions.set_state
 UPDATE sessions SET state = :state WHERE bucket = :bucket AND partition_id = :partition_id AND id = :session

@@ -75,9 +75,9 @@ class Db:
     def lock_and_read(self, lock: Query, queries: Sequence[Query]) -> tuple[bool, list[list[Row]]]:
         """Lock a row, then read in statements of their own, which see what the last holder of the lock has written.
 
-        Return whether there is a row to lock, and the rows of each. Here: where one writer is the rule.
+        Return whether there is a row to lock, and the rows of each. Only where there are several writers.
         """
-        return True, self.all_together(queries)
+        raise NotImplementedError
 
     def run(self, name: str, params: Params) -> int:
         """The number of rows changed."""
@@ -455,7 +455,7 @@ class Partitions(Repository):
 
     def lock_and_read(self, partition: Partition, queries: Sequence[Query]) -> list[list[Row]]:
         """Lock the partition and read, in one message to the server."""
-        if partition in self._tx.locked:
+        if not self._is_unlocked(partition):
             return self._db.all_together(queries)
         lock = Query("partitions.find_id", partition_params(partition), order=self._db.for_update)
         is_locked, found = self._db.lock_and_read(lock, queries)
