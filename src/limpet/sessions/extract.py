@@ -15,6 +15,7 @@ from heapq import heapify, heappop, heappush, nlargest
 from typing import NamedTuple
 
 from limpet.model.message import Message, Role
+from limpet.model.text_cache import cache_texts
 from limpet.model.tokens import TokenCounter
 from limpet.search.analysis import extract_terms, says_nothing, split_sentences
 
@@ -166,18 +167,20 @@ def is_extracted(text: str) -> bool:
 
 
 class _ParsedSummary(NamedTuple):
-    quotes: list[Quote]
+    quotes: tuple[Quote, ...]
     number: int = 0
     latest: date | None = None
 
 
+@cache_texts(1 << 8)
 def _parse_summary(text: str) -> _ParsedSummary:
+    """Remembered: every turn of a session shows the same one, in parts."""
     lines = text.splitlines()
     last = _LAST_LINE.fullmatch(lines[-1]) if lines else None
     if last is None:
-        return _ParsedSummary([])
+        return _ParsedSummary(())
     latest = _parse_day(last["day"], None)
-    quotes = []
+    quotes: list[Quote] = []
     for place, line in enumerate(lines[:-1]):
         if match := _LINE.fullmatch(line):
             day, is_user = _parse_day(match["day"], latest), match["speaker"] != Role.ASSISTANT
@@ -185,7 +188,7 @@ def _parse_summary(text: str) -> _ParsedSummary:
                 Quote(match["speaker"], day, said, place, position, is_user)
                 for position, said in _iter_sentences(match["text"])
             ]
-    return _ParsedSummary(quotes, int(last["number"]), latest)
+    return _ParsedSummary(tuple(quotes), int(last["number"]), latest)
 
 
 def trim_summary(text: str, shown: Iterable[str], ended: Iterable[str]) -> str:
