@@ -14,10 +14,11 @@ import pytest
 from limpet import Config, Limpet
 from limpet.errors import ConfigError, WrongState
 from limpet.model.chunk import SourceKind
-from limpet.model.note import compute_version
+from limpet.model.note import Note, compute_version
 from limpet.model.scope import Level, Partition
 from limpet.notes.user_notes import UserNotes
 from limpet.store.copy import copy_store
+from limpet.store.sqlite.connection import SqliteConnection
 from limpet.testing import FakeClock
 from tests.contract.rows import faults, sql
 
@@ -288,6 +289,43 @@ def test_edited_file_is_read_into_the_store(data: str, clock: FakeClock) -> None
         assert memory.notes.day("alice", date(2026, 3, 1)) == "a new day\n"
         assert stored(memory) == files_of(data)
         assert list(Path(data).rglob("*.conflict")) == []
+
+
+def test_turn_with_its_note_is_three_commits(data: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The question; the reply with the note; and that the file has it."""
+    with Limpet.open(data, clock=clock, config=PLAIN) as memory:
+        fill(memory, clock)
+        session, commits = memory.session("t", "1", user="alice"), list[str]()
+        commit = SqliteConnection.commit
+
+        def count_and_commit(connection: SqliteConnection) -> None:
+            commits.append("one")
+            commit(connection)
+
+        monkeypatch.setattr(SqliteConnection, "commit", count_and_commit)
+        with session.turn("hello") as turn:
+            turn.reply("Hello, Alice.")
+        assert len(commits) == 3
+        assert stored(memory) == files_of(data)
+
+
+def test_person_who_saves_between_a_reply_and_its_file_loses_nothing(
+    data: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mirror = UserNotes.mirror
+
+    def mirror_too_late(notes: UserNotes, partition: Partition, note: Note) -> None:
+        edit(data, note.name, "by hand\n")
+        mirror(notes, partition, note)
+
+    with Limpet.open(data, clock=clock, config=PLAIN) as memory:
+        fill(memory, clock)
+        monkeypatch.setattr(UserNotes, "mirror", mirror_too_late)
+        with memory.session("t", "1", user="alice").turn("hello") as turn:
+            turn.reply("Hello, Alice.")
+        assert files_of(data)["2026-03-10.md"] == stored(memory)["2026-03-10.md"] == "by hand\n"
+        [copy] = Path(data).rglob("*.conflict")
+        assert "Hello, Alice." in copy.read_text()
 
 
 def test_change_by_a_program_that_writes_no_files_is_not_taken_back(data: str, clock: FakeClock) -> None:

@@ -102,7 +102,7 @@ class UserNotes:
         """The note, after what a person changed in its file was read into the store."""
         files = self.files(partition)
         text = None if files is None else files.read(name, self.max_bytes(name))
-        if text is None or (note is not None and (text == note.text or compute_version(text) == note.mirrored)):
+        if text is None or (note is not None and _is_as_written(text, note)):
             return note
         try:
             return self.edit(partition, name, _keep).note
@@ -187,6 +187,22 @@ class UserNotes:
                     continue
                 return EditResult(saved, copy)
         raise StoreBusy(f"{name} is changed again and again by another program; try again later")
+
+    def mirror(self, partition: Partition, note: Note) -> None:
+        """Write the file of a note that was just stored. Where somebody was quicker, the two are brought together."""
+        files = self.files(partition)
+        if files is None:
+            return
+        with files.lock():
+            there = files.read(note.name, self.max_bytes(note.name))
+            if note.mirrored is None if there is None else _is_as_written(there, note):
+                try:
+                    self._write_file(files, partition, note, there)
+                except EditConflict:
+                    pass
+                else:
+                    return
+        self.edit(partition, note.name, _keep)
 
     def _write_file(self, files: NoteFiles, partition: Partition, note: Note, there: str | None) -> Path | None:
         """Bring the file to the text of a stored note. A file that cannot be written is left to a later call."""
@@ -361,12 +377,17 @@ class _NoteEdit:
             return (note.text if note else there) or ""
         if note.version == self.mine:  # saved by a person after this call had read the file
             return there
-        if there == note.text or compute_version(there) == note.mirrored:
+        if _is_as_written(there, note):
             return note.text
         if self.files is not None and (note.pending or note.mirrored is None):
             copy = self.files.save_copy(self.name, note.text.encode())
             log.warning("%s was changed by a person and by a program; what the program wrote is in %s", self.name, copy)
         return there
+
+
+def _is_as_written(text: str, note: Note) -> bool:
+    """Whether nobody else has changed a file with this text."""
+    return text == note.text or compute_version(text) == note.mirrored
 
 
 def _find_all(tx: Tx, partition: Partition) -> dict[str, Note]:
@@ -407,7 +428,7 @@ class TurnNote:
         self._notes, self._partition = notes, partition
         self._said = notes.mask(user), notes.mask(assistant)
         self._is_mirrored = notes.files(partition) is not None
-        self._name = ""
+        self._stored: Note | None = None
         if self._is_mirrored:  # what a person wrote there comes before
             notes.get(partition, day_name(notes.local_day(notes.clock(), partition.owner)))
 
@@ -421,11 +442,11 @@ class TurnNote:
             text, version = notes.add_line(note.text, line=line), note.version + 1
             changed = replace(note, text=text, updated_at=notes.clock(), version=version, pending=self._is_mirrored)
             Notes(tx).put(partition, changed)
-            self._name = name
+            self._stored = changed
 
     def write_file(self) -> None:
-        if self._is_mirrored and self._name:
-            self._notes.edit(self._partition, self._name, _keep)
+        if self._stored is not None:
+            self._notes.mirror(self._partition, self._stored)
 
 
 @dataclass(frozen=True, slots=True)
