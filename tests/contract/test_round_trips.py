@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
@@ -17,12 +18,13 @@ from limpet.errors import StorageError
 from limpet.model.scope import Level, Partition
 from limpet.store.postgres.db import PostgresDb
 from limpet.store.sqlite.connection import SqliteConnection, SqliteDb
-from limpet.store.tx import Query, Tx, partition_params
+from limpet.store.tx import Params, Query, Tx, partition_params
 
 CONFIG = Config.load(
     env={},
     overrides={"embedding.model": "none", "jobs.worker": False, "retention.enabled": False, "audit.enabled": False},
 )
+NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
 # The most that each may need. On SQLite a transaction begins and ends with a statement each.
 MOST = {
     "append": {"sqlite": 8, "postgres": 2},
@@ -182,3 +184,22 @@ def test_reads_sent_along_answer_as_each_alone_and_only_in_their_transaction(dur
         session.append("user", "Then they swam away.")
         after = store.read(read_ahead)
         assert after == store.read(read_alone) != before
+
+
+def test_append_sets_the_oldest_moment_of_a_session_only_when_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To set it writes its index again."""
+    changes: list[str] = []
+    run = SqliteDb.run
+
+    def list_and_run(db: SqliteDb, name: str, params: Params) -> int:
+        changes.append(name)
+        return run(db, name, params)
+
+    monkeypatch.setattr(SqliteDb, "run", list_and_run)
+    with Limpet.open(":memory:", config=CONFIG) as memory:
+        session = memory.session("t", "1", user="alice")
+        session.append("user", "first", created_at=NOON)
+        session.append("user", "second", created_at=NOON + timedelta(minutes=1))
+        assert changes.count("sessions.set_oldest") == 1
+        session.append("user", "said before", created_at=NOON - timedelta(days=1))
+        assert changes.count("sessions.set_oldest") == 2
