@@ -245,6 +245,21 @@ def test_turn_reply_that_is_not_kept_raises(memory: Limpet, monkeypatch: pytest.
     assert said(session) == [("user", "Hello"), ("assistant", "Hi")]
 
 
+def test_turn_that_is_not_kept_is_logged_where_the_setting_says_so(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = Config.load(overrides={"turn.on_lost_write": "log", "embedding.model": "none", "jobs.worker": False})
+    with Limpet.open(":memory:", config=config) as memory:
+        session = opened(memory)
+        with monkeypatch.context() as broken:
+            broken.setattr(type(memory._runtime.store), "write", Failing(StoreFull("no space left")))
+            with session.turn("Hello") as turn:
+                assert turn.reply("Hi") is None
+        assert "keeping the reply" in [failed.what for failed in turn.failed]
+        assert "no space left" in caplog.text
+        assert said(session) == []
+
+
 def test_turn_without_reply_whose_message_is_not_kept_raises(memory: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
     session = opened(memory)
     with monkeypatch.context() as broken:
