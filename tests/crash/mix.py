@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import secrets
 import shutil
 import sys
@@ -162,7 +163,9 @@ def _print_table(timings: Timings, errors: Mapping[str, Counter[str]], findings:
         print(f"{name:<28} {len(seconds):>8} {half:>9.2f} {most:>9.2f} {longest:>9.2f}  {told}")
     print(f"{len(timings)} of {len(OPERATIONS)} operations, {sum(map(len, timings.values()))} calls")
     print(f"acknowledged {findings.acknowledged}, lost {len(findings.lost)}, doubled {len(findings.doubled)}")
-    print(f"p99 / p50 of an append: {_ratio(timings[APPEND]):.1f}")
+    codes = sum(errors.values(), Counter[str]())
+    print(f"errors: {', '.join(f'{code} {number}' for code, number in codes.most_common()) or 'none'}")
+    print(f"p99 / p50 of an append: {_ratio(timings[APPEND]):.1f}; load {os.getloadavg()[0]:.1f}")
 
 
 def _quantile(seconds: list[float], part: float) -> float:
