@@ -139,7 +139,12 @@ class Stage:
 @contextmanager
 def open_stage(url: str | None, embedder: str) -> Iterator[Stage]:
     """A store in a temporary folder, or an empty database, which is emptied again. ``embedder``: an embedding.model."""
-    overrides = {"jobs.worker": False, "storage.synchronous": "normal", "embedding.model": embedder}
+    overrides = {
+        "jobs.worker": False,
+        "notes.items": False,  # nobody reads the files
+        "storage.synchronous": "normal",
+        "embedding.model": embedder,
+    }
     config = Config.load(env={}, overrides=overrides)  # results must not depend on the environment
     clock = Clock()
     with (
