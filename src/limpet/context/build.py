@@ -18,7 +18,7 @@ from limpet.context.compose import Candidates, Composer, hit_section
 from limpet.context.select import ContextInputs, ContextSection, layer_limits
 from limpet.errors import SessionNotFound
 from limpet.knowledge.profile import is_accurate, to_profile
-from limpet.knowledge.prominence import find_doubt, find_standing, prefetch_standing
+from limpet.knowledge.prominence import DOUBTED_BY, find_standing, prefetch_standing
 from limpet.knowledge.recall import recall as recall_claims
 from limpet.knowledge.repository import Records
 from limpet.model.chunk import ChunkQuery, Hit, SourceKind, Vector
@@ -355,7 +355,7 @@ class _Collector:
             return {}
         known = {record.id: record for record in records}
         metadata = [*(hit.metadata for hit in hits), *(record.metadata for record in known.values())]
-        ids = {id for each in metadata if (id := find_doubt(each)) is not None}
+        ids = {id for each in metadata if (id := each.get(DOUBTED_BY)) is not None}
         if missing := sorted(ids - known.keys()):
             known |= {record.id: record for record in Records(self.tx).get_many(self.spaces[0], missing)}
         later = [known[id] for id in ids if id in known]

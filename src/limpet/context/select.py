@@ -26,7 +26,7 @@ from limpet.context.quote import (
     quote_inline,
 )
 from limpet.knowledge import english
-from limpet.knowledge.prominence import DOUBTED_BY, find_doubt, is_doubtful, is_rule, prominence
+from limpet.knowledge.prominence import DOUBTED_BY, is_doubtful, is_rule, prominence
 from limpet.knowledge.similarity import is_near_duplicate
 from limpet.model.chunk import Hit, SourceKind
 from limpet.model.context import Omission, OmissionReason
@@ -99,7 +99,7 @@ class ContextInputs:
 
     def add_later(self, entry: PromptEntry, said_at: datetime | None, metadata: Mapping[str, Any]) -> PromptEntry:
         """Return the entry, now with its time and with what was said since and may change it."""
-        entry.said_at, entry.later = said_at, self.later.get(find_doubt(metadata) or "")
+        entry.said_at, entry.later = said_at, self.later.get(metadata.get(DOUBTED_BY, ""))
         return entry
 
     def with_message(self, message: Message) -> ContextInputs:

@@ -9,8 +9,8 @@ from typing import Any
 
 from limpet.knowledge import english, remember
 from limpet.knowledge.candidate import PASSING, Candidate
-from limpet.knowledge.change import LINKED, find_changes, find_content_stems, tells_of_change
-from limpet.knowledge.prominence import CONFLICTS, DOUBT, DOUBTED_BY, FOLLOWS, SAID_SINCE
+from limpet.knowledge.change import DOUBTS, find_changes, find_content_stems, tells_of_change
+from limpet.knowledge.prominence import CONFLICTS, DOUBT, DOUBTED_BY, FOLLOWS
 from limpet.knowledge.reader import VITAL_ATTRIBUTES
 from limpet.knowledge.reconcile import (
     RELATED,
@@ -45,7 +45,7 @@ _CLAIMS = (
     RecordType.PLAN,
     RecordType.RELATIONSHIP,
 )
-_GUARDED = frozenset("allergy health medication diet name nickname pronouns birthday family child".split())
+_GUARDED = frozenset("allergy health medication diet name nickname pronouns age birthday family child pet".split())
 _KINDRED = tuple(  # attributes that a statement about one of them may change
     frozenset(each.split())
     for each in (
@@ -132,7 +132,7 @@ class Reconciler:
         existing = [_to_existing(record, near.get(record.id), changes.get(record.id, 0.0)) for record in known.values()]
         decision = reconcile(self.candidate, existing)
         match decision:
-            case Add(valid_from, valid_to, conflicts, confidence, doubts, links):
+            case Add(valid_from, valid_to, conflicts, confidence, doubts):
                 new = replace(
                     self._new_record(decision, changes),
                     valid_from=valid_from,
@@ -140,8 +140,7 @@ class Reconciler:
                     confidence=self.candidate.confidence if confidence is None else confidence,
                 )
                 new, added = self._insert(new, conflicts)
-                self._link([known[each] for each in doubts], DOUBTED_BY, new, changes)
-                self._link([known[each] for each in links], SAID_SINCE, new, changes)
+                self._doubt([known[each] for each in doubts], new, changes)
                 if valid_to is None:
                     self._end_faded(faded, new)
                 return LearnResult(added)
@@ -177,26 +176,45 @@ class Reconciler:
         spans = [_find_span(candidate.message, each.sentence) for each in self.beside]
         topics = {each.attribute for each in ([candidate] if candidate.attribute else self.beside)}
         found = {}
+        about = self._find_topics()
         for record, change in zip(claims, changes, strict=True):
-            if _overlaps(own, (change.start, change.end)):
+            if self._speaks_of(record, about):
+                found[record.id] = max(change.probability, DOUBTS)
+            elif _overlaps(own, (change.start, change.end)):
                 found[record.id] = self._guard(record, change.probability, topics)
             elif not any(_overlaps(span, (change.start, change.end)) for span in spans):
                 found[record.id] = self._guard(record, min(change.probability, _UNREAD), topics)
         return found
 
+    def _find_topics(self) -> frozenset[str]:
+        """What the candidate says has changed, of what people mostly have one of."""
+        said = self.candidate.sentence
+        changed = english.has_change_sign(said) and not english.has_stay_sign(said)
+        return english.find_topics(said) if changed else frozenset()
+
+    def _speaks_of(self, record: Record, topics: frozenset[str]) -> bool:
+        """Whether the record is about one of these topics and the same person, or about whom the person has."""
+        if not topics or record.subject is None:
+            return False
+        if record.subject == self.candidate.subject:
+            return bool(topics & english.find_topics(record.content))
+        owner, _, role = record.subject.rpartition("/")
+        return owner == self.candidate.subject and bool(topics & english.find_topics(role))
+
     def _guard(self, record: Record, likely: float, topics: set[str | None]) -> float:
         """Limit what a statement counts for against health, names and family: there a mistake costs most.
 
         What is about another attribute leaves them alone. What has none makes health and diet doubtful only if they
-        have a word in common.
+        have a word in common, and names and family only if somebody is gone.
         """
         if record.attribute not in _GUARDED or record.attribute in topics:
             return likely
         if self.candidate.attribute or (topics - {None} and record.attribute in VITAL_ATTRIBUTES):
             return likely if any(record.attribute in each and topics & each for each in _KINDRED) else 0.0
         told = find_content_stems(self.candidate.message)
-        alike = record.attribute not in VITAL_ATTRIBUTES or told & find_content_stems(record.content)
-        return likely if alike else min(likely, LINKED)
+        if record.attribute in VITAL_ATTRIBUTES:
+            return likely if told & find_content_stems(record.content) else 0.0
+        return likely if english.tells_of_loss(self.candidate.message) else 0.0
 
     def _can_be_taken_back(self, record: Record) -> bool:
         said_with = record.source.session_id == self.info.id and self.candidate.sequence in record.source.sequences
@@ -228,7 +246,7 @@ class Reconciler:
         """All that a message states, where it takes something back: what is so now may stand in another clause."""
         candidate = self.candidate
         taken = decision.ids if isinstance(decision, Supersede) else ()
-        taken = (*decision.doubts, *decision.links) if isinstance(decision, Add) else taken
+        taken = decision.doubts if isinstance(decision, Add) else taken
         if not any(changes.get(each, 0.0) for each in taken):
             return candidate
         if candidate.until is not None and candidate.until <= candidate.said_at + PASSING:
@@ -264,13 +282,12 @@ class Reconciler:
         if (merge.tags, merge.references) != (record.tags, record.references):
             self._rewrite(record, tags=merge.tags[:MAX_TAGS], references=merge.references[:MAX_TAGS])
 
-    def _link(self, records: Iterable[Record], name: str, new: Record, changes: Mapping[str, float]) -> None:
+    def _doubt(self, records: Iterable[Record], new: Record, changes: Mapping[str, float]) -> None:
         """What the new one may take back names it, or the likeliest before it, wherever it is shown."""
         for record in records:
             likely = changes.get(record.id, 0.0)
             if likely >= float(record.metadata.get(DOUBT, 0.0)):
-                others = {key: value for key, value in record.metadata.items() if key not in (DOUBTED_BY, SAID_SINCE)}
-                self._rewrite(record, metadata={**others, name: new.id, DOUBT: f"{likely:.2f}"})
+                self._rewrite(record, metadata={**record.metadata, DOUBTED_BY: new.id, DOUBT: f"{likely:.2f}"})
 
     def _end(self, record: Record, at: datetime, successor: Record | None) -> None:
         """The record was true until then, and what was made of it. With a last day to come it holds till then."""

@@ -6,7 +6,6 @@ user plays football on Sundays"), more than the other claims are? training/chang
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -34,10 +33,7 @@ _SHARE, _NAMES, _ENDS, _PLAIN = 0.6, 0.25, 0.15, 0.55  # what words alone count 
 _TELLS, _UNTOLD = 2.0, 0.55  # logit of a message that may end a claim; below it, this is the most that it counts
 _NAMES_IT, _NAMES_HIM, _NAMED = 1.0, 2.5, 0.15  # the same where it has a word or a name in common with the claim
 _RETRACTED = 0.95  # what is said never to have been so
-LINKS, LINKED, DOUBTS = 0.2, 0.3, 0.4  # from LINKS a message is shown beside a claim, from DOUBTS it makes it doubtful
-_CLEAR, _APART, _MENTIONED, _RIVAL = 1.5, 4.0, 1.5, 0.1  # what makes a verdict clear enough; see ``_is_clear``
-_HEARD, _SIGNS = 5, 10  # features: it has a word in common with the claim; its clause has a sign of change
-_TINY = 1e-6
+DOUBTS, CONTRADICTS = 0.2, 0.6  # probability from which a message makes a claim doubtful, or takes it back
 _CACHED = 4096
 _GENERIC = frozenset(
     map(
@@ -110,32 +106,13 @@ def find_changes(message: str, claims: Sequence[str]) -> list[Change]:
 @cache_texts(8)  # the claims of one message are compared with the same ones
 def _find_changes(message: str, claims: tuple[str, ...]) -> tuple[Change, ...]:
     found = [Change(0.0)] * len(claims)
-    measured = measure(message, claims)
-    verdicts = {at: _load().judge(features) for at, (_, features) in measured.items()}
-    best = max(verdicts.values(), default=0.0)
-    for at, (clause, features) in measured.items():
+    for at, (clause, features) in measure(message, claims).items():
         if _is_event(_read(claims[at])):
             continue  # what happened stays so
         plain = _judge_words(clause.said, _analyse(claims[at]))
-        likely = min(verdicts[at], _limit(message, clause, claims[at]))
-        if likely >= LINKS:
-            clear = verdicts[at] >= best - _RIVAL and _is_clear(message, verdicts[at], features)
-            likely = max(likely, DOUBTS) if clear else min(likely, LINKED)
+        likely = min(_load().judge(features), _limit(message, clause, claims[at]))
         found[at] = Change(max(plain, likely), clause.start, clause.end)
     return tuple(found)
-
-
-def _is_clear(message: str, verdict: float, features: Sequence[float]) -> bool:
-    """Whether a verdict is clear enough to make a claim doubtful, and not only to be shown beside it.
-
-    Much of what people say comes near to something known and changes nothing. So the message as a whole has to tell of
-    a change, and its clause has to be about this claim more than about any other. What only names the same has to do
-    so more clearly.
-    """
-    told = _analyse_message(message)
-    odds = math.log(max(verdict, _TINY) / max(1 - verdict, _TINY))
-    least = _CLEAR + _MENTIONED * (features[_HEARD] and not features[_SIGNS])
-    return told is not None and odds + told.changes + _APART * features[3] >= least
 
 
 def _limit(message: str, clause: _Clause, claim_text: str) -> float:
@@ -187,7 +164,7 @@ def _judge_words(said: _Text, claim: _Text) -> float:
     if score < _PLAIN:
         return 0.0
     one_of_several = heard <= names and not names <= heard and " and " in claim.text
-    return min(score, _UNTOLD) if one_of_several else score
+    return min(score, _UNTOLD) if one_of_several or english.has_stay_sign(said.text) else score
 
 
 def _begins_with(said: _Text, stems: frozenset[str]) -> bool:

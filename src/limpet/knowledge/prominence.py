@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
-from typing import Any
 
 from limpet.knowledge.attributes import get_attribute, load_attributes
 from limpet.knowledge.repository import Records
@@ -14,13 +12,12 @@ from limpet.model.scope import Partition
 from limpet.store.tx import Tx
 
 DOUBTED_BY = "doubted_by"  # metadata: the id of a later record that may have taken its place
-SAID_SINCE = "said_since"  # metadata: the id of a later record that may be about the same, and is shown with it
-DOUBT = "doubt"  # metadata: how likely either is
+DOUBT = "doubt"  # metadata: how likely it has
 PASSED = "passed"  # metadata of a hit: its own time is over, and nothing took it back
 FOLLOWS = "follows"  # metadata: the ids of earlier records on the same subject, which it comes before
 CONFLICTS = "conflicts"  # metadata: the ids of records that it contradicts
 SOURCES = "sources"  # metadata of a profile: the ids of the records that each line was made of, as JSON
-RECORD_IDS = (DOUBTED_BY, SAID_SINCE, FOLLOWS, CONFLICTS, SOURCES)  # metadata that names other records
+RECORD_IDS = (DOUBTED_BY, FOLLOWS, CONFLICTS, SOURCES)  # metadata that names other records
 DOUBTFUL = 0.5  # below this confidence a record is never shown alone
 HALF_LIFE_DAYS = 120  # of what is not lasting by nature
 _RULES = (RecordType.INSTRUCTION, RecordType.CONSTRAINT)
@@ -30,11 +27,6 @@ _VITAL = frozenset("allergy health medication diet eats assistant_rule assistant
 
 def is_doubtful(record: Record) -> bool:
     return record.confidence < DOUBTFUL and record.origin is Origin.EXTRACTED
-
-
-def find_doubt(metadata: Mapping[str, Any]) -> str | None:
-    """The id of the later record that a claim is shown with, because it may be about the same."""
-    return metadata.get(DOUBTED_BY) or metadata.get(SAID_SINCE)
 
 
 def is_rule(record: Record) -> bool:

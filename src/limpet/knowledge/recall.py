@@ -13,7 +13,7 @@ from datetime import datetime
 from limpet.knowledge import english
 from limpet.knowledge.attributes import get_attribute
 from limpet.knowledge.explain import explain_hit
-from limpet.knowledge.prominence import DOUBTED_BY, FOLLOWS, PASSED, SAID_SINCE, find_doubt, find_standing, is_doubtful
+from limpet.knowledge.prominence import DOUBTED_BY, FOLLOWS, PASSED, find_standing, is_doubtful
 from limpet.knowledge.repository import Records
 from limpet.knowledge.similarity import is_near_duplicate
 from limpet.model.chunk import ChunkQuery, Hit, Signal, Source, SourceKind
@@ -181,7 +181,7 @@ class _Claims:
 
     def _find_past(self, claims: Sequence[Record]) -> Record | None:
         """One of the claims of a message: half of them were taken back, or all have expired."""
-        past = [each for each in claims if not self.holds(each) or find_doubt(each.metadata)]
+        past = [each for each in claims if not self.holds(each) or DOUBTED_BY in each.metadata]
         ended = [each for each in past if _find_later(each) is not None or each.valid_to is not None]
         if ended and 2 * len(ended) >= len(claims):
             return ended[0]
@@ -236,7 +236,7 @@ class _Claims:
         taught = [
             record
             for record in self._find_at(hit.source)
-            if not is_doubtful(record) or not self.holds(record) or find_doubt(record.metadata)
+            if not is_doubtful(record) or not self.holds(record) or DOUBTED_BY in record.metadata
         ]
         quoted = [(at, record) for record in taught if (at := hit.text.find(_quote(record))) >= 0]
         return [record for _, record in sorted(quoted, key=lambda pair: (pair[0], pair[1].content))]
@@ -244,7 +244,7 @@ class _Claims:
 
 def _find_later(record: Record) -> str | None:
     """The id of what took its place, or may have."""
-    return record.superseded_by or find_doubt(record.metadata)
+    return record.superseded_by or record.metadata.get(DOUBTED_BY)
 
 
 def _quote(record: Record) -> str:
@@ -436,9 +436,8 @@ def _mark(item: _Item, now: datetime, terms: frozenset[int]) -> Hit:
     until = min(ends, default=None)
     holds = until is None and claim.superseded_by is None
     metadata, signals = hit.metadata, hit.signals
-    if holds and find_doubt(claim.metadata):
-        doubt = {name: claim.metadata[name] for name in (DOUBTED_BY, SAID_SINCE) if name in claim.metadata}
-        metadata = {**metadata, **doubt}
+    if holds and DOUBTED_BY in claim.metadata:
+        metadata = {**metadata, DOUBTED_BY: claim.metadata[DOUBTED_BY]}
     if until is not None and until == claim.expires_at and claim.superseded_by is None:
         metadata = {**metadata, PASSED: until.isoformat()}
     if item.match >= _ANSWERS:

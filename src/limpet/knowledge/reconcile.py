@@ -14,7 +14,7 @@ from typing import Union
 
 from limpet.knowledge import english
 from limpet.knowledge.candidate import Candidate
-from limpet.knowledge.change import DOUBTS, LINKS, find_content_stems, find_name_stems
+from limpet.knowledge.change import CONTRADICTS, DOUBTS, find_content_stems, find_name_stems
 from limpet.knowledge.reader import VITAL_ATTRIBUTES
 from limpet.knowledge.similarity import (
     compute_signature,
@@ -34,7 +34,6 @@ MIN_RETIRE_CONFIDENCE = 0.65  # below this confidence nothing is retired
 DOUBTED = 0.45  # confidence of what is kept only because it may be about something known: it is not shown alone
 _RAISE, _LOWER = 0.3, 0.8  # of the distance to 1; of the confidence
 _MOST = 0.99
-CONTRADICTS = 0.6  # probability from which a message takes a record back
 RELATED = 0.05  # probability from which the later of two is listed first, where both are found
 _CAUTION = 0.15  # so much more where the record is health, diet or a rule: there a wrong end costs most
 _SURELY = 0.95  # probability from which a denial is taken back too: "turns out it wasn't gluten"
@@ -84,8 +83,7 @@ class ExistingRecord:
 class Add:
     """A new record. ``valid_to``: it was true until then. ``conflicts``: records it contradicts and may not retire.
 
-    ``doubts``: records it speaks against too softly to retire them. ``links``: records it may be about, which are shown
-    with it and not marked.
+    ``doubts``: records it speaks against too softly to retire them.
     """
 
     valid_from: datetime
@@ -93,7 +91,6 @@ class Add:
     conflicts: tuple[str, ...] = ()
     confidence: float | None = None
     doubts: tuple[str, ...] = ()
-    links: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +134,7 @@ def reconcile(candidate: Candidate, known: Iterable[ExistingRecord]) -> Decision
     records = [record for record in known if _is_comparable(candidate, record)]
     decision = _decide(candidate, records)
     if isinstance(decision, Add) and decision.valid_to is None and not decision.doubts:
-        doubts = _find_doubted(candidate, records, DOUBTS)
-        links = tuple(each for each in _find_doubted(candidate, records, LINKS) if each not in doubts)
-        decision = replace(decision, doubts=doubts, links=links)
+        decision = replace(decision, doubts=_find_doubted(candidate, records))
     if not candidate.tentative or isinstance(decision, (Supersede, End)):
         return decision
     if isinstance(decision, Add) and (decision.doubts or find_contradicted(candidate, records, RELATED)):
@@ -195,8 +190,8 @@ def _find_ended(candidate: Candidate, records: Sequence[ExistingRecord]) -> list
     return [record for record in found if not (other and record.subject == "user")]
 
 
-def _find_doubted(candidate: Candidate, records: Sequence[ExistingRecord], least: float) -> tuple[str, ...]:
-    found = find_contradicted(candidate, records, least)
+def _find_doubted(candidate: Candidate, records: Sequence[ExistingRecord]) -> tuple[str, ...]:
+    found = find_contradicted(candidate, records, DOUBTS)
     return tuple(record.id for record in found if not record.is_protected and _has_begun(record, candidate.said_at))
 
 
@@ -386,10 +381,10 @@ def _is_comparable(candidate: Candidate, record: ExistingRecord) -> bool:
     if record.subject == candidate.subject:
         return len(names) < 2  # what Ana says of herself is not about Bo
     if _speaks_of(candidate, record):
-        return candidate.value is None or record.contradicted >= LINKS
+        return candidate.value is None or record.contradicted >= DOUBTS
     if _is_named_person(candidate.subject) and _is_named_person(record.subject):
         return False
-    return record.contradicted >= LINKS or (candidate.value is None and _names_same(candidate, record))
+    return record.contradicted >= DOUBTS or (candidate.value is None and _names_same(candidate, record))
 
 
 def _is_named_person(subject: str) -> bool:

@@ -24,13 +24,16 @@ def show(*records: Record, budget: int = 4000, **material: Any) -> list[str]:
     return [line for body in context.sections.values() for line in items(body)]
 
 
-BEES = claim("a", "The user keeps bees.", 30, metadata={"said_since": "b"})
+BEES = claim("a", "The user keeps bees.", 30, metadata={"doubted_by": "b"})
 FROST = claim("b", "Frost has killed the last hive.", 3)
 
 
 def test_later_statement_stands_beside_the_claim_and_has_no_line_of_its_own() -> None:
     (line,) = show(BEES, FROST)
-    assert line == "- The user keeps bees. (8 Feb 2026) Said since, 7 Mar 2026: “Frost has killed the last hive.”"
+    assert line == (
+        "- The user keeps bees. (8 Feb 2026, perhaps no longer true)"
+        " Said since, 7 Mar 2026: “Frost has killed the last hive.”"
+    )
 
 
 def test_claims_that_one_statement_may_change_share_its_line() -> None:
@@ -43,7 +46,10 @@ def test_claims_that_one_statement_may_change_share_its_line() -> None:
 def test_rule_keeps_its_line_and_its_section() -> None:
     rule = claim("b", "Never mention bees again.", 3, type=RecordType.INSTRUCTION)
     (line,) = show(BEES, rule)
-    assert line == "- Never mention bees again. (7 Mar 2026) Said before, 8 Feb 2026: “The user keeps bees.”"
+    assert line == (
+        "- Never mention bees again. (7 Mar 2026)"
+        " Said before, 8 Feb 2026: “The user keeps bees.” (perhaps no longer true)"
+    )
 
 
 def test_long_statement_keeps_its_line() -> None:
@@ -53,7 +59,7 @@ def test_long_statement_keeps_its_line() -> None:
 def test_statement_among_the_messages_is_not_printed_again() -> None:
     here = claim("b", "Frost has killed the last hive.", 39, session=HERE)
     lines = show(BEES, here, history=said("Frost has killed the last hive."))
-    assert lines == ["- The user keeps bees. (8 Feb 2026)"]
+    assert lines == ["- The user keeps bees. (8 Feb 2026, perhaps no longer true)"]
 
 
 def test_statement_without_an_entry_is_added_where_there_is_room() -> None:

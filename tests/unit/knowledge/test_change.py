@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from limpet.knowledge.change import DOUBTS, LINKS, find_changes, tells_of_change
-from limpet.knowledge.reconcile import CONTRADICTS
+from limpet.knowledge.change import CONTRADICTS, DOUBTS, find_changes, tells_of_change
 
 KNOWN = [
     "The user rents a room above the bakery in Lugo.",
@@ -51,18 +50,16 @@ def test_find_changes_leaves_what_nobody_took_back(message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "claim", "least", "most"),
+    ("message", "claim"),
     [
-        ("handed in my notice at Brightwater, new job starts on the 2nd", KNOWN[1], LINKS, DOUBTS),
-        ("gave the keys of the room back, I live in Vigo with my cousin now", KNOWN[0], DOUBTS, CONTRADICTS),
+        ("handed in my notice at Brightwater, new job starts on the 2nd", KNOWN[1]),
+        ("gave the keys of the room back, I live in Vigo with my cousin now", KNOWN[0]),
     ],
 )
-def test_find_changes_tells_clear_changes_from_possible_ones(
-    message: str, claim: str, least: float, most: float
-) -> None:
+def test_find_changes_doubts_what_may_be_over(message: str, claim: str) -> None:
     best, probability = most_likely(message)
     assert best == claim
-    assert least <= probability < most
+    assert DOUBTS <= probability < CONTRADICTS
 
 
 @pytest.mark.parametrize(

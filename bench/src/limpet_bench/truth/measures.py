@@ -46,8 +46,7 @@ class Changed:
         self._new = Figure("changed", "context: the new value is there")
         self._marked = Figure("changed", "context: ended thing absent or marked", 0.95)
         self._closed = Figure("changed", "old claim ended or marked, where it was learned", 0.85)
-        self._linked = Figure("changed", "the same, or shown with the new statement", 0.85)
-        self.figures = [self._ranked, self._ended, self._shown, self._new, self._marked, self._closed, self._linked]
+        self.figures = [self._ranked, self._ended, self._shown, self._new, self._marked, self._closed]
 
     def plan(self, timeline: Timeline) -> None:
         for story in self._stories:
@@ -74,15 +73,7 @@ class Changed:
         learned = [each for each in stage.claims(story.id, history=True) if states_old(each, story)]
         if learned:
             still = [each for each in learned if stage.holds(each)]
-            alone = [each.content for each in still if not self._is_linked(each, story, stage)]
             self._closed.add(not still, f"{asked} still holds: {[each.content for each in still]}")
-            self._linked.add(not alone, f"{asked} still holds: {alone}")
-
-    def _is_linked(self, record: Record, story: Story, stage: Stage) -> bool:
-        """Whether contexts print it with the later statement that has the new value, or that tells of its end."""
-        later = record.metadata.get("said_since", "")
-        quotes = [each.source.sentence or each.content for each in stage.claims(story.id) if each.id == later]
-        return any(mentions(each, story.new) or any(overlaps(each, text) for text in story.later) for each in quotes)
 
 
 def ranks_new_first(hits: Sequence[Hit], story: Story) -> bool:

@@ -19,11 +19,10 @@ class Quiet:
     def __init__(self, talks: Sequence[QuietTalk]) -> None:
         self._talks = talks
         self._ended = Figure("false ends", "true facts ended", 0.02, at_most=True)
-        self._marked = Figure("false ends", "true facts marked as doubtful", 0.05, at_most=True)
-        self._linked = Figure("false ends", "true facts shown with a later statement", at_most=True)
+        self._marked = Figure("false ends", "true facts marked as doubtful", 0.10, at_most=True)
         self._beside = Figure("false ends", "other true claims ended or marked", at_most=True)
         self._changed = Figure("false ends", "beside them: changed facts ended or marked")
-        self.figures = [self._ended, self._marked, self._linked, self._beside, self._changed]
+        self.figures = [self._ended, self._marked, self._beside, self._changed]
 
     def plan(self, timeline: Timeline) -> None:
         for talk in self._talks:
@@ -42,8 +41,7 @@ class Quiet:
             if said is None:
                 continue
             ended, marked = has_ended(record), "doubted_by" in record.metadata
-            later = record.metadata.get("doubted_by") or record.metadata.get("said_since", "")
-            by = contents.get(record.superseded_by or later, "nothing")
+            by = contents.get(record.superseded_by or record.metadata.get("doubted_by", ""), "nothing")
             fault = f"{talk.id}: {record.content} by: {by}"
             is_fact = said.fact is not None and overlaps(_quote(record), said.fact)
             if at in talk.ended:
@@ -51,7 +49,6 @@ class Quiet:
             elif is_fact:
                 self._ended.add(ended, fault)
                 self._marked.add(marked and not ended, fault)
-                self._linked.add("said_since" in record.metadata and not ended, fault)
             else:
                 self._beside.add(ended or marked, fault)
         for at, states in closed.items():

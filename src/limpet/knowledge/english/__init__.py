@@ -2,7 +2,7 @@
 
 They are precise and find little. The names below are all that the rest of Limpet uses of them; nothing outside imports
 the modules of this package. Each module is imported when one of its names is used. Words and patterns are data, in
-words.toml and patterns.toml.
+words.toml, patterns.toml and topics.toml.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _HOMES = {
         "MAX_SENTENCE OwnStatement extract_assertion find_own_statements find_statements is_chat_rule is_forget_request"
         " is_opt_out mask_quotations"
     ),
-    "change": "find_retracted has_change_sign has_end_sign has_stay_sign is_last is_passing tells_of_loss",
+    "change": "find_retracted find_topics has_change_sign has_end_sign has_stay_sign is_last is_passing tells_of_loss",
     "clause": "expand_contractions find_role_word",
     "coordination": "lacks_verb",
     "dates": "find_last_date resolve_dates tells_of_start",

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from functools import cache
+
+from limpet.knowledge.english import load_table
 
 _CHANGE = (
     r"now|nowadays|these days|from now on|as of|no longer|any ?more|any longer|moved|switched|changed|change of plans?",
@@ -57,6 +61,8 @@ _LAST = re.compile(
     re.IGNORECASE,
 )
 
+_WORDS = re.compile(r"[^\W_]+")
+
 
 def has_change_sign(sentence: str) -> bool:
     return _CHANGES.search(sentence) is not None or has_end_sign(sentence)
@@ -90,3 +96,18 @@ def is_last(sentence: str) -> bool:
 def is_passing(sentence: str) -> bool:
     """Return whether it tells of this day only: "I'm on the train", "the build is slow today"."""
     return _PASSES.search(sentence) is not None
+
+
+def find_topics(text: str) -> frozenset[str]:
+    """Return what a text is about, of what people mostly have one of: a car, a bank, a partner."""
+    said = _WORDS.findall(text.casefold())
+    return frozenset(topic for word in said for topic in _list_topics().get(word, ()))
+
+
+@cache
+def _list_topics() -> Mapping[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for topic, words in load_table("topics.toml").items():
+        for word in words.split():
+            found[word] = (*found.get(word, ()), topic)
+    return found
