@@ -71,7 +71,7 @@ class Teller(nn.Module):
 
 @cache
 def get_pieces(text: str) -> torch.Tensor:
-    return torch.tensor(change._encoder().embed_pieces(text)[:96])
+    return torch.tensor(change.default_encoder().embed_pieces(text)[:96])
 
 
 def cut_window(text: str, quote: str, chance: random.Random) -> str:

@@ -18,7 +18,7 @@ from limpet.knowledge.similarity import TextSignature, compute_signature, stem
 from limpet.model.dataclass import dataclass
 from limpet.model.late import load_modules
 from limpet.model.text_cache import cache_texts
-from limpet.providers.encoder import EncoderEmbedder
+from limpet.providers.encoder import default_encoder, embed_text
 
 if TYPE_CHECKING:
     from limpet.knowledge.change_network import ChangeNetwork
@@ -270,7 +270,7 @@ def _analyse_message(text: str) -> _Message | None:
 
 
 def _score(text: str) -> float:
-    return _load().score(_encoder().embed_pieces(text))
+    return _load().score(default_encoder().embed_pieces(text))
 
 
 @cache_texts(_CACHED)
@@ -283,14 +283,6 @@ def _read(claim: str) -> Reading | None:
     return max(default_reader().read(claim), key=lambda reading: reading.keep, default=None)
 
 
-@cache_texts(_CACHED)
-def embed_text(text: str) -> Array:
-    """The vector of a text by the encoder that comes with Limpet, whatever embedder a store has."""
-    import numpy as np
-
-    return np.array(_encoder().embed([text])[0], dtype=np.float32)
-
-
 def find_content_stems(text: str) -> frozenset[str]:
     """The words of a text that say what it is about."""
     return frozenset(each for each in compute_signature(text).stems if each not in _GENERIC)
@@ -300,11 +292,6 @@ def find_name_stems(text: str) -> frozenset[str]:
     """The words a text writes as names: what they name is spoken of again."""
     words = (word.strip("'’.,;:!?()“”\"") for word in text.split()[1:])
     return frozenset(stem(word.casefold().removesuffix("'s")) for word in words if word[:1].isupper() and len(word) > 2)
-
-
-@cache
-def _encoder() -> EncoderEmbedder:
-    return EncoderEmbedder()
 
 
 @cache

