@@ -332,9 +332,8 @@ def test_change_by_a_program_that_writes_no_files_is_not_taken_back(data: str, c
     """The file says what it said before: nobody has edited it."""
     with Limpet.open(data, clock=clock, config=PLAIN) as memory:
         fill(memory, clock)
-        apart = UserNotes(
-            memory._runtime.store, None, PLAIN.notes, lambda _: True, lambda text: text, memory._runtime.clock
-        )
+        store, now = memory._runtime.store, memory._runtime.clock
+        apart = UserNotes(store, None, PLAIN.notes, plain_files=True, mask=lambda text: text, clock=now)
         apart.append_memory(Partition("default", Level.USER, "alice"), "- likes tea")
         assert memory.notes.long_term("alice").read() == f"{NOTES}- likes tea\n"
         memory.notes.long_term("alice").append("- likes milk")

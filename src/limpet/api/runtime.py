@@ -365,11 +365,8 @@ def create_runtime(
 
 
 def create_notes(store: Store, folder: Path | None, config: Config, clock: Clock) -> UserNotes:
-    def is_allowed(tenant: str) -> bool:
-        """Plain files beside an encrypted tenant would show what it hides."""
-        return config.encryption.plain_files or not store.is_encrypted(tenant)
-
-    return UserNotes(store, folder, config.notes, is_allowed, make_mask(enabled=config.learn.secrets), clock)
+    mask = make_mask(enabled=config.learn.secrets)
+    return UserNotes(store, folder, config.notes, config.encryption.plain_files, mask, clock)
 
 
 def find_notes_folder(store: Store, config: Config) -> Path | None:

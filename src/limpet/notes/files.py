@@ -118,13 +118,13 @@ class NoteFiles:
 
 def read_file(root: Path, path: Path, most: int) -> bytes | None:
     """Return the file's bytes, None if it does not exist. Raises StorageError for more than ``most``."""
-    check_no_symlink(root, path)
     try:
-        size = path.stat().st_size
+        size = os.lstat(path).st_size
     except FileNotFoundError:
         return None
     except OSError as error:
         raise StorageError(f"cannot read {path}: {error.strerror}; check the path and its permissions") from error
+    check_no_symlink(root, path)
     if size > most:
         raise StorageError(f"{path} is {size:,} bytes long; the limit is {most:,}: shorten it, or raise the setting")
     return read_bytes(path)

@@ -68,9 +68,13 @@ class UserNotes:
     store: Store
     folder: Path | None  # where the store has one
     settings: NotesSettings
-    is_allowed: Callable[[str], bool]  # whether plain files of this tenant may be written: not beside encrypted rows
+    plain_files: bool  # also for a tenant that is encrypted
     mask: Callable[[str], str]
     clock: Clock
+
+    def is_allowed(self, tenant: str) -> bool:
+        """Whether plain files of this tenant may be written: beside encrypted rows they would show what those hide."""
+        return self.plain_files or not self.store.is_encrypted(tenant)
 
     def files(self, partition: Partition) -> NoteFiles | None:
         """The files of an owner; None where the store has no folder, or the tenant is encrypted."""

@@ -259,12 +259,10 @@ def folder_name(name: str) -> str:
 
 
 def owner_folder(root: Path, partition: Partition) -> Path:
-    memory = root / "memory"
-    if partition.tenant != DEFAULT_TENANT:
-        memory = memory / "tenants" / folder_name(partition.tenant)
+    tenant = () if partition.tenant == DEFAULT_TENANT else ("tenants", folder_name(partition.tenant))
     if partition.level is Level.GLOBAL:
-        return memory / "everyone"
-    return memory / _FOLDERS[partition.level] / folder_name(partition.owner)
+        return root.joinpath("memory", *tenant, "everyone")
+    return root.joinpath("memory", *tenant, _FOLDERS[partition.level], folder_name(partition.owner))
 
 
 def check_no_symlink(root: Path, path: Path) -> Path:
