@@ -18,10 +18,10 @@ from limpet.knowledge.repository import Records
 from limpet.knowledge.similarity import is_near_duplicate
 from limpet.model.chunk import ChunkQuery, Hit, Signal, Source, SourceKind
 from limpet.model.dataclass import dataclass, replace
-from limpet.model.late import load_modules
 from limpet.model.record import Origin, Record
 from limpet.model.scope import Partition
-from limpet.search.analysis import Question, TextFlag, count_shared_terms, flag_message, says_nothing, shares_terms
+from limpet.providers.encoder import embed_text
+from limpet.search.analysis import Question, TextFlag, count_shared_terms, find_terms, flag_message, says_nothing
 from limpet.search.search import SearchRequest, SignalCache, search
 from limpet.store.tx import Params, Query, Tx
 
@@ -125,11 +125,10 @@ def _find_standing_claims(tx: Tx, partition: Partition, wanted: SearchRequest, f
     asked = english.find_asked_subjects(wanted.question.text)
     if not asked and len(wanted.question.text.split()) <= _KEYWORDS:
         return []
-    load_modules("limpet.knowledge.change")
-    from limpet.knowledge.change import embed_text  # late: it brings the encoder
-
     shown = {item.claim.id for item in found if item.claim is not None}
     standing = [record for record in find_standing(tx, partition, "", _KNOWN, wanted.now) if record.id not in shown]
+    if not standing:
+        return []
     question, terms = embed_text(wanted.question.text), frozenset(wanted.question.terms)
     scored = [(float(embed_text(each.content) @ question) + _match(each, terms, asked), each) for each in standing]
     least = min((item.score for item in found), default=_UNFOUND)
@@ -428,7 +427,7 @@ def _finish(items: Sequence[_Item], wanted: SearchRequest) -> list[Hit]:
 def _mark(item: _Item, now: datetime, terms: frozenset[int]) -> Hit:
     claim, hit = item.claim, item.hit
     if claim is None:
-        why = explain_hit(hit.signals, shared=shares_terms(terms, hit.text))
+        why = explain_hit(hit.signals, shared=bool(terms & find_terms(hit.text)))
         return Hit(hit.text, item.score, hit.signals, hit.source, hit.metadata, hit.neighbours, why=why)
     if item.replaced:
         hit = _to_claim(hit, claim)
@@ -450,5 +449,5 @@ def _mark(item: _Item, now: datetime, terms: frozenset[int]) -> Hit:
         holds=holds,
         until=until,
         superseded_by=claim.superseded_by,
-        why=explain_hit(signals, claim, holds=holds, shared=shares_terms(terms, f"{hit.text} {_quote(claim)}")),
+        why=explain_hit(signals, claim, holds=holds, shared=bool(terms & find_terms(f"{hit.text} {_quote(claim)}"))),
     )

@@ -255,8 +255,9 @@ class Records(Repository):
         if number is None:
             return None
         clauses, params = build_current_clauses(now)
-        cipher = self._cipher(space)
-        labels = [cipher.encrypt_deterministic(RECORDS["attribute"], label) for label in attributes]
+        cipher, labels = self._cipher(space), attributes
+        if cipher.is_encrypted:
+            labels = cipher.encrypt_all_deterministic(RECORDS["attribute"], attributes)
         clauses += ["(r.session_id IS NULL OR r.session_id = :session)", "r.origin NOT IN ('turn', 'condensed')"]
         return Query(
             "records.standing",

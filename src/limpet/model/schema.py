@@ -232,8 +232,10 @@ class ObjectCodec(Codec):
         return self._build(value, name, "read")
 
     def write(self, value: Any) -> dict[str, Any]:
-        told: dict[str, Any] = {}
         is_mapping = isinstance(value, dict)
+        if self._plain and not is_mapping:
+            return {key: getattr(value, name) for name, key in self._plain}
+        told: dict[str, Any] = {}
         for name, key, write, flat in self._writers:
             found = value[key] if is_mapping else getattr(value, name)
             written = found if write is None else write(found)
@@ -247,6 +249,12 @@ class ObjectCodec(Codec):
     def _writers(self) -> Sequence[tuple[str, str, Callable[[Any], Any] | None, bool]]:
         """Name, key, and how to write the value; None for what JSON has as it is."""
         return [(each.name, each.key, _get_writer(each.codec), each.is_flat) for each in self.shown]
+
+    @lazy_property
+    def _plain(self) -> Sequence[tuple[str, str]]:
+        """Name and key of all fields, where JSON has each as it is; else nothing."""
+        is_plain = all(write is None and not flat for _, _, write, flat in self._writers)
+        return [(name, key) for name, key, _, _ in self._writers] if is_plain else ()
 
     def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
         if definitions is None:

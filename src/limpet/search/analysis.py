@@ -65,22 +65,17 @@ def extract_terms(text: str) -> list[int]:
 
 def count_shared_terms(question: frozenset[int], text: str) -> int:
     """Return how many of a question's terms the text contains."""
-    if len(text) > _MAX_REMEMBERED:
-        return len(question.intersection(map(_hash_word, _tokenize(text))))
-    return len(question & _find_terms(text))
+    return len(question & find_terms(text))
 
 
-def shares_terms(question: frozenset[int], text: str) -> bool:
-    """Return whether the text contains any of a question's terms."""
-    if len(text) > _MAX_REMEMBERED:
-        return not question.isdisjoint(map(_hash_word, _tokenize(text)))
-    return not question.isdisjoint(_find_terms(text))
+def find_terms(text: str) -> frozenset[int]:
+    """Return the distinct terms. Those of a short text are remembered: it is compared with many questions."""
+    return _find_terms(text) if len(text) <= _MAX_REMEMBERED else frozenset(_list_terms(text))
 
 
 @cache_texts(1 << 11)
-def _find_terms(text: str) -> frozenset[int | None]:
-    """What a record says is compared with every question."""
-    return frozenset(map(_hash_word, _tokenize(text)))
+def _find_terms(text: str) -> frozenset[int]:
+    return frozenset(_list_terms(text))
 
 
 def format_index_text(text: str, name: str | None, at: datetime) -> str:

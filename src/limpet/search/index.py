@@ -45,9 +45,10 @@ def postings_query(row: PartitionRow, terms: Any) -> Query:
     return Query("postings.find", {**row.key, "terms": terms})
 
 
-def vector_queries(row: PartitionRow, question: Vector) -> list[Query]:
+def vector_queries(tx: Tx, row: PartitionRow, question: Vector) -> list[Query]:
     """What a search by meaning reads before vectors."""
-    return [Query("models.get", {"name": question.model}), Query("vectors.last_late", row.key)]
+    model = [] if question.model in tx.caches.models else [Query("models.get", {"name": question.model})]
+    return [*model, Query("vectors.last_late", row.key)]
 
 
 class SearchIndex:
@@ -61,11 +62,12 @@ class SearchIndex:
         self.catalogue = self._load_catalogue()
 
     def _load_catalogue(self) -> Catalogue:
-        load_modules("numpy", "numpy.ma")  # the first import in a search; np.unique imports the second
-        import numpy as np
-
         row, cache = self.row, self.tx.caches.get(CATALOGUES)
         cached = cache.get(row.id)
+        if cached is None:  # all that a search imports late: np.unique the second, what ranks the third
+            load_modules("numpy", "numpy.ma", "limpet.search.rank")
+        import numpy as np
+
         # A snapshot from before a removal must load its own catalogue, which is not cached.
         outdated = cached is not None and cached.removals > row.removals
         known = make_empty_catalogue(row.removals) if cached is None or outdated else cached
@@ -91,7 +93,10 @@ class SearchIndex:
 
     def _find_model(self, vector: Vector) -> int | None:
         """Return the number of the model whose vectors the question can be compared with."""
-        row = self.tx.db.one("models.get", {"name": vector.model})
+        models = self.tx.caches.models
+        row = models.get(vector.model) or self.tx.db.one("models.get", {"name": vector.model})
+        if row is not None and self.tx.seen is not None:  # what a transaction that writes has added may be rolled back
+            models[vector.model] = row
         return int(row[0]) if row is not None and row[1] == len(vector.values) else None
 
     def score_vectors(self, question: Vector) -> VectorScores | None:
@@ -174,11 +179,8 @@ class SearchIndex:
         where, packed = entries[:, 0].astype(np.int64), entries[:, 1]
         frequency, length = (packed >> 16).astype(np.float64), (packed & MAX_LENGTH).astype(np.float64)
         score = np.repeat(rarities, counts) * frequency * (k1 + 1) / (frequency + k1 * (1 - b + b * length / average))
-        scores = np.bincount(where, weights=score)
-        if not total:
-            return WordScores(scores, np.zeros(0), 0.0)
-        covered = np.bincount(where, weights=np.repeat(masses, counts)) / total
-        return WordScores(scores, covered, known / total)
+        covered = np.bincount(where, weights=np.repeat(masses, counts)) / (total or 1.0)
+        return WordScores(np.bincount(where, weights=score), covered, known / (total or 1.0))
 
     def _load_entries(self, terms: Sequence[int], tail: WordTail) -> Mapping[int, Array]:
         """Return an array of (ordinal, count and length) for each term that occurs."""

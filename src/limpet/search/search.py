@@ -12,12 +12,11 @@ from limpet.config import SearchSettings
 from limpet.errors import InvalidInput
 from limpet.model.chunk import ChunkQuery, Hit, Signal, Source, SourceKind, Vector
 from limpet.model.dataclass import dataclass, replace
-from limpet.model.late import load_modules
 from limpet.model.message import Message
 from limpet.model.record import Record
 from limpet.model.scope import Partition, Scope
 from limpet.model.values import from_micros, short_repr, to_micros
-from limpet.search.analysis import Question, analyse, cut_question, strip_names
+from limpet.search.analysis import Question, cut_question, find_terms, strip_names
 from limpet.search.chunk_repository import Chunks, PartitionRow
 from limpet.search.graph_walk import GraphScores, score_graph
 from limpet.search.index import postings_query, vector_queries
@@ -124,7 +123,7 @@ def _load_signals(tx: Tx, partition: Partition, request: SearchRequest) -> Parti
         terms = tx.db.to_array([cipher.hash_term(term) for term in request.question.terms])
         queries = [_hidden_query(row, None if request.query.as_of else request.now)]
         queries += [postings_query(row, terms)] if row.merged_ordinal else []
-        return queries + (vector_queries(row, request.meaning) if request.meaning else [])
+        return queries + (vector_queries(tx, row, request.meaning) if request.meaning else [])
 
     index = Chunks(tx).open_index(partition, expect)
     if index is None or not index.catalogue.chunks or not (request.question.terms or request.meaning):
@@ -134,8 +133,7 @@ def _load_signals(tx: Tx, partition: Partition, request: SearchRequest) -> Parti
 
 def _find_hits(index: SearchIndex, signals: Signals, request: SearchRequest) -> list[Hit]:
     """Return the best of the chunks that match the query."""
-    load_modules("limpet.search.rank")
-    from limpet.search.rank import Ranker  # late: it brings numpy
+    from limpet.search.rank import Ranker  # late, and loaded with the catalogue: it brings numpy
 
     catalogue, recipe = index.catalogue, request.recipe
     named = request.question.find_spans(catalogue.facts.years) if recipe.date else []
@@ -173,7 +171,6 @@ def _attach_neighbours(index: SearchIndex, hit: Hit, request: SearchRequest) -> 
 
 
 def _compute_signals(index: SearchIndex, request: SearchRequest) -> Signals:
-    load_modules("limpet.search.rank")
     from limpet.search.rank import Signals, align_scores
 
     catalogue, config, recipe, meaning = index.catalogue, request.config, request.recipe, request.meaning
@@ -226,8 +223,7 @@ def _read_current(
 
 def _build_hits(chunks: Sequence[tuple[int, StoredChunk]], ranked: RankResult) -> list[Hit]:
     """Build hits with every signal that contributed: its score, and its rank by that signal alone."""
-    load_modules("limpet.search.rank")
-    from limpet.search.rank import rank_values  # late: it brings numpy
+    from limpet.search.rank import rank_values
 
     places = [at for at, _ in chunks]
     signals: list[dict[str, Signal]] = [{} for _ in chunks]
@@ -312,7 +308,7 @@ def move_newer_first(hits: Sequence[Hit], question: Collection[int], alike: floa
 
 
 def _analyse_hit(hit: Hit, question: Collection[int]) -> _UserStatement:
-    terms = frozenset(analyse(hit.text).counts)
+    terms = find_terms(hit.text)
     return _UserStatement(hit, terms, terms & frozenset(question))
 
 
