@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -28,7 +28,9 @@ from limpet.search.verify import rebuild_index
 from limpet.store.encryption_keys import key_file, write_keys
 from limpet.store.jobs import JobQueue
 from limpet.store.postgres.connection import PostgresConnection
+from limpet.store.postgres.db import PostgresDb
 from limpet.store.reencrypt import reencrypt_tenant
+from limpet.store.tx import Query, Row
 from limpet.testing import FakeEmbedder
 from tests.citus_server import CITUS_URL
 from tests.contract.processes import run_together
@@ -362,3 +364,24 @@ def test_processes_and_threads_lose_double_and_misnumber_nothing(postgres_url: s
             assert [message.sequence for message in mine.messages()] == list(range(1, 37))
         assert memory.records.count(user="shared") == 12
         assert faults(memory) == []
+
+
+def test_user_whom_another_writer_creates_after_the_lock_looked_is_locked(
+    two: tuple[Limpet, Limpet], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else two writers read the same note, and the second one's line replaces the first one's."""
+    one, other = two
+    meanwhile = iter([lambda: other.notes.long_term("cleo").append("- first")])
+    locked: list[bool] = []
+
+    def lock_and_read(db: PostgresDb, lock: Query, queries: Sequence[Query]) -> tuple[bool, list[list[Row]]]:
+        [rows] = db.all_together([lock])
+        for create in meanwhile:
+            create()
+        locked.append(bool(rows))
+        return bool(rows), db.all_together(queries)
+
+    monkeypatch.setattr(PostgresDb, "lock_and_read", lock_and_read)
+    one.notes.long_term("cleo").append("- second")
+    assert locked[-2:] == [False, True]
+    assert one.notes.long_term("cleo").read() == "- first\n- second\n"

@@ -94,7 +94,7 @@ def test_leader_interrupted_anywhere_and_then_again_blocks_nobody(in_recover: bo
         wrong += [f"{answer}: {problem}"] if problem else []
         pool.shutdown(wait=not problem, cancel_futures=True)
         assert len(wrong) < 3, wrong
-    assert number > 25
+    assert number > 15  # how many steps there are depends on who comes first
     assert wrong == []
 
 
