@@ -389,12 +389,9 @@ class CreateSchedule(OperationCommand):
     names = ("schedules.create",)
 
     def call(self, memory: Limpet, args: Namespace, given: Given) -> Any:
-        from limpet.api.schedules import describe_missing_runner
-
-        made = super().call(memory, args, given)
-        missing = describe_missing_runner(memory._view.runtime)  # noqa: SLF001 - of ours
-        if missing is not None:
-            print(f"limpet: note: {missing}", file=sys.stderr)
+        made: Schedule = super().call(memory, args, given)
+        if made.note is not None and is_server(resolve_location(args)):  # else the log has said so
+            print(f"limpet: note: {made.note}", file=sys.stderr)
         return made
 
 

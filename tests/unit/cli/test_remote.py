@@ -40,6 +40,13 @@ def test_commands_work_on_a_server(run: Run, url: str, memory: Limpet, tmp_path:
     assert memory.records.count() == 0
 
 
+def test_schedule_create_on_a_server_says_that_nothing_runs_it(run: Run, url: str, memory: Limpet) -> None:
+    done = run("schedule", "create", "Water the plants", "--cadence", "every: 1h", "--data", url)
+    assert (done.status, done.out.startswith("Schedule ")) == (0, True)
+    assert "note: nothing has run schedules in this store yet" in done.err
+    assert memory.schedules.count() == 1
+
+
 def test_a_server_is_shown_a_key(run: Run, url: str, memory: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
     secret = memory.access.keys.create("laptop", user="ana").secret
     assert run("remember", "Likes tea", "--data", url).status == 1
