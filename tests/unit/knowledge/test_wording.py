@@ -47,6 +47,8 @@ MONDAY = datetime(2026, 11, 16, 10, tzinfo=UTC)
         ("I read it yesterday", "The user read it yesterday."),
         ("my wife is pregnant :)", "The user's wife is pregnant."),
         ("For Benedetta: no pork", "For Benedetta: no pork."),
+        ("I drive an i20 now", "The user drives an i20 now."),
+        ("we live off the I-95", "The user lives off the I-95."),
     ],
 )
 def test_to_third_person_changes_person_and_verb(said: str, sentence: str) -> None:
@@ -85,6 +87,7 @@ def test_to_third_person_names_speaker() -> None:
         ("The user is off next Friday.", "The user is off next Friday (20 Nov 2026)."),
         ("It began three years ago.", "It began three years ago (about 2023)."),
         ("Due last month.", "Due last month (Oct 2026)."),
+        ("We fly the last week of September.", "We fly the last week of September."),
         ("The user lives in Porto.", "The user lives in Porto."),
     ],
 )

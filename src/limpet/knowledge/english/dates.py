@@ -23,7 +23,7 @@ _UNIT = rf"({'|'.join(_UNITS)})s?"
 _ALONE = r"(?<!every )(?<!each )(?<!and )(?<!or )(?<!to )(?<!till )"  # of a day of the week without "on"
 RELATIVE = re.compile(
     rf"\b(?:(?P<ago>{_COUNT} {_UNIT} ago)|(?P<ahead>in {_COUNT} {_UNIT}(?:'s? time)?)"
-    rf"|(?P<side>last|next|this) (?P<unit>week(?:end)?|month|year|{'|'.join(_WEEKDAYS)}|{'|'.join(_MONTHS)})"
+    rf"|(?P<side>last|next|this) (?P<unit>week(?:end)?|month|year|{'|'.join(_WEEKDAYS)}|{'|'.join(_MONTHS)})\b(?! of\b)"
     rf"|(?P<day>yesterday|today|tonight|tomorrow|the day (?:after tomorrow|before yesterday)|last night|this morning)"
     rf"|on (?P<weekday>{'|'.join(_WEEKDAYS)})"
     rf"|{_ALONE}\b(?P<bare>{'|'.join(_WEEKDAYS)})(?= (?:at \d|morning\b|afternoon\b|evening\b|night\b))"

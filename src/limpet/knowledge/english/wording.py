@@ -28,7 +28,9 @@ _LEAD_IN = re.compile(
     r"i (?:should|must) (?:mention|add|say)(?: that)?|the thing is)\b[\s,:;.!–—-]*)+",
     re.IGNORECASE,
 )
-_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?|\d[\d.,:/]*|\s+|.", re.DOTALL)
+_WORD = re.compile(  # the first is a model or a road: "i20", "I-95"
+    r"[^\W\d_]+-?\d[\w-]*|[^\W\d_]+(?:['’][^\W\d_]+)?|\d[\d.,:/]*|\s+|.", re.DOTALL
+)
 # "My mum's got", "the bike's a Trek": a verb, not an owner.
 _SHORT_IS = re.compile(
     r"(?<=\w)(?<!\bmaster)(?<!\bbachelor)['’]s"
