@@ -500,6 +500,24 @@ def test_later_statement_on_another_attribute_stays_behind(memory: Limpet, say: 
     assert len(texts) > 1
 
 
+@pytest.mark.parametrize(
+    ("later", "first"),
+    [("The bread oven runs on gas.", "Molens Vandevelde"), ("We buy all flour at Dewachter.", "Dewachter")],
+)
+def test_later_statement_comes_first_only_if_it_is_about_what_is_asked(
+    memory: Limpet, say: Say, later: str, first: str
+) -> None:
+    say("The flour supplier is Molens Vandevelde.", later)
+    old, new = (
+        next(record for record in memory.records(user="alice") if record.source.sentence == sentence)
+        for sentence in ("The flour supplier is Molens Vandevelde.", later)
+    )
+    memory.records.update(new.id, metadata={"follows": old.id})  # what a model of change may say
+    hits = memory.recall("Who do I pay for flour?", user="alice", floor=False)
+    assert first in hits[0].text
+    assert len(hits) > 1
+
+
 def test_why_of_a_hit_is_a_sentence_for_people(memory: Limpet, say: Say) -> None:
     say("Tom's birthday is June 12th.", "I hate cilantro.")
     (hit, *_) = memory.recall("When is Tom's birthday?", user="alice")

@@ -12,6 +12,7 @@ from datetime import datetime
 
 from limpet.knowledge import english
 from limpet.knowledge.attributes import get_attribute
+from limpet.knowledge.change import find_content_stems
 from limpet.knowledge.explain import explain_hit
 from limpet.knowledge.prominence import DOUBTED_BY, FOLLOWS, PASSED, find_standing, is_doubtful
 from limpet.knowledge.repository import Records
@@ -36,6 +37,7 @@ _KNOWN = 60  # claims among which the likeliest are chosen
 _UNFOUND = 0.2  # score of what is added where search found nothing
 _MOST_ADDED = 1  # successors that search did not find, or far below
 _FARTHEST = 4  # places that a later statement moves up
+_NEAR = 0.8  # of an earlier statement's similarity to the question, which a later one needs to come before it
 
 
 @dataclass(slots=True)
@@ -111,7 +113,7 @@ def recall(
         claims.add(item.claim for item in more)
         items = _place_successors([*items, *more], claims, back=False)[: wanted.k]
     if not wanted.question.asks_back:
-        items = _sort_scores(_promote_later(items, claims))
+        items = _sort_scores(_promote_later(items, claims, wanted.question))
     return _finish(items, wanted)
 
 
@@ -382,7 +384,7 @@ def _place_successors(items: Sequence[_Item], claims: _Claims, *, back: bool) ->
     return placed
 
 
-def _promote_later(items: Sequence[_Item], claims: _Claims) -> list[_Item]:
+def _promote_later(items: Sequence[_Item], claims: _Claims, question: Question) -> list[_Item]:
     """Move what was said later on the same subject before what was said earlier; the hits stay the same."""
     if not claims.follows:
         return list(items)
@@ -390,9 +392,27 @@ def _promote_later(items: Sequence[_Item], claims: _Claims) -> list[_Item]:
     for item in items:
         stated = {each.id: each for each in claims.find_stated(item)}
         first = max(0, len(ordered) - _FARTHEST)
-        places = (at for at in range(first, len(ordered)) if _follows(stated.values(), ordered[at][1]))
+        places = (at for at in range(first, len(ordered)) if _comes_before(item, stated, *ordered[at], question))
         ordered.insert(next(places, len(ordered)), (item, stated))
     return [item for item, _ in ordered]
+
+
+def _comes_before(
+    item: _Item, stated: Mapping[str, Record], other: _Item, earlier: Mapping[str, Record], question: Question
+) -> bool:
+    """Whether a later statement takes an earlier one's place, or is as much about what is asked."""
+    if not _follows(stated.values(), earlier):
+        return False
+    return any(_find_later(each) in stated for each in earlier.values()) or _is_asked(item, other, question)
+
+
+def _is_asked(item: _Item, other: _Item, question: Question) -> bool:
+    """Whether an item has words in common with the question or the other item, or is about as near the question."""
+    said, compared = item.hit.text, other.hit.text
+    if not find_terms(said).isdisjoint(question.terms) or find_content_stems(said) & find_content_stems(compared):
+        return True
+    asked = embed_text(question.text)
+    return bool(embed_text(said) @ asked >= _NEAR * (embed_text(compared) @ asked))
 
 
 def _follows(later: Iterable[Record], earlier: Mapping[str, Record]) -> bool:
