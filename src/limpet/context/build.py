@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeVar
 from limpet.config import Config
 from limpet.context.budget import compute_budget
 from limpet.context.compose import Candidates, Composer, hit_section
+from limpet.context.relevance import is_off_topic
 from limpet.context.select import ContextInputs, ContextSection, layer_limits
 from limpet.errors import SessionNotFound
 from limpet.knowledge.profile import is_accurate, to_profile
@@ -306,7 +307,8 @@ class _Collector:
         if not self.asked.query.strip() or not limits.hits or not limits.show_relevant:
             return []
         hits = [hit for partition in self.spaces for hit in self._recall(partition, ChunkQuery(), limits.hits)]
-        return sorted(hits, key=lambda hit: -hit.score)[: limits.hits]
+        asked = [hit for hit in hits if not is_off_topic(hit, self.prepared.question)]
+        return sorted(asked, key=lambda hit: -hit.score)[: limits.hits]
 
     def _find_records(self, relevance: dict[str, float]) -> list[Record]:
         limits = self.config.context

@@ -87,6 +87,14 @@ REQUEST = re.compile(
     r"|\b(?:suggest|recommend|advice|tips|ideas|help me)\b",
     re.IGNORECASE,
 )
+# How a message begins that asks for something, with or without a question mark.
+ASKS_FOR = re.compile(
+    r"(?:(?:hi|hey|ok|please|and|so)\b[\s,!]*)*(?:(?:what|where|which|how|when|why|who)(?:['’]s)?\b"
+    r"|(?:can|could|would|will|do|does|is|are|should) (?:you|i|we|it|there|that|this)\b"
+    r"|(?:show|help|suggest|recommend|give|write|explain|draft|tell|find|make|list|translate) (?:me|us|an?|the)\b"
+    r"|any (?:idea|tips|ideas)\b)",
+    re.IGNORECASE,
+)
 
 # Times in a question: "last Tuesday", "in March", "two weeks ago", "8 May 2023"
 

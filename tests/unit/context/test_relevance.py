@@ -1,0 +1,65 @@
+"""Which recalled messages say too little about a question to be shown."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from limpet.context.relevance import is_off_topic
+from limpet.model.chunk import Hit, Source, SourceKind
+from limpet.search.analysis import Question
+
+NOW = datetime(2026, 5, 6, tzinfo=UTC)
+
+
+def off_topic(
+    text: str,
+    question: str = "Who do I pay for flour and when?",
+    *,
+    role: str | None = "assistant",
+    name: str | None = None,
+    kind: SourceKind = SourceKind.MESSAGE,
+    holds: bool = True,
+) -> bool:
+    hit = Hit(text, 0.5, {}, Source(kind, "1", NOW, role=role, name=name), holds=holds)
+    return is_off_topic(hit, Question.parse(question, NOW))
+
+
+@pytest.mark.parametrize("reply", ["Grams it is.", "Try it for a month.", "That's big.", "Draft...", "Moved."])
+def test_short_reply_about_something_else_is_off_topic(reply: str) -> None:
+    assert off_topic(reply)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "The flour costs more there.",  # a word of the question
+        "The wheat bill is due monthly.",  # near it
+        "About 80-85 %.",  # a number may be what is asked
+        "Your brother thinks you should open on Sundays, which is worth a try if you can find somebody for the till.",
+    ],
+)
+def test_reply_that_may_say_something_stays(reply: str) -> None:
+    assert not off_topic(reply)
+
+
+def test_reply_stays_where_it_is_asked_for() -> None:
+    assert not off_topic("Try it for a month.", "What did you advise about flour?")
+
+
+def test_wish_about_something_else_is_off_topic_and_statement_is_not() -> None:
+    assert off_topic("what's a good hydration for rye sourdough", role="user")
+    assert off_topic("Write me an instagram caption for cardamom buns.", role="user")
+    assert not off_topic("The oven is a MIWE.", role="user")
+
+
+def test_words_of_people_with_names_stay() -> None:
+    assert not off_topic("That's big.", name="Caroline")
+
+
+def test_claim_that_is_past_and_about_something_else_is_off_topic() -> None:
+    said = "The oven guy is coming Thursday at 7am."
+    assert off_topic(said, role="user", kind=SourceKind.RECORD, holds=False)
+    assert not off_topic(said, role="user", kind=SourceKind.RECORD)
+    assert not off_topic(said, "When does the oven guy come?", role="user", kind=SourceKind.RECORD, holds=False)
