@@ -297,6 +297,34 @@ def test_forget_gives_no_false_all_clear_for_replies_that_repeat_it(
             ]
 
 
+def test_forget_everywhere_leaves_no_record_of_a_turn_that_says_it(learning: Limpet) -> None:
+    session = learning.session("test", "1", user="alice")
+    talk = {"I live in Porto.": "Noted.", "Where is coffee?": "In Porto, by the river.", "A book?": "Read Austen."}
+    for said, answer in talk.items():
+        with session.turn(said) as turn:
+            turn.reply(answer)
+    learning.jobs.run()
+    (home,) = learned(learning)
+    coffee = next(record for record in learning.records(user="alice") if "coffee" in record.content)
+    left = learning.forget(home.id, dry_run=True).left
+    assert left == (f"message 4 of session {session.id}", f"record {coffee.id}", "the notes of 2026-03-10")
+    would = learning.forget(home.id, everywhere=True, dry_run=True)
+    gone = learning.forget(home.id, everywhere=True)
+    assert (gone.counts, gone.ids, gone.left) == (would.counts, would.ids, ())
+    assert coffee.id in gone.ids
+    assert [record.content for record in learning.records(user="alice")] == ["Asked: A book? | Answered: Read Austen."]
+
+
+def test_forget_of_a_turn_names_the_messages_that_stay(learning: Limpet) -> None:
+    session = learning.session("test", "1", user="alice")
+    with session.turn("Where is coffee?") as turn:
+        turn.reply("In Porto, by the river.")
+    [record] = learning.records(user="alice")
+    gone = learning.forget(record.id)
+    assert gone.ids == (record.id,)
+    assert gone.left == (f"message 1 of session {session.id}", f"message 2 of session {session.id}")
+
+
 def test_forget_names_mentions_elsewhere_and_keeps_statements_about_others(learning: Limpet) -> None:
     """What only mentions it may be about anything: it is named, and stays even when all else goes."""
     talk(learning, "I work at Acme Robotics.", "My sister lives in Graz.")

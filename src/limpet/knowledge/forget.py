@@ -21,7 +21,7 @@ from limpet.config import Config
 from limpet.errors import RecordNotFound, StorageError
 from limpet.knowledge import remember
 from limpet.knowledge.redact import OneTransaction, SessionRedactor, Transactions, find_masked, split_pages
-from limpet.knowledge.remaining import FORGOTTEN_MARK, Place, RemainingFinder
+from limpet.knowledge.remaining import FORGOTTEN_MARK, Place, RemainingFinder, find_turns
 from limpet.knowledge.remember import RecordChunker, RecordSelector
 from limpet.knowledge.repository import Records
 from limpet.model.chunk import ChunkQuery, SourceKind
@@ -134,9 +134,10 @@ class Forgetter:
             found[record.id] = record
             trail.add(record)
         for (user, session), said in trail.said.items():
-            turns = Records(tx).find_turns(Partition(owner.tenant, Level.USER, user), session)
-            gone = [turn.id for turn in turns if said.keys() & set(turn.source.sequences)]
-            found |= {record.id: record for record in remember.find_with_copies(tx, tenant, gone)}
+            turns = find_turns(tx, owner.tenant, user, session, said)
+            found |= {
+                record.id: record for record in remember.find_with_copies(tx, tenant, [each.id for each in turns])
+            }
             scope = Scope(owner.tenant, user=user, session=session)
             trail.days[user].update(self._find_note_days(tx, scope, said))
             trail.secrets[user].update(self._find_secrets(tx, scope, said))
@@ -276,7 +277,9 @@ class Forgetter:
             counts.update(gone.counts)
             ids += gone.ids
         if everywhere:
-            counts.update(+self._redact_places(store, tenant, finder, going.trail))
+            more = self._redact_places(store, tenant, finder, going, cut)
+            counts.update(more.counts)
+            ids += more.ids
         return Forgotten(counts, tuple(ids))
 
     def _delete_page(self, tx: Tx, *, records: Sequence[Record], cut: RecordChunker) -> Forgotten:
@@ -298,19 +301,24 @@ class Forgetter:
         return SessionRedactor(store, scope, self.config, self.mask, self.count, self.clock)
 
     def _redact_places(
-        self, store: Transactions, tenant: str, finder: RemainingFinder, trail: Provenance
-    ) -> Counter[str]:
-        """Remove from messages and summaries what still says it. Adds the sentences to the trail."""
-        counts: Counter[str] = Counter()
-        more = store.read(partial(_collect_places, finder=finder))
-        counts["messages"] += self._redact_sessions(store, tenant, more)
+        self, store: Transactions, tenant: str, finder: RemainingFinder, going: ForgetPlan, cut: RecordChunker
+    ) -> Forgotten:
+        """Remove from messages and summaries what still says it, and the records of those turns. Adds to the plan."""
+        more, turns = store.read(partial(_collect_places, finder=finder))
+        counts = Counter(messages=self._redact_sessions(store, tenant, more))
         for place in store.read(finder.find_summaries):
             self._redactor(store, Scope(tenant, user=place.user, session=place.session)).rebuild_summary({})
             counts["summaries"] += 1
+        ids: list[str] = []
+        for page in split_pages(turns):
+            gone = store.write(partial(self._delete_page, records=page, cut=cut))
+            counts.update(gone.counts)
+            ids += gone.ids
         for (user, session), said in more.said.items():
             for sequence, words in said.items():
-                trail.add_words(user, session, sequence, words)
-        return counts
+                going.trail.add_words(user, session, sequence, words)
+        going.records.extend(turns)
+        return Forgotten(+counts, tuple(ids))
 
     def _redact_notes_everywhere(self, finder: RemainingFinder, left: list[str], *, dry_run: bool) -> set[_Line]:
         """Remove the lines of MEMORY.md and mark those of the daily notes that say it. Returns which they are."""
@@ -425,11 +433,13 @@ def _is_unchanged(tx: Tx, record: Record) -> bool:
     return current is not None and current.version == record.version
 
 
-def _collect_places(tx: Tx, *, finder: RemainingFinder) -> Provenance:
-    """The sentences of messages that still say it."""
-    found = Provenance()
+def _collect_places(tx: Tx, *, finder: RemainingFinder) -> tuple[Provenance, list[Record]]:
+    """The sentences of messages that still say it, and the records of the turns that quote them."""
+    found, tenant = Provenance(), finder.owner.tenant
     for place in finder.find_stored(tx):
         for message in place.read_messages(tx):
             words = finder.select_sentences(message.text, answers=place.answers)
             found.add_words(place.user, place.session, message.sequence, words)
-    return found
+    said = found.said.items()
+    ids = [turn.id for (user, session), each in said for turn in find_turns(tx, tenant, user, session, each)]
+    return found, remember.find_with_copies(tx, Scope(tenant), ids)

@@ -10,6 +10,7 @@ long does less harm than a false all-clear.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import count
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from limpet.errors import StorageError
 from limpet.knowledge import remember
+from limpet.knowledge.repository import Records
 from limpet.model.chunk import ChunkQuery, Source, SourceKind
 from limpet.model.dataclass import replace
 from limpet.model.late import lazy_property
@@ -130,7 +132,8 @@ class RemainingFinder:
             wanted = self._forgetter.build_word_search(each.text[:2000], _MAX_HITS, ChunkQuery())
             hits = [hit for hit in search(tx, each.partition, wanted) if each.is_mentioned(_fold_text(hit.text))]
             found += [_to_place(each.partition, hit.source) for hit in hits]
-        return [*dict.fromkeys([*found, *self.find_replies(tx)]), *self.find_summaries(tx)]
+        said = [*dict.fromkeys([*found, *self.find_replies(tx), *self._find_quoted(tx)])]
+        return [*said, *self.find_summaries(tx), *_find_turn_places(tx, said)]
 
     def find_replies(self, tx: Tx) -> list[Place]:
         """Replies to the messages that said it, which have one of its words: "34 is a good age"."""
@@ -145,6 +148,19 @@ class RemainingFinder:
                         name = f"message {message.sequence} of session {session}"
                         at = message.sequence
                         found.append(Place(name, scope.tenant, user, session, at, at, answers=True))
+        return found
+
+    def _find_quoted(self, tx: Tx) -> list[Place]:
+        """Where nothing but turns was chosen by id: their messages, which stay."""
+        if self._searches:
+            return []
+        found = []
+        for record in self._going.records:
+            user, session = record.user or "", record.source.session_id or ""
+            for at in record.source.sequences:
+                place = Place(f"message {at} of session {session}", self.owner.tenant, user, session, at, at)
+                if any(message.text != FORGOTTEN_MARK for message in place.read_messages(tx)):
+                    found.append(place)
         return found
 
     def _answers(self, text: str) -> bool:
@@ -220,6 +236,22 @@ class RemainingFinder:
             found += [(f"{entry.key} of session {session}", str(entry.value)) for entry in entries]
         found += [(f"the metadata of session {info.id}", str(info.metadata)) for info in _iter_sessions(tx, owner)]
         return [*found, *self._forgetter.list_goals(tx, owner)]
+
+
+def find_turns(tx: Tx, tenant: str, user: str, session: str, sequences: Iterable[int]) -> list[Record]:
+    """The records of the turns to which these messages belong."""
+    wanted = frozenset(sequences)
+    turns = Records(tx).find_turns(Partition(tenant, Level.USER, user), session)
+    return [turn for turn in turns if wanted & set(turn.source.sequences)]
+
+
+def _find_turn_places(tx: Tx, places: Iterable[Place]) -> list[Place]:
+    """A search does not find the records of turns: they quote the messages that it finds."""
+    said: dict[tuple[str, str, str], set[int]] = defaultdict(set)
+    for place in places:
+        if place.first:
+            said[place.tenant, place.user, place.session].update(range(place.first, place.last + 1))
+    return [Place(f"record {turn.id}") for where, at in said.items() for turn in find_turns(tx, *where, at)]
 
 
 def _iter_sessions(tx: Tx, owner: Scope) -> Iterator[SessionInfo]:
