@@ -211,7 +211,7 @@ class Forgetter:
         going = self.store.read(lambda tx: self.plan(tx, owner, choose))
         finder = RemainingFinder(self, owner, going, query)
         if dry_run:
-            load_modules("numpy", "numpy.ma")  # a search in the transaction needs them
+            load_modules("numpy", "numpy.ma", "limpet.search.rank")  # a search in the transaction needs them
             gone, found = self.store.rehearse(partial(self._rehearse, going, finder, cut, everywhere))
         else:
             lines |= self._redact_files(tenant, going, left)
