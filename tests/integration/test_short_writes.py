@@ -13,6 +13,7 @@ from limpet import Config, Limpet
 from limpet.knowledge.graph import extract
 from limpet.knowledge.learn import Learner
 from limpet.knowledge.remaining import RemainingFinder
+from limpet.security import mask
 from limpet.store.sqlite import scrub
 
 CONFIG = Config.load(overrides={"embedding.model": "none", "jobs.worker": False})
@@ -90,3 +91,20 @@ def test_dry_run_of_forget_leaves_the_write_lock_to_others(
         monkeypatch.setattr(RemainingFinder, "find_stored", write_meanwhile)
         assert memory.forget(record.id, user="ana", dry_run=True).ids == (record.id,)
     assert memory.records.get(record.id).content == "I keep bees"
+
+
+def test_texts_of_a_turn_are_masked_once_and_outside_the_write(memory: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
+    masked: list[tuple[str, bool]] = []
+    real = mask.mask_secrets
+
+    def watch(text: str) -> mask.MaskedText:
+        masked.append((text, memory._runtime.store._writer._busy is not None))  # type: ignore[union-attr]
+        return real(text)
+
+    monkeypatch.setattr(mask, "mask_secrets", watch)
+    said, answer = "The wifi password: x1Y2z3W4", "I will keep x1Y2z3W4 for you, password: x1Y2z3W4"
+    with memory.session("app", "main", user="ana").turn(said) as turn:
+        turn.reply(answer)
+    assert masked == [(said, False), (answer, False)]
+    [record] = memory.records(user="ana")
+    assert "x1Y2z3W4" not in record.content + memory.notes.day("ana")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import cache, partial
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -255,15 +256,19 @@ class Turn:
 
     def _finish(self, messages: Sequence[Message], spent: ModelUsage | None) -> StoredMessages:
         """With what belongs to a finished turn: its bill, its record, its note, and the wish to learn from it."""
-        note = self._attempt("the day's note", lambda: self._begin_note(messages[-1].text), None)
-        learner = self._runtime.learner  # before the transaction: loading it takes a while
+        hide = cache(_mask)  # each text once, and before the transaction: it takes a while
+        note = self._attempt("the day's note", lambda: self._begin_note(messages[-1].text, hide), None)
+        learner = self._runtime.learner  # before the transaction, too
+        if learner.config.learn.enabled:
+            for message in (self._message, messages[-1]):
+                hide(learner.mask, message.text)
 
         def on_store(tx: Tx, new: Sequence[Message]) -> None:
             if spent is not None:
                 bill.add(tx, self._info.scope, spent)
             self._runtime.uses.write(tx, self._info.partition)
             self._runtime.compactor.enqueue(tx, self._info)
-            learner.enqueue(tx, self._info, [self._message, *new], self._asked.skill)
+            learner.enqueue(tx, self._info, [self._message, *new], self._asked.skill, partial(hide, learner.mask))
             if note is not None:
                 self._store_note(tx, note, new[-1])
 
@@ -288,11 +293,13 @@ class Turn:
                 raise
             return None
 
-    def _begin_note(self, reply: str) -> TurnNote | None:
+    def _begin_note(self, reply: str, hide: Callable[[Callable[[str], str], str], str]) -> TurnNote | None:
         """The turn's line in the notes of its day."""
         if not self._runtime.notes.writes_daily or english.is_opt_out(self._message.text):
             return None
-        return TurnNote(self._runtime.notes, self._info.partition, self._message.text, reply)
+        notes = self._runtime.notes
+        said, answered = (hide(notes.mask, text) for text in (self._message.text, reply))
+        return TurnNote(notes, self._info.partition, said, answered)
 
     def _store_note(self, tx: Tx, note: TurnNote, reply: Message) -> None:
         assert reply.created_at is not None
@@ -313,6 +320,10 @@ class Turn:
     def _note_failure(self, what: str, error: Exception) -> None:
         log.warning("a turn goes on without %s: %s", what, error, exc_info=not isinstance(error, StorageError))
         self._failed.append(Omission(what, str(error) or type(error).__name__))
+
+
+def _mask(mask: Callable[[str], str], text: str) -> str:
+    return mask(text)
 
 
 def store_messages(

@@ -111,8 +111,13 @@ class Learner:
     clock: Clock
     new_id: IdFactory
 
-    def enqueue(self, tx: Tx, info: SessionInfo, turn: Sequence[Message], skill: str | None) -> None:
-        """The finished turn as a record of what happened, and a job to learn from it."""
+    def enqueue(
+        self, tx: Tx, info: SessionInfo, turn: Sequence[Message], skill: str | None, mask: Callable[[str], str]
+    ) -> None:
+        """The finished turn as a record of what happened, and a job to learn from it.
+
+        ``mask``: hides secrets; it knows the texts of the turn by now, as masking a long one takes a while.
+        """
         settings, now, space = self.config.learn, self.clock(), user_partition(info)
         if not settings.enabled:
             return
@@ -123,7 +128,7 @@ class Learner:
                 turn[-1].metadata.get(SKILL_KEY, skill),
             )
             event = build_turn_event(
-                with_bucket(self.new_id(), space.bucket), home, info.id, messages, active, self.mask, now
+                with_bucket(self.new_id(), space.bucket), home, info.id, messages, active, mask, now
             )
             if event is not None:
                 remember.insert(tx, event, RecordChunker(self.config.chunks))
@@ -419,9 +424,9 @@ def build_turn_event(
     """
     if any(message.role is Role.USER and english.is_opt_out(message.text) for message in turn):
         return None
-    asked = " ".join(message.text for message in turn if message.role is Role.USER)
-    answered = turn[-1].text if turn and turn[-1].role is Role.ASSISTANT else ""
-    parts = {"Asked": _clip_text(mask(asked), _ASKED), "Answered": _clip_text(mask(answered), _ANSWERED)}
+    asked = " ".join(mask(message.text) for message in turn if message.role is Role.USER)
+    answered = mask(turn[-1].text) if turn and turn[-1].role is Role.ASSISTANT else ""
+    parts = {"Asked": _clip_text(asked, _ASKED), "Answered": _clip_text(answered, _ANSWERED)}
     content = " | ".join(f"{name}: {text}" for name, text in parts.items() if text)
     if not content:
         return None
@@ -436,7 +441,7 @@ def build_turn_event(
         metadata=_build_metadata(outcomes, skill),
         confidence=_CONFIDENCE,
         salience=_SALIENCE,
-        references=find_references(mask(f"{asked}\n{answered}")),
+        references=find_references(f"{asked}\n{answered}"),
         fingerprint=fingerprint(RecordType.TASK_STATE, content),
         source=RecordSource(session, tuple(message.sequence for message in turn), turn[0].name),
         origin=Origin.TURN,

@@ -429,8 +429,9 @@ class TurnNote:
     """The line of a turn: stored in the transaction that keeps its reply, then written to the file of the day."""
 
     def __init__(self, notes: UserNotes, partition: Partition, user: str, assistant: str) -> None:
+        """``user``, ``assistant``: what was said, with secrets masked."""
         self._notes, self._partition = notes, partition
-        self._said = notes.mask(user), notes.mask(assistant)
+        self._said = user, assistant
         self._is_mirrored = notes.files(partition) is not None
         self._stored: Note | None = None
         if self._is_mirrored:  # what a person wrote there comes before
