@@ -502,7 +502,7 @@ def test_later_statement_on_another_attribute_stays_behind(memory: Limpet, say: 
 
 @pytest.mark.parametrize(
     ("later", "first"),
-    [("The bread oven runs on gas.", "Molens Vandevelde"), ("We buy all flour at Dewachter.", "Dewachter")],
+    [("My bike has a flat tyre.", "Molens Vandevelde"), ("We buy all flour at Dewachter.", "Dewachter")],
 )
 def test_later_statement_comes_first_only_if_it_is_about_what_is_asked(
     memory: Limpet, say: Say, later: str, first: str

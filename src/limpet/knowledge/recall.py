@@ -37,7 +37,7 @@ _KNOWN = 60  # claims among which the likeliest are chosen
 _UNFOUND = 0.2  # score of what is added where search found nothing
 _MOST_ADDED = 1  # successors that search did not find, or far below
 _FARTHEST = 4  # places that a later statement moves up
-_NEAR = 0.8  # of an earlier statement's similarity to the question, which a later one needs to come before it
+_NEAR = 0.5  # of an earlier statement's similarity to the question, which a later one needs to come before it
 
 
 @dataclass(slots=True)
