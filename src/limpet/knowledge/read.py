@@ -221,7 +221,8 @@ def _read_message(said: TurnMessage, before: Sequence[str], echoes: Echoes) -> I
         if found and apart and not candidates and _is_aside(statement, found[-1]):
             found[-1] = _add_aside(said.text, found[-1], statement)
         else:
-            found += _read_statement(said, statement, candidates)
+            known = [each.own.text for each in statements if each.own.end <= statement.own.start]
+            found += (_name_things(each, known) for each in _read_statement(said, statement, candidates))
         last = statement.own.sentence
     yield from found
 
@@ -237,6 +238,13 @@ def _read_statement(said: TurnMessage, statement: Statement, candidates: Sequenc
         yield _build(said, statement, reading)
     elif reading is not None and tells_of_change(said.text):
         yield replace(_build(said, statement, reading), confidence=_TENTATIVE, tentative=True)
+
+
+def _name_things(candidate: Candidate, before: Sequence[str]) -> Candidate:
+    """The claim with the thing it is about, where it says only "it" or "them"."""
+    if english.is_quote(candidate.content) or not before:
+        return candidate
+    return replace(candidate, content=english.name_things(candidate.content, before))
 
 
 def _is_aside(statement: Statement, before: Candidate) -> bool:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from limpet.knowledge.english.coordination import *  # noqa: F403
     from limpet.knowledge.english.dates import *  # noqa: F403
     from limpet.knowledge.english.facts import *  # noqa: F403
+    from limpet.knowledge.english.pronouns import *  # noqa: F403
     from limpet.knowledge.english.statement import *  # noqa: F403
     from limpet.knowledge.english.tense import *  # noqa: F403
     from limpet.knowledge.english.wording import *  # noqa: F403
@@ -39,6 +40,7 @@ _HOMES = {
     "coordination": "lacks_verb",
     "dates": "find_last_date resolve_dates tells_of_start",
     "facts": "extract_decisions extract_statements is_named is_product",
+    "pronouns": "name_things",
     "statement": (
         "apply_correction find_corrections find_name has_count_changed has_several is_change is_contradiction"
         " is_correction_of is_one_of_several is_quote is_reversal"
