@@ -45,6 +45,7 @@ class LineCodec(Generic[T]):
     ) -> None:
         self._codec = noun_codec(noun)
         self._write_time, self._keep_empty, self._leave_out = write_time, keep_empty, frozenset(leave_out)
+        self._written: dict[ObjectCodec, list[tuple[Field, ObjectCodec | None]]] = {}
 
     @lazy_property
     def fields(self) -> dict[str, str]:
@@ -74,15 +75,24 @@ class LineCodec(Generic[T]):
 
     def _write_noun(self, codec: ObjectCodec, noun: Any) -> dict[str, Any]:
         line: dict[str, Any] = {}
-        for each in codec.fields:
+        for each, inner in self._find_written(codec):
             value = getattr(noun, each.name)
-            if inner := each.inner_codec:
+            if inner is not None:
                 line |= self._write_noun(inner, value)
-            elif self.is_in_line(each):
-                written = self._write_value(each.codec, value)
-                if self._keep_empty or not _is_empty(each, written):
-                    line[each.key] = written
+                continue
+            written = self._write_value(each.codec, value)
+            if self._keep_empty or not _is_empty(each, written):
+                line[each.key] = written
         return line
+
+    def _find_written(self, codec: ObjectCodec) -> list[tuple[Field, ObjectCodec | None]]:
+        """Its fields that a line has, and the nouns whose fields stand among them: looked up once."""
+        found = self._written.get(codec)
+        if found is None:
+            inner = [(each, each.inner_codec) for each in codec.fields]
+            found = [(each, own) for each, own in inner if own is not None or self.is_in_line(each)]
+            self._written[codec] = found
+        return found
 
     def _write_value(self, codec: Codec, value: Any) -> Any:
         if value is None:
