@@ -56,18 +56,13 @@ class EncoderEmbedder:
         self._path = weights
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        network = self._load_network()
-        import numpy as np  # late, and loaded with the network
-
-        pieces = [np.array(token_ids(text, _MAX_PIECES + 2)[1:-1] or [UNKNOWN]) for text in texts]
+        if len(texts) == 1:
+            return [_embed_alone(self._path, texts[0]).tolist()]
+        network, pieces = _load_network(self._path), [_cut_pieces(text) for text in texts]
         vectors: list[list[float]] = []
         for batch in _batches([len(numbers) for numbers in pieces]):
             vectors += network.encode([pieces[index] for index in batch]).tolist()
         return vectors
-
-    def _load_network(self) -> _Network:
-        with _loading:
-            return _load(self._path)
 
     def reads(self, text: str) -> bool:
         """Return whether most letters are Latin: the network has seen no other."""
@@ -76,10 +71,7 @@ class EncoderEmbedder:
 
     def embed_pieces(self, text: str) -> NDArray[float32]:
         """Return a row for each word piece of a text, before they see their neighbours."""
-        network = self._load_network()
-        import numpy as np
-
-        return network.get_rows(np.array(token_ids(text, _MAX_PIECES + 2)[1:-1] or [UNKNOWN]))
+        return _load_network(self._path).get_rows(_cut_pieces(text))
 
 
 @cache
@@ -87,13 +79,27 @@ def default_encoder() -> EncoderEmbedder:
     return EncoderEmbedder()
 
 
-@cache_texts(_CACHED)
 def embed_text(text: str) -> NDArray[float32]:
     """Return the vector of a text by the encoder that comes with Limpet, whatever embedder a store has."""
-    found = default_encoder().embed([text])[0]
-    import numpy as np
+    return _embed_alone(_WEIGHTS, text)
 
-    return np.array(found, dtype=np.float32)
+
+@cache_texts(_CACHED)
+def _embed_alone(weights: Path, text: str) -> NDArray[float32]:
+    """A message is stored, searched for, learned from and compared: each of them asks for its vector."""
+    vector: NDArray[float32] = _load_network(weights).encode([_cut_pieces(text)])[0]
+    return vector
+
+
+def _load_network(weights: Path) -> _Network:
+    with _loading:
+        return _load(weights)
+
+
+def _cut_pieces(text: str) -> NDArray[Any]:
+    import numpy as np  # late, and loaded with the network
+
+    return np.array(token_ids(text, _MAX_PIECES + 2)[1:-1] or [UNKNOWN])
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[range]:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from limpet.model.dataclass import dataclass
 from limpet.model.late import lazy_property, load_modules
+from limpet.model.text_cache import cache_texts
 
 _DATA = Path(__file__).with_name("secrets.toml")
 _WORDS = re.compile(r"[a-z]+")
@@ -27,6 +28,7 @@ _PRICE = re.compile(r"[$€£]?\d")
 _PASSES = 3  # what is masked may end a word that hid the next secret
 _MARK = re.compile(r"\[secret: ([a-z ]{1,30})\]")
 _MARK_WORD = re.compile(r"xsecret00([a-z0]{1,30})x(?![a-z0])", re.IGNORECASE)
+_CACHED, _CACHED_CHARS = 1024, 1000  # texts, and the longest
 _SEED_LENGTHS = {12, 15, 18, 21, 24}
 _INFLECTED = re.compile(r"(?:ing|ed|ly|[^aeious]s)$")  # hardly any word of a seed phrase is
 
@@ -105,6 +107,16 @@ def _mask_text(text: str) -> str:
 
 def mask_secrets(text: str) -> MaskedText:
     """The text with every secret replaced by what kind it was. Masking twice changes nothing more."""
+    return _mask_short(text) if len(text) <= _CACHED_CHARS else _mask(text)
+
+
+@cache_texts(_CACHED)
+def _mask_short(text: str) -> MaskedText:
+    """A message is masked by all that learns from it, and so is each of its sentences."""
+    return _mask(text)
+
+
+def _mask(text: str) -> MaskedText:
     secrets = Secrets.find(text)
     return MaskedText(secrets.mask(text), tuple(span.kind for span in secrets.spans))
 
