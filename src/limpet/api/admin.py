@@ -194,6 +194,6 @@ class AdminOperations(Handle):
     def usage(
         self, user: arg.OfUser | None = None, agent: arg.OfAgent | None = None, session: arg.OfSession | None = None
     ) -> Usage:
-        """What models took in all: of a session, a user, an agent, or as far as the grants reach."""
+        """What models took in all: of a session, a user, an agent, or all that the grants cover."""
         scope = self._scope(user=user, agent=agent, session=session)
         return self._read(lambda tx: usage.read(tx, scope))

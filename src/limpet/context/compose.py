@@ -124,7 +124,7 @@ class Composer:
         said = [entry for entry in self._standing.entries if entry.source in shown]
         dropped += [Omission(entry.what(), OmissionReason.IN_MESSAGES.value) for entry in said]
         standing = [entry for entry in self._standing.entries if entry.source not in shown]
-        sheet.fill(standing, self._always_included_budget(most - sheet.tokens, messages), dropped)
+        sheet.fill(standing, self._standing_budget(most - sheet.tokens, messages), dropped)
         self._trim_summary(sheet)
         hits = self._select_hits(messages, {entry.record for entry in sheet.entries if entry.record is not None})
         limits = {"most": self._limits.facts, "tokens": self._limits.facts_tokens}
@@ -147,7 +147,7 @@ class Composer:
                 draft = replace(draft, tail=trim_summary(draft.tail, shown, self._material.ended))
                 sheet.replace_first(self._build_summary_entry(draft.text))
 
-    def _always_included_budget(self, room: int, messages: Sequence[Message]) -> int:
+    def _standing_budget(self, room: int, messages: Sequence[Message]) -> int:
         needed = self._estimate_cost(self._standing.entries, room)
         if not needed:
             return 0

@@ -95,7 +95,10 @@ class Add:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """It is known. ``agrees`` is False where it speaks, too softly to retire anything, against the record."""
+    """No record is added; ``into`` gets a new confidence.
+
+    ``agrees`` is False where the candidate contradicts it, but not confidently enough to replace it.
+    """
 
     into: str
     tags: tuple[str, ...]

@@ -130,8 +130,8 @@ def redact_message(message: Message, gone: set[str], mask: Callable[[str], str])
         spans = {
             (start, end) for start, end in _find_spans(text) if text[start:end] in gone or mask(text[start:end]) in gone
         }
-        if (plain := mask(text)) != text:
-            spans |= _find_masked_spans(plain, gone, Secrets.find(text))
+        if (masked := mask(text)) != text:
+            spans |= _find_masked_spans(masked, gone, Secrets.find(text))
         covered = len(text)
         for start, end in sorted(spans, reverse=True):
             if end <= covered:
@@ -155,17 +155,17 @@ def redact_message(message: Message, gone: set[str], mask: Callable[[str], str])
 def find_masked(message: Message, gone: set[str], mask: Callable[[str], str]) -> set[str]:
     """The secrets in these words: what was learned from them does not show them."""
     text = message.text
-    if (plain := mask(text)) == text:
+    if (masked := mask(text)) == text:
         return set()
     secrets = Secrets.find(text)
-    parts = _find_masked_spans(plain, gone, secrets)
+    parts = _find_masked_spans(masked, gone, secrets)
     return {text[each.start : each.end] for each in secrets.spans for start, end in parts if start <= each.start < end}
 
 
-def _find_masked_spans(plain: str, gone: set[str], secrets: Secrets) -> set[tuple[int, int]]:
+def _find_masked_spans(masked: str, gone: set[str], secrets: Secrets) -> set[tuple[int, int]]:
     """Where words that were learned from stand in the text, found in the text without its secrets."""
-    read = _find_spans(mark_as_word(plain))
-    return {secrets.unmask(start, end) for start, end in read if plain[start:end] in gone}
+    read = _find_spans(mark_as_word(masked))
+    return {secrets.unmask(start, end) for start, end in read if masked[start:end] in gone}
 
 
 def _find_spans(text: str) -> set[tuple[int, int]]:

@@ -147,7 +147,7 @@ class Chunks(Repository):
         # Locked first: the newest ordinal is of another table, which this row's lock does not read again.
         own = Query("partitions.get", partition_params(partition))
         rows, *found = Partitions(self._tx).lock_and_read(partition, [own, *queries])
-        if rows and Partitions(self._tx).is_unlocked(partition):  # another writer has just created it
+        if rows and Partitions(self._tx).needs_lock(partition):  # another writer has just created it
             return self.lock_and_read(partition, *queries)
         row, purges = self._parse_partition(partition, rows[0] if rows else None)
         if row is not None:

@@ -63,12 +63,12 @@ class GrantAuthorizer:
                 raise
 
     def _run(self, call: OperationCall) -> Any:
-        answer = self._run_audited(call)
+        answer = self._authorize_and_run(call)
         if call.operation.writes:
             self.after_write()
         return answer
 
-    def _run_audited(self, call: OperationCall) -> Any:
+    def _authorize_and_run(self, call: OperationCall) -> Any:
         operation = call.operation
         audit_log = None if operation.silent else self.audit_log
         logs = audit_log is not None and (operation.writes or operation.audited or audit_log.config.reads)
@@ -85,7 +85,7 @@ class GrantAuthorizer:
         if audit_log is None or not logs:
             return call.invoke()
         if operation.audited or (operation.writes and audit_log.is_due):
-            return self._run_with_audit(audit_log, call)
+            return self._run_in_audited_transaction(audit_log, call)
         try:
             answer = call.invoke()
         except Exception as error:  # why: whatever it was, who tried is noted; it goes on as it came
@@ -191,7 +191,7 @@ class GrantAuthorizer:
         principal = self.principal.name
         return replace(work, principal=principal, user=user, agent=agent, session=session, record=record)
 
-    def _run_with_audit(self, audit_log: AuditLog, call: OperationCall) -> Any:
+    def _run_in_audited_transaction(self, audit_log: AuditLog, call: OperationCall) -> Any:
         """In the operation's transaction: its own row if it is audited, and all that was counted so far."""
         audited, line = call.operation.audited, self._build_line(call)
         counted: list[AuditEntry] = audit_log.drain_counts() if audit_log.config.enabled else []

@@ -97,7 +97,10 @@ class _SecretRules:
 
 
 def make_mask(*, enabled: bool) -> Callable[[str], str]:
-    """Secrets stay in the message and are not learned, summed up, noted or put into the graph."""
+    """Return the function that masks secrets, or one that changes nothing.
+
+    Messages are stored as they are. What is learned, summarized, noted or put into the graph is masked.
+    """
     return _mask_text if enabled else str
 
 

@@ -35,13 +35,13 @@ class On(StrEnum):
     """How an operation says whose memory it touches."""
 
     HANDLE = "the session, or the user, of the handle"
-    OWNER = "`user`, `agent`, `session` or `scope`; left out: one's own"
-    REACH = "`user`, `agent` or `session`; left out: as far as the grants reach, one's own without any"
-    ID = "an id, perhaps with `user` or `agent`; left out: as far as the grants reach, one's own without any"
-    ID_OR_OWNER = "an id; or `user`, `agent`, `session` or `scope`, left out: one's own"
-    FILTER = "`user`, while `agent` only selects among theirs; left out: as far as the grants reach"
-    USER = "`user`; left out: one's own"
-    CHAT = "`user`; left out: one's own, or the user of the chat"
+    OWNER = "`user`, `agent`, `session` or `scope`; if omitted: one's own"
+    REACH = "`user`, `agent` or `session`; if omitted: all that the grants cover, without grants one's own"
+    ID = "an id, perhaps with `user` or `agent`; if omitted: all that the grants cover, without grants one's own"
+    ID_OR_OWNER = "an id; or `user`, `agent`, `session` or `scope`, if omitted: one's own"
+    FILTER = "`user`, while `agent` only selects among theirs; if omitted: all that the grants cover"
+    USER = "`user`; if omitted: one's own"
+    CHAT = "`user`; if omitted: one's own, or the user of the chat"
     WHOLE = "all of the tenant, or of the store"
 
 

@@ -73,13 +73,13 @@ class Caller:
 
 
 class Authenticator:
-    """Every request comes through here, and so is every key that was revoked refused at once."""
+    """Authenticates every request, so that a revoked key stops working at once."""
 
     def __init__(self, memory: Limpet, *, user: str, is_local: bool, per_minute: int) -> None:
         self._memory = memory
         self._keys = memory.access.keys
         self._turns = OpenTurns()
-        self._open = Caller(memory, memory.config.audit.operator, user, self._turns)
+        self._anonymous = Caller(memory, memory.config.audit.operator, user, self._turns)
         self._is_local = is_local
         self._rate = RateLimiter(per_minute)
 
@@ -102,7 +102,7 @@ class Authenticator:
         if given is None:
             if self.needs_key or any(map(_FORWARDED.match, headers)):
                 raise Unauthenticated(_KEY_REQUIRED)
-            return replace(self._open, idempotency_key=key, is_direct=_is_direct(headers))
+            return replace(self._anonymous, idempotency_key=key, is_direct=_is_direct(headers))
         scheme, _, secret = given.partition(" ")
         if scheme.lower() != "bearer" or not secret.strip():
             raise Unauthenticated("send an API key as: Authorization: Bearer lim_…")

@@ -184,8 +184,8 @@ class Summariser:
 
 
 def mask_message(message: Message, mask: Callable[[str], str]) -> Message:
-    plain = mask(message.text)
-    return message if plain == message.text else replace(message, content=plain)
+    masked = mask(message.text)
+    return message if masked == message.text else replace(message, content=masked)
 
 
 def localize_message(message: Message, zone: str) -> Message:

@@ -438,7 +438,7 @@ class Partitions(Repository):
 
         Always before anything inside it is locked, so that two transactions never wait for each other.
         """
-        if self.is_unlocked(partition):
+        if self.needs_lock(partition):
             row = self._db.one("partitions.find_id", partition_params(partition), order=self._db.for_update)
             if row is not None:
                 self._tx.locked.add(partition)
@@ -447,17 +447,17 @@ class Partitions(Repository):
     def ensure_locked(self, partition: Partition) -> None:
         """Lock the partition, which is created where it is missing."""
         self.lock(partition)
-        if self.is_unlocked(partition):
+        if self.needs_lock(partition):
             self._db.run("partitions.add", partition_params(partition))
             self.lock(partition)
 
-    def is_unlocked(self, partition: Partition) -> bool:
+    def needs_lock(self, partition: Partition) -> bool:
         """Return whether a lock is needed: not where one writer is the rule, and not to read."""
         return bool(self._db.for_update) and self._tx.seen is None and partition not in self._tx.locked
 
     def lock_and_read(self, partition: Partition, queries: Sequence[Query]) -> list[list[Row]]:
         """Lock the partition and read, in one message to the server."""
-        if not self.is_unlocked(partition):
+        if not self.needs_lock(partition):
             return self._db.all_together(queries)
         lock = Query("partitions.find_id", partition_params(partition), order=self._db.for_update)
         is_locked, found = self._db.lock_and_read(lock, queries)

@@ -183,7 +183,7 @@ def test_context_excludes_record_of_another_session() -> None:
     context = built(query="secret", records=(secret, own), hits=(record_hit(secret),))
     assert "a secret of that chat" not in repr(context)
     assert "known in this chat" in context.text
-    assert reasons(context, "another session") == ["what it says is known there only"]
+    assert reasons(context, "another session") == ["it belongs to another session"]
 
 
 def test_context_limits_number_and_tokens_of_record_hits() -> None:

@@ -125,8 +125,8 @@ class GraphBuilder:
         if record is None or record.home.space != space:
             return []
         mask = self.mask
-        plain = replace(record, title=record.title and mask(record.title), content=mask(record.content))
-        return [extract.extract_from_record(plain, self.settings.message_names)]
+        masked = replace(record, title=record.title and mask(record.title), content=mask(record.content))
+        return [extract.extract_from_record(masked, self.settings.message_names)]
 
     def _extract_messages(self, session_id: str, messages: Sequence[Message]) -> LlmGraphResult:
         load_modules("limpet.knowledge.graph.llm")
