@@ -28,7 +28,7 @@ class TrustingAuthenticator(Authenticator):
     def identify(self, headers: Mapping[str, str]) -> Caller:
         me = self._memory.principal
         key = headers.get("idempotency-key")
-        return replace(self._open, user=me.user, agent=me.agent, id=me.name, idempotency_key=key)
+        return replace(self._anonymous, user=me.user, agent=me.agent, id=me.name, idempotency_key=key)
 
 
 class SharedServer(uvicorn.Server):

@@ -296,7 +296,7 @@ def find_name_stems(text: str) -> frozenset[str]:
 
 @cache
 def _load() -> ChangeNetwork:
-    load_modules("limpet.knowledge.change_network")
+    load_modules("limpet.knowledge.change_network", "zipfile", "encodings.cp437")
     from limpet.knowledge.change_network import ChangeNetwork
 
     return ChangeNetwork.load(WEIGHTS)

@@ -78,7 +78,7 @@ class Reader:
     """Safe between threads: nothing changes once it is made."""
 
     def __init__(self, weights: Path = WEIGHTS) -> None:
-        load_modules("limpet.knowledge.reader_network", "encodings.cp437")
+        load_modules("limpet.knowledge.reader_network", "zipfile", "encodings.cp437")
         from limpet.knowledge.reader_network import ReaderNetwork
 
         self._network: ReaderNetwork = ReaderNetwork.load(weights)

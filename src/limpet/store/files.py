@@ -75,7 +75,7 @@ def create_database(path: str, action: str) -> Iterator[Path]:
     file = Path(path)
     if os.path.exists(file):  # not Path.exists, which raises for a name that is too long
         raise InvalidInput(f"{file} exists already; name a new file for the {action}")
-    leftovers = [file.with_name(f"{file.name}.unfinished{end}") for end in ("", "-wal", "-shm")]
+    leftovers = [file.with_name(f"{file.name}.unfinished{end}") for end in ("", "-wal", "-shm", "-queue")]
     try:
         for leftover in leftovers:
             leftover.unlink(missing_ok=True)
