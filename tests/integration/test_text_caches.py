@@ -60,17 +60,20 @@ def test_forget_empties_caches_of_texts_in_every_process(stores: tuple[Limpet, L
     assert not _find_cached()
 
 
-def test_caches_of_texts_are_emptied_once_a_minute_where_much_is_forgotten(
+def test_caches_of_other_processes_are_emptied_once_a_minute_where_much_is_forgotten(
     stores: tuple[Limpet, Limpet],
 ) -> None:
-    memory = stores[0]
-    store = memory._runtime.store
-    store.forget_texts()
-    compute_signature(f"I live in {SECRET}")
+    memory, other = stores
+    chat = other.session("app", "main", user="ben")
     memory.forget(query=SECRET, user="ana", everywhere=True)
+    chat.append("user", "hello")
+    memory.remember("I like tea", user="ana", key="tea")
+    memory.forget(key="tea", user="ana")
+    compute_signature(f"I live in {SECRET}")
+    chat.append("user", "hello again")
     assert _find_cached()
-    store.caches.texts_kept_until = 0.0  # a minute later
-    memory.session("app", "main", user="ben").append("user", "hello")
+    other._runtime.store.caches.texts_kept_until = 0.0  # a minute later
+    chat.append("user", "and again")
     assert not _find_cached()
 
 

@@ -226,7 +226,8 @@ class Forgetter:
         sentences = tuple(sorted(going.trail.all_sentences())) if dry_run else ()
         places = tuple(dict.fromkeys(left))[:_MAX_PLACES]
         if gone.counts and not dry_run:
-            self.store.write(_count_removal)
+            if everywhere:  # more was removed after the records
+                self.store.write(_count_removal)
             self.store.forget_texts()
         return Forgotten(_drop_zeros(counts, gone.counts), gone.ids, places, sentences)
 
@@ -285,6 +286,8 @@ class Forgetter:
     def _delete_page(self, tx: Tx, *, records: Sequence[Record], cut: RecordChunker) -> Forgotten:
         """Delete those that are still what was chosen. One that was changed meanwhile is looked at again."""
         same = [record for record in records if _is_unchanged(tx, record)]
+        if same:
+            _count_removal(tx)
         return remember.delete_records(tx, same, cut, self.clock())
 
     def _redact_sources(self, tx: Tx, *, records: Sequence[Record], cut: RecordChunker) -> int:
@@ -388,7 +391,7 @@ class Forgetter:
 
 def _count_removal(tx: Tx) -> None:
     """Every process on the store empties its caches of texts, as after a purge."""
-    tx.db.run("purge.count", {})
+    tx.db.run_later("purge.count", {})
 
 
 def _find_siblings(tx: Tx, tenant: str, trail: Provenance, now: datetime) -> list[Record]:

@@ -156,9 +156,9 @@ class Store:
             return self._forget_purged(self._readers.read(work))
 
     def forget_texts(self) -> None:
-        """Call after something was forgotten. Where that happens often, texts stay in caches for up to a minute."""
-        self.caches.has_purged_texts = True
-        self._forget_purged(None)
+        """Call after something was forgotten. Other processes empty their caches within a minute."""
+        self.caches.has_purged_texts = False
+        clear_text_caches()
 
     def _forget_purged(self, answer: T) -> T:
         """After a transaction, never in it: what a write needs was computed before it, for others wait meanwhile."""
