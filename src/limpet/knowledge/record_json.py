@@ -35,20 +35,16 @@ def to_json(record: Record) -> dict[str, Any]:
 
 def compute_digest(record: Record) -> str:
     """Equal for records that say the same of the same times, however often they were used or changed."""
-    return compute_line_digest(to_json(record))
-
-
-def compute_line_digest(line: Mapping[str, Any]) -> str:
-    """The digest of the record that ``to_json`` wrote there."""
-    return _hash_fields(line, tuple(editable_fields()))
+    return _hash_fields(record, tuple(editable_fields()))
 
 
 def compute_timeless_digest(record: Record) -> str:
     """Equal for records that say the same, at whatever time."""
-    return _hash_fields(to_json(record), tuple(name for name in editable_fields() if name not in TIMES))
+    return _hash_fields(record, tuple(name for name in editable_fields() if name not in TIMES))
 
 
-def _hash_fields(line: Mapping[str, Any], names: tuple[str, ...]) -> str:
+def _hash_fields(record: Record, names: tuple[str, ...]) -> str:
+    line = to_json(record)
     said = {name: line[name] for name in ("level", "session_id", *names)}
     said["tags"] = sorted(said["tags"])
     return hashlib.blake2b(json.dumps(said, sort_keys=True).encode(), digest_size=16).hexdigest()

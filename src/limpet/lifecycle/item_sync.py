@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from enum import Enum, auto
 from itertools import chain
-from typing import NamedTuple
 
 from limpet.errors import InvalidInput, LimpetError, StoreBusy
 from limpet.knowledge import record_json
@@ -53,18 +52,6 @@ def decide_line_status(line: str, record: str | None, agreed: str | None) -> Lin
     if line == record:
         return LineStatus.SAME
     return {line: LineStatus.OUTDATED, record: LineStatus.EDITED}.get(agreed or "", LineStatus.CONFLICT)
-
-
-class RenderedRecord(NamedTuple):
-    """The line of a record, and the digest of what it says."""
-
-    raw: bytes
-    digest: str
-
-    @classmethod
-    def of(cls, record: Record) -> RenderedRecord:
-        line = record_json.to_json(record)
-        return cls(dump_line(line), record_json.compute_line_digest(line))
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,32 +116,29 @@ class ItemSync:
             for record in self.store.read(lambda tx: Records(tx).find(self.scope, _ALL, now))
             if record.layer is not Layer.WORKING
         }
-        shown = {id: RenderedRecord.of(record) for id, record in records.items()}
-        lines = parse_lines(before)
-        told, problems = self._match_lines(lines, records, shown, sync, now)
+        told, problems = self._match_lines(parse_lines(before), records, sync, now)
         lost = [one.line for one in told if one.fate is LineStatus.CONFLICT]
         self.files.add_conflicts(lost)
         if lost:
             log.warning("%d changed lines lost against their records; they are in .conflict files", len(lost))
         waiting = {one.record.id: one.line for one in told if one.fate in (LineStatus.NEW, LineStatus.EDITED)}
-        kept = [line for line in lines if (line.file, line.number) in problems]
-        self.files.write(self._render_files(records, shown, waiting, kept), before)
-        agreed = {id: sync.digests.get(id, "") if id in waiting else own.digest for id, own in shown.items()}
+        kept = [line for line in parse_lines(before) if (line.file, line.number) in problems]
+        self.files.write(self._render_files(records, waiting, kept), before)
+        agreed = {
+            id: sync.digests.get(id, "") if id in waiting else record_json.compute_digest(record)
+            for id, record in records.items()
+        }
         self.files.write_sync(SyncState(sync.store, {id: digest for id, digest in agreed.items() if digest}))
         return ItemExportResult(len(records), len(waiting), len(lost), tuple(problems.values()))
 
     def _render_files(
-        self,
-        records: Mapping[str, Record],
-        shown: Mapping[str, RenderedRecord],
-        waiting: Mapping[str, ItemLine],
-        kept: Iterable[ItemLine],
+        self, records: Mapping[str, Record], waiting: Mapping[str, ItemLine], kept: Iterable[ItemLine]
     ) -> dict[str, bytes]:
         """Oldest record first, so that a new one changes only the end; then lines without a record."""
         lines: dict[str, list[bytes]] = {}
         for record in sorted(records.values(), key=lambda record: (record.created_at, record.id)):
             line = waiting.get(record.id)
-            raw = shown[record.id].raw if line is None else line.raw
+            raw = dump_line(record_json.to_json(record)) if line is None else line.raw
             lines.setdefault(self._file_name(record), []).append(raw)
         unknown = (line for id, line in waiting.items() if id not in records)
         for line in sorted(chain(unknown, kept), key=lambda line: (line.file, line.number)):
@@ -183,8 +167,7 @@ class ItemSync:
     ) -> ItemImportResult:
         known = sync if sync.store and Imports(tx).has_digest(self.scope, sync.store) else SyncState()
         records = {record.id: record for record in Records(tx).find(self.scope, _ALL, now)}
-        shown = {id: RenderedRecord.of(record) for id, record in records.items()}
-        told, unread = self._match_lines(lines, records, shown, known, now)
+        told, unread = self._match_lines(lines, records, known, now)
         problems, fates = [*unread.values()], Counter[LineStatus]()
         for one in told:
             try:
@@ -198,7 +181,7 @@ class ItemSync:
             gone = [
                 id
                 for id, agreed in known.digests.items()
-                if id not in there and id in records and shown[id].digest == agreed
+                if id not in there and id in records and record_json.compute_digest(records[id]) == agreed
             ]
             removed = memory.delete_records(tx, memory.find_with_copies(tx, self.scope, gone), self.cut, now).total
         return ItemImportResult(fates[LineStatus.NEW], fates[LineStatus.EDITED], removed, 0, tuple(problems))
@@ -231,36 +214,24 @@ class ItemSync:
                 raise InvalidInput(f"the key {record.key!r} belongs to record {holder.id}")
 
     def _match_lines(
-        self,
-        lines: Sequence[ItemLine],
-        records: Mapping[str, Record],
-        shown: Mapping[str, RenderedRecord],
-        sync: SyncState,
-        now: datetime,
+        self, lines: Iterable[ItemLine], records: Mapping[str, Record], sync: SyncState, now: datetime
     ) -> tuple[list[LineMatch], dict[tuple[str, int], ItemProblem]]:
         """What each line says of which record, and the lines that say nothing."""
-        by_hand = any(line.value is not None and line.value.get("id") is None for line in lines)
-        by_gist = {record_json.compute_timeless_digest(each): each for each in records.values()} if by_hand else {}
+        digests = {id: record_json.compute_digest(record) for id, record in records.items()}
+        by_gist = {record_json.compute_timeless_digest(record): record for record in records.values()}
         told: dict[str, LineMatch] = {}
         problems: dict[tuple[str, int], ItemProblem] = {}
         for line in lines:
-            id = str((line.value or {}).get("id"))
-            own = shown.get(id)
             try:
-                if own is not None and own.raw == line.raw:  # nearly all: not worth reading
-                    record, said = records[id], own.digest
-                else:
-                    record = self._parse_record(line, by_gist, now)
-                    said = record_json.compute_digest(record)
+                record = self._parse_record(line, by_gist, now)
                 if record.id in told:
                     raise InvalidInput(f"the id {record.id} is there twice")
             except LimpetError as error:
                 problems[line.file, line.number] = ItemProblem(line.file, line.number, str(error))
                 continue
-            if by_hand:
-                by_gist.setdefault(record_json.compute_timeless_digest(record), record)
-            stored = shown.get(record.id)
-            outcome = decide_line_status(said, stored and stored.digest, sync.digests.get(record.id))
+            said = record_json.compute_digest(record)
+            by_gist.setdefault(record_json.compute_timeless_digest(record), record)
+            outcome = decide_line_status(said, digests.get(record.id), sync.digests.get(record.id))
             told[record.id] = LineMatch(line, record, outcome)
         return list(told.values()), problems
 

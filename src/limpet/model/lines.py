@@ -45,7 +45,6 @@ class LineCodec(Generic[T]):
     ) -> None:
         self._codec = noun_codec(noun)
         self._write_time, self._keep_empty, self._leave_out = write_time, keep_empty, frozenset(leave_out)
-        self._written: dict[ObjectCodec, list[tuple[Field, ObjectCodec | None]]] = {}
 
     @lazy_property
     def fields(self) -> dict[str, str]:
@@ -75,24 +74,15 @@ class LineCodec(Generic[T]):
 
     def _write_noun(self, codec: ObjectCodec, noun: Any) -> dict[str, Any]:
         line: dict[str, Any] = {}
-        for each, inner in self._find_written(codec):
+        for each in codec.fields:
             value = getattr(noun, each.name)
-            if inner is not None:
+            if inner := each.inner_codec:
                 line |= self._write_noun(inner, value)
-                continue
-            written = self._write_value(each.codec, value)
-            if self._keep_empty or not _is_empty(each, written):
-                line[each.key] = written
+            elif self.is_in_line(each):
+                written = self._write_value(each.codec, value)
+                if self._keep_empty or not _is_empty(each, written):
+                    line[each.key] = written
         return line
-
-    def _find_written(self, codec: ObjectCodec) -> list[tuple[Field, ObjectCodec | None]]:
-        """Its fields that a line has, and the nouns whose fields stand among them: looked up once."""
-        found = self._written.get(codec)
-        if found is None:
-            inner = [(each, each.inner_codec) for each in codec.fields]
-            found = [(each, own) for each, own in inner if own is not None or self.is_in_line(each)]
-            self._written[codec] = found
-        return found
 
     def _write_value(self, codec: Codec, value: Any) -> Any:
         if value is None:
