@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 from limpet import Limpet
-from limpet.model.job import ITEMS
 from limpet.model.scope import STORE_PARTITION
 from limpet.store.tables import TABLES
 from limpet.testing import find_faults
@@ -34,19 +33,16 @@ def every_row(memory: Limpet) -> dict[str, list[tuple[Any, ...]]]:
             # What the files of notes say is of this store's folder alone.
             columns = ["NULL" if name in ("mirrored", "pending") else name for name in table.columns]
             rows = tx.db.execute_sql(f"SELECT {', '.join(columns)} FROM {table.name}")
-            plain = [tuple(_plain(value) for value in row) for row in rows if not _is_of_one_store(table.name, row)]
+            plain = [
+                tuple(_plain(value) for value in row)
+                for row in rows
+                if not (table.name == "jobs" and STORE_PARTITION.tenant in row)  # when it is asked for differs
+            ]
             found[table.name] = sorted(plain, key=partial(_key, len(table.key)))
         return found
 
     rows: dict[str, list[tuple[Any, ...]]] = store.read(read)
     return rows
-
-
-def _is_of_one_store(table: str, row: tuple[Any, ...]) -> bool:
-    """Whether it is work that is asked for when a store is opened, or about the files of its folder."""
-    return (
-        ITEMS in row if table == "properties" else table == "jobs" and (STORE_PARTITION.tenant in row or ITEMS in row)
-    )
 
 
 def _key(width: int, row: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -13,11 +13,9 @@ import pytest
 
 from limpet import Config, Limpet
 from limpet.errors import ConfigError, WrongState
-from limpet.lifecycle.item_sync import ItemSync
 from limpet.model.chunk import SourceKind
 from limpet.model.note import Note, compute_version
 from limpet.model.scope import Level, Partition
-from limpet.model.transfer import ItemExportResult
 from limpet.notes.user_notes import UserNotes
 from limpet.store.copy import copy_store
 from limpet.store.sqlite.connection import SqliteConnection
@@ -442,80 +440,6 @@ def test_job_mirrors_items_after_records_changed(store_url: str, tmp_path: Path,
         assert day.stat().st_mtime_ns == untouched, "nothing of bob's changed"
         memory.forget(dog.id)
         assert _items_of(place) == ["Feed the hens"], "what is forgotten does not wait for the job"
-
-
-def test_nothing_runs_for_items_when_no_record_changed(data: str, clock: FakeClock) -> None:
-    with Limpet.open(data, config=PLAIN, clock=clock) as memory:
-        memory.remember("The dog is Biscuit", user="alice")
-        memory.remember("It rained", user="bob")
-        for _ in range(2):
-            memory.jobs.run()
-            clock.advance(minutes=6)
-        assert memory.jobs.run() == 0
-        memory.remember("The cat is Crumb", user="alice")
-        clock.advance(minutes=6)
-        memory.jobs.run()
-        assert _items_of(data) == ["The cat is Crumb", "The dog is Biscuit"]
-        assert memory.jobs.list(kind="items") == []
-
-
-def test_many_changes_are_one_change_of_items(data: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
-    written = list[str]()
-    export = ItemSync.export
-
-    def count(sync: ItemSync) -> ItemExportResult:
-        written.append(str(sync.scope.user))
-        return export(sync)
-
-    monkeypatch.setattr(ItemSync, "export", count)
-    with Limpet.open(data, config=PLAIN, clock=clock) as memory:
-        memory.remember("The dog is Biscuit", user="alice")
-        memory.jobs.run()
-        written.clear()
-        for number in range(8):
-            memory.remember(f"The hen {number} is white", user="alice")
-            memory.jobs.run()
-            clock.advance(seconds=10)
-        assert written == []
-        [waiting] = memory.jobs.list(kind="items")
-        assert waiting.owner == "alice"
-        clock.advance(minutes=5)
-        memory.jobs.run()
-        assert written == ["alice"]
-        assert len(_items_of(data)) == 9
-
-
-def test_items_follow_what_changed_while_settings_said_no(data: str, clock: FakeClock) -> None:
-    without = Config.load(overrides={"embedding.model": "none", "jobs.worker": False, "notes.items": False})
-    for config, said in ((PLAIN, "The dog is Biscuit"), (without, "The cat is Crumb"), (PLAIN, "It rained")):
-        with Limpet.open(data, config=config, clock=clock) as memory:
-            memory.jobs.run()
-            memory.remember(said, user="alice")
-            assert len(memory.jobs.list(kind="items")) == config.notes.items
-            clock.advance(minutes=6)
-            memory.jobs.run()
-    assert _items_of(data) == ["It rained", "The cat is Crumb", "The dog is Biscuit"]
-
-
-@pytest.mark.postgres
-def test_items_follow_what_a_process_without_the_folder_changed(
-    postgres_url: str, tmp_path: Path, clock: FakeClock
-) -> None:
-    def open_(folder: str) -> Limpet:
-        overrides = {"embedding.model": "none", "jobs.worker": False, "notes.folder": folder}
-        return Limpet.open(postgres_url, config=Config.load(overrides=overrides), clock=clock)
-
-    with open_("none") as elsewhere:
-        elsewhere.remember("The dog is Biscuit", user="alice")
-        assert elsewhere.jobs.list(kind="items") == [], "no folder follows yet"
-        with open_(str(tmp_path)) as memory:
-            memory.jobs.run()
-            assert _items_of(str(tmp_path)) == ["The dog is Biscuit"]
-            elsewhere.remember("The cat is Crumb", user="alice")
-            clock.advance(minutes=6)
-            elsewhere.jobs.run()
-            memory.jobs.run()
-            assert _items_of(str(tmp_path)) == ["The cat is Crumb", "The dog is Biscuit"]
 
 
 def test_items_are_not_mirrored_where_settings_say_so(data: str, clock: FakeClock) -> None:

@@ -17,7 +17,7 @@ BY_WORKER = {"jobs.due_buckets", "jobs.find_misdated", "jobs.count", "jobs.next"
 FOR_EVERYBODY = set(
     """
     chunks.count documents.find_unsettled encryption.has_rows entities.find_unmentioned idempotency_keys.trim
-    jobs.drop jobs.make_due jobs.redate jobs.release_misdated jobs.retry jobs.take_over
+    items.list_outdated jobs.drop jobs.make_due jobs.redate jobs.release_misdated jobs.retry jobs.take_over
     mentions.find_lost models.counts notes.pending partitions.find_purged partitions.ids partitions.list
     partitions.list_tenants records.all_inputs records.all_metadata records.all_tags records.labels relations.find_lost
     retention.agents retention.count_messages retention.documents retention.records retention.users schedules.tenants

@@ -7,7 +7,6 @@ enqueued inside the transaction that makes it necessary: ``Jobs(tx).enqueue(spac
 from __future__ import annotations
 
 import builtins
-import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -18,15 +17,15 @@ from limpet.api import parameters as arg
 from limpet.api.handle import Handle
 from limpet.api.runtime import Runtime
 from limpet.api.schedules import make_run_handlers
-from limpet.errors import InvalidInput, StorageError, StoreBusy, StoreReadOnly
+from limpet.errors import InvalidInput, StoreBusy, StoreReadOnly
 from limpet.knowledge.delete_session import SessionRemover
 from limpet.model import job as kinds
 from limpet.model.dataclass import replace
 from limpet.model.job import JobInfo, JobQuery
-from limpet.model.scope import STORE_PARTITION, Level, Scope
+from limpet.model.late import load_modules
+from limpet.model.scope import STORE_PARTITION, Scope
 from limpet.model.session import SessionInfo
 from limpet.model.telemetry import Progress
-from limpet.notes.repository import ITEMS_DELAY, are_items_followed, follow_items, unfollow_items
 from limpet.schedules.runner import Callback, Notifier
 from limpet.search.embed import MAX_REFUSALS, embed_missing
 from limpet.security.operation import IN_PROCESS, On, operation
@@ -34,9 +33,8 @@ from limpet.sessions.repository import Sessions
 from limpet.store.jobs import JobLease, JobQueue, Jobs
 from limpet.store.tx import Tx
 
-log = logging.getLogger("limpet.jobs")
-
 _FIRST_RETENTION = timedelta(hours=1)
+_FIRST_ITEMS = timedelta(minutes=5)
 _SLICE = 512  # chunks embedded by one run of a job, so that other partitions get their turn
 
 
@@ -94,20 +92,12 @@ def run_remove_session(runtime: Runtime, lease: JobLease) -> datetime | None:
 
 
 def run_items(runtime: Runtime, lease: JobLease) -> datetime | None:
-    """Lines that people edited wait for them."""
-    space = lease.job.partition
-    if space.level is not Level.USER or not runtime.config.notes.items:
+    if not _mirrors_items(runtime):
         return None
-    try:
-        files = (
-            runtime.item_sync(Scope(space.tenant, user=space.owner)) if runtime.can_write_files(space.tenant) else None
-        )
-        if files is not None:
-            files.export()
-    except StorageError as error:  # a file that cannot be written, say
-        log.warning("the items of a user were not written, and are tried again: %s", error)
-        return lease.now() + ITEMS_DELAY
-    return None
+    load_modules("limpet.lifecycle.item_sync")
+    from limpet.lifecycle.item_sync import ItemMirror  # late: few jobs need it
+
+    return ItemMirror(runtime.store, runtime.item_sync, runtime.can_write_files).run_job(lease)
 
 
 # A session's work is done with the settings of its agent, an owner's or the store's with the shared ones.
@@ -132,12 +122,10 @@ def register_handlers(runtime: Runtime) -> None:
     """Register every kind with the worker, and start it if there is work."""
     embedding = runtime.embedding
     for name, kind in KINDS.items():
-        if name == kinds.EMBED and embedding is None:
-            continue  # other models' jobs are for other processes
-        if name == kinds.ITEMS and runtime.folder is None:
-            continue  # and so are the files of a folder that this one has not
-        detail = embedding.model if embedding is not None and name == kinds.EMBED else ""
-        runtime.worker.register(name, partial(kind.run, runtime), detail, patient=kind.patient)
+        if name != kinds.EMBED:
+            runtime.worker.register(name, partial(kind.run, runtime), patient=kind.patient)
+        elif embedding is not None:  # other models' jobs are for other processes
+            runtime.worker.register(name, partial(kind.run, runtime), embedding.model, patient=kind.patient)
     if runtime.upkeep is not None and runtime.config.jobs.worker:  # else jobs.run() looks for it
         runtime.upkeep.run = partial(begin_due_work, runtime)
     begin_due_work(runtime)
@@ -155,21 +143,23 @@ def begin_due_work(runtime: Runtime) -> None:
 
 def ensure_periodic_jobs(runtime: Runtime, *, stays: bool = False) -> None:
     """Once, when a store with something in it is opened or a worker stays; from then on each job enqueues itself."""
-    store, now, changes = runtime.store, runtime.clock(), list[Callable[[Tx], None]]()
-    if runtime.config.retention.enabled and not JobQueue(store).count([(kinds.RETENTION, "")]):
-        changes.append(lambda tx: Jobs(tx).enqueue(STORE_PARTITION, kinds.RETENTION, "", now, now + _FIRST_RETENTION))
-    follow = runtime.config.notes.items
-    if runtime.folder is not None and store.read(are_items_followed) != follow:
-        changes.append(partial(follow_items, now=now) if follow else unfollow_items)
-    if not changes or (not stays and not store.list_tenants()):
+    wanted = {kinds.RETENTION: _FIRST_RETENTION} if runtime.config.retention.enabled else {}
+    wanted |= {kinds.ITEMS: _FIRST_ITEMS} if _mirrors_items(runtime) else {}
+    missing = {kind: wait for kind, wait in wanted.items() if not JobQueue(runtime.store).count([(kind, "")])}
+    if not missing or (not stays and not runtime.store.list_tenants()):
         return
+    now = runtime.clock()
 
-    def change(tx: Tx) -> None:
-        for each in changes:
-            each(tx)
+    def enqueue(tx: Tx) -> None:
+        for kind, wait in missing.items():
+            Jobs(tx).enqueue(STORE_PARTITION, kind, "", now, now + wait)
 
     with suppress(StoreReadOnly, StoreBusy):  # the next process to open the store does it
-        store.write(change)
+        runtime.store.write(enqueue)
+
+
+def _mirrors_items(runtime: Runtime) -> bool:
+    return runtime.folder is not None and runtime.config.notes.items
 
 
 def _take_over(runtime: Runtime) -> None:

@@ -366,14 +366,15 @@ def strip_subject(text: str) -> str:
 def enqueue_learning(tx: Tx, info: SessionInfo, config: Config, now: datetime, run_at: datetime) -> None:
     """Jobs to learn from what the session has by then, and to read it for the graph."""
     partition = Partition(info.tenant, Level.USER, info.user)
-    wanted = [EXTRACT] if config.learn.extractor != "none" else []
-    wanted += [GRAPH] if config.graph.enabled else []
-    Jobs(tx).enqueue_all(partition, [(kind, info.id, run_at) for kind in wanted], now)
+    if config.learn.extractor != "none":
+        Jobs(tx).enqueue(partition, EXTRACT, info.id, now, run_at)
+    if config.graph.enabled:
+        Jobs(tx).enqueue(partition, GRAPH, info.id, now, run_at)
 
 
 def enqueue_maintenance(tx: Tx, space: Partition, limits: LearningSettings, now: datetime) -> None:
     """After something was learned: consolidation and decay run some time later."""
-    wanted = [(DECAY, "", now + DAY)] if limits.decay else []
     if limits.consolidate or limits.promote or limits.profile:
-        wanted.append((CONSOLIDATE, "", now + timedelta(hours=limits.consolidate_hours)))
-    Jobs(tx).enqueue_all(space, wanted, now)
+        Jobs(tx).enqueue(space, CONSOLIDATE, "", now, now + timedelta(hours=limits.consolidate_hours))
+    if limits.decay:
+        Jobs(tx).enqueue(space, DECAY, "", now, now + DAY)

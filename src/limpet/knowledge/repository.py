@@ -11,7 +11,6 @@ from limpet.model.job import GRAPH_RECORD
 from limpet.model.record import Layer, Origin, Record, RecordQuery
 from limpet.model.scope import Level, Owner, Partition, Scope, hash_bucket
 from limpet.model.values import PageCursor, bucket_of_id, is_id, micros, to_micros
-from limpet.notes.repository import enqueue_items
 from limpet.search.chunk_repository import Chunks
 from limpet.search.graph_repository import GraphTables
 from limpet.store.encryption import RowLayout
@@ -106,7 +105,6 @@ class Records(Repository):
         own = {**row.key, **_source_params(record), "external_id": external_id, "owner": home.owner}
         self._db.run_later("records.insert", {**params, **own})
         self._put_labels(cipher, row.key, record)
-        enqueue_items(self._tx, home.space)
 
     def decrypt_records(self, tenant: str, rows: Iterable[Row]) -> Iterator[Record]:
         cipher = self._tx.encryption.cipher_for(tenant)
@@ -120,7 +118,7 @@ class Records(Repository):
 
     def replace(self, home: Owner, record: Record) -> None:
         """Write the record over its last version, which goes into the history."""
-        key = self._chunks.lock_partition(home.space).key
+        key = self._key(home.space)
         old = self._lock_in(home.space, key, record.id)
         assert old is not None
         cipher = self._cipher(home.scope)
@@ -138,7 +136,6 @@ class Records(Repository):
         )
         self._drop_labels(key, record.id)
         self._put_labels(cipher, key, record)
-        enqueue_items(self._tx, home.space)
 
     def _key(self, space: Partition) -> dict[str, int]:
         """Of a partition that is not there, a key that nothing has."""
@@ -160,8 +157,10 @@ class Records(Repository):
         self._db.run_many("records.add_input", [{**at, "input": input_} for input_ in record.inputs])
 
     def _drop_labels(self, key: dict[str, int], record_id: str) -> None:
-        for name in ("records.delete_tags", "records.delete_metadata", "records.delete_inputs"):
-            self._db.run(name, {**key, "id": record_id})
+        at = {**key, "id": record_id}
+        self._db.run("records.delete_tags", at)
+        self._db.run("records.delete_metadata", at)
+        self._db.run("records.delete_inputs", at)
 
     def get(self, scope: Scope, record_id: str) -> Record | None:
         """By its id, or by the one it came with."""
@@ -411,14 +410,18 @@ class Records(Repository):
 
     def mark_used(self, space: Partition, uses: Mapping[str, tuple[int, datetime]]) -> None:
         """Add uses, for each record their number and the last; not a change, so nothing goes into the history."""
-        key = self._key(space)
-        rows = [{**key, "id": id_, "count": count, "now": to_micros(at)} for id_, (count, at) in uses.items()]
-        self._db.run_many("records.count_use", sorted(rows, key=lambda each: str(each["id"])))
+        row = self._chunks.find_partition_id(space)
+        if row is not None:
+            key = partition_key(row)
+            rows = [{**key, "id": id_, "count": count, "now": to_micros(at)} for id_, (count, at) in uses.items()]
+            self._db.run_many("records.count_use", sorted(rows, key=lambda each: str(each["id"])))
 
     def update_confidence(self, space: Partition, record_id: str, confidence: float, said: int, now: datetime) -> None:
         """Said so many times more, which changes how sure it is; not what it says, so nothing goes into the history."""
-        params = {"id": record_id, "confidence": confidence, "said": said, "now": to_micros(now)}
-        self._db.run("records.set_confidence", {**self._key(space), **params})
+        row = self._chunks.find_partition_id(space)
+        if row is not None:
+            params = {"id": record_id, "confidence": confidence, "said": said, "now": to_micros(now)}
+            self._db.run("records.set_confidence", {**partition_key(row), **params})
 
     def count(self, scope: Scope, query: RecordQuery, now: datetime) -> int:
         if query.as_of is not None:
@@ -451,7 +454,6 @@ class Records(Repository):
         self._drop_labels(key, record_id)
         counts["versions"] = self._db.run("records.delete_versions", {**key, "id": record_id})
         counts["records"] = self._db.run("records.delete", {**key, "id": record_id})
-        enqueue_items(self._tx, space)
         return counts
 
     def _version_at(self, record: Record, as_of: datetime) -> Record:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum, auto
+from functools import partial
 from itertools import chain
 
-from limpet.errors import InvalidInput, LimpetError, StoreBusy
+from limpet.errors import InvalidInput, LimpetError, StorageError, StoreBusy
 from limpet.knowledge import record_json
 from limpet.knowledge import remember as memory
 from limpet.knowledge.repository import Records, is_record_id_taken
@@ -27,12 +28,14 @@ from limpet.notes.files import EditConflict, NoteFiles, lock_notes_file
 from limpet.notes.item_lines import EPISODIC, SYNC, ItemFiles, ItemLine, SyncState, dump_line, parse_lines
 from limpet.search.embed import ChunkEmbedder
 from limpet.sessions.repository import Sessions
+from limpet.store.jobs import JobLease
 from limpet.store.store import Store
 from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.notes")
 
 _TRIES = 5
+_PERIOD = timedelta(minutes=5)
 _ALL = RecordQuery(include_past=True, limit=None)
 
 
@@ -244,3 +247,34 @@ class ItemSync:
             return record
         # Written by hand and taken in already, where something stopped us before its id was in the file.
         return by_gist.get(record_json.compute_timeless_digest(record), record)
+
+
+@dataclass(frozen=True, slots=True)
+class ItemMirror:
+    """Brings the files of every user up to date whose records have changed. Lines that people edited wait for them.
+
+    A record that is only recalled has not changed. Forgetting removes its lines at once.
+    """
+
+    store: Store
+    open_files: Callable[[Scope], ItemSync | None]
+    is_allowed: Callable[[str], bool]  # to write plain files of a tenant
+
+    def run_job(self, lease: JobLease) -> datetime | None:
+        for tenant, user, partition_id, state in self.store.read(lambda tx: tx.db.all("items.list_outdated", {})):
+            if lease.stopping():
+                return lease.now()
+            try:
+                files = self.open_files(Scope(tenant, user=user)) if self.is_allowed(tenant) else None
+                if files is not None:
+                    files.export()
+            except StorageError as error:  # a file that cannot be written, say: the next run tries again
+                log.warning("the items of a user were not written: %s", error)
+                continue
+            self.store.write(partial(_save_state, partition_id=partition_id, state=state))
+            lease.renew()
+        return lease.now() + _PERIOD
+
+
+def _save_state(tx: Tx, *, partition_id: int, state: str) -> None:
+    tx.db.run("properties.set", {"name": f"items {partition_id}", "value": state})

@@ -24,7 +24,7 @@ PURGE = "purge"  # finish a purge that was begun; the detail says which
 REMOVE_DOCUMENT = "remove-document"  # remove versions of a document's text below one; the detail is both
 REMOVE_SESSION = "remove-session"  # remove what is left of a session that was deleted; the detail is the session
 SCRUB = "scrub"  # overwrite what purges have left in unused places of the file; of the whole store
-ITEMS = "items"  # bring the files of a user's records up to date
+ITEMS = "items"  # bring the files of records up to date; of the whole store
 RETENTION = "retention"  # remove what is older than the settings want it; of the whole store
 
 

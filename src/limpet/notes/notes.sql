@@ -23,6 +23,13 @@ ORDER BY n.partition_id, n.name
 -- name: notes.names
 SELECT name FROM notes WHERE bucket = :bucket AND partition_id = :partition_id ORDER BY name
 
--- name: items.unset
--- That files follow records; and of earlier versions, how the records of each user were then.
-DELETE FROM properties WHERE name = 'items' OR name LIKE 'items %'
+-- name: items.list_outdated
+-- Users whose records are not as they were when their files were last written.
+SELECT p.tenant, p.owner, p.id, r.state FROM (
+    SELECT bucket, partition_id, count(*) || ' ' || max(updated_at) AS state FROM records GROUP BY bucket, partition_id
+) r JOIN partitions p ON p.bucket = r.bucket AND p.id = r.partition_id
+LEFT JOIN properties q ON q.name = 'items ' || p.id
+WHERE p.level = 'user' AND (q.value IS NULL OR q.value <> r.state)
+
+-- name: items.forget_states
+DELETE FROM properties WHERE name LIKE 'items %'

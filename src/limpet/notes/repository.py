@@ -1,23 +1,16 @@
-"""The repository of notes, and of the wish that files follow records.
-
-A note belongs to a partition, and is named like its file.
-"""
+"""The repository of notes. A note belongs to a partition, and is named like its file."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import datetime, timedelta
 
-from limpet.model.job import ITEMS
 from limpet.model.note import Note
 from limpet.model.scope import Level, Partition
 from limpet.search.chunk_repository import Chunks
 from limpet.store.encryption import RowLayout
-from limpet.store.jobs import Jobs, enqueue_for_all_partitions
 from limpet.store.tables import NOTE_ROWS, NOTES
-from limpet.store.tx import Partitions, Query, Repository, Tx, partition_key
+from limpet.store.tx import Partitions, Query, Repository, partition_key
 
-ITEMS_DELAY = timedelta(minutes=5)  # many changes of a user's records are one change of their files
 _NOTE = RowLayout(NOTES, NOTE_ROWS)
 
 
@@ -83,30 +76,3 @@ class Notes(Repository):
 
     def list_names(self, partition: Partition) -> list[str]:
         return [name for (name,) in self._db.all("notes.names", Partitions(self._tx).find_key(partition))]
-
-
-# Files of records
-
-
-def are_items_followed(tx: Tx) -> bool:
-    return tx.db.one("properties.get", {"name": "items"}) is not None
-
-
-def follow_items(tx: Tx, now: datetime) -> None:
-    """From now on each change of a user's records enqueues a job for their files. What changed before is due now."""
-    unfollow_items(tx)
-    tx.db.run("properties.set", {"name": "items", "value": "followed"})
-    enqueue_for_all_partitions(tx.db, ITEMS, "", now)
-
-
-def unfollow_items(tx: Tx) -> None:
-    """From now on no change of records enqueues anything."""
-    tx.db.run("items.unset", {})
-
-
-def enqueue_items(tx: Tx, space: Partition) -> None:
-    """After a change of an owner's records: their files follow in some minutes, where files do."""
-    row = Chunks(tx).lock_partition(space)
-    if row.items is not None and space.level is Level.USER:
-        row.items, now = None, tx.caches.clock()  # once in a transaction
-        Jobs(tx).enqueue(space, ITEMS, "", now, now + ITEMS_DELAY)

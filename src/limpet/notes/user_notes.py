@@ -32,7 +32,7 @@ from limpet.model.scope import Level, Partition
 from limpet.model.values import Clock, check_text, load_timezone
 from limpet.notes.files import MAX_TRIES, EditConflict, NoteFiles, lock_notes_file
 from limpet.notes.lines import end_line, format_line, iter_days_before, merge_edits, prefix_day, trim_to_tail
-from limpet.notes.repository import Notes, unfollow_items
+from limpet.notes.repository import Notes
 from limpet.store.files import owner_folder
 from limpet.store.store import Store
 from limpet.store.tx import Tx
@@ -299,9 +299,9 @@ class UserNotes:
     def write_files(self) -> None:
         """Write every file as the store has it, after the store was copied here. What a file said becomes a copy.
 
-        The files of records follow when somebody looks for work.
+        The files of records follow with the next run of their job.
         """
-        self.store.write(unfollow_items)
+        self.store.write(lambda tx: tx.db.run("items.forget_states", {}))
         for partition in self._list_partitions():
             files = self.files(partition)
             if files is None or not (notes := self.store.read(partial(_find_all, partition=partition))):

@@ -54,7 +54,6 @@ class PartitionRow:
     removals: int = 0
     next_graph_id: int = 1
     model: str | None = None  # the model of the stored vectors
-    items: str | None = None  # set where files follow the records of users, and nobody in this transaction asked for it
 
     @property
     def key(self) -> dict[str, int]:
@@ -172,9 +171,9 @@ class Chunks(Repository):
     def _parse_partition(self, partition: Partition, row: Row | None) -> tuple[PartitionRow | None, str | None]:
         if row is None:
             return None, None
-        *counters, newest, model, items, purges = row
+        *counters, newest, model, purges = row
         found = PartitionRow(*counters)
-        found.model, found.items = model, items
+        found.model = model
         if newest is not None:  # includes removed ones: an ordinal is never reused
             found.next_ordinal = max(found.next_ordinal, newest + 1)
         self._tx.partition_ids[partition] = found.id

@@ -49,11 +49,6 @@ class Jobs(Repository):
         """
         self._db.run_later("jobs.enqueue", _enqueue_params(partition, kind, detail, now, run_at))
 
-    def enqueue_all(self, partition: Partition, wanted: Sequence[tuple[str, str, datetime]], now: datetime) -> None:
-        """Enter several: the kind, the detail, and when each is to run."""
-        rows = [_enqueue_params(partition, kind, detail, now, run_at) for kind, detail, run_at in wanted]
-        self._db.run_many("jobs.enqueue", rows)
-
     def cancel(self, partition: Partition, kind: str, detail: str) -> None:
         """What it was about is gone, and nobody has to do it."""
         self._db.run("jobs.cancel", _job_params(partition, kind, detail))

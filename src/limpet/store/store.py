@@ -54,7 +54,6 @@ class Store:
         self._pid = os.getpid()
         self.location, self._config, self._clock = address, config, clock
         self.caches = caches or Caches()
-        self.caches.clock = clock
         self.encryption = EncryptionRegistry(keyring)
         with block_forks():
             self._connection, self._readers = self._open(address)

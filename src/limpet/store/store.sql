@@ -5,11 +5,10 @@ SELECT :bucket, coalesce(max(id), :bucket) + 4096, :tenant, :level, :owner FROM 
 ON CONFLICT (bucket, tenant, level, owner) DO NOTHING
 
 -- name: partitions.get
--- With the newest chunk's ordinal, since an append does not write here, the store's model, and if files follow records.
+-- With the newest chunk's ordinal, since an append does not write here, and the store's model.
 SELECT p.id, p.next_ordinal, p.merged_ordinal, p.chunk_count, p.word_count, p.removals, p.next_graph_id,
     (SELECT max(c.ordinal) FROM chunks c WHERE c.bucket = :bucket AND c.partition_id = p.id),
-    (SELECT value FROM properties WHERE name = 'model'), (SELECT value FROM properties WHERE name = 'items'),
-    (SELECT value FROM properties WHERE name = 'purges')
+    (SELECT value FROM properties WHERE name = 'model'), (SELECT value FROM properties WHERE name = 'purges')
 FROM partitions p WHERE p.bucket = :bucket AND p.tenant = :tenant AND p.level = :level AND p.owner = :owner
 
 -- name: partitions.find_id

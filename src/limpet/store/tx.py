@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from limpet.errors import KeyMissing, StorageError
 from limpet.model.scope import BUCKETS, Partition, Scope
-from limpet.model.values import Clock, system_clock
 
 if TYPE_CHECKING:
     import numpy as np
@@ -252,7 +251,6 @@ class Caches:
         self.has_purged_texts = False  # something was forgotten: caches of texts are emptied after a transaction
         self.texts_kept_until = 0.0  # by the monotonic clock
         self.models: dict[str, Row] = {}  # embedding models by name: number and dimension, which never change
-        self.clock: Clock = system_clock  # the store's
 
     def get(self, kind: CacheKind[V]) -> Cache[V]:
         found = self._caches.get(kind.name)
