@@ -103,7 +103,7 @@ WHERE {where} {order}
 -- name: messages.unsummarised
 SELECT @columns(m messages)
 FROM messages m JOIN sessions s ON s.bucket = m.bucket AND s.partition_id = m.partition_id AND s.id = m.session_id
-WHERE {where} AND m.sequence > coalesce((SELECT y.upper_sequence FROM summaries y WHERE y.bucket = s.bucket
+WHERE {where} AND m.sequence > coalesce((SELECT y.upper_sequence FROM summaries y WHERE y.bucket = :bucket
     AND y.partition_id = s.partition_id AND y.session_id = s.id), 0)
 ORDER BY m.sequence
 
