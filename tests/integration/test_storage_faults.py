@@ -354,6 +354,63 @@ def test_open_on_full_disk_leaves_no_partial_store(disk: Path) -> None:
 # Locks
 
 
+WITHOUT_DESCRIPTORS = """
+    import io, os, resource, sys
+    from limpet import Limpet
+    from limpet.errors import StorageError
+
+    memory = Limpet.open(sys.argv[1])
+    session = memory.session(user="alice")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    taken = []
+    try:
+        while True:
+            taken.append(os.open(os.devnull, os.O_RDONLY))
+    except OSError:
+        pass
+
+    def take_turn():
+        with session.turn("hello") as turn:
+            turn.reply("good morning")
+
+    calls = {
+        "append": lambda: session.append("user", "hello"),
+        "recall": lambda: memory.recall("hello", user="alice"),
+        "context": lambda: session.context("hello"),
+        "turn": take_turn,
+        "learn": session.learn,
+        "remember": lambda: memory.remember("Alice likes tea", user="alice"),
+        "forget": lambda: memory.forget(query="tea", user="alice"),
+        "backup": lambda: memory.admin.backup(sys.argv[1] + ".backup"),
+        "export": lambda: memory.transfer.archive(io.BytesIO(), "alice"),
+        "purge": lambda: memory.privacy.purge_user("alice"),
+        "retention": memory.privacy.retention,
+        "doctor": lambda: list(memory.admin.doctor()),
+    }
+    for name, call in calls.items():
+        try:
+            call()
+        except StorageError as error:
+            print(name, "ulimit -n" in str(error))
+    for descriptor in taken:
+        os.close(descriptor)
+    take_turn()
+    print([message.text for message in session.messages()])
+    memory.close()
+"""
+
+
+def test_process_without_descriptors_gets_clear_errors_and_goes_on(tmp_path: Path) -> None:
+    code = textwrap.dedent(WITHOUT_DESCRIPTORS)
+    command = [sys.executable, "-c", code, str(tmp_path / "data")]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    *answers, said = done.stdout.splitlines()
+    assert len(answers) == 12
+    assert all(answer.endswith(" True") for answer in answers), answers
+    assert said == "['hello', 'good morning']"
+
+
 def test_database_locked_too_long_is_busy_and_loses_nothing(tmp_path: Path) -> None:
     with Limpet.open(tmp_path, config=settings(busy_timeout_ms=200)) as memory:
         session = memory.session("t", "1", user="alice")
