@@ -88,8 +88,9 @@ WHERE r.bucket = :bucket AND r.partition_id = :partition_id AND r.valid_from > :
 SELECT count(*) FROM chunks WHERE bucket = :bucket AND partition_id = :partition_id AND document_id = :id AND version = :version
 
 -- name: chunks.texts
+-- The plus: not by the index of ordinals, which holds all of the partition.
 SELECT hash, first_sequence, last_sequence, text, ordinal FROM chunks
-WHERE bucket = :bucket AND partition_id = :partition_id AND {where} ORDER BY ordinal
+WHERE bucket = :bucket AND partition_id = :partition_id AND {where} ORDER BY +ordinal
 
 -- name: chunks.catalogue
 -- In few columns: they may be many rows. The kinds are numbered as SourceKind lists them.
