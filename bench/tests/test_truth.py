@@ -332,7 +332,7 @@ def test_bench_truth_prints_table_faults_and_json(monkeypatch, capsys):
     figure.add(True, "p01: shown")
     monkeypatch.setattr(command, "measure", lambda *_, **__: [figure])
     args = argparse.Namespace(
-        lives=None, only=["passing"], limit=1, data=None, embedder="none", faults=True, json=False
+        lives=None, only=["passing"], limit=1, ids="", data=None, embedder="none", faults=True, json=False
     )
     assert command.main(args) == 0
     head, row, *faults = capsys.readouterr().out.splitlines()

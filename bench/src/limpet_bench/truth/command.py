@@ -27,16 +27,16 @@ class Measure(Protocol):
         """Put what is said and asked on the timeline."""
 
 
-def build(name: str, limit: int | None) -> Measure:
+def build(name: str, limit: int | None, ids: str = "") -> Measure:
     talk = pool_other_talk(load("dialogues"))
     builders: dict[str, Callable[[], Measure]] = {
-        "changed": lambda: Changed(load("stories", limit)),
-        "quiet": lambda: Quiet(load("quiet", limit)),
-        "lasting": lambda: Lasting(load("lasting", limit), talk),
-        "passing": lambda: Passing(load("passing", limit), talk),
-        "coordinated": lambda: Coordinated(load("coordinated", limit), talk),
-        "summary": lambda: Summaries(load("dialogues", limit)),
-        "claims": lambda: Claims(load("messages", limit)),
+        "changed": lambda: Changed(load("stories", limit, ids)),
+        "quiet": lambda: Quiet(load("quiet", limit, ids)),
+        "lasting": lambda: Lasting(load("lasting", limit, ids), talk),
+        "passing": lambda: Passing(load("passing", limit, ids), talk),
+        "coordinated": lambda: Coordinated(load("coordinated", limit, ids), talk),
+        "summary": lambda: Summaries(load("dialogues", limit, ids)),
+        "claims": lambda: Claims(load("messages", limit, ids)),
     }
     return builders[name]()
 
@@ -66,6 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--only", choices=MEASURES, action="append", help="this measure alone; may be repeated")
     parser.add_argument("--limit", type=int, metavar="N", help="the first N stories, facts or messages of each measure")
+    parser.add_argument("--ids", metavar="PREFIX", default="", help="those alone whose id begins so: u for u01 to u300")
     parser.add_argument(
         "--embedder",
         metavar="NAME",
@@ -81,7 +82,7 @@ def main(args: argparse.Namespace) -> int:
     if args.lives is not None:
         measures = [Lives(load_excerpts(args.lives, args.limit))]
     else:
-        measures = [build(name, args.limit) for name in MEASURES if not args.only or name in args.only]
+        measures = [build(name, args.limit, args.ids) for name in MEASURES if not args.only or name in args.only]
     figures = measure(measures, args.data, args.embedder)
     if sys.stderr.isatty():
         sys.stderr.write("\r\x1b[K")

@@ -136,9 +136,13 @@ class Excerpt:
     claims: tuple[tuple[int, Label], ...]  # by the index of the turn
 
 
-def load(name: str, limit: int | None = None) -> list[Any]:
-    """The lines of one file of this folder: stories, quiet, lasting, passing, coordinated, messages or dialogues."""
-    return read_lines(FOLDER / f"{name}.jsonl", _READERS[name], limit)
+def load(name: str, limit: int | None = None, ids: str = "") -> list[Any]:
+    """The lines of one file of this folder: stories, quiet, lasting, passing, coordinated, messages or dialogues.
+
+    ``ids``: those whose id begins with it.
+    """
+    found = read_lines(FOLDER / f"{name}.jsonl", _READERS[name])
+    return [each for each in found if each.id.startswith(ids)][:limit]
 
 
 def load_excerpts(path: Path, limit: int | None = None) -> list[Excerpt]:
