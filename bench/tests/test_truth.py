@@ -18,7 +18,7 @@ from limpet.model.scope import Level, Owner, Scope
 from limpet_bench.truth import command, data, text
 from limpet_bench.truth.claims import list_sentences, states
 from limpet_bench.truth.command import MEASURES, build, measure
-from limpet_bench.truth.data import Coordination, Excerpt, Label, Line, PassingState, Story
+from limpet_bench.truth.data import Coordination, Excerpt, Label, Line, PassingState, QuietTalk, Said, Story
 from limpet_bench.truth.measures import (
     match,
     pick,
@@ -29,9 +29,19 @@ from limpet_bench.truth.measures import (
     states_fact,
     states_old,
 )
+from limpet_bench.truth.quiet import Quiet, has_fact, split_line
 from limpet_bench.truth.score import Figure, format_table
 from limpet_bench.truth.stage import Stage, Timeline, open_stage, spread
-from limpet_bench.truth.text import ContextLine, context_lines, find_repeated, find_unsaid, is_dated, mentions, overlaps
+from limpet_bench.truth.text import (
+    ContextLine,
+    context_lines,
+    find_repeated,
+    find_unsaid,
+    is_dated,
+    is_marked_past,
+    mentions,
+    overlaps,
+)
 from limpet_bench.workload import Clock
 
 MOVE = Story(
@@ -345,3 +355,24 @@ def test_bench_truth_prints_table_faults_and_json(monkeypatch, capsys):
     assert told["embedder"] == "none"
     assert told["figures"][0]["met"] is False
     assert told["figures"][0]["faults"] == ["p01: shown"]
+
+
+def test_statements_of_a_line_have_marks_of_their_own():
+    line = ContextLine("The user has a Polo. (perhaps no longer true) Said since, 3 May 2026: “the Yaris is here”", "")
+    old, new = split_line(line)
+    assert (has_fact(old.text, "I have a Polo"), is_marked_past(old)) == (True, True)
+    assert (has_fact(new.text, "the Yaris is here"), is_marked_past(new)) == (True, False)
+
+
+def test_true_fact_is_counted_where_the_context_of_its_question_marks_it(monkeypatch):
+    said = (Said(0, "I keep bees", "I keep bees", (), "What do I keep?"), Said(3, "A bee stung me", None, ()))
+    talk = Quiet([QuietTalk("q1", said)])
+    stage = Stage(memory=None, clock=None)
+    shown = [ContextLine("The user keeps bees. (perhaps no longer true)", "")]
+    monkeypatch.setattr(Stage, "context", lambda *_: shown)
+    talk._judge_contexts(talk._talks[0], stage)
+    doubted = next(figure for figure in talk.figures if "context of their question" in figure.name)
+    assert (doubted.count, doubted.total) == (1, 1)
+    shown[:] = [ContextLine("The user keeps bees.", "")]
+    talk._judge_contexts(talk._talks[0], stage)
+    assert (doubted.count, doubted.total) == (1, 2)

@@ -44,12 +44,16 @@ class Story:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A message, the words of it that state something lasting, and the numbers of earlier messages that it ends."""
+    """A message, the words of it that state something lasting, and the numbers of earlier messages that it ends.
+
+    ``question``: what the user may ask weeks later that needs what it states.
+    """
 
     day: int
     text: str
     fact: str | None
     ends: tuple[int, ...]
+    question: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +180,8 @@ def _story(row: Mapping[str, Any]) -> Story:
 
 def _quiet(row: Mapping[str, Any]) -> QuietTalk:
     said = tuple(
-        Said(int(each["day"]), str(each["text"]), each.get("fact"), tuple(each.get("ends", ()))) for each in row["said"]
+        Said(int(each["day"]), str(each["text"]), each.get("fact"), tuple(each.get("ends", ())), each.get("question"))
+        for each in row["said"]
     )
     if wrong := [each for each in said if each.fact is not None and each.fact not in each.text]:
         raise ValueError(f"{wrong[0].fact!r} is not in its message")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import partial
 
@@ -10,7 +11,9 @@ from limpet_bench.truth.claims import is_part
 from limpet_bench.truth.data import QuietTalk, Said
 from limpet_bench.truth.score import Figure
 from limpet_bench.truth.stage import Stage, Timeline
-from limpet_bench.truth.text import overlaps
+from limpet_bench.truth.text import ContextLine, content_words, is_marked_past, overlaps
+
+_BESIDE = re.compile(r" (?:Said (?:since|before), [^:]*|Also said): ")
 
 
 class Quiet:
@@ -22,7 +25,9 @@ class Quiet:
         self._marked = Figure("false ends", "true facts marked as doubtful", 0.10, at_most=True)
         self._beside = Figure("false ends", "other true claims ended or marked", at_most=True)
         self._changed = Figure("false ends", "beside them: changed facts ended or marked")
-        self.figures = [self._ended, self._marked, self._beside, self._changed]
+        self._doubted = Figure("false ends", "true facts marked in the context of their question", at_most=True)
+        self._warned = Figure("false ends", "changed facts that context does not show as current")
+        self.figures = [self._ended, self._marked, self._beside, self._changed, self._doubted, self._warned]
 
     def plan(self, timeline: Timeline) -> None:
         for talk in self._talks:
@@ -31,6 +36,7 @@ class Quiet:
                 slot = slot + 1 if at and talk.said[at - 1].day == said.day else 0
                 timeline.say(said.day, talk.id, said.text, slot)
             timeline.ask(talk.said[-1].day, partial(self._judge, talk))
+            timeline.ask(talk.said[-1].day, partial(self._judge_contexts, talk))
 
     def _judge(self, talk: QuietTalk, stage: Stage) -> None:
         records = stage.claims(talk.id, history=True)
@@ -53,6 +59,31 @@ class Quiet:
                 self._beside.add(ended or marked, fault)
         for at, states in closed.items():
             self._changed.add(any(states), f"{talk.id}: still holds: {talk.said[at - 1].text}")
+
+    def _judge_contexts(self, talk: QuietTalk, stage: Stage) -> None:
+        """Ask for each fact, and look at the lines that state it."""
+        for at, said in enumerate(talk.said, 1):
+            if said.fact is None or said.question is None:
+                continue
+            shown = (part for line in stage.context(talk.id, said.question) for part in split_line(line))
+            lines = [part for part in shown if has_fact(part.text, said.fact)]
+            marked = [part.text for part in lines if is_marked_past(part, said.text)]
+            asked = f"{talk.id}: {said.question} [{said.fact}]"
+            if at in talk.ended:
+                self._warned.add(len(marked) == len(lines), f"{asked} shown: {[line.text for line in lines]}")
+            elif lines:
+                self._doubted.add(len(marked) == len(lines), f"{asked} marked: {marked}")
+
+
+def split_line(line: ContextLine) -> list[ContextLine]:
+    """The statements of a line, each with its own marks: what was said since stands behind what it may change."""
+    return [line._replace(text=part) for part in _BESIDE.split(line.text)]
+
+
+def has_fact(line: str, fact: str) -> bool:
+    """Whether a line of a context has most of the content words of a fact."""
+    wanted = content_words(fact)
+    return 2 * len(wanted & content_words(line)) > len(wanted)
 
 
 def has_ended(record: Record) -> bool:
