@@ -555,3 +555,36 @@ def test_context_has_decision_once_that_the_assistant_repeated(memory: Limpet, c
         session.learn()
     context = memory.context("What did we choose for the coupon service?", user="alice").text
     assert context.count("htmx") == 1
+
+
+def test_question_marks_claim_that_a_later_message_outdates_in_other_words(memory: Limpet, say: Say) -> None:
+    say(
+        "I take the train to work, Zwolle to Meppel, with the same eleven people",
+        "My dog is called Biscuit",
+        "My year pass ended and I won't renew it, so it's the e-bike and me now, twenty kilometres to work",
+    )
+    text = memory.context("How do I get to work?", user="alice").text
+    (line,) = [line for line in text.splitlines() if "train" in line]
+    assert "perhaps no longer true" in line
+    assert "e-bike" in line
+    first = next(hit for hit in memory.recall("How do I get to work?", user="alice") if "e-bike" in hit.text)
+    old = next(hit for hit in memory.recall("How do I get to work?", user="alice") if "train" in hit.text)
+    assert first.score >= old.score
+
+
+def test_change_makes_doubtful_what_was_said_of_the_same_person_beside_it(memory: Limpet, say: Say) -> None:
+    say(
+        "My vet is Dr Hallam over in Otley, and Dr Hallam has known the dog since he fitted in a shoe",
+        "We have changed vets. The dog is registered at Mill Lane now",
+    )
+    (known,) = [record for record in memory.records(user="alice") if "shoe" in record.content and record.subject]
+    assert "doubted_by" in known.metadata
+
+
+def test_words_that_surely_tell_of_a_change_are_kept_as_doubtful(memory: Limpet, say: Say) -> None:
+    say(
+        "Right, the kids had a vote and the collar tag's been engraved so there's no going back. "
+        "Pickle came when called for the first time today!! What treats are ok for recall training?"
+    )
+    (kept,) = [record for record in memory.records(user="alice") if "Pickle" in record.content and record.subject]
+    assert kept.confidence < 0.5

@@ -18,6 +18,7 @@ from limpet.context.compose import Candidates, Composer, hit_section
 from limpet.context.relevance import is_off_topic
 from limpet.context.select import ContextInputs, ContextSection, layer_limits
 from limpet.errors import SessionNotFound
+from limpet.knowledge.outdated import mark_outdated
 from limpet.knowledge.profile import is_accurate, to_profile
 from limpet.knowledge.prominence import DOUBTED_BY, find_standing, prefetch_standing
 from limpet.knowledge.recall import recall as recall_claims
@@ -349,7 +350,9 @@ class _Collector:
             for record in find_standing(self.tx, partition, self.scope.session, self._most_standing, self.asked.now)
         ]
         missing = relevance.keys() - {record.id for record in found}
-        return found + self._find_always_included(self.spaces[0], 0, {}, sorted(missing)) if missing else found
+        if missing:
+            found += self._find_always_included(self.spaces[0], 0, {}, sorted(missing))
+        return found if self.prepared.question.asks_back else mark_outdated(self.asked.query, found)
 
     def _find_later(self, hits: Iterable[Hit], records: Iterable[Record], zone: str) -> dict[str, Record]:
         """What was said since, and may change what is shown. The layout golemcore only marks."""

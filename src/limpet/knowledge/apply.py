@@ -5,12 +5,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from limpet.knowledge import english, remember
 from limpet.knowledge.candidate import PASSING, Candidate
-from limpet.knowledge.change import DOUBTS, find_changes, find_content_stems, tells_of_change
-from limpet.knowledge.prominence import CONFLICTS, DOUBT, DOUBTED_BY, FOLLOWS
+from limpet.knowledge.change import (
+    DOUBTS,
+    find_changes,
+    find_content_stems,
+    find_name_stems,
+    measure_telling,
+    tells_of_change,
+)
+from limpet.knowledge.prominence import CONFLICTS, DOUBT, DOUBTED_BY, FOLLOWS, TELLS
 from limpet.knowledge.reader import VITAL_ATTRIBUTES
 from limpet.knowledge.reconcile import (
     RELATED,
@@ -26,7 +33,7 @@ from limpet.knowledge.reconcile import (
 from limpet.knowledge.remember import RecordChunker
 from limpet.knowledge.repository import Records
 from limpet.model.dataclass import dataclass, replace
-from limpet.model.record import Origin, Record, RecordSource, RecordType, fingerprint
+from limpet.model.record import CLAIM_TYPES, Origin, Record, RecordSource, fingerprint
 from limpet.model.scope import Level, Owner, Partition, Scope
 from limpet.model.session import LearnResult, SessionInfo
 from limpet.model.types import MAX_TAGS
@@ -36,15 +43,6 @@ from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.knowledge")
 
-_CLAIMS = (
-    RecordType.FACT,
-    RecordType.PREFERENCE,
-    RecordType.CONSTRAINT,
-    RecordType.INSTRUCTION,
-    RecordType.DECISION,
-    RecordType.PLAN,
-    RecordType.RELATIONSHIP,
-)
 _GUARDED = frozenset("allergy health medication diet name nickname pronouns age birthday family child pet".split())
 _KINDRED = tuple(  # attributes that a statement about one of them may change
     frozenset(each.split())
@@ -55,7 +53,15 @@ _KINDRED = tuple(  # attributes that a statement about one of them may change
     )
 )
 _UNREAD = 0.5  # the most that words count which became no candidate: they make doubtful, and end nothing
+_LEAST_TOLD, _SURELY_TOLD = -1.0, 1.0  # logits of a message that may tell of a change, and of one that surely does
 LOOKED_THROUGH = 100  # newest claims among which a change is looked for
+
+
+class _Judged(NamedTuple):
+    """How likely a message takes a claim back: by the model of change, and where health, names and family count."""
+
+    related: float
+    likely: float
 
 
 def user_partition(info: SessionInfo) -> Partition:
@@ -125,22 +131,26 @@ class Reconciler:
         found = self._find_matches(near)
         known = {record.id: record for record in found.values() if record.archived_at is None}
         faded = [record for record in found.values() if record.archived_at is not None]
-        changes = self._find_changes(known)
+        judged = self._find_changes(known)
+        changes = {record: change.likely for record, change in judged.items()}
         if changes:
             likely = [record for record in self.recent.list() if changes.get(record.id, 0.0) >= RELATED]
             known = {**{record.id: record for record in likely}, **known}
         existing = [_to_existing(record, near.get(record.id), changes.get(record.id, 0.0)) for record in known.values()]
-        decision = reconcile(self.candidate, existing)
+        told = measure_telling(self.candidate.message)
+        decision = reconcile(self.candidate, existing, tells=told >= _SURELY_TOLD)
         match decision:
             case Add(valid_from, valid_to, conflicts, confidence, doubts):
                 new = replace(
-                    self._new_record(decision, changes),
+                    self._new_record(decision, judged),
                     valid_from=valid_from,
                     valid_to=valid_to,
                     confidence=self.candidate.confidence if confidence is None else confidence,
                 )
                 new, added = self._insert(new, conflicts)
-                self._doubt([known[each] for each in doubts], new, changes)
+                for old in doubts:
+                    for each in (known[old], *self._find_beside(known[old])):
+                        self._doubt(each, new, changes.get(old, 0.0))
                 if valid_to is None:
                     self._end_faded(faded, new)
                 return LearnResult(added)
@@ -148,8 +158,10 @@ class Reconciler:
                 self._merge(known[decision.into], decision)
                 return LearnResult(merged=(decision.into,))
             case Supersede(ids, at, conflicts):
-                new, added = self._insert(self._new_record(decision, changes), conflicts)
+                new, added = self._insert(self._new_record(decision, judged), conflicts)
                 for old in ids:
+                    for each in self._find_beside(known[old]):
+                        self._doubt(each, new, DOUBTS)
                     self._end(known[old], at, new)
                 self._end_faded(faded, new)
                 return LearnResult(added, superseded=ids)
@@ -161,7 +173,7 @@ class Reconciler:
                 log.debug("what message %d says is passed over: %s", self.candidate.sequence, reason)
         return LearnResult()
 
-    def _find_changes(self, known: Mapping[str, Record]) -> dict[str, float]:
+    def _find_changes(self, known: Mapping[str, Record]) -> dict[str, _Judged]:
         """How likely the candidate's own clause takes back each record that was not said with it.
 
         Words that became no candidate may take a record back too. Then each candidate of the message makes it doubtful.
@@ -178,12 +190,13 @@ class Reconciler:
         found = {}
         about = self._find_topics()
         for record, change in zip(claims, changes, strict=True):
+            likely = change.probability
             if self._speaks_of(record, about):
-                found[record.id] = max(change.probability, DOUBTS)
+                found[record.id] = _Judged(likely, max(likely, DOUBTS))
             elif _overlaps(own, (change.start, change.end)):
-                found[record.id] = self._guard(record, change.probability, topics)
+                found[record.id] = _Judged(likely, self._guard(record, likely, topics))
             elif not any(_overlaps(span, (change.start, change.end)) for span in spans):
-                found[record.id] = self._guard(record, min(change.probability, _UNREAD), topics)
+                found[record.id] = _Judged(likely, self._guard(record, min(likely, _UNREAD), topics))
         return found
 
     def _find_topics(self) -> frozenset[str]:
@@ -218,7 +231,7 @@ class Reconciler:
 
     def _can_be_taken_back(self, record: Record) -> bool:
         said_with = record.source.session_id == self.info.id and self.candidate.sequence in record.source.sequences
-        return not said_with and record.type in _CLAIMS and record.origin is not Origin.TURN
+        return not said_with and record.type in CLAIM_TYPES and record.origin is not Origin.TURN
 
     def _find_matches(self, near: Iterable[str]) -> dict[str, Record]:
         """Those that say the same, are about the same, or are near. Read here: others may have learned meanwhile."""
@@ -242,23 +255,26 @@ class Reconciler:
         about, space = Records(self.tx).find_by_attribute, user_partition(self.info)
         return [*about(space, subject, "name"), *about(space, subject.rpartition("/")[0], "family")]
 
-    def _choose_words(self, decision: Decision, changes: Mapping[str, float]) -> Candidate:
+    def _choose_words(self, decision: Decision, judged: Mapping[str, _Judged]) -> Candidate:
         """All that a message states, where it takes something back: what is so now may stand in another clause."""
         candidate = self.candidate
         taken = decision.ids if isinstance(decision, Supersede) else ()
         taken = decision.doubts if isinstance(decision, Add) else taken
-        if not any(changes.get(each, 0.0) for each in taken):
+        takes = any(each in judged and judged[each].likely for each in taken)
+        if not takes and not candidate.tentative:
             return candidate
-        if candidate.until is not None and candidate.until <= candidate.said_at + PASSING:
+        if takes and candidate.until is not None and candidate.until <= candidate.said_at + PASSING:
             candidate = replace(candidate, until=None)  # what takes the place of something lasts as it did
         if not candidate.whole or candidate.value is not None:
             return candidate
         return replace(candidate, content=candidate.whole, sentence=candidate.whole_quote)
 
-    def _new_record(self, decision: Decision, changes: Mapping[str, float]) -> Record:
-        told = self._choose_words(decision, changes)
-        made = build_record(self.info, told, with_bucket(self.new_id(), user_partition(self.info).bucket), self.now)
-        return _add_metadata(made, FOLLOWS, [each for each, likely in changes.items() if likely >= RELATED])
+    def _new_record(self, decision: Decision, judged: Mapping[str, _Judged]) -> Record:
+        said = self._choose_words(decision, judged)
+        made = build_record(self.info, said, with_bucket(self.new_id(), user_partition(self.info).bucket), self.now)
+        if (told := measure_telling(said.message)) >= _LEAST_TOLD:
+            made = replace(made, metadata={**made.metadata, TELLS: f"{told:.1f}"})
+        return _add_metadata(made, FOLLOWS, [each for each, change in judged.items() if change.related >= RELATED])
 
     def _insert(self, record: Record, conflicts: Sequence[str]) -> tuple[Record, tuple[str, ...]]:
         """Add a record; return it, and its id if it is new."""
@@ -282,12 +298,23 @@ class Reconciler:
         if (merge.tags, merge.references) != (record.tags, record.references):
             self._rewrite(record, tags=merge.tags[:MAX_TAGS], references=merge.references[:MAX_TAGS])
 
-    def _doubt(self, records: Iterable[Record], new: Record, changes: Mapping[str, float]) -> None:
+    def _doubt(self, record: Record, new: Record, likely: float) -> None:
         """What the new one may take back names it, or the likeliest before it, wherever it is shown."""
-        for record in records:
-            likely = changes.get(record.id, 0.0)
-            if likely >= float(record.metadata.get(DOUBT, 0.0)):
-                self._rewrite(record, metadata={**record.metadata, DOUBTED_BY: new.id, DOUBT: f"{likely:.2f}"})
+        if likely >= float(record.metadata.get(DOUBT, 0.0)):
+            self._rewrite(record, metadata={**record.metadata, DOUBTED_BY: new.id, DOUBT: f"{likely:.2f}"})
+
+    def _find_beside(self, record: Record) -> list[Record]:
+        """What was said with it of the same person or thing: "My manager is Priyanka, she signs the expenses"."""
+        names = find_name_stems(record.content)
+        return [
+            each
+            for each in (self.recent.list() if names else ())
+            if each.id != record.id
+            and each.source.sequences
+            and (each.source.session_id, each.source.sequences) == (record.source.session_id, record.source.sequences)
+            and names & find_name_stems(f"- {each.content}")
+            and self._can_be_taken_back(each)
+        ]
 
     def _end(self, record: Record, at: datetime, successor: Record | None) -> None:
         """The record was true until then, and what was made of it. With a last day to come it holds till then."""

@@ -33,6 +33,7 @@ _SHARE, _NAMES, _ENDS, _PLAIN = 0.6, 0.25, 0.15, 0.55  # what words alone count 
 _TELLS, _UNTOLD = 2.0, 0.55  # logit of a message that may end a claim; below it, this is the most that it counts
 _NAMES_IT, _NAMES_HIM, _NAMED = 1.0, 2.5, 0.15  # the same where it has a word or a name in common with the claim
 _RETRACTED = 0.95  # what is said never to have been so
+_AT_ALL, _DOUBTED = 0.05, 0.09  # of both verdicts, from which a claim is doubtful: the second is for ordinary talk
 DOUBTS, CONTRADICTS = 0.2, 0.6  # probability from which a message makes a claim doubtful, or takes it back
 _CACHED = 4096
 _GENERIC = frozenset(
@@ -109,10 +110,18 @@ def _find_changes(message: str, claims: tuple[str, ...]) -> tuple[Change, ...]:
     for at, (clause, features) in measure(message, claims).items():
         if _is_event(_read(claims[at])):
             continue  # what happened stays so
-        plain = _judge_words(clause.said, _analyse(claims[at]))
-        likely = min(_load().judge(features), _limit(message, clause, claims[at]))
-        found[at] = Change(max(plain, likely), clause.start, clause.end)
+        likely = judge_pair(message, clause, claims[at], features)
+        if likely < CONTRADICTS:
+            most = min(_UNTOLD, _limit(message, clause, claims[at])) if likely >= _AT_ALL else _NAMED
+            likely = min(most, _load().doubt(features) * DOUBTS / _DOUBTED)
+        found[at] = Change(likely, clause.start, clause.end)
     return tuple(found)
+
+
+def judge_pair(message: str, clause: _Clause, claim: str, features: list[float]) -> float:
+    """How likely the message takes the claim back, by plain words or by the trained model: sure enough to end it."""
+    plain = _judge_words(clause.said, _analyse(claim))
+    return max(plain, min(_load().judge(features), _limit(message, clause, claim)))
 
 
 def _limit(message: str, clause: _Clause, claim_text: str) -> float:
@@ -201,6 +210,12 @@ def tells_of_change(message: str) -> bool:
     if told is None:
         return False
     return max(told.most, told.changes) >= _load().gate or english.has_change_sign(message)
+
+
+def measure_telling(message: str) -> float:
+    """Return how surely a message as a whole tells of a change, as a logit."""
+    told = _analyse_message(message)
+    return float("-inf") if told is None else told.changes
 
 
 def find_telling_clauses(message: str) -> list[tuple[int, int]]:

@@ -42,6 +42,11 @@ class ChangeNetwork:
         hidden = np.maximum(x @ w["judge"] + w["judge_bias"], 0)
         return float(1 / (1 + np.exp(-(hidden @ w["verdict"] + w["verdict_bias"])[0])))
 
+    def doubt(self, features: list[float]) -> float:
+        """Return the same probability among people of whom much is known and little changes."""
+        x = np.array(features, dtype=np.float32)
+        return float(1 / (1 + np.exp(-(x @ self.weights["doubt"] + self.weights["doubt_bias"][0]))))
+
 
 def _convolve(x: Floats, weights: Floats, bias: Floats, distance: int) -> Floats:
     """A piece and its neighbours at a distance; ``weights`` are for the earlier one, the piece and the later one."""

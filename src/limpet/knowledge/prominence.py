@@ -14,6 +14,7 @@ from limpet.store.tx import Tx
 DOUBTED_BY = "doubted_by"  # metadata: the id of a later record that may have taken its place
 DOUBT = "doubt"  # metadata: how likely it has
 PASSED = "passed"  # metadata of a hit: its own time is over, and nothing took it back
+TELLS = "tells"  # metadata: how surely its message tells of a change, as a logit
 FOLLOWS = "follows"  # metadata: the ids of earlier records on the same subject, which it comes before
 CONFLICTS = "conflicts"  # metadata: the ids of records that it contradicts
 SOURCES = "sources"  # metadata of a profile: the ids of the records that each line was made of, as JSON

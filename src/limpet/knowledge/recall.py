@@ -14,6 +14,7 @@ from limpet.knowledge import english
 from limpet.knowledge.attributes import get_attribute
 from limpet.knowledge.change import find_content_stems
 from limpet.knowledge.explain import explain_hit
+from limpet.knowledge.outdated import mark_outdated
 from limpet.knowledge.prominence import DOUBTED_BY, FOLLOWS, PASSED, find_standing, is_doubtful
 from limpet.knowledge.repository import Records
 from limpet.knowledge.similarity import is_near_duplicate
@@ -101,7 +102,7 @@ def recall(
     only_messages = wanted.query.kinds == (SourceKind.MESSAGE,)
     if not only_messages:
         found = [hit for hit in found if not _is_no_evidence(hit, wanted.question)]
-    claims = _Claims(tx, partition, reads, wanted.now)
+    claims = _Claims(tx, partition, reads, wanted)
     if only_messages or not wanted.recipe.newer:  # the caller chose how to rank: only mark what does not hold
         return _finish([*claims.attach(found)][: wanted.k], wanted)
     if claims.by_id:
@@ -128,7 +129,8 @@ def _find_standing_claims(tx: Tx, partition: Partition, wanted: SearchRequest, f
     if not asked and len(wanted.question.text.split()) <= _KEYWORDS:
         return []
     shown = {item.claim.id for item in found if item.claim is not None}
-    standing = [record for record in find_standing(tx, partition, "", _KNOWN, wanted.now) if record.id not in shown]
+    known = mark_outdated(wanted.question.text, find_standing(tx, partition, "", _KNOWN, wanted.now))
+    standing = [record for record in known if record.id not in shown]
     if not standing:
         return []
     question, terms = embed_text(wanted.question.text), frozenset(wanted.question.terms)
@@ -154,9 +156,11 @@ def _is_no_evidence(hit: Hit, question: Question) -> bool:
 class _Claims:
     """What the messages among the hits taught, with what took its place since."""
 
-    def __init__(self, tx: Tx, partition: Partition, reads: Sequence[Query], now: datetime) -> None:
+    def __init__(self, tx: Tx, partition: Partition, reads: Sequence[Query], wanted: SearchRequest) -> None:
         records = Records(tx)
         found = records.find_of_chunks(partition, reads) if reads else []
+        if not wanted.question.asks_back:
+            found = mark_outdated(wanted.question.text, found)
         self.by_id = {record.id: record for record in found}
         later = {id_ for record in self.by_id.values() if (id_ := _find_later(record)) is not None}
         missing = sorted(later - self.by_id.keys())
@@ -166,7 +170,7 @@ class _Claims:
         for record in found:
             for sequence in record.source.sequences:
                 self._by_message.setdefault((record.source.session_id or "", sequence), []).append(record)
-        self._now = now
+        self._now = wanted.now
 
     def add(self, records: Iterable[Record | None]) -> None:
         self.by_id |= {record.id: record for record in records if record is not None}
@@ -221,6 +225,17 @@ class _Claims:
                 return None
             record = successor
         return record if seen and self.holds(record) else None
+
+    def show_whole(self, item: _Item) -> None:
+        """Show all that was said: which part of it changes what is known is not sure."""
+        item.replaced = False
+        claim, kind = item.claim, item.hit.source.kind
+        if claim is not None and kind is SourceKind.RECORD and claim.source.sequences:
+            place = claim.source.session_id, claim.source.sequences
+            beside = [each for each in self.by_id.values() if (each.source.session_id, each.source.sequences) == place]
+            parts = [text for each in sorted(beside, key=lambda each: each.id) if (text := _quote(each))]
+            whole = [part for part in dict.fromkeys(parts) if not any(part != each and part in each for each in parts)]
+            item.hit = replace(item.hit, text=" ".join(whole))
 
     def find_stated(self, item: _Item) -> list[Record]:
         """The claim of an item, and all that was learned from its message."""
@@ -374,6 +389,8 @@ def _place_successors(items: Sequence[_Item], claims: _Claims, *, back: bool) ->
                 by_claim[successor.id] = newer
                 places[id(newer)] = at
             added += 1
+        if newer is not None and item.claim is not None and item.claim.superseded_by is None:
+            claims.show_whole(newer)
         if newer is None:
             placed.append(item)
         elif id(newer) in used:  # it came before

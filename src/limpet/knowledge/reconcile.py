@@ -132,15 +132,18 @@ class Ignore:
 Decision = Union[Add, Merge, Supersede, End, Ignore]
 
 
-def reconcile(candidate: Candidate, known: Iterable[ExistingRecord]) -> Decision:
-    """Decide from the given values: it reads nothing and calls no model."""
+def reconcile(candidate: Candidate, known: Iterable[ExistingRecord], *, tells: bool = False) -> Decision:
+    """Decide from the given values: it reads nothing and calls no model.
+
+    ``tells``: its message surely tells of a change, of what is known or of what a question will bring up.
+    """
     records = [record for record in known if _is_comparable(candidate, record)]
     decision = _decide(candidate, records)
     if isinstance(decision, Add) and decision.valid_to is None and not decision.doubts:
         decision = replace(decision, doubts=_find_doubted(candidate, records))
     if not candidate.tentative or isinstance(decision, (Supersede, End)):
         return decision
-    if isinstance(decision, Add) and (decision.doubts or find_contradicted(candidate, records, RELATED)):
+    if isinstance(decision, Add) and (tells or decision.doubts or find_contradicted(candidate, records, RELATED)):
         return replace(decision, confidence=DOUBTED)
     return Ignore("it takes back nothing that is known")
 

@@ -45,6 +45,17 @@ class RecordType(StrEnum):
     TASK_STATE = "task_state"
 
 
+CLAIM_TYPES = (
+    RecordType.FACT,
+    RecordType.PREFERENCE,
+    RecordType.CONSTRAINT,
+    RecordType.INSTRUCTION,
+    RecordType.DECISION,
+    RecordType.PLAN,
+    RecordType.RELATIONSHIP,
+)  # what states that something holds; a later statement may take it back
+
+
 class Origin(StrEnum):
     """How a record came to be. What a user said explicitly never fades."""
 

@@ -1,0 +1,77 @@
+"""Which claims a question finds outdated."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from limpet.knowledge.outdated import mark_outdated
+from limpet.knowledge.prominence import DOUBTED_BY, FOLLOWS, TELLS
+from limpet.model.record import Layer, Origin, Record, RecordSource, RecordType
+from limpet.model.scope import Level, Owner, Scope
+
+NOW = datetime(2026, 3, 1, 9, tzinfo=UTC)
+QUESTION = "How do I get to work?"
+TRAIN = "The user takes the train to work."
+BIKE = "The user gets to work by bike now, their year pass ended."
+
+
+def make_claim(id: str, content: str, day: int, **fields: Any) -> Record:
+    return Record(
+        id=id,
+        home=Owner(Scope("default", user="alice"), Level.USER),
+        layer=Layer.SEMANTIC,
+        type=fields.pop("type", RecordType.FACT),
+        content=content,
+        origin=fields.pop("origin", Origin.EXTRACTED),
+        source=RecordSource("session", (day,), None, content),
+        created_at=NOW + timedelta(days=day),
+        valid_from=NOW + timedelta(days=day),
+        **fields,
+    )
+
+
+def find_marked(question: str, *claims: Record) -> dict[str, str]:
+    marked = mark_outdated(question, claims)
+    return {each.id: each.metadata[DOUBTED_BY] for each in marked if DOUBTED_BY in each.metadata}
+
+
+def later(**metadata: str) -> Record:
+    return make_claim("bike", BIKE, 20, metadata={TELLS: "2.5", FOLLOWS: "train", **metadata})
+
+
+def test_claim_is_marked_by_later_one_that_tells_of_a_change_and_is_asked_for_too() -> None:
+    dog = make_claim("dog", "The user's dog is called Biscuit.", 2)
+    assert find_marked(QUESTION, make_claim("train", TRAIN, 1), dog, later()) == {"train": "bike"}
+
+
+def test_claim_is_not_marked_for_question_that_is_not_about_it() -> None:
+    dog = make_claim("dog", "The user's dog is called Biscuit.", 2)
+    assert find_marked("What is my dog called?", make_claim("train", TRAIN, 1), dog, later()) == {}
+
+
+def test_claim_is_not_marked_by_message_that_tells_of_no_change() -> None:
+    earlier = make_claim("train", TRAIN, 1)
+    assert find_marked(QUESTION, earlier, make_claim("bike", BIKE, 20, metadata={FOLLOWS: "train"})) == {}
+    assert find_marked(QUESTION, earlier, later(**{TELLS: "-3.0"})) == {}
+
+
+def test_claim_is_not_marked_by_what_was_said_before_it_or_no_longer_holds() -> None:
+    assert find_marked(QUESTION, make_claim("train", TRAIN, 30), later()) == {}
+    ended = make_claim("bike", BIKE, 20, metadata={TELLS: "2.5", FOLLOWS: "train"}, valid_to=NOW + timedelta(days=25))
+    assert find_marked(QUESTION, make_claim("train", TRAIN, 1), ended) == {}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"origin": Origin.EXPLICIT}, {"pinned": True}, {"type": RecordType.TASK_STATE}],
+    ids=["stated outright", "pinned", "no claim"],
+)
+def test_what_only_the_user_changes_is_not_marked(fields: dict[str, Any]) -> None:
+    assert find_marked(QUESTION, make_claim("train", TRAIN, 1, **fields), later()) == {}
+
+
+def test_empty_question_marks_nothing() -> None:
+    assert find_marked(" ", make_claim("train", TRAIN, 1), later()) == {}
