@@ -178,7 +178,7 @@ def use_network(weights: Weights) -> None:
     """Let the package measure with these weights."""
     change._load.cache_clear()
     change._analyse_message.cache_clear()
-    network = ChangeNetwork(weights, 0.0)
+    network = ChangeNetwork.from_weights(weights, 0.0)
     change._load = cache(lambda: network)
 
 

@@ -276,16 +276,13 @@ def _analyse_message(text: str) -> _Message | None:
     if not spans:
         return None
     readings = {reading.start: reading for reading in default_reader().read(text)}
+    words = [text[start:end].strip() for start, end in spans]
+    *scores, whole = _load().score([default_encoder().embed_pieces(each) for each in (*words, text)])
     clauses = tuple(
-        _Clause(start, end, _analyse(words), _score(words), readings.get(start))
-        for start, end in spans
-        if (words := text[start:end].strip())
+        _Clause(start, end, _analyse(said), score, readings.get(start))
+        for (start, end), said, score in zip(spans, words, scores, strict=True)
     )
-    return _Message(_analyse(text), clauses, _score(text))
-
-
-def _score(text: str) -> float:
-    return _load().score(default_encoder().embed_pieces(text))
+    return _Message(_analyse(text), clauses, whole)
 
 
 @cache_texts(_CACHED)
