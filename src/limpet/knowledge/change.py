@@ -73,10 +73,10 @@ class _Text:
     stems: frozenset[str]
     names: frozenset[str]
     signature: TextSignature
-
-    @property
-    def has_number(self) -> bool:
-        return any(character.isdigit() for character in self.text)
+    has_number: bool
+    has_change_sign: bool
+    has_end_sign: bool
+    has_stay_sign: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +139,11 @@ def _limit(message: str, clause: _Clause, claim_text: str) -> float:
     heard = told.said.stems & claim.stems
     names = heard & _find_names(claim)
     doing = _begins_with(said, names) and not english.tells_of_loss(said.text)  # what somebody stopped, not who
-    if heard and (doing or not english.has_change_sign(said.text)):
+    if heard and (doing or not said.has_change_sign):
         mentioned = told.changes < _NAMES_IT and not _has_other_number(said, claim)
         if mentioned or (names and not same and told.changes < _NAMES_HIM):
             return _NAMED
-    return 1.0 if told.changes >= _TELLS and (same or english.has_end_sign(said.text)) else _UNTOLD
+    return 1.0 if told.changes >= _TELLS and (same or said.has_end_sign) else _UNTOLD
 
 
 def _has_other_number(said: _Text, claim: _Text) -> bool:
@@ -160,7 +160,7 @@ def _judge_words(said: _Text, claim: _Text) -> float:
     The trained model has seen few statements as short and plain as "I left Acme". Where it shares a name alone, most of
     the clause has to be about it, and "Rex stopped barking at the postman" is no end of the dog.
     """
-    if not english.has_change_sign(said.text):
+    if not said.has_change_sign:
         return 0.0
     heard, names = said.stems & claim.stems, _find_names(claim)
     if (retracted := find_content_stems(english.find_retracted(said.text))) and retracted <= claim.stems:
@@ -168,12 +168,12 @@ def _judge_words(said: _Text, claim: _Text) -> float:
     if heard and heard <= names and _begins_with(said, heard) and not english.tells_of_loss(said.text):
         return 0.0
     size = len(said.stems) if heard <= names else min(len(said.stems), len(claim.stems))
-    ends = _ENDS if heard and english.has_end_sign(said.text) else 0.0
+    ends = _ENDS if heard and said.has_end_sign else 0.0
     score = _SHARE * len(heard) / max(1, size) + (_NAMES if heard & claim.names else 0.0) + ends
     if score < _PLAIN:
         return 0.0
     one_of_several = heard <= names and not names <= heard and " and " in claim.text
-    return min(score, _UNTOLD) if one_of_several or english.has_stay_sign(said.text) else score
+    return min(score, _UNTOLD) if one_of_several or said.has_stay_sign else score
 
 
 def _begins_with(said: _Text, stems: frozenset[str]) -> bool:
@@ -209,7 +209,7 @@ def tells_of_change(message: str) -> bool:
     told = _analyse_message(message)
     if told is None:
         return False
-    return max(told.most, told.changes) >= _load().gate or english.has_change_sign(message)
+    return max(told.most, told.changes) >= _load().gate or told.said.has_change_sign
 
 
 def measure_telling(message: str) -> float:
@@ -224,13 +224,6 @@ def find_telling_clauses(message: str) -> list[tuple[int, int]]:
     return [] if told is None else [(each.start, each.end) for each in told.clauses if each.changes >= 0]
 
 
-def prepare(claims: Sequence[str]) -> None:
-    """Analyse claims ahead of a transaction, so that comparing them inside it is quick."""
-    for claim in claims:
-        _analyse(claim)
-        _read(claim)
-
-
 def _compare(told: _Message, clause: _Clause, claim_text: str) -> list[float]:
     """What tells whether a clause takes a claim back, beside their vectors. In the order of the training."""
     claim, said = _analyse(claim_text), clause.said
@@ -240,10 +233,10 @@ def _compare(told: _Message, clause: _Clause, claim_text: str) -> list[float]:
         float(bool(heard)),
         float(bool(heard & claim.names)),
         min(len(heard), 4) / 4,
-        float(english.has_change_sign(told.said.text)),
-        float(english.has_end_sign(told.said.text)),
-        float(english.has_change_sign(said.text)),
-        float(english.has_end_sign(said.text)),
+        float(told.said.has_change_sign),
+        float(told.said.has_end_sign),
+        float(said.has_change_sign),
+        float(said.has_end_sign),
         *_compare_readings(clause.reading, _read(claim_text)),
         told.changes,
         clause.changes,
@@ -256,7 +249,7 @@ def _compare(told: _Message, clause: _Clause, claim_text: str) -> list[float]:
         float(_has_other_number(said, claim)),
         float(said.signature.negated),
         float(claim.signature.negated),
-        float(english.has_stay_sign(said.text)),
+        float(said.has_stay_sign),
         float("?" in said.text),
     ]
 
@@ -287,7 +280,17 @@ def _analyse_message(text: str) -> _Message | None:
 
 @cache_texts(_CACHED)
 def _analyse(text: str) -> _Text:
-    return _Text(text, embed_text(text), find_content_stems(text), find_name_stems(text), compute_signature(text))
+    return _Text(
+        text=text,
+        vector=embed_text(text),
+        stems=find_content_stems(text),
+        names=find_name_stems(text),
+        signature=compute_signature(text),
+        has_number=any(character.isdigit() for character in text),
+        has_change_sign=english.has_change_sign(text),
+        has_end_sign=english.has_end_sign(text),
+        has_stay_sign=english.has_stay_sign(text),
+    )
 
 
 @cache_texts(_CACHED)

@@ -18,7 +18,7 @@ from limpet.errors import ProviderError, SessionNotFound
 from limpet.knowledge import english, remember
 from limpet.knowledge.apply import LOOKED_THROUGH, RecentClaims, Reconciler, build_record, user_partition
 from limpet.knowledge.candidate import Candidate, TurnMessage, find_references
-from limpet.knowledge.change import prepare, tells_of_change
+from limpet.knowledge.change import find_changes, tells_of_change
 from limpet.knowledge.promote import choose_layer
 from limpet.knowledge.read import read_turn
 from limpet.knowledge.remember import REPLY_TIME, RecordChunker, enqueue_learning, enqueue_maintenance
@@ -195,10 +195,13 @@ class Learner:
 
     def _prepare_changes(self, info: SessionInfo, candidates: Sequence[Candidate]) -> None:
         """Analyse what may be taken back before the transaction: inside it, only numbers are compared."""
-        if any(tells_of_change(candidate.message) for candidate in candidates):
+        telling = [each for each in dict.fromkeys(each.message for each in candidates) if tells_of_change(each)]
+        if telling:
             space, now = user_partition(info), self.clock()
             known = self.store.read(lambda tx: Records(tx).find_newest_claims(space, LOOKED_THROUGH, now))
-            prepare([*(record.content for record in known), *(candidate.content for candidate in candidates)])
+        for message in telling:
+            others = [candidate.content for candidate in candidates if candidate.message != message]
+            find_changes(message, [*(record.content for record in known), *others])
 
     def _commit(self, batch: LearnBatch, finish: Callable[[Tx], None] = lambda _: None) -> LearnResult:
         """In slices: nobody waits long for the lock, and whoever is killed goes on behind the last turn."""

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from limpet.knowledge.english import get_pattern
 from limpet.knowledge.english.coordination import split_statements
+from limpet.model.text_cache import cache_texts
 from limpet.search.analysis import Sentence, split_sentences
 
 # "Don't save it" may refer to a file: only "this", alone, refers to the message.
@@ -19,6 +20,7 @@ from limpet.search.analysis import Sentence, split_sentences
 # "Forget that", after what it refers to.
 
 
+@cache_texts(256)  # the note, the record of the turn, the reader and the graph ask the same
 def is_opt_out(message: str) -> bool:
     """Return whether the speaker asks not to store the message."""
     return get_pattern("opt_out").search(message) is not None or get_pattern("opt_out_more").search(message) is not None

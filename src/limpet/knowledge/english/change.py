@@ -39,7 +39,8 @@ _PASSING = (
 
 
 def _compile(phrases: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile(rf"\b(?:{'|'.join(phrases)})\b", re.IGNORECASE)
+    """For text in small letters: so many alternatives take four times as long where case is ignored."""
+    return re.compile(rf"\b(?:{'|'.join(phrases)})\b")
 
 
 _CHANGES, _ENDS, _STAY, _PASSES = (_compile(phrases) for phrases in (_CHANGE, _END, _STAYS, _PASSING))
@@ -65,21 +66,21 @@ _WORDS = re.compile(r"[^\W_]+")
 
 
 def has_change_sign(sentence: str) -> bool:
-    return _CHANGES.search(sentence) is not None or has_end_sign(sentence)
+    return _CHANGES.search(sentence.lower()) is not None or has_end_sign(sentence)
 
 
 def has_end_sign(sentence: str) -> bool:
-    return _ENDS.search(sentence) is not None
+    return _ENDS.search(sentence.lower()) is not None
 
 
 def has_stay_sign(sentence: str) -> bool:
     """Return whether it speaks of the same, of something beside it, or of what is not so yet or any more."""
-    return _STAY.search(sentence) is not None
+    return _STAY.search(sentence.lower()) is not None
 
 
 def tells_of_loss(sentence: str) -> bool:
     """Return whether somebody or something is gone, rather than something they did: "Rex died", not "Rex stopped"."""
-    return _LOSS.search(sentence) is not None
+    return _LOSS.search(sentence.lower()) is not None
 
 
 def find_retracted(sentence: str) -> str:
@@ -95,7 +96,7 @@ def is_last(sentence: str) -> bool:
 
 def is_passing(sentence: str) -> bool:
     """Return whether it tells of this day only: "I'm on the train", "the build is slow today"."""
-    return _PASSES.search(sentence) is not None
+    return _PASSES.search(sentence.lower()) is not None
 
 
 def find_topics(text: str) -> frozenset[str]:
