@@ -240,8 +240,8 @@ class Reconciler:
         if candidate.attribute is not None:
             found += Records(tx).find_by_attribute(space, candidate.subject, candidate.attribute)
             found += self._find_same_role()
-        owner = Scope(self.info.tenant, user=self.info.user)
-        found += [record for id_ in near if (record := Records(tx).get(owner, id_)) is not None]
+        similar = {record.id: record for record in Records(tx).get_many(space, list(near))}
+        found += [similar[id_] for id_ in near if id_ in similar]
         # Records of one session and superseded ones are neither merged with nor retired.
         return {
             record.id: record for record in found if record.home.level is Level.USER and record.superseded_by is None

@@ -36,7 +36,7 @@ from limpet.search.analysis import Question
 from limpet.search.chunk_repository import Chunks
 from limpet.search.embed import ChunkEmbedder
 from limpet.search.recipes import SKILL_KEY
-from limpet.search.search import SearchRequest, embed_question, search
+from limpet.search.search import SearchRequest, embed_questions, search
 from limpet.security.mask import mark_as_word, unmark_word
 from limpet.sessions import usage
 from limpet.sessions.repository import Cursors, Messages, Sessions
@@ -180,7 +180,7 @@ class Learner:
         turns = turns[: found.turns]
         candidates = [self._admit(candidate) for candidate in found.candidates]
         self._prepare_changes(info, candidates)
-        near = [self._find_near(info, candidate.content) for candidate in candidates]
+        near = self._find_near(info, [candidate.content for candidate in candidates])
         drafts = [build_record(info, candidate, "draft", self.clock()) for candidate in candidates]
         return LearnBatch(
             info,
@@ -196,9 +196,10 @@ class Learner:
     def _prepare_changes(self, info: SessionInfo, candidates: Sequence[Candidate]) -> None:
         """Analyse what may be taken back before the transaction: inside it, only numbers are compared."""
         telling = [each for each in dict.fromkeys(each.message for each in candidates) if tells_of_change(each)]
-        if telling:
-            space, now = user_partition(info), self.clock()
-            known = self.store.read(lambda tx: Records(tx).find_newest_claims(space, LOOKED_THROUGH, now))
+        if not telling:
+            return
+        space, now = user_partition(info), self.clock()
+        known = self.store.read(lambda tx: Records(tx).find_newest_claims(space, LOOKED_THROUGH, now))
         for message in telling:
             others = [candidate.content for candidate in candidates if candidate.message != message]
             find_changes(message, [*(record.content for record in known), *others])
@@ -331,30 +332,36 @@ class Learner:
         return [candidate for candidate in named if candidate is not None]
 
     def _find_by_value(self, info: SessionInfo, value: str) -> list[Record]:
-        ids = [hit.source.id for hit in self._search_records(info, value, _NEAR)]
+        [hits] = self._search_records(info, [value], _NEAR)
+        ids = [hit.source.id for hit in hits]
         known = self.store.read(lambda tx: Records(tx).get_many(user_partition(info), ids))
         return [record for record in known if record.superseded_by is None and record.archived_at is None]
 
     def _find_echo_texts(self, info: SessionInfo, turn: Sequence[Message]) -> list[str]:
         """What memory may have put before the model: what an assistant repeats of it is not news."""
-        echoes = [message.text for message in turn if message.role is Role.ASSISTANT and message.text.strip()]
-        found = [record for text in echoes for record in self._find_similar_texts(info, text[:_QUESTION])]
-        return list(dict.fromkeys(found))
+        said = [message.text for message in turn if message.role is Role.ASSISTANT and message.text.strip()]
+        found = self._search_records(info, [text[:_QUESTION] for text in said], 2 * _NEAR)
+        return list(dict.fromkeys(hit.text for hits in found for hit in hits))
 
-    def _find_similar_texts(self, info: SessionInfo, text: str) -> list[str]:
-        return [hit.text for hit in self._search_records(info, text, 2 * _NEAR)]
+    def _find_near(self, info: SessionInfo, texts: Sequence[str]) -> list[dict[str, float | None]]:
+        """For each text the records most like it, with the cosine where it is known."""
+        return [
+            {hit.source.id: signal.score if (signal := hit.signals.get("vectors")) else None for hit in hits}
+            for hits in self._search_records(info, texts, _NEAR)
+        ]
 
-    def _find_near(self, info: SessionInfo, text: str) -> dict[str, float | None]:
-        """The records most like a text, with the cosine where it is known."""
-        hits = self._search_records(info, text, _NEAR)
-        return {hit.source.id: signal.score if (signal := hit.signals.get("vectors")) else None for hit in hits}
-
-    def _search_records(self, info: SessionInfo, text: str, k: int) -> list[Hit]:
-        space, now = user_partition(info), self.clock()
+    def _search_records(self, info: SessionInfo, texts: Sequence[str], k: int) -> list[list[Hit]]:
+        """The best records for each text, on one view of them."""
+        if not texts:
+            return []
+        space, now, settings = user_partition(info), self.clock(), self.config.search
         recipe = recipes.WORDS if self.embedder.model is None else recipes.WEIGHTED
-        vector = embed_question(self.embedder, [space], text).get(space)
-        wanted = SearchRequest(Question.parse(text, now), _RECORDS, recipe, k, self.config.search, now, vector)
-        return self.store.read(lambda tx: search(tx, space, wanted))
+        vectors = embed_questions(self.embedder, [space], texts)
+        wanted = [
+            SearchRequest(Question.parse(text, now), _RECORDS, recipe, k, settings, now, vector.get(space))
+            for text, vector in zip(texts, vectors, strict=True)
+        ]
+        return self.store.read(lambda tx: [search(tx, space, each) for each in wanted])
 
 
 def _read_new_messages(tx: Tx, scope: Scope) -> tuple[int, list[Message], list[Message]]:

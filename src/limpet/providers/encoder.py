@@ -66,6 +66,8 @@ class EncoderEmbedder:
 
     def reads(self, text: str) -> bool:
         """Return whether most letters are Latin: the network has seen no other."""
+        if text.isascii():
+            return True
         letters = [char for char in text if char.isalpha()]
         return 2 * sum(char < _AFTER_LATIN for char in letters) >= len(letters)
 

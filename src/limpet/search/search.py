@@ -26,7 +26,7 @@ from limpet.store.tables import CHUNKS, DOCUMENTS, RECORDS, build_record_clauses
 from limpet.store.tx import Cipher, Params, Query, Row, Tx
 
 if TYPE_CHECKING:
-    from limpet.search.embed import ChunkEmbedder
+    from limpet.search.embed import BatchEmbedder, ChunkEmbedder
     from limpet.search.index import SearchIndex
     from limpet.search.rank import RankResult, Signals
     from limpet.store.tx import Array
@@ -90,16 +90,30 @@ def embed_question(embedder: ChunkEmbedder, partitions: Sequence[Partition], que
 
     The names of a partition's speakers are removed from the question. Equal texts are embedded once.
     """
+    return embed_questions(embedder, partitions, [question])[0]
+
+
+def embed_questions(
+    embedder: ChunkEmbedder, partitions: Sequence[Partition], questions: Sequence[str]
+) -> list[dict[Partition, Vector]]:
+    """The same for several questions."""
     model = embedder.model
-    question = cut_question(question)
-    if model is None or not question.strip():
-        return {}
+    cut = [cut_question(question) for question in questions]
+    if model is None or not any(map(str.strip, cut)):
+        return [{} for _ in cut]
     indexes = embedder.store.read_recent(lambda tx: Chunks(tx).open_indexes(partitions), partitions)
-    texts = {
-        partition: strip_names(question, index.catalogue.names)
+    names = {
+        partition: index.catalogue.names
         for partition, index in zip(partitions, indexes, strict=True)
         if index is not None and index.catalogue.chunks
     }
+    return [_embed_for_each(model, names, question) if question.strip() else {} for question in cut]
+
+
+def _embed_for_each(
+    model: BatchEmbedder, names: Mapping[Partition, tuple[str, ...]], question: str
+) -> dict[Partition, Vector]:
+    texts = {partition: strip_names(question, known) for partition, known in names.items()}
     vectors = {text: model.embed_question(text) for text in dict.fromkeys(texts.values())}
     return {partition: vector for partition, text in texts.items() if (vector := vectors[text]) is not None}
 
