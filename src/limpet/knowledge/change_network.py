@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from limpet.knowledge.reader_network import lay_out, multiply
+from limpet.knowledge.reader_network import lay_out, multiply, normalize
 from limpet.model.dataclass import dataclass
 
 Floats = NDArray[np.float32]
@@ -35,8 +35,8 @@ class ChangeNetwork:
         w = self.weights
         lengths = np.array([len(text) for text in texts])
         starts, owner = np.cumsum(lengths) - lengths, np.repeat(np.arange(len(texts)), lengths)
-        x = _normalize(multiply(np.concatenate(texts), w["proj"]) + w["proj_bias"], w["norm"], w["norm_bias"])
-        x = _normalize(x + _convolve(x, w["near"], w["near_bias"], 1, owner), w["norm2"], w["norm2_bias"])
+        x = normalize(multiply(np.concatenate(texts), w["proj"]) + w["proj_bias"], w["norm"], w["norm_bias"])
+        x = normalize(x + _convolve(x, w["near"], w["near_bias"], 1, owner), w["norm2"], w["norm2_bias"])
         x = x + _convolve(x, w["far"], w["far_bias"], 2, owner)
         look = x @ w["look"] + w["look_bias"]
         look = np.exp(look - np.maximum.reduceat(look, starts)[owner])
@@ -69,10 +69,3 @@ def _convolve(x: Floats, weights: Floats, bias: Floats, distance: int, owner: ND
     y[here + distance] += parts[here, :size]
     y[here] += parts[here + distance, 2 * size :]
     return np.maximum(y, 0, out=y)
-
-
-def _normalize(x: Floats, scale: Floats, bias: Floats) -> Floats:
-    centred = x - np.add.reduce(x, axis=1, keepdims=True) / x.shape[1]
-    spread = np.sqrt(np.einsum("ij,ij->i", centred, centred) / x.shape[1] + 1e-5)
-    result: Floats = centred / spread[:, None] * scale + bias
-    return result

@@ -16,7 +16,7 @@ Floats = NDArray[np.float32]
 Scores = tuple[float, int, int, float, int, bool]
 _LIMIT = 8.0  # of a pooling score before it is exponentiated
 _FORMAT = 1
-_ROWS = 16  # of a product, at a time
+_ROWS = 32  # of a product, at a time
 _SMALL = 250_000  # multiplications that OpenBLAS does in the calling thread
 
 
@@ -33,13 +33,15 @@ class Block:
 
     def apply(self, x: Floats) -> Floats:
         hidden = len(self.bias)
-        y = multiply(_normalize(x, self.norm), self.mix)
+        y = multiply(normalize(x, *self.norm), self.mix)
         z: Floats = y[:, hidden : 2 * hidden] + self.bias
         if len(x) > self.distance:
             z[self.distance :] += y[: -self.distance, :hidden]
             z[: -self.distance] += y[self.distance :, 2 * hidden :]
         np.maximum(z, 0, out=z)
-        mixed: Floats = x + multiply(z, self.out) + self.out_bias
+        mixed = multiply(z, self.out)
+        mixed += x
+        mixed += self.out_bias
         return mixed
 
 
@@ -96,7 +98,7 @@ class ReaderNetwork:
         """
         owners = [np.asarray(owner) for owner, _ in groups]
         x = self._encode(np.asarray(numbers), np.asarray(shapes), owners[0] < 0)
-        wide = np.exp(np.clip(x @ self.wide, -_LIMIT, _LIMIT))
+        wide = _exponentiate(x @ self.wide)
         pooled = [self._pool(x, wide, owner, count) for owner, (_, count) in zip(owners, groups, strict=True)]
         scores = iter(self._decide(np.concatenate(pooled)))
         return [list(islice(scores, count)) for _, count in groups]
@@ -123,28 +125,33 @@ class ReaderNetwork:
         x += self.part[early.astype(np.intp)]
         for block in self.blocks:
             x = block.apply(x)
-        return _normalize(x, self.norm)
+        return normalize(x, *self.norm)
 
     def _pool(self, x: Floats, wide: Floats, owner: NDArray[np.int_], count: int) -> Floats:
         """Return a row for each clause: weighted means of its pieces, their maximum, the message, the turn before."""
-        size = x.shape[1]
+        size, looks = x.shape[1], self.look.shape[1]
         inside = owner >= 0
         own, owner = x[inside], owner[inside]
-        rows = np.zeros((count, size * (self.look.shape[1] + 3)), dtype=np.float32)
+        rows = np.zeros((count, size * (looks + 3)), dtype=np.float32)
         if len(own):
-            weight = np.exp(np.clip(own @ self.look, -_LIMIT, _LIMIT))
-            present, starts = np.unique(owner, return_index=True)
-            total = np.add.reduceat(weight, starts)
-            for at in range(weight.shape[1]):
-                mean = np.add.reduceat(own * weight[:, at : at + 1], starts) / total[:, at : at + 1]
-                rows[present, at * size : (at + 1) * size] = mean
-            rows[present, -3 * size : -2 * size] = np.maximum.reduceat(own, starts)
+            starts = np.flatnonzero(np.diff(owner, prepend=-1))  # where a clause begins
+            present = owner[starts]
+            weight = _exponentiate(own @ self.look)
+            means = np.add.reduceat(own[:, None, :] * weight[:, :, None], starts)
+            means /= np.add.reduceat(weight, starts)[:, :, None]
+            rows[present, : looks * size] = means.reshape(len(present), -1)
+            rows[present, looks * size : -2 * size] = np.maximum.reduceat(own, starts)
         for at, seen in enumerate((inside, ~inside)):
             weight = wide[seen, at]
             if len(weight):
                 low = (at - 2) * size
                 rows[:, low : low + size if at == 0 else None] = np.einsum("i,ij->j", weight, x[seen]) / weight.sum()
         return rows
+
+
+def _exponentiate(scores: Floats) -> Floats:
+    weights: Floats = np.exp(np.minimum(np.maximum(scores, -_LIMIT), _LIMIT))
+    return weights
 
 
 def lay_out(weights: Floats) -> Floats:
@@ -159,14 +166,19 @@ def lay_out(weights: Floats) -> Floats:
 def multiply(x: Floats, parts: Floats) -> Floats:
     """Return the product, in steps so small that OpenBLAS starts no threads: on a busy machine they mostly wait."""
     rows, size = x.shape
-    if rows % _ROWS:
-        x = np.concatenate([x, np.zeros((_ROWS - rows % _ROWS, size), dtype=np.float32)])
-    product: Floats = np.matmul(x.reshape(-1, 1, _ROWS, size), parts[None])
+    steps = -(-rows // _ROWS)
+    step = max(2, -(-rows // steps))  # a single row is a product of another kind, with other limits
+    if rows < steps * step:
+        x = np.concatenate([x, np.zeros((steps * step - rows, size), dtype=np.float32)])
+    product: Floats = np.matmul(x.reshape(steps, 1, step, size), parts[None])
     return product.transpose(0, 2, 1, 3).reshape(len(x), -1)[:rows]
 
 
-def _normalize(x: Floats, norm: tuple[Floats, Floats]) -> Floats:
-    centred = x - x.mean(1, keepdims=True)
-    spread = np.sqrt(np.einsum("ij,ij->i", centred, centred) / x.shape[1] + 1e-5)
-    normal: Floats = centred / spread[:, None] * norm[0] + norm[1]
-    return normal
+def normalize(x: Floats, scale: Floats, bias: Floats) -> Floats:
+    """Each row with mean zero and spread one, then scaled and shifted."""
+    size = x.shape[1]
+    y: Floats = x - np.add.reduce(x, axis=1, keepdims=True) / size
+    y /= np.sqrt(np.add.reduce(y * y, axis=1, keepdims=True) / size + 1e-5)
+    y *= scale
+    y += bias
+    return y
