@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from limpet.model.dataclass import dataclass
@@ -131,10 +131,11 @@ def merge_tail(db: Db, partition: PartitionRow, most: int | None = None) -> None
     open_blocks = {
         term: (first, bytes(data)) for term, first, data in last_blocks if len(data) < BLOCK_ENTRIES * _ENTRY_BYTES
     }
+    key = partition.key
     puts: list[Params] = []
     for term, entries in added.items():
-        first, old = open_blocks.get(term, (_first_ordinal(entries), b""))
-        puts += _split_blocks(partition, term, first, old + entries)
+        first, old = open_blocks.get(term) or (_first_ordinal(entries), b"")
+        _split_blocks({**key, "term": term}, first, old + entries, puts)
     db.run_many("postings.put", puts)
     partition.chunk_count += len(rows)
     partition.word_count += sum(length for _, length, _ in rows)
@@ -143,22 +144,22 @@ def merge_tail(db: Db, partition: PartitionRow, most: int | None = None) -> None
 def build_postings(rows: Iterable[Row]) -> dict[int, bytes]:
     """Invert (ordinal, word count, packed terms) rows: return each term's packed entries."""
     entries: defaultdict[int, bytearray] = defaultdict(bytearray)
+    pack = struct.Struct("<II").pack
     for ordinal, length, packed in rows:
         terms, counts = unpack_terms(bytes(packed))
+        size = min(length, MAX_LENGTH)
+        once = pack(ordinal, 1 << 16 | size)  # as often as nearly every word of a message
         for term, count in zip(terms, counts, strict=True):
-            entries[term] += struct.pack("<II", ordinal, count << 16 | min(length, MAX_LENGTH))
+            entries[term] += once if count == 1 else pack(ordinal, count << 16 | size)
     return {term: bytes(entries[term]) for term in sorted(entries)}
 
 
-def _split_blocks(partition: PartitionRow, term: int, first: int, data: bytes) -> Iterator[Params]:
-    for start in range(0, len(data), BLOCK_ENTRIES * _ENTRY_BYTES):
-        block = data[start : start + BLOCK_ENTRIES * _ENTRY_BYTES]
-        yield {
-            **partition.key,
-            "term": term,
-            "first_ordinal": first if start == 0 else _first_ordinal(block),
-            "data": block,
-        }
+def _split_blocks(key: Params, first: int, data: bytes, puts: list[Params]) -> None:
+    size = BLOCK_ENTRIES * _ENTRY_BYTES
+    puts.append({**key, "first_ordinal": first, "data": data[:size]})
+    for start in range(size, len(data), size):
+        block = data[start : start + size]
+        puts.append({**key, "first_ordinal": _first_ordinal(block), "data": block})
 
 
 def _first_ordinal(data: bytes) -> int:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from limpet.errors import KeyMissing, StorageError
@@ -342,12 +341,11 @@ class Tx:
         self.new_models.clear()
         return work(self)
 
-    @contextmanager
-    def cache_lookups(self) -> Iterator[None]:
+    def run_reading(self, work: Callable[[Tx], T]) -> T:
         """While a transaction only reads, a row is looked up once: a search asks for its partition at every step."""
         self.seen = {}
         try:
-            yield
+            return self.run(work)
         finally:
             self.seen = None
 
@@ -395,8 +393,7 @@ class Connection:
         """Run the work on one consistent view."""
         try:
             self.begin_read()
-            with self.tx.cache_lookups():
-                return self.tx.run(work)
+            return self.tx.run_reading(work)
         finally:
             self.rollback()
 

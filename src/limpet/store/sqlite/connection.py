@@ -129,7 +129,8 @@ class SqliteConnection(Connection):
         self._begin("BEGIN IMMEDIATE")
 
     def _begin(self, statement: str) -> None:
-        self.rollback()  # of what an interrupt left open
+        if self.raw.in_transaction:
+            self.rollback()  # of what an interrupt left open
         self.tx.seen = None
         self.db.execute(statement)
 
@@ -142,10 +143,11 @@ class SqliteConnection(Connection):
         return not self.raw.in_transaction
 
     def rollback(self) -> None:
-        # A full disk or an I/O error may have ended the transaction already.
-        with suppress(sqlite3.Error):
+        try:
             if self.raw.in_transaction:
                 self.raw.execute("ROLLBACK")
+        except sqlite3.Error:  # a full disk or an I/O error may have ended the transaction already
+            pass
 
     def begin_read(self) -> None:
         self._begin("BEGIN")

@@ -89,9 +89,10 @@ class LockQueue:
         return {place: since for place, (since, looked) in places if looked and 0 <= now - looked < _GONE_NS}
 
     def _read(self) -> bytes:
-        with suppress(OSError):
+        try:
             return read_at(self._file, 0, _SIZE)
-        return _EMPTY
+        except OSError:
+            return _EMPTY
 
     def _write(self, place: int, entry: bytes) -> None:
         with suppress(OSError):  # a full disk: others do not see this one wait
