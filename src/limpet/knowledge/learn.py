@@ -181,7 +181,7 @@ class Learner:
         candidates = [self._admit(candidate) for candidate in found.candidates]
         self._prepare_changes(info, candidates)
         near = self._find_near(info, [candidate.content for candidate in candidates])
-        drafts = [build_record(info, candidate, "draft", self.clock()) for candidate in candidates]
+        drafts = [build_record(info, each, "draft", self.clock()) for each in _list_wordings(candidates)]
         return LearnBatch(
             info,
             after,
@@ -362,6 +362,12 @@ class Learner:
             for text, vector in zip(texts, vectors, strict=True)
         ]
         return self.store.read(lambda tx: [search(tx, space, each) for each in wanted])
+
+
+def _list_wordings(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The candidates, and each whole message that may become a record in their place."""
+    whole = {each.whole: replace(each, content=each.whole) for each in candidates if each.whole and each.value is None}
+    return [*candidates, *whole.values()]
 
 
 def _read_new_messages(tx: Tx, scope: Scope) -> tuple[int, list[Message], list[Message]]:

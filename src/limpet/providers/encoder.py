@@ -29,6 +29,7 @@ _MAX_PIECES = 512  # of a text
 _BATCH = 2048  # pieces at a time: what fits the processor's cache
 _MAX_WEIGHT = 8.0
 _CACHED = 4096  # vectors of single texts
+_FEW = 4
 _AFTER_LATIN = "\u0250"
 _WEIGHTS = Path(__file__).parent / "data" / "encoder.npz"
 _loading = threading.Lock()
@@ -56,8 +57,8 @@ class EncoderEmbedder:
         self._path = weights
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        if len(texts) == 1:
-            return [_embed_alone(self._path, texts[0]).tolist()]
+        if len(texts) <= _FEW:  # one that is compared, or learned from, was mostly asked for before
+            return [_embed_alone(self._path, text).tolist() for text in texts]
         network, pieces = _load_network(self._path), [_cut_pieces(text) for text in texts]
         vectors: list[list[float]] = []
         for batch in _batches([len(numbers) for numbers in pieces]):
