@@ -99,7 +99,8 @@ class JobQueue:
     def __init__(self, store: Store, chance: Callable[[], float] = lambda: 0.5) -> None:
         self._store = store
         self._chance = chance
-        self._due: dict[JobFilter, deque[int]] = {}  # the buckets that have work of a kind, as far as is known
+        # The buckets that have work of a kind, and how many jobs, as far as is known.
+        self._due: dict[JobFilter, deque[tuple[int, int]]] = {}
         self._read_at: datetime | None = None  # when they were read
 
     def claim(self, wanted: Sequence[JobFilter], now: datetime, lease: timedelta) -> Job | None:
@@ -118,17 +119,18 @@ class JobQueue:
         where, params = _kind_filter(wanted)
         at = {**params, "now": to_micros(now)}
         rows = self._store.read(lambda tx: tx.db.all("jobs.due_buckets", at, where=where))
-        self._due = {each: deque(bucket for kind, bucket in rows if kind == each[0]) for each in wanted}
+        self._due = {each: deque((bucket, jobs) for kind, bucket, jobs in rows if kind == each[0]) for each in wanted}
         self._read_at = now
 
     def _claim_known(self, wanted: Sequence[JobFilter], now: datetime, leased_until: datetime) -> Job | None:
         for each in wanted:
             buckets = self._due.get(each, deque())
             for _ in range(len(buckets)):
-                bucket = buckets.popleft()
+                bucket, jobs = buckets.popleft()
                 job = self._store.write(partial(_claim, bucket=bucket, wanted=each, now=now, leased_until=leased_until))
                 if job is not None:
-                    buckets.append(bucket)  # there may be more; the others come first
+                    if jobs > 1:
+                        buckets.append((bucket, jobs - 1))  # the others come first
                     return job
                 buckets.rotate(-int(self._chance() * len(buckets)))
         return None

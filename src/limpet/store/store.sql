@@ -41,7 +41,7 @@ UPDATE jobs SET leased_until = 0, run_at = :now WHERE kind = :kind AND dead = 0
 
 -- name: jobs.due_buckets
 -- Where there is work, without a lock: what is locked must be in one bucket.
-SELECT kind, bucket FROM jobs WHERE dead = 0 AND run_at <= :now AND leased_until <= :now AND {where}
+SELECT kind, bucket, count(*) FROM jobs WHERE dead = 0 AND run_at <= :now AND leased_until <= :now AND {where}
 GROUP BY kind, bucket ORDER BY min(run_at), min(created_at), bucket
 
 -- name: jobs.due
