@@ -125,7 +125,7 @@ def is_bookkeeping(name: str) -> bool:
 
 def _resolve_link(path: Path) -> Path:
     """Where a link leads: replacing the link itself would part it from the file its owner edits."""
-    return Path(os.path.realpath(path))
+    return Path(os.path.realpath(path)) if os.path.islink(path) else path
 
 
 def _write_temporary(target: Path, data: bytes) -> Path:
@@ -214,9 +214,9 @@ def _remove_leftovers(target: Path) -> None:
     """Remove what a killed writer left behind: it holds text that may since have been forgotten."""
     start = f".{target.name}."
     with translate_errors(target.parent, "clean up"):
-        for left in target.parent.iterdir():
-            if left.name.startswith(start) and left.name.endswith(".tmp"):
-                left.unlink(missing_ok=True)
+        for name in os.listdir(target.parent):  # there may be a file for each day of years
+            if name.startswith(start) and name.endswith(".tmp"):
+                target.with_name(name).unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -301,10 +301,12 @@ _creating = threading.Lock()
 
 def make_private_folders(folder: Path) -> list[Path]:
     """Create the folder and its missing parents, outermost first. Returns those that were missing."""
+    if folder.is_dir():
+        return []
     missing = [place for place in (folder, *folder.parents) if not place.exists()][::-1]
     for place in missing:
         place.mkdir(FOLDER_MODE, exist_ok=True)
-    if not missing and not folder.is_dir():
+    if not missing:
         folder.mkdir()  # raises: something else has the name
     return missing
 
