@@ -46,6 +46,7 @@ steps = {
     "append": lambda: session.append("user", "hello"),
     "turn": turn,
     "remember": lambda: memory.remember("I keep bees", user="ana", key="bees"),
+    "first of a user": lambda: memory.remember("I keep goats", user="zoe"),
     "jobs": memory.jobs.run,
     "context": lambda: session.context("bees"),
     "document": lambda: memory.documents.add("a.txt", "All about bees. " * 50, user="ana"),
@@ -72,16 +73,34 @@ for name in sys.argv[2:] or steps:
 print(late)
 """
 
+OF_OTHERS = """
+class Lengths:
+    name, dimension, quick = "lengths", 2, True
+
+    def embed(self, texts):
+        return [[float(len(text)), 1.0] for text in texts]
+"""
+WITH_OTHERS = OF_OTHERS + PROGRAM.replace("Limpet.open(sys.argv[1])", "Limpet.open(sys.argv[1], embedder=Lengths())")
+
 
 @pytest.mark.slow
-@pytest.mark.parametrize("steps", [(), ("remember", "forget"), ("remember", "rehearse"), ("remember", "jobs")])
-def test_no_module_is_imported_inside_a_write(steps: tuple[str, ...], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("program", "steps"),
+    [
+        pytest.param(PROGRAM, (), id="all"),
+        pytest.param(PROGRAM, ("remember", "forget"), id="forget"),
+        pytest.param(PROGRAM, ("remember", "rehearse"), id="rehearse"),
+        pytest.param(PROGRAM, ("remember", "jobs"), id="jobs"),
+        pytest.param(WITH_OTHERS, ("first of a user",), id="another embedder"),
+    ],
+)
+def test_no_module_is_imported_inside_a_write(program: str, steps: tuple[str, ...], tmp_path: Path) -> None:
     env = {
         **os.environ,
         "PYTHONPATH": str(Path(limpet.__file__).parents[1]),
         "LIMPET_EMBEDDING_MODEL": "none",
         "LIMPET_JOBS_WORKER": "false",
     }
-    command = [sys.executable, "-c", PROGRAM, str(tmp_path / "data"), *steps]
+    command = [sys.executable, "-c", program, str(tmp_path / "data"), *steps]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, check=False)
     assert (done.stdout, done.stderr) == ("{}\n", "")

@@ -26,10 +26,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _MAX_PIECES = 512  # of a text
-_BATCH = 2048  # pieces at a time: what fits the processor's cache
 _MAX_WEIGHT = 8.0
-_CACHED = 4096  # vectors of single texts
-_FEW = 4
+_CACHED = 4096  # vectors of texts
+_FEW = 8  # texts at a time that are cached; more are an import
 _AFTER_LATIN = "\u0250"
 _WEIGHTS = Path(__file__).parent / "data" / "encoder.npz"
 _loading = threading.Lock()
@@ -57,13 +56,10 @@ class EncoderEmbedder:
         self._path = weights
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        if len(texts) <= _FEW:  # one that is compared, or learned from, was mostly asked for before
+        if len(texts) <= _FEW:
             return [_embed_alone(self._path, text).tolist() for text in texts]
-        network, pieces = _load_network(self._path), [_cut_pieces(text) for text in texts]
-        vectors: list[list[float]] = []
-        for batch in _batches([len(numbers) for numbers in pieces]):
-            vectors += network.encode([pieces[index] for index in batch]).tolist()
-        return vectors
+        network = _load_network(self._path)
+        return [network.encode(_cut_pieces(text)).tolist() for text in texts]
 
     def reads(self, text: str) -> bool:
         """Return whether most letters are Latin: the network has seen no other."""
@@ -90,7 +86,7 @@ def embed_text(text: str) -> NDArray[float32]:
 @cache_texts(_CACHED)
 def _embed_alone(weights: Path, text: str) -> NDArray[float32]:
     """A message is stored, searched for, learned from and compared: each of them asks for its vector."""
-    vector: NDArray[float32] = _load_network(weights).encode([_cut_pieces(text)])[0]
+    vector: NDArray[float32] = _load_network(weights).encode(_cut_pieces(text))
     return vector
 
 
@@ -103,18 +99,6 @@ def _cut_pieces(text: str) -> NDArray[Any]:
     import numpy as np  # late, and loaded with the network
 
     return np.array(token_ids(text, _MAX_PIECES + 2)[1:-1] or [UNKNOWN])
-
-
-def _batches(lengths: Sequence[int]) -> Iterator[range]:
-    """Yield runs of texts with at most ``_BATCH`` pieces together; a longer text is alone."""
-    start = pieces = 0
-    for index, length in enumerate(lengths):
-        if pieces and pieces + length > _BATCH:
-            yield range(start, index)
-            start, pieces = index, 0
-        pieces += length
-    if pieces:
-        yield range(start, len(lengths))
 
 
 class _Network:
@@ -142,29 +126,24 @@ class _Network:
         rows: NDArray[float32] = self._table[pieces] * self._scale[pieces, None]
         return rows
 
-    def encode(self, texts: Sequence[NDArray[Any]]) -> NDArray[float32]:
+    def encode(self, pieces: NDArray[Any]) -> NDArray[float32]:
+        """Return the vector of a text. Several texts at once would take as long for each."""
         import numpy as np
 
-        lengths = np.array([len(text) for text in texts])
-        flat = np.concatenate(texts)
-        self._learn(flat)
-        starts = np.cumsum(lengths) - lengths
-        inner = np.ones(len(flat), dtype=bool)
-        inner[starts] = False
-        after = np.flatnonzero(inner)  # pieces with one before them in the same text
-        hidden = self._seen[flat, 1] + self._first_bias
-        hidden[after] += self._seen[flat[after - 1], 0]
-        hidden[after - 1] += self._seen[flat[after], 2]
+        self._learn(pieces)
+        hidden = self._seen[pieces, 1] + self._first_bias
+        hidden[1:] += self._seen[pieces[:-1], 0]
+        hidden[:-1] += self._seen[pieces[1:], 2]
         np.maximum(hidden, 0, out=hidden)
-        weight = self._count[flat] + np.einsum("ij,j->i", hidden, self._hidden_pool)
-        weight = np.exp(np.clip(weight, -_MAX_WEIGHT, _MAX_WEIGHT))
-        own = self._table[flat] * (self._scale[flat] * weight)[:, None]
-        hidden *= weight[:, None]
-        vectors = np.add.reduceat(own, starts, axis=0)
+        weight = self._count[pieces] + np.einsum("ij,j->i", hidden, self._hidden_pool)
+        weight = np.exp(np.minimum(np.maximum(weight, -_MAX_WEIGHT), _MAX_WEIGHT))
+        own = self._table[pieces].astype(np.float32)
+        vector: NDArray[float32] = np.einsum("i,ij->j", self._scale[pieces] * weight, own)
         # The second layer is linear, so that a text's sum passes it instead of every piece.
-        vectors += np.einsum("ij,kj->ik", np.add.reduceat(hidden, starts, axis=0), self._second)
-        vectors += np.add.reduceat(weight, starts)[:, None] * self._second_bias
-        return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12))
+        vector += np.einsum("j,kj->k", np.einsum("i,ij->j", weight, hidden), self._second)
+        vector += np.add.reduce(weight) * self._second_bias
+        vector /= max(float(np.sqrt(np.einsum("i,i", vector, vector))), 1e-12)
+        return vector
 
     def _learn(self, flat: NDArray[Any]) -> None:
         """Compute pieces that did not occur before. Two threads may do the same: they write the same."""

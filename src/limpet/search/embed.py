@@ -21,6 +21,7 @@ from limpet.model.chunk import ChunkDraft, Vector
 from limpet.model.dataclass import dataclass
 from limpet.model.document import DocumentKind
 from limpet.model.job import EMBED
+from limpet.model.late import load_modules
 from limpet.model.message import Message
 from limpet.model.scope import Partition
 from limpet.model.telemetry import Activity, ActivityKind, Progress
@@ -185,6 +186,7 @@ class BatchEmbedder:
 
     def embed_texts(self, texts: Sequence[str], progress: Progress | None = None) -> list[Vector]:
         """Raises ProviderError for any failure of the embedder."""
+        load_modules("numpy")  # not in the transaction that stores them
         vectors: list[Vector] = []
         for batch in _batches(texts, self._config.batch):
             started = monotonic()

@@ -195,12 +195,14 @@ VECTORS: CacheKind[PartitionVectors] = CacheKind("vectors", 1)  # by partition a
 
 def pack_vector(values: Sequence[float]) -> bytes:
     """A vector as it is stored: a factor, then eight bits per number; their product has length one."""
-    largest = max(map(abs, values), default=0.0)
+    import numpy as np
+
+    numbers = np.array(values)
+    largest = float(np.abs(numbers).max(initial=0.0))
     if largest < _SMALLEST:
         return struct.pack("<f", 1.0) + bytes(len(values))
-    step = 127 / largest
-    codes = [round(value * step) for value in values]
-    return struct.pack(f"<f{len(codes)}b", 1 / math.sqrt(sum([code * code for code in codes])), *codes)
+    codes = np.rint(numbers * (127 / largest))
+    return struct.pack("<f", 1 / math.sqrt(float(codes @ codes))) + codes.astype(np.int8).tobytes()
 
 
 def unpack_vectors(stored: Array) -> Array:
