@@ -487,6 +487,23 @@ def test_worker_claims_longest_waiting_job_of_kind_first(bench: Bench) -> None:
     assert [bench.taken().detail for _ in range(3)] == ["3", "2", "1"]
 
 
+def test_worker_that_has_done_all_it_knew_of_begins_no_write(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.ask("first")
+    bench.ask("second")
+    queue, write = JobQueue(bench.store), bench.store.write
+    taken: list[str] = []
+    writes: list[object] = []
+
+    def count_and_write(work: Callable[[Any], Any]) -> Any:
+        writes.append(work)
+        return write(work)
+
+    monkeypatch.setattr(bench.store, "write", count_and_write)
+    while (job := queue.claim(WANTED, bench.clock.now, LEASE)) is not None:
+        taken.append(job.detail)
+    assert (sorted(taken), len(writes)) == (["first", "second"], 2)
+
+
 def test_users_with_many_jobs_let_others_go_first(bench: Bench) -> None:
     for number in range(5):
         bench.ask(str(number), owner="alice")
