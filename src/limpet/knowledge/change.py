@@ -193,7 +193,8 @@ def measure(message: str, claims: Sequence[str]) -> dict[int, tuple[_Clause, lis
         return {}
     known = np.array([embed_text(claim) for claim in claims])
     whole = known @ told.said.vector
-    parts = known @ np.array([clause.said.vector for clause in told.clauses]).T
+    # No matrix product: a large one starts threads that mostly wait.
+    parts = np.einsum("ij,kj->ik", known, np.array([clause.said.vector for clause in told.clauses]))
     best = parts.max(axis=1)
     found = {}
     for at in np.argsort(-np.maximum(whole, best))[:_MAX_COMPARED].tolist():

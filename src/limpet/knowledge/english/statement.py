@@ -49,9 +49,11 @@ def format_statement(
 
 def find_name(subject: str, content: str) -> str | None:
     """Return the subject's name in a text: Anna, for "The user's sister Anna lives in Porto."."""
+    if "/" not in subject:
+        return None
     role = subject.rpartition("/")[2]
     match = re.search(rf"(?:\b[Mm]y|\b[Oo]ur|'s) (?:[a-z]+ )?{re.escape(role)},? ([A-ZÀ-Þ][\w'-]+)", content)
-    return match[1].removesuffix("'s") if match and "/" in subject else None
+    return match[1].removesuffix("'s") if match else None
 
 
 def _choose_article(value: str) -> str:
