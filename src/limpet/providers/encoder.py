@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -197,22 +197,23 @@ def _map(path: Path, name: str) -> NDArray[Any]:
 
 def token_ids(text: str, limit: int) -> list[int]:
     """Return at most ``limit`` token ids, start and end tokens included. Special tokens in the text are plain text."""
-    ids = [START]
+    ids, vocabulary = [START], _vocabulary()
     for word in _words(text):
-        ids += _pieces(word)
+        whole = vocabulary.get(word)
+        if whole is None:
+            ids += _split_rare(word) if len(word) <= _LONGEST_WORD else [UNKNOWN]
+        else:
+            ids.append(whole)
         if len(ids) >= limit:
             break
     return [*ids[: limit - 1], END]
 
 
-def _words(text: str) -> Iterator[str]:
-    """Yield lowercase words without accents and control characters. Punctuation and ideographs are single words."""
+def _words(text: str) -> Iterable[str]:
+    """Return lowercase words without accents and control characters. Punctuation and ideographs are single words."""
     if _CLEAR(text):
-        for part in _PARTS.finditer(text.lower()):
-            yield part.group()
-        return
-    for match in _WORD.finditer(text):
-        yield from _split_word(match.group())
+        return _PARTS.findall(text.lower())
+    return (part for match in _WORD.finditer(text) for part in _split_word(match.group()))
 
 
 def _split_word(word: str) -> Iterator[str]:
@@ -240,16 +241,9 @@ def _is_separator(char: str) -> bool:
     return unicodedata.category(char)[0] == "P" or any(low <= ord(char) <= high for low, high in _IDEOGRAPHS)
 
 
-def _pieces(word: str) -> Sequence[int]:
-    """Split greedily by the longest known prefix; the whole word is unknown if a piece is missing."""
-    vocabulary = _vocabulary()
-    if (whole := vocabulary.get(word)) is not None:
-        return [whole]
-    return _split_rare(word) if len(word) <= _LONGEST_WORD else [UNKNOWN]
-
-
 @cache_texts(1 << 14)
 def _split_rare(word: str) -> Sequence[int]:
+    """Split greedily by the longest known prefix; the whole word is unknown if a piece is missing."""
     vocabulary = _vocabulary()
     ids, start = [], 0
     while start < len(word):
