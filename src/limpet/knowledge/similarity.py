@@ -86,10 +86,12 @@ def is_near_duplicate(one: str, other: str) -> bool:
     mine, theirs = compute_signature(one), compute_signature(other)
     if mine.numbers != theirs.numbers or mine.negated != theirs.negated:
         return False
-    small, large = sorted((mine.stems, theirs.stems), key=len)
+    small, large = mine.stems, theirs.stems
+    if len(small) > len(large):
+        small, large = large, small
     if not small:
         return mine == theirs and tokenize(one) == tokenize(other)
-    return small <= large and len(small) >= _ENOUGH * len(large)
+    return len(small) >= _ENOUGH * len(large) and small <= large
 
 
 def is_same_value(one: str | None, other: str | None, *, amounts: bool = True) -> bool:
