@@ -367,7 +367,7 @@ def test_statements_of_a_line_have_marks_of_their_own():
 def test_true_fact_is_counted_where_the_context_of_its_question_marks_it(monkeypatch):
     said = (Said(0, "I keep bees", "I keep bees", (), "What do I keep?"), Said(3, "A bee stung me", None, ()))
     talk = Quiet([QuietTalk("q1", said)])
-    stage = Stage(memory=None, clock=None)
+    stage = Stage(memory=Mock(), clock=Clock())
     shown = [ContextLine("The user keeps bees. (perhaps no longer true)", "")]
     monkeypatch.setattr(Stage, "context", lambda *_: shown)
     talk._judge_contexts(talk._talks[0], stage)
