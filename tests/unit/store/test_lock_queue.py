@@ -51,7 +51,7 @@ def connect(path: str) -> Iterator[Callable[..., SqliteConnection]]:
 
 
 def read_queue(path: str) -> list[tuple[int, int]]:
-    found = struct.iter_unpack("<QQ", Path(f"{path}-queue").read_bytes())
+    found = struct.iter_unpack("<QQ", Path(f"{path}-queue").read_bytes()[: 64 * 16])
     return [(since, looked) for since, looked in found if looked]
 
 
@@ -125,7 +125,7 @@ def test_two_that_take_one_place_both_get_their_turn(path: str, connect: Callabl
     waiter = Waiter(connect(), "waiter", turns)
     waiter.start()
     wait_for_waiters(path, 1)
-    earlier = time.monotonic_ns() - HOUR_NS // 2
+    earlier = 1
     with open(f"{path}-queue", "r+b", buffering=0) as file:
         file.write(struct.pack("<QQ", earlier, time.monotonic_ns()))  # over the other's
         wait_for_waiters(path, 2)
@@ -162,6 +162,129 @@ def test_writer_gives_up_after_busy_timeout_and_leaves_its_place(
     holder.commit()
     writer.begin()
     writer.commit()
+
+
+# How long one waits, by a clock that goes on only when somebody sleeps or syncs
+
+
+class Clock:
+    """One second passes with each sleep, and as many as the disk needs with each sync."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.seconds, self.sync_s, self.while_asleep = 0.0, 0.001, list[Callable[[], None]]()
+        monkeypatch.setattr(lock_queue, "monotonic_ns", lambda: int((self.seconds + 1000) * 1e9))
+        monkeypatch.setattr(lock_queue, "sleep", self._sleep)
+        monkeypatch.setattr(os, "fsync", self._sync)
+
+    def attempt(self, free_at: float) -> Callable[[], float]:
+        def attempt() -> float:
+            if self.seconds < free_at:
+                raise StoreBusy("held")
+            return self.seconds
+
+        return attempt
+
+    def _sleep(self, _: float) -> None:
+        self.seconds += 1
+        for act in self.while_asleep:
+            act()
+
+    def _sync(self, _: int) -> None:
+        self.seconds += self.sync_s
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+@pytest.fixture
+def queues(tmp_path: Path) -> Iterator[Callable[[], lock_queue.LockQueue]]:
+    made: list[lock_queue.LockQueue] = []
+    database = tmp_path / "b.db"
+    database.touch()
+
+    def make() -> lock_queue.LockQueue:
+        made.append(lock_queue.LockQueue(str(database)))
+        return made[-1]
+
+    yield make
+    for queue in made:
+        queue.close()
+
+
+def test_waiter_gives_up_on_a_lock_that_does_not_move(clock: Clock, queues: Callable[[], lock_queue.LockQueue]) -> None:
+    with pytest.raises(StoreBusy):
+        queues().take_turn(clock.attempt(free_at=60), 6)
+    assert 6 < clock.seconds < 9
+
+
+def test_waiter_counts_from_the_last_turn_of_another(clock: Clock, queues: Callable[[], lock_queue.LockQueue]) -> None:
+    def pass_on() -> None:
+        """Every fourth second another one, which has waited too, gets the lock and gives it back."""
+        if clock.seconds % 4 == 0:
+            answers = iter([StoreBusy("held"), None])
+
+            def attempt() -> None:
+                if answer := next(answers):
+                    raise answer
+
+            other.take_turn(attempt, 6)
+
+    other = queues()
+    clock.while_asleep.append(pass_on)
+    assert queues().take_turn(clock.attempt(free_at=60), 6) >= 60
+    clock.while_asleep.clear()
+    with pytest.raises(StoreBusy):  # and gives up when they stop
+        queues().take_turn(clock.attempt(free_at=600), 6)
+    assert clock.seconds < 80
+
+
+def test_waiter_that_gives_up_does_not_prolong_the_wait_of_others(
+    clock: Clock, queues: Callable[[], lock_queue.LockQueue]
+) -> None:
+    def give_up() -> None:
+        if clock.seconds % 4 == 0:
+            with pytest.raises(StoreBusy):
+                other.take_turn(clock.attempt(free_at=600), 1e-9)
+
+    other = queues()
+    clock.while_asleep.append(give_up)
+    with pytest.raises(StoreBusy):
+        queues().take_turn(clock.attempt(free_at=600), 6)
+    assert clock.seconds < 20
+
+
+def test_time_in_which_the_disk_stalls_does_not_count(clock: Clock, queues: Callable[[], lock_queue.LockQueue]) -> None:
+    clock.sync_s = 40  # the holder's commit waits as long
+    assert queues().take_turn(clock.attempt(free_at=44), 6) >= 44
+
+
+def test_disk_that_stalls_is_waited_for_once(clock: Clock, queues: Callable[[], lock_queue.LockQueue]) -> None:
+    clock.sync_s = 40
+    with pytest.raises(StoreBusy):
+        queues().take_turn(clock.attempt(free_at=600), 6)
+    assert 46 < clock.seconds < 50
+
+
+def test_turn_noted_before_the_machine_was_started_again_counts_for_nothing(
+    tmp_path: Path, clock: Clock, queues: Callable[[], lock_queue.LockQueue]
+) -> None:
+    queue = queues()
+    with open(tmp_path / "b.db-queue", "r+b") as file:
+        file.seek(0, os.SEEK_END)
+        file.write(struct.pack("<Q", 1 << 62))
+    with pytest.raises(StoreBusy):
+        queue.take_turn(clock.attempt(free_at=60), 6)
+    assert clock.seconds < 9
+
+
+def test_writer_that_must_not_wait_does_not_wait_for_the_disk_either(
+    clock: Clock, queues: Callable[[], lock_queue.LockQueue]
+) -> None:
+    with pytest.raises(StoreBusy):
+        queues().take_turn(clock.attempt(free_at=60), 0)
+    assert clock.seconds == 0
 
 
 def test_program_that_does_not_know_the_queue_is_waited_for(
