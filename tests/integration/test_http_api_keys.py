@@ -253,6 +253,24 @@ def test_api_key_grants_widen_access(ask: Asked, memory: Limpet, two: Two) -> No
     assert "user=" in answer.json()["detail"]
 
 
+def test_api_key_that_may_only_write_a_session_appends_to_it_and_reads_nothing(ask: Asked, memory: Limpet) -> None:
+    mine, other = (memory.session(user="ann", channel="web", chat=chat) for chat in "12")
+    collector = ask.keyed(memory.access.keys.create("collector", grants=[f"write:session:{mine.id}"]).secret)
+    said = {"role": "user", "content": "door opened"}
+    assert collector("POST", f"/v1/sessions/{mine.id}/messages", json=said).status_code == 201
+    assert [message.text for message in mine.messages()] == ["door opened"]
+    for method, path, body in (
+        ("POST", f"/v1/sessions/{other.id}/messages", said),
+        ("POST", f"/v1/sessions/{mine.id}/turns", {"content": "hello"}),
+        ("POST", f"/v1/sessions/{mine.id}/context", {"query": "door"}),
+        ("GET", f"/v1/sessions/{mine.id}/messages", None),
+        ("GET", f"/v1/sessions/{mine.id}/summary", None),
+        ("GET", f"/v1/sessions/{mine.id}", None),
+    ):
+        assert collector(method, path, json=body).status_code == 403, path
+    assert (mine.count(), other.count()) == (1, 0)
+
+
 def test_api_keys_isolate_tenants_and_rate_limits(data: Path) -> None:
     config = Config.load(overrides={**PLAIN, "server.requests_per_minute": 3})
     with Limpet.open(data, config=config) as memory, asked(memory) as ask:

@@ -17,6 +17,7 @@ from typing import Annotated, Any, NamedTuple, TypedDict, get_args, get_origin
 from limpet.api.limpet import Limpet
 from limpet.api.parameters import CursorCodec, LocalPath, SessionId, User
 from limpet.api.session import Session
+from limpet.model.access import Right
 from limpet.model.constraints import (
     REFERENCE,
     Codec,
@@ -409,15 +410,16 @@ class TurnResult(TypedDict):  # the answer of both requests of a turn
     failed: Annotated[list[Omission], "what memory could not do, and did without"]
 
 
-def load_session(memory: Limpet, session_id: str) -> Session:
-    """For an operation on it, which is logged: that it was loaded is not."""
-    session: Session = memory._authorizer.call(_load_silently(), memory, (session_id,), {})  # noqa: SLF001 - of ours
+def load_session(memory: Limpet, session_id: str, operation: str) -> Session:
+    """For an operation on it, which alone is logged. One that only writes does not need the right to read."""
+    loads = _load_silently(reads=any(each.right is Right.READ for each in OPERATIONS[operation].permissions))
+    session: Session = memory._authorizer.call(loads, memory, (session_id,), {})  # noqa: SLF001 - of ours
     return session
 
 
 @cache
-def _load_silently() -> Operation:
-    return replace(OPERATIONS["load_session"], silent=True)
+def _load_silently(*, reads: bool) -> Operation:
+    return replace(OPERATIONS["load_session"], silent=True, needs="read:session" if reads else "write:session")
 
 
 def _find_handle(memory: Limpet, operation: Operation, arguments: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -425,7 +427,7 @@ def _find_handle(memory: Limpet, operation: Operation, arguments: dict[str, Any]
     handle: Any = memory
     for name in operation.handle.split(".") if operation.handle else ():
         if name == "session" and name == first:
-            handle = load_session(memory, rest.pop("session_id"))
+            handle = load_session(memory, rest.pop("session_id"), operation.name)
         elif operation.handle == "notes.long_term" and name == "long_term":
             handle = handle.long_term(rest.pop("user", None))
         else:

@@ -57,7 +57,7 @@ def list_messages(
 
     `next` is what to give as `after`. With `before` alone, the last messages before that number.
     """
-    session = load_session(who.memory, session_id)
+    session = load_session(who.memory, session_id, "session.messages")
     if after is None and before is not None:
         return {"items": _read_last(session, before, limit), "next": None}
     found = session.messages(after=after, before=before, limit=limit + 1)
@@ -219,7 +219,7 @@ def take_turn(
     key = None if idempotency_key is None else TurnKey(who.id, session_id, idempotency_key)
     turn = None if key is None or reply is None else who.turns.take(key)
     if turn is None:
-        turn = load_session(who.memory, session_id).turn(
+        turn = load_session(who.memory, session_id, "session.turn").turn(
             content,
             max_tokens,
             model_window=model_window,
