@@ -39,6 +39,7 @@ def kinds(text: str) -> dict[str, str]:
         ("NASA called. Jean-Luc and O'Brien came.", {"NASA": "thing", "Jean-Luc": "thing", "O'Brien": "thing"}),
         ("Do you know Łukasz Wałęsa?", {"Łukasz Wałęsa": "thing"}),
         ("On Monday in March I speak English.", {}),
+        ("I see Dr Lopes on Nov 5th and Tues 9 Sept. Then I meet Jan.", {"Lopes": "person", "Jan": "person"}),
         ("```\nclass Anna in Porto\n```", {}),
         ("Mojito hid. I fed Mojito twice.", {"Mojito": "thing"}),
         ("", {}),
