@@ -114,9 +114,9 @@ def test_open_turn_is_taken_up_again_and_not_needed(ask: Asked, session: str, mo
     began: list[str] = []
     original = load_session
 
-    def load(memory: Limpet, session_id: str) -> Any:
+    def load(memory: Limpet, session_id: str, operation: str) -> Any:
         began.append(session_id)
-        return original(memory, session_id)
+        return original(memory, session_id, operation)
 
     monkeypatch.setattr(custom_routes, "load_session", load)
     ask.post(f"{session}/turns", 201, once="t1", content="Hello")
