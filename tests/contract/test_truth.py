@@ -187,6 +187,13 @@ def test_recall_without_shared_words_gives_what_is_known(memory: Limpet, say: Sa
     assert memory.recall("tyres", user="alice") == []  # a keyword asks for itself alone
 
 
+def test_recall_finds_nothing_for_a_question_about_a_name_that_nothing_stored_has(memory: Limpet, say: Say) -> None:
+    say("I live in Lisbon", "My son Mateus plays water polo", "I fly to Porto in May")
+    assert memory.recall("What's the weather in Nairobi?", user="alice") == []
+    assert "Mateus" in memory.recall("What does Mateus need in the sports bag?", user="alice")[0].text
+    assert memory.recall("Which visa do I need for Nairobi?", user="alice")  # about the user after all
+
+
 def test_doubted_claim_stays_in_context_and_says_so(memory: Limpet, say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reconcile, "CONTRADICTS", 1.1)  # nothing is sure enough to end a claim
     monkeypatch.setattr(reconcile, "DOUBTS", 0.01)

@@ -14,6 +14,7 @@ from limpet.knowledge import english
 from limpet.knowledge.attributes import get_attribute
 from limpet.knowledge.change import find_content_stems
 from limpet.knowledge.explain import explain_hit
+from limpet.knowledge.graph.names import find_entities
 from limpet.knowledge.outdated import mark_outdated
 from limpet.knowledge.prominence import DOUBTED_BY, FOLLOWS, PASSED, find_standing, is_doubtful
 from limpet.knowledge.repository import Records
@@ -24,6 +25,7 @@ from limpet.model.record import Origin, Record
 from limpet.model.scope import Partition
 from limpet.providers.encoder import embed_text
 from limpet.search.analysis import Question, TextFlag, count_shared_terms, find_terms, flag_message, says_nothing
+from limpet.search.recipes import WORDS
 from limpet.search.search import SearchRequest, SignalCache, search
 from limpet.store.tx import Params, Query, Tx
 
@@ -131,7 +133,7 @@ def _find_standing_claims(tx: Tx, partition: Partition, wanted: SearchRequest, f
     shown = {item.claim.id for item in found if item.claim is not None}
     known = mark_outdated(wanted.question.text, find_standing(tx, partition, "", _KNOWN, wanted.now))
     standing = [record for record in known if record.id not in shown]
-    if not standing:
+    if not standing or (not english.speaks_of_user(wanted.question.text) and _names_unknown(tx, partition, wanted)):
         return []
     question, terms = embed_text(wanted.question.text), frozenset(wanted.question.terms)
     scored = [(float(embed_text(each.content) @ question) + _match(each, terms, asked), each) for each in standing]
@@ -142,6 +144,13 @@ def _find_standing_claims(tx: Tx, partition: Partition, wanted: SearchRequest, f
         hit = Hit(record.content, least * min(1.0, max(0.0, score)), {"known": Signal(1, score)}, source)
         items.append(_Item(_place(hit, record), record))
     return items
+
+
+def _names_unknown(tx: Tx, partition: Partition, wanted: SearchRequest) -> bool:
+    """Whether it names someone or something that nothing stored contains: "What's the weather in Nairobi?"."""
+    names = " ".join(entity.name for entity in find_entities(wanted.question.text))
+    named = replace(wanted, question=Question.parse(names, wanted.question.at), recipe=WORDS, k=1, meaning=None)
+    return bool(names) and not search(tx, partition, named)
 
 
 def _is_no_evidence(hit: Hit, question: Question) -> bool:

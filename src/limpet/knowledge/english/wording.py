@@ -411,6 +411,11 @@ def _is_person(match: re.Match[str]) -> bool:
     return not placed and is_name(name) and name.lower() not in get_words("demonyms") | get_words("products")
 
 
+def speaks_of_user(question: str) -> bool:
+    """Return whether it is about whoever asks, or an agent's question about "the user"."""
+    return bool(_FIRST_PERSON.search(question)) or "the user" in question.lower()
+
+
 _ASKS_FOR_SELF = re.compile(r"\b(?:i|my|me|mine|i'm|im|myself)\b", re.IGNORECASE)
 
 
