@@ -7,6 +7,7 @@ import pytest
 
 from limpet import Config, Limpet, Message
 from limpet.errors import InvalidInput, RecordNotFound
+from limpet.knowledge import forget
 from limpet.search.analysis import extract_terms
 from tests.contract.rows import every_row, faults
 from tests.contract.test_learning import QUIET
@@ -199,3 +200,24 @@ def test_session_delete_leaves_no_word(memory: Limpet) -> None:
     session.delete()
     assert left(memory) == []
     assert faults(memory) == []
+
+
+@pytest.mark.parametrize("query", ["I live in Zanzibarville", "i live in zanzibarville"])
+def test_forget_by_query_names_what_is_left_where_no_record_states_it(memory: Limpet, query: str) -> None:
+    """Forgotten by its id before, or never learned."""
+    session = memory.session("t", "1", user="alice")
+    session.append("assistant", "Zanzibarville must be fun!")
+    session.append("assistant", "Do you want to live by the sea, in a hut in the hills or in a big town?")
+    session.kv.set("city", "Zanzibarville")
+    for everywhere in (False, True):
+        gone = memory.forget(query=query, user="alice", everywhere=everywhere)
+        assert f"message 1 of session {session.id}" in gone.left
+        assert f"city of session {session.id}" in gone.left
+
+
+def test_forget_says_how_many_places_it_does_not_name(memory: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forget, "_MAX_PLACES", 3)
+    session = memory.session("t", "1", user="alice")
+    session.extend([Message.new("assistant", f"Ask a {WORD} for song number {at}.") for at in range(5)])
+    gone = memory.forget(query=WORD, user="alice")
+    assert (len(gone.left), gone.left[-1]) == (4, "2 more places")

@@ -48,7 +48,7 @@ from limpet.store.tx import Tx
 log = logging.getLogger("limpet.forget")
 
 _Line = tuple[Partition, str, int]  # a line of a note
-_MAX_PLACES = 20  # places that still say it, named at most
+_MAX_PLACES = 100  # places that still say it, named at most; of more it is said how many
 _MAX_MENTIONS = 1000  # passages among which the same is looked for once more
 _MAX_ROUNDS = 5  # while others go on writing what is forgotten
 
@@ -224,12 +224,14 @@ class Forgetter:
         counts = Counter({**gone.counts, "note lines": len(lines)})
         left += [place.name for place in found] + finder.find_written(left, everywhere=everywhere)
         sentences = tuple(sorted(going.trail.all_sentences())) if dry_run else ()
-        places = tuple(dict.fromkeys(left))[:_MAX_PLACES]
+        places = [*dict.fromkeys(left)]
+        if len(places) > _MAX_PLACES:
+            places[_MAX_PLACES:] = [f"{len(places) - _MAX_PLACES} more places"]
         if gone.counts and not dry_run:
             if everywhere:  # more was removed after the records
                 self.store.write(_count_removal)
             self.store.forget_texts()
-        return Forgotten(_drop_zeros(counts, gone.counts), gone.ids, places, sentences)
+        return Forgotten(_drop_zeros(counts, gone.counts), gone.ids, tuple(places), sentences)
 
     def _rehearse(
         self, going: ForgetPlan, finder: RemainingFinder, cut: RecordChunker, everywhere: bool, tx: Tx

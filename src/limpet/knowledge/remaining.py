@@ -28,7 +28,7 @@ from limpet.model.record import Origin, Record
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.session import SessionInfo, SessionQuery
 from limpet.notes.lines import redact_lines
-from limpet.search.analysis import analyse, extract_terms, split_sentences
+from limpet.search.analysis import Question, analyse, extract_terms, split_sentences
 from limpet.search.search import search
 from limpet.sessions.repository import KeyValueEntries, Messages, Sessions, Summaries
 from limpet.store.tx import Tx
@@ -100,8 +100,7 @@ class RemainingFinder:
             spaces = {record.home.space for record in going.records}
             if owner.user is not None:
                 spaces.add(Partition(owner.tenant, Level.USER, owner.user))
-            tells = partial(_has_all_terms, frozenset(extract_terms(query)), ())
-            self._searches += [_Search(space, query, tells) for space in sorted(spaces, key=str)]
+            self._searches += [_search_for_query(space, query) for space in sorted(spaces, key=str)]
 
     @lazy_property
     def _users(self) -> list[Partition]:
@@ -281,6 +280,14 @@ def _iter_searches(records: Iterable[Record], others: Sequence[str]) -> Iterator
         # Everybody may say a short number; only a reply to it is about it.
         words = terms if says_enough else frozenset[int]()
         yield _Search(record.home.space, said, tells, words, marks, apart, terms)
+
+
+def _search_for_query(space: Partition, query: str) -> _Search:
+    """A query says what is to go where no record states it: by its names, else by its words but for fillers."""
+    terms = frozenset(extract_terms(query))
+    marks = _find_marks(query, terms, is_value=False)
+    words = marks or frozenset(term for term, weight in Question.parse(query, None).weigh_terms(0.0).items() if weight)
+    return _Search(space, query, partial(_has_all_terms, terms, ()), words, marks)
 
 
 def _find_marks(said: str, terms: frozenset[int], *, is_value: bool) -> frozenset[int]:
