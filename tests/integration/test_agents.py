@@ -133,6 +133,9 @@ def test_stats_doctor_and_jobs_cover_own_store_of_agent(tmp_path: Path, settings
         assert memory.jobs.run() > 0
         assert [job for job in memory.jobs.list() if job.agent and job.kind == EXTRACT] == []
         assert len(memory.jobs.list(limit=1)) <= 1
+        store.write(lambda tx: tx.db.execute("UPDATE jobs SET dead = 1", {}))
+        dead = [job.id for job in memory.jobs.list(state="dead")]
+        assert memory.jobs.drop(dead) == len(dead) > 0
 
 
 @pytest.mark.parametrize("settings", [OWN, {}], ids=["configured", "found on disk"])

@@ -248,6 +248,8 @@ class JobOperations(Handle):
         "jobs.drop", On.WHOLE, "write:global", "POST /v1/jobs/drop", audited=True, answer="dropped", cli="jobs drop"
     )
     def drop(self, ids: arg.JobIds) -> int:
-        """Remove dead jobs; any other is left alone. Returns how many."""
+        """Remove dead jobs, also of agents with their own stores; any other is left alone. Returns how many."""
         chosen = [*ids]
-        return self._write(lambda tx: Jobs(tx).drop(self._scope(), chosen))
+        return sum(
+            runtime.store.write(lambda tx: Jobs(tx).drop(self._scope(), chosen)) for _, runtime in self._stores()
+        )
