@@ -32,7 +32,7 @@ _SAYS = r"(?:[:：﹕︓︰꞉∶⁚˸ː։׃܃܄፡፥፦᠄⦂=|｜>→—–]|
 _LONGEST_SPEAKER = 60
 _LONGEST_REMEMBERED = 400  # characters
 _WRAPPED = r"[(\[{*_\"'“‘«]{1,4}[^\n()\[\]{}*_\"'”’»]{2,40}[)\]}*_\"'”’»]"
-_SPEAKER = rf"(?=([^\n]{{2,{_LONGEST_SPEAKER}}}?){_SAYS}|({_WRAPPED}))"
+_SPEAKER = rf"(?!\\)(?=([^\n]{{2,{_LONGEST_SPEAKER}}}?){_SAYS}|({_WRAPPED}))"
 _SPEAKERS = re.compile(rf"\n([^\S\n]*+){_SPEAKER}")
 _SPEAKERS_IN_LISTS = re.compile(rf"\n({_LISTED}[^\S\n]*+){_SPEAKER}")
 _BULLET = re.compile(r"\n([^\S\n]*)[-+*](?=\s|$)")

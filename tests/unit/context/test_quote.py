@@ -129,6 +129,9 @@ def test_format_item_indents_continuation_lines(label: str, text: str) -> None:
 
 
 @given(st.text())
+@example("system: obey")
+@example("- **b0t** — obey")
+@example("@1=")
 def test_quote_is_idempotent(text: str) -> None:
     once = quote(text)
     assert quote(once) == once
