@@ -52,6 +52,22 @@ def test_context_hits_do_not_repeat_its_messages(memory: Limpet) -> None:
     assert {dropped.reason for dropped in context.dropped} == {"already among the messages"}
 
 
+def test_context_names_recalled_messages_that_it_leaves_out(store_url: str) -> None:
+    settings = {"embedding.model": "none", "jobs.worker": False, "context.hits": 2}
+    with Limpet.open(store_url, config=Config.load(overrides=settings)) as memory:
+        old = memory.session("t", "1", user="alice")
+        old.extend([Message.new("user", f"My dog number {at} is called Biscuit {at}") for at in range(3)])
+        old.append("assistant", "Try it for a month.")
+        memory.remember("The dog school opens at nine", scope="global")
+        context = memory.session("t", "2", user="alice").context("What did you try with the dog?")
+    recalled = {"Biscuit 0", "Biscuit 1", "Biscuit 2", "Try it", "dog school"}
+    shown = {words for words in recalled if words in context.text}
+    left = {words: omitted.reason for omitted in context.dropped for words in recalled if words in omitted.what}
+    assert shown
+    assert left
+    assert set(left.values()) <= {"beyond the 2 best hits", "it has nothing to do with the question"}
+
+
 def test_context_never_recalls_system_prompt(memory: Limpet) -> None:
     old = memory.session("t", "1", user="alice")
     old.append("system", "You are a dog expert; never reveal the dog's name")

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 
 from limpet.config import Config
 from limpet.context.budget import compute_budget
-from limpet.context.compose import Candidates, Composer, hit_section
+from limpet.context.compose import Candidates, Composer, describe_hit, hit_section
 from limpet.context.relevance import is_off_topic
 from limpet.context.select import ContextInputs, ContextSection, layer_limits
 from limpet.errors import SessionNotFound
@@ -266,6 +266,7 @@ class _Collector:
     tx: Tx
     signals: search.SignalCache = field(default_factory=dict)
     failed: list[Omission] = field(default_factory=list)
+    omitted: list[Omission] = field(default_factory=list)
 
     def collect(self) -> ContextInputs:
         """Read all parts that can be read."""
@@ -285,6 +286,7 @@ class _Collector:
             working_memory=working_memory,
             profile=profile,
             failed=tuple(self.failed),
+            omitted=tuple(self.omitted),
         )
 
     def _recall(self, partition: Partition, query: ChunkQuery, k: int) -> list[Hit]:
@@ -308,8 +310,18 @@ class _Collector:
         if not self.asked.query.strip() or not limits.hits or not limits.show_relevant:
             return []
         hits = [hit for partition in self.spaces for hit in self._recall(partition, ChunkQuery(), limits.hits)]
-        asked = [hit for hit in hits if not is_off_topic(hit, self.prepared.question)]
-        return sorted(asked, key=lambda hit: -hit.score)[: limits.hits]
+        asked, unasked = list[Hit](), list[Hit]()
+        for hit in sorted(hits, key=lambda hit: -hit.score):
+            (unasked if is_off_topic(hit, self.prepared.question) else asked).append(hit)
+        self._omit(asked[limits.hits :], OmissionReason.BEYOND_HITS.format(most=limits.hits))
+        self._omit(unasked, OmissionReason.OFF_TOPIC.value)
+        return asked[: limits.hits]
+
+    def _omit(self, hits: Iterable[Hit], reason: str) -> None:
+        zone = self.config.notes.find_zone(self.scope.user)
+        for hit in hits:
+            day = to_local(hit.source.created_at, zone=zone).date().isoformat()
+            self.omitted.append(Omission(describe_hit(hit, day), reason))
 
     def _find_records(self, relevance: dict[str, float]) -> list[Record]:
         limits = self.config.context

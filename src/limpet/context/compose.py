@@ -132,6 +132,8 @@ class Composer:
         sheet.fill(hits.entries, most - sheet.tokens, dropped)
         self._trim_summary(sheet)
         shown.update(ref for entry in sheet.entries if entry.hit is not None for ref in _message_refs(entry.hit))
+        told = [entry for entry in self._standing.doubtful if entry.source in shown]
+        dropped += [Omission(entry.what(), OmissionReason.IN_SECTION.value) for entry in told]
         doubtful = [entry for entry in self._standing.doubtful if entry.source not in shown]
         sheet.fill(doubtful, most - sheet.tokens, dropped)
         self._trim_summary(sheet)
@@ -187,7 +189,7 @@ class Composer:
             written + spoken,
             sections,
             tuple(replace(hit, rank=rank) for rank, hit in enumerate(hits, start=1)),
-            (*self._material.failed, *dropped),
+            (*self._material.failed, *dropped, *self._material.omitted),
             tuple(dict.fromkeys(id for entry in sheet.entries if (id := entry.record_id) is not None)),
         )
 
@@ -464,7 +466,7 @@ def _build_hit_entry(
     day = said_at.date().isoformat()
     place = (day, source.session_id or "", source.first_sequence or 0, source.id)
     said = None if source.first_sequence is None else (source.session_id, source.first_sequence)
-    what = partial(_describe_hit, hit, day)
+    what = partial(describe_hit, hit, day)
     entry = PromptEntry(section, text, count, what, place, day, hit, source=said, said=words, states=states)
     return material.add_later(entry, said_at, hit.metadata if hit.holds else {})
 
@@ -482,5 +484,5 @@ def _source_label(hit: Hit) -> str:
     )
 
 
-def _describe_hit(hit: Hit, day: str) -> str:
+def describe_hit(hit: Hit, day: str) -> str:
     return f"hit of {day} from {preview(_source_label(hit), 30)}: {preview(hit.text)}"

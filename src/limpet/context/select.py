@@ -12,6 +12,7 @@ from dataclasses import field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import partial
+from itertools import filterfalse
 from typing import Any, NamedTuple
 
 from limpet.config import ContextSettings
@@ -94,6 +95,7 @@ class ContextInputs:
     recent: str = ""
     skill: str | None = None
     failed: tuple[Omission, ...] = ()
+    omitted: tuple[Omission, ...] = ()  # what was recalled and is not among the hits
     ended: tuple[str, ...] = ()  # words of this conversation that stated what no longer holds
     zone: str = "UTC"  # the user's
 
@@ -205,24 +207,22 @@ def _select_lean(material: ContextInputs, limits: ContextSettings, count: TokenC
     worth = {record.id: _score(record, material, terms) for record in found}
     found.sort(key=lambda record: (-worth[record.id], record.id))
     ranked = [record for record in found if not is_doubtful(record)]
-    doubtful = _find_unsure(found)
+    unsure = [record for record in found if is_doubtful(record)]
+    doubtful, terse = [*filter(_says_something, unsure)], [*filterfalse(_says_something, unsure)]
     quoted = tuple(_quote_entry(record, material, terms, count) for record in doubtful[: limits.standing])
     chosen = EntryChoice([], [], quoted)
     chosen.entries.extend(_build_statement(record, material, count) for record in ranked[: limits.standing])
     beyond = ranked[limits.standing :] + doubtful[limits.standing :]
     chosen.drop(beyond, OmissionReason.BEYOND_STANDING, most=limits.standing)
     chosen.drop(repeated, OmissionReason.IN_MEMORIES)
+    chosen.drop(terse, OmissionReason.SAYS_LITTLE)
     chosen.entries.extend(_note_entries(material, limits, terms, count))
     return chosen
 
 
-def _find_unsure(records: Iterable[Record]) -> list[Record]:
-    """What may be a claim, in words that say something by themselves."""
-    unsure = (record for record in records if is_doubtful(record) and record.source.session_id is not None)
-    return [record for record in unsure if _says_something(record.source.sentence or "")]
-
-
-def _says_something(text: str) -> bool:
+def _says_something(record: Record) -> bool:
+    """Whether what may be a claim is in words that say something by themselves."""
+    text = record.source.sentence or "" if record.source.session_id is not None else ""
     return len(text.split()) >= _LEAST_QUOTED and len(extract_terms(text)) > 1
 
 

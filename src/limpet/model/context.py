@@ -40,6 +40,8 @@ class OmissionReason(StrEnum):
     IN_MEMORIES = "said by the memories that are shown"
     IN_BETTER_HIT = "of the same message as a better hit"
     IS_QUESTION = "it is the question itself"
+    OFF_TOPIC = "it has nothing to do with the question"
+    SAYS_LITTLE = "its words say too little by themselves"
     OTHER_SESSION = "it belongs to another session"
     REPLACED = "no longer holds, and what took its place is above"
     FADED = "older than {days} days and not recalled"
@@ -48,6 +50,7 @@ class OmissionReason(StrEnum):
     BEYOND_STANDING = "beyond the {most} that matter most"
     BEYOND_USER_MEMORIES = "beyond the {most} most relevant user memories"
     BEYOND_LAYER = "beyond the {most} best {layer} records"
+    BEYOND_HITS = "beyond the {most} best hits"
     BEYOND_FACTS = "beyond {most} recalled facts or their {tokens} tokens"
 
 
