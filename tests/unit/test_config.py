@@ -170,6 +170,11 @@ def test_config_parses_booleans_from_environment(text, wal):
     assert Config.load(env={"LIMPET_STORAGE_WAL": text}).storage.wal is wal
 
 
+def test_config_says_how_a_setting_of_an_agent_is_named():
+    with pytest.raises(ConfigError, match=r"agents\.NAME\.SECTION\.KEY"):
+        Config.load(overrides={"agents.coder.own_store": True})
+
+
 @pytest.mark.parametrize("name", ("search.kk", "search", "k", "serach.k"))
 def test_config_rejects_unknown_override(name):
     with pytest.raises(ConfigError, match=r"override: .* is not a se"):

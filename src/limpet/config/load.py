@@ -282,6 +282,8 @@ def _read_overrides(overrides: Mapping[str, Any]) -> _Assignments:
 
 
 def _check_section(section: object, where: str) -> str:
+    if section == AGENTS:
+        raise ConfigError(f"{where}: a setting of an agent is {AGENTS}.NAME.SECTION.KEY, such as agents.coder.search.k")
     if section not in SETTINGS:
         raise ConfigError(f"{where}: {section} is not a section{suggest(str(section), (*SETTINGS, AGENTS, PRESET))}")
     return str(section)
