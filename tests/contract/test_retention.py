@@ -50,6 +50,22 @@ def say(memory: Limpet, clock: FakeClock, *ages: float, user: str = "alice", age
     return session
 
 
+@pytest.mark.parametrize("how", ["retention", "delete"])
+def test_learned_fact_is_found_by_its_words_when_its_message_is_gone(opening: Open, clock: FakeClock, how: str) -> None:
+    memory = opening(embedding__model="none")
+    session = memory.session("c", "1", user="alice")
+    with session.turn("My sister is called Rhoda. I met a xylophonist yesterday.") as turn:
+        turn.reply("Nice.")
+    memory.jobs.run()
+    if how == "delete":
+        session.delete()
+    clock.advance(days=91)
+    memory.jobs.run()
+    assert memory.recall("Nice", user="alice") == []
+    for asked in ("Rhoda", "xylophonist", "met a xylophonist"):
+        assert [hit.source.kind.value for hit in memory.recall(asked, user="alice")] == ["record"], asked
+
+
 def test_retention_deletes_messages_after_90_days_and_keeps_records(opening: Open, clock: FakeClock) -> None:
     memory = opening()
     session = say(memory, clock, 95, 91, 89, 1)

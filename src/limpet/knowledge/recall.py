@@ -26,7 +26,7 @@ from limpet.model.scope import Partition
 from limpet.providers.encoder import embed_text
 from limpet.search.analysis import Question, TextFlag, count_shared_terms, find_terms, flag_message, says_nothing
 from limpet.search.recipes import WORDS
-from limpet.search.search import SearchRequest, SignalCache, search
+from limpet.search.search import PartitionSignals, SearchRequest, SignalCache, search
 from limpet.store.tx import Params, Query, Tx
 
 _SPARE = 10  # hits read beyond those asked for: some become one, some are left out
@@ -100,6 +100,7 @@ def recall(
         tx.db.prefetch(reads[-1:])
 
     asked = replace(wanted, spare=_SPARE, spare_for_records=extra, read_along=read_along)
+    known = {} if known is None else known
     found = search(tx, partition, asked, known)
     only_messages = wanted.query.kinds == (SourceKind.MESSAGE,)
     if not only_messages:
@@ -108,7 +109,7 @@ def recall(
     if only_messages or not wanted.recipe.newer:  # the caller chose how to rank: only mark what does not hold
         return _finish([*claims.attach(found)][: wanted.k], wanted)
     if claims.by_id:
-        items = _merge(_drop_unasked(_score(claims.replace_messages(found), wanted.question)))
+        items = _merge(_drop_unasked(_score(claims.replace_messages(found), wanted.question), known[partition]))
         items = _rank(items, claims, back=wanted.question.asks_back)[: wanted.k]
     else:  # nothing was learned from any of them
         items = [_Item(hit) for hit in sorted(found, key=lambda hit: -hit.score)[: wanted.k]]
@@ -302,12 +303,23 @@ def _place(hit: Hit, claim: Record) -> Hit:
     return replace(hit, source=source)
 
 
-def _drop_unasked(items: Sequence[_Item]) -> list[_Item]:
-    """Rank by messages: a claim that search found by itself counts only where it holds what is asked."""
-    if not any(item.found_alone for item in items):
+def _drop_unasked(items: Sequence[_Item], searched: PartitionSignals | None) -> list[_Item]:
+    """Rank by messages: a claim that search found by itself counts only where it holds what is asked.
+
+    Where its message is gone, by retention or with its session, it stands for the message.
+    """
+    if searched is None or not any(item.found_alone for item in items):
         return list(items)
-    said = {item.identity for item in items if not item.found_alone}
-    return [item for item in items if not item.found_alone or item.match >= _ANSWERS or item.identity in said]
+    said, catalogue = {item.identity for item in items if not item.found_alone}, searched.index.catalogue
+    return [
+        item
+        for item in items
+        if item.claim is None
+        or not item.found_alone
+        or item.match >= _ANSWERS
+        or item.identity in said
+        or not catalogue.has_message(item.claim.source.session_id, item.claim.source.sequences)
+    ]
 
 
 def _merge(items: Sequence[_Item]) -> list[_Item]:

@@ -150,6 +150,13 @@ class Catalogue:
     def last_ordinal(self) -> int:
         return int(self.ordinals[-1]) if self.chunks else -1
 
+    def has_message(self, session_id: str | None, sequences: Sequence[int]) -> bool:
+        """Return whether one of these messages of a session is still there."""
+        import numpy as np
+
+        said = (self.session == self.sessions.get(session_id or "", -1)) & (self.kind == _KINDS[SourceKind.MESSAGE])
+        return bool((said & np.isin(self.sequence, sequences)).any())
+
     def mark_kinds(self, kinds: Iterable[SourceKind]) -> Array:
         """Return a mask of the chunks of these kinds."""
         import numpy as np
