@@ -19,6 +19,7 @@ from tests.unit.store.test_writer import Memory, adding
 
 PATIENCE = 60.0
 ENTRY = 0  # the interrupt comes before the first step
+LEAST_STEPS = 15  # to go through: one that does not come first has fewer, whichever it is
 WRITER = str(writer_module.__file__)
 
 
@@ -84,34 +85,38 @@ def find_problem(memory: Memory, answer: Any, others: list[Future[Any]]) -> str:
 @pytest.mark.parametrize("in_recover", [False, True])
 def test_leader_interrupted_anywhere_and_then_again_blocks_nobody(in_recover: bool) -> None:
     wrong: list[str] = []
+    interrupts = 0
     for number in itertools.count(1):
         memory, pool = Memory(), ThreadPoolExecutor(3)
         writer = InterruptedAgain(memory, ENTRY, in_recover=in_recover)
         answer, others = interrupt_leader(writer, number, pool)
-        if answer is None:
+        if answer is None and number > LEAST_STEPS:
             break
+        interrupts += isinstance(answer, Alarm)
         problem = find_problem(memory, answer, others)
         wrong += [f"{answer}: {problem}"] if problem else []
         pool.shutdown(wait=not problem, cancel_futures=True)
         assert len(wrong) < 3, wrong
-    assert number > 15  # how many steps there are depends on who comes first
+    assert interrupts
     assert wrong == []
 
 
 def test_second_interrupt_anywhere_in_cancel_blocks_nobody() -> None:
     wrong: list[str] = []
+    interrupts = 0
     for place in itertools.count(1):
         memory, pool = Memory(), ThreadPoolExecutor(3)
         writer = InterruptedAgain(memory, place)
         memory.before_begin = raise_once()
         answer, others = interrupt_leader(writer, sys.maxsize, pool)
-        if not writer.interrupts:
+        if not writer.interrupts and place > LEAST_STEPS:
             break
+        interrupts += writer.interrupts
         problem = find_problem(memory, answer, others)
         wrong += [f"{answer}: {problem}"] if problem else []
         pool.shutdown(wait=not problem, cancel_futures=True)
         assert len(wrong) < 3, wrong
-    assert place > 5
+    assert interrupts
     assert wrong == []
 
 
