@@ -50,6 +50,27 @@ def say(memory: Limpet, clock: FakeClock, *ages: float, user: str = "alice", age
     return session
 
 
+def test_retention_of_messages_leaves_no_word_of_them_in_records_of_turns(opening: Open, clock: FakeClock) -> None:
+    memory = opening(embedding__model="none", learn__extractor="none")
+    session = memory.session("c", "1", user="alice")
+    for at in range(60):
+        with session.turn(f"The xylophonist number {at} came by.") as turn:
+            turn.reply("Did the xylophonist play?")
+    memory.jobs.run()
+    clock.advance(days=3)  # the turns of a day are condensed into one record
+    memory.jobs.run()
+    with session.turn("And today came a drummer.") as turn:
+        turn.reply("Loud.")
+    clock.advance(days=88)
+    [would, *_] = memory.privacy.retention(dry_run=True)
+    [done, *_] = memory.privacy.retention()
+    assert (would.counts["messages"], would.counts["records"]) == (done.counts["messages"], done.counts["records"])
+    assert session.count() == 2
+    assert [record.content for record in memory.records(user="alice", history=True) if "xylo" in record.content] == []
+    assert "drummer" in str(memory.records(user="alice", history=True))
+    assert not [name for name, rows in every_row(memory).items() if "xylo" in str(rows)]
+
+
 @pytest.mark.parametrize("how", ["retention", "delete"])
 def test_learned_fact_is_found_by_its_words_when_its_message_is_gone(opening: Open, clock: FakeClock, how: str) -> None:
     memory = opening(embedding__model="none")

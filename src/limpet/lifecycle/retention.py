@@ -1,7 +1,8 @@
 """Retention: what is older than the settings want it goes, hourly; and sessions whose time is over.
 
 Messages go with their chunks, words, vectors and what the graph has of them; a summary is written again from what is
-left, and daily notes go by their own rule or with the messages. What was learned stays, by the rule of records.
+left, and daily notes go by their own rule or with the messages. So do the records of turns, which quote them. What was
+learned stays, by the rule of records.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from limpet.lifecycle.purge_repository import PurgeRequest, Purges
 from limpet.lifecycle.purge_rows import PurgeTransaction
 from limpet.model.dataclass import dataclass
 from limpet.model.privacy import PurgeTarget, RetentionResult, parse_tenant_days
+from limpet.model.record import Record
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.tokens import TokenCounter
 from limpet.model.values import Clock, to_micros
@@ -152,12 +154,32 @@ class _Sweep:
             return counts
         scope = Scope(self.tenant, agent=agent)
         if self.dry_run:
-            return Counter(messages=self.sweeper.store.read(lambda tx: ExpiredRows(tx).count_messages(scope, before)))
+            return self.sweeper.store.read(partial(self._count_messages, scope=scope, before=before))
         while found := self.sweeper.store.read(lambda tx: ExpiredRows(tx).sessions_before(scope, before, _SESSIONS)):
             for session in found:
+                while gone := self.sweeper.store.write(partial(self._drop_turns, scope=session, before=before)):
+                    self._drop_lines((session.user, id) for id in gone)
+                    counts["records"] += len(gone)
+                    self.between()
                 self.between()
                 counts.update(self.sweeper.store.write(partial(self._drop_some, scope=session, before=before)))
         return counts
+
+    def _drop_turns(self, tx: Tx, *, scope: Scope, before: datetime) -> tuple[str, ...]:
+        found = self._find_quoting(tx, scope, before, _PAGE)
+        return remember.delete_records(tx, found, remember.RecordChunker.of(self.sweeper.config), self.now).ids
+
+    def _find_quoting(self, tx: Tx, scope: Scope, before: datetime, limit: int | None) -> list[Record]:
+        """Some records of a session's turns, with what was made of them: they quote its messages, and go with them."""
+        assert scope.session is not None
+        turns = Records(tx).find_turns(scope.partition, scope.session, limit)
+        old = [turn.id for turn in turns if (turn.created_at or self.now) < before and not turn.pinned]
+        return remember.find_with_copies(tx, self._scope, old)
+
+    def _count_messages(self, tx: Tx, *, scope: Scope, before: datetime) -> Counter[str]:
+        sessions = ExpiredRows(tx).sessions_before(scope, before, 1 << 31)
+        quoting = {each.id for session in sessions for each in self._find_quoting(tx, session, before, None)}
+        return +Counter(messages=ExpiredRows(tx).count_messages(scope, before), records=len(quoting))
 
     def _drop_some(self, tx: Tx, *, scope: Scope, before: datetime) -> Counter[str]:
         """Some of a session's messages. It is found again as long as there are more."""
