@@ -215,6 +215,23 @@ def test_forget_by_query_names_what_is_left_where_no_record_states_it(memory: Li
         assert f"city of session {session.id}" in gone.left
 
 
+def test_forget_by_query_needs_a_word_that_was_said(store_url: str) -> None:
+    with Limpet.open(store_url, config=Config.load(overrides=QUIET)) as memory:
+        session = memory.session("t", "1", user="alice")
+        for said in ("My dog's name is Rex.", "My sister Maria lives in Porto.", "I'm 34."):
+            with session.turn(said) as turn:
+                turn.reply("Ah.")
+        memory.jobs.run()
+        known = {record.content for record in memory.records(user="alice")}
+        assert {"The user's sister is called Maria.", "The user is 34 years old."} <= known
+        for query in ("call", "called", "years old"):
+            gone = memory.forget(query=query, user="alice")
+            assert (gone.ids, gone.sentences) == ((), ()), query
+            assert gone.left  # but it is named
+        memory.forget(query="sister called Maria", user="alice")
+        assert "The user's sister is called Maria." not in {record.content for record in memory.records(user="alice")}
+
+
 def test_forget_says_how_many_places_it_does_not_name(memory: Limpet, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forget, "_MAX_PLACES", 3)
     session = memory.session("t", "1", user="alice")

@@ -322,7 +322,7 @@ def select_by_key(home: Owner, key: str) -> RecordSelector:
 
 
 def select_by_words(home: Owner, words: str, now: datetime) -> RecordSelector:
-    """The owner's records that hold every word of the text, in whatever form."""
+    """The owner's records that hold every word of the text, in whatever form, and of which a word of it was said."""
     wanted = set(extract_terms(words))
     if not wanted:
         raise InvalidInput("the query has no word to look for; nothing was forgotten")
@@ -331,7 +331,7 @@ def select_by_words(home: Owner, words: str, now: datetime) -> RecordSelector:
         records = Records(tx).find(home.scope, RecordQuery(include_past=True, limit=None), now)
         # A scope does not say which level is meant: the tenant's own memories are not everybody's.
         own = [record for record in records if record.home.space == home.space]
-        return [record.id for record in own if wanted <= analyse(_spoken_text(record)).counts.keys()]
+        return [record.id for record in own if _holds_words(record, wanted)]
 
     return choose
 
@@ -346,6 +346,14 @@ def find_learned_sentences(tx: Tx, scope: Scope, now: datetime) -> list[LearnedS
         if record.source.sentence is not None
         for sequence in record.source.sequences
     ]
+
+
+def _holds_words(record: Record, wanted: set[int]) -> bool:
+    """A learned sentence has words of the engine: "I'm 34" is "34 years old", and a name is what one "is called"."""
+    if not wanted <= analyse(_spoken_text(record)).counts.keys():
+        return False
+    said = None if record.origin is Origin.EXPLICIT else record.source.sentence
+    return said is None or not wanted.isdisjoint(analyse(said).counts)
 
 
 def _spoken_text(record: Record) -> str:
