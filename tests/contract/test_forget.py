@@ -215,6 +215,23 @@ def test_forget_by_query_names_what_is_left_where_no_record_states_it(memory: Li
         assert f"city of session {session.id}" in gone.left
 
 
+def test_forget_names_labels_of_records_and_names_of_documents(memory: Limpet) -> None:
+    """A search finds none of them."""
+    labelled = [
+        memory.remember("likes boats", user="alice", tags=["zanzibarville"]),
+        memory.remember("likes trains", user="alice", metadata={"where": "Zanzibarville"}),
+        memory.remember("likes bikes", user="alice", references=["https://example.org/Zanzibarville"]),
+    ]
+    memory.remember("likes cars", user="alice", tags=["porto"])
+    memory.documents.add("file:map.txt", text="Hello", title="Map of Zanzibarville", user="alice")
+    fact = memory.remember("My home is Zanzibarville", user="alice", tags=["zanzibarville"])
+    would = memory.forget(fact.id, dry_run=True)
+    gone = memory.forget(fact.id)
+    assert gone.ids == (fact.id,)
+    assert set(gone.left) == {"document file:map.txt", *(f"record {record.id}" for record in labelled)}
+    assert would.left == gone.left
+
+
 def test_forget_by_query_needs_a_word_that_was_said(store_url: str) -> None:
     with Limpet.open(store_url, config=Config.load(overrides=QUIET)) as memory:
         session = memory.session("t", "1", user="alice")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import field
 from datetime import datetime, timedelta
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from limpet.config import Config, EncryptionSettings
 from limpet.context.build import ContextBuilder
+from limpet.documents.repository import list_names
 from limpet.errors import ConfigError, InvalidInput, StorageError, StoreReadOnly, Unsupported
 from limpet.knowledge.remember import RecordChunker, find_learned_sentences
 from limpet.knowledge.uses import UseCounter
@@ -254,7 +255,7 @@ class Runtime:
 
     @late_property("limpet.knowledge.forget:Forgetter")
     def forgetter(self, kind: type[Forgetter]) -> Forgetter:
-        return kind(self.store, self.config, self.notes, self.mask, self.count, self.clock, list_goals)
+        return kind(self.store, self.config, self.notes, self.mask, self.count, self.clock, _list_beside)
 
     @late_property("limpet.knowledge.graph.jobs:GraphBuilder")
     def graph(self, kind: type[GraphBuilder]) -> GraphBuilder:
@@ -362,6 +363,12 @@ def create_runtime(
         prepare_store(store, embedding, clock())
     audit_log = AuditLog(store, config.audit, clock, lambda: secrets.token_bytes(10))
     return replace(made, audit_log=audit_log, upkeep=Upkeep(clock))
+
+
+def _list_beside(tx: Tx, scope: Scope) -> Iterator[tuple[str, str]]:
+    """What a user's schedules are to do and documents are called, for who looks for words everywhere."""
+    yield from list_goals(tx, scope)
+    yield from list_names(tx, scope)
 
 
 def create_notes(store: Store, folder: Path | None, config: Config, clock: Clock) -> UserNotes:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import count
 from typing import NamedTuple
 
 from limpet.model.dataclass import replace
 from limpet.model.document import Document
-from limpet.model.scope import Partition
+from limpet.model.scope import Partition, Scope
 from limpet.model.values import PageCursor
 from limpet.search.chunk_repository import Chunks
 from limpet.store.encryption import RowLayout
 from limpet.store.tables import DOCUMENT_ROWS, DOCUMENTS, build_keyset_clause
-from limpet.store.tx import Repository, Row, partition_params
+from limpet.store.tx import Repository, Row, Tx, partition_params
 
 _DOCUMENT = RowLayout(DOCUMENTS, DOCUMENT_ROWS)
+_PAGE = 500  # read at once
 
 
 class DroppedVersions(NamedTuple):
@@ -26,6 +29,16 @@ class DroppedVersions(NamedTuple):
     @property
     def counts(self) -> dict[str, int]:
         return {"chunks": self.chunks, "documents": self.documents}
+
+
+def list_names(tx: Tx, scope: Scope) -> Iterator[tuple[str, str]]:
+    """What each document of a user is called, with how an answer names it."""
+    for offset in count(step=_PAGE):
+        page = Documents(tx).find(scope.partition, _PAGE, offset)
+        labels = ((each, "\n".join(each.metadata.values())) for each in page)
+        yield from ((f"document {each.uri}", f"{each.uri}\n{each.title or ''}\n{label}") for each, label in labels)
+        if len(page) < _PAGE:
+            return
 
 
 class Documents(Repository):

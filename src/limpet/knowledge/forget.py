@@ -118,9 +118,8 @@ class Forgetter:
     mask: Callable[[str], str]
     count: TokenCounter
     clock: Clock
-    list_goals: Callable[
-        [Tx, Scope], Iterable[tuple[str, str]]
-    ]  # what a user's schedules are to do, each with its place
+    # What a user's schedules are to do and documents are called, each with its place.
+    list_beside: Callable[[Tx, Scope], Iterable[tuple[str, str]]]
 
     def plan(self, tx: Tx, owner: Scope, choose: RecordSelector) -> ForgetPlan:
         """The chosen records, their copies, records in the same words, and the turns in which it was said."""

@@ -24,7 +24,7 @@ from limpet.model.dataclass import replace
 from limpet.model.late import lazy_property
 from limpet.model.message import Message, Role
 from limpet.model.note import MEMORY_FILE, describe_note, parse_day
-from limpet.model.record import Origin, Record
+from limpet.model.record import Origin, Record, RecordQuery
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.session import SessionInfo, SessionQuery
 from limpet.notes.lines import redact_lines
@@ -227,14 +227,22 @@ class RemainingFinder:
             yield describe_note(name), "".join(line for _, line in lines)
 
     def _read_beside(self, tx: Tx, partition: Partition) -> list[tuple[str, str]]:
-        """What programs keep with any session of the user, and what schedules are to do."""
+        """What programs keep with any session of the user, labels, and what schedules and documents are called."""
         owner, found = Scope(partition.tenant, user=partition.owner), list[tuple[str, str]]()
         cap = self._forgetter.config.session.kv_cap
         for session in Sessions(tx).list_with(owner, "kv.sessions"):
             entries = KeyValueEntries(tx).items(replace(owner, session=session), cap)
             found += [(f"{entry.key} of session {session}", str(entry.value)) for entry in entries]
         found += [(f"the metadata of session {info.id}", str(info.metadata)) for info in _iter_sessions(tx, owner)]
-        return [*found, *self._forgetter.list_goals(tx, owner)]
+        return [*found, *self._read_labels(tx, owner), *self._forgetter.list_beside(tx, owner)]
+
+    def _read_labels(self, tx: Tx, owner: Scope) -> Iterator[tuple[str, str]]:
+        """The tags, metadata and references of the records that stay: a search does not find them."""
+        going = {record.id for record in self._going.records}
+        for record in Records(tx).find(owner, RecordQuery(include_past=True, limit=None), self._forgetter.clock()):
+            labels = [*record.tags, *record.metadata.values(), *record.references]
+            if labels and record.id not in going:
+                yield f"record {record.id}", "\n".join(labels)
 
 
 def find_turns(tx: Tx, tenant: str, user: str, session: str, sequences: Iterable[int]) -> list[Record]:
