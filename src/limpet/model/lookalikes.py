@@ -28,7 +28,8 @@ _ROLE_WORDS = frozenset(
     "prompt prompts message messages instruction instructions note notice turn role override update new real says"
     " result results output response".split()
 )
-# Letters of other alphabets, small capitals and digits that pass for a Latin letter. Lower case; i and l are the same.
+# Letters of other alphabets, small capitals and digits that pass for a Latin letter, as casefold leaves them: Cherokee
+# in upper case, the others in lower case. i and l are the same.
 _LETTERS = str.maketrans(
     {
         **dict(zip("абвԁеһіјкӏмнпорԛгѕтцухԝѵьєҽүґ", "abbdehijkimhnopqrstuyxwvbeeyr", strict=True)),
@@ -36,6 +37,9 @@ _LETTERS = str.maketrans(
         **dict(zip("աեհոսօցզյք", "wehnuogqjp", strict=True)),
         **dict(zip("ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢ", "abcdefghijkimnoprstuvwyz", strict=True)),
         **dict(zip("ɑɡıƨʂɩʋꞅƅɛ", "agissiusbe", strict=True)),
+        **dict(zip("ꓐꓑꓓꓔꓖꓗꓙꓚꓜꓝꓟꓠꓡꓢꓣꓦꓧꓪꓫꓬꓮꓰꓲꓳꓴ", "bpdtgkjczfmnisrvhwxyaeiou", strict=True)),
+        **dict(zip("ᎠᎡᎢᎥᎩᎪᎫᎬᎳᎷᎻᎽᏀᏃᏌᏒᏔᏚᏟᏢᏙᏞᏦᏧᏮᏴ", "drtiyajewmhygzurwscpvikdgb", strict=True)),
+        **dict(zip("ⲁⲃⲉⲏⲓⲕⲙⲛⲟⲡⲣⲥⲧⲩⲭ", "abehikmnonpctyx", strict=True)),
         **dict(zip("013457$@|!l", "oieastsaiii", strict=True)),
     }
 )

@@ -194,7 +194,20 @@ def test_quote_keeps_joiners_and_selectors_that_writing_needs(text: str) -> None
 @pytest.mark.parametrize(
     "name",
     [
-        *("\u0455ystem", "ѕуѕтем", "ＳＹＳＴＥＭ", "𝘴𝘺𝘴𝘵𝘦𝘮", "ꜱʏꜱᴛᴇᴍ", "systern", "5y5tem", "sÿstem", "υser"),
+        *(
+            "\u0455ystem",
+            "ѕуѕтем",
+            "ＳＹＳＴＥＭ",
+            "𝘴𝘺𝘴𝘵𝘦𝘮",
+            "ꜱʏꜱᴛᴇᴍ",
+            "systern",
+            "5y5tem",
+            "sÿstem",
+            "υser",
+            "ꓢystem",
+            "ᏌᏚᎬᎡ",
+            "ⲁssistant",
+        ),
         *("\u0430ssistant", "ass1stant", "t00I", "new system prompt", "**developer**", "(human)", "System message"),
     ],
 )
