@@ -13,8 +13,8 @@ from datetime import datetime
 from limpet.knowledge import english
 from limpet.knowledge.attributes import get_attribute
 from limpet.knowledge.change import find_content_stems
+from limpet.knowledge.evidence import is_no_evidence, names_unknown
 from limpet.knowledge.explain import explain_hit
-from limpet.knowledge.graph.names import find_entities
 from limpet.knowledge.outdated import mark_outdated
 from limpet.knowledge.prominence import DOUBTED_BY, FOLLOWS, PASSED, find_standing, is_doubtful
 from limpet.knowledge.repository import Records
@@ -24,8 +24,7 @@ from limpet.model.dataclass import dataclass, replace
 from limpet.model.record import Origin, Record
 from limpet.model.scope import Partition
 from limpet.providers.encoder import embed_text
-from limpet.search.analysis import Question, TextFlag, count_shared_terms, find_terms, flag_message, says_nothing
-from limpet.search.recipes import WORDS
+from limpet.search.analysis import Question, count_shared_terms, find_terms
 from limpet.search.search import PartitionSignals, SearchRequest, SignalCache, search
 from limpet.store.tx import Params, Query, Tx
 
@@ -104,7 +103,7 @@ def recall(
     found = search(tx, partition, asked, known)
     only_messages = wanted.query.kinds == (SourceKind.MESSAGE,)
     if not only_messages:
-        found = [hit for hit in found if not _is_no_evidence(hit, wanted.question)]
+        found = [hit for hit in found if not is_no_evidence(hit, wanted.question)]
     claims = _Claims(tx, partition, reads, wanted)
     if only_messages or not wanted.recipe.newer:  # the caller chose how to rank: only mark what does not hold
         return _finish([*claims.attach(found)][: wanted.k], wanted)
@@ -134,7 +133,7 @@ def _find_standing_claims(tx: Tx, partition: Partition, wanted: SearchRequest, f
     shown = {item.claim.id for item in found if item.claim is not None}
     known = mark_outdated(wanted.question.text, find_standing(tx, partition, "", _KNOWN, wanted.now))
     standing = [record for record in known if record.id not in shown]
-    if not standing or (not english.speaks_of_user(wanted.question.text) and _names_unknown(tx, partition, wanted)):
+    if not standing or (not english.speaks_of_user(wanted.question.text) and names_unknown(tx, partition, wanted)):
         return []
     question, terms = embed_text(wanted.question.text), frozenset(wanted.question.terms)
     scored = [(float(embed_text(each.content) @ question) + _match(each, terms, asked), each) for each in standing]
@@ -145,22 +144,6 @@ def _find_standing_claims(tx: Tx, partition: Partition, wanted: SearchRequest, f
         hit = Hit(record.content, least * min(1.0, max(0.0, score)), {"known": Signal(1, score)}, source)
         items.append(_Item(_place(hit, record), record))
     return items
-
-
-def _names_unknown(tx: Tx, partition: Partition, wanted: SearchRequest) -> bool:
-    """Whether it names someone or something that nothing stored contains: "What's the weather in Nairobi?"."""
-    names = " ".join(entity.name for entity in find_entities(wanted.question.text))
-    named = replace(wanted, question=Question.parse(names, wanted.question.at), recipe=WORDS, k=1, meaning=None)
-    return bool(names) and not search(tx, partition, named)
-
-
-def _is_no_evidence(hit: Hit, question: Question) -> bool:
-    """Whether it is a question of the user's, or a reply that only takes notice: neither states anything."""
-    if hit.source.kind is not SourceKind.MESSAGE or hit.source.name is not None:  # people ask each other
-        return False
-    if hit.source.role == "user":
-        return "?" in hit.text and bool(flag_message(hit.text) & TextFlag.ONLY_ASKS) and not question.asks_back
-    return hit.source.role == "assistant" and says_nothing(hit.text)
 
 
 class _Claims:
