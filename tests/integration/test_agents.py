@@ -98,6 +98,23 @@ def fill_own_store(folder: Path) -> None:
             turn.reply("Noted.")
 
 
+@pytest.mark.parametrize("settings", [OWN, {}], ids=["configured", "found on disk"])
+def test_forget_names_what_own_store_of_agent_still_says(tmp_path: Path, settings: dict[str, Any]) -> None:
+    fill_own_store(tmp_path)
+    with open_memory(tmp_path, overrides=settings | QUIET) as memory:
+        record = memory.remember(f"I live with a {WORD}", user="alice")
+        memory.remember(f"I live with a {WORD}", user="bob")
+        would = memory.forget(record.id, dry_run=True)
+        gone = memory.forget(record.id, everywhere=True)
+        assert gone.ids == (record.id,)
+        assert any(place.startswith("message 1 of session ") for place in gone.left)
+        assert all(place.endswith(", in the store of agent coder") for place in gone.left)
+        assert would.left == gone.left
+    with open_memory(tmp_path, overrides=OWN | QUIET) as memory:
+        memory.agent("coder").forget(query=WORD, user="alice", everywhere=True)
+        assert memory.forget(query=WORD, user="alice").left == ()
+
+
 def files_with(folder: Path, word: str = WORD) -> list[str]:
     found = [path for path in folder.rglob("*") if path.is_file() and word.encode() in path.read_bytes()]
     return sorted(str(path.relative_to(folder)) for path in found)

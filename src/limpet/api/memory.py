@@ -270,7 +270,14 @@ class MemoryOperations(Handle):
             )
 
         return self._runtime.forgetter.forget(
-            self._tenant, owner, choose, self._runtime.chunker, query, everywhere=everywhere, dry_run=dry_run
+            self._tenant,
+            owner,
+            choose,
+            self._runtime.chunker,
+            query,
+            everywhere=everywhere,
+            dry_run=dry_run,
+            others=[(name, runtime.forgetter) for name, runtime in self._stores() if name is not None],
         )
 
     @operation("context", On.USER, "read:user", "POST /v1/context", values=("agent",), cli="context")

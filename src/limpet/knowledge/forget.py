@@ -199,11 +199,13 @@ class Forgetter:
         *,
         everywhere: bool = False,
         dry_run: bool = False,
+        others: Iterable[tuple[str, Forgetter]] = (),
     ) -> Forgotten:
         """Remove the chosen records with every copy, and say where the same is still said.
 
         ``query``: the words by which the records were chosen. ``everywhere``: also from the messages, summaries and
         notes that still say it. ``dry_run``: everything is computed in a transaction of which nothing stays.
+        ``others``: of agents with their own stores, where it is only looked for.
         """
         left: list[str] = []
         lines: set[_Line] = set()
@@ -222,15 +224,19 @@ class Forgetter:
             lines |= self._redact_notes_everywhere(finder, left, dry_run=dry_run)
         counts = Counter({**gone.counts, "note lines": len(lines)})
         left += [place.name for place in found] + finder.find_written(left, everywhere=everywhere)
+        for agent, other in others:
+            with _report_unreadable(left, f"the store of agent {agent}"):
+                places = RemainingFinder(other, owner, going, query).list_places()
+                left += [f"{place}, in the store of agent {agent}" for place in places]
         sentences = tuple(sorted(going.trail.all_sentences())) if dry_run else ()
-        places = [*dict.fromkeys(left)]
-        if len(places) > _MAX_PLACES:
-            places[_MAX_PLACES:] = [f"{len(places) - _MAX_PLACES} more places"]
+        named = [*dict.fromkeys(left)]
+        if len(named) > _MAX_PLACES:
+            named[_MAX_PLACES:] = [f"{len(named) - _MAX_PLACES} more places"]
         if gone.counts and not dry_run:
             if everywhere:  # more was removed after the records
                 self.store.write(_count_removal)
             self.store.forget_texts()
-        return Forgotten(_drop_zeros(counts, gone.counts), gone.ids, tuple(places), sentences)
+        return Forgotten(_drop_zeros(counts, gone.counts), gone.ids, tuple(named), sentences)
 
     def _rehearse(
         self, going: ForgetPlan, finder: RemainingFinder, cut: RecordChunker, everywhere: bool, tx: Tx

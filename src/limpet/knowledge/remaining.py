@@ -134,6 +134,12 @@ class RemainingFinder:
         said = [*dict.fromkeys([*found, *self.find_replies(tx), *self._find_quoted(tx)])]
         return [*said, *self.find_summaries(tx), *_find_turn_places(tx, said)]
 
+    def list_places(self) -> list[str]:
+        """All of them by name, where nothing was removed."""
+        left: list[str] = []
+        found = [place.name for place in self._forgetter.store.read(self.find_stored)]
+        return [*found, *self.find_written(left, everywhere=False), *left]
+
     def find_replies(self, tx: Tx) -> list[Place]:
         """Replies to the messages that said it, which have one of its words: "34 is a good age"."""
         found = []
