@@ -151,11 +151,12 @@ class Catalogue:
         return int(self.ordinals[-1]) if self.chunks else -1
 
     def has_message(self, session_id: str | None, sequences: Sequence[int]) -> bool:
-        """Return whether one of these messages of a session is still there."""
-        import numpy as np
-
-        said = (self.session == self.sessions.get(session_id or "", -1)) & (self.kind == _KINDS[SourceKind.MESSAGE])
-        return bool((said & np.isin(self.sequence, sequences)).any())
+        """Return whether one of these messages of a session is still there. Only messages have sequence numbers."""
+        number = self.sessions.get(session_id or "")
+        if number is None:
+            return False
+        there = self.sequence[self.session == number]
+        return any((there == sequence).any() for sequence in sequences)
 
     def mark_kinds(self, kinds: Iterable[SourceKind]) -> Array:
         """Return a mask of the chunks of these kinds."""
