@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
 
 from limpet.model.chunk import Vector
 from limpet.model.late import load_modules
@@ -19,7 +19,16 @@ from limpet.search.catalogue import (
     read_catalogue,
 )
 from limpet.search.vectors import VECTORS, PartitionVectors, VectorPage, VectorScores, VectorsVersion, normalize
-from limpet.search.word_index import MAX_LENGTH, TAILS, WordTail, find_tail, load_tail
+from limpet.search.word_index import (
+    MAX_LENGTH,
+    TAILS,
+    WordTail,
+    find_postings,
+    find_tail,
+    find_unread,
+    load_postings,
+    load_tail,
+)
 from limpet.store.encryption import RowLayout
 from limpet.store.tables import VECTORS as VECTOR_TABLE
 from limpet.store.tx import Array, Cipher, Query, Tx
@@ -41,8 +50,10 @@ class WordScores(NamedTuple):
     known: float
 
 
-def postings_query(row: PartitionRow, terms: Any) -> Query:
-    return Query("postings.find", {**row.key, "terms": terms})
+def word_queries(tx: Tx, row: PartitionRow, cipher: Cipher, terms: Sequence[int]) -> list[Query]:
+    """What a search by words reads of the postings."""
+    stored = [cipher.hash_term(term) for term in terms]
+    return find_unread(tx, row, stored, find_postings(tx, row, stored, is_cached=not cipher.is_encrypted))
 
 
 def vector_queries(tx: Tx, row: PartitionRow, question: Vector) -> list[Query]:
@@ -157,46 +168,44 @@ class SearchIndex:
         known_terms = self._load_entries(list(stored.values()), tail)
         chunk_count = self.row.chunk_count + tail.chunk_count
         average = max(1.0, (self.row.word_count + tail.word_count) / max(1, chunk_count))
-        matches: list[tuple[Array, float, float]] = []  # the entries of a term, its rarity, its mass
+        matches: list[tuple[Sequence[Array], int, float, float]] = []  # of a term: entries, their count, rarity, mass
         total = known = 0.0
         for term in sorted(weights):
-            entries = known_terms.get(stored[term])
-            matching = 0 if entries is None else len(entries)
+            entries = known_terms[stored[term]]
+            matching = sum(each.shape[1] for each in entries)
             # A young store knows few words: a missing word says less than in an old one.
             share = 0.0 if term in optional else weights[term]
             mass = share * math.log1p((max(chunk_count, _MIN_CHUNK_COUNT) - matching + 0.5) / (matching + 0.5))
             total += mass
-            if entries is None:
+            if not matching:
                 continue
             known += mass
             rarity = weights[term] * math.log1p((chunk_count - matching + 0.5) / (matching + 0.5))
-            matches.append((entries, rarity, mass))
-        if not matches:
-            return WordScores(np.zeros(0), np.zeros(0), 0.0)
-        # All terms at once: of a few hundred entries each, a call costs more than its work.
-        found, rarities, masses = zip(*matches, strict=True)
-        counts, entries = [len(each) for each in found], np.concatenate(found)
-        where, packed = entries[:, 0].astype(np.int64), entries[:, 1]
-        frequency, length = (packed >> 16).astype(np.float64), (packed & MAX_LENGTH).astype(np.float64)
-        score = np.repeat(rarities, counts) * frequency * (k1 + 1) / (frequency + k1 * (1 - b + b * length / average))
-        covered = np.bincount(where, weights=np.repeat(masses, counts)) / (total or 1.0)
-        return WordScores(np.bincount(where, weights=score), covered, known / (total or 1.0))
+            matches.append((entries, matching, rarity, mass))
+        scores, covered = np.zeros((2, self.row.next_ordinal), dtype=np.float32)
+        if matches:
+            # All terms at once: of a few hundred entries each, a call costs more than its work.
+            found, counts, rarities, masses = zip(*matches, strict=True)
+            ordinals, packed = np.concatenate(list(chain(*found)), axis=1)
+            where, saturation = ordinals.astype(np.intp), _saturate(packed, average, k1, b)
+            saturation *= np.repeat(np.asarray(rarities, dtype=np.float32), counts)
+            np.add.at(scores, where, saturation)
+            np.add.at(covered, where, np.repeat(np.asarray(masses, dtype=np.float32) / (total or 1.0), counts))
+        return WordScores(scores, covered, known / (total or 1.0))
 
-    def _load_entries(self, terms: Sequence[int], tail: WordTail) -> Mapping[int, Array]:
-        """Return an array of (ordinal, count and length) for each term that occurs."""
-        import numpy as np
+    def _load_entries(self, terms: Sequence[int], tail: WordTail) -> Mapping[int, Sequence[Array]]:
+        """Return the entries of each term: of the postings and of the tail."""
+        merged = load_postings(self.tx, self.row, terms, is_cached=not self.cipher.is_encrypted)
+        newest = zip(terms, tail.find_entries(terms), strict=True)
+        return {term: [merged[term], last] if term in merged else [last] for term, last in newest}
 
-        pieces: defaultdict[int, list[bytes]] = defaultdict(list)
-        if self.row.merged_ordinal:  # else there are none
-            [blocks] = self.tx.db.all_together([postings_query(self.row, self.tx.db.to_array(terms))])
-            for term, data in blocks:
-                pieces[term].append(bytes(data))
-        found = {}
-        for term in terms:
-            newest = tail.entries[np.flatnonzero(tail.terms == term)]
-            if term in pieces:
-                merged = np.frombuffer(b"".join(pieces[term]), dtype="<u4").reshape(-1, 2)
-                found[term] = np.concatenate([merged, newest])
-            elif len(newest):
-                found[term] = newest
-        return found
+
+def _saturate(packed: Array, average: float, k1: float, b: float) -> Array:
+    """What BM25 makes of how often a term occurs in a text of a length."""
+    import numpy as np
+
+    frequency, weighed = (packed >> 16).astype(np.float32), (packed & MAX_LENGTH).astype(np.float32)
+    weighed *= k1 * b / average
+    weighed += frequency + k1 * (1 - b)
+    saturation: Array = frequency * (k1 + 1) / weighed
+    return saturation

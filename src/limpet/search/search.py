@@ -19,7 +19,7 @@ from limpet.model.values import from_micros, short_repr, to_micros
 from limpet.search.analysis import Question, cut_question, find_terms, strip_names
 from limpet.search.chunk_repository import Chunks, PartitionRow
 from limpet.search.graph_walk import GraphScores, score_graph
-from limpet.search.index import postings_query, vector_queries
+from limpet.search.index import vector_queries, word_queries
 from limpet.search.recipes import RECIPES, Recipe, RecordRecipe, is_in_lookback, score_components
 from limpet.store.encryption import RowLayout
 from limpet.store.tables import CHUNKS, DOCUMENTS, RECORDS, build_record_clauses
@@ -134,9 +134,8 @@ def _load_signals(tx: Tx, partition: Partition, request: SearchRequest) -> Parti
     """Return None for an empty partition, at almost no cost."""
 
     def expect(row: PartitionRow, cipher: Cipher) -> list[Query]:
-        terms = tx.db.to_array([cipher.hash_term(term) for term in request.question.terms])
         queries = [_hidden_query(row, None if request.query.as_of else request.now)]
-        queries += [postings_query(row, terms)] if row.merged_ordinal else []
+        queries += word_queries(tx, row, cipher, request.question.terms)
         return queries + (vector_queries(tx, row, request.meaning) if request.meaning else [])
 
     index = Chunks(tx).open_index(partition, expect)

@@ -120,6 +120,7 @@ def _write_index(db: Db, row: PartitionRow, expected: list[Row]) -> None:
     ]
     db.run_many("chunks.set_terms", rows)
     db.run("postings.delete_all", row.key)
+    row.removals += 1  # nobody may use what was cached of the old index
     if expected:
         row.next_ordinal = max(row.next_ordinal, expected[-1][0] + 1)
     word_index.merge_tail(db, row)

@@ -10,12 +10,12 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from limpet.model.dataclass import dataclass
 from limpet.search.analysis import unpack_terms
-from limpet.store.tx import Array, CacheKind, Db, Params, Row, Tx
+from limpet.store.tx import Array, CacheKind, Db, Params, Query, Row, Tx
 
 if TYPE_CHECKING:
     from limpet.search.chunk_repository import PartitionRow
@@ -41,8 +41,8 @@ class WordTail:
     next_ordinal: int
     chunk_count: int
     word_count: int
-    terms: Array
-    entries: Array  # a row each: ordinal, then count and length
+    terms: Array  # sorted
+    entries: Array  # ordinals, and below them count and length
 
     @property
     def nbytes(self) -> int:
@@ -62,16 +62,27 @@ class WordTail:
         counts = b"".join([packed[size * 8 :] for (_, _, packed), size in zip(rows, sizes, strict=True)])
         ordinals = np.repeat(np.asarray([ordinal for ordinal, _, _ in rows], dtype="<u4"), sizes)
         lengths = np.repeat(np.asarray([min(length, MAX_LENGTH) for _, length, _ in rows], dtype="<u4"), sizes)
-        entries = np.stack([ordinals, np.frombuffer(counts, "u1").astype("<u4") << 16 | lengths], axis=1)
+        entries = np.stack([ordinals, np.frombuffer(counts, "u1").astype("<u4") << 16 | lengths])
+        added = np.frombuffer(terms, "<i8")
+        order = np.argsort(added, kind="stable")
+        places = np.searchsorted(self.terms, added[order], side="right")
         return WordTail(
             self.removals,
             self.first_ordinal,
             next_ordinal,
             self.chunk_count + len(rows),
             self.word_count + sum(length for _, length, _ in rows),
-            np.concatenate([self.terms, np.frombuffer(terms, "<i8")]),
-            np.concatenate([self.entries, entries]),
+            np.insert(self.terms, places, added[order]),
+            np.insert(self.entries, places, entries[:, order], axis=1),
         )
+
+    def find_entries(self, terms: Sequence[int]) -> list[Array]:
+        """The entries of each of these terms."""
+        import numpy as np
+
+        asked = np.asarray(terms, "<i8")
+        starts, ends = (np.searchsorted(self.terms, asked, side=side).tolist() for side in ("left", "right"))
+        return [self.entries[:, start:end] for start, end in zip(starts, ends, strict=True)]
 
 
 TAILS: CacheKind[WordTail] = CacheKind("tails", 1 / 16)  # by partition
@@ -94,13 +105,64 @@ def load_tail(tx: Tx, partition: PartitionRow, *, is_cached: bool) -> WordTail:
     cache = tx.caches.get(TAILS) if is_cached and tx.seen is not None else None
     known = None if cache is None else find_tail(tx, partition)
     if known is None:
-        first, nothing = partition.merged_ordinal, (np.zeros(0, "<i8"), np.zeros((0, 2), "<u4"))
+        first, nothing = partition.merged_ordinal, (np.zeros(0, "<i8"), np.zeros((2, 0), "<u4"))
         known = WordTail(partition.removals, first, first, 0, 0, *nothing)
     if known.next_ordinal < partition.next_ordinal:
         rows = tx.db.all("chunks.tail", partition.tail_params(known.next_ordinal))
         known = known.extend(rows, partition.next_ordinal)
         if cache is not None:
             cache.put(partition.id, known)
+    return known
+
+
+@dataclass(frozen=True, slots=True)
+class Postings:
+    """The merged entries of a term, as of a version of the partition."""
+
+    removals: int
+    merged_ordinal: int
+    entries: Array  # ordinals, and below them count and length
+
+    @property
+    def nbytes(self) -> int:
+        return 500 + int(self.entries.nbytes)
+
+    def is_of(self, partition: PartitionRow) -> bool:
+        return self.removals == partition.removals and self.merged_ordinal == partition.merged_ordinal
+
+
+POSTINGS: CacheKind[Postings] = CacheKind("postings", 1 / 4)  # by partition and term
+
+
+def find_postings(tx: Tx, partition: PartitionRow, terms: Iterable[int], *, is_cached: bool) -> dict[int, Array]:
+    """The cached entries of these terms. They are cached where a tail is."""
+    if not is_cached or tx.seen is None:
+        return {}
+    cache = tx.caches.get(POSTINGS)
+    found = ((term, cache.get((partition.id, term))) for term in terms)
+    return {term: known.entries for term, known in found if known is not None and known.is_of(partition)}
+
+
+def find_unread(tx: Tx, partition: PartitionRow, terms: Sequence[int], known: Container[int]) -> list[Query]:
+    """What is read for the terms that are not known."""
+    missing = [term for term in terms if term not in known] if partition.merged_ordinal else []
+    return [Query("postings.find", {**partition.key, "terms": tx.db.to_array(missing)})] if missing else []
+
+
+def load_postings(tx: Tx, partition: PartitionRow, terms: Sequence[int], *, is_cached: bool) -> Mapping[int, Array]:
+    """The merged entries of each term, read as far as they are not cached."""
+    import numpy as np
+
+    known = find_postings(tx, partition, terms, is_cached=is_cached)
+    for blocks in tx.db.all_together(find_unread(tx, partition, terms, known)):
+        pieces: dict[int, list[bytes]] = {term: [] for term in terms if term not in known}
+        for term, data in blocks:
+            pieces[term].append(data)
+        for term, data in pieces.items():
+            known[term] = np.frombuffer(b"".join(data), dtype="<u4").reshape(-1, 2).T.copy()
+            if is_cached and tx.seen is not None:
+                cached = Postings(partition.removals, partition.merged_ordinal, known[term])
+                tx.caches.get(POSTINGS).put((partition.id, term), cached)
     return known
 
 

@@ -13,11 +13,11 @@ from limpet import Config, Limpet, Message
 from limpet.model.chunk import SourceKind
 from limpet.model.scope import Level, Partition
 from limpet.search import vectors
-from limpet.search.analysis import TextFlag
+from limpet.search.analysis import TextFlag, extract_terms
 from limpet.search.catalogue import _TYPES, NO_MESSAGE, RECORD_SPEAKER, Catalogue, CatalogueRow, make_empty_catalogue
 from limpet.search.chunk_repository import Chunks
 from limpet.search.vectors import PartitionVectors, VectorPage, VectorScores, VectorsVersion, pack_vector
-from limpet.search.word_index import TAILS, load_tail
+from limpet.search.word_index import TAILS, load_postings, load_tail
 from limpet.store.sqlite.connection import SqliteDb
 from limpet.store.tx import Cache, Tx
 
@@ -365,7 +365,7 @@ def test_catalogue_cache_is_invalidated_by_purge_counter(asked: tuple[Limpet, li
     store.read(read)
 
 
-def test_cached_tail_is_what_the_store_has_after_every_change() -> None:
+def test_cached_words_are_what_the_store_has_after_every_change() -> None:
     chance = random.Random(11)
     words = "apple bread cloud desk eagle forest garden honey".split()
     home = Partition("default", Level.USER, "ana")
@@ -379,6 +379,14 @@ def test_cached_tail_is_what_the_store_has_after_every_change() -> None:
         assert (cached.chunk_count, cached.word_count) == (fresh.chunk_count, fresh.word_count)
         assert np.array_equal(cached.terms, fresh.terms)
         assert np.array_equal(cached.entries, fresh.entries)
+        terms = extract_terms(" ".join(words[::2]))
+        kept, read = (
+            load_postings(tx, row, terms, is_cached=True),
+            load_postings(Tx(tx.db), row, terms, is_cached=False),
+        )
+        assert {term: entries.tolist() for term, entries in kept.items()} == {
+            term: entries.tolist() for term, entries in read.items()
+        }
 
     with Limpet.open(":memory:", config=Config.load(env={}, overrides={"embedding.model": "none"})) as memory:
         kept: list[str] = []
@@ -391,6 +399,31 @@ def test_cached_tail_is_what_the_store_has_after_every_change() -> None:
             else:
                 memory.session(user="ana").extend([Message.new("user", f"{text} {at}") for at in range(9)])
             memory._runtime.store.read(compare)
+
+
+def test_recall_reads_the_postings_of_a_word_once(asked: tuple[Limpet, list[str]]) -> None:
+    memory, names = asked
+    memory.session("chat", "2", user="ann").extend([Message.new("user", f"Boat {at} sails") for at in range(500)])
+    names.clear()
+    assert memory.recall("boat 7", user="ann")[0].text == memory.recall("7 boat", user="ann")[0].text == "Boat 7 sails"
+    assert names.count("postings.find") == 1
+    memory.recall("boat 8", user="ann")
+    assert names.count("postings.find") == 2
+
+
+def test_recall_sees_postings_that_doctor_has_repaired(asked: tuple[Limpet, list[str]]) -> None:
+    memory, _ = asked
+    memory.session("chat", "2", user="ann").extend([Message.new("user", f"Boat {at} sails") for at in range(500)])
+    store: Any = memory._runtime.store
+    row = store.read(lambda tx: Chunks(tx)._find_partition(Partition("default", Level.USER, "ann")))
+    found = memory.recall("boat 7", user="ann")
+    assert found[0].text == "Boat 7 sails"
+    for _ in range(2):
+        store.write(lambda tx: tx.db.run("postings.delete_all", row.key))
+        store.caches.drop_partition(row.id)
+        assert memory.recall("boat 7", user="ann") != found
+        memory.admin.doctor(repair=True)
+        assert memory.recall("boat 7", user="ann") == found
 
 
 def test_writing_transaction_does_not_cache_a_tail() -> None:
