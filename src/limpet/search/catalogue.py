@@ -77,10 +77,9 @@ class CatalogueColumns(NamedTuple):
 
 
 class CatalogueFacts(NamedTuple):
-    starts: Array  # where the chunks of each message start
-    messages: Array  # which message that is
-    in_order: bool  # each message is in one place, and they follow each other
-    is_plain: bool  # and each has one chunk
+    in_order: bool  # the chunks of each message are in one place
+    firsts: Array  # if so, where they begin, by message; behind them that of no message
+    sizes: Array  # and how many they are
     years: range  # of everything
     has_records: bool
 
@@ -122,10 +121,11 @@ class Catalogue:
             starts = np.flatnonzero(np.diff(self.message, prepend=-1))
             has_records = bool((self.kind == _KINDS[SourceKind.RECORD.value]).any())
             messages = self.message[starts]
-            in_order = len(messages) <= self.messages and bool((messages == np.arange(len(messages))).all())
-            is_plain = in_order and len(messages) == self.messages == self.chunks
+            firsts, sizes = np.zeros((2, self.messages + 1), dtype="i8")
+            firsts[messages], sizes[messages] = starts, np.diff(starts, append=self.chunks)
+            in_order = np.count_nonzero(sizes) == len(starts)
             years = range(from_seconds(float(self.time.min())).year, from_seconds(float(self.time.max())).year + 1)
-            self._facts.append(CatalogueFacts(starts, messages, in_order, is_plain, years, has_records))
+            self._facts.append(CatalogueFacts(in_order, firsts, sizes, years, has_records))
         return self._facts[0]
 
     @property

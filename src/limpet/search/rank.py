@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -23,9 +23,10 @@ FLOOR_WORDS, FLOOR_KNOWN, FLOOR_WORDS_NAMED = 0.35, 0.25, 0.10
 # A chunk without a shared word needs at least this similarity to be a hit.
 NEAR_ENOUGH = 0.10
 _DAY = 86_400.0
-_FEW = 8
-_SAMPLE_FROM, _SAMPLE_STEP = 8192, 32
+_MANY, _SAMPLE_STEP = 8192, 32
+_CONTENDERS = 3  # times the number of candidates whose smoothed scores are compared, and their neighbours
 _REFINE_FACTOR = 5  # times the number of candidates that are scored exactly after a rough first score
+_BESIDE_FACTOR = 2  # and of those, times the number whose neighbours are
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,18 @@ class Signals:
     vectors: VectorScores | None = None
     entity: Array | None = None
     community: Array | None = None
+
+
+class Cosines(NamedTuple):
+    """By position, 0 where there is none; and where there is one."""
+
+    values: Array
+    known: Array
+
+    @classmethod
+    def of(cls, cosines: Array) -> Cosines:
+        known = ~np.isnan(cosines)
+        return cls(cosines if known.all() else np.where(known, cosines, cosines.dtype.type(0)), known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,33 +78,33 @@ class Ranker:
 
     def rank(self) -> RankResult:
         signals, recipe = self.signals, self.recipe
-        matching = self._keep_allowed(np.flatnonzero(signals.words > 0))
+        matching = self._keep_allowed(signals.words > 0)
         if recipe.fuse == "words":
-            return self._rank_by_signal("words", signals.words, matching)
-        words = Smoother.over(self.catalogue, signals.words, recipe.words_beside)
-        chosen = _select_best(matching, words.at(matching), recipe.candidates)
+            return self._rank_by_signal("words", signals.words, np.flatnonzero(matching))
+        words = Smoother(self.catalogue, signals.words, recipe.words_beside, float(signals.words.mean()))
+        chosen = words.select_best(matching, recipe.candidates)
         cosines = self.refine_cosines(chosen)
         if recipe.floor and self._is_off_topic(cosines):
             return NO_RESULTS
         if recipe.fuse == "vectors":
             if cosines is None:
                 return NO_RESULTS
-            known = self._keep_allowed(np.flatnonzero(~np.isnan(cosines)))
-            return self._rank_by_signal("vectors", cosines, known, recipe.candidates)
+            known = np.flatnonzero(self._keep_allowed(cosines.known))
+            return self._rank_by_signal("vectors", cosines.values, known, recipe.candidates)
         at, dense = chosen, None
         if cosines is not None:
-            known = np.flatnonzero(~np.isnan(cosines))
-            dense, known = self._smooth_cosines(cosines, known), self._keep_allowed(known)
-            at = self._unite(at, _select_best(known, dense.at(known), recipe.candidates))
-            at = at[(signals.words[at] > 0) | (np.nan_to_num(cosines[at]) >= NEAR_ENOUGH)]
+            assert signals.vectors is not None
+            dense = Smoother(self.catalogue, cosines.values, recipe.dense_beside, signals.vectors.average)
+            at = self._unite(at, dense.select_best(self._keep_allowed(cosines.known), recipe.candidates))
+            at = at[(signals.words[at] > 0) | (cosines.values[at] >= NEAR_ENOUGH)]
         if signals.entity is not None and recipe.linked:
-            linked = self._keep_allowed(np.flatnonzero(signals.entity > 0))
-            at = self._unite(at, _select_best(linked, signals.entity[linked], recipe.linked))
+            linked = np.flatnonzero(self._keep_allowed(signals.entity > 0))
+            at = self._unite(at, select_best(linked, signals.entity[linked], recipe.linked))
         if not len(at):
             return NO_RESULTS
         parts = {"words": signals.words[at]}
         if cosines is not None:
-            parts["vectors"] = cosines[at]
+            parts["vectors"] = np.where(cosines.known[at], cosines.values[at], np.nan)
         if recipe.fuse == "shares":
             near_shares = scale_min_max(np.nan_to_num(parts.get("vectors", np.zeros(len(at)))))
             shares = recipe.words * scale_min_max(parts["words"]) + recipe.dense * near_shares
@@ -105,28 +118,30 @@ class Ranker:
         # Between 0 and 1, with 0.5 for an average candidate; the order is unchanged.
         return self._build_result(at, final, 1 / (1 + np.exp(-final)), parts)
 
-    def refine_cosines(self, chosen: Array) -> Array | None:
-        """Return the cosines, exact for the best and for those chosen by words."""
-        signals, recipe = self.signals, self.recipe
-        if signals.vectors is None or not recipe.dense:
+    def refine_cosines(self, chosen: Array) -> Cosines | None:
+        """Return the cosines; of many only those of the best, of those chosen by words, and of their neighbours."""
+        vectors, recipe = self.signals.vectors, self.recipe
+        if vectors is None or not recipe.dense:
             return None
-        cosines = signals.vectors.cosines
-        if not signals.vectors.rough:
+        cosines = Cosines.of(vectors.cosines)
+        if not vectors.rough:
             return cosines
-        best = self._select_dense(cosines, _REFINE_FACTOR * recipe.candidates)
-        closer = self._include_neighbours(self._unite(chosen, best))
-        # NaN: an estimate must not compete with an exact score, it may be far too high.
-        refined = np.full(len(cosines), np.nan, dtype=cosines.dtype)
-        refined[closer] = signals.vectors.rescore(closer)
+        # Nothing of the others: an estimate must not compete with an exact score, it may be far too high.
+        refined = Cosines(np.zeros_like(cosines.values), np.zeros_like(cosines.known))
+        best = find_highest(cosines.values, self._keep_allowed(cosines.known), _REFINE_FACTOR * recipe.candidates)
+        self._refine(refined, self._unite(chosen, best), cosines.known)
+        best = find_highest(refined.values, self._keep_allowed(refined.known), _BESIDE_FACTOR * recipe.candidates)
+        around = include_neighbours(self.catalogue, self._unite(chosen, best))
+        self._refine(refined, around, cosines.known & ~refined.known)
         return refined
 
-    def _select_dense(self, cosines: Array, count: int) -> Array:
-        known = np.flatnonzero(~np.isnan(cosines))
-        dense, known = self._smooth_cosines(cosines, known), self._keep_allowed(known)
-        return _select_best(known, dense.at(known), count)
+    def _refine(self, refined: Cosines, at: Array, wanted: Array) -> None:
+        assert self.signals.vectors is not None
+        at = at[wanted[at]]
+        refined.values[at], refined.known[at] = self.signals.vectors.rescore(at), True
 
-    def _keep_allowed(self, at: Array) -> Array:
-        return at if self.allowed is None else at[self.allowed[at]]
+    def _keep_allowed(self, mask: Array) -> Array:
+        return mask if self.allowed is None else mask & self.allowed
 
     def _unite(self, *positions: Array) -> Array:
         marked = np.zeros(self.catalogue.chunks, dtype=bool)
@@ -134,43 +149,22 @@ class Ranker:
             marked[at] = True
         return np.flatnonzero(marked)
 
-    def _smooth_cosines(self, cosines: Array, known: Array) -> Smoother:
-        """Blend cosines with those of neighbours. The average is over the whole partition."""
-        catalogue, vectors, beside = self.catalogue, self.signals.vectors, self.recipe.dense_beside
-        assert vectors is not None
-        if len(known) == len(cosines):
-            return Smoother.over(catalogue, cosines, beside, vectors.average)
-        if len(known) * _FEW > len(cosines):
-            return Smoother.over(catalogue, np.nan_to_num(cosines), beside, vectors.average)
-        # Only a few have cosines: leave the others out of the sums.
-        best = np.zeros(catalogue.messages + 1, dtype=cosines.dtype)
-        np.maximum.at(best, catalogue.message[known], cosines[known])
-        best[NO_MESSAGE] = vectors.average
-        return Smoother(catalogue, cosines, best, beside)
-
-    def _include_neighbours(self, at: Array) -> Array:
-        """Return these chunks and all chunks of the messages before and after."""
-        catalogue = self.catalogue
-        marked = np.zeros(catalogue.messages + 1, dtype=bool)
-        message = catalogue.message[at]
-        for near in (message, catalogue.previous[message], catalogue.following[message]):
-            marked[near] = True
-        marked[NO_MESSAGE] = False
-        return np.flatnonzero(marked[catalogue.message])
-
     def _rank_by_signal(self, name: str, scores: Array, at: Array, count: int | None = None) -> RankResult:
         """Return positions in the order of one signal."""
         at = at[np.lexsort((-self.catalogue.ordinals[at], -scores[at]))[:count]]
         return RankResult(at, scores[at], {name: scores[at]})
 
-    def _is_off_topic(self, cosines: Array | None) -> bool:
+    def _is_off_topic(self, cosines: Cosines | None) -> bool:
         """Return whether the question shares too little with everything here. Naming a speaker here is enough."""
         about = bool(self.question.find_names(self.catalogue.names))
         coverage = float(self.signals.covered.max()) if len(self.signals.covered) else 0.0
-        if cosines is None or np.isnan(cosines).all():
+        if cosines is None or not cosines.known.any():
             return coverage + FLOOR_KNOWN * self.signals.known + FLOOR_WORDS_NAMED * about < FLOOR_WORDS
         shared = FLOOR_DENSE_COVER * coverage + FLOOR_DENSE_KNOWN * self.signals.known + FLOOR_DENSE_NAMED * about
-        return coverage < FLOOR_COVERED and float(np.nanmax(cosines)) + shared < FLOOR_DENSE
+        return coverage < FLOOR_COVERED and self._find_nearest(cosines) + shared < FLOOR_DENSE
+
+    def _find_nearest(self, cosines: Cosines) -> float:
+        return float(cosines.values.max(where=cosines.known, initial=-1.0))
 
     # Each returns what it adds to the scores of the candidates ``at``, and notes its signals in ``parts``.
 
@@ -213,7 +207,7 @@ class Ranker:
         catalogue, recipe = self.catalogue, self.recipe
         message = catalogue.message[at]
         session = catalogue.session[message]
-        best = np.full(int(catalogue.session.max()) + 1, -np.inf)
+        best = np.full(catalogue.session_count, -np.inf)
         np.maximum.at(best, session, fused)
         parts["session"] = standardize(best[session])
         final = standardize(fused) + recipe.session * parts["session"]
@@ -241,56 +235,84 @@ class Smoother:
 
     catalogue: Catalogue
     scores: Array
-    best: Array  # of each message; behind them what stands in for a message that there is not
     beside: tuple[float, float]
-
-    @classmethod
-    def over(
-        cls, catalogue: Catalogue, scores: Array, beside: tuple[float, float], average: float | None = None
-    ) -> Smoother:
-        """At the start or end of a session, the average stands in for the missing message."""
-        best = _max_by_message(catalogue, scores)
-        best[NO_MESSAGE] = (scores.mean() if len(scores) else 0.0) if average is None else average
-        return cls(catalogue, scores, best, beside)
+    average: float  # stands in for the missing message at the start or end of a session
 
     def at(self, positions: Array) -> Array:
-        (before, after), catalogue, best = self.beside, self.catalogue, self.best
-        is_whole = len(positions) == len(self.scores)  # nothing is copied then
-        scores = self.scores if is_whole else self.scores[positions]
+        (before, after), catalogue, scores = self.beside, self.catalogue, self.scores[positions]
         if not before and not after:
             return scores
-        previous, following = catalogue.previous, catalogue.following
-        if not (is_whole and catalogue.facts.is_plain):
-            message = catalogue.message if is_whole else catalogue.message[positions]
-            previous, following = previous[message], following[message]
-        smoothed: Array = scores + (before * best[previous] + after * best[following])
+        message = catalogue.message[positions]
+        near = np.concatenate([catalogue.previous[message], catalogue.following[message]])
+        previous, following = self._find_peaks(near).reshape(2, -1)
+        smoothed: Array = scores + (before * previous + after * following)
         return smoothed
 
+    def _find_peaks(self, messages: Array) -> Array:
+        """Return the best score of each message, never below 0."""
+        scores, facts = self.scores, self.catalogue.facts
+        if facts.in_order:
+            first, size = facts.firsts[messages], facts.sizes[messages]
+            peaks = scores[first]
+            if len(longer := np.flatnonzero(size > 1)):
+                chunks, starts = _expand(first[longer], size[longer])
+                peaks[longer] = np.maximum.reduceat(scores[chunks], starts)
+            return np.where(size > 0, np.maximum(peaks, 0), scores.dtype.type(self.average))
+        # Some messages are in two places.
+        best = np.zeros(self.catalogue.messages + 1, dtype=scores.dtype)
+        np.maximum.at(best, self.catalogue.message, scores)
+        best[NO_MESSAGE] = self.average
+        return best[messages]
 
-def _max_by_message(catalogue: Catalogue, scores: Array) -> Array:
-    """Return the best score per message, never below 0. A message's chunks are nearly always adjacent."""
-    best = np.zeros(catalogue.messages + 1, dtype=scores.dtype)
-    if not len(scores):
-        return best
-    facts = catalogue.facts
-    peaks = scores if facts.is_plain else np.maximum.reduceat(scores, facts.starts)
-    if facts.in_order:
-        np.maximum(peaks, 0, out=best[: len(peaks)])
-    else:  # some messages are in two places
-        np.maximum.at(best, facts.messages, peaks)
-    return best
+    def select_best(self, mask: Array, count: int) -> Array:
+        """Return the positions of the best smoothed scores among those of a mask; ties go to the newer.
+
+        Of many, only those are compared that are high themselves, or beside one that is.
+        """
+        if np.count_nonzero(mask) > _MANY:
+            positions = include_neighbours(self.catalogue, find_highest(self.scores, mask, _CONTENDERS * count))
+            positions = positions[mask[positions]]
+        else:
+            positions = np.flatnonzero(mask)
+        return select_best(positions, self.at(positions), count)
 
 
-def _select_best(positions: Array, values: Array, count: int) -> Array:
+def include_neighbours(catalogue: Catalogue, at: Array) -> Array:
+    """Return these chunks and all chunks of the messages before and after."""
+    message, facts = catalogue.message[at], catalogue.facts
+    marked = np.zeros(catalogue.messages + 1, dtype=bool)
+    for near in (message, catalogue.previous[message], catalogue.following[message]):
+        marked[near] = True
+    marked[NO_MESSAGE] = False
+    if not facts.in_order:
+        return np.flatnonzero(marked[catalogue.message])
+    messages = np.flatnonzero(marked)
+    return _expand(facts.firsts[messages], facts.sizes[messages])[0]
+
+
+def _expand(first: Array, count: Array) -> tuple[Array, Array]:
+    """Return all numbers of these ranges, and where each range begins among them."""
+    ends = np.cumsum(count)
+    starts = ends - count
+    return np.repeat(first - starts, count) + np.arange(ends[-1] if len(ends) else 0), starts
+
+
+def find_highest(values: Array, mask: Array, count: int) -> Array:
+    """Return the positions of the highest values of a mask; ties go to the newer, which come last."""
+    if np.count_nonzero(mask) > _MANY:  # most are far below the best of a sample
+        sample = values[::_SAMPLE_STEP][mask[::_SAMPLE_STEP]]
+        place = min(len(sample), 3 * count // (2 * _SAMPLE_STEP) + 8)
+        high = np.flatnonzero((values >= np.partition(sample, -place)[-place]) & mask) if place else sample
+        if len(high) >= count:
+            return select_best(high, values[high], count)
+    high = np.flatnonzero(mask)
+    return select_best(high, values[high], count)
+
+
+def select_best(positions: Array, values: Array, count: int) -> Array:
     """Return the positions of the best values; ties go to the newer, which come last."""
     if len(values) <= count:
         return positions
-    if len(values) > _SAMPLE_FROM:  # most are far below the best of a sample
-        sample = values[::_SAMPLE_STEP]
-        place = min(len(sample), 2 * count // _SAMPLE_STEP + 8)
-        near = np.flatnonzero(values >= np.partition(sample, -place)[-place])
-        if len(near) >= count:
-            positions, values = positions[near], values[near]
     last = np.partition(values, -count)[-count]
     chosen = values > last
     equals = np.flatnonzero(values == last)
@@ -308,6 +330,7 @@ def scale_min_max(values: Array) -> Array:
 
 def standardize(values: Array) -> Array:
     # As numpy's mean and std compute it, without what they check first.
+    values = values.astype(np.float64)
     centred = values - np.add.reduce(values) / len(values)
     spread = np.sqrt(np.add.reduce(centred * centred) / len(values))
     standard: Array = centred / (spread if spread > 1e-9 else 1.0)
@@ -332,13 +355,10 @@ def score_dates(times: Array, spans: Sequence[Span]) -> Array:
 
 
 def align_scores(catalogue: Catalogue, by_ordinal: Array) -> Array:
-    """Return values by position in the catalogue, up to the last ordinal that has one."""
-    values = np.zeros(catalogue.chunks)
+    """Return values by position in the catalogue."""
     if catalogue.last_ordinal + 1 == catalogue.chunks:  # none was removed
-        values[: len(by_ordinal)] = by_ordinal[: catalogue.chunks]
-        return values
-    reached = np.searchsorted(catalogue.ordinals, len(by_ordinal))
-    values[:reached] = by_ordinal[catalogue.ordinals[:reached]]
+        return by_ordinal[: catalogue.chunks]
+    values: Array = by_ordinal[catalogue.ordinals]
     return values
 
 

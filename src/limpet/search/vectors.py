@@ -55,15 +55,17 @@ class VectorScores:
     average: float = 0.0  # of the cosines
 
     @classmethod
-    def of(cls, cosines: Array, scales: Array, rescore: Callable[[Array], Array], *, rough: bool) -> VectorScores:
-        """``scales`` is 0 where there is no vector."""
+    def of(
+        cls, cosines: Array, scales: Array, rescore: Callable[[Array], Array], average: float | None = None
+    ) -> VectorScores:
+        """``scales`` is 0 where there is no vector. Estimates come with the average of the real cosines."""
         import numpy as np
 
-        known = scales > 0
+        known, rough = scales > 0, average is not None
         if known.all():
-            return cls(cosines, rough, rescore, 1.0, float(cosines.mean()))
-        average, share = float(cosines[known].mean()), np.count_nonzero(known) / len(known)
-        return cls(np.where(known, cosines, np.nan), rough, rescore, share, average)
+            return cls(cosines, rough, rescore, 1.0, float(cosines.mean()) if average is None else average)
+        average = float(cosines[known].mean()) if average is None else average
+        return cls(np.where(known, cosines, np.nan), rough, rescore, np.count_nonzero(known) / len(known), average)
 
 
 class VectorCodes(NamedTuple):
@@ -237,20 +239,27 @@ def _score_codes(rows: VectorCodes, question: Array) -> VectorScores | None:
         return None
 
     def rescore(at: Array) -> Array:
-        return _scale_products(codes[at].astype(np.float32) @ question, scales[at])
+        return _scale_products(_multiply(codes.take(at, axis=0), question), scales[at])
 
     if len(codes) <= FULL_SCAN_LIMIT:
-        products = np.empty(len(codes), dtype=np.float32)
-        for block in _cut_blocks(len(codes)):
-            products[block] = codes[block].astype(np.float32) @ question
-        return VectorScores.of(products * scales, scales, rescore, rough=False)
+        return VectorScores.of(_multiply(codes, question) * scales, scales, rescore)
     assert mean is not None
     different = np.zeros(len(codes), dtype=np.uint16)
     for word, asked in zip(bits, _pack_signs(question[None, :], mean)[0], strict=True):
         different += np.bitwise_count(word ^ asked)
     dimension = codes.shape[1]
     by_difference = np.cos(np.pi * np.arange(dimension + 1) / dimension).astype(np.float32)
-    return VectorScores.of(by_difference[different], scales, rescore, rough=True)
+    return VectorScores.of(by_difference.take(different), scales, rescore, float(mean @ question))
+
+
+def _multiply(codes: Array, question: Array) -> Array:
+    """Row by row: a product of matrices runs in threads, which wait in busy loops for longer than this takes."""
+    import numpy as np
+
+    products = np.empty(len(codes), dtype=np.float32)
+    for block in _cut_blocks(len(codes)):
+        np.vecdot(codes[block].astype(np.float32), question, out=products[block])
+    return products
 
 
 def _scale_products(products: Array, scales: Array) -> Array:

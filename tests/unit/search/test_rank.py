@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from limpet.search.analysis import Question
-from limpet.search.catalogue import CatalogueRow, make_empty_catalogue
-from limpet.search.rank import Ranker, Signals, _select_best, rank_values
+from limpet.search.catalogue import Catalogue, CatalogueRow, make_empty_catalogue
+from limpet.search.rank import Ranker, Signals, Smoother, find_highest, include_neighbours, rank_values, select_best
 from limpet.search.recipes import DEFAULT, VECTORS
 from limpet.search.vectors import VectorScores
 
@@ -30,9 +31,9 @@ def test_refine_cosines_ranks_only_exact_scores() -> None:
     for recipe in (replace(VECTORS, candidates=50), replace(DEFAULT, candidates=50)):
         cosines = Ranker(catalogue, QUESTION, signals, recipe).refine_cosines(np.zeros(0, dtype=int))
         assert cosines is not None
-        best = np.argsort(-np.nan_to_num(cosines, nan=-1))[:40]
+        best = np.argsort(-np.where(cosines.known, cosines.values, -1))[:40]
         assert best.tolist() == list(range(count - 1, count - 41, -1))
-        assert cosines[best].tolist() == real[best].tolist()
+        assert cosines.values[best].tolist() == real[best].tolist()
 
 
 def test_refine_cosines_includes_word_matches_and_neighbours() -> None:
@@ -46,8 +47,8 @@ def test_refine_cosines_includes_word_matches_and_neighbours() -> None:
     signals = Signals(np.zeros(count), np.zeros(count), 0.0, vectors)
     cosines = Ranker(catalogue, QUESTION, signals, replace(DEFAULT, candidates=10)).refine_cosines(chosen)
     assert cosines is not None
-    assert not np.isnan(cosines[899:902]).any()  # and its neighbours, which lend it a part of their own
-    assert np.isnan(cosines[500])
+    assert cosines.known[899:902].all()  # and its neighbours, which lend it a part of their own
+    assert not cosines.known[500]
 
 
 @pytest.mark.parametrize("size", [5, 300, 9000, 40_000])
@@ -58,7 +59,10 @@ def test_select_best_takes_the_highest_and_the_newest_of_equals(size: int, level
     values[: size // 3] += levels  # the best are together, where a sample may miss them
     for count in (1, 200):
         expected = np.lexsort((positions, values))[::-1][:count]
-        assert _select_best(positions, values, count).tolist() == sorted(positions[expected].tolist())
+        assert select_best(positions, values, count).tolist() == sorted(positions[expected].tolist())
+        allowed = np.zeros(2 * size, dtype=bool)
+        allowed[positions] = True
+        assert find_highest(np.repeat(values, 2), allowed, count).tolist() == sorted(positions[expected].tolist())
 
 
 @given(st.lists(st.sampled_from((0.0, 0.5, 0.5, 1.0, -1.0, math.nan, math.inf)), min_size=1, max_size=30), st.data())
@@ -84,6 +88,66 @@ def make_rows(count: int) -> list[CatalogueRow]:
         name, flags = random.choice(("Ann", "Bob", None)), random.randrange(16)
         rows.append(CatalogueRow(ordinal, session, sequence, "user", name, ordinal, 1, flags))
     return rows
+
+
+def smooth_slowly(catalogue: Catalogue, scores: np.ndarray[Any, Any], average: float) -> list[float]:
+    best: dict[int, float] = {}
+    for message, score in zip(catalogue.message.tolist(), scores.tolist(), strict=True):
+        best[message] = max(best.get(message, 0.0), score)
+    beside = ((catalogue.previous[at], catalogue.following[at]) for at in catalogue.message)
+    return [
+        score + 0.5 * best.get(int(before), average) + 0.25 * best.get(int(after), average)
+        for score, (before, after) in zip(scores.tolist(), beside, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_smoother_adds_best_of_neighbouring_messages(twice: bool) -> None:
+    """Whether or not the chunks of a message are in one place."""
+    rows = make_rows(300)
+    rows = rows if twice else sorted(rows, key=lambda row: (row.session or "", row.sequence or 0))
+    rows = [row._replace(ordinal=at) for at, row in enumerate(rows)]
+    catalogue = make_empty_catalogue(0).append_rows(rows)
+    assert catalogue.facts.in_order is not twice
+    scores = np.random.default_rng(3).normal(size=len(rows))
+    smoother, everything = Smoother(catalogue, scores, (0.5, 0.25), 0.3), np.arange(len(rows))
+    assert smoother.at(everything).tolist() == pytest.approx(smooth_slowly(catalogue, scores, 0.3))
+    some = everything[::7]
+    assert smoother.at(some).tolist() == pytest.approx(smoother.at(everything)[some].tolist())
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_include_neighbours_adds_all_chunks_of_messages_around(twice: bool) -> None:
+    rows = make_rows(200)
+    rows = rows if twice else sorted(rows, key=lambda row: (row.session or "", row.sequence or 0))
+    catalogue = make_empty_catalogue(0).append_rows([row._replace(ordinal=at) for at, row in enumerate(rows)])
+    for at in (0, 57, 120, 199):
+        message = int(catalogue.message[at])
+        around = {message, int(catalogue.previous[message]), int(catalogue.following[message])} - {-1}
+        expected = [place for place, each in enumerate(catalogue.message.tolist()) if each in around]
+        assert include_neighbours(catalogue, np.array([at])).tolist() == expected
+
+
+def test_select_best_of_many_finds_one_between_high_neighbours() -> None:
+    count = 20_000
+    catalogue = make_empty_catalogue(0).append_rows(
+        [CatalogueRow(at, "s", at + 1, "user", None, 0, 1, 0) for at in range(count)]
+    )
+    scores = np.random.default_rng(1).uniform(0.0, 0.5, count).astype("f4")
+    scores[[4999, 5001]] = 2.0
+    scores[5000] = 0.1
+    allowed = np.ones(count, dtype=bool)
+    allowed[4999] = False
+    assert Smoother(catalogue, scores, (0.5, 0.5), 0.25).select_best(allowed, 2).tolist() == [5000, 5001]
+
+
+def test_truncated_catalogue_has_no_message_after_its_end() -> None:
+    """A reader of an older snapshot must rank as if the later messages were not there yet."""
+    rows = [CatalogueRow(at, "s", at + 1, "user", None, 0, 1, 0) for at in range(5)]
+    longer, shorter = (make_empty_catalogue(0).append_rows(rows[:count]) for count in (5, 3))
+    scores, everything = np.array([1.0, 2.0, 3.0]), np.arange(3)
+    cut, fresh = (Smoother(each, scores, (0.5, 0.5), 0.25) for each in (longer.truncate(3), shorter))
+    assert cut.at(everything).tolist() == fresh.at(everything).tolist()
 
 
 @pytest.mark.parametrize("first", [1, 30, 119])
