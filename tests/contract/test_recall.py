@@ -173,6 +173,13 @@ def test_recall_joins_words_by_or_and_ranks_rarest_first(memory: Limpet) -> None
     assert said(memory.recall("apples pears", user="alice"))[0] == "apples and pears"
 
 
+def test_recall_finds_message_that_states_something_before_it_asks(memory: Limpet) -> None:
+    session = memory.session(user="alice")
+    session.append("user", "I'm vegan, is there anything for me at the pizza place?")
+    session.append("user", "What is vegan cheese made of?")
+    assert said(memory.recall("vegan", user="alice")) == ["I'm vegan, is there anything for me at the pizza place?"]
+
+
 def test_recall_without_match_returns_nothing(memory: Limpet) -> None:
     store(memory, "The quick brown fox")
     assert memory.recall("zeppelin turbine", user="alice") == []

@@ -176,7 +176,7 @@ def unpack_terms(data: bytes) -> tuple[tuple[int, ...], bytes]:
 
 class TextFlag(IntFlag):
     ENDS_ASKING = 1  # the message ends in a question mark
-    ONLY_ASKS = 2  # every sentence of the message is a question
+    ONLY_ASKS = 2  # every sentence of the message is a question, and none says something first
     TIME_WORD = 4  # the chunk says when
     STANDING_WISH = 8  # the chunk states a permanent preference
 
@@ -189,8 +189,9 @@ def flag_message(text: str) -> int:
         return 0
     flags = _ENDS_ASKING if text.rstrip().endswith("?") else 0
     ends = english.QUESTION_END.findall(text)
-    rest = english.QUESTION_END.split(text)[-1]
-    if ends and all("?" in end for end in ends) and not any(map(str.isalnum, rest)):
+    *sentences, rest = english.QUESTION_END.split(text)
+    only_asks = ends and all("?" in end for end in ends) and not any(map(str.isalnum, rest))
+    if only_asks and not any(map(english.STATEMENT_FIRST.match, sentences)):
         flags |= _ONLY_ASKS
     return flags
 

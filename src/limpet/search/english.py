@@ -121,6 +121,15 @@ LAST_MANY = re.compile(rf"\b(?:last|past|previous) {_AMOUNT} (day|week|month|yea
 # Sentences
 
 QUESTION_END = re.compile(r"[.!?…]+[\"')\]]*(?:\s|$)")
+# "I'm vegan, is there anything for me?": it asks, but says something first.
+STATEMENT_FIRST = re.compile(
+    r"\W*(?:(?:so|and|but|well|ok|okay|hi|hello|hey|also|oh|thanks|sorry)\b[\s,]*){0,4}"
+    r"(?:(?:since|because|as|now that|given that)\s+)?(?:i|we|my|our)\b(?:['\u2019](?:m|re|ve|d|ll))?\s+"
+    r"(?!(?:\w+\s+)?(?:wonder|wondering|curious|guess)\b).{3,400}?[,;:\u2013\u2014-]\s*(?:and\s+|but\s+|so\s+)?"
+    r"(?:can|could|would|will|do|does|did|is|are|was|were|should|may|might|has|have|any"
+    r"|what|how|why|which|when|where|who)\b",
+    re.IGNORECASE | re.DOTALL,
+)
 # A mark ends a sentence only before white space: 3.14, main.py and v1.2 stay whole.
 SENTENCE_END = re.compile(r"[.!?…]{1,50}[\"')\]”’»*_]{0,5}(?=\s|$)|[。！？]{1,50}|[/]s(?=\s*$)|\n")
 ABBREVIATION = re.compile(

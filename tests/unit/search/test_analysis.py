@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 from limpet.search.analysis import (
     _ASCII_WORD,
     ANALYZER_VERSION,
+    TextFlag,
     _tokenize,
     analyse,
     count_shared_terms,
     extract_terms,
+    flag_message,
     pack_terms,
     unpack_terms,
 )
@@ -166,3 +168,24 @@ def test_count_shared_terms_is_size_of_intersection(question: str, text: str) ->
     assert count_shared_terms(frozenset(extract_terms(question)), text) == len(
         set(extract_terms(question)) & set(extract_terms(text))
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "only_asks"),
+    [
+        ("What is the capital of Chad?", True),
+        ("Can you help? What would it cost?", True),
+        ("I'm wondering, are there tools for that?", True),
+        ("Do I need a visa, or is a passport enough?", True),
+        ("Hmm, so how do I set up the alerts, or can you?", True),
+        ("If I moved to Oslo, would I pay more tax?", True),
+        ("I'm vegan, is there anything for me on this menu?", False),
+        ("Since my son can't have nuts, what could we bake?", False),
+        ("Hi, I prefer Django over Flask for this one, can you set up a project?", False),
+        ("Any idea? Our flat has no bath \u2013 where do we wash the dog?", False),
+        ("I moved to Oslo. Is it cold?", False),
+        ("I moved to Oslo.", False),
+    ],
+)
+def test_flag_message_tells_whether_it_only_asks(text: str, only_asks: bool) -> None:
+    assert bool(flag_message(text) & TextFlag.ONLY_ASKS) is only_asks
