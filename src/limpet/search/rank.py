@@ -81,7 +81,7 @@ class Ranker:
         matching = self._keep_allowed(signals.words > 0)
         if recipe.fuse == "words":
             return self._rank_by_signal("words", signals.words, np.flatnonzero(matching))
-        words = Smoother(self.catalogue, signals.words, recipe.words_beside, float(signals.words.mean()))
+        words = self._smooth(signals.words, recipe.words_beside, float(signals.words.mean()))
         chosen = words.select_best(matching, recipe.candidates)
         cosines = self.refine_cosines(chosen)
         if recipe.floor and self._is_off_topic(cosines):
@@ -94,7 +94,7 @@ class Ranker:
         at, dense = chosen, None
         if cosines is not None:
             assert signals.vectors is not None
-            dense = Smoother(self.catalogue, cosines.values, recipe.dense_beside, signals.vectors.average)
+            dense = self._smooth(cosines.values, recipe.dense_beside, signals.vectors.average)
             at = self._unite(at, dense.select_best(self._keep_allowed(cosines.known), recipe.candidates))
             at = at[(signals.words[at] > 0) | (cosines.values[at] >= NEAR_ENOUGH)]
         if signals.entity is not None and recipe.linked:
@@ -139,6 +139,11 @@ class Ranker:
         assert self.signals.vectors is not None
         at = at[wanted[at]]
         refined.values[at], refined.known[at] = self.signals.vectors.rescore(at), True
+
+    def _smooth(self, scores: Array, beside: tuple[float, float], average: float) -> Smoother:
+        is_among_people, with_vectors = self.catalogue.is_among_people, self.signals.vectors is not None
+        part = self.recipe.beside_assistant if with_vectors and not is_among_people else 1.0
+        return Smoother(self.catalogue, scores, (part * beside[0], part * beside[1]), average)
 
     def _keep_allowed(self, mask: Array) -> Array:
         return mask if self.allowed is None else mask & self.allowed

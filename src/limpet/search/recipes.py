@@ -47,6 +47,7 @@ class Recipe:
     dense: float = 0.0
     words_beside: tuple[float, float] = (0.0, 0.0)  # share of the previous and the next message's score
     dense_beside: tuple[float, float] = (0.0, 0.0)
+    beside_assistant: float = 1.0  # how much of these shares in talk with an assistant, unless words alone rank
     exact: float = 0.0  # bonus if more than ``exact_from`` of the question's words match
     exact_from: float = 0.9
     speaker: float = 0.0  # the question names this speaker
@@ -78,6 +79,7 @@ DEFAULT = Recipe(
     dense=0.65,
     words_beside=(0.5, 0.5),
     dense_beside=(0.2, 0.2),
+    beside_assistant=0.7,
     exact=4.0,
     speaker=3.0,
     user=2.5,

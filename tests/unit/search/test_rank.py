@@ -141,6 +141,25 @@ def test_select_best_of_many_finds_one_between_high_neighbours() -> None:
     assert Smoother(catalogue, scores, (0.5, 0.5), 0.25).select_best(allowed, 2).tolist() == [5000, 5001]
 
 
+@pytest.mark.parametrize("speakers", [("Ann", "Bob"), (None, None)])
+@pytest.mark.parametrize("with_vectors", [True, False])
+def test_neighbours_count_less_in_talk_with_assistant(
+    speakers: tuple[str | None, str | None], with_vectors: bool
+) -> None:
+    """An assistant repeats what the user has said, so that its reply says less of the message beside it."""
+    scores = {10: 1.4, 29: 0.8, 30: 0.7, 31: 0.8}  # one alone, and one between two others
+    rows = [CatalogueRow(at, f"s{at // 20}", at + 1, "user", speakers[at % 2], 0, 1, 0) for at in range(1000)]
+    words = np.zeros(len(rows), dtype="f4")
+    words[list(scores)] = list(scores.values())
+    vectors = (
+        VectorScores(np.zeros(len(rows), dtype="f4"), rough=False, rescore=lambda at: at) if with_vectors else None
+    )
+    signals = Signals(words, np.zeros(len(rows)), 1.0, vectors)
+    recipe = replace(DEFAULT, session=0.0, floor=False)
+    best = Ranker(make_empty_catalogue(0).append_rows(rows), QUESTION, signals, recipe).rank().positions[0]
+    assert best == (10 if with_vectors and not speakers[0] else 30)
+
+
 def test_truncated_catalogue_has_no_message_after_its_end() -> None:
     """A reader of an older snapshot must rank as if the later messages were not there yet."""
     rows = [CatalogueRow(at, "s", at + 1, "user", None, 0, 1, 0) for at in range(5)]
