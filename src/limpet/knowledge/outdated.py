@@ -17,7 +17,8 @@ from limpet.providers.encoder import embed_text
 
 _LIKELY, _TELLS, _BEHIND, _NEAR, _BIAS = 0.809, 0.566, -7.22, 3.23, -0.766  # weights, in the order of measure_doubt
 _FOLLOWS = 0.1  # how likely a statement takes back what it follows, where no more is known
-_MARKED = 0.2  # probability from which a claim is marked
+_MARKED, _CAUTION = 0.2, 0.2  # probability from which a claim is marked; so much more where a mistake costs most
+_VITAL = frozenset({"allergy", "health", "medication"})
 _LEARNED = (Origin.EXTRACTED, Origin.PROMOTED)
 
 
@@ -37,7 +38,7 @@ def _mark(claim: Record, later: Sequence[Record], near: Mapping[str, float], bes
     since = [each for each in later if _get_time(each) > _get_time(claim) and each.source != claim.source]
     scored = [(measure_doubt(claim, each, best - near[claim.id], near[each.id]), each.id) for each in since]
     doubt, by = max(scored, default=(0.0, ""))
-    if doubt < _MARKED:
+    if doubt < _MARKED + _CAUTION * (claim.attribute in _VITAL):
         return claim
     return replace(claim, metadata={**claim.metadata, DOUBTED_BY: by, DOUBT: f"{doubt:.2f}"})
 

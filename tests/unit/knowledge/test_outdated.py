@@ -73,5 +73,13 @@ def test_what_only_the_user_changes_is_not_marked(fields: dict[str, Any]) -> Non
     assert find_marked(QUESTION, make_claim("train", TRAIN, 1, **fields), later()) == {}
 
 
+def test_health_is_marked_only_by_what_is_surer() -> None:
+    question, later = "What do I take for my diabetes?", {TELLS: "-0.9", FOLLOWS: "old"}
+    said = make_claim("new", "The nurse showed the user how the pen for their diabetes works.", 20, metadata=later)
+    assert find_marked(question, make_claim("old", "The user takes metformin for diabetes.", 1), said) == {"old": "new"}
+    vital = make_claim("old", "The user takes metformin for diabetes.", 1, attribute="medication", subject="user")
+    assert find_marked(question, vital, said) == {}
+
+
 def test_empty_question_marks_nothing() -> None:
     assert find_marked(" ", make_claim("train", TRAIN, 1), later()) == {}
