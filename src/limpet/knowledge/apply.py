@@ -314,6 +314,7 @@ class Reconciler:
             and (each.source.session_id, each.source.sequences) == (record.source.session_id, record.source.sequences)
             and names & find_name_stems(f"- {each.content}")
             and self._can_be_taken_back(each)
+            and not _to_existing(each, None).is_protected
         ]
 
     def _end(self, record: Record, at: datetime, successor: Record | None) -> None:
