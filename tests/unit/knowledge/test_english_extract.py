@@ -281,7 +281,6 @@ def test_extract_team_migration_as_decision_not_home():
         ("My former boss works at Meta.", ("user/ex-boss", "employer", "Meta", True)),
         ("I stopped drinking coffee.", ("user", "drinks", "coffee", False)),
         ("I'm allergic to peanuts and shellfish.", ("user", "allergy", "peanuts and shellfish", True)),
-        ("I don't eat pork or shellfish.", ("user", "eats", "pork or shellfish", False)),
         ("I love Thai and Italian food.", ("user", "likes", "Thai and Italian food", True)),
         ("My brother in law works for Airbus.", ("user/brother-in-law", "employer", "Airbus", True)),
         ("My son can't eat nuts.", ("user/son", "eats", "nuts", False)),

@@ -6,7 +6,7 @@ import re
 from datetime import datetime, timedelta
 
 from limpet.knowledge.english import get_words
-from limpet.knowledge.english.coordination import find_opening
+from limpet.knowledge.english.opening import find_opening
 from limpet.knowledge.english.statement import is_quote
 from limpet.knowledge.english.tense import lies_behind
 from limpet.search.analysis import parse_spans

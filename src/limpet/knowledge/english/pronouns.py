@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from limpet.knowledge.english import get_words
 from limpet.knowledge.english.clause import find_role_word
-from limpet.knowledge.english.coordination import Opening, find_opening
+from limpet.knowledge.english.opening import Opening, find_opening
 
 # First in the sentence, or behind the user's verb: another thing that stands between may be meant instead.
 _PRONOUN = re.compile(r"(?:(?P<lead>The user(?: [a-z'’]+){1,4}) )?(?:(?P<it>it)|they|them)\b(?!['’])", re.IGNORECASE)

@@ -12,8 +12,8 @@ from limpet.knowledge.attributes import get_attribute
 from limpet.knowledge.candidate import Candidate, TurnMessage
 from limpet.knowledge.english import get_pattern, get_words
 from limpet.knowledge.english.clause import find_role_word, is_name, normalize_subject
-from limpet.knowledge.english.coordination import find_opening, third_person
 from limpet.knowledge.english.dates import RELATIVE, find_date
+from limpet.knowledge.english.opening import find_opening, third_person
 from limpet.knowledge.english.statement import format_statement, format_subject, is_quote, quote
 from limpet.knowledge.similarity import tokenize
 from limpet.model.record import RecordType

@@ -1,0 +1,94 @@
+"""Which coordinated words are facts of their own, and which stay together."""
+
+from __future__ import annotations
+
+import pytest
+
+from limpet.knowledge.english.coordination import split_statements
+from tests.unit.knowledge.turns import learned
+
+
+def split(text: str) -> list[str]:
+    return [each.text for each in split_statements(text)]
+
+
+@pytest.mark.parametrize(
+    ("said", "statements"),
+    [
+        # Things that share a verb.
+        ("I've got gout, a canoe and an old aunt", ["I've got gout", "I've got a canoe", "I've got an old aunt"]),
+        ("I use Emacs, fish and a split keyboard", ["I use Emacs", "I use fish", "I use a split keyboard"]),
+        ("She has diabetes and a pacemaker", ["She has diabetes", "She has a pacemaker"]),
+        ("I play tennis on Mondays and squash on Fridays", ["I play tennis on Mondays", "I play squash on Fridays"]),
+        ("We've a cottage in Mayo and a flat in Dublin", ["We've a cottage in Mayo", "We've a flat in Dublin"]),
+        ("I am into golf, chess and the sea", ["I am into golf", "I am into chess", "I am into the sea"]),
+        ("We pay for Netflix and the Times", ["We pay for Netflix", "We pay for the Times"]),
+        ("I sing in a choir and a quartet", ["I sing in a choir", "I sing in a quartet"]),
+        ("I don't drink coffee or tea", ["I don't drink coffee", "I don't drink tea"]),
+        ("I have a son, Leo, and a daughter, Mia", ["I have a son, Leo", "I have a daughter, Mia"]),
+        ("I like fish and chips, curry and a roast", ["I like fish and chips", "I like curry", "I like a roast"]),
+        ("Use metric units, the 24-hour clock and British spelling",
+         ["Use metric units", "Use the 24-hour clock", "Use British spelling"]),
+        ("my stack is Flask, Redis and way too much Perl",
+         ["my stack includes Flask", "my stack includes Redis", "my stack includes way too much Perl"]),
+        # What somebody is.
+        ("I'm chair of the club and captain of the team", ["I'm chair of the club", "I'm captain of the team"]),
+        ("I'm 41, divorced, and renting a flat", ["I'm 41", "I'm divorced", "I'm renting a flat"]),
+        ("I'm on the board and in the choir", ["I'm on the board", "I'm in the choir"]),
+        # Verbs of one subject.
+        ("I'm deaf, wear hearing aids and drink tea", ["I'm deaf", "I wear hearing aids", "I drink tea"]),
+        ("I rent a room, share a car and study law", ["I rent a room", "I share a car", "I study law"]),
+        ("We live in Aarhus, have two kids and no car", ["We live in Aarhus", "We have two kids", "We have no car"]),
+        ("I want to learn Dutch, run a race and pay off the car",
+         ["I want to learn Dutch", "I want to run a race", "I want to pay off the car"]),
+        ("We bank at Nordea and have a loan with SEB", ["We bank at Nordea", "We have a loan with SEB"]),
+        # Clauses, with the verb left out in the second, or with two subjects in the first.
+        ("My mum lives in Cork and my dad in Perth", ["My mum lives in Cork", "my dad lives in Perth"]),
+        ("Kerstin and I are vegans, and we host a club", ["Kerstin and I are vegans", "we host a club"]),
+        ("I'm at home, call my mum", ["I'm at home", "call my mum"]),
+    ],
+)  # fmt: skip
+def test_split_statements_takes_coordinated_facts_apart(said: str, statements: list[str]) -> None:
+    assert split(said) == statements
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "I love mac and cheese",
+        "I shop at Marks and Spencer",
+        "I love Florence and the Machine",
+        "I work in research and development",
+        "My wife and I live in Leeds",
+        "I live between a church and a pub",
+        "I mix flour, water and salt",
+        "I share a flat with two nurses and a chef",
+        "I have a dog with a limp and a bad eye",
+        "I need help with my CV and a cover letter",
+        "I have two cats, Miso and Ponzu",
+        "My kids are 4, 7 and 9",
+        "My sons are Tom, Dick and Harry",
+        "My parents are a nurse and a teacher",
+        "The flag is red, white and blue",
+        "It takes an hour and a half",
+        "We farm two hundred and ten hectares",
+        "I bought a bike and a helmet yesterday",
+        "I've been to Peru, Chile and Bolivia",
+        "I have to call the bank, the vet and my mum",
+        "I think my sister has a cat and a dog",
+        "I prefer tea to coffee and juice",
+        "I'm tired and hungry",
+        "I don't smoke or drink",
+        "She lives with me and my wife",
+        "I have a bread knife, the long one and the short one",
+        "If I get a cat and a dog, I need a garden",
+        "Give me a title, a summary and three tags",
+    ],
+)
+def test_split_statements_keeps_whole_what_belongs_together(said: str) -> None:
+    assert split(said) == [said]
+
+
+def test_each_thing_of_a_list_is_a_value_of_its_own() -> None:
+    facts = [(each.attribute, each.value, each.polarity) for each in learned("I don't eat pork or shellfish.")]
+    assert facts == [("eats", "pork", False), ("eats", "shellfish", False)]
