@@ -197,7 +197,7 @@ class Reconciler:
                 found[record.id] = _Judged(likely, self._guard(record, likely, topics))
             elif not any(_overlaps(span, (change.start, change.end)) for span in spans):
                 found[record.id] = _Judged(likely, self._guard(record, min(likely, _UNREAD), topics))
-        return found
+        return _spare_beside(candidate.message, claims, found)
 
     def _find_topics(self) -> frozenset[str]:
         """What the candidate says has changed, of what people mostly have one of."""
@@ -343,6 +343,16 @@ class Reconciler:
 def _find_span(message: str, sentence: str) -> tuple[int, int]:
     start = message.find(sentence)
     return (start, start + len(sentence)) if start >= 0 else (0, len(message))
+
+
+def _spare_beside(message: str, claims: Sequence[Record], judged: Mapping[str, _Judged]) -> dict[str, _Judged]:
+    """Leave alone what was told together with something that the message names: it is about that one."""
+    told = find_content_stems(message)
+    found = [record for record in claims if record.id in judged and judged[record.id].likely]
+    named = {record.id for record in found if told & find_content_stems(record.content)}
+    meant = {(record.source.session_id, record.source.sequences) for record in found if record.id in named}
+    spared = {record.id for record in found if (record.source.session_id, record.source.sequences) in meant} - named
+    return {each: verdict._replace(likely=0.0) if each in spared else verdict for each, verdict in judged.items()}
 
 
 def _overlaps(one: tuple[int, int], other: tuple[int, int]) -> bool:
