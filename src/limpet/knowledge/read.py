@@ -7,11 +7,8 @@ decides whether the rest is worth keeping and what it is about, and rules add at
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
-from itertools import accumulate
-from typing import NamedTuple
 
 from limpet.knowledge import english
 from limpet.knowledge.attributes import get_attribute
@@ -20,11 +17,11 @@ from limpet.knowledge.change import find_telling_clauses, tells_of_change
 from limpet.knowledge.prominence import DOUBTFUL as SURE_ENOUGH
 from limpet.knowledge.reader import DOUBTFUL, SHOWN, SURE, VITAL_ATTRIBUTES, Reading, default_reader
 from limpet.knowledge.similarity import fold_text, is_near_duplicate, is_same_value, tokenize
+from limpet.knowledge.statements import Statement, list_statements, read_statements
 from limpet.knowledge.work import find_reports, read_outcomes, read_work
 from limpet.model.dataclass import replace
 from limpet.model.message import Role
 from limpet.model.record import Layer, RecordType
-from limpet.model.text_cache import cache_texts
 from limpet.search.analysis import Sentence
 
 _TYPES = {
@@ -56,21 +53,7 @@ _VAGUE = frozenset("decision event plan other".split())
 _MAX_JOINED = 200  # characters of a message that is one claim because each of its parts is doubtful
 _MAX_WHOLE = 300  # characters of a message that is kept as a whole for what it takes back
 _SPEAKERS = (Role.USER, Role.ASSISTANT)
-_BESIDE = 0.3  # of a statement beside a sure one, from which on it is kept with it
 MAX_CANDIDATES = 50  # per turn: more is a document, not a conversation
-
-
-class Statement(NamedTuple):
-    """A statement of a message, and what the reader makes of it."""
-
-    own: english.OwnStatement
-    words: str  # as they stand in the message
-    reading: Reading | None
-
-    @property
-    def text(self) -> str:
-        """The same with a subject of its own."""
-        return self.own.text
 
 
 def read_turn(
@@ -171,7 +154,7 @@ def _add_whole(said: TurnMessage, candidates: Iterable[Candidate]) -> Iterator[C
 def _are_all_read(text: str, candidates: Sequence[Candidate]) -> bool:
     """Whether each statement of a message is a claim of its own: then what is so now need not stand for the rest."""
     read = {each.sentence for each in candidates if not each.tentative and each.confidence >= SURE_ENOUGH}
-    return all(text[each.start : each.end] in read for each in _list_statements(text))
+    return all(text[each.start : each.end] in read for each in list_statements(text))
 
 
 def _join_doubtful(said: TurnMessage, found: list[Candidate], before: Sequence[str]) -> list[Candidate]:
@@ -179,7 +162,7 @@ def _join_doubtful(said: TurnMessage, found: list[Candidate], before: Sequence[s
     parts = [each for each in found if not each.tentative]
     if len(parts) < 2 or any(each.confidence >= SURE_ENOUGH or each.value for each in parts):
         return found
-    own = _list_statements(said.text)
+    own = list_statements(said.text)
     words = said.text[own[0].start : own[-1].end]
     if len(words) > _MAX_JOINED:
         return found
@@ -193,7 +176,7 @@ def _join_doubtful(said: TurnMessage, found: list[Candidate], before: Sequence[s
 
 def _find_statement(text: str, candidates: Sequence[Candidate]) -> str:
     """All that a message states; of a long one, from the first to the last claim or clause that tells of a change."""
-    whole = [(each.start, each.end) for each in _list_statements(text)]
+    whole = [(each.start, each.end) for each in list_statements(text)]
     if whole and whole[-1][1] - whole[0][0] <= _MAX_WHOLE:
         return text[whole[0][0] : whole[-1][1]].strip()
     read = [each.sentence for each in candidates if not each.tentative and each.sentence in text]
@@ -210,7 +193,7 @@ def _read_message(said: TurnMessage, before: Sequence[str], echoes: Echoes) -> I
         yield from _read_answer(said, answer)
     statements = [
         each
-        for each in _split(said, _get_last(before))
+        for each in read_statements(said.text, _get_last(before))
         if said.text[answered : each.own.end].strip(" .,;:!") and not echoes.contains(each.words)
     ]
     sure = list(_apply_rules(said, [each.own for each in statements]))
@@ -359,55 +342,6 @@ def _read_answer(said: TurnMessage, answer: english.Answer) -> Iterator[Candidat
             salience=0.8 if answer.attribute in VITAL_ATTRIBUTES else 0.5,
             polarity=" not " not in answer.text,
         )
-
-
-@cache_texts(8)  # a message is gone through several times
-def _list_statements(text: str) -> tuple[english.OwnStatement, ...]:
-    return tuple(english.find_own_statements(text))
-
-
-def _split(said: TurnMessage, before: str) -> Iterator[Statement]:
-    """The statements that the speaker asserts, each with its reading."""
-    statements = _list_statements(said.text)
-    if not statements:
-        return
-    cuts = [each.start for each in statements]
-    readings = sorted(default_reader().read(said.text, before, cuts), key=lambda reading: reading.start)
-    starts, ends = [each.start for each in readings], list(accumulate((each.end for each in readings), max))
-    best: dict[Sentence, float] = {}
-    found: list[Statement] = []
-    for own in statements:
-        if not any(character.isalpha() for character in said.text[own.start : own.end]):
-            continue  # "(3)"
-        near = readings[bisect_right(ends, own.start) : bisect_left(starts, own.end)]
-        reading = _find_reading(near, own.start, own.end)
-        found.append(Statement(own, said.text[own.start : own.end], reading))
-        if reading is not None:
-            best[own.sentence] = max(best.get(own.sentence, 0.0), reading.keep)
-    yield from (_encourage(each, best.get(each.own.sentence, 0.0)) for each in found)
-
-
-def _encourage(statement: Statement, best: float) -> Statement:
-    """A statement beside a sure one of its sentence is surer: what is told in one breath is mostly kept together."""
-    reading = statement.reading
-    if (
-        reading is None
-        or not _BESIDE <= reading.keep < best
-        or best < SHOWN
-        or statement.text.lower().startswith("you")
-    ):
-        return statement
-    return statement._replace(reading=replace(reading, keep=(reading.keep + best) / 2))
-
-
-def _find_reading(readings: Sequence[Reading], start: int, end: int) -> Reading | None:
-    """The reading of the clause most worth keeping of those that lie in these words, or else shares most with them."""
-    shared = [(min(end, each.end) - max(start, each.start), each) for each in readings]
-    inside = [each for size, each in shared if 2 * size > each.end - each.start]
-    if inside:
-        return max(inside, key=lambda each: each.keep)
-    size, best = max(shared, key=lambda pair: pair[0], default=(0, None))
-    return best if size > 0 else None
 
 
 def _word(said: TurnMessage, candidate: Candidate, statement: Statement, beside: int) -> Candidate:

@@ -7,7 +7,7 @@ and decides nothing: a caller compares ``keep`` with the thresholds.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
@@ -83,12 +83,14 @@ class Reader:
 
         self._network: ReaderNetwork = ReaderNetwork.load(weights)
 
-    def read(self, text: str, before: str = "", cuts: Sequence[int] = ()) -> list[Reading]:
+    def read(self, text: str, before: str = "", cuts: Mapping[int, bool] | None = None) -> list[Reading]:
         """Return a reading for each clause of a message. ``before`` is the turn before it: the question it answers.
 
-        ``cuts`` are more places where a statement starts. A part of a clause is read by itself, and is as sure as the
-        two readings on average: facts that are told in one breath are mostly kept or not kept together.
+        ``cuts`` are more places where a statement starts, each with whether it is one of several things that share a
+        verb. A part of a clause is read by itself, and is as sure as the two readings on average: facts that are told
+        in one breath are mostly kept or not kept together. A thing without its verb is what the clause is.
         """
+        cuts = cuts or {}
         clauses = split_clauses(text)
         if not clauses:
             return []
@@ -99,8 +101,12 @@ class Reader:
             starts = [clause.start for clause in whole]
             for part in inside:
                 clause = whole[bisect_right(starts, part.start) - 1]
-                same = (clause.start, clause.end) == (part.start, part.end)
-                found.append(clause if same else replace(part, keep=(part.keep + clause.keep) / 2))
+                if (clause.start, clause.end) == (part.start, part.end):
+                    found.append(clause)
+                elif cuts.get(part.start):
+                    found.append(_read_thing(clause, part))
+                else:
+                    found.append(replace(part, keep=(part.keep + clause.keep) / 2))
         return found
 
     def read_whole(self, text: str, before: str = "") -> Reading:
@@ -140,13 +146,26 @@ def _to_reading(span: Span, scores: Scores) -> Reading:
     return Reading(*span, keep, KINDS[kind], ATTRIBUTES[attribute], sure, STATUSES[status], about)
 
 
+def _read_thing(clause: Reading, thing: Reading) -> Reading:
+    sure = thing.attribute == clause.attribute or thing.attribute_sure >= SURE
+    topic = thing if sure else replace(thing, attribute="other", attribute_sure=0.0)
+    return replace(
+        clause,
+        start=thing.start,
+        end=thing.end,
+        keep=max(clause.keep, (thing.keep + clause.keep) / 2),
+        attribute=topic.attribute,
+        attribute_sure=topic.attribute_sure,
+    )
+
+
 def _find_owners(spans: Sequence[Span], places: Sequence[int]) -> list[int]:
     """Return the span that each place lies in."""
     starts = [start for start, _ in spans]
     return [max(0, bisect_right(starts, place) - 1) for place in places]
 
 
-def _cut_clauses(text: str, clauses: Sequence[tuple[int, int]], cuts: Sequence[int]) -> list[tuple[int, int]]:
+def _cut_clauses(text: str, clauses: Sequence[tuple[int, int]], cuts: Collection[int]) -> list[tuple[int, int]]:
     """Return the clauses, cut further where a statement starts inside one."""
     found: list[tuple[int, int]] = []
     places = sorted(set(cuts))

@@ -130,3 +130,28 @@ def test_request_for_a_name_is_learned_from_a_question() -> None:
 def test_value_ends_before_its_purpose() -> None:
     (job,) = read_turn([said("I work weekends at Tesco to pay rent.")])
     assert (job.value, job.content) == ("Tesco", "The user works weekends at Tesco to pay rent.")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "my cat is basically my landlord, my nurse and my boss",
+        "*lowers visor* I am Dame Ottoline of the Fens and I eat only turnips",
+        "Some guy at the station said he eats nothing but potatoes",
+        "one more time, but with the totals in the last column",
+    ],
+)
+def test_joke_role_play_hearsay_and_task_of_now_teach_nothing(text: str) -> None:
+    assert read(text) == []
+
+
+def test_task_behind_a_statement_is_no_part_of_it() -> None:
+    assert read("I'm vegetarian, suggest a recipe and a wine") == ["The user is vegetarian."]
+
+
+def test_clauses_of_a_list_are_kept_together() -> None:
+    assert read("I'm on the parents' council, I bake for the fair and I run the lost property box.") == [
+        "The user is on the parents' council.",
+        "The user bakes for the fair.",
+        "The user runs the lost property box.",
+    ]

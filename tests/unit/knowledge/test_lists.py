@@ -21,7 +21,7 @@ def split(text: str) -> list[str]:
         ("She has diabetes and a pacemaker", ["She has diabetes", "She has a pacemaker"]),
         ("I play tennis on Mondays and squash on Fridays", ["I play tennis on Mondays", "I play squash on Fridays"]),
         ("We've a cottage in Mayo and a flat in Dublin", ["We've a cottage in Mayo", "We've a flat in Dublin"]),
-        ("I am into golf, chess and the sea", ["I am into golf", "I am into chess", "I am into the sea"]),
+        ("I'm fond of bees, tea and the sea", ["I'm fond of bees", "I'm fond of tea", "I'm fond of the sea"]),
         ("We pay for Netflix and the Times", ["We pay for Netflix", "We pay for the Times"]),
         ("I sing in a choir and a quartet", ["I sing in a choir", "I sing in a quartet"]),
         ("I don't drink coffee or tea", ["I don't drink coffee", "I don't drink tea"]),

@@ -189,8 +189,17 @@ def test_weights_of_other_format_are_refused(tmp_path):
 def test_read_cuts_clause_where_statement_starts():
     text = "i take ramipril in the morning and do tai chi at lunch"
     (whole,) = default_reader().read(text)
-    first, second = default_reader().read(text, cuts=[0, text.index("do tai")])
+    first, second = default_reader().read(text, cuts={0: False, text.index("do tai"): False})
     assert (text[first.start : first.end], second.end) == ("i take ramipril in the morning and", len(text))
     assert first.attribute == "medication"
     assert second.keep < whole.keep
-    assert default_reader().read(text, cuts=[0]) == [whole]
+    assert default_reader().read(text, cuts={0: False}) == [whole]
+
+
+def test_read_takes_thing_without_its_verb_for_what_the_clause_is():
+    text = "i use vim, zsh and a keyboard with no labels"
+    (whole,) = default_reader().read(text)
+    things = default_reader().read(text, cuts={0: True, text.index("zsh"): True, text.index("a key"): True})
+    assert len(things) == 3
+    assert {each.kind for each in things} == {whole.kind}
+    assert min(each.keep for each in things) >= whole.keep

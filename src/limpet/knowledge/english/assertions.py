@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from limpet.knowledge.english import get_pattern
-from limpet.knowledge.english.coordination import split_statements
+from limpet.knowledge.english.coordination import StatementSpan, split_statements
 from limpet.model.text_cache import cache_texts
 from limpet.search.analysis import Sentence, split_sentences
 
@@ -190,6 +190,7 @@ class OwnStatement(NamedTuple):
     text: str
     sentence: Sentence  # that it is part of
     opening: bool
+    listed: bool = False  # one of several things that share a verb
 
 
 def find_own_statements(text: str, *, unheard_too: bool = False) -> Iterator[OwnStatement]:
@@ -200,5 +201,13 @@ def find_own_statements(text: str, *, unheard_too: bool = False) -> Iterator[Own
         if _BLANK in sentence.text and _BLANK * 3 not in sentence.text:
             continue
         for part in split_statements(sentence.text):
+            if _is_refused(part):
+                continue
             start, end = sentence.start + part.start, sentence.start + part.end
-            yield OwnStatement(start, end, part.text.replace(_BLANK, ""), sentence, opening)
+            yield OwnStatement(start, end, part.text.replace(_BLANK, ""), sentence, opening, part.listed)
+
+
+def _is_refused(part: StatementSpan) -> bool:
+    """Whether a part of a sentence is a task that goes with the part before it, or a joke."""
+    task = part.start and get_pattern("part_task").match(part.text) and not get_pattern("lasts").search(part.text)
+    return bool(task) or get_pattern("part_irony").search(part.text) is not None

@@ -42,11 +42,15 @@ _CLOSING = re.compile(r",?\s+(?:and|plus|&)\s+", re.IGNORECASE)
 
 
 class StatementSpan(NamedTuple):
-    """``start`` and ``end``: its words in the text. ``text``: the same with the subject it shares."""
+    """``start`` and ``end``: its words in the text. ``text``: the same with the subject it shares.
+
+    ``listed``: it is one of several things that share a verb.
+    """
 
     start: int
     end: int
     text: str
+    listed: bool = False
 
 
 def split_statements(text: str) -> Iterator[StatementSpan]:
@@ -96,7 +100,7 @@ def _split_list(statement: StatementSpan) -> Iterator[StatementSpan]:
         return
     shift = statement.end - len(statement.text)  # of its words; what it shares stands before them
     for at, ((start, end), text) in enumerate(zip(listed.things, listed.texts, strict=True)):
-        yield StatementSpan(statement.start if at == 0 else shift + start, shift + end, text)
+        yield StatementSpan(statement.start if at == 0 else shift + start, shift + end, text, listed=True)
 
 
 def _is_bound(before: str, rest: str) -> bool:
@@ -145,6 +149,14 @@ def _is_pair(before: str) -> bool:
 def lacks_verb(text: str) -> bool:
     """Whether a text has neither a clause nor a state that says something by itself: "night shifts mostly"."""
     return find_opening(text) is None and get_pattern("part_adjective").match(text.strip()) is None
+
+
+def states_habit(text: str) -> bool:
+    """Whether a text says what somebody is, has or does: "I run the box office"."""
+    opening = find_opening(text)
+    if opening is None or not is_person(opening):
+        return False
+    return opening.verb not in {"will", "would", "should", "might", "may"} and not is_past(opening.verb)
 
 
 # What words behind a joint share with the clause before it

@@ -115,7 +115,7 @@ def _find_shared(before: str, opening: Opening, found: _Object, things: Sequence
     if opening.verb in get_words("copula") and before.rstrip().endswith(opening.words):
         return _word_inclusion(opening, before, things)
     kinds = {thing.kind for thing in things}
-    if found.preposition and {"bare", "name"} <= kinds:
+    if found.preposition and ({"bare", "name"} <= kinds or (found.verb in get_words("copula") and len(kinds) > 1)):
         return None
     if len(things) >= _SURELY:
         apart = not things[0].preposition or len(kinds) == 1 or all(thing.preposition for thing in things)
@@ -162,7 +162,7 @@ def _skip_preposition(tokens: Sequence[Token], at: int, verb: str, *, negated: b
         return None if infinitive or not after else _Object(at + 1, negated, verb, word)
     governs = verb in get_words("copula") and after in prepositions and word not in get_words("determiners")
     if governs and get_pattern("list_governs").match(f"{word} {after}") and not tokens[at].capital:
-        return _Object(at + 2, negated, verb, after) if at + 2 < len(tokens) else None
+        return _Object(at + 2, negated, word, after) if at + 2 < len(tokens) else None
     return None if verb in get_words("intransitive") else _Object(at, negated, verb, "")
 
 

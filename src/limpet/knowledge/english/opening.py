@@ -136,7 +136,8 @@ def _find_verb_of_noun(tokens: Sequence[Token], noun: int, *, definite: bool) ->
         ):
             return at
         if token.word in {"and", "or", "but"}:
-            named = at - noun <= _NAMED and (noun or tokens[0].capital)
+            first = tokens[noun:at]
+            named = len(first) <= _NAMED and any(each.capital or find_role_word(each.word) for each in first)
             return _find_verb_of_pair(tokens, at) if named and definite and token.word == "and" else None
     return None
 

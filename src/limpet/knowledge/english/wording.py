@@ -39,7 +39,9 @@ _SHORT_IS = re.compile(
 )
 _SHORT_HAS = re.compile(r"(?<=\w)['’]s(?= (?:got|been|had)\b)")
 _FIRST_PERSON = re.compile(r"\b(?:i|my|me|mine|myself|we|our|ours|us|ourselves|im|ive)\b|\bi['’]", re.IGNORECASE)
-_POINTING = re.compile(r"(?:that|this)(?: is|['’]s| was| took)\b", re.IGNORECASE)  # at what is not said
+_POINTING = re.compile(  # at what is not said
+    r"(?:that|this)(?: is|['’]s| was| took)\b|everything (?:feels|hurts|is|looks|smells|sounds|tastes)\b", re.IGNORECASE
+)
 _ADVERBS = frozenset(
     """always never just still also actually now only usually often sometimes really already even probably mostly mainly
     currently recently finally generally rarely hardly soon then once ever both all simply strictly

@@ -1,0 +1,86 @@
+"""The statements of a message, each with what the trained reader makes of it."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, groupby
+from typing import NamedTuple
+
+from limpet.knowledge import english
+from limpet.knowledge.reader import SHOWN, Reading, default_reader
+from limpet.model.dataclass import replace
+from limpet.model.text_cache import cache_texts
+
+_SEVERAL = 3  # clauses that are a list
+_BESIDE = 0.3  # of a statement beside a sure one, from which on it is kept with it
+
+
+class Statement(NamedTuple):
+    """A statement of a message, and what the reader makes of it."""
+
+    own: english.OwnStatement
+    words: str  # as they stand in the message
+    reading: Reading | None
+
+    @property
+    def text(self) -> str:
+        """The same with a subject of its own."""
+        return self.own.text
+
+
+@cache_texts(8)  # a message is gone through several times
+def list_statements(text: str) -> tuple[english.OwnStatement, ...]:
+    return tuple(english.find_own_statements(text))
+
+
+def read_statements(text: str, before: str) -> Iterator[Statement]:
+    """The statements that the speaker asserts, each with its reading. ``before``: the turn before the message."""
+    statements = list_statements(text)
+    if not statements:
+        return
+    cuts = {each.start: each.listed for each in statements}
+    readings = sorted(default_reader().read(text, before, cuts), key=lambda reading: reading.start)
+    starts, ends = [each.start for each in readings], list(accumulate((each.end for each in readings), max))
+    found: list[Statement] = []
+    for own in statements:
+        if not any(character.isalpha() for character in text[own.start : own.end]):
+            continue  # "(3)"
+        near = readings[bisect_right(ends, own.start) : bisect_left(starts, own.end)]
+        found.append(Statement(own, text[own.start : own.end], _find_reading(near, own.start, own.end)))
+    for _, together in groupby(found, key=lambda each: each.own.sentence):
+        yield from _encourage(list(together))
+
+
+def _encourage(together: Sequence[Statement]) -> Iterator[Statement]:
+    """The statements of a sentence. Beside a sure one each is surer: what is told in one breath is mostly kept so.
+
+    Things that share a verb are as sure as the surest of them, and so are the clauses of a list: "I'm on the council, I
+    bake for the fair and I run the raffle".
+    """
+    read = [each for each in together if each.reading is not None]
+    best = max((each.reading.keep for each in read if each.reading), default=0.0)
+    things = max((each.reading.keep for each in read if each.reading and each.own.listed), default=0.0)
+    parallel = len(together) >= _SEVERAL and all(english.states_habit(each.text) for each in together)
+    for each in together:
+        reading = each.reading
+        if reading is None or each.text.lower().startswith("you"):
+            yield each
+        elif each.own.listed:
+            yield each._replace(reading=replace(reading, keep=things))
+        elif best >= SHOWN and parallel and reading.status == "holds":
+            yield each._replace(reading=replace(reading, keep=best))
+        elif best >= SHOWN and _BESIDE <= reading.keep < best:
+            yield each._replace(reading=replace(reading, keep=(reading.keep + best) / 2))
+        else:
+            yield each
+
+
+def _find_reading(readings: Sequence[Reading], start: int, end: int) -> Reading | None:
+    """The reading of the clause most worth keeping of those that lie in these words, or else shares most with them."""
+    shared = [(min(end, each.end) - max(start, each.start), each) for each in readings]
+    inside = [each for size, each in shared if 2 * size > each.end - each.start]
+    if inside:
+        return max(inside, key=lambda each: each.keep)
+    size, best = max(shared, key=lambda pair: pair[0], default=(0, None))
+    return best if size > 0 else None
