@@ -95,3 +95,35 @@ def test_what_follows_the_answer_is_read_too():
         ("user/son", "age", "seven"),
         ("user", "home", "Porto"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "sentence"),
+    [
+        ("What time do you usually get up?", "quarter to six", "The user usually gets up at quarter to six."),
+        ("When does your book club meet?", "Tuesdays.", "The user's book club meets Tuesdays."),
+        ("Which tea do you like best with milk?", "Assam", "The user likes Assam best with milk."),
+        ("Which gym do you go to?", "The one on Elm Street", "The user goes to the one on Elm Street."),
+        ("What do you like to cook?", "stews, mostly", "The user likes to cook stews."),
+        ("What editor are you using?", "Emacs, since school", "The user is using Emacs."),
+        ("Do you have children?", "Three, all grown up", "The user has three children."),
+        ("Any pets?", "two geckos", "The user has two geckos."),
+        ("And how should I address you?", "Just Bo is fine.", "Call the user Bo."),
+    ],
+)
+def test_answer_takes_the_verb_of_the_question(question, answer, sentence):
+    found = read_turn([said(answer, at=2)], (), [said(question, "assistant")])
+    assert sentence in [one.content for one in found]
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("What do you think?", "Fine by me"),
+        ("What time does the train leave?", "at nine"),
+        ("What do you mean?", "That"),
+    ],
+)
+def test_question_that_asks_for_no_fact_has_no_answer(question, answer):
+    found = read_turn([said(answer, at=2)], (), [said(question, "assistant")])
+    assert [one.content for one in found if one.value] == []

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from limpet.knowledge.english import get_words
 from limpet.knowledge.english.assertions import is_opt_out
 from limpet.knowledge.english.clause import find_role_word
+from limpet.knowledge.english.opening import inflect
 from limpet.search.analysis import split_sentences
 
 
@@ -28,11 +29,19 @@ class Answer(NamedTuple):
 _WHO = r"(?P<who>you|he|she|they|it|(?:your|his|her|their) (?:\w+ )?[\w-]+|[A-Z][\w-]+)"
 _OWNER = r"(?P<who>your|his|her|its|their|your \w+['’]s|[A-Z]\w+['’]s)"
 _NOW = r"(?: now| currently| these days| at the moment)?"
+_PERSON = r"(?P<who>you|he|she|your (?:\w+ )?[\w-]+)"
+_HOW = r"(?P<how> usually| normally| mostly| mainly)?"
+_DOES = r"(?P<verb>[a-z]+)(?P<rest>(?: [\w'’]+){0,6}?)"
+_DOING = r"(?P<doing>[a-z]{2,}ing)(?P<rest> (?:for|on|in|with|at))?"
+_ASKS_MORE = r"(?:think|mean|want|need|do|say|know|feel|suggest|recommend|expect|see|plan|have in mind)\b"
 _NUMBER = re.compile(
     r"(?:(?:just )?turned |almost |nearly |about )?(?P<value>\d{1,3}|(?:(?:twenty|thirty|forty|fifty|sixty|seventy|"
     r"eighty|ninety)(?:[- ])?)?(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|"
     r"fifteen|sixteen|seventeen|eighteen|nineteen)?)(?: (?:years?|yrs?)(?: old)?)?",
     re.IGNORECASE,
+)
+_COUNT = re.compile(
+    r"(?:just |only )?(?P<value>\d|one|two|three|four|five|six|seven|eight)(?: (?:kids|children))?", re.IGNORECASE
 )
 _PLACE = re.compile(
     r"(?i:(?:in|near|at|from|just outside(?: of)?|outside) )?(?P<value>[A-ZÀ-Þ][\w'’.-]+(?:,? (?:[A-ZÀ-Þ][\w'’.-]+|de|"
@@ -44,6 +53,10 @@ _DATE = re.compile(
     r"nov|dec)[a-z]*(?: (?:the )?\d{1,2}(?:st|nd|rd|th)?)?(?:,? \d{4})?|"
     r"\d{1,2}[./]\d{1,2}(?:[./]\d{2,4})?|\d{4}-\d\d-\d\d)",
     re.IGNORECASE,
+)
+_NICKNAME = re.compile(r"(?P<value>[A-ZÀ-Þ][\w'’-]*)(?: is fine| will do| please)?", re.IGNORECASE)
+_AMOUNT = re.compile(
+    r"(?P<value>(?:an? |one |two |three |four |five |six |seven |eight |\d{1,2} )[\w -]{2,40})", re.IGNORECASE
 )
 _JOB = re.compile(r"(?:(?:I work|work|working) as )?(?P<value>(?:an? )?[^\W\d_][\w-]*(?: [\w-]+){0,3})")
 _THINGS = re.compile(r"(?i:to |at |for )?(?P<value>[^\W_][\w'’&.-]*(?:,? (?:and )?[\w'’&.-]+){0,4})")
@@ -106,6 +119,16 @@ _PATTERNS = (
     _ask(r"what are (?P<who>your) pronouns", _THINGS, "My pronouns are {value}", "pronouns"),
     _ask(r"what(?:['’]s| is) (?P<who>your) (?P<what>favou?rite \w+|time ?zone|email(?: address)?|phone number)",
          _THINGS, "My {what} is {value}", ""),
+    _ask(r"(?:what|how) (?:should|can|may) I (?:call|address) (?P<who>you)", _NICKNAME, "Call me {value}", "name"),
+    _ask(r"(?:do (?P<who>you) have )?(?:any )?(?P<what>kids|children|siblings|brothers or sisters)", _COUNT,
+         "I have {value} {what}", "family"),
+    _ask(r"(?:do (?P<who>you) have )?any (?:pets|animals)(?: [\w' ]{1,40})?", _AMOUNT, "I have {value}", "pet"),
+    # Any other: the verb of the question is the verb of the answer.
+    _ask(rf"what time (?:do|does) {_PERSON}{_HOW} {_DOES}", _THINGS, "{who}{how} {verb}{rest} at {value}", ""),
+    _ask(rf"when (?:do|does) {_PERSON}{_HOW} (?!{_ASKS_MORE}){_DOES}", _THINGS, "{who}{how} {verb}{rest} {value}", ""),
+    _ask(rf"(?:what|which)(?: [\w ]{{1,30}}?)? (?:do|does) {_PERSON}{_HOW} (?!{_ASKS_MORE}){_DOES}", _THINGS,
+         "{who}{how} {verb} {object}", ""),
+    _ask(rf"(?:what|which) [\w ]{{1,30}}? (?:are|is) {_PERSON} {_DOING}", _THINGS, "{who} {is} {doing} {object}", ""),
 )  # fmt: skip
 _YES_NO = re.compile(
     rf"(?:^|[\s,])(?:are|is) (?P<who>you|he|she|your [\w-]+) (?:also |still )?(?P<state>{_STATES})\s*\?$", re.IGNORECASE
@@ -169,27 +192,33 @@ def _fill(asked: str, said: str, before: Sequence[str]) -> Answer | None:
         full = pattern.answer.fullmatch(words)
         if full is None or not full["value"] or _UNSURE.search(words) or len(words.split()) > 6:
             return None
-        value = full["value"].strip().lower() if pattern.answer is _NUMBER else full["value"].strip()
+        value = full["value"].strip()
+        if pattern.answer is _NUMBER or value.split()[0].lower() in get_words("determiners"):
+            value = f"{value[0].lower()}{value[1:]}" if pattern.answer is not _NUMBER else value.lower()
         return Answer(0, end, _write(pattern, match, who, value), pattern.attribute, value)
     return None
 
 
 def _write(pattern: _Pattern, question: re.Match[str], who: str, value: str) -> str:
-    mine = who == "I"
+    mine, asked = who == "I", {name: words or "" for name, words in question.groupdict().items()}
     if pattern.attribute == "role" and not re.match(r"an? |the |retired|unemployed|self", value, re.IGNORECASE):
         value = f"{'an' if value[0].lower() in 'aeiou' else 'a'} {value}"
-    return _capitalize(
-        pattern.text.format(
-            who=who,
-            whose="my" if mine else f"{who}'s",
-            value=value,
-            what=question.groupdict().get("what"),
-            s="" if mine else "s",
-            ies="y" if mine else "ies",
-            **{"is": "am" if mine else "is"},
-        )
-        + "."
-    )
+    words = {
+        "who": who,
+        "whose": "my" if mine else f"{who}'s",
+        "value": value,
+        "is": "am" if mine else "is",
+        "s": "" if mine else "s",
+        "ies": "y" if mine else "ies",
+        "verb": inflect(asked["verb"]) if asked.get("verb") and not mine else asked.get("verb"),
+    }
+    return _capitalize(pattern.text.format(**{**asked, **words, "object": _place(value, asked.get("rest", ""))}) + ".")
+
+
+def _place(value: str, rest: str) -> str:
+    """The answer and what the question has behind its verb: "Granny Smith in a pie", but "to the Y"."""
+    ahead = rest.startswith(" to ") or rest.rpartition(" ")[2].lower() in get_words("prepositions")
+    return f"{rest.strip()} {value}" if ahead else f"{value}{rest}"
 
 
 def _capitalize(text: str) -> str:

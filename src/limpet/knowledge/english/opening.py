@@ -85,7 +85,7 @@ def _find_verb(tokens: Sequence[Token]) -> int | None:
         return _find_verb_of_noun(tokens, 1, definite=first.word in get_words("definite"))
     if first.word in {"never", "always"} and second and (second.word in get_words("verbs") or _is_ordered(tokens)):
         return 1
-    if any(first.word in get_words(kind) for kind in ("prepositions", "adverbs", "relatives")):
+    if any(first.word in get_words(kind) for kind in ("prepositions", "adverbs", "relatives", "conjunctions")):
         return None
     begins = (is_finite(first.word) or first.word.endswith("ing")) and not first.short
     if begins and not (second and _is_verb_of(first, second)):
@@ -162,7 +162,7 @@ def _is_contracted(tokens: Sequence[Token], at: int) -> bool:
     if tokens[at].short != "is" or at + 1 == len(tokens):
         return tokens[at].short not in ("", "is")
     after = tokens[at + 1]
-    closed = ("determiners", "prepositions", "adverbs", "persons", "past")
+    closed = ("determiners", "prepositions", "adverbs", "persons", "past", "participles")
     known = (
         after.word == "not"
         or any(after.word in get_words(kind) for kind in closed)
@@ -192,10 +192,10 @@ def _is_plain(tokens: Sequence[Token], verb: int) -> bool:
 
 @cache
 def third_person() -> frozenset[str]:
-    return frozenset(map(_inflect, get_words("verbs"))) | {"has", "does", "is"}
+    return frozenset(map(inflect, get_words("verbs"))) | {"has", "does", "is"}
 
 
-def _inflect(verb: str) -> str:
+def inflect(verb: str) -> str:
     if verb.endswith(("s", "x", "z", "ch", "sh", "o")):
         return f"{verb}es"
     return f"{verb[:-1]}ies" if verb.endswith("y") and verb[-2:-1] not in "aeiou" else f"{verb}s"
