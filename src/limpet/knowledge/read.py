@@ -374,8 +374,7 @@ def _build(said: TurnMessage, statement: Statement, reading: Reading) -> Candida
         reading = replace(reading, kind="instruction")
     kind = _TYPES[reading.kind]
     whole = statement.own.sentence.text
-    shared = statement.text.strip() != statement.words.strip()  # its subject stands at the start of the sentence
-    earlier = said.text[: statement.own.sentence.start if shared else statement.own.start]
+    earlier = said.text[: statement.own.clause]
     text = statement.text[:1].upper() + statement.text[1:] if whole[:1].isupper() else statement.text
     text = english.complete_clause(text, elided=reading.about == "user" and reading.kind not in _ORDERS)
     subject = english.find_subject(said, text, earlier, about_other=reading.about == "other")

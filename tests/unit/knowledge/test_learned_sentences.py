@@ -155,3 +155,12 @@ def test_clauses_of_a_list_are_kept_together() -> None:
         "The user bakes for the fair.",
         "The user runs the lost property box.",
     ]
+
+
+def test_each_thing_of_a_list_names_whom_it_is_about() -> None:
+    text = "Marisol and I celebrate two years next week, she loves ceramics and the sea."
+    assert {"Marisol loves ceramics.", "Marisol loves the sea."} <= set(read(text))
+
+
+def test_time_before_the_subject_is_no_occupation() -> None:
+    assert not any("is a tonight" in each.content for each in read_turn([said("Tonight I cook for Beatriz")]))

@@ -35,6 +35,7 @@ def split(text: str) -> list[str]:
         ("I'm chair of the club and captain of the team", ["I'm chair of the club", "I'm captain of the team"]),
         ("I'm 41, divorced, and renting a flat", ["I'm 41", "I'm divorced", "I'm renting a flat"]),
         ("I'm on the board and in the choir", ["I'm on the board", "I'm in the choir"]),
+        ("I'm saving for a house and learning to drive", ["I'm saving for a house", "I'm learning to drive"]),
         # Verbs of one subject.
         ("I'm deaf, wear hearing aids and drink tea", ["I'm deaf", "I wear hearing aids", "I drink tea"]),
         ("I rent a room, share a car and study law", ["I rent a room", "I share a car", "I study law"]),
@@ -46,6 +47,10 @@ def split(text: str) -> list[str]:
         ("My mum lives in Cork and my dad in Perth", ["My mum lives in Cork", "my dad lives in Perth"]),
         ("Kerstin and I are vegans, and we host a club", ["Kerstin and I are vegans", "we host a club"]),
         ("I'm at home, call my mum", ["I'm at home", "call my mum"]),
+        ("Mornings I swim and evenings I paint", ["Mornings I swim", "evenings I paint"]),
+        ("Never call me early and please don't text", ["Never call me early", "please don't text"]),
+        ("I don't drink, don't smoke", ["I don't drink", "I don't smoke"]),
+        ("I cycle to work and take the bus home", ["I cycle to work", "I take the bus home"]),
     ],
 )  # fmt: skip
 def test_split_statements_takes_coordinated_facts_apart(said: str, statements: list[str]) -> None:
@@ -80,6 +85,7 @@ def test_split_statements_takes_coordinated_facts_apart(said: str, statements: l
         "I'm tired and hungry",
         "I don't smoke or drink",
         "She lives with me and my wife",
+        "He says my top's gone and my bottom's come in",
         "I have a bread knife, the long one and the short one",
         "If I get a cat and a dog, I need a garden",
         "Give me a title, a summary and three tags",

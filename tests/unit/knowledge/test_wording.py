@@ -30,6 +30,8 @@ MONDAY = datetime(2026, 11, 16, 10, tzinfo=UTC)
         ("we both like hiking", "The user likes hiking."),
         ("Tom and I moved because we needed room", "Tom and the user moved because they needed room."),
         ("my mum's got diabetes", "The user's mum has got diabetes."),
+        ("my wife's vegan", "The user's wife is vegan."),
+        ("Dr Hallam's known the dog since May", "Dr Hallam has known the dog since May."),
         ("I use neovim btw", "The user uses neovim."),
         ("we got a dog!!", "The user got a dog."),
         ("my ID is 12 in case you need it", "The user's ID is 12 in case the assistant needs it."),

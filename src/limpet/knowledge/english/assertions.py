@@ -190,6 +190,7 @@ class OwnStatement(NamedTuple):
     text: str
     sentence: Sentence  # that it is part of
     opening: bool
+    clause: int  # where the words that it shares with others begin
     listed: bool = False  # one of several things that share a verb
 
 
@@ -204,7 +205,8 @@ def find_own_statements(text: str, *, unheard_too: bool = False) -> Iterator[Own
             if _is_refused(part):
                 continue
             start, end = sentence.start + part.start, sentence.start + part.end
-            yield OwnStatement(start, end, part.text.replace(_BLANK, ""), sentence, opening, part.listed)
+            words, clause = part.text.replace(_BLANK, ""), sentence.start + part.clause
+            yield OwnStatement(start, end, words, sentence, opening, clause, part.listed)
 
 
 def _is_refused(part: StatementSpan) -> bool:

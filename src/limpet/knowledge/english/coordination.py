@@ -44,12 +44,13 @@ _CLOSING = re.compile(r",?\s+(?:and|plus|&)\s+", re.IGNORECASE)
 class StatementSpan(NamedTuple):
     """``start`` and ``end``: its words in the text. ``text``: the same with the subject it shares.
 
-    ``listed``: it is one of several things that share a verb.
+    ``clause``: where the words that it shares begin. ``listed``: it is one of several things that share a verb.
     """
 
     start: int
     end: int
     text: str
+    clause: int
     listed: bool = False
 
 
@@ -86,10 +87,13 @@ def _split_sentence(sentence: str, offset: int) -> Iterator[StatementSpan]:
             cuts.append(joint.end())
             shared.append(prefix)
             opening = found if own else find_opening(f"{prefix}{rest}") or opening
+    clause = offset
     for start, end, prefix in zip(cuts, [*cuts[1:], len(sentence)], shared, strict=True):
+        first = offset + start
+        clause = clause if prefix else first
         words = get_pattern("part_joint_end").sub("", sentence[start:end]).rstrip(" ,;")
         if any(map(str.isalnum, words)):
-            yield from _split_list(StatementSpan(offset + start, offset + start + len(words), f"{prefix}{words}"))
+            yield from _split_list(StatementSpan(first, first + len(words), f"{prefix}{words}", clause))
 
 
 def _split_list(statement: StatementSpan) -> Iterator[StatementSpan]:
@@ -100,7 +104,8 @@ def _split_list(statement: StatementSpan) -> Iterator[StatementSpan]:
         return
     shift = statement.end - len(statement.text)  # of its words; what it shares stands before them
     for at, ((start, end), text) in enumerate(zip(listed.things, listed.texts, strict=True)):
-        yield StatementSpan(statement.start if at == 0 else shift + start, shift + end, text, listed=True)
+        first = statement.start if at == 0 else shift + start
+        yield statement._replace(start=first, end=shift + end, text=text, listed=True)
 
 
 def _is_bound(before: str, rest: str) -> bool:
@@ -176,6 +181,8 @@ def _share(opening: Opening | None, before: str, rest: str, last: str, *, listed
         return "" if listed and _is_fragment(before) and _is_fragment(rest) else None
     if not joined and words[0].word in get_words("orders") and opening.subject:
         return ""  # "I'm at home, call my mum"
+    if not opening.subject and get_pattern("part_order").match(rest) and _is_order(rest):
+        return ""  # "call me after ten and please don't text"
     plain = words[0].word in get_words("verbs") | {"be", "have"}
     if last.endswith(" to ") and plain:
         return last
@@ -209,8 +216,7 @@ def _continues(opening: Opening, words: Sequence[Token], before: str, *, joined:
     ):
         return False
     if first.endswith("ing") and len(first) > 4:
-        progressive = opening.verb in get_words("copula") and behind is not None and behind.word.endswith("ing")
-        return progressive or (opening.verb.endswith("ing") and not opening.subject)
+        return opening.verb.endswith("ing") and not opening.subject
     if opening.verb.endswith("ing") and not opening.subject:
         return False
     if first in get_words("verbs"):
@@ -218,7 +224,8 @@ def _continues(opening: Opening, words: Sequence[Token], before: str, *, joined:
     if first in third_person() and first != "is":
         return not opening.plain
     if is_auxiliary(first):
-        return joined and (opening.plain or not first.startswith("don"))
+        denied = first == opening.verb and first.endswith("n't")  # "I don't drink, don't smoke"
+        return (joined or denied) and (opening.plain or not first.startswith("don"))
     return is_past(first) and (joined or is_past(opening.verb))
 
 
@@ -241,10 +248,15 @@ def _is_listed(opening: Opening, words: Sequence[Token], rest: str) -> bool:
     return (at < len(after) and is_finite(after[at].word)) or find_list(f"{opening.subject} {rest}") is not None
 
 
+def _is_order(text: str) -> bool:
+    opening = find_opening(text)
+    return opening is not None and not opening.subject and bool(opening.rest)
+
+
 def _find_infinitive(before: str) -> str:
     """Return the words that several infinitives share: "I want to " of "I want to learn Dutch, run a marathon and"."""
     tokens = find_tokens(before)
-    pairs = (one for one, other in pairwise(tokens) if one.word == "to" and other.word in get_words("verbs"))
+    pairs = (one for one, other in pairwise(tokens) if one.word == "to" and other.word in get_words("verbs") - {"work"})
     return next((f"{before[: one.end]} " for one in pairs), "")
 
 

@@ -92,6 +92,9 @@ def find_list(clause: str) -> ThingList | None:
     found = _find_object(opening, tokens)
     if found is None:
         return None
+    inner = find_opening(clause[tokens[found.at].start :])
+    if inner is not None and inner.subject:
+        return None  # "I think my sister has a cat and a dog"
     things = _merge(_cut(clause, tokens[found.at].start))
     if not 2 <= len(things) <= _MAX_THINGS or not _are_things(clause, things, negated=found.negated):
         return None
@@ -118,8 +121,7 @@ def _find_shared(before: str, opening: Opening, found: _Object, things: Sequence
     if found.preposition and ({"bare", "name"} <= kinds or (found.verb in get_words("copula") and len(kinds) > 1)):
         return None
     if len(things) >= _SURELY:
-        apart = not things[0].preposition or len(kinds) == 1 or all(thing.preposition for thing in things)
-        return before if apart else None
+        return before if _are_alike(things) else None
     denied = found.negated and things[1].joint == "or"
     return before if denied or _are_apart(found.verb, *things) else None
 
@@ -263,6 +265,12 @@ def _holds_clause(tokens: Sequence[Token]) -> bool:
     return False
 
 
+def _are_alike(things: Sequence[_Thing]) -> bool:
+    """Whether several things are a list, and the last two do not only say more about the first."""
+    kinds = {thing.kind for thing in things}
+    return not things[0].preposition or len(kinds) == 1 or all(thing.preposition for thing in things)
+
+
 def _are_apart(verb: str, one: _Thing, other: _Thing) -> bool:
     """Whether two things are two facts: each is determined, or has a place, a time or a purpose of its own."""
     parallel = bool(one.preposition and other.preposition)
@@ -289,7 +297,8 @@ def _word_inclusion(opening: Opening, before: str, things: Sequence[_Thing]) -> 
     """Return what goes before each thing that something or somebody is: "my stack includes " before "Redis"."""
     if is_person(opening):
         single = opening.verb in {"am", "is"}
-        own = len(things) >= _SURELY or (bool(things[0].preposition) and _are_apart(opening.verb, *things))
+        several = len(things) >= _SURELY
+        own = _are_alike(things) if several else (bool(things[0].preposition) and _are_apart(opening.verb, *things))
         acts = any(token.word in get_words("verbs") for thing in things for token in thing.tokens[1:])
         return before if single and own and not acts else None
     named = all(thing.kind != "bare" for thing in things)

@@ -34,10 +34,12 @@ _WORD = re.compile(  # the first is a model or a road: "i20", "I-95"
 # "My mum's got", "the bike's a Trek": a verb, not an owner.
 _SHORT_IS = re.compile(
     r"(?<=\w)(?<!\bmaster)(?<!\bbachelor)['’]s"
-    r"(?= (?:an?|the|not|from|called|named|in|on|at|fine|(?:com|do|gett|go|hav|leav|liv|mov|start|stay|"
+    r"(?= (?:an?|the|not|from|called|named|in|on|at|with|based|fine|always|never|still|very|"
+    r"allergic|autistic|blind|coeliac|celiac|deaf|diabetic|divorced|dyslexic|engaged|epileptic|married|pregnant|"
+    r"pescatarian|retired|single|vegan|vegetarian|(?:com|do|gett|go|hav|leav|liv|mov|start|stay|"
     r"study|tak|work)ing|\d+(?=[.,!]|$))\b)"
 )
-_SHORT_HAS = re.compile(r"(?<=\w)['’]s(?= (?:got|been|had)\b)")
+_SHORT_HAS = re.compile(r"(?<=\w)['’]s(?= (?:got|been|had|known|seen|given|taken|written)\b)")
 _FIRST_PERSON = re.compile(r"\b(?:i|my|me|mine|myself|we|our|ours|us|ourselves|im|ive)\b|\bi['’]", re.IGNORECASE)
 _POINTING = re.compile(  # at what is not said
     r"(?:that|this)(?: is|['’]s| was| took)\b|everything (?:feels|hurts|is|looks|smells|sounds|tastes)\b", re.IGNORECASE
@@ -186,7 +188,8 @@ def name_subject(content: str, subject: str) -> str:
     if found is None:
         return content
     after = content[found.end() :].lstrip().split(maxsplit=1)[:1]
-    participle = bool(after) and (after[0] in get_words("past") or after[0].endswith("ed"))
+    past = get_words("past") | get_words("participles")
+    participle = bool(after) and (after[0] in past or after[0].endswith("ed"))
     verb = {"": "", "s": " has" if participle else " is", "ll": " will", "d": " would"}[(found[1] or "").lower()]
     return f"{format_subject(subject)}{verb}{content[found.end() :]}"
 
