@@ -59,13 +59,19 @@ class _Thing(NamedTuple):
         if first.word in get_words("definite"):
             return "definite"
         amount = first.word in get_words("quantities") and (second == "of" or first.word not in get_words("amounts"))
-        if first.word in get_words("determiners") or amount or first.word[0].isdigit():
+        if first.word in get_words("determiners") or amount or _is_number(first.word):
             return "indefinite"
         return "name" if first.capital else "bare"
 
     @property
     def is_name(self) -> bool:
         return all(token.capital for token in self.tokens)
+
+    @property
+    def may_have_name(self) -> bool:
+        """Whether a name behind it may be its own: "a Labrador, Pilot", but not "the Economist, Netflix"."""
+        common = not any(token.capital for token in self.tokens)
+        return self.kind == "indefinite" or (self.kind == "definite" and common)
 
     @property
     def preposition(self) -> str:
@@ -148,7 +154,7 @@ def _find_object(opening: Opening, tokens: Sequence[Token]) -> _Object | None:
 def _goes_on(auxiliary: str, word: str) -> bool:
     """Whether a word is the verb that an auxiliary goes with: "have got", "am learning", "can play"."""
     if auxiliary in get_words("copula"):
-        return is_participle(word)
+        return is_participle(word) or word == "doing"
     return word == "got" if auxiliary in _HAVE else word in get_words("verbs") or word == "have"
 
 
@@ -160,7 +166,7 @@ def _skip_preposition(tokens: Sequence[Token], at: int, verb: str, *, negated: b
         return None
     prepositions = get_words("prepositions")
     if word in prepositions:
-        infinitive = word == "to" and after in get_words("verbs")
+        infinitive = word == "to" and (after in get_words("verbs") or verb in _HAVE)
         return None if infinitive or not after else _Object(at + 1, negated, verb, word)
     governs = verb in get_words("copula") and after in prepositions and word not in get_words("determiners")
     if governs and get_pattern("list_governs").match(f"{word} {after}") and not tokens[at].capital:
@@ -193,12 +199,11 @@ def _merge(things: Sequence[_Thing]) -> list[_Thing]:
     for at, thing in enumerate(things):
         before = kept[-1] if kept else None
         inner = thing.joint not in {"", ","} and at < last and thing.kind in {"bare", "name"}
-        common = before is not None and not any(token.capital for token in before.tokens)
-        named = common and before is not None and before.kind in {"definite", "indefinite"} and thing.is_name
+        named = before is not None and before.may_have_name and thing.is_name
         pair = before is not None and f"{before.tokens[-1].word} {thing.tokens[0].word}" in get_words("pairs")
-        if before is not None and at > last:
+        if before is not None and (at > last or named):
             kept[-1] = before._replace(end=thing.end)
-        elif before is not None and (inner or named or pair):
+        elif before is not None and (inner or pair):
             kept[-1] = before._replace(end=thing.end, tokens=before.tokens + thing.tokens)
         else:
             kept.append(thing)
@@ -213,8 +218,11 @@ def _are_things(clause: str, things: Sequence[_Thing], *, negated: bool) -> bool
     first, *others = things
     if re.search(r"[:\"“”]|(?<!\w)['‘]", clause[first.start : things[-1].end]) or _has_infinitive(first):
         return False
-    if _is_number(first.tokens[0].word) and all(thing.kind == "name" for thing in others):  # "two cats, Miso and Ponzu"
+    apposed = not first.tokens[0].capital and first.kind != "definite" and all(map(_is_named, others))
+    if apposed and (len(things) >= _SURELY or _is_number(first.tokens[0].word)):  # "two cats, Miso and Ponzu"
         return False
+    if len({thing.tokens[0].word in get_words("days") for thing in things}) > 1:
+        return False  # "evening classes, Mondays and Wednesdays"
     return (
         all(map(_is_thing, things)) and not any(_is_verb(thing) for thing in others) and not _is_count(first, *others)
     )
@@ -230,6 +238,10 @@ def _is_thing(thing: _Thing) -> bool:
         return False
     state = get_pattern("part_adjective").match(words[0]) or get_pattern("list_rest").match(" ".join(words))
     return not state and not _holds_clause(thing.tokens)
+
+
+def _is_named(thing: _Thing) -> bool:
+    return thing.kind == "name"
 
 
 def _is_verb(thing: _Thing) -> bool:
@@ -248,7 +260,7 @@ def _is_count(*things: _Thing) -> bool:
 
 
 def _is_number(word: str) -> bool:
-    return word.isdigit() or word in {"hundred", "thousand"} or get_pattern("number").fullmatch(word) is not None
+    return word[:1].isdigit() or word in {"hundred", "thousand"} or get_pattern("number").fullmatch(word) is not None
 
 
 def _holds_clause(tokens: Sequence[Token]) -> bool:
@@ -260,7 +272,8 @@ def _holds_clause(tokens: Sequence[Token]) -> bool:
         if is_auxiliary(other.word) or other.word in _PERSONS or one.short not in {"", "is"}:
             return True
         object_of = other.word in _ONES | get_words("determiners") or other.word[0].isdigit()
-        if object_of and one is not tokens[0] and (one.word in get_words("verbs") or one.word in third_person()):
+        acts = one.word in get_words("verbs") or one.word in third_person() or one.word.endswith("ed")
+        if object_of and acts and one is not tokens[0]:
             return True
     return False
 
@@ -268,7 +281,9 @@ def _holds_clause(tokens: Sequence[Token]) -> bool:
 def _are_alike(things: Sequence[_Thing]) -> bool:
     """Whether several things are a list, and the last two do not only say more about the first."""
     kinds = {thing.kind for thing in things}
-    return not things[0].preposition or len(kinds) == 1 or all(thing.preposition for thing in things)
+    if not things[0].preposition or all(thing.preposition for thing in things):
+        return True
+    return len(kinds) == 1 and kinds != {"name"}  # "in Roscommon with the donkeys, Bosco and Elaine"
 
 
 def _are_apart(verb: str, one: _Thing, other: _Thing) -> bool:
@@ -296,7 +311,7 @@ def _has_like(one: _Thing, other: _Thing) -> bool:
 def _word_inclusion(opening: Opening, before: str, things: Sequence[_Thing]) -> str | None:
     """Return what goes before each thing that something or somebody is: "my stack includes " before "Redis"."""
     if is_person(opening):
-        single = opening.verb in {"am", "is"}
+        single = opening.verb in {"am", "is"} and not any(_is_number(thing.tokens[0].word) for thing in things)
         several = len(things) >= _SURELY
         own = _are_alike(things) if several else (bool(things[0].preposition) and _are_apart(opening.verb, *things))
         acts = any(token.word in get_words("verbs") for thing in things for token in thing.tokens[1:])
