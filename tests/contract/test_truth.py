@@ -595,3 +595,12 @@ def test_words_that_surely_tell_of_a_change_are_kept_as_doubtful(memory: Limpet,
     )
     (kept,) = [record for record in memory.records(user="alice") if "Pickle" in record.content and record.subject]
     assert kept.confidence < 0.5
+
+
+def test_words_of_two_doubted_claims_stand_once_in_their_line(memory: Limpet, say: Say) -> None:
+    say(
+        "my mate Dami got a job at Guy's and wont stop going on about the canteen",
+        "new lanyard day! my photo looks like a hostage picture but whatever, the team at King's seem sound",
+    )
+    text = memory.context("Who do I know at a hospital?", user="alice").text
+    assert text.count("my mate Dami got a job at Guy's") == 1

@@ -59,7 +59,8 @@ def _split_line(line: Sequence[PromptEntry]) -> tuple[PromptEntry, list[PromptEn
 
 
 def _print_line(head: PromptEntry, others: Sequence[PromptEntry]) -> PromptEntry:
-    return replace(head, text=" ".join((head.text, *(_print_other(each, head) for each in others))), counted=None)
+    quotes = dict.fromkeys(_print_other(each, head) for each in others)  # two claims may be of the same words
+    return replace(head, text=" ".join((head.text, *quotes)), counted=None)
 
 
 def _print_other(entry: PromptEntry, head: PromptEntry) -> str:
