@@ -23,14 +23,16 @@ import pytest
 from limpet import Config, Limpet
 from limpet.errors import InvalidInput, StorageError
 from limpet.model.job import EXTRACT, Finding
-from limpet.model.scope import hash_bucket
+from limpet.model.note import Note
+from limpet.model.scope import Partition, hash_bucket
+from limpet.notes.repository import Notes
 from limpet.search.verify import rebuild_index
 from limpet.store.encryption_keys import key_file, write_keys
 from limpet.store.jobs import JobQueue
 from limpet.store.postgres.connection import PostgresConnection
 from limpet.store.postgres.db import PostgresDb
 from limpet.store.reencrypt import reencrypt_tenant
-from limpet.store.tx import Query, Row
+from limpet.store.tx import Partitions, Query, Row
 from limpet.testing import FakeEmbedder
 from tests.citus_server import CITUS_URL
 from tests.contract.processes import run_together
@@ -385,3 +387,20 @@ def test_user_whom_another_writer_creates_after_the_lock_looked_is_locked(
     one.notes.long_term("cleo").append("- second")
     assert locked[-2:] == [False, True]
     assert one.notes.long_term("cleo").read() == "- first\n- second\n"
+
+
+def test_note_of_a_new_user_is_read_only_under_the_lock_of_the_user(
+    two: tuple[Limpet, Limpet], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else one writer locks the note, another reads it without a lock, and the line of one is lost."""
+    one, _ = two
+    find, reads = Notes.find, list[bool]()
+
+    def record_reads(notes: Notes, partition: Partition, *given: Any) -> dict[str, Note]:
+        reads.append(Partitions(notes._tx).needs_lock(partition) and notes._tx.seen is None)
+        return find(notes, partition, *given)
+
+    monkeypatch.setattr(Notes, "find", record_reads)
+    one.notes.long_term("dora").append("- first")
+    assert reads
+    assert not any(reads)

@@ -71,6 +71,17 @@ def test_retention_of_messages_leaves_no_word_of_them_in_records_of_turns(openin
     assert not [name for name, rows in every_row(memory).items() if "xylo" in str(rows)]
 
 
+def test_retention_takes_the_record_of_a_turn_by_the_time_of_its_messages(opening: Open, clock: FakeClock) -> None:
+    memory = opening(embedding__model="none", learn__extractor="none")
+    session = memory.session("c", "1", user="alice")
+    with session.turn("My locker word is xylophone", created_at=clock() - timedelta(days=100)) as turn:
+        turn.reply("Noted.", created_at=clock() - timedelta(days=100))
+    memory.jobs.run()
+    memory.privacy.retention()
+    assert session.count() == 0
+    assert "xylophone" not in str(memory.records(user="alice", history=True))
+
+
 @pytest.mark.parametrize("how", ["retention", "delete"])
 def test_learned_fact_is_found_by_its_words_when_its_message_is_gone(opening: Open, clock: FakeClock, how: str) -> None:
     memory = opening(embedding__model="none")

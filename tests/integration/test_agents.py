@@ -115,6 +115,18 @@ def test_forget_names_what_own_store_of_agent_still_says(tmp_path: Path, setting
         assert memory.forget(query=WORD, user="alice").left == ()
 
 
+def test_forget_goes_on_where_own_store_of_agent_cannot_be_opened(tmp_path: Path) -> None:
+    fill_own_store(tmp_path)
+    for path in (tmp_path / "agents" / "coder").glob("limpet.db*"):
+        path.unlink()
+    (tmp_path / "agents" / "coder" / "limpet.db").write_bytes(b"not a database" * 1000)
+    with open_memory(tmp_path, overrides=QUIET) as memory:
+        record = memory.remember(f"I live with a {WORD}", user="alice")
+        gone = memory.forget(record.id)
+        assert gone.ids == (record.id,)
+        assert gone.left == ("the store of agent coder, which cannot be read",)
+
+
 def files_with(folder: Path, word: str = WORD) -> list[str]:
     found = [path for path in folder.rglob("*") if path.is_file() and word.encode() in path.read_bytes()]
     return sorted(str(path.relative_to(folder)) for path in found)

@@ -62,7 +62,7 @@ def pair_up(messages: Sequence[str], claims: Sequence[Known], question: str | No
         early = [each for each in claims if each.at < at]
         mine = [each.content for each in claims if each.at == at]
         contents = [each.content for each in early]
-        near = {each: _near(each, question) for each in contents} if question else {}
+        near = {each: _near(each, question) for each in (*contents, *mine)} if question else {}
         for number, (clause, features) in change.measure(text, contents).items():
             claim, asked = early[number], None
             if question and mine:

@@ -10,6 +10,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
@@ -91,17 +92,20 @@ class Agents:
                 self._apart[key] = create()
             return self._apart[key]
 
-    def iter_own_stores(self) -> Iterator[tuple[str, Runtime]]:
-        """The agents whose own store exists already, also without the settings that made it: found by its folder."""
+    def find_own_stores(self) -> Iterator[tuple[str, Callable[[], Runtime]]]:
+        """The agents whose own store exists already, also without the settings that made it: found by its folder.
+
+        Each with what opens it.
+        """
         known = set()
         for name in filter(self._has_own_store, self.config.agents):
             known.add(folder_name(name))
             if name in self._apart or database_file(Path(self._store_location(name))).exists():
-                yield name, self.runtime(name)
+                yield name, partial(self.runtime, name)
         root = self._own_stores_folder()
         for path in [] if root is None else sorted(root.glob(f"*/{DATABASE}")):
             if path.parent.name not in known and not path.parent.is_symlink():
-                yield path.parent.name, self.runtime_in(path.parent.name)
+                yield path.parent.name, partial(self.runtime_in, path.parent.name)
 
     def runtime_in(self, folder: str) -> Runtime:
         """What runs on the own store in this folder, of an agent that may be configured or not. Makes it if need be."""

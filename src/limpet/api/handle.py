@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -105,8 +105,10 @@ class Handle:
 
         A handle of such an agent means its own store alone.
         """
-        others = self._view.agents.iter_own_stores() if self._view.agent is None else ()
-        return [(None, self._runtime), *others]
+        return [(None, self._runtime), *((name, get()) for name, get in self._find_own_stores())]
+
+    def _find_own_stores(self) -> Iterable[tuple[str, Callable[[], Runtime]]]:
+        return self._view.agents.find_own_stores() if self._view.agent is None else ()
 
     def _resolve_owner(
         self, user: str | None, agent: str | None = None, session: str | None = None, scope: str | None = None

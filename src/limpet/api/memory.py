@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from limpet.api import parameters as arg
 from limpet.api.handle import Handle
 from limpet.api.records import compute_expiry
+from limpet.api.runtime import Runtime
 from limpet.context.build import SEARCH_SOURCES, visible_partitions
 from limpet.errors import InvalidInput, RecordNotFound, SessionNotFound, Unsupported
 from limpet.knowledge import remember as memory
+from limpet.knowledge.forget import Forgetter
 from limpet.knowledge.note_lines import add_note_lines, wants_notes
 from limpet.knowledge.promote import LAYERS
 from limpet.knowledge.recall import recall as recall_claims
@@ -277,7 +281,7 @@ class MemoryOperations(Handle):
             query,
             everywhere=everywhere,
             dry_run=dry_run,
-            others=[(name, runtime.forgetter) for name, runtime in self._stores() if name is not None],
+            others=[(name, partial(_get_forgetter, get)) for name, get in self._find_own_stores()],
         )
 
     @operation("context", On.USER, "read:user", "POST /v1/context", values=("agent",), cli="context")
@@ -366,3 +370,7 @@ def _find_previous(tx: Tx, home: Owner, asked: IdempotencyKey | None, now: datet
         return found
 
     return idempotency.find_existing(tx, home.space, asked, find, now)
+
+
+def _get_forgetter(get_runtime: Callable[[], Runtime]) -> Forgetter:
+    return get_runtime().forgetter

@@ -94,7 +94,7 @@ class SessionOperations(Handle):
     def _list_views(self) -> Iterator[View]:
         """This one, then those of agents that have their own store."""
         yield self._view
-        for name, _ in self._view.agents.iter_own_stores() if self._view.agent is None else ():
+        for name, _ in self._find_own_stores():
             yield self._view.derive(agent=name)
 
     @operation("sessions", On.FILTER, "read", "GET /v1/sessions", page="last_active_at", cli="sessions list")

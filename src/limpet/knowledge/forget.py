@@ -18,7 +18,7 @@ from datetime import date, datetime, timedelta
 from functools import partial
 
 from limpet.config import Config
-from limpet.errors import RecordNotFound, StorageError
+from limpet.errors import ConfigError, MigrationError, RecordNotFound, StorageError
 from limpet.knowledge import remember
 from limpet.knowledge.redact import OneTransaction, SessionRedactor, Transactions, find_masked, split_pages
 from limpet.knowledge.remaining import FORGOTTEN_MARK, Place, RemainingFinder, find_turns
@@ -199,7 +199,7 @@ class Forgetter:
         *,
         everywhere: bool = False,
         dry_run: bool = False,
-        others: Iterable[tuple[str, Forgetter]] = (),
+        others: Iterable[tuple[str, Callable[[], Forgetter]]] = (),
     ) -> Forgotten:
         """Remove the chosen records with every copy, and say where the same is still said.
 
@@ -224,18 +224,18 @@ class Forgetter:
             lines |= self._redact_notes_everywhere(finder, left, dry_run=dry_run)
         counts = Counter({**gone.counts, "note lines": len(lines)})
         left += [place.name for place in found] + finder.find_written(left, everywhere=everywhere)
+        if gone.counts and not dry_run:
+            if everywhere:  # more was removed after the records
+                self.store.write(_count_removal)
+            self.store.forget_texts()
         for agent, other in others:
             with _report_unreadable(left, f"the store of agent {agent}"):
-                places = RemainingFinder(other, owner, going, query).list_places()
+                places = RemainingFinder(other(), owner, going, query).list_places()
                 left += [f"{place}, in the store of agent {agent}" for place in places]
         sentences = tuple(sorted(going.trail.all_sentences())) if dry_run else ()
         named = [*dict.fromkeys(left)]
         if len(named) > _MAX_PLACES:
             named[_MAX_PLACES:] = [f"{len(named) - _MAX_PLACES} more places"]
-        if gone.counts and not dry_run:
-            if everywhere:  # more was removed after the records
-                self.store.write(_count_removal)
-            self.store.forget_texts()
         return Forgotten(_drop_zeros(counts, gone.counts), gone.ids, tuple(named), sentences)
 
     def _rehearse(
@@ -429,7 +429,7 @@ def _report_unreadable(left: list[str], place: str) -> Iterator[None]:
     """The records are gone by then: a file that cannot be read is listed, and is not a failure."""
     try:
         yield
-    except StorageError as error:
+    except (StorageError, MigrationError, ConfigError) as error:
         log.warning("what was forgotten may still be in %s: %s", place, error)
         left.append(f"{place}, which cannot be read")
 

@@ -15,7 +15,8 @@ from limpet.model.dataclass import replace
 from limpet.model.record import CLAIM_TYPES, Origin, Record
 from limpet.providers.encoder import embed_text
 
-_LIKELY, _TELLS, _BEHIND, _NEAR, _BIAS = 0.809, 0.566, -7.22, 3.23, -0.766  # weights, in the order of measure_doubt
+_LIKELY, _TELLS, _BEHIND, _NEAR, _BIAS = 0.785, 0.593, -7.06, 4.12, -0.901  # weights, in the order of measure_doubt
+_MOST_TOLD = 20.0  # beyond it is no logit of ours
 _FOLLOWS = 0.1  # how likely a statement takes back what it follows, where no more is known
 _MARKED, _CAUTION = 0.2, 0.2  # probability from which a claim is marked; so much more where a mistake costs most
 _VITAL = frozenset({"allergy", "health", "medication"})
@@ -25,7 +26,7 @@ _LEARNED = (Origin.EXTRACTED, Origin.PROMOTED)
 def mark_outdated(question: str, claims: Iterable[Record]) -> list[Record]:
     """Return the claims; those that a later one of them may have made untrue name it, as doubted ones do."""
     known = list(claims)
-    later = [each for each in known if TELLS in each.metadata and _is_current(each)]
+    later = [(each, told) for each in known if (told := _find_told(each)) is not None and _is_current(each)]
     if not later or not question.strip():
         return known
     asked = embed_text(question)
@@ -34,25 +35,47 @@ def mark_outdated(question: str, claims: Iterable[Record]) -> list[Record]:
     return [_mark(each, later, near, best) if _can_be_outdated(each) else each for each in known]
 
 
-def _mark(claim: Record, later: Sequence[Record], near: Mapping[str, float], best: float) -> Record:
-    since = [each for each in later if _get_time(each) > _get_time(claim) and each.source != claim.source]
-    scored = [(measure_doubt(claim, each, best - near[claim.id], near[each.id]), each.id) for each in since]
+def _mark(claim: Record, later: Sequence[tuple[Record, float]], near: Mapping[str, float], best: float) -> Record:
+    behind = best - near[claim.id]
+    scored = [
+        (measure_doubt(_FOLLOWS if _follows(each, claim) else 0.0, told, behind, near[each.id]), each.id)
+        for each, told in later
+        if _get_time(each) > _get_time(claim) and _get_message(each) != _get_message(claim)
+    ]
     doubt, by = max(scored, default=(0.0, ""))
     if doubt < _MARKED + _CAUTION * (claim.attribute in _VITAL):
         return claim
     return replace(claim, metadata={**claim.metadata, DOUBTED_BY: by, DOUBT: f"{doubt:.2f}"})
 
 
-def measure_doubt(claim: Record, later: Record, behind: float, near: float) -> float:
-    """Return how likely the later claim has made the other untrue.
+def measure_doubt(likely: float, told: float, behind: float, near: float) -> float:
+    """Return how likely a later claim has made an earlier one untrue.
 
+    ``likely``: what the model of change says of the two. ``told``: how surely the later message tells of a change.
     ``behind``: how much farther from the question the claim is than the nearest one. ``near``: how near the question
-    the later one is. The model of change says whether it follows the claim, and how surely it tells of a change.
+    the later one is.
     """
-    likely = _FOLLOWS if claim.id in later.metadata.get(FOLLOWS, "").split() else 0.0
     odds = log((likely + 0.01) / (1.01 - likely))
-    told = float(later.metadata[TELLS])
     return 1 / (1 + exp(-(_LIKELY * odds + _TELLS * told + _BEHIND * behind + _NEAR * near + _BIAS)))
+
+
+def _find_told(record: Record) -> float | None:
+    """The logit that learning noted. Programs may write any metadata of their own."""
+    if record.origin not in _LEARNED:
+        return None
+    try:
+        told = float(record.metadata[TELLS])
+    except (KeyError, ValueError):
+        return None
+    return told if abs(told) <= _MOST_TOLD else None
+
+
+def _follows(later: Record, claim: Record) -> bool:
+    return claim.id in later.metadata.get(FOLLOWS, "").split()
+
+
+def _get_message(record: Record) -> object:
+    return (record.source.session_id, record.source.sequences) if record.source.sequences else record.id
 
 
 def _can_be_outdated(record: Record) -> bool:

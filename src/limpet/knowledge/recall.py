@@ -225,7 +225,11 @@ class _Claims:
         claim, kind = item.claim, item.hit.source.kind
         if claim is not None and kind is SourceKind.RECORD and claim.source.sequences:
             place = claim.source.session_id, claim.source.sequences
-            beside = [each for each in self.by_id.values() if (each.source.session_id, each.source.sequences) == place]
+            beside = [
+                each
+                for each in self.by_id.values()
+                if (each.source.session_id, each.source.sequences) == place and self.holds(each)
+            ]
             parts = [text for each in sorted(beside, key=lambda each: each.id) if (text := _quote(each))]
             whole = [part for part in dict.fromkeys(parts) if not any(part != each and part in each for each in parts)]
             item.hit = replace(item.hit, text=" ".join(whole))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import shutil
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple
@@ -31,7 +31,7 @@ from limpet.model.tokens import TokenCounter
 from limpet.model.values import Clock, to_micros
 from limpet.notes.user_notes import UserNotes
 from limpet.sessions.files import session_folder
-from limpet.sessions.repository import Sessions
+from limpet.sessions.repository import Messages, Sessions
 from limpet.store.idempotency import KEY_LIFETIME, IdempotencyKeys
 from limpet.store.jobs import JobLease
 from limpet.store.store import Store
@@ -173,8 +173,20 @@ class _Sweep:
         """Some records of a session's turns, with what was made of them: they quote its messages, and go with them."""
         assert scope.session is not None
         turns = Records(tx).find_turns(scope.partition, scope.session, limit)
-        old = [turn.id for turn in turns if (turn.created_at or self.now) < before and not turn.pinned]
+        old = self._find_gone(tx, scope, before, turns)
+        if not old and limit is not None and len(turns) == limit:  # the oldest stay: look at all
+            turns = Records(tx).find_turns(scope.partition, scope.session)
+            old = self._find_gone(tx, scope, before, turns)[:limit]
         return remember.find_with_copies(tx, self._scope, old)
+
+    def _find_gone(self, tx: Tx, scope: Scope, before: datetime, turns: Sequence[Record]) -> list[str]:
+        """Those of which no message stays, by the times of the messages."""
+        places = [sequence for turn in turns for sequence in turn.source.sequences]
+        if not places:
+            return []
+        messages = Messages(tx).range(scope, min(places) - 1, max(places) + 1, None)
+        kept = {message.sequence for message in messages if (message.created_at or self.now) >= before}
+        return [turn.id for turn in turns if kept.isdisjoint(turn.source.sequences) and not turn.pinned]
 
     def _count_messages(self, tx: Tx, *, scope: Scope, before: datetime) -> Counter[str]:
         sessions = ExpiredRows(tx).sessions_before(scope, before, 1 << 31)

@@ -23,6 +23,8 @@ class Notes(Repository):
     def lock(self, partition: Partition, name: str) -> Note | None:
         """Return the note or None: no other transaction adds or changes it until this one ends."""
         Partitions(self._tx).lock(partition)
+        if Partitions(self._tx).needs_lock(partition):  # it is not there: another writer may be creating it
+            Chunks(self._tx).lock_partition(partition)
         found = self.find(partition, [name], self._db.for_update).get(name)
         if found is None:
             Chunks(self._tx).lock_partition(partition)  # a new note has no row that could be locked

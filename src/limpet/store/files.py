@@ -306,7 +306,7 @@ def make_private_folders(folder: Path) -> list[Path]:
     missing = [place for place in (folder, *folder.parents) if not place.exists()][::-1]
     for place in missing:
         place.mkdir(FOLDER_MODE, exist_ok=True)
-    if not missing:
+    if not missing and not folder.is_dir():  # another process may have made it meanwhile
         folder.mkdir()  # raises: something else has the name
     return missing
 

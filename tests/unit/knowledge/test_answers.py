@@ -77,6 +77,12 @@ def test_pronoun_of_the_question_is_whom_they_spoke_of(before, subject):
         ("Do you have any allergies?", "None"),
         ("Do you have any allergies?", "No"),
         ("I told you I live in Oslo.", "Seven"),
+        ("Which apps do you use?", "Stop asking"),
+        ("When do you leave?", "Next question please"),
+        ("Which option do you prefer?", "The second"),
+        ("What error do you get?", "Segfault"),
+        ("What should I call you?", "Whatever"),
+        ("What should I call you?", "whatever"),
     ],
 )
 def test_what_is_no_answer_is_no_sure_claim(question, answer):

@@ -63,6 +63,8 @@ def test_split_statements_takes_coordinated_facts_apart(said: str, statements: l
 @pytest.mark.parametrize(
     "said",
     [
+        "I only eat fish, eggs and rice",
+        "I can only take paracetamol, ibuprofen and codeine",
         "I love mac and cheese",
         "I shop at Marks and Spencer",
         "I love Florence and the Machine",

@@ -81,5 +81,12 @@ def test_health_is_marked_only_by_what_is_surer() -> None:
     assert find_marked(question, vital, said) == {}
 
 
+@pytest.mark.parametrize("value", ["stories", "-1e9", "nan", ""])
+def test_metadata_of_a_program_that_has_the_same_name_breaks_nothing(value: str) -> None:
+    mine = make_claim("mine", BIKE, 20, origin=Origin.EXPLICIT, metadata={TELLS: value})
+    edited = make_claim("edited", BIKE, 21, metadata={TELLS: value})
+    assert find_marked(QUESTION, make_claim("train", TRAIN, 1), mine, edited) == {}
+
+
 def test_empty_question_marks_nothing() -> None:
     assert find_marked(" ", make_claim("train", TRAIN, 1), later()) == {}

@@ -33,7 +33,7 @@ _PERSON = r"(?P<who>you|he|she|your (?:\w+ )?[\w-]+)"
 _HOW = r"(?P<how> usually| normally| mostly| mainly)?"
 _DOES = r"(?P<verb>[a-z]+)(?P<rest>(?: [\w'’]+){0,6}?)"
 _DOING = r"(?P<doing>[a-z]{2,}ing)(?P<rest> (?:for|on|in|with|at))?"
-_ASKS_MORE = r"(?:think|mean|want|need|do|say|know|feel|suggest|recommend|expect|see|plan|have in mind)\b"
+_ASKS_MORE = r"(?:think|mean|want|need|do|say|know|feel|suggest|recommend|expect|see|plan|have|get|prefer)\b"
 _NUMBER = re.compile(
     r"(?:(?:just )?turned |almost |nearly |about )?(?P<value>\d{1,3}|(?:(?:twenty|thirty|forty|fifty|sixty|seventy|"
     r"eighty|ninety)(?:[- ])?)?(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|"
@@ -54,12 +54,17 @@ _DATE = re.compile(
     r"\d{1,2}[./]\d{1,2}(?:[./]\d{2,4})?|\d{4}-\d\d-\d\d)",
     re.IGNORECASE,
 )
-_NICKNAME = re.compile(r"(?P<value>[A-ZÀ-Þ][\w'’-]*)(?: is fine| will do| please)?", re.IGNORECASE)
+_NICKNAME = re.compile(r"(?P<value>(?!Whatever|Anything)[A-ZÀ-Þ][\w'’-]*)(?: is fine| will do| please)?")
 _AMOUNT = re.compile(
     r"(?P<value>(?:an? |one |two |three |four |five |six |seven |eight |\d{1,2} )[\w -]{2,40})", re.IGNORECASE
 )
 _JOB = re.compile(r"(?:(?:I work|work|working) as )?(?P<value>(?:an? )?[^\W\d_][\w-]*(?: [\w-]+){0,3})")
 _THINGS = re.compile(r"(?i:to |at |for )?(?P<value>[^\W_][\w'’&.-]*(?:,? (?:and )?[\w'’&.-]+){0,4})")
+_OBJECT = re.compile(
+    r"(?!(?:stop|skip|next|leave|forget|ask|tell|never mind|none|whatever|the (?:first|second|third|last|former|latter|"
+    r"same|other)|same|both|that|this|these|those)\b)" + _THINGS.pattern,
+    re.IGNORECASE,
+)  # no order, and nothing that was named before
 _YES = re.compile(r"(?:yes|yeah|yep|yup|correct|right|i am|i do|she is|he is|she does|he does|that's right|indeed)\b")
 _NO = re.compile(r"(?:no|nope|nah|i'm not|i am not|i don't|not)\b(?! (?:sure|really|yet|idea))")
 _FILLERS = re.compile(
@@ -124,11 +129,11 @@ _PATTERNS = (
          "I have {value} {what}", "family"),
     _ask(r"(?:do (?P<who>you) have )?any (?:pets|animals)(?: [\w' ]{1,40})?", _AMOUNT, "I have {value}", "pet"),
     # Any other: the verb of the question is the verb of the answer.
-    _ask(rf"what time (?:do|does) {_PERSON}{_HOW} {_DOES}", _THINGS, "{who}{how} {verb}{rest} at {value}", ""),
-    _ask(rf"when (?:do|does) {_PERSON}{_HOW} (?!{_ASKS_MORE}){_DOES}", _THINGS, "{who}{how} {verb}{rest} {value}", ""),
-    _ask(rf"(?:what|which)(?: [\w ]{{1,30}}?)? (?:do|does) {_PERSON}{_HOW} (?!{_ASKS_MORE}){_DOES}", _THINGS,
+    _ask(rf"what time (?:do|does) {_PERSON}{_HOW} {_DOES}", _OBJECT, "{who}{how} {verb}{rest} at {value}", ""),
+    _ask(rf"when (?:do|does) {_PERSON}{_HOW} (?!{_ASKS_MORE}){_DOES}", _OBJECT, "{who}{how} {verb}{rest} {value}", ""),
+    _ask(rf"(?:what|which)(?: [\w ]{{1,30}}?)? (?:do|does) {_PERSON}{_HOW} (?!{_ASKS_MORE}){_DOES}", _OBJECT,
          "{who}{how} {verb} {object}", ""),
-    _ask(rf"(?:what|which) [\w ]{{1,30}}? (?:are|is) {_PERSON} {_DOING}", _THINGS, "{who} {is} {doing} {object}", ""),
+    _ask(rf"(?:what|which) [\w ]{{1,30}}? (?:are|is) {_PERSON} {_DOING}", _OBJECT, "{who} {is} {doing} {object}", ""),
 )  # fmt: skip
 _YES_NO = re.compile(
     rf"(?:^|[\s,])(?:are|is) (?P<who>you|he|she|your [\w-]+) (?:also |still )?(?P<state>{_STATES})\s*\?$", re.IGNORECASE

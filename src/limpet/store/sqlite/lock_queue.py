@@ -61,7 +61,8 @@ class LockQueue:
                 is_over = monotonic_ns() > start + half
                 if is_over and not is_second_half:
                     self._wait_for_disk()
-                    start, is_second_half, is_over = monotonic_ns(), True, False
+                    moved = start < self._find_taken()  # while this one waited for the disk
+                    start, is_second_half, is_over = monotonic_ns(), not moved, False
                 if not ahead or is_over:
                     try:
                         return self._note_taken(attempt())
