@@ -56,7 +56,7 @@ def visited_with_a_key(browser: Browser, pictures: Path) -> bool:
     from tests.browser.visit import WIDE, Keyed
 
     with TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "limpet", "keys", "create", "page", "--admin", "--json", "--data", folder]
+        command = [sys.executable, "-m", "limpet", "api-keys", "create", "page", "--admin", "--json", "--data", folder]
         env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
         made = subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=60)
         secret = json.loads(made.stdout)["secret"]
