@@ -267,6 +267,17 @@ def test_disk_that_stalls_is_waited_for_once(clock: Clock, queues: Callable[[], 
     assert 46 < clock.seconds < 50
 
 
+def test_turn_taken_while_a_waiter_waits_for_the_disk_counts(
+    clock: Clock, queues: Callable[[], lock_queue.LockQueue], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiter, other = queues(), queues()
+    turns = iter([other])
+    monkeypatch.setattr(waiter, "_wait_for_disk", lambda: [each._note_taken(None) for each in turns])
+    with pytest.raises(StoreBusy):
+        waiter.take_turn(clock.attempt(free_at=600), 6)
+    assert clock.seconds >= 3 + 6
+
+
 def test_turn_noted_before_the_machine_was_started_again_counts_for_nothing(
     tmp_path: Path, clock: Clock, queues: Callable[[], lock_queue.LockQueue]
 ) -> None:
