@@ -15,7 +15,7 @@ from limpet.context.build import SEARCH_SOURCES, visible_partitions
 from limpet.errors import InvalidInput, RecordNotFound, SessionNotFound, Unsupported
 from limpet.knowledge import remember as memory
 from limpet.knowledge.forget import Forgetter
-from limpet.knowledge.note_lines import add_note_lines, wants_notes
+from limpet.knowledge.hits import add_note_lines, wants_notes
 from limpet.knowledge.promote import LAYERS
 from limpet.knowledge.recall import recall as recall_claims
 from limpet.knowledge.remember import enqueue_maintenance

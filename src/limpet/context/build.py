@@ -15,9 +15,9 @@ from typing import NamedTuple, TypeVar
 from limpet.config import Config
 from limpet.context.budget import compute_budget
 from limpet.context.compose import Candidates, Composer, describe_hit, hit_section
-from limpet.context.relevance import is_off_topic
 from limpet.context.select import ContextInputs, ContextSection, layer_limits
 from limpet.errors import SessionNotFound
+from limpet.knowledge.hits import is_off_topic
 from limpet.knowledge.outdated import mark_outdated
 from limpet.knowledge.profile import is_accurate, to_profile
 from limpet.knowledge.prominence import DOUBTED_BY, find_standing, prefetch_standing

@@ -13,8 +13,7 @@ from datetime import datetime
 from limpet.knowledge import english
 from limpet.knowledge.attributes import get_attribute
 from limpet.knowledge.change import find_content_stems
-from limpet.knowledge.evidence import is_no_evidence, names_unknown
-from limpet.knowledge.explain import explain_hit
+from limpet.knowledge.hits import explain_hit, is_no_evidence, names_unknown
 from limpet.knowledge.outdated import mark_outdated
 from limpet.knowledge.prominence import DOUBTED_BY, FOLLOWS, PASSED, find_standing, is_doubtful
 from limpet.knowledge.repository import Records

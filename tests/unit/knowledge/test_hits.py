@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from limpet.context.relevance import is_off_topic
+from limpet.knowledge.hits import is_off_topic
 from limpet.model.chunk import Hit, Source, SourceKind
 from limpet.search.analysis import Question
 
