@@ -17,8 +17,8 @@ from limpet.config import Config, EncryptionSettings
 from limpet.context.build import ContextBuilder
 from limpet.documents.repository import list_names
 from limpet.errors import ConfigError, InvalidInput, StorageError, StoreReadOnly, Unsupported
+from limpet.knowledge.prominence import UseCounter
 from limpet.knowledge.remember import RecordChunker, find_learned_sentences
-from limpet.knowledge.uses import UseCounter
 from limpet.model.access import SECRET_BYTES, encode_secret
 from limpet.model.dataclass import dataclass, replace
 from limpet.model.late import late_property, lazy_property, load_modules

@@ -1,9 +1,14 @@
-"""Whether a record stands out unasked. This fades with time; whether it holds does not."""
+"""Whether a record stands out unasked, and how often it is used, which keeps it so.
+
+This fades with time; whether a record holds does not.
+"""
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Iterable
+from datetime import datetime, timedelta
 from functools import cache
+from threading import Lock
 
 from limpet.knowledge.attributes import get_attribute, load_attributes
 from limpet.knowledge.repository import Records
@@ -21,6 +26,8 @@ SOURCES = "sources"  # metadata of a profile: the ids of the records that each l
 RECORD_IDS = (DOUBTED_BY, FOLLOWS, CONFLICTS, SOURCES)  # metadata that names other records
 DOUBTFUL = 0.5  # below this confidence a record is never shown alone
 HALF_LIFE_DAYS = 120  # of what is not lasting by nature
+_MOST_COUNTED = 1000  # uses of records before they are written
+_WAIT = timedelta(minutes=1)
 _RULES = (RecordType.INSTRUCTION, RecordType.CONSTRAINT)
 _STATES = frozenset({"health", "medication"})
 _VITAL = frozenset("allergy health medication diet eats assistant_rule assistant_style".split())
@@ -71,3 +78,43 @@ def _list_standing() -> tuple[list[str], list[str]]:
     """The types and the attributes of what stands whatever is asked."""
     standing = [attribute.label for attribute in load_attributes().values() if attribute.standing]
     return [kind.value for kind in _RULES], sorted({*standing, *_VITAL})
+
+
+class UseCounter:
+    """How often callers recall a record: counted here, and written along with another write or a minute later.
+
+    So a recall costs no commit. A process that is killed loses the counts of that minute. Threads may share it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._counts: dict[Partition, dict[str, tuple[int, datetime]]] = {}
+        self._since: datetime | None = None
+
+    def count(self, partition: Partition, ids: Iterable[str], now: datetime) -> None:
+        with self._lock:
+            counts = self._counts.setdefault(partition, {})
+            for record_id in ids:
+                counts[record_id] = counts.get(record_id, (0, now))[0] + 1, now
+            if self._since is None and counts:
+                self._since = now
+
+    def is_due(self, now: datetime) -> bool:
+        """Return whether the counts should be written without waiting for another write."""
+        with self._lock:
+            full = sum(map(len, self._counts.values())) >= _MOST_COUNTED
+            return full or (self._since is not None and not timedelta() <= now - self._since < _WAIT)
+
+    def list_partitions(self) -> list[Partition]:
+        """Whose records have counts. Each is written in its own transaction: users do not wait for each other."""
+        with self._lock:
+            return sorted((partition for partition, counts in self._counts.items() if counts), key=str)
+
+    def write(self, tx: Tx, partition: Partition) -> None:
+        """Write the counts of a partition and start from zero."""
+        with self._lock:
+            counts = self._counts.pop(partition, {})
+            if not self._counts:
+                self._since = None
+        if counts:
+            Records(tx).mark_used(partition, counts)
