@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from limpet.knowledge import english
-from limpet.knowledge.clauses import split_clauses
 from limpet.knowledge.reader import default_reader
+from limpet.knowledge.segment import split_clauses
 from limpet.knowledge.similarity import TextSignature, compute_signature, stem
 from limpet.model.dataclass import dataclass
 from limpet.model.late import load_modules

@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from limpet.knowledge.clauses import split_clauses
+from limpet.knowledge.segment import split_clauses
 from limpet.model.dataclass import dataclass
 from limpet.model.late import load_modules
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from limpet.knowledge.pieces import Pieces
+from limpet.knowledge.segment import Pieces
 from limpet.model.dataclass import dataclass
 
 Floats = NDArray[np.float32]

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limpet.knowledge.clauses import split_clauses, split_sentences
 from limpet.knowledge.reader import (
     ATTRIBUTES,
     DOUBTFUL,
@@ -26,6 +25,7 @@ from limpet.knowledge.reader import (
     default_reader,
 )
 from limpet.knowledge.reader_network import ReaderNetwork
+from limpet.knowledge.segment import split_clauses, split_sentences
 
 
 def clauses(text: str) -> list[str]:
