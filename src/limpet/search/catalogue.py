@@ -27,7 +27,7 @@ RECORD_SPEAKER = -2
 # Before the first message of a session and after its last: arrays end with a zero.
 NO_MESSAGE = -1
 _KINDS = {kind.value: number for number, kind in enumerate(SourceKind)}
-_NAME = RowLayout(CHUNKS, "name")
+NAME = RowLayout(CHUNKS, "name")
 
 
 class CatalogueRow(NamedTuple):
@@ -353,5 +353,5 @@ def read_catalogue(tx: Tx, row: PartitionRow, cipher: Cipher, low: int) -> Catal
     )
     if cipher.is_encrypted:
         stored = zip(ordinals.tolist(), names, strict=True)
-        names = [cipher.decrypt_row(_NAME, (row.id, ordinal), (name,))[0] for ordinal, name in stored]
+        names = [cipher.decrypt_row(NAME, (row.id, ordinal), (name,))[0] for ordinal, name in stored]
     return CatalogueColumns(ordinals, sessions, sequences, names, times, words, marks >> 3, marks >> 1 & 3, marks & 1)

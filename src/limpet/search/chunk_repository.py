@@ -15,7 +15,7 @@ from limpet.model.scope import Partition, Scope
 from limpet.model.values import from_micros, to_micros
 from limpet.search import word_index
 from limpet.search.analysis import pack_terms
-from limpet.search.catalogue import read_catalogue
+from limpet.search.catalogue import NAME
 from limpet.search.index import SearchIndex
 from limpet.search.vectors import pack_vector
 from limpet.store.encryption import RowLayout
@@ -411,9 +411,9 @@ class Chunks(Repository):
         if known is None or known.removals != row.removals:
             names = SearchIndex(self._tx, partition, row, cipher).catalogue.names
         else:
-            added = read_catalogue(self._tx, row, cipher, known.next_ordinal)
-            said = (name for name, session in zip(added.names, added.sessions, strict=True) if name and session)
-            names = tuple(dict.fromkeys([*known.names, *said]))
+            said = self._db.all("chunks.names", row.tail_params(known.next_ordinal))
+            new = (cipher.decrypt_row(NAME, (row.id, ordinal), (name,))[0] for ordinal, name in said)
+            names = tuple(dict.fromkeys([*known.names, *new]))
         cache.put(row.id, SpeakerNames(row.removals, row.next_ordinal, names))
         return names
 

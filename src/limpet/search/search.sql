@@ -99,6 +99,11 @@ SELECT ordinal, session_id, coalesce(first_sequence, 0) AS sequence, name, creat
         + CASE WHEN role = 'user' THEN 1 ELSE 0 END AS BIGINT) AS marks
 FROM chunks WHERE bucket = :bucket AND partition_id = :partition_id AND ordinal >= :low ORDER BY ordinal
 
+-- name: chunks.names
+-- Of those who spoke from an ordinal on.
+SELECT ordinal, name FROM chunks WHERE bucket = :bucket AND partition_id = :partition_id AND ordinal >= :low
+    AND name IS NOT NULL AND session_id IS NOT NULL ORDER BY ordinal
+
 -- name: chunks.new
 -- The same, and the words.
 SELECT ordinal, session_id, first_sequence, role, name, created_at, word_count, flags, kind, terms FROM chunks
