@@ -2,7 +2,7 @@
 
 The judge of train.py learned from people of whom eight things are known and most messages come close to one. Here its
 features are weighed again by a logistic regression, on stories in which one thing changes and on talk in which little
-does (bench/src/limpet_bench/truth, without the newest sets). The same is done for the question that brings both up, with
+does (bench/src/limpet_bench/truth, but the newest sets). The same is done for the question that brings both up, with
 the judge's verdict, which has seen neither. Prints, set by set left out, how many changes are found at how many true
 facts marked; then the weights. ``--write`` adds the first ones to the weights in the package; the others are constants
 of src/limpet/knowledge/outdated.py.

@@ -24,8 +24,8 @@ from torch.nn import functional
 from limpet.knowledge import change
 from limpet.knowledge.candidate import TurnMessage
 from limpet.knowledge.change_network import ChangeNetwork
-from limpet.knowledge.clauses import split_clauses
 from limpet.knowledge.read import read_turn
+from limpet.knowledge.segment import split_clauses
 from limpet.model.message import Role
 
 HERE = Path(__file__).parent

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 from examples import Clause, Message
 
-from limpet.knowledge.clauses import split_clauses
+from limpet.knowledge.segment import split_clauses
 
 FREQUENT = 400  # the first words of the vocabulary are its most frequent: they stay
 NEAR = 8

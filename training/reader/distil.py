@@ -35,7 +35,7 @@ from teacher import Teacher, read_packed
 from torch import Tensor
 from torch.nn import functional
 
-from limpet.knowledge.pieces import Pieces
+from limpet.knowledge.segment import Pieces
 
 DEVICE = os.environ.get("DEVICE", "cpu")  # asking torch would start CUDA before the processes part
 Said = dict[str, np.ndarray]  # a row for each clause

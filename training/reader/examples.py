@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from limpet.knowledge.clauses import split_clauses, split_sentences
 from limpet.knowledge.reader import ATTRIBUTES, KINDS, STATUSES
+from limpet.knowledge.segment import split_clauses, split_sentences
 
 FOLDS = 5
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,8 +10,8 @@ from examples import Message
 from torch import Tensor, nn
 from torch.nn import functional
 
-from limpet.knowledge.pieces import Pieces
 from limpet.knowledge.reader import ATTRIBUTES, KINDS, MAX_BEFORE, MAX_PIECES, STATUSES
+from limpet.knowledge.segment import Pieces
 
 HEADS = {"keep": 1, "kind": len(KINDS), "attribute": len(ATTRIBUTES), "status": len(STATUSES), "about": 1}
 

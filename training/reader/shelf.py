@@ -8,7 +8,7 @@ from examples import Clause, Message, targets
 from network import Batch, cut_message
 from torch import Tensor
 
-from limpet.knowledge.pieces import Pieces
+from limpet.knowledge.segment import Pieces
 
 SOFT = ("kind", "attribute", "status", "about")
 
