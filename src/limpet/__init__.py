@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from limpet.model.record import Forgotten, Profile, Record
     from limpet.model.schedule import Notification, OutputPage, Run, RunResult, Schedule, ScheduleLease
     from limpet.model.session import CompactionResult, FileInfo, LearnResult, SessionInfo, Summary, Usage
-    from limpet.model.telemetry import ActivityResult
     from limpet.model.transfer import ExportResult, ImportResult, ItemExportResult, ItemImportResult
     from limpet.schedules.runner import Firing
+    from limpet.security.telemetry import ActivityResult
     from limpet.sessions.files import FileSessions
 
 __version__ = "0.1.0"
@@ -100,7 +100,7 @@ _HOMES = {
     "model.record": "Forgotten Profile Record",
     "model.schedule": "Notification OutputPage RunResult Run Schedule ScheduleLease",
     "model.session": "CompactionResult FileInfo LearnResult SessionInfo Summary Usage",
-    "model.telemetry": "ActivityResult",
+    "security.telemetry": "ActivityResult",
     "model.transfer": "ExportResult ImportResult ItemExportResult ItemImportResult",
     "sessions.files": "FileSessions",
     "api": "Limpet",

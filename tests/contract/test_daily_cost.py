@@ -14,7 +14,7 @@ from limpet.errors import ProviderError
 from limpet.model.message import Message
 from limpet.providers.fakes import FakeLlm
 from limpet.providers.llm import Completion, Llm, LlmRequest, TokenUsage
-from limpet.store.spending import DailySpending
+from limpet.sessions.usage import DailySpending
 from limpet.testing import FakeClock
 from tests.contract.threads import at_once
 

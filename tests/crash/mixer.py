@@ -17,7 +17,7 @@ from random import Random
 
 from limpet import Config, Limpet, Schedule, Session
 from limpet.cli.worker import StopEvent
-from limpet.model.telemetry import ActivityKind, ActivityResult
+from limpet.security.telemetry import ActivityKind, ActivityResult
 from tests.crash import writes
 from tests.crash.writer import Hand, keeper, notebook
 from tests.crash.writes import Doer, Notes

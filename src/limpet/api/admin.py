@@ -18,8 +18,8 @@ from limpet.model.job import Finding
 from limpet.model.late import load_modules
 from limpet.model.scope import DEFAULT_TENANT, Level, Partition
 from limpet.model.session import Usage
-from limpet.model.telemetry import ActivityResult, Progress
 from limpet.security.operation import IN_PROCESS, ExtraPermission, Interface, On, operation
+from limpet.security.telemetry import ActivityResult, Progress
 from limpet.sessions import usage
 from limpet.store.files import make_folder
 

@@ -14,8 +14,8 @@ from limpet.lifecycle.transfer_repository import Transfers
 from limpet.model.document import Document
 from limpet.model.record import Forgotten
 from limpet.model.scope import Partition
-from limpet.model.telemetry import Progress
 from limpet.security.operation import ExtraPermission, On, operation
+from limpet.security.telemetry import Progress
 from limpet.store.tx import Tx
 
 _PAGE = 500

@@ -25,10 +25,10 @@ from limpet.model.job import JobInfo, JobQuery
 from limpet.model.late import load_modules
 from limpet.model.scope import STORE_PARTITION, Scope
 from limpet.model.session import SessionInfo
-from limpet.model.telemetry import Progress
 from limpet.schedules.runner import Callback, Notifier
 from limpet.search.embed import MAX_REFUSALS, embed_missing
 from limpet.security.operation import IN_PROCESS, On, operation
+from limpet.security.telemetry import Progress
 from limpet.sessions.repository import Sessions
 from limpet.store.jobs import JobLease, JobQueue, Jobs
 from limpet.store.tx import Tx

@@ -386,7 +386,7 @@ def limit_llm(llm: Llm | None, config: Config, store: Store, clock: Clock) -> Ll
     """The model, asked no more once all programs on the store have spent what it may cost in a day."""
     if llm is None or not config.llm.daily_cost:
         return llm
-    from limpet.store.spending import DailySpending  # late: few programs set a limit
+    from limpet.sessions.usage import DailySpending  # late: few programs set a limit
 
     spending = DailySpending(store, clock)
     return LimitedLlm(llm, config.llm.daily_cost, spending.read, spending.add)

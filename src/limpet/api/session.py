@@ -30,8 +30,8 @@ from limpet.model.session import (
     Summary,
     Usage,
 )
-from limpet.model.telemetry import Progress
 from limpet.security.operation import Authorizer, ExtraPermission, session_operation
+from limpet.security.telemetry import Progress
 from limpet.sessions import lifecycle, usage
 from limpet.sessions.files import list_folder
 from limpet.sessions.messages import read_newest

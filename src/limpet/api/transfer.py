@@ -12,10 +12,10 @@ from limpet.errors import InvalidInput
 from limpet.lifecycle import SNAPSHOT
 from limpet.model.late import load_modules
 from limpet.model.scope import Level, Partition, Scope
-from limpet.model.telemetry import Progress
 from limpet.model.transfer import ExportResult, ImportResult
 from limpet.model.values import short_repr
 from limpet.security.operation import On, operation
+from limpet.security.telemetry import Progress
 
 if TYPE_CHECKING:
     from limpet.lifecycle.export import ExportSource

@@ -38,11 +38,11 @@ from limpet.model.document import (
 from limpet.model.job import REMOVE_DOCUMENT
 from limpet.model.record import Forgotten
 from limpet.model.scope import Partition
-from limpet.model.telemetry import Progress
 from limpet.model.values import Clock, IdFactory, check_path, check_strings, check_text
 from limpet.search import word_index
 from limpet.search.chunk_repository import Chunks
 from limpet.search.embed import ChunkEmbedder, chunk_document
+from limpet.security.telemetry import Progress
 from limpet.store.jobs import JobLease, Jobs
 from limpet.store.store import Store
 from limpet.store.tx import Tx

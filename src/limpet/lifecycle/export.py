@@ -32,8 +32,8 @@ from limpet.lifecycle.transfer_repository import Transfers
 from limpet.model.dataclass import replace
 from limpet.model.message import Role, part_from_json, part_text
 from limpet.model.scope import Scope
-from limpet.model.telemetry import Progress
 from limpet.model.transfer import ExportResult
+from limpet.security.telemetry import Progress
 from limpet.sessions.files import session_folder
 from limpet.sessions.transcript import TranscriptEntry, render_entry
 from limpet.store.files import make_private_folders, open_private, parse_timestamp, translate_errors

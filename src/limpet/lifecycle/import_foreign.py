@@ -36,12 +36,12 @@ from limpet.model.message import Message
 from limpet.model.record import Layer, Origin, Record, RecordChanges, RecordType, fingerprint
 from limpet.model.scope import Level, Owner, Partition, Scope, SessionKey
 from limpet.model.session import SessionInfo, SessionQuery, SessionStatus
-from limpet.model.telemetry import Progress
 from limpet.model.transfer import MAX_LISTED_SKIPS, ImportResult, ImportSkip
 from limpet.model.types import MAX_URI_BYTES
 from limpet.model.values import Clock, IdFactory, check_id, from_micros, uuid7, with_bucket
 from limpet.search.embed import ChunkEmbedder
 from limpet.security.mask import make_mask
+from limpet.security.telemetry import Progress
 from limpet.sessions.messages import MessageWithChunks, prepare_entries, store_entries
 from limpet.sessions.repository import Sessions
 from limpet.sessions.summary import SummaryDraft, swap_summary

@@ -43,12 +43,12 @@ from limpet.lifecycle.lines import IMPORT_STEPS, KINDS
 from limpet.lifecycle.transfer_repository import Imports, Transfers
 from limpet.model.dataclass import dataclass, replace
 from limpet.model.scope import Partition, Scope
-from limpet.model.telemetry import Progress
 from limpet.model.transfer import MAX_LISTED_SKIPS, ImportResult, ImportSkip
 from limpet.model.values import Clock, check_name
 from limpet.notes.files import NoteFiles, lock_notes_file
 from limpet.notes.user_notes import UserNotes
 from limpet.search.embed import ChunkEmbedder
+from limpet.security.telemetry import Progress
 from limpet.sessions.repository import Sessions
 from limpet.store.files import read_bytes, write_atomic
 from limpet.store.store import Store

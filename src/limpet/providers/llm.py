@@ -12,10 +12,9 @@ from typing import Any, Protocol
 from limpet.errors import ConfigError, InvalidInput, ProviderError
 from limpet.model.dataclass import dataclass
 from limpet.model.message import Message, ToolCall
-from limpet.model.telemetry import Activity, ActivityKind
 from limpet.model.values import check_name, short_repr
 from limpet.providers.schema import Schema, check_schema
-from limpet.security.telemetry import Observers
+from limpet.security.telemetry import Activity, ActivityKind, Observers
 
 # Prices per million tokens: input, output, cached input. None are built in: prices change, and a stale one is worse
 # than none.

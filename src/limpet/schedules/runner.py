@@ -23,13 +23,12 @@ from limpet.errors import InvalidInput, LeaseLost, LimpetError, PermissionDenied
 from limpet.model.dataclass import dataclass, replace
 from limpet.model.schedule import Notification, Run, RunResult, RunStatus, Schedule, ScheduleLease
 from limpet.model.scope import Scope
-from limpet.model.telemetry import Activity, ActivityKind, describe_error
 from limpet.model.tokens import truncate_text
 from limpet.model.values import MAX_CONTENT_BYTES, Clock, short_repr
 from limpet.schedules import decide
 from limpet.schedules.cadence import count_between
 from limpet.schedules.repository import RunNotice, ScheduleQueue, Schedules
-from limpet.security.telemetry import Measurement, Observers
+from limpet.security.telemetry import Activity, ActivityKind, Measurement, Observers, describe_error
 from limpet.store.store import Store
 from limpet.store.tx import Tx
 

@@ -24,14 +24,13 @@ from limpet.model.job import EMBED
 from limpet.model.late import load_modules
 from limpet.model.message import Message
 from limpet.model.scope import Partition
-from limpet.model.telemetry import Activity, ActivityKind, Progress
 from limpet.model.text_cache import cache_texts
 from limpet.model.values import check_name
 from limpet.providers.embedder import Embedder
 from limpet.providers.llm import split_model_name
 from limpet.search.analysis import analyse, flag_chunk, flag_message, format_index_text, strip_names
 from limpet.search.chunk_repository import Chunks, Unembedded
-from limpet.security.telemetry import Observers
+from limpet.security.telemetry import Activity, ActivityKind, Observers, Progress
 from limpet.store import jobs
 from limpet.store.store import Store
 from limpet.store.tx import Tx

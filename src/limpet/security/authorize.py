@@ -12,11 +12,10 @@ from limpet.model.access import AccessRequest, AuditEntry, AuditOutcome, Grant, 
 from limpet.model.dataclass import dataclass, replace
 from limpet.model.record import Record
 from limpet.model.scope import Level, Partition, Scope
-from limpet.model.telemetry import Activity, ActivityKind
 from limpet.model.values import check_id, check_name
 from limpet.security.audit import AuditLine, AuditLog, log_line
 from limpet.security.operation import ANY_VALUE, ExtraPermission, On, Operation, Permission
-from limpet.security.telemetry import Observers, count_results
+from limpet.security.telemetry import Activity, ActivityKind, Observers, count_results
 from limpet.store.store import Store
 
 OPERATOR = tuple(Grant(right, Reach.STORE) for right in Right)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal, TextIO
 
-from limpet.model.telemetry import error_code
+from limpet.security.telemetry import error_code
 
 LOGGER = "limpet"
 _FRAMES = 8  # of a traceback, the innermost

@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from opentelemetry import context, metrics, trace
 from opentelemetry.trace import SpanKind, Status, StatusCode
 
-from limpet.model.telemetry import Activity, ActivityKind, ActivityResult
-from limpet.security.telemetry import EndCallback
+from limpet.security.telemetry import Activity, ActivityKind, ActivityResult, EndCallback
 
 _SERVICE = "limpet"
 OPERATIONS: Mapping[str, str] = {

@@ -13,10 +13,10 @@ from limpet.model.dataclass import dataclass, replace
 from limpet.model.message import Cost, HistoryBudget, Message, Role, fit_history, group_steps, message_tokens
 from limpet.model.scope import Partition, Scope
 from limpet.model.session import SessionStatus
-from limpet.model.telemetry import Progress
 from limpet.model.values import Clock, check_name
 from limpet.search.chunk_repository import Chunks
 from limpet.search.embed import ChunkEmbedder, chunk_message
+from limpet.security.telemetry import Progress
 from limpet.sessions.repository import Head, Messages, Sessions
 from limpet.store.store import Store
 from limpet.store.tx import Tx

@@ -1,4 +1,4 @@
-"""The token usage and cost of a session."""
+"""The token usage and cost of a session, and what models cost today."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import logging
 from collections.abc import Mapping
 
 from limpet.errors import InvalidInput
-from limpet.model.dataclass import replace
+from limpet.model.dataclass import dataclass, replace
 from limpet.model.scope import Scope
 from limpet.model.session import ModelUsage, Usage
-from limpet.model.values import check_name, check_number, short_repr
+from limpet.model.values import Clock, check_name, check_number, short_repr
 from limpet.providers.llm import TokenUsage
 from limpet.sessions.repository import Sessions, UsageEntries
+from limpet.store.store import Store
 from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.sessions")
@@ -20,6 +21,8 @@ log = logging.getLogger("limpet.sessions")
 _MAX_TOKENS = 10**12
 _MAX_COST = 1_000_000
 UNKNOWN = "unknown"  # a model without a name
+_SPENDING = "llm_spending"  # the property: a day of UTC, a space, and what was spent on it in billionths
+_NANO = 1_000_000_000
 
 
 def checked_usage(
@@ -83,3 +86,28 @@ def add(tx: Tx, scope: Scope, entry: ModelUsage) -> None:
 
 def read(tx: Tx, scope: Scope) -> Usage:
     return Usage(tuple(UsageEntries(tx).find(scope)))
+
+
+@dataclass(frozen=True, slots=True)
+class DailySpending:
+    """In one place for all programs on a store."""
+
+    store: Store
+    clock: Clock
+
+    def read(self) -> float:
+        """What was spent since midnight, UTC."""
+        return self.store.read(self._read)
+
+    def add(self, cost: float) -> None:
+        """The database adds: two programs that add at once lose nothing."""
+        params = {"name": _SPENDING, "day": self._today(), "nanos": round(cost * _NANO)}
+        self.store.write(lambda tx: tx.db.run("properties.add_spending", params))
+
+    def _read(self, tx: Tx) -> float:
+        row = tx.db.one("properties.get", {"name": _SPENDING})
+        day, _, nanos = ("" if row is None else str(row[0])).partition(" ")
+        return int(nanos) / _NANO if day == self._today() else 0.0
+
+    def _today(self) -> str:
+        return self.clock().date().isoformat()

@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 from limpet.config import StorageSettings
 from limpet.errors import InvalidInput, Unsupported
 from limpet.model.scope import STORE_PARTITION
-from limpet.model.telemetry import Progress
 from limpet.model.values import Clock
+from limpet.security.telemetry import Progress
 from limpet.store.files import create_database
 from limpet.store.store import Store
 from limpet.store.tables import TABLES, Table

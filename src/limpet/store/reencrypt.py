@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 from limpet.errors import DecryptionFailed, KeyMissing, StorageError
 from limpet.model.job import Finding
-from limpet.model.telemetry import Progress
+from limpet.security.telemetry import Progress
 from limpet.store.encryption import EncryptionMode, RowLayout, check_value
 from limpet.store.encryption_keys import (
     STATE_ENCRYPTED,

@@ -16,9 +16,9 @@ from limpet.errors import StorageError, Unsupported
 from limpet.model.job import Finding
 from limpet.model.privacy import ErasureState
 from limpet.model.scope import Partition
-from limpet.model.telemetry import Progress
 from limpet.model.text_cache import clear_text_caches
 from limpet.model.values import Clock
+from limpet.security.telemetry import Progress
 from limpet.store.encryption_keys import EncryptionKeys, EncryptionRegistry, EncryptionStateUnknown
 from limpet.store.pool import ReaderPool, WriterPool
 from limpet.store.tx import Caches, Connection, Tx

@@ -16,9 +16,8 @@ from time import monotonic
 from limpet.config import JobSettings
 from limpet.errors import LeaseLost, LimpetError, StorageError, StoreUnavailable
 from limpet.model.job import Job
-from limpet.model.telemetry import Activity, ActivityKind, Progress, describe_error
 from limpet.model.values import Clock, check_time
-from limpet.security.telemetry import Measurement, Observers
+from limpet.security.telemetry import Activity, ActivityKind, Measurement, Observers, Progress, describe_error
 from limpet.store.jobs import JobFilter, JobHandler, JobLease, JobQueue
 
 log = logging.getLogger("limpet.jobs")

@@ -7,13 +7,14 @@ from collections.abc import Collection, Mapping
 from typing import TypeVar
 
 from limpet.config.setting import hide_password
-from limpet.errors import MigrationError, StorageError, StoreReadOnly
+from limpet.errors import MigrationError, StorageError, StoreReadOnly, Unsupported
 from limpet.model.privacy import ErasureState
 from limpet.model.scope import Partition
-from limpet.model.telemetry import Progress
+from limpet.security.telemetry import Progress
 from limpet.store.migrate import EXPORT_HINT, Schema
 from limpet.store.pool import ReaderPool, WriterPool
 from limpet.store.postgres.connection import PostgresConnection
+from limpet.store.postgres.db import PostgresDb
 from limpet.store.postgres.standby import Standby, StandbyConnection
 from limpet.store.store import Store, Work
 from limpet.store.tables import TABLES
@@ -22,10 +23,20 @@ from limpet.store.writer import block_forks, yield_to_fork
 T = TypeVar("T")
 log = logging.getLogger("limpet.store")
 
-
 # One number for everybody who migrates a Limpet database: programs that start together wait for each other. A new
 # database has no table yet whose lock they could take.
 _MIGRATION_LOCK = 0x4C494D50
+
+_NO_CITUS = (
+    "this database has no Citus: run CREATE EXTENSION citus in it on every machine, and citus_add_node for each worker"
+    " on the coordinator; a store on one machine needs neither"
+)
+_FOREIGN_KEYS = """
+SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint
+WHERE contype = 'f' AND conparentid = 0 AND connamespace = current_schema()::regnamespace ORDER BY oid
+"""
+# What every writer locks, and the log of migrations, stay on the coordinator.
+_WRITERS = "limpet_writers"
 
 
 class PostgresSchema(Schema):
@@ -129,13 +140,11 @@ class PostgresStore(Store):
         return ErasureState.GONE
 
     def distribute(self) -> Mapping[str, list[str]]:
-        from limpet.store.postgres.distribute import distribute_tables  # late: few have several machines
-
         self._refuse_fork()
         with block_forks():
             connection = self._connect_writer()
             try:
-                return distribute_tables(connection)
+                return _distribute_tables(connection)
             finally:
                 connection.close()
 
@@ -144,3 +153,45 @@ class PostgresStore(Store):
         from limpet.store.copy import copy_to_file  # late: copying knows both backends
 
         copy_to_file(self, path, self._config, self._clock, progress)
+
+
+def _distribute_tables(connection: PostgresConnection) -> dict[str, list[str]]:
+    """Return the tables that were not spread over the Citus cluster yet, by how they are now."""
+    connection.begin(exclusive=True)
+    try:
+        done = _place_tables(connection.db)
+        connection.commit()
+    finally:
+        connection.rollback()
+    return done
+
+
+def _place_tables(db: PostgresDb) -> dict[str, list[str]]:
+    if not db.execute("SELECT 1 FROM pg_extension WHERE extname = 'citus'"):
+        raise Unsupported(_NO_CITUS)
+    known = {name for (name,) in db.execute("SELECT logicalrelid::text FROM pg_dist_partition")}
+    wanted = [*((table.name, table.placement) for table in TABLES), (_WRITERS, "bucket")]
+    missing = [(name, placement) for name, placement in wanted if name not in known]
+    if missing:
+        # Citus does not distribute a table that another one refers to.
+        keys = db.execute(_FOREIGN_KEYS)
+        for table, name, _ in keys:
+            db.execute(f"ALTER TABLE {table} DROP CONSTRAINT {name}")
+        for name, placement in missing:
+            _place_table(db, name, placement)
+        for table, name, definition in keys:
+            db.execute(f"ALTER TABLE {table} ADD CONSTRAINT {name} {definition}")
+    return {
+        placement: [name for name, of in missing if of == placement] for placement in ("bucket", "tenant", "reference")
+    }
+
+
+def _place_table(db: PostgresDb, name: str, placement: str) -> None:
+    if placement == "reference":
+        db.execute("SELECT create_reference_table(%s)", [name])
+        return
+    # All of one placement lie together: the rows of a bucket on one machine, whichever table they are in.
+    first = {"bucket": "partitions", "tenant": "imports"}[placement]
+    beside = "none" if name == first else first
+    db.execute("SELECT create_distributed_table(%s, %s, colocate_with => %s)", [name, placement, beside])
+    db.execute("SELECT truncate_local_data_after_distributing_table(%s)", [name])

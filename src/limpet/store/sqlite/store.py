@@ -16,8 +16,8 @@ from limpet.config import StorageSettings
 from limpet.errors import InvalidInput, StorageError
 from limpet.model.job import Finding
 from limpet.model.privacy import ErasureState
-from limpet.model.telemetry import Progress
 from limpet.model.values import system_clock
+from limpet.security.telemetry import Progress
 from limpet.store.files import create_database, create_private_file, find_readable_by_others
 from limpet.store.migrate import Migration, Schema
 from limpet.store.pool import ReaderPool
