@@ -20,8 +20,17 @@ from os import PathLike
 from typing import NamedTuple
 
 from limpet.config import ChunkSettings, DocumentSettings
-from limpet.documents.extract import DocumentText, extract, extract_plain_text
-from limpet.documents.files import BinaryFile, list_files, path_to_uri, printable_path, read_file, uri_to_path
+from limpet.documents.files import (
+    BinaryFile,
+    DocumentText,
+    extract,
+    extract_plain_text,
+    list_files,
+    path_to_uri,
+    printable_path,
+    read_file,
+    uri_to_path,
+)
 from limpet.documents.repository import Documents, DroppedVersions
 from limpet.errors import DocumentNotFound, InvalidInput, StoreBusy, Unsupported
 from limpet.model.chunk import ChunkDraft, ChunkSource, SourceKind

@@ -1,22 +1,32 @@
-"""Documents on disk: their names, which files a folder holds, and their bytes."""
+"""Documents on disk: their names, which files a folder holds, their bytes, and the text and title in them."""
 
 from __future__ import annotations
 
 import encodings.utf_16  # noqa: F401 - a codec is imported at its first use, where an interrupt may come
+import io
 import logging
 import os
+import re
 import stat
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from limpet.errors import InvalidInput, InvalidKey, Unsupported
-from limpet.model.document import check_uri
+from limpet.model.document import DocumentKind, check_uri
+from limpet.model.late import load_modules
+from limpet.model.values import replace_unstorable
+
+if TYPE_CHECKING:
+    from pypdf import PdfReader
 
 log = logging.getLogger("limpet.documents")
 
 # A file that does not begin with text is not read further.
 _BEGINNING = 8192
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_HEADING = re.compile(r"\s*#[ \t]+([^\n]*?)[ \t#]*(?:\r?\n|$)")
+_LONGEST_TITLE = 500
 
 
 class BinaryFile(Unsupported):
@@ -111,3 +121,59 @@ def list_files(folder: str) -> list[str]:
                 raise InvalidInput(f"{printable_path(here)} cannot be read: {error.strerror}") from error
             log.warning("%s is left out: %s", printable_path(here), error.strerror)
     return sorted(found)
+
+
+class DocumentText(NamedTuple):
+    text: str
+    title: str | None = None
+
+
+def extract(data: bytes, kind: DocumentKind, name: str) -> DocumentText:
+    if kind is DocumentKind.PDF:
+        text, title = extract_pdf_text(data, name)
+        return DocumentText(text, _collapse_title(title))
+    text = decode_text(data, name)
+    if kind is DocumentKind.HTML:
+        load_modules("limpet.documents.html_text")
+        from limpet.documents.html_text import extract_html_text  # late: few documents are HTML
+
+        text, title = extract_html_text(text)
+        return DocumentText(text, _collapse_title(title))
+    return extract_plain_text(text, kind)
+
+
+def extract_plain_text(text: str, kind: DocumentKind) -> DocumentText:
+    """Return plain text as it is. Markdown that begins with a heading has a title."""
+    heading = _HEADING.match(text) if kind is DocumentKind.MARKDOWN else None
+    return DocumentText(text, _collapse_title(heading[1]) if heading else None)
+
+
+def _collapse_title(title: str | None) -> str | None:
+    return " ".join((title or "").split())[:_LONGEST_TITLE] or None
+
+
+def extract_pdf_text(data: bytes, name: str) -> tuple[str, str | None]:
+    """Return the text of all pages, and the title in the file. Needs the extra ``pdf``."""
+    load_modules("pypdf")
+    try:
+        from pypdf import PdfReader
+    except ImportError:
+        raise Unsupported(f'{name} is a PDF, which needs a package: pip install "limpet[pdf]"') from None
+    try:
+        reader = PdfReader(io.BytesIO(data))
+        locked = reader.is_encrypted and not reader.decrypt("")
+        pages = [] if locked else [page.extract_text() for page in reader.pages]
+        title = None if locked else _read_title(reader)
+    except Exception as error:  # why: for a broken file the reader may raise anything
+        raise InvalidInput(f"{name} is a PDF that cannot be read: {error}") from error
+    if locked:
+        raise InvalidInput(f"{name} is encrypted; save it without its password first")
+    text = replace_unstorable("\n\n".join(filter(None, map(str.strip, pages)))).strip()
+    if not text:
+        raise InvalidInput(f"{name} contains no text, perhaps only images; run text recognition (OCR) first")
+    return text, None if title is None else replace_unstorable(title)
+
+
+def _read_title(reader: PdfReader) -> str | None:
+    about = reader.metadata
+    return None if about is None or not isinstance(about.title, str) else about.title

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limpet.documents.extract import extract, extract_pdf_text, extract_plain_text
-from limpet.documents.files import path_to_uri, read_file, uri_to_path
+from limpet.documents.files import extract, extract_pdf_text, extract_plain_text, path_to_uri, read_file, uri_to_path
 from limpet.documents.html_text import extract_html_text
 from limpet.errors import InvalidInput, LimpetError, Unsupported
 from limpet.model.document import DocumentKind, detect_kind

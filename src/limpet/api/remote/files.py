@@ -92,8 +92,7 @@ def add_document(authorizer: RemoteAuthorizer, subject: Any, given: dict[str, An
 
 def _add_file(authorizer: RemoteAuthorizer, subject: Any, given: dict[str, Any], path: str) -> Document:
     from limpet.config import DocumentSettings
-    from limpet.documents.extract import extract
-    from limpet.documents.files import path_to_uri, printable_path, read_file
+    from limpet.documents.files import extract, path_to_uri, printable_path, read_file
     from limpet.model.document import DocumentKind, detect_kind
 
     kind = detect_kind(path)

@@ -6,8 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 
-from limpet.documents.extract import extract_plain_text
-from limpet.documents.files import decode_text, path_to_uri, printable_path
+from limpet.documents.files import decode_text, extract_plain_text, path_to_uri, printable_path
 from limpet.documents.files import read_file as read_bytes
 from limpet.errors import LimpetError
 from limpet.lifecycle.formats.contents import ForeignDocument, ForeignItem, clean_label, clean_text

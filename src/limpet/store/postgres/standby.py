@@ -12,8 +12,8 @@ from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
 from limpet.errors import StorageError, StoreUnavailable
-from limpet.store.pool import ConnectionPool
 from limpet.store.postgres.connection import PostgresConnection
+from limpet.store.store import ConnectionPool
 
 if TYPE_CHECKING:
     from limpet.model.scope import Partition

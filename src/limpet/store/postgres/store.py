@@ -12,11 +12,10 @@ from limpet.model.privacy import ErasureState
 from limpet.model.scope import Partition
 from limpet.security.telemetry import Progress
 from limpet.store.migrate import EXPORT_HINT, Schema
-from limpet.store.pool import ReaderPool, WriterPool
 from limpet.store.postgres.connection import PostgresConnection
 from limpet.store.postgres.db import PostgresDb
 from limpet.store.postgres.standby import Standby, StandbyConnection
-from limpet.store.store import Store, Work
+from limpet.store.store import ReaderPool, Store, Work, WriterPool
 from limpet.store.tables import TABLES
 from limpet.store.writer import block_forks, yield_to_fork
 

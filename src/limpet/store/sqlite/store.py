@@ -20,7 +20,6 @@ from limpet.model.values import system_clock
 from limpet.security.telemetry import Progress
 from limpet.store.files import create_database, create_private_file, find_readable_by_others
 from limpet.store.migrate import Migration, Schema
-from limpet.store.pool import ReaderPool
 from limpet.store.sqlite import scrub as scrubbing
 from limpet.store.sqlite.connection import (
     APPLICATION_ID,
@@ -29,7 +28,7 @@ from limpet.store.sqlite.connection import (
     prepare_folder,
     translate_error,
 )
-from limpet.store.store import Store, T, Work
+from limpet.store.store import ReaderPool, Store, T, Work
 from limpet.store.tx import Caches
 from limpet.store.writer import Writer, block_forks, yield_to_fork
 
