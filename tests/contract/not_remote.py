@@ -48,7 +48,7 @@ NOT_REMOTE: Mapping[str, str] = {
     "test_embedding_job_lease_expires_when_worker_dies": CRASH,
     "test_import_into_encrypted_tenant_encrypts_its_progress": PROGRESS,
     "test_audit_anonymizes_purged_user": "gives ids that are none, which a client does not read",
-    "test_hung_runner_blocks_schedule_forever": "runs schedules in a thread of the test",
+    "test_schedule_of_hung_runner_is_run_by_another": "runs schedules in a thread of the test",
     "test_add_document_from_file_requires_store_grant": "files are read by the client, on its machine",
     "test_acting_handle_close_does_not_close_store": "a client is closed for itself; the store stays with the server",
     "test_async_limpet_uses_same_authorizer": "closes a handle that acts for somebody",

@@ -6,7 +6,15 @@ from typing import Any
 import pytest
 
 from limpet import Limpet, Record
-from limpet.errors import InvalidInput, InvalidKey, LimpetError, RecordNotFound, SessionNotFound, WrongState
+from limpet.errors import (
+    InvalidInput,
+    InvalidKey,
+    LimpetError,
+    RecordNotFound,
+    SessionNotFound,
+    StorageError,
+    WrongState,
+)
 from limpet.model.record import Layer, RecordType
 from limpet.model.values import uuid7
 from limpet.testing import FakeClock
@@ -685,3 +693,51 @@ def test_records_are_counted_by_the_filters_of_the_list(memory: Limpet) -> None:
     assert memory.records.count(user="alice") == 2
     assert memory.records.count(user="alice", tags=["a"]) == 1
     assert memory.records.count(types=["preference"]) == 1
+
+
+def _let_statement_fail(memory: Limpet, fail_at: int) -> tuple[Any, list[int]]:
+    """Let the n-th statement of the write connection fail. Answers how to undo it, and what was counted."""
+    store: Any = memory._runtime.store
+    db = store._connection.db
+    counted = [0]
+    real = {name: getattr(db, name) for name in ("one", "all", "run", "run_many")}
+
+    def wrap(name: str) -> Any:
+        def call(*arguments: Any, **options: Any) -> Any:
+            counted[0] += 1
+            if counted[0] == fail_at:
+                raise StorageError("the disk is gone")
+            return real[name](*arguments, **options)
+
+        return call
+
+    for name in real:
+        setattr(db, name, wrap(name))
+
+    def undo() -> None:
+        for name in real:
+            delattr(db, name)
+
+    return undo, counted
+
+
+def test_update_that_fails_at_any_statement_changes_nothing(memory: Limpet) -> None:
+    record = memory.remember("the first walrus", user="alice", key="k", tags=["a", "b"], metadata={"m": "1"})
+    before = every_row(memory)
+    fail_at = 0
+    while True:
+        fail_at += 1
+        undo, counted = _let_statement_fail(memory, fail_at)
+        try:
+            memory.records.update(record.id, content="the second penguin", tags=["c"], metadata={"n": "2"}, key="l")
+        except StorageError:
+            undo()
+            assert every_row(memory) == before, f"statement {fail_at}"
+            assert memory.records.get(record.id) == record
+        else:
+            undo()
+            break
+    assert fail_at > 8
+    assert counted[0] < fail_at
+    assert memory.records.get(record.id).content == "the second penguin"
+    assert faults(memory) == []

@@ -471,3 +471,25 @@ def test_session_count_matches_stored_messages(memory: Limpet) -> None:
         assert session.count() == number
     assert session.refresh().message_count == 7
     assert session.refresh().last_sequence == 70
+
+
+def test_handles_of_one_store_see_each_others_writes(durable_url: str) -> None:
+    with Limpet.open(durable_url) as one, Limpet.open(durable_url) as two:
+        mine = one.session("t", "1", user="alice")
+        theirs = two.session("t", "1", user="alice")
+        for number in range(5):
+            mine.append("user", f"mine {number}")
+            theirs.append("user", f"theirs {number}")
+            mine.kv.set(f"mine {number}", number)
+            theirs.kv.set(f"theirs {number}", number)
+            mine.update_metadata({f"mine {number}": 1})
+            theirs.update_metadata({f"theirs {number}": 1})
+            assert theirs.messages() == mine.messages()
+            assert theirs.kv.items() == mine.kv.items()
+        assert len(mine.messages()) == len(mine.kv.items()) == len(mine.refresh().metadata) == 10
+        record = one.remember("first", user="alice", key="k")
+        two.records.update(record.id, content="second")
+        assert one.records.get(record.id).content == "second"
+        assert [hit.text for hit in one.recall("second", user="alice")] == ["second"]
+        two.forget(record.id)
+        assert one.records(user="alice") == []

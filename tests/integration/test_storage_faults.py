@@ -35,7 +35,7 @@ from limpet.errors import (
 )
 from limpet.store import writer as writer_module
 from tests.contract.processes import start
-from tests.contract.rows import every_row, faults
+from tests.contract.rows import every_row, faults, sql
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -708,3 +708,9 @@ memory.close()
     with Limpet.open(tmp_path) as memory:
         assert memory.admin.stats()["messages"] == 10
         assert faults(memory) == []
+
+
+def test_sqlite_store_uses_wal_and_foreign_keys(tmp_path):
+    with Limpet.open(tmp_path) as memory:
+        assert sql(memory, "PRAGMA journal_mode") == [("wal",)]
+        assert sql(memory, "PRAGMA foreign_keys") == [(1,)]

@@ -1,4 +1,4 @@
-"""Faults that schedulers have had. Each test is named after one, and fails if we have it."""
+"""Schedules that fail, hang, are too many, or make schedules themselves."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def bench(timed: Limpet, clock: FakeClock) -> Bench:
     return Bench(timed, clock)
 
 
-def test_failed_one_shot_schedule_is_marked_completed(bench: Bench) -> None:
+def test_one_shot_schedule_that_fails_is_failed_until_resumed(bench: Bench) -> None:
     made = bench.make("once: 2026-03-10T13:00")
     bench.fail()
     states = [bench.go_to_next(made).state for _ in range(3)]
@@ -44,7 +44,7 @@ def test_failed_one_shot_schedule_is_marked_completed(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("how", ["resume", "edit"])
-def test_failure_counter_survives_reactivation(bench: Bench, how: str) -> None:
+def test_schedule_counts_failures_anew_after_reactivation(bench: Bench, how: str) -> None:
     made = bench.make("cron: 0 0 * * *")
     bench.fail()
     for _ in range(5 * 3):  # each firing is tried three times
@@ -62,20 +62,6 @@ def test_failure_counter_survives_reactivation(bench: Bench, how: str) -> None:
     assert len(bench.told) == told
 
 
-def test_smallest_gap_is_checked_on_two_firings_only(store_url: str, clock: FakeClock) -> None:
-    config = Config(schedules=ScheduleSettings(smallest_gap_s=600))
-    with Limpet.open(store_url, clock=clock, config=config) as memory:
-        bench = Bench(memory, clock)
-        # The second pair is close once a year only: at its end.
-        for cadence in ("cron: 0,5 9 1 12 *", "cron: 0,55 0,23 1,31 1,12 *"):
-            with pytest.raises(InvalidInput, match="600 must be between"):
-                bench.make(cadence)
-        assert bench.make("cron: 0 9,10,11 * * 1").state == "active"
-        made = bench.make("cron: 0 9 * * *")
-        with pytest.raises(InvalidInput, match="600 must be between"):
-            memory.schedules.edit(made.id, cadence="cron: 0,5 9 1 12 *")
-
-
 _RUNNER = """
 from datetime import datetime, UTC, timedelta
 ran = []
@@ -91,7 +77,7 @@ answer(ran)
 """
 
 
-def test_two_processes_run_same_schedule(durable_url: str, clock: FakeClock) -> None:
+def test_schedules_run_once_across_processes(durable_url: str, clock: FakeClock) -> None:
     with Limpet.open(durable_url, clock=clock) as memory:
         made = [Bench(memory, clock).make(user=f"user {number}").id for number in range(40)]
         answers = run_together(_RUNNER, {"url": durable_url}, count=3)
@@ -101,7 +87,7 @@ def test_two_processes_run_same_schedule(durable_url: str, clock: FakeClock) -> 
         assert {len(memory.schedules.runs(id)) for id in made} == {1}
 
 
-def test_byte_slicing_splits_character(bench: Bench) -> None:
+def test_run_summary_is_cut_between_characters(bench: Bench) -> None:
     family = "👩‍👩‍👧‍👦"
     for said, kept in (
         ("é" * 600, "é" * 500),
@@ -119,7 +105,7 @@ def test_byte_slicing_splits_character(bench: Bench) -> None:
         bench.schedules.delete(made.id)
 
 
-def test_scheduled_turn_creates_schedules(bench: Bench) -> None:
+def test_scheduled_turn_creates_no_schedules_from_any_thread_or_task(bench: Bench) -> None:
     """Neither with the memory it is given nor with the one around it, in no thread and no task."""
     made = bench.make()
     outer = bench.memory
@@ -178,8 +164,7 @@ def _pool() -> Any:
     return Pool(2)
 
 
-def test_documented_limits_are_not_enforced(store_url: str, clock: FakeClock) -> None:
-    """Fifty a user, by many threads at once; every other number of the section is held to in the tests beside this."""
+def test_schedules_of_a_user_are_limited_to_fifty(store_url: str, clock: FakeClock) -> None:
     with Limpet.open(store_url, clock=clock) as memory:
         bench = Bench(memory, clock)
         for number in range(45):
@@ -210,7 +195,7 @@ def test_documented_limits_are_not_enforced(store_url: str, clock: FakeClock) ->
         assert memory.schedules.get(last.id).state == "completed"
 
 
-def test_ended_schedules_pile_up(store_url: str, clock: FakeClock) -> None:
+def test_ended_schedules_beyond_the_limit_are_removed(store_url: str, clock: FakeClock) -> None:
     with Limpet.open(store_url, clock=clock, config=Config(schedules=ScheduleSettings(keep_ended=3))) as memory:
         bench = Bench(memory, clock)
         running = bench.make("every: 10h")
@@ -224,7 +209,7 @@ def test_ended_schedules_pile_up(store_url: str, clock: FakeClock) -> None:
 
 
 @pytest.mark.slow
-def test_hung_runner_blocks_schedule_forever(store_url: str) -> None:
+def test_schedule_of_hung_runner_is_run_by_another(store_url: str) -> None:
     """The lease is renewed for as long as a run may take, and no longer."""
     overrides = {"schedules.lease_s": 1, "schedules.longest_run_s": 1, "schedules.smallest_gap_s": 1}
     with Limpet.open(store_url, config=Config.load(overrides={**overrides, "embedding.model": "none"})) as memory:
