@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.crash.fork_server import Nursery
+
 
 @pytest.fixture(scope="session", autouse=True)
 def no_work_in_the_background() -> Iterator[None]:
@@ -11,3 +13,9 @@ def no_work_in_the_background() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LIMPET_JOBS_WORKER", "false")
         yield
+
+
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[Nursery]:
+    with Nursery() as opened:
+        yield opened

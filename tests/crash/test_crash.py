@@ -36,12 +36,6 @@ FEW = 50  # points of a job that are all died at; of more, as many are chosen
 Dump = dict[str, list[Row]]
 
 
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    with Nursery() as opened:
-        yield opened
-
-
 on_disk = pytest.mark.parametrize("backend", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 
 
@@ -282,6 +276,14 @@ class Scene:
         chosen = range(1, total + 1)
         return list(chosen) if total <= FEW else sorted(Random().sample(chosen, FEW))
 
+    def play_killed(self, every: int = 1) -> Iterator[tuple[int, Path]]:
+        """Every point where it died, and the store as it was left, which is removed afterwards."""
+        for at in self.points()[::every]:
+            store, status = self.play(at)
+            assert status == KILLED
+            yield at, store
+            shutil.rmtree(store)
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize("verb", crash_points.VERBS)
@@ -294,12 +296,9 @@ def test_operation_killed_at_any_point_is_atomic(verb: str, nursery: Nursery, fu
     assert after != before
     if verb == "merge":
         assert after["postings"] != before["postings"]
-    for at in scene.points():
-        store, status = scene.play(at)
-        assert status == KILLED
+    for _, store in scene.play_killed():
         assert dump(store) in (before, after)
         assert faults(store) == []
-        shutil.rmtree(store)
 
 
 @pytest.mark.slow
@@ -308,9 +307,7 @@ def test_migration_killed_at_any_point_is_completed_on_next_open(nursery: Nurser
     store, status = scene.play(at=0)
     whole = dump(store)
     assert status == 0
-    for at in scene.points():
-        store, status = scene.play(at)
-        assert status == KILLED
+    for _, store in scene.play_killed():
         assert faults(store) == []
         assert dump(store) == whole
 

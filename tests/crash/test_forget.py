@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,15 +10,9 @@ import pytest
 from limpet import Config, Limpet
 from tests.crash import crash_points
 from tests.crash.fork_server import Nursery
-from tests.crash.test_crash import KILLED, Scene, faults
+from tests.crash.test_crash import Scene, faults
 
 LEARNING = Config.load(overrides={"jobs.worker": False, "retention.enabled": False, "learn.extractor": "rules"})
-
-
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    with Nursery() as opened:
-        yield opened
 
 
 @pytest.fixture
@@ -47,9 +39,7 @@ def test_forget_killed_at_any_point_is_completed_by_second_forget(scene: Scene) 
     assert status == 0
     assert telling(store) == []
     again = 0
-    for at in scene.points()[::2]:
-        store, status = scene.play(at)
-        assert status == KILLED
+    for at, store in scene.play_killed(every=2):
         with Limpet.open(store, config=LEARNING, clock=lambda: crash_points.NOW + timedelta(hours=1)) as memory:
             again += memory.forget(query="allergic", user="alice").total > 0
             said = " ".join(message.text for message in memory.session("test", "chat", user="alice").messages())
@@ -58,5 +48,4 @@ def test_forget_killed_at_any_point_is_completed_by_second_forget(scene: Scene) 
             assert [record for record in memory.records(user="alice") if "peanuts" in record.content] == []
         assert telling(store) == [], f"killed at {at}"
         assert faults(store) == []
-        shutil.rmtree(store)
     assert again > 5

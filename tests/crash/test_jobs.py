@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
@@ -14,12 +13,6 @@ from tests.crash.torture import Postgres
 from tests.postgres_server import PostgresServer
 
 JOBS = 300
-
-
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    with Nursery() as opened:
-        yield opened
 
 
 def test_job_check_detects_jobs_done_twice_or_never(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,15 +10,9 @@ import pytest
 from limpet import Limpet
 from tests.crash import crash_points
 from tests.crash.fork_server import Nursery
-from tests.crash.test_crash import KILLED, Scene, faults
+from tests.crash.test_crash import Scene, faults
 
 OLD, NEW = "- old\n", "- new\n"
-
-
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    with Nursery() as opened:
-        yield opened
 
 
 @pytest.fixture
@@ -43,9 +35,7 @@ def test_note_killed_between_commit_and_file_is_repaired_on_next_open(scene: Sce
     day = f"{crash_points.NOW.date()}.md"
     assert files(store) == {"MEMORY.md": NEW, day: "[12:00] User: hello | Assistant: hi\n"}
     repaired = 0
-    for at in scene.points():
-        store, status = scene.play(at)
-        assert status == KILLED
+    for at, store in scene.play_killed():
         before = files(store)
         assert before["MEMORY.md"] in (OLD, NEW)
         if edited:  # by a person, before the next program runs
@@ -65,5 +55,4 @@ def test_note_killed_between_commit_and_file_is_repaired_on_next_open(scene: Sce
             assert copies in ([], [NEW]) if edited else copies == []
             assert list(store.rglob("*.tmp")) == [] or not repaired
         assert faults(store) == []
-        shutil.rmtree(store)
     assert repaired > 0

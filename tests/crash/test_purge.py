@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -13,15 +11,9 @@ from limpet import Limpet
 from limpet.model.privacy import ErasureState
 from tests.crash import crash_points
 from tests.crash.fork_server import Nursery
-from tests.crash.test_crash import KILLED, Scene, faults
+from tests.crash.test_crash import Scene, faults
 
 MARKS = (b"Biscuit", b"topic3", b"alice", b"green")
-
-
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    with Nursery() as opened:
-        yield opened
 
 
 @pytest.fixture
@@ -49,9 +41,7 @@ def test_purge_killed_at_any_point_is_completed(scene: Scene) -> None:
     assert status == 0
     assert traces(store) == []
     begun = 0
-    for at in scene.points():
-        store, status = scene.play(at)
-        assert status == KILLED
+    for at, store in scene.play_killed():
         assert faults(store) == []
         with Limpet.open(
             store, config=crash_points.QUIET, clock=lambda: crash_points.NOW + timedelta(hours=1)
@@ -68,5 +58,4 @@ def test_purge_killed_at_any_point_is_completed(scene: Scene) -> None:
             assert memory.recall("stays", user="bob")
         assert traces(store) == [], f"killed at {at}"
         assert faults(store) == []
-        shutil.rmtree(store)
     assert begun > 10

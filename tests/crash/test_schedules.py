@@ -16,12 +16,6 @@ from tests.crash.torture import Postgres
 from tests.postgres_server import PostgresServer
 
 
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    with Nursery() as opened:
-        yield opened
-
-
 def lived(nursery: Nursery, stores: Iterator[str], folder: Path, server: Postgres | None = None) -> None:
     """A clock that jumps ahead for days may let most of a week pass: then another is lived. Each of them is checked."""
     for number, store in enumerate(islice(stores, 3)):

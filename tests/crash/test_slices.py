@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,16 +10,10 @@ import pytest
 from limpet import Limpet, Message
 from tests.crash import crash_points, writes
 from tests.crash.fork_server import Nursery
-from tests.crash.test_crash import KILLED, Scene, faults
+from tests.crash.test_crash import Scene, faults
 
 OLD, NEW = writes.document("op0x0x0x1"), writes.document("op0x0x0x2")
 SAID = 30
-
-
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    with Nursery() as opened:
-        yield opened
 
 
 @pytest.fixture
@@ -40,9 +32,7 @@ def test_slices_killed_at_any_point_are_whole_or_absent_and_completed(scene: Sce
     store, status = scene.play(at=0)
     assert status == 0
     states = set()
-    for at in scene.points():
-        store, status = scene.play(at)
-        assert status == KILLED
+    for at, store in scene.play_killed():
         with Limpet.open(
             store, config=crash_points.QUIET, clock=lambda: crash_points.NOW + timedelta(hours=1)
         ) as memory:
@@ -59,5 +49,4 @@ def test_slices_killed_at_any_point_are_whole_or_absent_and_completed(scene: Sce
                 states.add((text == NEW, said == 0))
                 memory.jobs.run()
         assert faults(store) == []
-        shutil.rmtree(store)
     assert states >= {(False, False), (True, False), (True, True)}
