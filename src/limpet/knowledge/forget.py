@@ -28,12 +28,11 @@ from limpet.model.chunk import ChunkQuery, SourceKind
 from limpet.model.dataclass import dataclass, replace
 from limpet.model.job import GRAPH_RECORD
 from limpet.model.late import load_modules
-from limpet.model.note import day_name, describe_note
+from limpet.model.note import day_name, describe_note, redact_lines
 from limpet.model.record import Forgotten, Origin, Record, RecordQuery
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.tokens import TokenCounter
 from limpet.model.values import Clock
-from limpet.notes.lines import redact_lines
 from limpet.notes.user_notes import UserNotes
 from limpet.search import recipes
 from limpet.search.analysis import Question

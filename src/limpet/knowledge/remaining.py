@@ -23,11 +23,10 @@ from limpet.model.chunk import ChunkQuery, Source, SourceKind
 from limpet.model.dataclass import replace
 from limpet.model.late import lazy_property
 from limpet.model.message import Message, Role
-from limpet.model.note import MEMORY_FILE, describe_note, parse_day
+from limpet.model.note import MEMORY_FILE, describe_note, parse_day, redact_lines
 from limpet.model.record import Origin, Record, RecordQuery
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.session import SessionInfo, SessionQuery
-from limpet.notes.lines import redact_lines
 from limpet.search.analysis import Question, analyse, extract_terms, split_sentences
 from limpet.search.search import search
 from limpet.sessions.repository import KeyValueEntries, Messages, Sessions, Summaries

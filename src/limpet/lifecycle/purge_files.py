@@ -15,11 +15,10 @@ from limpet.lifecycle.item_sync import ItemSync
 from limpet.lifecycle.purge_repository import PurgeRequest
 from limpet.model.dataclass import dataclass
 from limpet.model.message import Message, Role
-from limpet.model.note import MEMORY_FILE, day_name
+from limpet.model.note import MEMORY_FILE, day_name, format_line
 from limpet.model.privacy import PurgeTarget
 from limpet.model.scope import DEFAULT_TENANT, Scope
 from limpet.model.values import Clock, is_id
-from limpet.notes.lines import format_line
 from limpet.notes.user_notes import UserNotes
 from limpet.sessions.repository import Messages, Sessions
 from limpet.store.files import check_no_symlink, owner_folder

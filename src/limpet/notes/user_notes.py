@@ -26,12 +26,17 @@ from limpet.model.note import (
     compute_version,
     day_name,
     describe_note,
+    end_line,
+    format_line,
+    iter_days_before,
+    merge_edits,
     parse_day,
+    prefix_day,
+    trim_to_tail,
 )
 from limpet.model.scope import Level, Partition
 from limpet.model.values import Clock, check_text, load_timezone
 from limpet.notes.files import MAX_TRIES, EditConflict, NoteFiles, lock_notes_file
-from limpet.notes.lines import end_line, format_line, iter_days_before, merge_edits, prefix_day, trim_to_tail
 from limpet.notes.repository import Notes
 from limpet.store.files import owner_folder
 from limpet.store.store import Store

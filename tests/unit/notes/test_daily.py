@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from limpet import Config, Limpet
 from limpet.errors import ConfigError, InvalidInput, StorageError, StoreFull
+from limpet.model.note import format_line, iter_days_before
 from limpet.model.values import load_timezone
-from limpet.notes.lines import format_line, iter_days_before
 from limpet.testing import FakeClock
 from tests.contract.processes import run_together
 

@@ -14,8 +14,7 @@ import pytest
 from limpet import Config, Limpet
 from limpet.api.notes import LongTermNotes
 from limpet.errors import InvalidInput, StorageError, StoreBusy, WrongState
-from limpet.model.note import compute_version
-from limpet.notes.lines import merge_edits
+from limpet.model.note import compute_version, merge_edits
 from limpet.notes.user_notes import ANY_VERSION
 from limpet.store import files as atomic_files
 from tests.contract.processes import run_together, start

@@ -27,12 +27,11 @@ from limpet.model.access import Principal
 from limpet.model.context import Context, Omission
 from limpet.model.dataclass import replace
 from limpet.model.message import Message, Role
-from limpet.model.note import compute_version
+from limpet.model.note import compute_version, merge_edits
 from limpet.model.schema import codec, to_json
 from limpet.model.scope import DEFAULT_TENANT, Scope
 from limpet.model.session import CompactionResult, SessionInfo
 from limpet.model.values import check_name, check_optional_name, check_time, short_repr, system_clock
-from limpet.notes.lines import merge_edits
 from limpet.notes.user_notes import WriteResult
 
 log = logging.getLogger("limpet.turn")
