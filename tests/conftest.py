@@ -147,6 +147,15 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return store_url_of(request, tmp_path)
 
 
+@pytest.fixture(params=("sqlite", pytest.param("postgres", marks=pytest.mark.postgres)))
+def durable_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A store that is still there when it was closed, and that several processes may open."""
+    if request.param == "sqlite":
+        return str(tmp_path / "data")
+    url: str = request.getfixturevalue("postgres_url")
+    return url
+
+
 def store_url_of(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "memory":
         return ":memory:"

@@ -12,16 +12,6 @@ from tests.integration.chat_helpers import surroundings
 from tests.unit.providers.embedding_server import EmbeddingServer
 from tests.unit.providers.llm_server import llm_server
 
-
-@pytest.fixture(params=("sqlite", pytest.param("postgres", marks=pytest.mark.postgres)))
-def durable_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A store that is still there when it was closed, and that several processes may open."""
-    if request.param == "sqlite":
-        return str(tmp_path / "data")
-    url: str = request.getfixturevalue("postgres_url")
-    return url
-
-
 # A chat with a model that is none
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib
 import sys
 import threading
 from _thread import start_new_thread
@@ -32,6 +33,8 @@ def test_module_is_imported_in_another_thread_and_once(folder: Path) -> None:
 def test_module_that_does_not_exist_is_left_to_the_import_that_follows() -> None:
     late.load_modules("late_missing")
     late._loaded.discard("late_missing")
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("late_missing")
 
 
 def test_module_is_loaded_if_the_new_thread_is_interrupted_before_its_first_line(
