@@ -444,7 +444,7 @@ def test_forget_reports_notes_that_mention_value(tmp_path: Path, clock: FakeCloc
         assert memory.forget(home.id).left == ("MEMORY.md", f"working_memory of session {session.id}")
 
 
-# PITFALLS, "Forgetting"
+# Forgetting
 
 
 def test_forget_deletes_episodic_twin_of_fact(learning: Limpet) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -497,3 +498,74 @@ def test_context_dates_what_was_remembered(learning: Limpet, clock: FakeClock) -
     text = learning.context("when is my flight?", user="alice").text
     assert f"my flight leaves tomorrow ({day.day} {day:%b %Y}) at 7" in text
     assert text.count("my flight leaves") == 1
+
+
+def test_reopened_store_learns_nothing_twice(tmp_path: Path, clock: FakeClock) -> None:
+    config = Config.load(overrides=QUIET)
+    with Limpet.open(tmp_path, config=config, clock=clock) as memory:
+        session = talk(memory, "I live in Porto", "I love tea")
+        before = {record.id: record.said for record in learned(memory)}
+    for _ in range(3):
+        with Limpet.open(tmp_path, config=config, clock=clock) as memory:
+            memory.load_session(session.id).learn()
+            memory.jobs.run()
+            assert {record.id: record.said for record in learned(memory)} == before
+
+
+@pytest.mark.slow
+def test_system_prompt_and_quoted_context_teach_nothing(learning: Limpet) -> None:
+    """The context is fed back as assistant text turn after turn: no new record but the turns themselves."""
+    session = learning.session("test", "1", user="alice")
+    session.append("system", "You are Bob. You live in Berlin. The user loves coffee. We decided to use Rust.")
+    talk(learning, "I live in Porto", "I love tea", "We decided to use PostgreSQL", "Never deploy on Fridays")
+    before = {record.id for record in learned(learning, history=True)}
+    assert len(before) >= 4
+    assert not {value for _, _, value in facts(learning)} & {"Berlin", "coffee", "Rust"}
+    for number in range(20):
+        with session.turn(f"What do you know about me? ({number})") as turn:
+            turn.reply(turn.context.text or "nothing")
+        learning.jobs.run()
+    assert {record.id for record in learned(learning, history=True)} == before
+
+
+def test_tool_output_teaches_no_constraint(learning: Limpet) -> None:
+    session = learning.session("test", "1", user="alice")
+    with session.turn("Show the log") as turn:
+        turn.add("assistant", "", tool_calls=[{"id": "c", "name": "cat", "arguments": {"file": "log.txt"}}])
+        turn.add("tool", "error: you must not do this\nnever use port 80\nerror error", tool_call_id="c")
+        turn.reply("There it is.")
+    learning.jobs.run()
+    assert [record for record in learned(learning) if record.type is RecordType.CONSTRAINT] == []
+
+
+def test_shorter_correction_replaces_longer_statement(learning: Limpet, clock: FakeClock) -> None:
+    talk(learning, "I live in a small flat near the river in Porto, Portugal")
+    clock.advance(days=1)
+    talk(learning, "I live in Faro")
+    assert {value for subject, attribute, value in facts(learning) if attribute == "home"} == {"Faro"}
+
+
+def test_unsure_statement_raises_no_confidence(learning: Limpet, clock: FakeClock) -> None:
+    talk(learning, "I live in Porto")
+    (before,) = learned(learning)
+    clock.advance(days=1)
+    talk(learning, "I think I might live in Faro now, not sure")
+    after = learning.records.get(before.id)
+    assert after.confidence <= before.confidence
+
+
+def test_unrelated_facts_supersede_none(learning: Limpet, clock: FakeClock) -> None:
+    said = (
+        *("I live in Porto", "I work at Acme", "My sister lives in Berlin", "My brother works at Globex"),
+        *("My dog is called Biscuit", "I love tea", "I hate mornings", "My favourite colour is green"),
+        *("My friend Anna lives in Rome", "My friend Boris lives in Oslo", "I like jazz", "I like chess"),
+    )
+    for line in said:
+        clock.advance(hours=1)
+        talk(learning, line)
+    assert [record for record in learned(learning, history=True) if record.valid_to or record.superseded_by] == []
+
+
+def test_statement_repeated_in_one_message_is_one_record(learning: Limpet) -> None:
+    talk(learning, "I live in Porto. " * 5 + "I live in Porto! Yes, I live in Porto. I'm living in Porto.")
+    assert len(learned(learning)) == 1

@@ -438,3 +438,45 @@ def test_records_recipe_sums_component_scores(ageing: Limpet, clock: FakeClock) 
     assert (best["salience"].score, best["type"].score, best["skill"].score) == (0.20, 0.12, 0.10)
     assert best["recency"].score == pytest.approx(0.2 * 0.5 ** (22 / 7))
     assert ageing.recall("zebra", user="alice", recipe="records", kinds=["record"]) == []
+
+
+def live_on(memory: Limpet, clock: FakeClock, days: int, *, recalling: str | None = None) -> None:
+    """Days in which the work that is due is done, and perhaps something is recalled."""
+    for _ in range(days):
+        clock.advance(days=1)
+        if recalling is not None:
+            memory.recall(recalling, user="alice")
+        memory.jobs.run()
+
+
+@pytest.mark.slow
+def test_decay_spares_stated_preferences_and_records_in_use(ageing: Limpet, clock: FakeClock) -> None:
+    stated = ageing.remember("I prefer tea", user="alice", type="preference", confidence=0.1, salience=0.0)
+    used = learn(ageing, "Alice plays the harpsichord")
+    unused = learn(ageing, "Alice once saw a walrus", layer="procedural", confidence=0.1, salience=0.1)
+    with ageing.session("test", "1", user="alice").turn("Hello") as turn:
+        turn.reply("Hello.")
+    live_on(ageing, clock, 100)
+    assert ageing.records.get(stated.id).archived_at is None
+    assert ageing.records.get(unused.id).archived_at is not None
+    assert [hit.source.id for hit in ageing.recall("tea", user="alice")] == [stated.id]
+    assert ageing.records.get(used.id).archived_at is not None
+    ageing.records.revive(used.id)
+    live_on(ageing, clock, 100, recalling="Does Alice play the harpsichord?")
+    assert ageing.records.get(used.id).archived_at is None
+    live_on(ageing, clock, 400)
+    assert ageing.records.get(stated.id).archived_at is None
+
+
+def test_record_promoted_by_job_stays_in_its_chat(ageing: Limpet, clock: FakeClock) -> None:
+    chat, other = (ageing.session("test", key, user="alice") for key in ("1", "2"))
+    learn(ageing, "The surprise party is on Friday", layer="episodic", confidence=0.99, home=of_session(chat))
+    with chat.turn("Hello") as turn:
+        turn.reply("Hello.")
+    live_on(ageing, clock, 2)
+    [promoted] = [record for record in ageing.records(user="alice") if record.origin == "promoted"]
+    assert promoted.session_id == chat.id
+    assert "Friday" in chat.context("When is the surprise party?").text
+    assert "Friday" not in other.context("When is the surprise party?").text
+    assert "Friday" not in ageing.profile("alice").text
+    assert ageing.recall("surprise party", user="alice", session=other.id) == []
