@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from limpet.api import parameters as arg
 from limpet.api.handle import Handle
-from limpet.api.records import compute_expiry
 from limpet.api.runtime import Runtime
 from limpet.errors import InvalidInput, LimpetError, Unauthenticated
 from limpet.model.access import (
@@ -28,7 +27,7 @@ from limpet.model.access import (
     hash_secret,
 )
 from limpet.model.scope import STORE_PARTITION, Scope
-from limpet.model.values import is_id
+from limpet.model.values import compute_expiry, is_id
 from limpet.security.access_repository import ApiKeys, Grants
 from limpet.security.audit import AuditEntries
 from limpet.security.operation import IN_PROCESS, On, operation
@@ -90,7 +89,7 @@ class KeyOperations(Handle):
             grants=tuple(dict.fromkeys(map(Grant.parse, grants))),
             created_at=now,
             created_by=self._view.principal.name,
-            expires_at=_compute_expiry(now, expires_in),
+            expires_at=compute_expiry(now, expires_in),
         )
         if info.user is None and info.agent is None and not info.grants:
             raise InvalidInput("say what the key may: user=, agent= or grants=['read:global']")
@@ -290,13 +289,6 @@ def _check_creator(tx: Tx, scope: Scope, info: KeyInfo) -> None:
         ApiKeys(tx).touch(scope, live.id, info.created_at)
     if makers and (live is None or ApiKeys(tx).get(scope, live.id) is None):
         raise Unauthenticated("this key was revoked")
-
-
-def _compute_expiry(now: datetime, span: timedelta | float | None) -> datetime | None:
-    try:
-        return compute_expiry(now, span)
-    except OverflowError:
-        raise InvalidInput("expires_in ends after the year 9999; leave it out for a key without an end") from None
 
 
 def _implied_needs(info: KeyInfo, maker: str | None) -> Iterator[AccessRequest]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
 from os import PathLike
 from typing import Self, cast
 
@@ -189,7 +188,6 @@ class Limpet(MemoryOperations):
         view, scope, now = self._view_for(agent), self._scope_in(owner, agent), self._now()
         info = view.runtime.store.read(lambda tx: Sessions(tx).find_live(scope, str(key), now))
         if info is None:
-            assert ttl is None or isinstance(ttl, timedelta)
             new_id, about = view.runtime.new_id, dict(metadata or {})
             info = view.runtime.store.write(
                 lambda tx: lifecycle.open_session(tx, scope, key, new_id=new_id, now=now, metadata=about, ttl=ttl)

@@ -9,7 +9,6 @@ from typing import Any
 
 from limpet.api import parameters as arg
 from limpet.api.handle import Handle
-from limpet.api.records import compute_expiry
 from limpet.api.runtime import Runtime
 from limpet.context.build import SEARCH_SOURCES, visible_partitions
 from limpet.errors import InvalidInput, RecordNotFound, SessionNotFound, Unsupported
@@ -36,7 +35,7 @@ from limpet.model.record import (
     editable_fields,
 )
 from limpet.model.scope import Level, Owner, Partition, Scope
-from limpet.model.values import with_bucket
+from limpet.model.values import compute_expiry, with_bucket
 from limpet.notes.repository import Notes
 from limpet.providers.reranker import Reranker, check_reranker, rerank_hits
 from limpet.search import recipes, search

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
 from typing import Any
 
 from limpet.api import parameters as arg
@@ -227,9 +226,3 @@ class GraphOperations(Handle):
         space = self._resolve_owner(user, agent, None, scope).space
         self._runtime.graph.catch_up(space, now=fresh)
         return self._runtime.graph.load_graph(space, entity, depth)
-
-
-def compute_expiry(now: datetime, ttl: timedelta | float | None) -> datetime | None:
-    """When something ends that lasts so long; ``ttl`` is checked."""
-    assert ttl is None or isinstance(ttl, timedelta)
-    return None if ttl is None else now + ttl

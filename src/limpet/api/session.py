@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 from limpet.api import parameters as arg
 from limpet.api.key_values import KeyValues
-from limpet.api.records import compute_expiry
 from limpet.api.runtime import Runtime
 from limpet.api.turn import Turn
 from limpet.context.build import visible_partitions
@@ -30,6 +29,7 @@ from limpet.model.session import (
     Summary,
     Usage,
 )
+from limpet.model.values import compute_expiry
 from limpet.security.operation import Authorizer, ExtraPermission, session_operation
 from limpet.security.telemetry import Progress
 from limpet.sessions import lifecycle, usage

@@ -338,6 +338,15 @@ def check_ttl(value: object) -> timedelta:
     return span
 
 
+def compute_expiry(now: datetime, ttl: timedelta | float | None) -> datetime | None:
+    """When something ends that lasts so long; ``ttl`` is checked."""
+    assert ttl is None or isinstance(ttl, timedelta)
+    try:
+        return None if ttl is None else now + ttl
+    except OverflowError:
+        raise InvalidInput(f"what lasts {ttl} from now ends after the year 9999; leave it out for no end") from None
+
+
 def check_clock(clock: object) -> Clock:
     """A clock whose time is always an instant. One that is wrong is found out when it is given."""
     if not callable(clock):

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from limpet.errors import InvalidInput, StorageError
+from limpet.errors import StorageError
 from limpet.model.dataclass import replace
 from limpet.model.job import Finding
 from limpet.model.scope import Level, Partition, Scope, SessionKey
 from limpet.model.session import SessionInfo, SessionStatus
-from limpet.model.values import IdFactory, check_metadata, short_repr, with_bucket
+from limpet.model.values import IdFactory, check_metadata, compute_expiry, with_bucket
 from limpet.sessions.repository import Sessions
 from limpet.store.store import Store
 from limpet.store.tx import Db, Tx
@@ -25,7 +25,7 @@ def open_session(
     new_id: IdFactory,
     now: datetime,
     metadata: Mapping[str, Any] | None = None,
-    ttl: timedelta | None = None,
+    ttl: timedelta | float | None = None,
 ) -> SessionInfo:
     """Return the live session with this key, or create one. One whose time is over ends here, and is swept later."""
     assert scope.user is not None
@@ -80,18 +80,6 @@ def update_metadata(tx: Tx, scope: Scope, changes: Mapping[str, Any]) -> Session
     metadata = check_metadata({key: value for key, value in merged.items() if value is not None})
     Sessions(tx).set_metadata(scope, metadata)
     return replace(info, metadata=metadata)
-
-
-def compute_expiry(now: datetime, ttl: object) -> datetime | None:
-    """Return when a time to live ends."""
-    if ttl is None:
-        return None
-    if not isinstance(ttl, timedelta) or ttl <= timedelta(0):
-        raise InvalidInput(f"ttl must be a positive timedelta, not {short_repr(ttl)}")
-    try:
-        return now + ttl
-    except OverflowError:
-        raise InvalidInput(f"ttl ends after the year 9999: {short_repr(ttl)}") from None
 
 
 def set_expiry(tx: Tx, scope: Scope, expires_at: datetime | None) -> SessionInfo:
