@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 from limpet.model.dataclass import replace
 from limpet.model.message import Message
-from limpet.model.values import short_repr
+from limpet.model.values import replace_unstorable, short_repr
 from limpet.providers.llm import Completion, Finish, LlmRequest, UnusableAnswer
 from limpet.providers.schema import Schema, describe_schema, drop_unknown_members, find_echo, find_fault
 
@@ -102,14 +102,8 @@ def _strip_thinking(text: str) -> str:
 
 
 def clean_text(text: str) -> str:
-    """Remove what databases reject: NUL and lone surrogates."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        text = text.encode("utf-16", "surrogatepass").decode(
-            "utf-16", "replace"
-        )  # pairs are joined, lone surrogates replaced
-    return text.replace("\x00", "")
+    """Without what databases reject: NUL goes, lone surrogates are replaced."""
+    return replace_unstorable(text.replace("\x00", ""))
 
 
 def _clean_value(value: Any, depth: int = 0) -> Any:

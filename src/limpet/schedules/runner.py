@@ -24,7 +24,7 @@ from limpet.model.dataclass import dataclass, replace
 from limpet.model.schedule import Notification, Run, RunResult, RunStatus, Schedule, ScheduleLease
 from limpet.model.scope import Scope
 from limpet.model.tokens import truncate_text
-from limpet.model.values import MAX_CONTENT_BYTES, Clock, short_repr
+from limpet.model.values import MAX_CONTENT_BYTES, Clock, replace_unstorable, short_repr
 from limpet.schedules import decide
 from limpet.schedules.cadence import count_between
 from limpet.schedules.repository import RunNotice, ScheduleQueue, Schedules
@@ -423,7 +423,7 @@ def _is_number(value: object) -> bool:
 
 def _sanitize_text(text: str) -> str:
     """Remove what databases reject, and truncate to the longest text allowed."""
-    clean = text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
+    clean = replace_unstorable(text)
     if len(clean.encode()) > MAX_CONTENT_BYTES:
         clean = truncate_text(clean, MAX_CONTENT_BYTES // 4)
     return clean
