@@ -1,6 +1,6 @@
-"""The asynchronous face: the same calls on threads of its own, and no call lost or doubled by a cancelled task.
+"""AsyncLimpet: the same calls on threads of its own, and no call lost or doubled by a cancelled task.
 
-That both faces have the same names and arguments is shown in ``unit/test_faces.py``.
+That both classes have the same names and arguments is tested in ``unit/api/test_async_parity.py``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from limpet import AsyncLimpet, AsyncSession, AsyncTurn, Config, Limpet, Message
 from limpet.api import async_limpet
 from limpet.api.async_pool import AsyncHandle
 from limpet.config import AsyncSettings
-from limpet.errors import SequenceConflict, StoreUnavailable
+from limpet.errors import SequenceConflict, StoreCorrupt, StoreUnavailable
 from limpet.model.scope import Scope
 from limpet.schedules.runner import RunHandlers, Runner
 
@@ -381,6 +381,16 @@ def test_async_calls_from_two_hundred_tasks_are_consistent(store_url: str) -> No
     run(use())
 
 
+def test_async_limpet_works_with_one_thread(store_url: str) -> None:
+    async def use() -> None:
+        async with AsyncLimpet.open(store_url, config=Config(aio=AsyncSettings(threads=1))) as memory:
+            session = await memory.session("t", "1")
+            await asyncio.gather(*(session.extend([Message.new("user", "x")] * 2) for _ in range(10)))
+            assert await session.count() == 20
+
+    run(use())
+
+
 # Cancellation
 
 
@@ -494,6 +504,21 @@ def test_async_call_completes_after_timeout(tmp_path: Path) -> None:
     run(use())
 
 
+def test_async_calls_do_not_block_event_loop(tmp_path: Path) -> None:
+    async def use() -> None:
+        async with AsyncLimpet.open(tmp_path) as memory:
+            session = await memory.session("a", "b")
+            with held(memory) as release:
+                append = asyncio.create_task(session.append("user", "waits for the writer"))
+                for _ in range(100):  # were the loop held up, it would come no further before the writer gives up
+                    await asyncio.sleep(0.001)
+                assert not append.done()
+                release.set()
+                await append
+
+    run(use())
+
+
 # Opening and closing
 
 
@@ -596,3 +621,15 @@ def test_async_working_memory_is_read_when_awaited(tmp_path: Path) -> None:
             assert await waiting == "new"
 
     run(use())
+
+
+def test_async_open_failure_leaves_no_thread(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    path.write_text("this is no database at all, but long enough to be read as one" * 100)
+
+    async def use() -> None:
+        await AsyncLimpet.open(path)
+
+    with pytest.raises(StoreCorrupt):
+        run(use())
+    no_thread_stays()

@@ -180,13 +180,6 @@ def test_message_batch_is_idempotent_under_its_key(ask: Asked) -> None:
     assert len(ask.get(f"/v1/sessions/{session}/messages")["items"]) == 2
 
 
-def test_terminated_session_cannot_be_resumed(ask: Asked) -> None:
-    session = ask.post("/v1/sessions", channel="t", chat="1")["id"]
-    ask.post(f"/v1/sessions/{session}/terminate")
-    assert ask.post(f"/v1/sessions/{session}/resume", 409)["code"] == "wrong_state"
-    assert ask.get(f"/v1/sessions/{session}")["state"] == "TERMINATED"
-
-
 def test_purge_receipt_omits_api_key_named_after_user(ask: Asked, memory: Limpet) -> None:
     alice = ask.keyed(memory.access.keys.create("alice-laptop", user="alice").secret)
     alice.post("/v1/records", 201, content="tea")
