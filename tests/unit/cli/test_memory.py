@@ -103,11 +103,6 @@ def test_remember_rejects_lone_surrogate_in_argument(run):
     assert run("remember", "caf\udce9", "--user", "me", "--json").error["code"] == "invalid_input"
 
 
-@pytest.mark.parametrize("key", ["Bad", "system_x", "9lives", "a" * 65, "a b"])
-def test_remember_rejects_invalid_key(run, key):
-    assert run("remember", "x", "--user", "me", "--key", key, "--json").error["code"] == "invalid_key"
-
-
 def test_recall_output_shows_speaker_and_time(run, talk):
     done = run("recall", "heron", "--user", "ana")
     assert done.out.splitlines() == [
@@ -152,11 +147,6 @@ def test_recall_without_hits_suggests_other_words(run, talk):
     done = run("recall", "zeppelin", "--user", "ana")
     assert done.status == 0
     assert "Try other words" in done.out
-
-
-@pytest.mark.parametrize("query", ['"', "'", "-", "AND OR NOT", "🦆", "日本", "%_", "\x1b[0m", "", "*", "x" * 100_000])
-def test_recall_accepts_any_query_text(run, talk, query):
-    assert run("recall", "--user", "ana", "--json", "--", query).status == 0
 
 
 @pytest.mark.parametrize("k", ["0", "-1", "1001"])
