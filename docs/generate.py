@@ -21,11 +21,11 @@ from limpet.api.access import AccessOperations, KeyOperations
 from limpet.api.admin import AdminOperations
 from limpet.api.documents import DocumentOperations
 from limpet.api.jobs import JobOperations
-from limpet.api.key_values import KeyValues
 from limpet.api.notes import LongTermNotes, NoteOperations
 from limpet.api.privacy import PrivacyOperations
 from limpet.api.records import GraphOperations, RecordOperations
 from limpet.api.schedules import ScheduleOperations
+from limpet.api.session import KeyValues
 from limpet.api.transfer import TransferOperations
 from limpet.cli import main as command_line
 from limpet.cli.options import Parser

@@ -26,13 +26,12 @@ from limpet.api.async_pool import (
 )
 from limpet.api.documents import DocumentOperations
 from limpet.api.jobs import JobOperations
-from limpet.api.key_values import KeyValues
 from limpet.api.limpet import Limpet
 from limpet.api.notes import LongTermNotes, NoteOperations
 from limpet.api.privacy import PrivacyOperations
 from limpet.api.records import GraphOperations, RecordOperations
 from limpet.api.schedules import ScheduleOperations
-from limpet.api.session import Session, SessionFields
+from limpet.api.session import KeyValues, Session, SessionFields
 from limpet.api.transfer import TransferOperations
 from limpet.api.turn import Turn
 from limpet.config import Config

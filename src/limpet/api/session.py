@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any, TypeVar
 
 from limpet.api import parameters as arg
-from limpet.api.key_values import KeyValues
 from limpet.api.runtime import Runtime
 from limpet.api.turn import Turn
 from limpet.context.build import visible_partitions
@@ -19,7 +18,9 @@ from limpet.knowledge.delete_session import SessionRemover
 from limpet.knowledge.remember import REPLY_TIME, enqueue_learning
 from limpet.model.context import Context
 from limpet.model.message import Message, Role
+from limpet.model.scope import Scope
 from limpet.model.session import (
+    MAX_VALUE_BYTES,
     CompactionResult,
     FileInfo,
     LearnResult,
@@ -29,7 +30,7 @@ from limpet.model.session import (
     Summary,
     Usage,
 )
-from limpet.model.values import compute_expiry
+from limpet.model.values import check_json, compute_expiry
 from limpet.security.operation import Authorizer, ExtraPermission, session_operation
 from limpet.security.telemetry import Progress
 from limpet.sessions import lifecycle, usage
@@ -453,3 +454,38 @@ class Session(SessionFields):
 def _to_entry(message: Message) -> TranscriptEntry:
     assert message.created_at is not None
     return TranscriptEntry(message.role, message.created_at, message.text)
+
+
+class KeyValues:
+    """A session's small named values; beyond the cap the oldest goes."""
+
+    def __init__(self, runtime: Runtime, authorizer: Authorizer, scope: Scope) -> None:
+        self._runtime = runtime
+        self._authorizer = authorizer
+        self._scope = scope
+        self._cap = runtime.config.session.kv_cap
+
+    @session_operation("session.kv.get", "read:session", "GET /kv/{key}", answer="value")
+    def get(self, key: arg.ValueKey) -> Any:
+        """The value, or None."""
+        return self._runtime.store.read(lambda tx: KeyValueEntries(tx).get(self._scope, key, self._cap))
+
+    @session_operation("session.kv.set", "write:session", "PUT /kv/{key}")
+    def set(self, key: arg.ValueKey, value: arg.Value) -> None:
+        """Any JSON value. An existing key moves to the end."""
+        self._set(key, value)
+
+    def _set(self, key: str, value: Any) -> None:
+        text, now = check_json(value, "a value", max_bytes=MAX_VALUE_BYTES), self._runtime.clock()
+        self._runtime.store.write(lambda tx: KeyValueEntries(tx).set(self._scope, key, text, now, self._cap))
+
+    @session_operation("session.kv.delete", "write:session", "DELETE /kv/{key}", answer="deleted")
+    def delete(self, key: arg.ValueKey) -> bool:
+        """False when there was no such key."""
+        return self._runtime.store.write(lambda tx: KeyValueEntries(tx).delete(self._scope, key, self._cap))
+
+    @session_operation("session.kv.items", "read:session", "GET /kv", answer="entries")
+    def items(self) -> dict[str, Any]:
+        """All entries, the oldest first."""
+        entries = self._runtime.store.read(lambda tx: KeyValueEntries(tx).items(self._scope, self._cap))
+        return {entry.key: entry.value for entry in entries}

@@ -15,11 +15,11 @@ from limpet.api.async_limpet import AsyncKeyValues
 from limpet.api.async_pool import Attribute, Child
 from limpet.api.documents import DocumentOperations
 from limpet.api.jobs import JobOperations
-from limpet.api.key_values import KeyValues
 from limpet.api.notes import LongTermNotes, NoteOperations
 from limpet.api.privacy import PrivacyOperations
 from limpet.api.records import GraphOperations, RecordOperations
 from limpet.api.schedules import ScheduleOperations
+from limpet.api.session import KeyValues
 from limpet.api.transfer import TransferOperations
 
 FACES = [

@@ -11,14 +11,13 @@ from secrets import token_hex
 from typing import Any, NoReturn
 
 from limpet.api.handle import View
-from limpet.api.key_values import KeyValues
 from limpet.api.limpet import Limpet
 from limpet.api.notes import LongTermNotes, NoteOperations
 from limpet.api.parameters import MessagesCodec, User
 from limpet.api.remote import files
 from limpet.api.remote.authorizer import RemoteAuthorizer, encode_key, make_request, read_answer
 from limpet.api.remote.http import Address, Client
-from limpet.api.session import Session
+from limpet.api.session import KeyValues, Session
 from limpet.api.turn import Turn
 from limpet.api.wire import IDEMPOTENCY_KEY, MAX_PAGE, TurnResult, get_form
 from limpet.config import Config
