@@ -33,23 +33,59 @@ def join_later(
     All that one statement may change stands in one line with it. A statement that has no entry is added where there is
     room, unless it is among the messages.
     """
-    lines = [[entry] for entry in entries]
+    lines, given = _Lines(entries), {*map(id, entries)}
     for entry in entries:
         later = entry.later
         if later is None or _find_place(later) in messages:
             continue
-        mine = next(line for line in lines if entry in line)
-        own = next((line for line in lines if any(_shows(each, later) for each in line)), None)
+        mine, own = lines.of(entry), lines.find(later)
         if own is None:
             own = [_to_entry(later, entry)]
             if (room := room - own[0].tokens) < 0:
                 break
         if own is not mine and sum(len(each.said) for each in (*mine, *own)) <= _LONGEST:
-            mine += own
-            lines = [line for line in lines if line is not own]
-    parts = [_split_line(line) for line in lines]
+            lines.join(mine, own)
+    parts = [_split_line(line) for line in lines.by_place.values()]
     printed = [_print_line(head, others) if others else head for head, others in parts]
-    return printed, [each for _, others in parts for each in others if each in entries]
+    return printed, [each for _, others in parts for each in others if id(each) in given]
+
+
+class _Lines:
+    """Entries in lines, each of its own at first. A line stands where its first entry did."""
+
+    def __init__(self, entries: Sequence[PromptEntry]) -> None:
+        self._places = {id(entry): place for place, entry in enumerate(entries)}
+        self.by_place = {place: [entry] for place, entry in enumerate(entries)}
+        self._by_key: dict[object, list[PromptEntry]] = {}  # by record, and by message
+        for entry in entries:
+            self._add_keys(entry)
+
+    def _add_keys(self, entry: PromptEntry) -> None:
+        for key in (entry.record_id, entry.source):
+            if key is not None:
+                self._by_key.setdefault(key, []).append(entry)
+
+    def of(self, entry: PromptEntry) -> list[PromptEntry]:
+        return self.by_place[self._places[id(entry)]]
+
+    def find(self, later: Record) -> list[PromptEntry] | None:
+        """Return the first line that shows it."""
+        keys = (later.id, _find_place(later))
+        near = (entry for key in keys if key is not None for entry in self._by_key.get(key, ()))
+        place = min((self._places[id(entry)] for entry in near if _shows(entry, later)), default=None)
+        return None if place is None else self.by_place[place]
+
+    def join(self, line: list[PromptEntry], other: list[PromptEntry]) -> None:
+        """Move the entries of the other line, which may be new, behind those of the first."""
+        place = self._places[id(line[0])]
+        for entry in other:
+            there = self._places.get(id(entry))
+            if there is None:
+                self._add_keys(entry)
+            else:
+                self.by_place.pop(there, None)
+            self._places[id(entry)] = place
+        line += other
 
 
 def _split_line(line: Sequence[PromptEntry]) -> tuple[PromptEntry, list[PromptEntry]]:
