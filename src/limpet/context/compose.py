@@ -121,33 +121,37 @@ class Composer:
         sheet, dropped = self._start_prompt(summary_entry), list(self._standing.dropped)
         most = self._budget - self._message_cost(messages)
         shown: set[_MessageRef] = {(self._material.session, message.sequence) for message in messages}
-        said = [entry for entry in self._standing.entries if entry.source in shown]
-        dropped += [Omission(entry.what(), OmissionReason.IN_MESSAGES.value) for entry in said]
+        in_messages = [entry for entry in self._standing.entries if entry.source in shown]
+        dropped += [Omission(entry.what(), OmissionReason.IN_MESSAGES.value) for entry in in_messages]
         standing = [entry for entry in self._standing.entries if entry.source not in shown]
         sheet.fill(standing, self._standing_budget(most - sheet.tokens, messages), dropped)
-        self._trim_summary(sheet)
+        said = self._trim_summary(sheet)
         hits = self._select_hits(messages, {entry.record for entry in sheet.entries if entry.record is not None})
         limits = {"most": self._limits.facts, "tokens": self._limits.facts_tokens}
         dropped += [Omission(what(), reason.value.format(**limits)) for what, reason in hits.left]
         sheet.fill(hits.entries, most - sheet.tokens, dropped)
-        self._trim_summary(sheet)
+        said = self._trim_summary(sheet, said)
         shown.update(ref for entry in sheet.entries if entry.hit is not None for ref in _message_refs(entry.hit))
         told = [entry for entry in self._standing.doubtful if entry.source in shown]
         dropped += [Omission(entry.what(), OmissionReason.IN_SECTION.value) for entry in told]
         doubtful = [entry for entry in self._standing.doubtful if entry.source not in shown]
         sheet.fill(doubtful, most - sheet.tokens, dropped)
-        self._trim_summary(sheet)
+        self._trim_summary(sheet, said)
         sheet.join_later({(self._material.session, message.sequence) for message in messages}, most - sheet.tokens)
         return sheet, dropped
 
-    def _trim_summary(self, sheet: PromptBuilder) -> None:
-        """Leave out of the summary's quoted lines what stands above them or no longer holds."""
-        summary = self._material.summary
+    def _trim_summary(self, sheet: PromptBuilder, last: Sequence[str] | None = None) -> Sequence[str]:
+        """Leave out of the summary's quoted lines what stands above them or no longer holds.
+
+        Return what stands there, to be given as ``last``: with the same words there is nothing to do.
+        """
+        summary, shown = self._material.summary, [each.said for each in sheet.entries]
         for entry in sheet.entries[:1]:
-            if summary is not None and entry.section in _SUMMARIES:
-                draft, shown = SummaryDraft.of(summary), [each.said for each in sheet.entries]
+            if summary is not None and entry.section in _SUMMARIES and shown != last:
+                draft = SummaryDraft.of(summary)
                 draft = replace(draft, tail=trim_summary(draft.tail, shown, self._material.ended))
                 sheet.replace_first(self._build_summary_entry(draft.text))
+        return shown
 
     def _standing_budget(self, room: int, messages: Sequence[Message]) -> int:
         needed = self._estimate_cost(self._standing.entries, room)

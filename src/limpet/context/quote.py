@@ -31,6 +31,7 @@ _MARKS_IN_LISTS = re.compile(rf"\n({_LISTED}[^\S\n]*+){_MARK}", re.MULTILINE)
 _SAYS = r"(?:[:：﹕︓︰꞉∶⁚˸ː։׃܃܄፡፥፦᠄⦂=|｜>→—–]|-\s)"
 _LONGEST_SPEAKER = 60
 _LONGEST_REMEMBERED = 400  # characters
+_LONGEST_DOCUMENT = 4000  # characters of a summary or of notes that is remembered
 _WRAPPED = r"[(\[{*_\"'“‘«]{1,4}[^\n()\[\]{}*_\"'”’»]{2,40}[)\]}*_\"'”’»]"
 _SPEAKER = rf"(?!\\)(?=([^\n]{{2,{_LONGEST_SPEAKER}}}?){_SAYS}|({_WRAPPED}))"
 _SPEAKERS = re.compile(rf"\n([^\S\n]*+){_SPEAKER}")
@@ -67,8 +68,15 @@ _quote_short = cache_texts(1 << 11)(_quote)  # a prompt repeats most entries of 
 
 def quote_document(text: str) -> str:
     """Quote a text that has its own section: lists and paragraphs stay."""
+    return _quote_known_document(text) if len(text) <= _LONGEST_DOCUMENT else _quote_document(text)
+
+
+def _quote_document(text: str) -> str:
     lines = _MARKS_IN_LISTS.sub(_ESCAPED, f"\n{_escape_markup(text)}")
     return _SPEAKERS_IN_LISTS.sub(_escape_role, lines).strip("\n")
+
+
+_quote_known_document = cache_texts(1 << 8)(_quote_document)  # the same at every turn until it changes
 
 
 def quote_inline(text: str) -> str:
@@ -88,7 +96,10 @@ def format_speaker(role: str | None, name: str | None) -> str:
 
 
 def _escape_role(found: re.Match[str]) -> str:
-    return f"{found[0]}\\" if claims_role(found[2] or found[3]) else found[0]
+    return f"{found[0]}\\" if _claims_role(found[2] or found[3]) else found[0]
+
+
+_claims_role = cache_texts(1 << 11)(claims_role)  # most lines have one of a few speakers
 
 
 def _escape_markup(text: str) -> str:
@@ -120,7 +131,14 @@ def strip_lead(text: str) -> str:
 
 def normalize(text: str) -> str:
     """Return a statement without case, extra space and its full stop."""
+    return _normalize_short(text) if len(text) <= _LONGEST_REMEMBERED else _normalize(text)
+
+
+def _normalize(text: str) -> str:
     return " ".join(text.casefold().split()).rstrip(".!")
+
+
+_normalize_short = cache_texts(1 << 12)(_normalize)  # each claim is compared at every turn
 
 
 def format_day(moment: datetime) -> str:

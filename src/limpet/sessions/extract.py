@@ -226,14 +226,16 @@ def _choose(quotes: Sequence[Quote], room: int, count: TokenCounter, latest: dat
     chosen: dict[tuple[int, int], _Candidate] = {}
     covered: set[int] = set()
 
-    def weigh(terms: Iterable[int], marks: frozenset[int]) -> float:
-        return sum((_MARK_WEIGHT if term in marks else 1.0) + math.log2(frequency[term]) / 4 for term in terms)
-
     def rate(at: int) -> float:
         candidate = candidates[at]
-        gain = weigh(candidate.terms - covered, candidate.marks) + 0.1 * len(candidate.terms)
+        gain = sum(map(weights[at].__getitem__, candidate.terms - covered)) + 0.1 * len(candidate.terms)
         return candidate.factor * gain / math.pow(costs[at], _LENGTH)
 
+    common = {term: math.log2(number) / 4 for term, number in frequency.items()}
+    weights = [
+        {term: (_MARK_WEIGHT if term in each.marks else 1.0) + common[term] for term in each.terms}
+        for each in candidates
+    ]
     lists = _find_lists(candidates)
     costs = [count(f"{_format_line([candidate.quote], latest)}\n") for candidate in candidates]
     heap = [(-rate(at), at) for at in range(len(candidates))]
