@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
+from itertools import repeat
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
 
 from limpet.model.chunk import SourceKind
@@ -251,7 +252,7 @@ class _CatalogueBuilder:
         import numpy as np
 
         base, sequence = self._base, added.sequences
-        session = np.array([self._session_number(each) for each in added.sessions], dtype="i8")
+        session = self._number_sessions(added.sessions)
         near = self._find_neighbours(session, sequence)
         # Each message by one number; those of consecutive messages differ by one.
         span = int(sequence.max(initial=int(base.sequence.max(initial=0)))) + 3
@@ -282,14 +283,20 @@ class _CatalogueBuilder:
             found.append(np.flatnonzero((self._base.session == each) & (self._base.sequence >= lowest - 1)))
         return np.concatenate(found)
 
-    def _session_number(self, session_id: str | None) -> int:
-        number = None if session_id is None else self._sessions.get(session_id)
-        if number is None:
-            number = self._session_count
-            self._session_count += 1
-            if session_id is not None:
-                self._sessions[session_id] = number
-        return number
+    def _number_sessions(self, sessions: Sequence[str | None]) -> Array:
+        """Return the number of each session. Each row without a session has one of its own."""
+        import numpy as np
+
+        known: dict[Any, int] = self._sessions
+        for each in dict.fromkeys(sessions):
+            if each is not None and each not in known:
+                known[each] = self._session_count
+                self._session_count += 1
+        numbers = np.fromiter(map(known.get, sessions, repeat(-1)), "i8", len(sessions))
+        alone = np.flatnonzero(numbers < 0)
+        numbers[alone] = np.arange(self._session_count, self._session_count + len(alone))
+        self._session_count += len(alone)
+        return numbers
 
     def _describe_messages(self, added: CatalogueColumns, opening: Array, session: Array) -> dict[str, Any]:
         """What is known of each new message, by the first of its rows."""
