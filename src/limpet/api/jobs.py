@@ -200,7 +200,8 @@ class JobOperations(Handle):
         """Do background work in a thread from now on, until the store is closed.
 
         With ``on_schedule``, another thread gives it what schedules bring, as ``schedules.run`` does. While ``busy()``
-        is true, each job waits up to a second, so that a program that answers somebody does that first.
+        is true, each job waits up to a second, and all of them together get a tenth of the processor time, so that a
+        program that answers somebody does that first.
         """
         if on_schedule is None and notify is not None:
             raise InvalidInput("notify gets what schedules bring: give on_schedule, too")

@@ -46,6 +46,9 @@ from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.knowledge")
 
+Finish = Callable[[Tx], None]
+Pause = Callable[[], None]  # between two steps of long work
+
 CURSOR = "extract"
 _BATCH = 200  # messages learned from at a time
 _EARLIER = 4  # messages before a turn that may tell what it is about
@@ -53,8 +56,6 @@ _NEAR = 8  # records a candidate is compared with, beside those about the same t
 _RECORDS = ChunkQuery(kinds=(SourceKind.RECORD,))
 _NAME_QUESTION = "what is my name, what am I called"
 _QUESTION = 600  # characters of a message by which records are looked for that it may repeat
-
-
 _ASKED, _ANSWERED, _TOOL = 200, 300, 80  # characters
 _CONFIDENCE, _SALIENCE = 0.6, 0.3  # what happened, and not yet a lesson
 
@@ -139,12 +140,12 @@ class Learner:
         """Learn from a session, a batch of messages a run. A question without a reply is given time to get one."""
         patient = lease.job.attempts <= self.config.learn.llm_attempts
         open_until = self._find_open_end(info, lease.now())
-        batch = self._prepare(info, patient=patient, everything=open_until is None)
+        batch = self._prepare(info, patient=patient, everything=open_until is None, between=lease.renew)
         if batch is None:
             return open_until
         lease.renew()
         more = lease.now() if batch.more else open_until
-        self._commit(batch, lambda tx: lease.finish(tx, more))
+        self._commit(batch, lambda tx: lease.finish(tx, more), lease.renew)
         return more
 
     def learn(self, info: SessionInfo) -> LearnResult:
@@ -166,14 +167,16 @@ class Learner:
         end = min(last[0].created_at or now, now) + REPLY_TIME
         return end if now < end else None
 
-    def _prepare(self, info: SessionInfo, *, patient: bool, everything: bool) -> LearnBatch | None:
+    def _prepare(
+        self, info: SessionInfo, *, patient: bool, everything: bool, between: Pause = lambda: None
+    ) -> LearnBatch | None:
         """Everything slow: reading, finding, embedding. None when there is nothing to learn from."""
         after, earlier, messages = self.store.read(lambda tx: _read_new_messages(tx, info.scope))
         turns = _split_turns(messages, everything=everything or len(messages) == _BATCH)
         if not turns:
             return None
         llm = self._choose_llm(patient=patient)
-        found = self._extract(info, turns, earlier, llm)
+        found = self._extract(info, turns, earlier, llm, between)
         if found.error is not None and not found.turns:
             self._bill(info, llm, found)
             raise found.error
@@ -204,15 +207,16 @@ class Learner:
             others = [candidate.content for candidate in candidates if candidate.message != message]
             find_changes(message, [*(record.content for record in known), *others])
 
-    def _commit(self, batch: LearnBatch, finish: Callable[[Tx], None] = lambda _: None) -> LearnResult:
+    def _commit(self, batch: LearnBatch, finish: Finish = lambda _: None, between: Pause = lambda: None) -> LearnResult:
         """In slices: nobody waits long for the lock, and whoever is killed goes on behind the last turn."""
         *parts, last = batch.split()
         learned = LearnResult()
         for part in parts:
             learned += self.store.write(partial(self._write, batch=part))
+            between()
         return learned + self.store.write(partial(self._write, batch=last, finish=finish))
 
-    def _write(self, tx: Tx, batch: LearnBatch, finish: Callable[[Tx], None] = lambda _: None) -> LearnResult:
+    def _write(self, tx: Tx, batch: LearnBatch, finish: Finish = lambda _: None) -> LearnResult:
         info, found, now = batch.info, batch.found, self.clock()
         Chunks(tx).lock(user_partition(info))
         finish(tx)
@@ -258,7 +262,12 @@ class Learner:
         return self.llm
 
     def _extract(
-        self, info: SessionInfo, turns: Sequence[Sequence[Message]], earlier: Sequence[Message], llm: Llm | None
+        self,
+        info: SessionInfo,
+        turns: Sequence[Sequence[Message]],
+        earlier: Sequence[Message],
+        llm: Llm | None,
+        between: Pause,
     ) -> TurnExtraction:
         """What the turns teach. ``earlier`` are the messages before them: a question that the first one answers."""
         settings = self.config.learn
@@ -285,6 +294,7 @@ class Learner:
             ]
             whole = TurnExtraction(candidates, whole.turns + 1, calls, used)
             before += said
+            between()
         return whole
 
     def _read_message(self, info: SessionInfo, message: Message, now: datetime) -> TurnMessage:

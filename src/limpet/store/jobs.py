@@ -310,7 +310,13 @@ class JobLease:
     """
 
     def __init__(
-        self, job: Job, queue: JobQueue, clock: Clock, lease: timedelta, stopping: Callable[[], bool] = lambda: False
+        self,
+        job: Job,
+        queue: JobQueue,
+        clock: Clock,
+        lease: timedelta,
+        stopping: Callable[[], bool] = lambda: False,
+        give_way: Callable[[], None] = lambda: None,
     ) -> None:
         self.job = job
         self.finished = False
@@ -318,9 +324,14 @@ class JobLease:
         self.now = clock
         self._queue = queue
         self._lease = lease
+        self._give_way = give_way
 
     def renew(self) -> None:
-        """Keep the job for as long again. Cheap: the store is asked when a third of the lease is gone."""
+        """Let callers go first who wait for an answer, then keep the job for as long again.
+
+        Cheap: the store is asked when a third of the lease is gone.
+        """
+        self._give_way()
         now = self.now()
         if self.job.leased_until - now > self._lease * 2 / 3:
             return

@@ -11,7 +11,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from time import monotonic
+from time import monotonic, thread_time
 
 from limpet.config import JobSettings
 from limpet.errors import LeaseLost, LimpetError, StorageError, StoreUnavailable
@@ -24,6 +24,7 @@ log = logging.getLogger("limpet.jobs")
 
 _POLL_S = 5.0  # another process may have asked for work
 _MAX_YIELD_S = 1.0  # that a job waits for those who wait for an answer
+_BUSY_SHARE = 0.1  # of the time, at most, that the thread's work takes while somebody waits
 _BUSY_POLL_S = 0.02
 _RELEASE_STUCK_S = 300.0  # how often times that a wrong clock wrote are looked for
 _COUNT_S = 0.5  # how often what is left is counted to show progress
@@ -58,6 +59,7 @@ class Worker:
         self.owner: object = None  # what closes this worker's store: it stays as long as the thread does
         self._thread: threading.Thread | None = None
         self._release_stuck_at = 0.0
+        self._worked_from = 0.0  # processor time of the thread when it last let callers go first
 
     def register(self, kind: str, handler: JobHandler, detail: str = "", *, patient: bool = False) -> None:
         """Do jobs of this kind, or only those with this detail. Kinds nobody registers are left to other processes.
@@ -104,7 +106,8 @@ class Worker:
     def start(self, *, stay: bool = False, busy: Callable[[], bool] | None = None) -> None:
         """Work in a thread: until nothing is left to do, or to ``stay`` for what others will ask for.
 
-        While it is ``busy`` elsewhere in this process, each job waits a moment for its turn.
+        While it is ``busy`` elsewhere in this process, each job waits a moment for its turn, and all of them together
+        get a tenth of the time.
         """
         with self._starting:
             self._stays = self._stays or stay
@@ -126,11 +129,12 @@ class Worker:
         return True
 
     def _loop(self) -> None:
+        self._worked_from = thread_time()
         while not self._stop.is_set():
             self._wake.clear()
-            self._yield_to_callers()
+            self._yield_to_callers(_MAX_YIELD_S)
             try:
-                wait = 0.0 if self._run_next() else self._seconds_until_next()
+                wait = 0.0 if self._run_next(self._yield_to_callers) else self._seconds_until_next()
             except StorageError as error:
                 log.warning("the worker cannot reach the store: %s", error)
                 wait = _POLL_S if self._stays else None
@@ -142,12 +146,14 @@ class Worker:
             if wait and not self._stop.is_set():  # who stops it may have rung before the bell was reset above
                 self._wake.wait(wait)
 
-    def _yield_to_callers(self) -> None:
-        """A caller who waits for an answer comes first, but no job waits for ever."""
-        until = monotonic() + _MAX_YIELD_S
+    def _yield_to_callers(self, least_s: float = 0.0) -> None:
+        """A caller who waits for an answer comes first, but no work waits for ever: it gets a share of the time."""
+        wait_s = (thread_time() - self._worked_from) * (1 / _BUSY_SHARE - 1)
+        until = monotonic() + max(least_s, min(wait_s, self._lease.total_seconds() / 3))
         while self._is_busy() and monotonic() < until:
             if self._stop.wait(_BUSY_POLL_S):
-                return
+                break
+        self._worked_from = thread_time()
 
     def _is_busy(self) -> bool:
         if self._busy is None:
@@ -173,7 +179,7 @@ class Worker:
             self._thread = None
             return True
 
-    def _run_next(self) -> bool:
+    def _run_next(self, give_way: Callable[[], None] = lambda: None) -> bool:
         with self._turn:
             job = None if self._stop.is_set() or not self._handlers else self._claim_next()
             if job is None:
@@ -181,7 +187,7 @@ class Worker:
             with self._observers.measure(
                 Activity(kind=ActivityKind.JOB, name=job.kind, tenant=job.partition.tenant)
             ) as seen:
-                self._run_job(job, seen)
+                self._run_job(job, seen, give_way)
             return True
 
     def _claim_next(self) -> Job | None:
@@ -205,12 +211,13 @@ class Worker:
         exact = (job.kind, job.detail)
         return exact if exact in self._handlers else (job.kind, "")
 
-    def _run_job(self, job: Job, seen: Measurement) -> None:
+    def _run_job(self, job: Job, seen: Measurement, give_way: Callable[[], None]) -> None:
         if job.attempts > self._config.attempts:  # each run ended without a word
             seen.error = LimpetError(f"its worker ended before the job did, {job.attempts - 1} times")
             self._record_failure(job, seen.error)
             return
-        lease, began = JobLease(job, self._queue, self._clock, self._lease, self._stop.is_set), monotonic()
+        lease = JobLease(job, self._queue, self._clock, self._lease, self._stop.is_set, give_way)
+        began = monotonic()
         try:
             again = self._handlers[self._handler_key(job)](lease)
             if again is not None:

@@ -371,3 +371,44 @@ def test_worker_thread_ends_when_only_patient_jobs_remain(clock: FakeClock) -> N
     assert working.has_work(working.job_kinds)
     jobs.due = {"decay": tomorrow, "count": tomorrow}
     assert working.has_work(working.job_kinds)
+
+
+def _renew_while_busy(monkeypatch: pytest.MonkeyPatch, worked_s: float, *, busy_for: int) -> int:
+    """How often a job that has worked for so long looks for callers when it renews its lease."""
+    spent = iter([0.0] * 3)  # when the thread begins, and around the wait before the job; then it has worked
+    monkeypatch.setattr(worker_module, "thread_time", lambda: next(spent, worked_s))
+    monkeypatch.setattr(worker_module, "_MAX_YIELD_S", 0.0)
+    monkeypatch.setattr(worker_module, "_BUSY_POLL_S", 0.0)
+    looks: list[bool] = []
+    done: list[int] = []
+
+    def handle(lease: JobLease) -> None:
+        looks.clear()
+        lease.renew()
+        done.append(len(looks))
+
+    def busy() -> bool:
+        looks.append(len(looks) < busy_for)
+        return looks[-1]
+
+    working = worker(Jobs("a"), handle)
+    working.start(busy=busy)
+    thread = working._thread
+    assert thread is not None
+    thread.join(60)
+    assert not thread.is_alive()
+    return done[0]
+
+
+def test_long_job_waits_between_its_steps_until_callers_are_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _renew_while_busy(monkeypatch, 10.0, busy_for=5) == 6
+
+
+def test_job_that_has_hardly_worked_goes_on_while_callers_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _renew_while_busy(monkeypatch, 0.0, busy_for=10**9) == 1
+
+
+def test_job_run_by_a_caller_does_not_wait_for_other_callers() -> None:
+    working = worker(Jobs("a"), lambda lease: lease.renew())
+    working._busy = lambda: pytest.fail("it asked who waits")
+    assert working.run(until_idle=True) == 1
