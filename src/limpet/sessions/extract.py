@@ -279,12 +279,12 @@ def _rate(quotes: Sequence[Quote], most: int) -> tuple[Counter[int], list[_Candi
 
 def _find_lists(candidates: Iterable[_Candidate]) -> set[frozenset[int]]:
     """Return the terms that several sentences share which differ in one term: a list, not a value that changed."""
-    found = Counter(
-        candidate.terms - {term}
-        for candidate in candidates
-        if len(candidate.terms) <= _MAX_LISTED
-        for term in candidate.terms
-    )
+    short = [candidate.terms for candidate in candidates if len(candidate.terms) <= _MAX_LISTED]
+    sums = [(sum(terms), terms) for terms in short]
+    # Equal terms have equal sums, which few others have: only those are compared.
+    numbers = Counter(total - term for total, terms in sums for term in terms)
+    listed = {total for total, number in numbers.items() if number >= _LEAST_LISTED}
+    found = Counter(terms - {term} for total, terms in sums for term in terms if total - term in listed)
     return {terms for terms, number in found.items() if number >= _LEAST_LISTED}
 
 
