@@ -152,11 +152,11 @@ class SlowLlm:
 def test_turn_waits_for_a_model_once(store_url: str, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     slow = SlowLlm(monkeypatch, seconds)
     llm = FakeLlm(slow)
-    settings = {"compact.messages": 10, "compact.keep": 6, "compact.batch": 4, "context.recent_messages": 3}
+    settings = {"compact.messages": 10, "compact.keep": 6, "compact.batch": 4}
     with opened(store_url, llm, **settings) as memory:
         session = memory.session("t", "1", user="alice")
         pack(session, 1, 40)
-        with session.turn("Which crates?") as turn:
+        with session.turn("Which crates?", max_tokens=60) as turn:
             pass
         assert summary_of(session).epoch > 1, "the turn compacted more than once"
         assert slow.now - 1000.0 <= 15.0
@@ -167,7 +167,7 @@ def test_turn_waits_for_a_model_once(store_url: str, monkeypatch: pytest.MonkeyP
 
         started = slow.now
         pack(session, 41, 80)
-        session.context("Which crates?", compact=True)
+        session.context("Which crates?", max_tokens=60, compact=True)
         assert slow.now - started <= 15.0
 
 

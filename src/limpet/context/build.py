@@ -185,7 +185,8 @@ class ContextBuilder:
             return read_unsummarised(tx, scope), self._read_conversation(tx, scope, request, recalled)
 
         known, inputs = self.store.read(read)
-        return self.compactor.compact_if_due(scope, window, deadline, known), inputs
+        shown = self.config.context.recent_messages if self.config.context.show_summary else None
+        return self.compactor.compact_if_due(scope, window, deadline, known, shown), inputs
 
     def compose_complete(
         self,

@@ -155,6 +155,18 @@ def plan_due(load: Load, window: int | None, limits: CompactionSettings) -> Plan
     return None
 
 
+def plan_for_context(load: Load, shown: int, window: int | None, limits: CompactionSettings) -> Plan | None:
+    """Plan what is due before a context that shows so many messages.
+
+    One that leaves more would compact the others at once: they are compacted together.
+    """
+    plan = plan_due(load, window, limits)
+    if plan is None or len(load.tokens) - plan.messages <= shown:
+        return plan
+    left_out = plan_left_out(load, load.sequences[-shown:])
+    return plan if left_out is None or left_out.messages <= plan.messages else left_out._replace(reason=plan.reason)
+
+
 def _plan_emergency(load: Load, window: int, limits: CompactionSettings) -> Plan | None:
     if load.total_tokens <= limits.emergency_above * window:
         return None
@@ -227,10 +239,20 @@ class Compactor:
         window: int | None = None,
         deadline: Deadline | None = None,
         known: Unsummarised | None = None,
+        shown: int | None = None,
     ) -> CompactionResult:
-        """Compact as far as the settings require for a model with this window. ``known``: where it was just read."""
+        """Compact as far as the settings require for a model with this window.
+
+        ``known``: where it was just read. ``shown``: the messages of the context that comes next, at most.
+        """
         idle = Reason.NOT_DUE if self.settings.enabled else Reason.SWITCHED_OFF
-        return self._compact(scope, lambda load: plan_due(load, window, self.settings), idle, window, deadline, known)
+
+        def plan(load: Load) -> Plan | None:
+            if shown is None:
+                return plan_due(load, window, self.settings)
+            return plan_for_context(load, shown, window, self.settings)
+
+        return self._compact(scope, plan, idle, window, deadline, known)
 
     def compact_left_out(
         self,

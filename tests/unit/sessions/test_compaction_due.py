@@ -13,7 +13,16 @@ from limpet.config import CompactionSettings
 from limpet.errors import ConfigError
 from limpet.model.message import Message, ToolCall, group_steps, message_tokens
 from limpet.model.tokens import estimate_tokens
-from limpet.sessions.compaction import Load, Plan, Reason, fit_window, plan_due, plan_left_out, plan_manual
+from limpet.sessions.compaction import (
+    Load,
+    Plan,
+    Reason,
+    fit_window,
+    plan_due,
+    plan_for_context,
+    plan_left_out,
+    plan_manual,
+)
 
 LIMITS = CompactionSettings()
 
@@ -146,6 +155,19 @@ def test_left_out_messages_are_compacted_with_half_of_shown_ones() -> None:
     assert plan_left_out(load(history), range(11, 31)) == Plan(20, Reason.LEFT_OUT)
     assert plan_left_out(load(history), ()) == Plan(30, Reason.LEFT_OUT)
     assert plan_left_out(load(history), range(11, 31), everything=True) == Plan(30, Reason.LEFT_OUT)
+
+
+def test_compaction_before_context_covers_what_the_context_would_leave_out() -> None:
+    history = spoken(51)
+    assert planned(history) == Plan(30, Reason.MESSAGES)
+    assert plan_for_context(load(history), 20, None, LIMITS) == Plan(40, Reason.MESSAGES)
+    rest = load(history[40:])
+    assert plan_left_out(rest, rest.sequences[-20:]) is None
+
+
+def test_compaction_before_context_keeps_its_plan_when_the_rest_is_shown() -> None:
+    assert plan_for_context(load(spoken(51)), 21, None, LIMITS) == Plan(30, Reason.MESSAGES)
+    assert plan_for_context(load(spoken(40)), 20, None, LIMITS) is None
 
 
 names = st.sampled_from(["a", "b"])
