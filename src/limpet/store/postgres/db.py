@@ -313,17 +313,9 @@ def _quote_text(value: str) -> str:
     return f"'{quoted}'" if "\\" not in quoted else " E'" + quoted.replace("\\", "\\\\") + "'"
 
 
-_LITERALS: Mapping[type, Callable[[Any], str]] = {
-    type(None): lambda _: "NULL",
-    int: lambda value: str(value) if value >= 0 else f" {value}",  # two minus signs would begin a comment
-    str: _quote_text,
-    bytes: lambda value: f" E'\\\\x{value.hex()}'::bytea",
-}
-
-
 @lru_cache(4096)
-def _split_statement(sql: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The texts around the placeholders, and the names of those."""
+def _split_statement(sql: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """The text before the first placeholder, and the name of each with the text behind it."""
     texts, names, end = [""], [], 0
     for found in _PLACEHOLDER.finditer(sql):
         texts[-1] += sql[end : found.start()]
@@ -334,15 +326,24 @@ def _split_statement(sql: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
             names.append(found[1])
             texts.append("")
     texts[-1] += sql[end:]
-    return tuple(texts), tuple(names)
+    return texts[0], tuple(zip(names, texts[1:], strict=True))
 
 
 def bind_values(sql: str, params: Mapping[str, Any], quote_other: Callable[[Any], str]) -> str:
     """``quote_other`` is for values that are neither text, bytes, a whole number nor None, and for text with a NUL."""
-    texts, names = _split_statement(sql)
-    pieces = [texts[0]]
-    for name, text in zip(names, texts[1:], strict=True):
+    first, rest = _split_statement(sql)
+    pieces = [first]
+    for name, text in rest:  # an append has nearly a hundred values: no call for most of them
         value = params[name]
-        quote = _LITERALS.get(type(value), quote_other)
-        pieces += (quote_other if quote is _quote_text and "\0" in value else quote)(value), text
+        kind = type(value)
+        if kind is int:
+            pieces += (str(value) if value >= 0 else f" {value}"), text  # two minus signs would begin a comment
+        elif value is None:
+            pieces += "NULL", text
+        elif kind is str and "\0" not in value:
+            pieces += _quote_text(value), text
+        elif kind is bytes:
+            pieces += f" E'\\\\x{value.hex()}'::bytea", text
+        else:
+            pieces += quote_other(value), text
     return "".join(pieces)
