@@ -253,8 +253,8 @@ class Session(SessionFields):
         known = builder.recall(self._scope, visible, asked)
         deadline = self._runtime.compactor.start_deadline()
         compacted, read = builder.compact_if_due(self._scope, asked, known, model_window, deadline)
-        inputs = None if compacted.done else read
-        return builder.compose_complete(self._scope, asked, known, model_window, None, deadline, inputs).context
+        still = None if compacted.done else read
+        return builder.compose_complete(self._scope, asked, known, model_window, None, deadline, still).context
 
     def turn(
         self,

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 from limpet.api import parameters as arg
 from limpet.api.runtime import Runtime
-from limpet.context.build import ContextRequest, visible_partitions
+from limpet.context.build import ContextRequest, Conversation, visible_partitions
 from limpet.context.select import ContextInputs
 from limpet.errors import InvalidInput, SessionNotFound, StorageError, StoreFull
 from limpet.knowledge import english
@@ -132,7 +132,7 @@ class Turn:
             return kept.messages[0], True
         return replace(self._message, created_at=self._message.created_at or self._asked.now), False
 
-    def _compact(self, known: ContextInputs, deadline: Deadline) -> ContextInputs | None:
+    def _compact(self, known: ContextInputs, deadline: Deadline) -> Conversation | None:
         """Return what is known with the conversation, unless that was compacted and is to be read again."""
         compacted, read = self._runtime.context.compact_if_due(
             self._info.scope, self._asked, known, self._window, deadline
@@ -140,7 +140,7 @@ class Turn:
         self._compacted = (compacted,) if compacted.done else ()
         return None if compacted.done else read
 
-    def _compose_context(self, known: ContextInputs, deadline: Deadline, read: ContextInputs | None) -> Context:
+    def _compose_context(self, known: ContextInputs, deadline: Deadline, read: Conversation | None) -> Context:
         builder, scope, asked = self._runtime.context, self._info.scope, self._asked
         unsaved = None if self._kept and not self._runtime.keeps_nothing else self._message
         whole = self._attempt(

@@ -77,6 +77,13 @@ class PreparedRecall(NamedTuple):
     vectors: Mapping[Partition, Vector]
 
 
+class Conversation(NamedTuple):
+    """The inputs with the conversation, and its messages that no summary covered when both were read."""
+
+    inputs: ContextInputs
+    unsummarised: Sequence[Message]
+
+
 class ContextCompaction(NamedTuple):
     """A context, and what was compacted to complete it."""
 
@@ -177,7 +184,7 @@ class ContextBuilder:
         recalled: ContextInputs,
         window: int | None = None,
         deadline: Deadline | None = None,
-    ) -> tuple[CompactionResult, ContextInputs]:
+    ) -> tuple[CompactionResult, Conversation]:
         """Compact if that is due. Return also the conversation, read in the same transaction, before that."""
 
         def read(tx: Tx) -> tuple[Unsummarised, ContextInputs]:
@@ -186,7 +193,8 @@ class ContextBuilder:
 
         known, inputs = self.store.read(read)
         shown = self.config.context.recent_messages if self.config.context.show_summary else None
-        return self.compactor.compact_if_due(scope, window, deadline, known, shown), inputs
+        compacted = self.compactor.compact_if_due(scope, window, deadline, known, shown)
+        return compacted, Conversation(inputs, known.messages)
 
     def compose_complete(
         self,
@@ -196,30 +204,32 @@ class ContextBuilder:
         window: int | None = None,
         unsaved: Message | None = None,
         deadline: Deadline | None = None,
-        inputs: ContextInputs | None = None,
+        read: Conversation | None = None,
     ) -> ContextCompaction:
         """Compose a context that covers every message: among its messages, or by its summary.
 
-        ``inputs``: with the conversation, where it was just read.
+        ``read``: the conversation, where it was just read and has not been compacted since.
         """
         done: tuple[CompactionResult, ...] = ()
         offered = Candidates.of(recalled, self.config.context, self.count)
-        if inputs is None:
+        if read is None:
             inputs = self._read_inputs(scope, request, recalled, unsaved)
-        elif unsaved is not None:
-            inputs = inputs.with_message(unsaved)
+        else:
+            inputs = read.inputs if unsaved is None else read.inputs.with_message(unsaved)
         context = self.compose(request, inputs, offered)
-        if len(context.messages) >= inputs.message_count:
+        shown = {message.sequence for message in context.messages}
+        is_complete = read is not None and shown.issuperset(message.sequence for message in read.unsummarised)
+        if is_complete or len(context.messages) >= inputs.message_count:
             return ContextCompaction(context)
         covers = self.compactor.settings.enabled and self.config.context.show_summary
         # A longer summary takes room itself. A second round compacts everything that it displaced.
         for everything in (False, True) if covers else ():
-            shown = {message.sequence for message in context.messages}
             compacted = self.compactor.compact_left_out(scope, shown, window, deadline, everything=everything)
             if not compacted.done:
                 break
             done = (*done, compacted)
             context = self.compose_conversation(scope, request, recalled, unsaved, offered)
+            shown = {message.sequence for message in context.messages}
         return ContextCompaction(context, done)
 
     def _prepare_recall(self, visible: Sequence[Partition], request: ContextRequest) -> PreparedRecall:

@@ -131,10 +131,18 @@ class Sessions(_SessionRows):
         return None if row is None else self._decrypt(scope, row)
 
     def get_with_summary(self, scope: Scope) -> tuple[SessionInfo | None, Summary | None]:
+        seen = self._tx.seen
+        if seen is not None and scope in seen:
+            found: tuple[SessionInfo | None, Summary | None] = seen[scope]
+            return found
         sessions, summaries = self._db.all_together(summary_queries(scope))
-        if not sessions:  # deleted, or asked for by its external id
-            return self.get(scope), Summaries(self._tx).get(scope)
-        return self._decrypt(scope, sessions[0]), Summaries(self._tx).decrypt(scope, summaries)
+        if sessions:
+            found = self._decrypt(scope, sessions[0]), Summaries(self._tx).decrypt(scope, summaries)
+        else:  # deleted, or asked for by its external id
+            found = self.get(scope), Summaries(self._tx).get(scope)
+        if seen is not None:
+            seen[scope] = found
+        return found
 
     def _select_one(self, scope: Scope, order: str = "") -> Row | None:
         where, params = build_scope_filter(scope)
