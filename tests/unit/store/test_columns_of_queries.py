@@ -1,11 +1,15 @@
 """SQLite joins the columns of a query into single values; they are what its rows hold."""
 
+from __future__ import annotations
+
 import sqlite3
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from limpet import Config
-from limpet.store.sqlite.connection import MEMORY, SqliteConnection
+from limpet.store.sqlite.connection import MEMORY, SqliteConnection, SqliteDb
 from limpet.store.tx import Query
 
 KINDS = {"number": "number", "text": "text", "bytes": "bytes"}
@@ -18,17 +22,20 @@ ROWS = [
 
 
 @pytest.fixture
-def db():
+def db() -> Iterator[SqliteDb]:
     made = SqliteConnection(MEMORY, Config().storage)
     made.db.execute("CREATE TABLE t (at INTEGER PRIMARY KEY DESC, number BIGINT, text TEXT, bytes BLOB)")
-    made.db._sql = {("rows", "", order): f"SELECT number, text, bytes FROM t {order}" for order in ("", "ORDER BY at")}
+    queries = {("rows", "", "ORDER BY at"): "SELECT number, text, bytes FROM t ORDER BY at"}
+    made.db._sql = queries  # type: ignore[assignment]  # all that is looked up
     yield made.db
     made.close()
 
 
 @pytest.mark.parametrize("version", [sqlite3.sqlite_version_info, (3, 35, 0)])
 @pytest.mark.parametrize("rows", [[], ROWS[:1], ROWS])
-def test_columns_hold_the_values_of_all_rows_in_order(db, monkeypatch, rows, version):
+def test_columns_hold_the_values_of_all_rows_in_order(
+    db: SqliteDb, monkeypatch: pytest.MonkeyPatch, rows: list[tuple[Any, ...]], version: tuple[int, ...]
+) -> None:
     monkeypatch.setattr(sqlite3, "sqlite_version_info", version)
     for at, row in reversed([*enumerate(rows)]):
         db.raw.execute("INSERT INTO t VALUES (?, ?, ?, ?)", (at, *row))
