@@ -581,7 +581,7 @@ def test_question_marks_claim_that_a_later_message_outdates_in_other_words(memor
 
 def test_change_makes_doubtful_what_was_said_of_the_same_person_beside_it(memory: Limpet, say: Say) -> None:
     say(
-        "My vet is Dr Hallam over in Otley, and Dr Hallam has known the dog since he fitted in a shoe",
+        "My vet is Dr Hallam over in Otley. Dr Hallam has known the dog since he fitted in a shoe",
         "We have changed vets. The dog is registered at Mill Lane now",
     )
     (known,) = [record for record in memory.records(user="alice") if "shoe" in record.content and record.subject]

@@ -48,6 +48,7 @@ _NOD = 3  # words of a reply that only says that it was heard
 _SAID_IN_FULL = 5  # words of a quotation, with "The user said"
 _SCRAP = 2  # words that go with another sentence
 _ASIDE = 6  # words without a verb that add to the sentence before them
+_LONGEST_JOINT = 12  # characters: ", and also "
 _LEAST = 0.2  # of such words, from which on they say something: "hey!" does not
 _VAGUE = frozenset("decision event plan other".split())
 _MAX_JOINED = 200  # characters of a message that is one claim because each of its parts is doubtful
@@ -201,11 +202,14 @@ def _read_message(said: TurnMessage, before: Sequence[str], echoes: Echoes) -> I
     last: Sentence | None = None
     for statement, candidates in _join_fragments(said.text, statements, sure):
         apart = statement.own.sentence != last
+        known = [each.own.text for each in statements if each.own.end <= statement.own.start]
+        read = [_name_things(each, known) for each in _read_statement(said, statement, candidates)]
         if found and apart and not candidates and _is_aside(statement, found[-1]):
             found[-1] = _add_aside(said.text, found[-1], statement)
+        elif found and read and not (apart or candidates) and _is_comment(said.text, statement, found[-1]):
+            found[-1] = _add_comment(said.text, found[-1], statement, read[0])
         else:
-            known = [each.own.text for each in statements if each.own.end <= statement.own.start]
-            found += (_name_things(each, known) for each in _read_statement(said, statement, candidates))
+            found += read
         last = statement.own.sentence
     yield from found
 
@@ -246,6 +250,28 @@ def _add_aside(text: str, before: Candidate, statement: Statement) -> Candidate:
     quote = text[start : statement.own.end] if 0 <= start < statement.own.start else before.sentence
     words = statement.words[:1].upper() + statement.words[1:].rstrip(" .!")
     return replace(before, content=f"{before.content} {words}.", sentence=quote)
+
+
+def _is_comment(text: str, statement: Statement, before: Candidate) -> bool:
+    """Whether a clause comments on a claim right before it, and may say little without it: "the bill is a mystery"."""
+    told = not before.tentative and before.confidence >= SURE_ENOUGH and not english.is_quote(before.content)
+    return statement.comment and told and 0 < len(_find_joint(text, before, statement)) <= _LONGEST_JOINT
+
+
+def _find_joint(text: str, before: Candidate, statement: Statement) -> str:
+    start = text.find(before.sentence)
+    return text[start + len(before.sentence) : statement.own.start] if start >= 0 else ""
+
+
+def _add_comment(text: str, before: Candidate, statement: Statement, comment: Candidate) -> Candidate:
+    """The claim with the clause that follows it. Its quote goes on to the end of that."""
+    start, joint = text.find(before.sentence), _find_joint(text, before, statement)
+    words = f"{statement.words}." if english.is_quote(comment.content) else comment.content
+    if words.startswith("The user") or statement.words[:1].islower():
+        words = words[:1].lower() + words[1:]
+    return replace(
+        before, content=f"{before.content.rstrip('.')}{joint}{words}", sentence=text[start : statement.own.end]
+    )
 
 
 def _get_last(before: Sequence[str]) -> str:

@@ -13,6 +13,7 @@ from limpet.model.dataclass import replace
 from limpet.model.text_cache import cache_texts
 
 _SEVERAL = 3  # clauses that are a list
+_ALONE = 0.8  # how sure the reader is of a comment that stands apart from what it is about
 _BESIDE = 0.3  # of a statement beside a sure one, from which on it is kept with it
 
 
@@ -22,6 +23,7 @@ class Statement(NamedTuple):
     own: english.OwnStatement
     words: str  # as they stand in the message
     reading: Reading | None
+    comment: bool = False  # it goes with the clause before it
 
     @property
     def text(self) -> str:
@@ -62,10 +64,12 @@ def _encourage(together: Sequence[Statement]) -> Iterator[Statement]:
     best = max((each.reading.keep for each in read if each.reading), default=0.0)
     things = max((each.reading.keep for each in read if each.reading and each.own.listed), default=0.0)
     parallel = len(together) >= _SEVERAL and all(english.states_habit(each.text) for each in together)
-    for each in together:
+    for before, each in zip([None, *together], together, strict=False):
         reading = each.reading
         if reading is None or each.text.lower().startswith("you"):
             yield each
+        elif before is not None and reading.keep < _ALONE and _is_comment(before, each, several=len(together) >= _SEVERAL):
+            yield each._replace(comment=True)
         elif each.own.listed:
             yield each._replace(reading=replace(reading, keep=things))
         elif best >= SHOWN and parallel and reading.status == "holds":
@@ -74,6 +78,15 @@ def _encourage(together: Sequence[Statement]) -> Iterator[Statement]:
             yield each._replace(reading=replace(reading, keep=(reading.keep + best) / 2))
         else:
             yield each
+
+
+def _is_comment(before: Statement, each: Statement, *, several: bool) -> bool:
+    """Whether a clause comments on the one before it. What shares its subject or verb states more of the same."""
+    whole = each.own.sentence
+    joint = whole.text[before.own.end - whole.start : each.own.start - whole.start]
+    shares = each.own.listed or each.text.strip() != each.words.strip()
+    word = joint.strip(" ,;").lower()
+    return not shares and not (several and word in {"", "and"}) and english.is_comment(each.text, word)
 
 
 def _find_reading(readings: Sequence[Reading], start: int, end: int) -> Reading | None:

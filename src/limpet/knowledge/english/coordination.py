@@ -37,6 +37,8 @@ _NAMED = re.compile(r"^\w+ (?:first |full )?name .*\b(?:is|was) ([A-ZÀ-Þ][\w�
 _NAME = re.compile(r"\b[A-ZÀ-Þ][\w’'-]+$")
 _JOINS = frozenset("and but plus &".split())
 _TIMES = frozenset("as at on since still".split())
+_AWAY = get_words("references") | {"everything", "everybody", "everyone", "nobody", "nothing", "there"}
+_SOMEBODY = frozenset("he she".split())
 _OWN = frozenset("i we my our".split())
 _CLOSING = re.compile(r",?\s+(?:and|plus|&)\s+", re.IGNORECASE)
 
@@ -162,6 +164,30 @@ def states_habit(text: str) -> bool:
     if opening is None or not is_person(opening):
         return False
     return opening.verb not in {"will", "would", "should", "might", "may"} and not is_past(opening.verb)
+
+
+def is_comment(clause: str, joint: str) -> bool:
+    """Whether a clause behind a joint says what came of the one before, or how it is, and not another fact.
+
+    "so we're never late", "the bill is a mystery", "she comes up in welts", "the bank laughed", "I've forgotten it twice".
+    """
+    opening = find_opening(clause)
+    if opening is None or not opening.subject or joint == "but":
+        return False
+    first, *rest = opening.subject.lower().split()
+    away = first in _AWAY or (first in _SOMEBODY and joint not in _JOINS)
+    thing = first == "the" and not any(find_role_word(word) or find_role_word(word.removesuffix("s")) for word in rest)
+    happens = _is_going_on(opening) or (first not in _OWN and is_past(opening.verb)) or opening.verb in {"will", "would"}
+    return away or thing or happens or (bool(joint) and joint not in _JOINS)
+
+
+def _is_going_on(opening: Opening) -> bool:
+    """Whether a clause tells what has happened or is happening: "has escaped again", "is still climbing the walls"."""
+    at = skip_adverbs(opening.rest, 0)
+    word = opening.rest[at].word if at < len(opening.rest) else ""
+    if opening.verb in {"have", "has"}:
+        return is_past(word) or word.endswith("ed") or word in get_words("participles")
+    return opening.verb in get_words("copula") and word.endswith("ing")
 
 
 # What words behind a joint share with the clause before it
