@@ -131,6 +131,7 @@ def find_statements(text: str, *, unheard_too: bool = False) -> Iterator[tuple[S
         told = (
             _cut_sentence(sentence, find_forget_start(sentence.text)) if unheard_too else _drop_forget_request(sentence)
         )
+        told = _skip_question(told) if told else None
         kept = _extract_own(told.text) if told else None
         if told and kept and not (invented and not get_pattern("of_oneself").match(kept)):
             yield Sentence(told.start, kept, told.bullet), at <= 1
@@ -147,6 +148,14 @@ def _drop_forget_request(sentence: Sentence) -> Sentence | None:
 def _cut_sentence(sentence: Sentence, at: int) -> Sentence:
     rest = sentence.text[at:].lstrip()
     return sentence._replace(start=sentence.start + len(sentence.text) - len(rest), text=rest) if rest else sentence
+
+
+def _skip_question(sentence: Sentence) -> Sentence:
+    """Return what is said behind a question without a question mark at the start of a sentence, or else all of it."""
+    if sentence.text.rstrip("\"')*_ ").endswith("?") or not get_pattern("question").match(sentence.text):
+        return sentence
+    behind = get_pattern("behind_question").search(sentence.text)
+    return _cut_sentence(sentence, behind.end()) if behind else sentence
 
 
 def extract_assertion(sentence: str) -> str | None:
@@ -172,7 +181,9 @@ def _extract_own(sentence: str) -> str | None:
             return None
         asked = (tail for tail in tails if get_pattern("question").match(sentence[tail.end() :]))
         return sentence[: next(asked, tails[-1]).start()].strip() or None
-    return None if get_pattern("question").match(sentence) else sentence
+    asked = get_pattern("unmarked_question").search(sentence)
+    kept = sentence[: asked.start()] if asked else sentence
+    return None if get_pattern("question").match(sentence) else kept
 
 
 # Statements: sentences, coordinated ones apart
