@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 
 from limpet.knowledge import english
+from limpet.knowledge.asides import LEAST, SCRAP, extend_claim, refers_back
 from limpet.knowledge.attributes import get_attribute
 from limpet.knowledge.candidate import PASSING, Candidate, Echoes, TurnMessage, find_references
 from limpet.knowledge.change import find_telling_clauses, tells_of_change
@@ -46,10 +47,6 @@ _TENTATIVE = 0.7
 _CLEAR = 0.8  # how sure the reader is of words that say something though they name nothing: "the divorce was final"
 _NOD = 3  # words of a reply that only says that it was heard
 _SAID_IN_FULL = 5  # words of a quotation, with "The user said"
-_SCRAP = 2  # words that go with another sentence
-_ASIDE = 6  # words without a verb that add to the sentence before them
-_LONGEST_JOINT = 12  # characters: ", and also "
-_LEAST = 0.2  # of such words, from which on they say something: "hey!" does not
 _VAGUE = frozenset("decision event plan other".split())
 _MAX_JOINED = 200  # characters of a message that is one claim because each of its parts is doubtful
 _MAX_WHOLE = 300  # characters of a message that is kept as a whole for what it takes back
@@ -204,10 +201,13 @@ def _read_message(said: TurnMessage, before: Sequence[str], echoes: Echoes) -> I
         apart = statement.own.sentence != last
         known = [each.own.text for each in statements if each.own.end <= statement.own.start]
         read = [_name_things(each, known) for each in _read_statement(said, statement, candidates)]
-        if found and apart and not candidates and _is_aside(statement, found[-1]):
-            found[-1] = _add_aside(said.text, found[-1], statement)
-        elif found and read and not (apart or candidates) and _is_comment(said.text, statement, found[-1]):
-            found[-1] = _add_comment(said.text, found[-1], statement, read[0])
+        longer = None
+        if found and not candidates:
+            longer = extend_claim(said.text, found[-1], statement, read[0] if read else None, apart=apart)
+        if longer is not None:
+            found[-1] = longer
+        elif read and statement.reading is not None and not candidates and refers_back(statement, read[0]):
+            found.append(replace(read[0], confidence=_rate(statement.reading, quoted=True)))
         else:
             found += read
         last = statement.own.sentence
@@ -232,46 +232,6 @@ def _name_things(candidate: Candidate, before: Sequence[str]) -> Candidate:
     if english.is_quote(candidate.content) or not before:
         return candidate
     return replace(candidate, content=english.name_things(candidate.content, before))
-
-
-def _is_aside(statement: Statement, before: Candidate) -> bool:
-    """Whether a few words without a verb only add to the sentence before: "I'm a nurse. Night shifts mostly."."""
-    reading, words = statement.reading, statement.words.split()
-    vital = reading is not None and (reading.kind in _ORDERS or reading.attribute in VITAL_ATTRIBUTES)
-    told = not before.tentative and before.confidence >= SURE_ENOUGH and not english.is_quote(before.content)
-    short = _SCRAP < len(words) <= _ASIDE and ":" not in statement.text and before.content.count(". ") == 0
-    adds = reading is not None and reading.keep >= _LEAST  # "anyway, good night" does not
-    return told and adds and not vital and short and english.lacks_verb(statement.text)
-
-
-def _add_aside(text: str, before: Candidate, statement: Statement) -> Candidate:
-    """The claim with the words that follow it. Its quote goes on to their end."""
-    start = text.find(before.sentence)
-    quote = text[start : statement.own.end] if 0 <= start < statement.own.start else before.sentence
-    words = statement.words[:1].upper() + statement.words[1:].rstrip(" .!")
-    return replace(before, content=f"{before.content} {words}.", sentence=quote)
-
-
-def _is_comment(text: str, statement: Statement, before: Candidate) -> bool:
-    """Whether a clause comments on a claim right before it, and may say little without it: "the bill is a mystery"."""
-    told = not before.tentative and before.confidence >= SURE_ENOUGH and not english.is_quote(before.content)
-    return statement.comment and told and 0 < len(_find_joint(text, before, statement)) <= _LONGEST_JOINT
-
-
-def _find_joint(text: str, before: Candidate, statement: Statement) -> str:
-    start = text.find(before.sentence)
-    return text[start + len(before.sentence) : statement.own.start] if start >= 0 else ""
-
-
-def _add_comment(text: str, before: Candidate, statement: Statement, comment: Candidate) -> Candidate:
-    """The claim with the clause that follows it. Its quote goes on to the end of that."""
-    start, joint = text.find(before.sentence), _find_joint(text, before, statement)
-    words = f"{statement.words}." if english.is_quote(comment.content) else comment.content
-    if words.startswith("The user") or statement.words[:1].islower():
-        words = words[:1].lower() + words[1:]
-    return replace(
-        before, content=f"{before.content.rstrip('.')}{joint}{words}", sentence=text[start : statement.own.end]
-    )
 
 
 def _get_last(before: Sequence[str]) -> str:
@@ -300,7 +260,7 @@ def _join_fragments(
 def _is_scrap(statement: Statement) -> bool:
     keep = 0.0 if statement.reading is None else statement.reading.keep
     return (
-        len(statement.words.split()) <= _SCRAP and keep >= _LEAST and statement.text.strip() == statement.words.strip()
+        len(statement.words.split()) <= SCRAP and keep >= LEAST and statement.text.strip() == statement.words.strip()
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, pairwise
 from typing import NamedTuple
 
 from limpet.knowledge import english
@@ -13,7 +13,7 @@ from limpet.model.dataclass import replace
 from limpet.model.text_cache import cache_texts
 
 _SEVERAL = 3  # clauses that are a list
-_ALONE = 0.8  # how sure the reader is of a comment that stands apart from what it is about
+ALONE = 0.8  # how sure the reader is of a comment that stands apart from what it is about
 _BESIDE = 0.3  # of a statement beside a sure one, from which on it is kept with it
 
 
@@ -51,7 +51,21 @@ def read_statements(text: str, before: str) -> Iterator[Statement]:
         near = readings[bisect_right(ends, own.start) : bisect_left(starts, own.end)]
         found.append(Statement(own, text[own.start : own.end], _find_reading(near, own.start, own.end)))
     for _, together in groupby(found, key=lambda each: each.own.sentence):
-        yield from _encourage(list(together))
+        yield from _encourage(list(_mark_comments(list(together))))
+
+
+def _mark_comments(together: Sequence[Statement]) -> Iterator[Statement]:
+    """The statements of a sentence. A clause that is not sure may comment on the one before it.
+
+    What shares its subject or verb states more of the same, and so does a list of clauses.
+    """
+    yield together[0]
+    for before, each in pairwise(together):
+        whole, unsure = each.own.sentence, each.reading is not None and each.reading.keep < ALONE
+        joint = whole.text[before.own.end - whole.start : each.own.start - whole.start].strip(" ,;").lower()
+        shares = each.own.listed or each.text.strip() != each.words.strip()
+        several = len(together) >= _SEVERAL and joint in {"", "and"}
+        yield each._replace(comment=unsure and not shares and not several and english.is_comment(each.text, joint))
 
 
 def _encourage(together: Sequence[Statement]) -> Iterator[Statement]:
@@ -64,12 +78,10 @@ def _encourage(together: Sequence[Statement]) -> Iterator[Statement]:
     best = max((each.reading.keep for each in read if each.reading), default=0.0)
     things = max((each.reading.keep for each in read if each.reading and each.own.listed), default=0.0)
     parallel = len(together) >= _SEVERAL and all(english.states_habit(each.text) for each in together)
-    for before, each in zip([None, *together], together, strict=False):
+    for each in together:
         reading = each.reading
         if reading is None or each.text.lower().startswith("you"):
             yield each
-        elif before is not None and reading.keep < _ALONE and _is_comment(before, each, several=len(together) >= _SEVERAL):
-            yield each._replace(comment=True)
         elif each.own.listed:
             yield each._replace(reading=replace(reading, keep=things))
         elif best >= SHOWN and parallel and reading.status == "holds":
@@ -78,15 +90,6 @@ def _encourage(together: Sequence[Statement]) -> Iterator[Statement]:
             yield each._replace(reading=replace(reading, keep=(reading.keep + best) / 2))
         else:
             yield each
-
-
-def _is_comment(before: Statement, each: Statement, *, several: bool) -> bool:
-    """Whether a clause comments on the one before it. What shares its subject or verb states more of the same."""
-    whole = each.own.sentence
-    joint = whole.text[before.own.end - whole.start : each.own.start - whole.start]
-    shares = each.own.listed or each.text.strip() != each.words.strip()
-    word = joint.strip(" ,;").lower()
-    return not shares and not (several and word in {"", "and"}) and english.is_comment(each.text, word)
 
 
 def _find_reading(readings: Sequence[Reading], start: int, end: int) -> Reading | None:

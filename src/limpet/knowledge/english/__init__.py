@@ -47,7 +47,7 @@ _HOMES = {
     ),
     "tense": "is_dated_event",
     "wording": (
-        "complete_clause find_asked_subjects find_subject name_subject names_nothing points_away retell speaks_of_user"
+        "complete_clause find_asked_subjects find_subject name_subject names_nothing points_away refers_back retell speaks_of_user"
         " to_third_person word_claim"
     ),
 }

@@ -44,6 +44,7 @@ _FIRST_PERSON = re.compile(r"\b(?:i|my|me|mine|myself|we|our|ours|us|ourselves|i
 _POINTING = re.compile(  # at what is not said
     r"(?:that|this)(?: is|['’]s| was| took)\b|everything (?:feels|hurts|is|looks|smells|sounds|tastes)\b", re.IGNORECASE
 )
+_REFERRING = frozenset("it that this they these those".split())
 _ADVERBS = frozenset(
     """always never just still also actually now only usually often sometimes really already even probably mostly mainly
     currently recently finally generally rarely hardly soon then once ever both all simply strictly
@@ -161,6 +162,11 @@ def _has_own_subject(text: str) -> bool:
 def points_away(text: str) -> bool:
     """Return whether a statement is about something that it does not name: "that took 49 minutes"."""
     return _POINTING.match(text.strip()) is not None
+
+
+def refers_back(content: str) -> bool:
+    """Return whether a claim begins with a word for something said before: "It is the old one"."""
+    return content.split(maxsplit=1)[0].lower() in _REFERRING
 
 
 def names_nothing(text: str) -> bool:
