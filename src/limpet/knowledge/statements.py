@@ -80,7 +80,7 @@ def _encourage(together: Sequence[Statement]) -> Iterator[Statement]:
     parallel = len(together) >= _SEVERAL and all(english.states_habit(each.text) for each in together)
     for each in together:
         reading = each.reading
-        if reading is None or each.text.lower().startswith("you"):
+        if reading is None or each.comment or each.text.lower().startswith("you"):
             yield each
         elif each.own.listed:
             yield each._replace(reading=replace(reading, keep=things))

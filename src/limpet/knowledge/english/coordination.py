@@ -148,6 +148,7 @@ def _is_remark(rest: str) -> bool:
 
 def _is_pair(before: str) -> bool:
     """Whether the words are the first of two that share a verb: "my partner Aoife and I have been together"."""
+    before = before.rpartition(", ")[2]
     words = before.split()
     named = before[:1].isupper() or words[0].lower() in get_words("determiners")
     return named and len(words) <= _SUBJECT and find_opening(before) is None and not _is_fragment(before)

@@ -123,7 +123,7 @@ def _find_verb_of_noun(tokens: Sequence[Token], noun: int, *, definite: bool) ->
         token = tokens[at]
         if not token.is_word or (token.word in get_words("prepositions") and token.word != "of"):
             return _find_copula(tokens, at) if definite and noun and token.is_word and at > noun else None
-        if at > noun and (token.word in get_words("relatives") or token.word in {"if", "whenever", "while"}):
+        if at > noun and (token.word in get_words("relatives") or token.word in {"if", "so", "whenever", "while"}):
             return _find_copula(tokens, at + 1) if definite else None
         if token.short and _is_contracted(tokens, at):
             return at

@@ -142,7 +142,7 @@ def complete_clause(plain: str, *, elided: bool) -> str:
             return f"I'm {'an' if start[0] in 'aeiou' else 'a'} {start}"
         return f"I'm {start}" if get_pattern("part_adjective").match(plain) else plain
     if opening.verb.endswith("ing"):
-        return f"I'm {start}"
+        return f"I'm {start.removeprefix('being ')}"
     if opening.verb == "got":
         return f"I've {start}"
     other = opening.verb in _NOT_MINE or (opening.rest and opening.rest[0].word in _REFERENCES)
@@ -274,7 +274,7 @@ class _Converter:
 def _is_second(tokens: list[str], at: int) -> bool:
     """Return whether "I" is the second of two that share a verb: "Tom and I are separated"."""
     words = [token.lower() for token in tokens[:at] if token.strip()]
-    first = words[:-1]
+    first = "".join(tokens[:at]).lower().rpartition(",")[2].split()[:-1]
     verbs = get_words("verbs") | get_words("auxiliaries") | get_words("past") | third_person()
     nouns = all(word[0].isalpha() and word not in verbs for word in first)
     return words[-1:] == ["and"] and 0 < len(first) <= _PAIR and nouns
