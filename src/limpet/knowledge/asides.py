@@ -10,6 +10,7 @@ from limpet.knowledge.statements import ALONE, Statement
 from limpet.model.dataclass import replace
 
 _ORDERS = frozenset({"instruction", "constraint", "decision"})
+_LOWER = frozenset("the it that this they these those she he".split())  # inside a sentence
 SCRAP = 2  # words that go with another sentence
 LEAST = 0.2  # how sure the reader is of a few words from which on they say something: "hey!" does not
 _ASIDE = 6  # words without a verb that add to the sentence before them
@@ -32,10 +33,11 @@ def extend_claim(
         words = f" {statement.words[:1].upper()}{statement.words[1:].rstrip(' .!')}."
     elif claim is None or claim.tentative or english.is_quote(claim.content):
         return None
-    elif apart and ". " not in before.content and refers_back(statement, claim):
+    elif apart and ". " not in before.content and _refers_back(statement, claim):
         words = f" {claim.content}"
-    elif not apart and statement.comment:
-        lower = claim.content.startswith("The user") or statement.words[:1].islower()
+    elif not apart and (statement.comment or _refers_back(statement, claim)):
+        first = claim.content.split()[0]
+        lower = first.lower() in _LOWER or first.lower() == statement.words.split()[0]
         words = joint + (claim.content[:1].lower() if lower else claim.content[:1]) + claim.content[1:]
     else:
         return None
@@ -43,11 +45,16 @@ def extend_claim(
     return replace(before, content=f"{content}{words}", sentence=text[start : statement.own.end])
 
 
-def refers_back(statement: Statement, claim: Candidate) -> bool:
-    """Whether a claim that is not sure begins with an "it" or "they" that nothing names: "It paid for the roof."."""
+def says_nothing(statement: Statement, claim: Candidate) -> bool:
+    """Whether a claim that is not sure is about an "it" or "they" that nothing names: "It paid for the roof."."""
     reading = statement.reading
     unsure = reading is not None and reading.keep < ALONE and reading.status != "corrected"
-    return unsure and english.refers_back(claim.content)
+    return unsure and _refers_back(statement, claim)
+
+
+def _refers_back(statement: Statement, claim: Candidate) -> bool:
+    unnamed = claim.subject == "somebody" and claim.content.startswith(("She ", "He "))
+    return unnamed or english.refers_back(claim.content, statement.words)
 
 
 def _is_aside(statement: Statement) -> bool:

@@ -11,12 +11,20 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 
 from limpet.knowledge import english
-from limpet.knowledge.asides import LEAST, SCRAP, extend_claim, refers_back
+from limpet.knowledge.asides import LEAST, SCRAP, extend_claim, says_nothing
 from limpet.knowledge.attributes import get_attribute
 from limpet.knowledge.candidate import PASSING, Candidate, Echoes, TurnMessage, find_references
 from limpet.knowledge.change import find_telling_clauses, tells_of_change
 from limpet.knowledge.prominence import DOUBTFUL as SURE_ENOUGH
-from limpet.knowledge.reader import DOUBTFUL, SHOWN, SURE, VITAL_ATTRIBUTES, Reading, default_reader
+from limpet.knowledge.reader import (
+    DOUBTFUL,
+    SHOWN,
+    SHOWN_BETWEEN_PEOPLE,
+    SURE,
+    VITAL_ATTRIBUTES,
+    Reading,
+    default_reader,
+)
 from limpet.knowledge.similarity import fold_text, is_near_duplicate, is_same_value, tokenize
 from limpet.knowledge.statements import Statement, list_statements, read_statements
 from limpet.knowledge.work import find_reports, read_outcomes, read_work
@@ -168,7 +176,7 @@ def _join_doubtful(said: TurnMessage, found: list[Candidate], before: Sequence[s
     speaker = said.speaker if english.is_named(said) else None
     content = english.resolve_dates(english.retell(words, speaker), said.created_at)
     whole = _build(said, Statement(own[0]._replace(end=own[-1].end, text=words), words, reading), reading)
-    best = _rate(reading, quoted=False) if reading.keep >= SHOWN else max(each.confidence for each in parts)
+    best = _rate(said, reading, quoted=False) if reading.keep >= SHOWN else max(each.confidence for each in parts)
     return [replace(whole, content=content, confidence=best), *(each for each in found if each.tentative)]
 
 
@@ -206,8 +214,8 @@ def _read_message(said: TurnMessage, before: Sequence[str], echoes: Echoes) -> I
             longer = extend_claim(said.text, found[-1], statement, read[0] if read else None, apart=apart)
         if longer is not None:
             found[-1] = longer
-        elif read and statement.reading is not None and not candidates and refers_back(statement, read[0]):
-            found.append(replace(read[0], confidence=_rate(statement.reading, quoted=True)))
+        elif read and statement.reading is not None and not candidates and says_nothing(statement, read[0]):
+            found.append(replace(read[0], confidence=_rate(said, statement.reading, quoted=True)))
         else:
             found += read
         last = statement.own.sentence
@@ -259,9 +267,7 @@ def _join_fragments(
 
 def _is_scrap(statement: Statement) -> bool:
     keep = 0.0 if statement.reading is None else statement.reading.keep
-    return (
-        len(statement.words.split()) <= SCRAP and keep >= LEAST and statement.text.strip() == statement.words.strip()
-    )
+    return len(statement.words.split()) <= SCRAP and keep >= LEAST and statement.text.strip() == statement.words.strip()
 
 
 def _join(text: str, one: Statement, other: Statement) -> Statement:
@@ -378,7 +384,7 @@ def _build(said: TurnMessage, statement: Statement, reading: Reading) -> Candida
         said_at=said.created_at,
         speaker=said.speaker,
         attribute=attribute,
-        confidence=_rate(reading, quoted=_is_fragment(content, reading) or _says_little(statement.text, reading)),
+        confidence=_rate(said, reading, quoted=_is_fragment(content, reading) or _says_little(statement.text, reading)),
         salience=0.8 if attribute in VITAL_ATTRIBUTES else 0.5,
         references=find_references(statement.words),
         polarity=not ended,
@@ -386,9 +392,10 @@ def _build(said: TurnMessage, statement: Statement, reading: Reading) -> Candida
     )
 
 
-def _rate(reading: Reading, *, quoted: bool) -> float:
+def _rate(said: TurnMessage, reading: Reading, *, quoted: bool) -> float:
     """How sure a claim is. What the reader doubts, or what names nobody, is kept below what is ever shown alone."""
-    if reading.shown and not quoted:
+    shown = reading.keep >= SHOWN_BETWEEN_PEOPLE if english.is_named(said) else reading.shown
+    if shown and not quoted:
         return round(min(0.9, reading.keep), 3)
     return round(0.3 + 0.15 * (min(reading.keep, SHOWN) - DOUBTFUL) / (SHOWN - DOUBTFUL), 3)
 

@@ -47,7 +47,7 @@ def read(text: str, before: str = "") -> list[str]:
         ),
         (
             "I'm coeliac so I always bring my own food to weddings.",
-            {"The user is coeliac.", "The user always brings their own food to weddings."},
+            {"The user is coeliac so the user always brings their own food to weddings."},
         ),
         (
             "I'm dyslexic, so please check my spelling but don't make a fuss about it.",
@@ -82,7 +82,7 @@ def test_people_who_share_a_verb_stay_together() -> None:
         ("I hired Amadou as head baker. He starts on April 1st.", "Amadou starts on April 1st."),
         ("My tutor is Dr Okafor, her office is in Schuster.", "Dr Okafor's office is in Schuster."),
         ("My friend Joana is getting married and I'm her maid of honour.", "The user is Joana's maid of honour."),
-        ("Inès is coming home for Easter. She plays the cello.", "Inès plays the cello."),
+        ("Inès is coming home for Easter. She plays the cello on Sundays.", "Inès plays the cello on Sundays."),
     ],
 )
 def test_pronoun_is_written_as_the_person_named_before(text: str, sentence: str) -> None:

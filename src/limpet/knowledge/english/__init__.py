@@ -47,8 +47,8 @@ _HOMES = {
     ),
     "tense": "is_dated_event",
     "wording": (
-        "complete_clause find_asked_subjects find_subject name_subject names_nothing points_away refers_back retell speaks_of_user"
-        " to_third_person word_claim"
+        "complete_clause find_asked_subjects find_subject name_subject names_nothing points_away refers_back retell"
+        " speaks_of_user to_third_person word_claim"
     ),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}

@@ -181,8 +181,8 @@ def _extract_own(sentence: str) -> str | None:
             return None
         asked = (tail for tail in tails if get_pattern("question").match(sentence[tail.end() :]))
         return sentence[: next(asked, tails[-1]).start()].strip() or None
-    asked = get_pattern("unmarked_question").search(sentence)
-    kept = sentence[: asked.start()] if asked else sentence
+    tail = get_pattern("unmarked_question").search(sentence)
+    kept = sentence[: tail.start()] if tail else sentence
     return None if get_pattern("question").match(sentence) else kept
 
 

@@ -77,6 +77,7 @@ def _split_sentence(sentence: str, offset: int) -> Iterator[StatementSpan]:
         if own and said == "and" and not shared[-1] and _is_pair(before):
             continue
         if found is not None and own and _elaborates(found, said, first=len(cuts) == 1):
+            opening = found
             continue
         if own and not said and _is_remark(sentence[joint.end() :]):
             opening = found
@@ -170,7 +171,7 @@ def states_habit(text: str) -> bool:
 def is_comment(clause: str, joint: str) -> bool:
     """Whether a clause behind a joint says what came of the one before, or how it is, and not another fact.
 
-    "so we're never late", "the bill is a mystery", "she comes up in welts", "the bank laughed", "I've forgotten it twice".
+    "so we're never late", "the bill is a mystery", "she comes up in welts", "the bank laughed", "I've forgotten it".
     """
     opening = find_opening(clause)
     if opening is None or not opening.subject or joint == "but":
@@ -178,7 +179,9 @@ def is_comment(clause: str, joint: str) -> bool:
     first, *rest = opening.subject.lower().split()
     away = first in _AWAY or (first in _SOMEBODY and joint not in _JOINS)
     thing = first == "the" and not any(find_role_word(word) or find_role_word(word.removesuffix("s")) for word in rest)
-    happens = _is_going_on(opening) or (first not in _OWN and is_past(opening.verb)) or opening.verb in {"will", "would"}
+    happens = (
+        _is_going_on(opening) or (first not in _OWN and is_past(opening.verb)) or opening.verb in {"will", "would"}
+    )
     return away or thing or happens or (bool(joint) and joint not in _JOINS)
 
 
@@ -292,7 +295,8 @@ def _is_state(opening: Opening, tokens: Sequence[Token], rest: str, *, joined: b
     first, prepositions = tokens[0].word, get_words("prepositions")
     if first in {"a", "an"}:
         one = is_person(opening) or opening.subject.endswith("name")  # "her name is Biscuit, a beagle"
-        return one and opening.verb not in {"are", "were"}
+        placed = bool(opening.rest) and opening.rest[0].word in prepositions
+        return one and not placed and opening.verb not in {"are", "were"}
     if first.isdigit() and opening.verb in {"are", "were"}:
         return False  # "my kids are 4, 7 and 9"
     if get_pattern("part_state").match(rest) or (first == "both" and len(tokens) > 2):

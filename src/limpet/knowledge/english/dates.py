@@ -22,7 +22,7 @@ _UNITS = {"day": 1, "night": 1, "week": 7, "fortnight": 14, "month": 30, "year":
 _UNIT = rf"({'|'.join(_UNITS)})s?"
 _ALONE = r"(?<!every )(?<!each )(?<!and )(?<!or )(?<!to )(?<!till )"  # of a day of the week without "on"
 RELATIVE = re.compile(
-    rf"\b(?:(?P<ago>{_COUNT} {_UNIT} ago)|(?P<ahead>in {_COUNT} {_UNIT}(?:'s? time)?)"
+    rf"\b(?:(?P<ago>{_COUNT} {_UNIT} ago)|(?P<ahead>(?<!time )(?<!times )in {_COUNT} {_UNIT}(?:'s? time)?)"
     rf"|(?P<side>last|next|this) (?P<unit>week(?:end)?|month|year|{'|'.join(_WEEKDAYS)}|{'|'.join(_MONTHS)})\b(?! of\b)"
     rf"|(?P<day>yesterday|today|tonight|tomorrow|the day (?:after tomorrow|before yesterday)|last night|this morning)"
     rf"|on (?P<weekday>{'|'.join(_WEEKDAYS)})"

@@ -39,12 +39,21 @@ _SHORT_IS = re.compile(
     r"pescatarian|retired|single|vegan|vegetarian|(?:com|do|gett|go|hav|leav|liv|mov|start|stay|"
     r"study|tak|work)ing|\d+(?=[.,!]|$))\b)"
 )
-_SHORT_HAS = re.compile(r"(?<=\w)['’]s(?= (?:got|been|had|known|seen|given|taken|written)\b)")
+_SHORT_HAS = re.compile(
+    r"(?<=\w)['’]s(?= (?:just |now |already )?(?:got|been|had|known|seen|given|taken|written|moved|gone|joined|quit|"
+    r"become|begun|agreed|decided|died|told|promised)\b)"
+)
 _FIRST_PERSON = re.compile(r"\b(?:i|my|me|mine|myself|we|our|ours|us|ourselves|im|ive)\b|\bi['’]", re.IGNORECASE)
 _POINTING = re.compile(  # at what is not said
     r"(?:that|this)(?: is|['’]s| was| took)\b|everything (?:feels|hurts|is|looks|smells|sounds|tastes)\b", re.IGNORECASE
 )
 _REFERRING = frozenset("it that this they these those".split())
+_REFERS = re.compile(
+    r"(?:The user|[A-ZÀ-Þ]\w+)(?:['’]s \w+)?"
+    r"(?: (?!(?:an?|the|their|his|her|my|our|and|but|if|when|because|that|to)\b)[a-z'’]+){1,3} "
+    r"(?:it|them|that one)\b(?!['’])(?! (?:is|was|has|rains|takes)\b)"
+)
+_IT = re.compile(r"\b(?:it|them|that one)\b", re.IGNORECASE)
 _ADVERBS = frozenset(
     """always never just still also actually now only usually often sometimes really already even probably mostly mainly
     currently recently finally generally rarely hardly soon then once ever both all simply strictly
@@ -73,7 +82,8 @@ _OBJECTS = {
     "ours": "{theirs}", "ourselves": "themselves",
 }  # fmt: skip
 _TAIL = re.compile(
-    r"(?:,?\s+(?:btw|by the way|lol|haha|tbh|fyi|rn|(?:so |please |just )*(?:keep|bear|remember) (?:that|this|it)\b"
+    r"(?:,?\s+(?:btw|by the way|lol|haha|tbh|fyi|rn|sorry(?: (?:if|for|about|in advance)\b[^.!?]*)?"
+    r"|(?:so |please |just )*(?:keep|bear|remember) (?:that|this|it)\b"
     r"(?: in mind\b[^.!?]*)?))+(?=[.!?]*$)",
     re.IGNORECASE,
 )
@@ -164,9 +174,14 @@ def points_away(text: str) -> bool:
     return _POINTING.match(text.strip()) is not None
 
 
-def refers_back(content: str) -> bool:
-    """Return whether a claim begins with a word for something said before: "It is the old one"."""
-    return content.split(maxsplit=1)[0].lower() in _REFERRING
+def refers_back(content: str, words: str) -> bool:
+    """Return whether a claim is about something named before: "It is new", "The user reads them".
+
+    ``words``: as it was said. "Them" may stand for "us".
+    """
+    if content.split(maxsplit=1)[0].lower() in _REFERRING:
+        return True
+    return _REFERS.match(content) is not None and _IT.search(words) is not None
 
 
 def names_nothing(text: str) -> bool:
@@ -193,7 +208,8 @@ def name_subject(content: str, subject: str) -> str:
     found = _PRONOUN.match(content)
     if found is None:
         return content
-    after = content[found.end() :].lstrip().split(maxsplit=1)[:1]
+    words = content[found.end() :].split()
+    after = [word for word in words if word not in _ADVERBS][:1]
     past = get_words("past") | get_words("participles")
     participle = bool(after) and (after[0] in past or after[0].endswith("ed"))
     verb = {"": "", "s": " has" if participle else " is", "ll": " will", "d": " would"}[(found[1] or "").lower()]
