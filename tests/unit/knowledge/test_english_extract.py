@@ -461,3 +461,7 @@ def test_message_of_doubtful_parts_is_one_claim():
     text = "there's no oven in my place, one hotplate and a rice cooker, that's the lot"
     (candidate,) = read_turn([said(text)])
     assert candidate.sentence == text
+
+
+def test_state_alone_at_the_start_is_the_speakers():
+    assert told(learned("pregnant!!! 11 weeks, only my mum knows")) == [("user", "health", "pregnant", True)]

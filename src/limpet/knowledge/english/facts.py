@@ -439,6 +439,8 @@ def _match(statement: OwnStatement, narrator: ClauseReader, *, bullet: bool) -> 
     found = list(_find_orders(expand_contractions(text), me))
     found += _find_own_names(text, me, opening=statement.opening, first=statement.start == 0, whole=whole)
     found += _build_favourite(me, get_pattern("favourite" if bullet else "is_favourite").match(text))
+    if statement.start == 0 and get_pattern("state_alone").match(text):
+        text = f"I am {text[:1].lower()}{text[1:]}"
     for clause in narrator.read_clauses(text, statement.sentence.text, bullet=bullet):
         for fact in (*_find_relations(clause, narrator), *_match_clause(clause, mine=clause.subject == me)):
             if not any(fact.is_same(other) for other in found):
