@@ -190,10 +190,7 @@ class ClauseReader:
         piece = _strip_leads(piece)
         elided = get_pattern("elided").match(piece) if first else None
         if match := get_pattern("self").match(piece):
-            predicate = piece[match.end() :]
-            if who := get_pattern("i_am_somebody").match(predicate):
-                yield Clause(self.me, f"am {predicate[who.end() :]}")
-            yield from self._read_predicate(self.me, predicate)
+            yield from self._read_predicate(self.me, piece[match.end() :])
         elif match := get_pattern("relative").match(piece):
             yield from self._read_relative(match, piece[match.end() :])
         elif get_pattern("titled").match(piece):
@@ -222,9 +219,6 @@ class ClauseReader:
         if rest.startswith("'s "):
             yield Clause(subject, rest[3:], owned=True, name=name)
             return
-        if apart := get_pattern("apart").match(rest):
-            yield Clause(subject, f"is {apart[1].strip()}", name=name)
-            rest = rest[apart.end() :]
         rest = re.sub(r"^,?\s*(?:not my [^,]{2,40},|and I\b)\s*", "", rest).lstrip(" ,")
         yield from (replace(clause, name=name or clause.name) for clause in self._read_predicate(subject, rest))
 

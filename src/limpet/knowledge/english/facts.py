@@ -85,7 +85,7 @@ def parse_place(text: str) -> str | None:
     if not value or len(value.split()) > 7 or is_product(value) or re.match(r"an? ", value):
         return None
     capital = any(word[0].isupper() for word in re.findall(r"[^\W\d_]+", value))
-    plain = text == text.lower() and len(value.split()) <= 2 and not get_pattern("no_place").match(value)
+    plain = text == text.lower() and len(value.split()) <= 2
     return value if capital or plain else None
 
 
@@ -313,7 +313,7 @@ def _find_decisions(sentence: str, me: str | None) -> Iterator[Fact]:
         match = get_pattern("proposal").search(sentence)
     if match is None and (switched := get_pattern("switch").search(sentence)) and is_product(switched["v"]):
         match = switched
-    if match is None or get_pattern("undecided").search(sentence) or get_pattern("idle").match(match["v"]):
+    if match is None or get_pattern("idle").match(match["v"]):
         return
     named = match.groupdict()
     subject = me if me and (named.get("who") or "").lower() == "i" else "project"
@@ -331,7 +331,7 @@ def extract_decisions(said: TurnMessage, sentence: str) -> Iterator[Candidate]:
 # Names of the speaker and of their people
 
 
-def _find_own_names(sentence: str, me: str, *, opening: bool, first: bool, whole: str) -> Iterator[Fact]:
+def _find_own_names(sentence: str, me: str, *, opening: bool, whole: str) -> Iterator[Fact]:
     """Find the speaker's name outside clauses: greetings, "call me"; and "as a vegan". ``whole``: with what follows."""
     greeted = get_pattern("i_am").search(sentence) if opening and get_pattern("greeting").match(sentence) else None
     if (match := greeted or get_pattern("i_am_first").match(whole)) and _is_person(match["v"]):
@@ -340,9 +340,6 @@ def _find_own_names(sentence: str, me: str, *, opening: bool, first: bool, whole
         yield Fact(me, "name", match["v"].title())
     elif opening and (match := get_pattern("here").match(sentence)) and _is_person(match["v"]):
         yield Fact(me, "name", match["v"])
-    elif first and (match := get_pattern("name_alone").match(sentence)) and _is_person(match["v"]):
-        yield Fact(me, "name", match["v"])
-        yield Fact(me, "age", match["age"])
     if opening and (match := get_pattern("name_and_age").match(sentence)):
         yield Fact(me, "age", match["v"])
     if (match := get_pattern("call_me").search(sentence)) and _is_nickname(match["v"]):
@@ -377,13 +374,11 @@ def _match_profile_line(line: str, me: str) -> Iterator[Fact]:
 
 
 def _find_relatives(sentence: str, me: str) -> Iterator[Fact]:
-    """Find people with their names anywhere: "he scares my daughter Lily"; and the end of a relationship."""
+    """Find people with their names anywhere: "he scares my daughter Lily", "our two kids, Mia and Leo"."""
     for found in get_pattern("mentioned").finditer(sentence):
         yield from _build_name(f"{me}/{normalize_role(found['role'])}", found["v"])
     if match := get_pattern("children").search(sentence):
         yield Fact(me, "family", match["v"])
-    if match := get_pattern("parted").search(sentence):
-        yield Fact(me, "relationship", normalize_role(match["a"] or match["b"] or match["c"]), polarity=False)
 
 
 def _find_relations(clause: Clause, narrator: ClauseReader) -> Iterator[Fact]:
@@ -394,15 +389,11 @@ def _find_relations(clause: Clause, narrator: ClauseReader) -> Iterator[Fact]:
     if match := get_pattern("introduced").search(text):
         narrator.introduce(subject := f"{clause.subject}/{normalize_role(match['role'])}")
         yield from _build_name(subject, match["v"] or match["w"])
-        for other in get_pattern("and_another").finditer(text, match.end()):
-            yield from _build_name(f"{clause.subject}/{normalize_role(other['role'])}", other["v"])
     if clause.owned:
         return
     if "/" in clause.subject:
         called = get_pattern("is_called").match(text) or (None if clause.name else get_pattern("is_named").match(text))
         yield from _build_name(clause.subject, called["v"] if called else None)
-    elif clause.subject != narrator.me and (match := get_pattern("is_my").match(text)):
-        yield from _build_name(f"{narrator.me}/{normalize_role(match['role'])}", clause.subject.title())
 
 
 def _build_name(subject: str, name: str | None) -> Iterator[Fact]:
@@ -437,8 +428,7 @@ def _match(statement: OwnStatement, narrator: ClauseReader, *, bullet: bool) -> 
     text, me = statement.text, narrator.me
     whole = statement.sentence.text if statement.start == statement.sentence.start else text
     found = list(_find_orders(expand_contractions(text), me))
-    found += _find_own_names(text, me, opening=statement.opening, first=statement.start == 0, whole=whole)
-    found += _build_favourite(me, get_pattern("favourite" if bullet else "is_favourite").match(text))
+    found += _find_own_names(text, me, opening=statement.opening, whole=whole)
     if statement.start == 0 and get_pattern("state_alone").match(text):
         text = f"I am {text[:1].lower()}{text[1:]}"
     for clause in narrator.read_clauses(text, statement.sentence.text, bullet=bullet):
