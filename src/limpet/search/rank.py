@@ -111,12 +111,20 @@ class Ranker:
             return self._build_result(at, shares, shares, parts)
         fused = standardize(words.at(at))
         if dense is not None:
-            fused = recipe.words * fused + recipe.dense * _standardize_masked(dense.at(at), ~np.isnan(parts["vectors"]))
+            near = _standardize_masked(dense.at(at), ~np.isnan(parts["vectors"]))
+            fused = self._weigh_words(at) * fused + recipe.dense * near
         for add in (self._score_exact_match, self._score_speaker_and_time, self._score_graph):
             fused = fused + add(at, parts)
         final = self._apply_priors(at, fused, parts)
         # Between 0 and 1, with 0.5 for an average candidate; the order is unchanged.
         return self._build_result(at, final, 1 / (1 + np.exp(-final)), parts)
+
+    def _weigh_words(self, at: Array) -> float:
+        """Among people, words count less if no text has much of the question: it was asked in other words."""
+        full = self.recipe.covered
+        if not full or not self.catalogue.is_among_people:
+            return self.recipe.words
+        return self.recipe.words * min(1.0, float(self.signals.covered[at].max()) / full)
 
     def refine_cosines(self, chosen: Array) -> Cosines | None:
         """Return the cosines; of many only those of the best, of those chosen by words, and of their neighbours."""

@@ -45,6 +45,7 @@ class Recipe:
     asking_words: float = 1.0  # weight of filler words, such as "tell" or "remind"
     words: float = 1.0
     dense: float = 0.0
+    covered: float = 0.0  # among named speakers: the share of the question in one text, below which words count less
     words_beside: tuple[float, float] = (0.0, 0.0)  # share of the previous and the next message's score
     dense_beside: tuple[float, float] = (0.0, 0.0)
     beside_assistant: float = 1.0  # how much of these shares in talk with an assistant, unless words alone rank
@@ -77,6 +78,7 @@ DEFAULT = Recipe(
     asking_words=0.3,
     words=0.4,
     dense=0.65,
+    covered=0.6,
     words_beside=(0.5, 0.5),
     dense_beside=(0.2, 0.2),
     beside_assistant=0.7,

@@ -51,6 +51,24 @@ def test_refine_cosines_includes_word_matches_and_neighbours() -> None:
     assert not cosines.known[500]
 
 
+@pytest.mark.parametrize(
+    ("names", "covered", "first"),
+    [(("Ann", "Bob"), 0.6, 0), (("Ann", "Bob"), 0.15, 1), ((None, None), 0.15, 0)],
+    ids=["most", "little", "user"],
+)
+def test_rank_trusts_words_less_among_people_if_no_text_has_much_of_the_question(
+    names: tuple[str | None, str | None], covered: float, first: int
+) -> None:
+    """The first text has the question's words, the second its meaning."""
+    catalogue = make_empty_catalogue(0).append_rows(
+        [CatalogueRow(at, f"s{at}", 1, "user", names[at % 2], 0, 1, 0) for at in range(4)]
+    )
+    cosines = np.array([0.41, 0.5, 0.2, 0.2])
+    vectors = VectorScores(cosines, rough=False, rescore=lambda at: cosines[at])
+    signals = Signals(np.array([2.0, 1.0, 0.5, 0.5]), np.array([covered, 0.1, 0.1, 0.1]), 1.0, vectors)
+    assert Ranker(catalogue, QUESTION, signals, DEFAULT).rank().positions[0] == first
+
+
 @pytest.mark.parametrize("size", [5, 300, 9000, 40_000])
 @pytest.mark.parametrize("levels", [3, 1000])
 def test_select_best_takes_the_highest_and_the_newest_of_equals(size: int, levels: int) -> None:
@@ -154,7 +172,7 @@ def test_neighbours_count_less_in_talk_with_assistant(
     vectors = (
         VectorScores(np.zeros(len(rows), dtype="f4"), rough=False, rescore=lambda at: at) if with_vectors else None
     )
-    signals = Signals(words, np.zeros(len(rows)), 1.0, vectors)
+    signals = Signals(words, np.full(len(rows), 0.6), 1.0, vectors)
     recipe = replace(DEFAULT, session=0.0, floor=False)
     best = Ranker(make_empty_catalogue(0).append_rows(rows), QUESTION, signals, recipe).rank().positions[0]
     assert best == (10 if with_vectors and not speakers[0] else 30)
