@@ -11,7 +11,7 @@ from training.encoder.corpus import Corpus
 
 _SEED = 7
 _MADE = 8000
-_TALK = Path(__file__).parent / "talk.jsonl"
+_TALK = ("talk.jsonl", "talk2.jsonl")
 _PEOPLE = Path(__file__).parents[1] / "change" / "data"
 
 
@@ -26,7 +26,8 @@ def main() -> None:
     lives.add_lives(corpus, args.lives, Random(_SEED))
     lives.add_made_lives(corpus, _MADE, Random(_SEED))
     lives.add_people(corpus, _PEOPLE)
-    lives.add_lives(corpus, _TALK, Random(_SEED))
+    for name in _TALK:
+        lives.add_lives(corpus, Path(__file__).with_name(name), Random(_SEED))
     corpus.save(args.out)
     print(corpus.describe())
     print(f"{args.out}: {args.out.stat().st_size / 2**20:.1f} MiB")

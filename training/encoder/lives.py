@@ -1,7 +1,7 @@
 """Everyday talk written for Limpet.
 
-The conversations of lives.jsonl and talk.jsonl, the people of training/change with the questions of people.tsv, and
-made lives drawn from frames.txt.
+The conversations of lives.jsonl, talk.jsonl and talk2.jsonl, the people of training/change with their questions and
+those of people.tsv, and made lives drawn from frames.txt.
 """
 
 from __future__ import annotations
@@ -52,15 +52,25 @@ def add_people(corpus: Corpus, folder: Path) -> None:
     for path in sorted(folder.glob("?.jsonl")):
         for at, line in enumerate(path.read_text(encoding="utf-8").splitlines()):
             person = json.loads(line)
-            items = (item for kind in ("facts", "changes", "others") for item in person.get(kind, ()))
-            messages = list(dict.fromkeys(item.get("text") or item["quote"] for item in items))
+            messages = _read_messages(person)
             corpus.add_passages(messages, everyday="people")
-            said[f"{path.stem}{at:03d}"] = messages, corpus.add_group(messages)
+            group = corpus.add_group(messages)
+            said[f"{path.stem}{at:03d}"] = messages, group
+            for asked in person.get("questions", ()):
+                answer = next(item["text"] for item in person["said"] if asked["needs"] in item.get("facts", ()))
+                corpus.add_pair("people", asked["text"], answer, group)
     for line in (_HERE / "people.tsv").read_text(encoding="utf-8").splitlines():
         person_id, numbers, question = line.split("\t")
         messages, group = said[person_id]
         for number in numbers.split(","):
             corpus.add_pair("people", question, messages[int(number)], group)
+
+
+def _read_messages(person: dict[str, Any]) -> list[str]:
+    if "said" in person:
+        return [item["text"] for item in person["said"]]
+    items = (item for kind in ("facts", "changes", "others") for item in person.get(kind, ()))
+    return list(dict.fromkeys(item.get("text") or item["quote"] for item in items))
 
 
 def find_names(life: dict[str, Any]) -> tuple[str, ...]:
