@@ -29,6 +29,16 @@ class Data:
         asked[torch.tensor(corpus.questions, dtype=torch.long, device=DEVICE)] = True
         self.passages = torch.nonzero(~asked)[:, 0]
         self.questions = torch.nonzero(asked)[:, 0]
+        self._answers = torch.sort(self._number(self.pairs[:, 1], self.pairs[:, 2]))[0]
+
+    def _number(self, questions: Tensor, texts: Tensor) -> Tensor:
+        return questions * len(self.texts) + texts
+
+    def find_answers(self, questions: Tensor, texts: Tensor) -> Tensor:
+        """Return which of the texts answer which question, one row a question."""
+        wanted = self._number(questions[:, None], texts[None])
+        at = torch.searchsorted(self._answers, wanted).clamp(max=len(self._answers) - 1)
+        return self._answers[at] == wanted
 
     def draw_neighbours(self, groups: Tensor, texts: Tensor) -> Tensor:
         """Return for each group one of its texts; the given text where there is no group."""

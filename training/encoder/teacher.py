@@ -79,6 +79,13 @@ def embed_batch(model: BertModel, pieces: Tensor, mask: Tensor) -> Tensor:
     return functional.normalize(mean, dim=-1)
 
 
+def _embed_sorted(model: BertModel, texts: Texts, numbers: Tensor, longest: int, parts: int) -> Tensor:
+    """Embed texts of like length together, so that little is padding."""
+    order = torch.argsort(texts.lengths[numbers])
+    embedded = [embed_batch(model, *texts.pad(part, longest, special=True)) for part in numbers[order].chunk(parts)]
+    return torch.cat(embedded)[torch.argsort(order)]
+
+
 @torch.no_grad()
 def embed_texts(model: BertModel, texts: Texts, longest: int = 192) -> Tensor:
     model.eval()
@@ -142,8 +149,8 @@ def _loss(model: BertModel, data: Data, first: Tensor, batch: Tensor, keep: floa
     others = data.draw_neighbours(group, text)
     candidates, groups = torch.cat([text, others]), torch.cat([group, group])
     with torch.autocast(DEVICE, torch.bfloat16, enabled=DEVICE == "cuda"):
-        asked = embed_batch(model, *data.texts.pad(question, _LONGEST_QUESTION, special=True))
-        said = embed_batch(model, *data.texts.pad(candidates, _LONGEST_TEXT, special=True))
+        asked = _embed_sorted(model, data.texts, question, _LONGEST_QUESTION, 2)
+        said = _embed_sorted(model, data.texts, candidates, _LONGEST_TEXT, 4)
     scores = asked @ said.T * TEMPERATURE
     with torch.no_grad():
         right = torch.arange(len(batch), device=DEVICE)
@@ -155,7 +162,7 @@ def _loss(model: BertModel, data: Data, first: Tensor, batch: Tensor, keep: floa
         wrong |= elsewhere & (before > limit + _HARD)
         wrong |= before > limit + _HARD_SAME
         wrong |= elsewhere & made[:, None] & torch.cat([made, made])[None]  # made lives say the same things
-        wrong |= (question[:, None] == question[None]).repeat(1, 2)
+        wrong |= data.find_answers(question, candidates)
         wrong[right, right] = False
     loss = functional.cross_entropy(scores.masked_fill(wrong, _NEVER), right)
     if keep:
