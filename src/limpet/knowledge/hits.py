@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from limpet.knowledge.outdated import find_doubt
 from limpet.knowledge.prominence import DOUBTED_BY
 from limpet.knowledge.similarity import is_near_duplicate
 from limpet.model.chunk import Hit, Signal, Source, SourceKind
@@ -95,6 +96,15 @@ def names_unknown(tx: Tx, partition: Partition, wanted: SearchRequest) -> bool:
     names = " ".join(entity.name for entity in find_entities(wanted.question.text))
     named = replace(wanted, question=Question.parse(names, wanted.question.at), recipe=WORDS, k=1, meaning=None)
     return bool(names) and not search(tx, partition, named)
+
+
+def doubt_message(hit: Hit, question: str, claims: Iterable[Record]) -> Hit:
+    """Name what was said since in the hit of a user's message that taught nothing: it may be untrue by now."""
+    source = hit.source
+    if source.kind is not SourceKind.MESSAGE or source.role != Role.USER:
+        return hit
+    later = find_doubt(question, hit.text, source.created_at, claims)
+    return hit if later is None else replace(hit, metadata={**hit.metadata, DOUBTED_BY: later})
 
 
 def is_off_topic(hit: Hit, question: Question) -> bool:

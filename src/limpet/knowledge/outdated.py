@@ -8,6 +8,7 @@ it is asked for. training/change/fit.py fits the weights.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from math import exp, log
 
 from limpet.knowledge.prominence import DOUBT, DOUBTED_BY, FOLLOWS, TELLS
@@ -20,6 +21,7 @@ _MOST_TOLD = 20.0  # beyond it is no logit of ours
 _FOLLOWS = 0.1  # how likely a statement takes back what it follows, where no more is known
 _MARKED, _CAUTION = 0.2, 0.2  # probability from which a claim is marked; so much more where a mistake costs most
 _VITAL = frozenset({"allergy", "health", "medication"})
+_MESSAGE = 0.03  # how likely a later statement takes back a message that nothing was learned from
 _LEARNED = (Origin.EXTRACTED, Origin.PROMOTED)
 
 
@@ -33,6 +35,23 @@ def mark_outdated(question: str, claims: Iterable[Record]) -> list[Record]:
     near = {each.id: float(embed_text(each.content) @ asked) for each in known}
     best = max(near.values())
     return [_mark(each, later, near, best) if _can_be_outdated(each) else each for each in known]
+
+
+def find_doubt(question: str, said: str, said_at: datetime, claims: Iterable[Record]) -> str | None:
+    """Return the id of the later claim that may have made untrue what a message says that taught nothing."""
+    later = [
+        (each, told)
+        for each in claims
+        if (told := _find_told(each)) is not None and _is_current(each) and _get_time(each) > said_at.timestamp()
+    ]
+    if not later or not question.strip():
+        return None
+    asked = embed_text(question)
+    near = {each.id: float(embed_text(each.content) @ asked) for each, _ in later}
+    own = float(embed_text(said) @ asked)
+    behind = max(own, *near.values()) - own
+    doubt, by = max((measure_doubt(_MESSAGE, told, behind, near[each.id]), each.id) for each, told in later)
+    return by if doubt >= _MARKED else None
 
 
 def _mark(claim: Record, later: Sequence[tuple[Record, float]], near: Mapping[str, float], best: float) -> Record:

@@ -13,7 +13,7 @@ from datetime import datetime
 from limpet.knowledge import english
 from limpet.knowledge.attributes import get_attribute
 from limpet.knowledge.change import find_content_stems
-from limpet.knowledge.hits import explain_hit, is_no_evidence, names_unknown
+from limpet.knowledge.hits import doubt_message, explain_hit, is_no_evidence, names_unknown
 from limpet.knowledge.outdated import mark_outdated
 from limpet.knowledge.prominence import DOUBTED_BY, FOLLOWS, PASSED, find_standing, is_doubtful
 from limpet.knowledge.repository import Records
@@ -116,6 +116,9 @@ def recall(
         items = _place_successors([*items, *more], claims, back=False)[: wanted.k]
     if not wanted.question.asks_back:
         items = _sort_scores(_promote_later(items, claims, wanted.question))
+        for item in items:
+            if not item.is_learned:
+                item.hit = doubt_message(item.hit, wanted.question.text, claims.by_id.values())
     return _finish(items, wanted)
 
 

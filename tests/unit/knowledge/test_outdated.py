@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from limpet.knowledge.outdated import mark_outdated
+from limpet.knowledge.hits import doubt_message
+from limpet.knowledge.outdated import find_doubt, mark_outdated
 from limpet.knowledge.prominence import DOUBTED_BY, FOLLOWS, TELLS
+from limpet.model.chunk import Hit, Source, SourceKind
 from limpet.model.record import Layer, Origin, Record, RecordSource, RecordType
 from limpet.model.scope import Level, Owner, Scope
 
@@ -90,3 +92,29 @@ def test_metadata_of_a_program_that_has_the_same_name_breaks_nothing(value: str)
 
 def test_empty_question_marks_nothing() -> None:
     assert find_marked(" ", make_claim("train", TRAIN, 1), later()) == {}
+
+
+RIDE = "what do I do with the train's crumbs on my suit, every ride to work"
+
+
+@pytest.mark.parametrize(
+    ("question", "day", "claims", "found"),
+    [
+        (QUESTION, 1, [later()], "bike"),
+        (QUESTION, 30, [later()], None),  # said after it
+        (QUESTION, 1, [later(**{TELLS: "-3.0"})], None),
+        ("What is my dog called?", 1, [later(), make_claim("dog", "The user's dog is called Biscuit.", 2)], None),
+        ("", 1, [later()], None),
+        (QUESTION, 1, [], None),
+    ],
+)
+def test_message_that_taught_nothing_is_doubted_by_later_change_of_what_is_asked(
+    question: str, day: int, claims: list[Record], found: str | None
+) -> None:
+    assert find_doubt(question, RIDE, NOW + timedelta(days=day), claims) == found
+
+
+@pytest.mark.parametrize(("role", "metadata"), [("user", {DOUBTED_BY: "bike"}), ("assistant", {})])
+def test_hit_of_outdated_message_of_the_user_names_what_was_said_since(role: str, metadata: dict[str, str]) -> None:
+    hit = Hit(RIDE, 0.5, {}, Source(SourceKind.MESSAGE, "1", NOW, role=role))
+    assert doubt_message(hit, QUESTION, [later()]).metadata == metadata
