@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
-from itertools import repeat
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
 
 from limpet.model.chunk import SourceKind
@@ -284,19 +283,19 @@ class _CatalogueBuilder:
         return np.concatenate(found)
 
     def _number_sessions(self, sessions: Sequence[str | None]) -> Array:
-        """Return the number of each session. Each row without a session has one of its own."""
+        """Return the number of each session, by where it comes first. Each row without a session has one of its own."""
         import numpy as np
 
-        known: dict[Any, int] = self._sessions
-        for each in dict.fromkeys(sessions):
-            if each is not None and each not in known:
-                known[each] = self._session_count
+        numbers = []
+        for each in sessions:
+            number = self._sessions.get(each) if each is not None else None
+            if number is None:
+                number = self._session_count
                 self._session_count += 1
-        numbers = np.fromiter(map(known.get, sessions, repeat(-1)), "i8", len(sessions))
-        alone = np.flatnonzero(numbers < 0)
-        numbers[alone] = np.arange(self._session_count, self._session_count + len(alone))
-        self._session_count += len(alone)
-        return numbers
+                if each is not None:
+                    self._sessions[each] = number
+            numbers.append(number)
+        return np.array(numbers, dtype="i8")
 
     def _describe_messages(self, added: CatalogueColumns, opening: Array, session: Array) -> dict[str, Any]:
         """What is known of each new message, by the first of its rows."""
