@@ -8,7 +8,7 @@ decides whether the rest is worth keeping and what it is about, and rules add at
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from limpet.knowledge import english
 from limpet.knowledge.asides import LEAST, SCRAP, extend_claim, says_nothing
@@ -58,6 +58,7 @@ _SAID_IN_FULL = 5  # words of a quotation, with "The user said"
 _VAGUE = frozenset("decision event plan other".split())
 _MAX_JOINED = 200  # characters of a message that is one claim because each of its parts is doubtful
 _MAX_WHOLE = 300  # characters of a message that is kept as a whole for what it takes back
+_SOON = timedelta(days=8)  # in which a day lies that is told of a passing state: "he's back on Thursday"
 _SPEAKERS = (Role.USER, Role.ASSISTANT)
 MAX_CANDIDATES = 50  # per turn: more is a document, not a conversation
 
@@ -349,6 +350,7 @@ def _word(said: TurnMessage, candidate: Candidate, statement: Statement, beside:
     passing = reading is not None and reading.status == "passing" and reading.keep >= SURE
     if passing and not _is_lasting(candidate) and not english.is_dated_event(statement.text):
         until = candidate.said_at + PASSING
+    until = english.find_bound(statement.text, candidate.said_at) or until
     return replace(candidate, content=content, sentence=statement.words, until=until)
 
 
@@ -416,9 +418,12 @@ def _find_end(text: str, reading: Reading, said_at: datetime) -> datetime | None
     """When it is past: a passing state after a day or so, a dated one after its date, what happened never."""
     if english.is_dated_event(text) or english.tells_of_start(text):
         return None
+    if (bound := english.find_bound(text, said_at)) is not None:
+        return bound
     told = reading.kind in _STANDING_KINDS
     if reading.status == "passing" or (not told and english.is_passing(text)):
-        return said_at + PASSING
+        named = english.find_last_date(text, said_at)
+        return max(said_at + PASSING, named) if named and named <= said_at + _SOON else said_at + PASSING
     if reading.status == "planned" or get_attribute(reading.attribute).lasts == "dated":
         return english.find_last_date(text, said_at)
     return None

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from limpet.knowledge.english.dates import find_last_date, resolve_dates
+from limpet.knowledge.english.dates import find_bound, find_last_date, resolve_dates
 from limpet.knowledge.english.tense import is_dated_event
 
 FRIDAY = datetime(2026, 3, 6, 9, tzinfo=UTC)
@@ -81,3 +81,35 @@ def test_month_and_day_of_a_past_tense_are_no_date_to_come() -> None:
     assert find_last_date("my exam was on March 2", FRIDAY) is None
     assert find_last_date("we got married in February", FRIDAY) is None
     assert find_last_date("my exam is on March 20", FRIDAY) == datetime(2026, 3, 21, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("said", "end"),
+    [
+        ("Mum is staying with us till Friday", datetime(2026, 3, 7, tzinfo=UTC)),
+        ("my in-laws are here until the end of the month", datetime(2026, 4, 1, tzinfo=UTC)),
+        ("We can't book anything until the end of next week", datetime(2026, 3, 16, tzinfo=UTC)),
+        ("I'm on crutches until the 3rd", datetime(2026, 4, 4, tzinfo=UTC)),
+        ("Lena is on leave till December", datetime(2027, 1, 1, tzinfo=UTC)),
+        ("their teacher is away until Easter", datetime(2026, 4, 26, tzinfo=UTC)),
+        ("I'm at my mum's for two weeks", datetime(2026, 3, 21, tzinfo=UTC)),
+        ("I'm covering the other class for now", datetime(2026, 3, 16, 9, tzinfo=UTC)),
+        ("I work Monday till Friday", None),
+        ("I lived in Rome until June", None),
+        ("I was in hospital until Monday", None),
+        ("the library is open till nine", None),
+        ("I go to Spain for two weeks every summer", None),
+        ("I've been here for two weeks", None),
+        ("I'm a nurse", None),
+    ],
+)
+def test_state_with_a_bound_is_past_after_it(said: str, end: datetime | None) -> None:
+    assert find_bound(said, FRIDAY) == end
+
+
+def test_bounds_are_dated_in_the_sentence() -> None:
+    said = "Mum stays till Friday, Dad until the end of the month, both were here until Monday"
+    assert resolve_dates(said, FRIDAY) == (
+        "Mum stays till Friday (6 Mar 2026), Dad until the end of the month (31 Mar 2026), "
+        "both were here until Monday (2 Mar 2026)"
+    )

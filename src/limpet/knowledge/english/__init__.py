@@ -38,7 +38,7 @@ _HOMES = {
     "change": "find_retracted find_topics has_change_sign has_end_sign has_stay_sign is_last is_passing tells_of_loss",
     "clause": "expand_contractions find_role_word",
     "coordination": "is_comment lacks_verb states_habit",
-    "dates": "find_last_date resolve_dates tells_of_start",
+    "dates": "find_bound find_last_date resolve_dates tells_of_start",
     "facts": "extract_decisions extract_statements is_named is_product",
     "pronouns": "name_things",
     "statement": (

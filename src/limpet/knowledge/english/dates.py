@@ -25,7 +25,8 @@ RELATIVE = re.compile(
     rf"\b(?:(?P<ago>{_COUNT} {_UNIT} ago)|(?P<ahead>(?<!time )(?<!times )in {_COUNT} {_UNIT}(?:'s? time)?)"
     rf"|(?P<side>last|next|this) (?P<unit>week(?:end)?|month|year|{'|'.join(_WEEKDAYS)}|{'|'.join(_MONTHS)})\b(?! of\b)"
     rf"|(?P<day>yesterday|today|tonight|tomorrow|the day (?:after tomorrow|before yesterday)|last night|this morning)"
-    rf"|on (?P<weekday>{'|'.join(_WEEKDAYS)})"
+    rf"|on (?P<weekday>{'|'.join(_WEEKDAYS)})|(?<!day )(?<!days )(?:until|till) (?P<last>{'|'.join(_WEEKDAYS)})"
+    r"|(?:by|before|until|till) (?:the )?end of (?P<which>the|this|next) (?P<period>week|month|year)"
     rf"|{_ALONE}\b(?P<bare>{'|'.join(_WEEKDAYS)})(?= (?:at \d|morning\b|afternoon\b|evening\b|night\b))"
     rf")\b(?! (?:morning|afternoon|evening|night)s\b)",
     re.IGNORECASE,
@@ -53,8 +54,10 @@ def find_date(match: re.Match[str], said_at: datetime) -> str | None:
     try:
         if match["side"]:
             return _name_beside(said_at, match["side"].lower(), match["unit"].lower())
-        if match["day"] or match["weekday"] or match["bare"]:
+        if match["day"] or _get_weekday(match):
             return _name_day(_find_day(match, said_at))
+        if match["period"]:
+            return _name_day(_find_close(match, said_at))
         days, unit = _count_days(match)
         moment = said_at + timedelta(days=days)
     except (OverflowError, ValueError):
@@ -64,10 +67,24 @@ def find_date(match: re.Match[str], said_at: datetime) -> str | None:
     return f"about {moment.year if unit == 'year' else _name_month(moment) if unit == 'month' else _name_day(moment)}"
 
 
+def _get_weekday(match: re.Match[str]) -> str:
+    return match["weekday"] or match["bare"] or match["last"] or ""
+
+
+def _find_close(match: re.Match[str], said_at: datetime) -> datetime:
+    """Return the last day of this or the next week, month or year."""
+    unit, step = match["period"].lower(), 1 if match["which"].lower() == "next" else 0
+    if unit == "week":
+        return said_at + timedelta(days=6 - said_at.weekday() + 7 * step)
+    months = said_at.month + step if unit == "month" else 12 * (1 + step)
+    first = said_at.replace(year=said_at.year + months // 12, month=months % 12 + 1, day=1)
+    return first - timedelta(days=1)
+
+
 def _find_day(match: re.Match[str], said_at: datetime) -> datetime:
     if match["day"]:
         return said_at + timedelta(days=_DAYS[match["day"].lower()])
-    days = (_WEEKDAYS.index((match["weekday"] or match["bare"]).lower()) - said_at.weekday()) % 7
+    days = (_WEEKDAYS.index(_get_weekday(match).lower()) - said_at.weekday()) % 7
     return said_at + timedelta(days=days - 7 if lies_behind(match.string, *match.span()) else days)
 
 
@@ -126,8 +143,10 @@ def _end_of_day(moment: datetime) -> datetime:
 
 def _find_latest(match: re.Match[str], said_at: datetime) -> datetime | None:
     """Return the last day that a relative date may mean; None for one that is past."""
-    if match["day"] or match["weekday"] or match["bare"]:
+    if match["day"] or _get_weekday(match):
         return _find_day(match, said_at)
+    if match["period"]:
+        return _find_close(match, said_at)
     if match["ahead"]:
         days, unit = _count_days(match)
         return said_at + timedelta(days=days + _UNITS[unit] - 1)
@@ -138,6 +157,66 @@ def _find_latest(match: re.Match[str], said_at: datetime) -> datetime | None:
         return said_at + timedelta(days=(_WEEKDAYS.index(unit) - said_at.weekday()) % 7 or 7 * step)
     days = {"week": 7, "weekend": 7, "month": 31, "year": 366}.get(unit, 366)
     return said_at + timedelta(days=days * (step + 1))
+
+
+FOR_NOW = timedelta(days=10)  # how long what is so "for now" holds
+_UNTIL = re.compile(
+    r"(?<!day )(?<!days )\b(?:until|till|['’]?til)\b(?: about| at least| the)* (?P<when>[^.,;:!?()–—]{2,60})",
+    re.IGNORECASE,
+)
+_FOR_NOW = re.compile(r"\b(?:for (?:now|the time being|the moment)|temporarily)\b", re.IGNORECASE)
+_FOR = re.compile(
+    rf"\bfor (?:(?:(?:the )?(?:next|another) )?{_COUNT} (?P<unit>day|night|week|fortnight|month)s?"
+    r"|the (?:whole |rest of the )?(?P<whole>day|night|week|weekend|fortnight|month))\b"
+    r"(?! (?:now|already|ago|every|each)\b)",
+    re.IGNORECASE,
+)
+_DAY_OF_MONTH = re.compile(r"(\d{1,2})(?:st|nd|rd|th)\b")
+# When it is surely over, as month and day.
+_NAMED_TIMES = {
+    "easter": (4, 25), "christmas": (12, 26), "xmas": (12, 26), "new year": (1, 2), "spring": (5, 31),
+    "summer": (8, 31), "autumn": (11, 30), "winter": (2, 28),
+}  # fmt: skip
+
+
+def find_bound(text: str, said_at: datetime) -> datetime | None:
+    """Return when a state is past by its own words: "until Friday", "till the end of the month", "for now"."""
+    bounds = [
+        _find_until(match, said_at) for match in _UNTIL.finditer(text) if not lies_behind(text, *match.span("when"))
+    ]
+    if _is_state(text):
+        bounds += [_end_of_day(said_at + _measure(match)) for match in _FOR.finditer(text)]
+    found = [bound for bound in bounds if bound is not None and bound > said_at]
+    return max(found, default=said_at + FOR_NOW if _FOR_NOW.search(text) else None)
+
+
+def _find_until(match: re.Match[str], said_at: datetime) -> datetime | None:
+    when = match["when"].lower()
+    if (end := find_last_date(f"until {when}", said_at)) is not None:
+        return end
+    if day := _DAY_OF_MONTH.match(when):
+        return _end_of_day(_find_next(said_at, None, int(day[1])))
+    named = next((time for name, time in _NAMED_TIMES.items() if when.startswith(name)), None)
+    return None if named is None else _end_of_day(_find_next(said_at, *named))
+
+
+def _find_next(said_at: datetime, month: int | None, number: int) -> datetime:
+    """Return the next day that has this number, in this month if one is given."""
+    days = (said_at + timedelta(days=ahead) for ahead in range(366))
+    return next((day for day in days if day.day == number and month in (None, day.month)), said_at)
+
+
+def _is_state(text: str) -> bool:
+    """Return whether something is so now: "I'm here", "staying with Mum"; not "I go there", "I've been there"."""
+    opening = find_opening(text)
+    return opening is None or opening.verb in {"am", "is", "are"} or opening.verb.endswith("ing")
+
+
+def _measure(match: re.Match[str]) -> timedelta:
+    if match["whole"]:
+        return timedelta(days=7 if match["whole"].lower() == "weekend" else _UNITS[match["whole"].lower()])
+    number = int(match[1]) if match[1].isdigit() else _NUMBERS[match[1].lower()]
+    return timedelta(days=number * _UNITS[match["unit"].lower()])
 
 
 _PEOPLE = frozenset("i we he she they my our".split())
