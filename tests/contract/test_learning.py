@@ -569,3 +569,10 @@ def test_unrelated_facts_supersede_none(learning: Limpet, clock: FakeClock) -> N
 def test_statement_repeated_in_one_message_is_one_record(learning: Limpet) -> None:
     talk(learning, "I live in Porto. " * 5 + "I live in Porto! Yes, I live in Porto. I'm living in Porto.")
     assert len(learned(learning)) == 1
+
+
+def test_an_instruction_in_the_place_of_another_is_shown_as_one(learning: Limpet) -> None:
+    talk(learning, "Always reply in German.", "English again please")
+    instructions = learning.context("How does yeast work?", user="alice").text.partition("## Instructions")[2]
+    assert "English again" in instructions
+    assert "German" not in instructions

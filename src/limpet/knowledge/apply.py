@@ -17,7 +17,7 @@ from limpet.knowledge.change import (
     measure_telling,
     tells_of_change,
 )
-from limpet.knowledge.prominence import CONFLICTS, DOUBT, DOUBTED_BY, FOLLOWS, TELLS
+from limpet.knowledge.prominence import CONFLICTS, DOUBT, DOUBTED_BY, DOUBTFUL, FOLLOWS, RULES, TELLS
 from limpet.knowledge.reader import VITAL_ATTRIBUTES
 from limpet.knowledge.reconcile import (
     RELATED,
@@ -158,7 +158,8 @@ class Reconciler:
                 self._merge(known[decision.into], decision)
                 return LearnResult(merged=(decision.into,))
             case Supersede(ids, at, conflicts):
-                new, added = self._insert(self._new_record(decision, judged), conflicts)
+                new = _keep_instruction(self._new_record(decision, judged), [known[old] for old in ids])
+                new, added = self._insert(new, conflicts)
                 for old in ids:
                     for each in self._find_beside(known[old]):
                         self._doubt(each, new, DOUBTS)
@@ -338,6 +339,15 @@ class Reconciler:
     def _find_copies(self, record: Record) -> list[Record]:
         made = Records(self.tx).find_derived_from(user_partition(self.info), [record.id])
         return [copy for copy in made if copy.origin is Origin.PROMOTED and copy.superseded_by is None]
+
+
+def _keep_instruction(record: Record, taken: Sequence[Record]) -> Record:
+    """What takes the place of an instruction is one too, however the words sound alone: "English again please"."""
+    kind = next((each.type for each in taken if each.type in RULES), record.type)
+    if kind is record.type:
+        return record
+    confidence = max(record.confidence, DOUBTFUL)
+    return replace(record, type=kind, fingerprint=fingerprint(kind, record.content), confidence=confidence)
 
 
 def _find_span(message: str, sentence: str) -> tuple[int, int]:

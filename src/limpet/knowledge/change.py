@@ -33,6 +33,7 @@ _SHARE, _NAMES, _ENDS, _PLAIN = 0.6, 0.25, 0.15, 0.55  # what words alone count 
 _TELLS, _UNTOLD = 2.0, 0.55  # logit of a message that may end a claim; below it, this is the most that it counts
 _NAMES_IT, _NAMES_HIM, _NAMED = 1.0, 2.5, 0.15  # the same where it has a word or a name in common with the claim
 _RETRACTED = 0.95  # what is said never to have been so
+_LIFTED, _HALF = 0.9, 0.5  # an instruction that another one replaces; of the words they have in common
 _AT_ALL, _DOUBTED = 0.05, 0.09  # of both verdicts, from which a claim is doubtful: the second is for ordinary talk
 DOUBTS, CONTRADICTS = 0.2, 0.6  # probability from which a message makes a claim doubtful, or takes it back
 _CACHED = 4096
@@ -106,7 +107,7 @@ def find_changes(message: str, claims: Sequence[str]) -> list[Change]:
 
 @cache_texts(8)  # the claims of one message are compared with the same ones
 def _find_changes(message: str, claims: tuple[str, ...]) -> tuple[Change, ...]:
-    found = [Change(0.0)] * len(claims)
+    found = [_find_instruction_change(message, claim) for claim in claims]
     for at, (clause, features) in measure(message, claims).items():
         if _is_event(_read(claims[at])):
             continue  # what happened stays so
@@ -114,8 +115,33 @@ def _find_changes(message: str, claims: tuple[str, ...]) -> tuple[Change, ...]:
         if likely < CONTRADICTS:
             most = min(_UNTOLD, _limit(message, clause, claims[at])) if likely >= _AT_ALL else _NAMED
             likely = min(most, _load().doubt(features) * DOUBTS / _DOUBTED)
-        found[at] = Change(likely, clause.start, clause.end)
+        found[at] = max(found[at], Change(likely, clause.start, clause.end), key=lambda each: each.probability)
     return tuple(found)
+
+
+def _find_instruction_change(message: str, claim: str) -> Change:
+    """Whether a clause lifts or replaces an instruction: the trained model has seen no instructions."""
+    told, known = _analyse_message(message), _read(claim)
+    if told is None or known is None or known.kind not in ("instruction", "constraint"):
+        return Change(0.0)
+    return max(
+        (Change(_judge_instruction(each, claim), each.start, each.end) for each in told.clauses),
+        key=lambda each: each.probability,
+    )
+
+
+def _judge_instruction(clause: _Clause, claim: str) -> float:
+    said = clause.said.text
+    if not english.changes_instructions(said):
+        return 0.0
+    instructs = clause.reading is not None and clause.reading.kind in ("instruction", "decision")
+    if english.replaces_style(said, claim):
+        return _LIFTED if instructs else _UNTOLD
+    about = {stem(word) for word in english.list_instructed(said)}
+    shared = len(about & {stem(word) for word in english.list_instructed(claim)}) / max(1, len(about))
+    if english.forbids(said):
+        return _LIFTED if instructs and shared > _HALF and not english.forbids(claim) else 0.0
+    return _UNTOLD if shared >= _HALF and english.allows(said) else 0.0
 
 
 def judge_pair(message: str, clause: _Clause, claim: str, features: list[float]) -> float:
@@ -210,7 +236,8 @@ def tells_of_change(message: str) -> bool:
     told = _analyse_message(message)
     if told is None:
         return False
-    return max(told.most, told.changes) >= _load().gate or told.said.has_change_sign
+    signs = told.said.has_change_sign or any(english.changes_instructions(each.said.text) for each in told.clauses)
+    return signs or max(told.most, told.changes) >= _load().gate
 
 
 def measure_telling(message: str) -> float:

@@ -28,7 +28,7 @@ DOUBTFUL = 0.5  # below this confidence a record is never shown alone
 HALF_LIFE_DAYS = 120  # of what is not lasting by nature
 _MOST_COUNTED = 1000  # uses of records before they are written
 _WAIT = timedelta(minutes=1)
-_RULES = (RecordType.INSTRUCTION, RecordType.CONSTRAINT)
+RULES = (RecordType.INSTRUCTION, RecordType.CONSTRAINT)
 _STATES = frozenset({"health", "medication"})
 _VITAL = frozenset("allergy health medication diet eats assistant_rule assistant_style".split())
 
@@ -41,7 +41,7 @@ def is_rule(record: Record) -> bool:
     """Something the assistant has to heed whatever is asked. How others are is no rule; what they cannot eat is."""
     if record.attribute in _STATES and record.subject not in (None, "user"):
         return False
-    return record.type in _RULES or record.attribute in _VITAL
+    return record.type in RULES or record.attribute in _VITAL
 
 
 def prominence(record: Record, now: datetime) -> float:
@@ -77,7 +77,7 @@ def prefetch_standing(tx: Tx, space: Partition, session: str, limit: int, now: d
 def _list_standing() -> tuple[list[str], list[str]]:
     """The types and the attributes of what stands whatever is asked."""
     standing = [attribute.label for attribute in load_attributes().values() if attribute.standing]
-    return [kind.value for kind in _RULES], sorted({*standing, *_VITAL})
+    return [kind.value for kind in RULES], sorted({*standing, *_VITAL})
 
 
 class UseCounter:

@@ -99,3 +99,44 @@ def test_find_changes_takes_any_text(message: str) -> None:
     assert len(find_changes(message, KNOWN)) == len(KNOWN)
     assert find_changes(message, []) == []
     assert tells_of_change(message) in (True, False)
+
+
+@pytest.mark.parametrize(
+    ("instruction", "message"),
+    [
+        ("Reply in Polish.", "English again please"),
+        ("Answer the user with a numbered list.", "Write full paragraphs from now on"),
+        ("Always use Celsius.", "switch to fahrenheit"),
+        ("Send the user a report every Monday.", "No more Monday reports please"),
+    ],
+)
+def test_find_changes_ends_an_instruction_that_another_replaces(instruction: str, message: str) -> None:
+    assert find_changes(message, [instruction, *KNOWN])[0].probability >= CONTRADICTS
+
+
+@pytest.mark.parametrize(
+    ("instruction", "message"),
+    [
+        ("No exclamation marks please.", "ok exclamation marks are fine again"),
+        ("Always confirm before sending a mail.", "you don't need to confirm mails any more"),
+        ("Always be formal with the user.", "you can be casual with me from now on"),
+    ],
+)
+def test_find_changes_doubts_an_instruction_that_is_lifted(instruction: str, message: str) -> None:
+    assert find_changes(message, [instruction, *KNOWN])[0].probability >= DOUBTS
+
+
+@pytest.mark.parametrize(
+    ("instruction", "message"),
+    [
+        ("Reply in Polish.", "write this one mail in English please"),
+        ("Reply in Polish.", "How do you say butter in English?"),
+        ("Answer the user with bullet points.", "My slides have too many tables"),
+        ("Always use Celsius.", "It was 90 Fahrenheit in Austin"),
+        ("No exclamation marks please.", "you can drop the exclamation marks in the poster too"),
+        ("Send the user a report every Monday.", "don't forget the report on Monday"),
+        ("Never suggest recipes with pork.", "feel free to suggest a wine too"),
+    ],
+)
+def test_find_changes_leaves_instructions_that_still_hold(instruction: str, message: str) -> None:
+    assert find_changes(message, [instruction, *KNOWN])[0].probability < DOUBTS

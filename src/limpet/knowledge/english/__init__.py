@@ -2,7 +2,7 @@
 
 They are precise and find little. The names below are all that the rest of Limpet uses of them; nothing outside imports
 the modules of this package. Each module is imported when one of its names is used. Words and patterns are data, in
-words.toml, patterns.toml and topics.toml.
+words.toml, patterns.toml, styles.toml and topics.toml.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from limpet.knowledge.english.coordination import *  # noqa: F403
     from limpet.knowledge.english.dates import *  # noqa: F403
     from limpet.knowledge.english.facts import *  # noqa: F403
+    from limpet.knowledge.english.instructions import *  # noqa: F403
     from limpet.knowledge.english.pronouns import *  # noqa: F403
     from limpet.knowledge.english.statement import *  # noqa: F403
     from limpet.knowledge.english.tense import *  # noqa: F403
@@ -40,6 +41,7 @@ _HOMES = {
     "coordination": "is_comment lacks_verb states_habit",
     "dates": "find_bound find_last_date resolve_dates tells_of_start",
     "facts": "extract_decisions extract_statements is_named is_product",
+    "instructions": "allows changes_instructions forbids list_instructed replaces_style",
     "pronouns": "name_things",
     "statement": (
         "apply_correction find_corrections find_name has_count_changed has_several is_change is_contradiction"
