@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, groupby, pairwise
 from typing import NamedTuple
 
 from limpet.knowledge import english
-from limpet.knowledge.reader import SHOWN, Reading, default_reader
+from limpet.knowledge.reader import SHOWN, SURE, Reading, default_reader
 from limpet.model.dataclass import replace
 from limpet.model.text_cache import cache_texts
 
 _SEVERAL = 3  # clauses that are a list
 ALONE = 0.8  # how sure the reader is of a comment that stands apart from what it is about
+_REQUEST = 80  # characters of a request to remember something
+_SENTENCE_END = re.compile(r"[.!?]\s+|\n+")
 _BESIDE = 0.3  # of a statement beside a sure one, from which on it is kept with it
 
 
@@ -49,9 +52,18 @@ def read_statements(text: str, before: str) -> Iterator[Statement]:
         if not any(character.isalpha() for character in text[own.start : own.end]):
             continue  # "(3)"
         near = readings[bisect_right(ends, own.start) : bisect_left(starts, own.end)]
-        found.append(Statement(own, text[own.start : own.end], _find_reading(near, own.start, own.end)))
+        reading = _find_reading(near, own.start, own.end)
+        if reading is not None and _is_asked_to_keep(text, own):
+            reading = replace(reading, keep=max(reading.keep, SURE))
+        found.append(Statement(own, text[own.start : own.end], reading))
     for _, together in groupby(found, key=lambda each: each.own.sentence):
         yield from _encourage(list(_mark_comments(list(together))))
+
+
+def _is_asked_to_keep(text: str, own: english.OwnStatement) -> bool:
+    """Whether the words before a statement ask to remember it."""
+    before = _SENTENCE_END.split(text[max(0, own.sentence.start - _REQUEST) : own.sentence.start])[-1]
+    return bool(before) and english.find_kept(f"{before}{own.sentence.text}") == len(before)
 
 
 def _mark_comments(together: Sequence[Statement]) -> Iterator[Statement]:

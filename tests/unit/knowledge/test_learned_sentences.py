@@ -164,3 +164,19 @@ def test_each_thing_of_a_list_names_whom_it_is_about() -> None:
 
 def test_time_before_the_subject_is_no_occupation() -> None:
     assert not any("is a tonight" in each.content for each in read_turn([said("Tonight I cook for Beatriz")]))
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("can you remember that the landlord is called Mr Osei", ["The user's landlord is called Mr Osei."]),
+        ("Could you keep in mind that I can't lift anything heavy?", ["The user can't lift anything heavy."]),
+        ("Remember our anniversary is the 5th of May", ["The user's anniversary is the 5th of May."]),
+        ("please note: the wifi password is on the fridge", ["The wifi password is on the fridge."]),
+        ("Do you remember that I like tea?", []),
+        ("remember I told you about the mole on my arm?", []),
+        ("remember the milk", []),
+    ],
+)
+def test_what_somebody_asks_to_remember_is_learned(text: str, sentences: list[str]) -> None:
+    assert read(text) == sentences

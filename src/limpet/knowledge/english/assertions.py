@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from limpet.knowledge.english import get_pattern
 from limpet.knowledge.english.coordination import StatementSpan, split_statements
+from limpet.knowledge.english.opening import find_opening
 from limpet.model.text_cache import cache_texts
 from limpet.search.analysis import Sentence, split_sentences
 
@@ -131,7 +132,7 @@ def find_statements(text: str, *, unheard_too: bool = False) -> Iterator[tuple[S
         told = (
             _cut_sentence(sentence, find_forget_start(sentence.text)) if unheard_too else _drop_forget_request(sentence)
         )
-        told = _skip_question(told) if told else None
+        told = _skip_question(_skip_request(told)) if told else None
         kept = _extract_own(told.text) if told else None
         if told and kept and not (invented and not get_pattern("of_oneself").match(kept)):
             yield Sentence(told.start, kept, told.bullet), at <= 1
@@ -148,6 +149,22 @@ def _drop_forget_request(sentence: Sentence) -> Sentence | None:
 def _cut_sentence(sentence: Sentence, at: int) -> Sentence:
     rest = sentence.text[at:].lstrip()
     return sentence._replace(start=sentence.start + len(sentence.text) - len(rest), text=rest) if rest else sentence
+
+
+def find_kept(sentence: str) -> int:
+    """Return where a statement starts that the speaker asks to have remembered: "note that I'm away". 0: nowhere."""
+    match = get_pattern("asks_to_keep").match(sentence)
+    if match is None or (sentence.rstrip().endswith("?") and not match["asks"]):
+        return 0
+    opening = None if match["what"] else find_opening(sentence[match.end() :])
+    told = opening is not None and bool(opening.subject) and opening.verb not in _TOLD
+    return match.end() if match["what"] or told else 0
+
+
+def _skip_request(sentence: Sentence) -> Sentence:
+    """Return what is said behind a request to remember it, or else all of it."""
+    start = find_kept(sentence.text)
+    return _cut_sentence(sentence._replace(text=sentence.text.rstrip("? ")), start) or sentence if start else sentence
 
 
 def _skip_question(sentence: Sentence) -> Sentence:
@@ -191,6 +208,9 @@ def _extract_own(sentence: str) -> str | None:
 
 # Longer text is pasted: the speaker's own words are before and after it.
 _LONG, _EDGE = 4000, 1000
+
+
+_TOLD = frozenset("told said mentioned asked".split())  # "remember I told you"
 
 
 class OwnStatement(NamedTuple):
