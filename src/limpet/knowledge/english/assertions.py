@@ -164,7 +164,7 @@ def find_kept(sentence: str) -> int:
 def _skip_request(sentence: Sentence) -> Sentence:
     """Return what is said behind a request to remember it, or else all of it."""
     start = find_kept(sentence.text)
-    return _cut_sentence(sentence._replace(text=sentence.text.rstrip("? ")), start) or sentence if start else sentence
+    return _cut_sentence(sentence._replace(text=sentence.text.rstrip("? ")), start) if start else sentence
 
 
 def _skip_question(sentence: Sentence) -> Sentence:
