@@ -365,14 +365,20 @@ def test_statements_of_a_line_have_marks_of_their_own():
 
 
 def test_true_fact_is_counted_where_the_context_of_its_question_marks_it(monkeypatch):
-    said = (Said(0, "I keep bees", "I keep bees", (), "What do I keep?"), Said(3, "A bee stung me", None, ()))
+    said = (
+        Said(0, "I keep bees", "I keep bees", (), "What do I keep?"),
+        Said(3, "I drive a van", "I drive a van", (), "Which tyres do I need?"),
+    )
     talk = Quiet([QuietTalk("q1", said)])
     stage = Stage(memory=Mock(), clock=Clock())
     shown = [ContextLine("The user keeps bees. (perhaps no longer true)", "")]
     monkeypatch.setattr(Stage, "context", lambda *_: shown)
     talk._judge_contexts(talk._talks[0], stage)
     doubted = next(figure for figure in talk.figures if "context of their question" in figure.name)
+    anywhere = next(figure for figure in talk.figures if "context of any question" in figure.name)
     assert (doubted.count, doubted.total) == (1, 1)
+    assert (anywhere.count, anywhere.total) == (2, 2)
     shown[:] = [ContextLine("The user keeps bees.", "")]
     talk._judge_contexts(talk._talks[0], stage)
     assert (doubted.count, doubted.total) == (1, 2)
+    assert (anywhere.count, anywhere.total) == (2, 4)

@@ -273,6 +273,19 @@ def test_context_prints_what_may_change_a_claim_beside_it_and_once(
     assert "hive" in memory.recall("Do I keep bees?", user="alice")[0].text
 
 
+def test_doubted_claim_stands_where_the_question_is_about_it_and_a_rule_always(
+    memory: Limpet, say: Say, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    say("I keep bees behind the barn", "I am allergic to wasp stings")
+    judge(monkeypatch, frost=0.5)
+    say("Frost has killed the last hive and the wasps")
+    assert "bees behind" in memory.context("Do I keep bees?", user="alice").text
+    other = memory.context("Translate this letter into French", user="alice")
+    assert "bees behind" not in other.text
+    assert any("keeps bees" in each.what and "may be outdated" in each.reason for each in other.dropped)
+    assert "allergic to wasp" in other.text
+
+
 @pytest.mark.parametrize(
     ("known", "told", "question", "old"),
     [

@@ -15,12 +15,12 @@ from typing import NamedTuple, TypeVar
 from limpet.config import Config
 from limpet.context.budget import compute_budget
 from limpet.context.compose import Candidates, Composer, describe_hit, hit_section
-from limpet.context.select import ContextInputs, ContextSection, layer_limits
+from limpet.context.select import ContextInputs, ContextSection, describe_record, layer_limits
 from limpet.errors import SessionNotFound
 from limpet.knowledge.hits import is_off_topic
-from limpet.knowledge.outdated import mark_outdated
+from limpet.knowledge.outdated import is_unasked, mark_outdated
 from limpet.knowledge.profile import is_accurate, to_profile
-from limpet.knowledge.prominence import DOUBTED_BY, find_standing, prefetch_standing
+from limpet.knowledge.prominence import DOUBTED_BY, find_standing, is_rule, prefetch_standing
 from limpet.knowledge.recall import recall as recall_claims
 from limpet.knowledge.repository import Records
 from limpet.model.chunk import ChunkQuery, Hit, SourceKind, Vector
@@ -365,7 +365,10 @@ class _Collector:
         return _CANDIDATES_PER_SHOWN * self.config.context.standing
 
     def _find_standing(self, relevance: Mapping[str, float]) -> list[Record]:
-        """What stands about the user whatever is asked, and what was recalled."""
+        """What stands about the user whatever is asked, and what was recalled.
+
+        What may be outdated stands where the question is about it. Rules always stand.
+        """
         assert self.scope.session is not None
         found = [
             record
@@ -375,7 +378,13 @@ class _Collector:
         missing = relevance.keys() - {record.id for record in found}
         if missing:
             found += self._find_always_included(self.spaces[0], 0, {}, sorted(missing))
-        return found if self.prepared.question.asks_back else mark_outdated(self.asked.query, found)
+        if self.prepared.question.asks_back:
+            return found
+        shown, unasked = list[Record](), list[Record]()
+        for record in mark_outdated(self.asked.query, found):
+            (unasked if is_unasked(record.metadata) and not is_rule(record) else shown).append(record)
+        self.omitted.extend(Omission(describe_record(record), OmissionReason.DOUBTED.value) for record in unasked)
+        return shown
 
     def _find_later(self, hits: Iterable[Hit], records: Iterable[Record], zone: str) -> dict[str, Record]:
         """What was said since, and may change what is shown. The layout golemcore only marks."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from limpet.knowledge.outdated import find_doubt
+from limpet.knowledge.outdated import find_doubt, is_unasked
 from limpet.knowledge.prominence import DOUBTED_BY
 from limpet.knowledge.similarity import is_near_duplicate
 from limpet.model.chunk import Hit, Signal, Source, SourceKind
@@ -108,7 +108,9 @@ def doubt_message(hit: Hit, question: str, claims: Iterable[Record]) -> Hit:
 
 
 def is_off_topic(hit: Hit, question: Question) -> bool:
-    """Return whether it is a short reply, a wish or long past, and has nothing to do with the question."""
+    """Return whether it is a short reply, a wish, long past or doubted, and has nothing to do with the question."""
+    if is_unasked(hit.metadata):
+        return True
     if question.about_assistant or question.asks_back or (hit.holds and not _only_responds(hit)):
         return False
     asked = [term for term, weight in question.weigh_terms(0.0).items() if weight]

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from math import exp, log
+from math import exp, isfinite, log
+from typing import Any
 
 from limpet.knowledge.prominence import DOUBT, DOUBTED_BY, FOLLOWS, TELLS
 from limpet.model.dataclass import replace
@@ -21,20 +22,32 @@ _MOST_TOLD = 20.0  # beyond it is no logit of ours
 _FOLLOWS = 0.1  # how likely a statement takes back what it follows, where no more is known
 _MARKED, _CAUTION = 0.2, 0.2  # probability from which a claim is marked; so much more where a mistake costs most
 _VITAL = frozenset({"allergy", "health", "medication"})
+_NEAR_ENOUGH = 0.1  # similarity that a question has to what it is about
+_UNASKED = 0.1  # below it a question is not about what is doubted
 _MESSAGE = 0.03  # how likely a later statement takes back a message that nothing was learned from
 _LEARNED = (Origin.EXTRACTED, Origin.PROMOTED)
 
 
 def mark_outdated(question: str, claims: Iterable[Record]) -> list[Record]:
-    """Return the claims; those that a later one of them may have made untrue name it, as doubted ones do."""
+    """Return the claims; those that a later one of them may have made untrue name it, as doubted ones do.
+
+    How likely it has, in their metadata, is so as far as this question goes, for those that were doubted before too.
+    """
     known = list(claims)
     later = [(each, told) for each in known if (told := _find_told(each)) is not None and _is_current(each)]
-    if not later or not question.strip():
+    if not question.strip() or not (later or any(DOUBTED_BY in each.metadata for each in known)):
         return known
     asked = embed_text(question)
     near = {each.id: float(embed_text(each.content) @ asked) for each in known}
-    best = max(near.values())
-    return [_mark(each, later, near, best) if _can_be_outdated(each) else each for each in known]
+    best, by_id = max(near.values()), {each.id: each for each in known}
+    judged = [_judge_again(each, by_id, near, best) for each in known]
+    return [_mark(each, later, near, best) if _can_be_outdated(each) else each for each in judged]
+
+
+def is_unasked(metadata: Mapping[str, Any]) -> bool:
+    """Return whether a claim or a hit with this metadata is doubted and the question that marked it is not about it."""
+    doubt = _read_number(metadata.get(DOUBT, "")) if DOUBTED_BY in metadata else None
+    return doubt is not None and doubt < _UNASKED
 
 
 def find_doubt(question: str, said: str, said_at: datetime, claims: Iterable[Record]) -> str | None:
@@ -52,6 +65,19 @@ def find_doubt(question: str, said: str, said_at: datetime, claims: Iterable[Rec
     behind = max(own, *near.values()) - own
     doubt, by = max((measure_doubt(_MESSAGE, told, behind, near[each.id]), each.id) for each, told in later)
     return by if doubt >= _MARKED else None
+
+
+def _judge_again(claim: Record, known: Mapping[str, Record], near: Mapping[str, float], best: float) -> Record:
+    """The claim with how likely it is untrue as far as the question goes, where it was doubted when it was read."""
+    later, likely = known.get(claim.metadata.get(DOUBTED_BY, "")), _read_number(claim.metadata.get(DOUBT, ""))
+    if later is None or likely is None or claim.origin not in _LEARNED:
+        return claim
+    if max(near[claim.id], near[later.id]) < _NEAR_ENOUGH:
+        doubt = 0.0
+    else:
+        told = _find_told(later) or 0.0
+        doubt = measure_doubt(min(max(likely, 0.0), 1.0), told, best - near[claim.id], near[later.id])
+    return replace(claim, metadata={**claim.metadata, DOUBT: f"{doubt:.2f}"})
 
 
 def _mark(claim: Record, later: Sequence[tuple[Record, float]], near: Mapping[str, float], best: float) -> Record:
@@ -79,14 +105,18 @@ def measure_doubt(likely: float, told: float, behind: float, near: float) -> flo
 
 
 def _find_told(record: Record) -> float | None:
-    """The logit that learning noted. Programs may write any metadata of their own."""
-    if record.origin not in _LEARNED:
-        return None
+    """The logit that learning noted."""
+    told = _read_number(record.metadata.get(TELLS, "")) if record.origin in _LEARNED else None
+    return told if told is not None and abs(told) <= _MOST_TOLD else None
+
+
+def _read_number(text: str) -> float | None:
+    """A number of ours. Programs may write any metadata of their own."""
     try:
-        told = float(record.metadata[TELLS])
-    except (KeyError, ValueError):
+        number = float(text)
+    except ValueError:
         return None
-    return told if abs(told) <= _MOST_TOLD else None
+    return number if isfinite(number) else None
 
 
 def _follows(later: Record, claim: Record) -> bool:

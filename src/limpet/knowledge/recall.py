@@ -15,7 +15,7 @@ from limpet.knowledge.attributes import get_attribute
 from limpet.knowledge.change import find_content_stems
 from limpet.knowledge.hits import doubt_message, explain_hit, is_no_evidence, names_unknown
 from limpet.knowledge.outdated import mark_outdated
-from limpet.knowledge.prominence import DOUBTED_BY, FOLLOWS, PASSED, find_standing, is_doubtful
+from limpet.knowledge.prominence import DOUBT, DOUBTED_BY, FOLLOWS, PASSED, find_standing, is_doubtful
 from limpet.knowledge.repository import Records
 from limpet.knowledge.similarity import is_near_duplicate
 from limpet.model.chunk import ChunkQuery, Hit, Signal, Source, SourceKind
@@ -154,15 +154,15 @@ class _Claims:
     def __init__(self, tx: Tx, partition: Partition, reads: Sequence[Query], wanted: SearchRequest) -> None:
         records = Records(tx)
         found = records.find_of_chunks(partition, reads) if reads else []
+        later = {id_ for record in found if (id_ := _find_later(record)) is not None}
+        missing = sorted(later - {record.id for record in found})
+        known = [*found, *records.get_many(partition, missing)]
         if not wanted.question.asks_back:
-            found = mark_outdated(wanted.question.text, found)
-        self.by_id = {record.id: record for record in found}
-        later = {id_ for record in self.by_id.values() if (id_ := _find_later(record)) is not None}
-        missing = sorted(later - self.by_id.keys())
-        self.by_id |= {record.id: record for record in records.get_many(partition, missing)}
+            known = mark_outdated(wanted.question.text, known)
+        self.by_id = {record.id: record for record in known}
         self.follows = any(FOLLOWS in record.metadata for record in self.by_id.values())
         self._by_message: dict[tuple[str, int], list[Record]] = {}
-        for record in found:
+        for record in known[: len(found)]:
             for sequence in record.source.sequences:
                 self._by_message.setdefault((record.source.session_id or "", sequence), []).append(record)
         self._now = wanted.now
@@ -483,7 +483,7 @@ def _mark(item: _Item, now: datetime, terms: frozenset[int]) -> Hit:
     holds = until is None and claim.superseded_by is None
     metadata, signals = hit.metadata, hit.signals
     if holds and DOUBTED_BY in claim.metadata:
-        metadata = {**metadata, DOUBTED_BY: claim.metadata[DOUBTED_BY]}
+        metadata = {**metadata, **{name: each for name, each in claim.metadata.items() if name in (DOUBTED_BY, DOUBT)}}
     if until is not None and until == claim.expires_at and claim.superseded_by is None:
         metadata = {**metadata, PASSED: until.isoformat()}
     if item.match >= _ANSWERS:

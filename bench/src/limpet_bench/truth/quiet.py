@@ -26,8 +26,9 @@ class Quiet:
         self._beside = Figure("false ends", "other true claims ended or marked", at_most=True)
         self._changed = Figure("false ends", "beside them: changed facts ended or marked")
         self._doubted = Figure("false ends", "true facts marked in the context of their question", at_most=True)
+        self._any = Figure("false ends", "true facts marked in the context of any question", at_most=True)
         self._warned = Figure("false ends", "changed facts that context does not show as current")
-        self.figures = [self._ended, self._marked, self._beside, self._changed, self._doubted, self._warned]
+        self.figures = [self._ended, self._marked, self._beside, self._changed, self._doubted, self._any, self._warned]
 
     def plan(self, timeline: Timeline) -> None:
         for talk in self._talks:
@@ -61,18 +62,24 @@ class Quiet:
             self._changed.add(any(states), f"{talk.id}: still holds: {talk.said[at - 1].text}")
 
     def _judge_contexts(self, talk: QuietTalk, stage: Stage) -> None:
-        """Ask for each fact, and look at the lines that state it."""
-        for at, said in enumerate(talk.said, 1):
-            if said.fact is None or said.question is None:
+        """Ask for each fact, and look at the lines that state this one and those that state others."""
+        facts = {at: said for at, said in enumerate(talk.said, 1) if said.fact is not None}
+        for asked_at, asked in facts.items():
+            if asked.question is None:
                 continue
-            shown = (part for line in stage.context(talk.id, said.question) for part in split_line(line))
-            lines = [part for part in shown if has_fact(part.text, said.fact)]
-            marked = [part.text for part in lines if is_marked_past(part, said.text)]
-            asked = f"{talk.id}: {said.question} [{said.fact}]"
-            if at in talk.ended:
-                self._warned.add(len(marked) == len(lines), f"{asked} shown: {[line.text for line in lines]}")
-            elif lines:
-                self._doubted.add(len(marked) == len(lines), f"{asked} marked: {marked}")
+            shown = [part for line in stage.context(talk.id, asked.question) for part in split_line(line)]
+            for at, said in facts.items():
+                lines = [part for part in shown if has_fact(part.text, said.fact or "")]
+                marked = [part.text for part in lines if is_marked_past(part, said.text)]
+                about = f"{talk.id}: {asked.question} [{said.fact}]"
+                if at in talk.ended:
+                    if at == asked_at:
+                        current = [line.text for line in lines]
+                        self._warned.add(len(marked) == len(lines), f"{about} shown: {current}")
+                elif lines:
+                    self._any.add(len(marked) == len(lines), f"{about} marked: {marked}")
+                    if at == asked_at:
+                        self._doubted.add(len(marked) == len(lines), f"{about} marked: {marked}")
 
 
 def split_line(line: ContextLine) -> list[ContextLine]:
