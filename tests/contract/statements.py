@@ -25,7 +25,7 @@ class Recorder:
     @contextmanager
     def record(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         with monkeypatch.context() as patched:
-            for name in ("_execute", "_bind"):
+            for name in ("_execute", "bind"):
                 patched.setattr(PostgresDb, name, self._wrap(getattr(PostgresDb, name)))
             yield
 

@@ -8,7 +8,8 @@ import psycopg
 import pytest
 
 from limpet.errors import StorageError
-from limpet.store.postgres.db import PostgresDb, bind_values
+from limpet.store.postgres.db import PostgresDb
+from limpet.store.postgres.statement import bind_values
 
 pytestmark = pytest.mark.postgres
 
@@ -58,4 +59,4 @@ def test_text_with_a_nul_is_refused(postgres_url: str) -> None:
 
 def test_value_is_never_read_as_a_placeholder() -> None:
     params = {"a": "%(b)s", "b": "%(a)s %%"}
-    assert bind_values("SELECT %(a)s, %(b)s, %(a)s", params, repr) == "SELECT '%(b)s', '%(a)s %%', '%(b)s'"
+    assert str(bind_values("SELECT %(a)s, %(b)s, %(a)s", params, repr)) == "SELECT '%(b)s', '%(a)s %%', '%(b)s'"

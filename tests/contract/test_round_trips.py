@@ -84,9 +84,9 @@ class Trips:
         return wrapper
 
     def _wrap_send(self, method: Callable[..., Any]) -> Callable[..., Any]:
-        def wrapper(db: PostgresDb, texts: Sequence[str]) -> Any:
-            self._last = shorten(";\n".join(texts))
-            return method(db, texts)
+        def wrapper(db: PostgresDb, statements: Sequence[Any]) -> Any:
+            self._last = shorten(";\n".join(map(str, statements)))
+            return method(db, statements)
 
         return wrapper
 

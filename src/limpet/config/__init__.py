@@ -65,7 +65,7 @@ class StorageSettings(_SettingsBase):
     readers: Annotated[int, Integer(1, 256), "SQLite read connections kept open at most"] = 8
     group_size: Annotated[int, Integer(1, 10_000), "concurrent writes that share one commit on SQLite at most"] = 256
     postgres_connections: Annotated[int, Integer(1, 1000), "PostgreSQL connections at most; half of them write"] = 8
-    prepare_statements: Annotated[bool, "PostgreSQL prepares statements; not behind a pool of transactions"] = False
+    prepare_statements: Annotated[bool, "PostgreSQL prepares frequent statements; never behind a pooler"] = True
     connect_timeout_s: Annotated[Seconds, "seconds that a new PostgreSQL connection may take"] = 10
     silence_s: Annotated[int, Integer(0, 3600), "seconds until a dead network is given up; 0: as the system does"] = 30
     read_url: Annotated[Name, "a PostgreSQL standby that answers recalls and contexts, or none"] = "none"

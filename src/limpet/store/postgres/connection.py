@@ -15,8 +15,9 @@ from limpet.errors import (
     StoreUnavailable,
 )
 from limpet.store.encryption_keys import EncryptionRegistry
-from limpet.store.postgres.db import Answer, PostgresDb, load_driver, load_statements
-from limpet.store.tx import Caches, Connection, Row, Tx
+from limpet.store.postgres.db import NOT_PREPARED, Answer, PostgresDb, load_driver, load_statements
+from limpet.store.postgres.statement import Statement
+from limpet.store.tx import NO_PARAMS, Caches, Connection, Row, Tx
 
 if TYPE_CHECKING:
     import psycopg
@@ -36,8 +37,9 @@ _LIMIT_SILENCE = "; SET LOCAL idle_in_transaction_session_timeout = {silence}"
 _LOCK_STORE = "; LOCK TABLE encryption_changes IN {mode}"
 # A writer's numbers rise, and one that does not is refused: see has_committed.
 _MARK = (
-    "INSERT INTO limpet_writers (bucket, id, number) VALUES ({bucket}, {writer}, {number}) ON CONFLICT (bucket, id)"
-    " DO UPDATE SET number = excluded.number / (limpet_writers.number < excluded.number)::int, at = excluded.at"
+    "INSERT INTO limpet_writers (bucket, id, number) VALUES (%(bucket)s, %(writer)s, %(number)s)"
+    " ON CONFLICT (bucket, id) DO UPDATE"
+    " SET number = excluded.number / (limpet_writers.number < excluded.number)::int, at = excluded.at"
 )
 # Waits for the transaction that is to be known, should the server still be at it.
 _FIND_MARK = (
@@ -60,6 +62,12 @@ def _keepalive_options(silence_s: int) -> dict[str, int]:
         "keepalives_interval": max(1, silence_s // 3),
         "keepalives_count": 3,
     }
+
+
+def _is_direct(raw: psycopg.Connection[Row]) -> bool:
+    """Whether no pooler is between: it names no process of the server's, for each transaction may run in another."""
+    row = raw.execute("SELECT pg_backend_pid()").fetchone()
+    return row is not None and row[0] == raw.info.backend_pid
 
 
 class PostgresConnection(Connection):
@@ -90,14 +98,14 @@ class PostgresConnection(Connection):
     def connect(self) -> None:
         if hasattr(self, "db"):
             self.db.raw.close()
-        raw = self._open()
-        if hasattr(self, "db"):
-            self.db.use(raw)
-            return
-        self.db = PostgresDb(raw)
-        self.tx = Tx(self.db, self._caches, self._encryption)
+        raw, prepares = self._open()
+        if not hasattr(self, "db"):
+            self.db = PostgresDb(raw)
+            self.tx = Tx(self.db, self._caches, self._encryption)
+        self.db.use(raw, prepares=prepares)
 
-    def _open(self) -> psycopg.Connection[Row]:
+    def _open(self) -> tuple[psycopg.Connection[Row], bool]:
+        """A connection, and whether statements may be prepared on it."""
         driver = load_driver()
         try:
             given = driver.conninfo.conninfo_to_dict(self._url)
@@ -109,15 +117,15 @@ class PostgresConnection(Connection):
                 autocommit=True,
                 client_encoding="UTF8",
                 connect_timeout=self._config.connect_timeout_s,
-                prepare_threshold=5 if self._config.prepare_statements else None,
+                prepare_threshold=None,
                 **alive,
             )
+            return raw, self._config.prepare_statements and _is_direct(raw)
         except driver.Error as error:
             text = str(error).strip().split("\n")[0]
             raise StoreUnavailable(
                 f"PostgreSQL cannot be reached: {text}; check the address, user and server"
             ) from error
-        return raw
 
     def begin(self, *, exclusive: bool = False) -> None:
         """With the first statement, in one message. An exclusive one begins at once: it may wait for others to end."""
@@ -136,19 +144,19 @@ class PostgresConnection(Connection):
     def _format_begin(self) -> str:
         return _BEGIN_WRITE.format(timeout=self._config.busy_timeout_ms)
 
-    def _begin_and_send(self, texts: Sequence[str], *, exclusive: bool) -> list[Answer]:
+    def _begin_and_send(self, statements: Sequence[Statement | str], *, exclusive: bool) -> list[Answer]:
         """A connection that went stale while idle is made again. Nothing that was sent on it is committed."""
         try:
-            answers = self._send_with_begin(texts, exclusive=exclusive)
+            answers = self._send_with_begin(statements, exclusive=exclusive)
         except StoreUnavailable:
             self.connect()
-            answers = self._send_with_begin(texts, exclusive=exclusive)
-        opening = len(answers) - len(texts)
+            answers = self._send_with_begin(statements, exclusive=exclusive)
+        opening = len(answers) - len(statements)
         [(generation,)] = answers[opening - 1].rows or [(0,)]
         self.tx.load_encryption(int(generation), writing=not self._reader)
         return answers[opening:]
 
-    def _send_with_begin(self, texts: Sequence[str], *, exclusive: bool) -> list[Answer]:
+    def _send_with_begin(self, statements: Sequence[Statement | str], *, exclusive: bool) -> list[Answer]:
         if self._reader:
             begin = _BEGIN_READ
         else:
@@ -158,7 +166,8 @@ class PostgresConnection(Connection):
             if not exclusive:  # the others compute for long in between, such as a repair
                 begin += _LIMIT_SILENCE.format(silence=self._config.silence_s * 1000)
         # After the lock: how often encryption was changed.
-        return self.db.send([begin, load_statements()["encryption.generation", "", ""], *texts])
+        generation = self.db.bind(load_statements()["encryption.generation", "", ""], NO_PARAMS)
+        return self.db.send([begin, generation, *statements])
 
     def commit(self) -> None:
         """When the answer to COMMIT is lost, the server is asked what became of the transaction."""
@@ -172,7 +181,7 @@ class PostgresConnection(Connection):
             if not self.has_committed():
                 raise
 
-    def _number_transaction(self) -> list[str]:
+    def _number_transaction(self) -> list[Statement]:
         """Return the statement that numbers the transaction, in a row of this writer's which is there if all else is.
 
         It lies in the bucket that was written to: on several machines, what one has is committed as a whole. Ids of
@@ -184,7 +193,7 @@ class PostgresConnection(Connection):
         self._number += 1
         self._marked = bucket, self._number
         self._buckets.add(bucket)
-        return [_MARK.format(bucket=bucket, writer=self._writer, number=self._number)]
+        return [self.db.bind(_MARK, {"bucket": bucket, "writer": self._writer, "number": self._number})]
 
     def read_value(self, sql: str) -> int:
         """The number that a statement answers, outside of a transaction. One that went stale is made again."""
@@ -216,7 +225,7 @@ class PostgresConnection(Connection):
                     return True
                 # It may still arrive, late. Then it must fail: its caller was told that nothing was stored.
                 self._number += 1
-                self.db.send([_MARK.format(**mark, number=self._number), "COMMIT"])
+                self.db.send([self.db.bind(_MARK, {**mark, "number": self._number}), "COMMIT"])
                 self._marked = None
                 return False
             time.sleep(0.1)
@@ -242,7 +251,7 @@ class PostgresConnection(Connection):
             raw.close()
 
     def is_transient(self, error: StorageError) -> bool:
-        return getattr(error, "sqlstate", "") in _TRANSIENT
+        return getattr(error, "sqlstate", "") in (*_TRANSIENT, *NOT_PREPARED)
 
     def close(self) -> None:
         if not hasattr(self, "db"):  # it may never have been reached

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from limpet.errors import (
@@ -17,6 +16,7 @@ from limpet.errors import (
     Unsupported,
 )
 from limpet.model.late import load_modules
+from limpet.store.postgres.statement import PreparedStatements, Statement, bind_values
 from limpet.store.tables import Statements, to_postgres
 from limpet.store.tx import Db, Params, Query, Row
 
@@ -47,8 +47,9 @@ _PACKED = {  # how the server packs a column
     "bytes": "string_agg(q.{}, '')",
     "text": "json_agg(q.{})",
 }
+NOT_PREPARED = ("26000", "42P05")  # another session has answered, or somebody has removed what was prepared
 _SQLSTATE = ord("C")  # the field of an answer that only an error has
-_MAX_UNSENT = 1 << 20  # characters of statements that wait for the next one
+_MAX_UNSENT = 1 << 20  # characters of values that wait with their statements for the next one
 
 
 def load_driver() -> Any:
@@ -108,13 +109,14 @@ class PostgresDb(Db):
         bucket = params.get("bucket") if isinstance(params, Mapping) else None
         self.written = (self.written or 0) if bucket is None else bucket
 
-    def use(self, connection: psycopg.Connection[Row]) -> None:
+    def use(self, connection: psycopg.Connection[Row], *, prepares: bool = False) -> None:
         """Go on with another connection. Nothing that waited is sent."""
         self.raw = connection
+        self._prepared = PreparedStatements() if prepares else None
         self._client = load_driver().ClientCursor(connection)
         self._loader = load_driver().adapt.Transformer(connection)
-        self._begin: Callable[[Sequence[str]], list[Answer]] | None = None
-        self._unsent: list[str] = []
+        self._begin: Callable[[Sequence[Statement | str]], list[Answer]] | None = None
+        self._unsent: list[Statement | str] = []
         self._unsent_size = 0
         self.is_ending = False
         self.set_snapshot(False)
@@ -125,7 +127,7 @@ class PostgresDb(Db):
         self._expected: list[Query] = []  # reads to send along with the next one
         self._answers: dict[tuple[str, ...], list[Row]] = {}
 
-    def begin_later(self, begin: Callable[[Sequence[str]], list[Answer]]) -> None:
+    def begin_later(self, begin: Callable[[Sequence[Statement | str]], list[Answer]]) -> None:
         """``begin`` sends the statements it is given after those that begin a transaction."""
         self._begin = begin
 
@@ -148,33 +150,48 @@ class PostgresDb(Db):
         if self._begin is not None or self._unsent:
             self.ask([])
 
-    def ask(self, texts: Sequence[str]) -> list[Answer]:
+    def ask(self, statements: Sequence[Statement | str]) -> list[Answer]:
         """Send what waits, then these statements, and return the answers to these."""
         begin, unsent = self._begin, self._unsent
         self.drop_unsent()
-        answers = (begin or self.send)([*unsent, *texts])
+        answers = (begin or self.send)([*unsent, *statements])
         return answers[len(unsent) :]
 
-    def send(self, texts: Sequence[str]) -> list[Answer]:
+    def send(self, statements: Sequence[Statement | str]) -> list[Answer]:
         """The answer to each of the statements, which go to the server in one message: one round trip."""
+        prepared = self._prepared
+        if prepared is None:
+            return self._send_texts([str(each) for each in statements])
+        texts, fresh = prepared.format(statements)
+        answers = self._send_texts(texts)
+        prepared.keep(fresh)
+        return answers
+
+    def _send_texts(self, texts: Sequence[str]) -> list[Answer]:
         try:
             self._finish_ending()
             # Without a cursor: for each statement it would make more objects than there are values.
             self.raw.pgconn.send_query(";\n".join(texts).encode())
             results = self.raw.wait(load_driver().generators.execute(self.raw.pgconn))
-            return [self._read_result(result) for result in results]
+            answers = [self._read_result(result) for result in results]
+            return [answer for answer in answers if answer is not None]
         except self._error as error:
+            if error.sqlstate in NOT_PREPARED:
+                self._prepared = None
             raise translate_error(error) from error
 
-    def _read_result(self, result: PGresult) -> Answer:
+    def _read_result(self, result: PGresult) -> Answer | None:
+        """None for what was only prepared."""
         if result.error_field(_SQLSTATE) is not None:
             raise load_driver().errors.error_from_result(result, "utf-8")
         rows: list[Row] = []
         if result.ntuples:
             self._loader.set_pgresult(result)
             rows = self._loader.load_rows(0, result.ntuples, tuple)
-        is_change = not (result.command_status or b"").startswith(b"SELECT")
-        return Answer(rows, result.command_tuples or 0 if is_change else 0)
+        status = result.command_status or b""
+        if status == b"PREPARE":
+            return None
+        return Answer(rows, 0 if status.startswith(b"SELECT") else result.command_tuples or 0)
 
     def execute(self, sql: str, params: Any = None) -> list[Row]:
         return self._execute(sql, params).rows
@@ -183,8 +200,8 @@ class PostgresDb(Db):
         return self._execute(self._sql[name, "", ""], params).changed
 
     def _execute(self, sql: str, params: Any) -> Answer:
-        if self._begin is not None or self._unsent:
-            [answer] = self.ask([self._bind(sql, params)])
+        if isinstance(params, Mapping) or self._begin is not None or self._unsent:
+            [answer] = self.ask([self.bind(sql, params) if isinstance(params, Mapping) else self._mogrify(sql, params)])
         else:
             try:
                 self._finish_ending()
@@ -205,9 +222,9 @@ class PostgresDb(Db):
 
     def _add_unsent(self, sql: str, params: Params) -> None:
         self._note_write(params)
-        text = self._bind(sql, params)
-        self._unsent.append(text)
-        self._unsent_size += len(text)
+        statement = self.bind(sql, params)
+        self._unsent.append(statement)
+        self._unsent_size += sum(map(len, statement.values))
         if self._unsent_size > _MAX_UNSENT:
             self.ask([])
 
@@ -245,12 +262,11 @@ class PostgresDb(Db):
         locked, *found = self.all_together([lock, *queries])
         return bool(locked), found
 
-    def _bind_query(self, query: Query) -> str:
-        return self._bind(self._sql[query.name, query.where, query.order], query.params)
+    def _bind_query(self, query: Query) -> Statement:
+        return self.bind(self._sql[query.name, query.where, query.order], query.params)
 
-    def _bind(self, sql: str, params: Any) -> str:
-        """The statement with its values in it."""
-        return bind_values(sql, params, self._quote) if isinstance(params, Mapping) else self._mogrify(sql, params)
+    def bind(self, sql: str, params: Params) -> Statement:
+        return bind_values(sql, params, self._quote)
 
     def _quote(self, value: Any) -> str:
         return self._mogrify("%s", [value])
@@ -299,51 +315,3 @@ class PostgresDb(Db):
             else np.frombuffer(value or b"", "u1").reshape(count, -1 if count else 0)
             for kind, value in zip(kinds.values(), values, strict=True)
         ]
-
-
-# Statements with their values in them, so that several go to the server in one message. The driver can do it, at three
-# times the cost of all the rest that it does for a statement.
-
-_PLACEHOLDER = re.compile(r"%\((\w+)\)s|%%")
-
-
-def _quote_text(value: str) -> str:
-    """As PostgreSQL's own library does it, so that no setting of the server changes what it means."""
-    quoted = value.replace("'", "''")
-    return f"'{quoted}'" if "\\" not in quoted else " E'" + quoted.replace("\\", "\\\\") + "'"
-
-
-@lru_cache(4096)
-def _split_statement(sql: str) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """The text before the first placeholder, and the name of each with the text behind it."""
-    texts, names, end = [""], [], 0
-    for found in _PLACEHOLDER.finditer(sql):
-        texts[-1] += sql[end : found.start()]
-        end = found.end()
-        if found[1] is None:
-            texts[-1] += "%"
-        else:
-            names.append(found[1])
-            texts.append("")
-    texts[-1] += sql[end:]
-    return texts[0], tuple(zip(names, texts[1:], strict=True))
-
-
-def bind_values(sql: str, params: Mapping[str, Any], quote_other: Callable[[Any], str]) -> str:
-    """``quote_other`` is for values that are neither text, bytes, a whole number nor None, and for text with a NUL."""
-    first, rest = _split_statement(sql)
-    pieces = [first]
-    for name, text in rest:  # an append has nearly a hundred values: no call for most of them
-        value = params[name]
-        kind = type(value)
-        if kind is int:
-            pieces += (str(value) if value >= 0 else f" {value}"), text  # two minus signs would begin a comment
-        elif value is None:
-            pieces += "NULL", text
-        elif kind is str and "\0" not in value:
-            pieces += _quote_text(value), text
-        elif kind is bytes:
-            pieces += f" E'\\\\x{value.hex()}'::bytea", text
-        else:
-            pieces += quote_other(value), text
-    return "".join(pieces)
