@@ -221,6 +221,31 @@ def _read_message(said: TurnMessage, before: Sequence[str], echoes: Echoes) -> I
             found += read
         last = statement.own.sentence
     yield from found
+    if not english.is_named(said):
+        yield from _find_presupposed(said, found, echoes)
+
+
+def _find_presupposed(said: TurnMessage, found: Sequence[Candidate], echoes: Echoes) -> Iterator[Candidate]:
+    """Health and diet that a message takes for granted, where no lasting claim has it."""
+    sure = [each for each in found if each.confidence >= SURE_ENOUGH and not each.tentative]
+    lasting = [each.content.casefold() for each in sure if each.until is None]
+    for each in english.find_presupposed(said.text):
+        sentence = said.text[each.sentence.start : each.sentence.start + len(each.sentence.text)]
+        if any(each.value in content for content in lasting) or echoes.contains(sentence):
+            continue
+        yield Candidate(
+            type=RecordType.FACT,
+            layer=Layer.SEMANTIC,
+            content=each.text,
+            sentence=sentence,
+            sequence=said.sequence,
+            subject=f"user/{each.role}" if each.role else "user",
+            said_at=said.created_at,
+            speaker=said.speaker,
+            attribute=each.attribute,
+            value=each.value,
+            salience=0.9,
+        )
 
 
 def _read_statement(said: TurnMessage, statement: Statement, candidates: Sequence[Candidate]) -> Iterator[Candidate]:

@@ -48,8 +48,11 @@ _PREDICATE = (
 )
 _QUESTION = (
     r"(?:(?:what|where|which|how|when|why|who)(?:['’]s)? (?:is|are|was|do|does|did|can|could|should|would|will|"
-    r"kind|much|many|about)|(?:can|could|should|would|will|do|does|is|are) (?:you|i|we|it|there|that|this)|"
-    r"any (?:idea|tips|ideas))"
+    r"kind|much|many|about)|(?:what|which|how) (?:[\w'’-]+ ){1,3}?"
+    r"(?:is|are|do|does|did|can|could|should|would|will|has|have)|"
+    r"(?:can|could|should|would|will|do|does|is|are) (?:you|i|we|it|there|that|this)|"
+    r"any (?:idea|tips|ideas)|(?:suggest|recommend|list|draft|help me|show me|find me|tell me|plan (?:me|a|my|our)"
+    r"|(?:write|give) (?:[\w'’-]+ )?(?:a|an|some|ideas)))"
 )
 _CONDITION = re.compile(
     r"(?:(?:and|but|so|also),?\s+)?(?:if|when|whenever|unless|once|until|as soon as)\b", re.IGNORECASE

@@ -180,3 +180,43 @@ def test_time_before_the_subject_is_no_occupation() -> None:
 )
 def test_what_somebody_asks_to_remember_is_learned(text: str, sentences: list[str]) -> None:
     assert read(text) == sentences
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("which yoga class goes with my sciatica?", "The user has sciatica."),
+        ("what do I cook for my son's egg allergy?", "The user's son has an egg allergy."),
+        ("as a coeliac, what can I order in Lyon?", "The user is coeliac."),
+        ("the consultant says it's gout, what do I eat at my stag do", "The user has gout."),
+        ("My asthma is playing up today", "The user has asthma."),
+    ],
+)
+def test_what_a_request_takes_for_granted_is_learned(text: str, sentence: str) -> None:
+    assert sentence in read(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "proofread my asthma paper",
+        "as a vegan, what would you cook?",
+        "my eczema went away years ago",
+        "write a story in which she says 'my epilepsy'",
+    ],
+)
+def test_work_on_a_condition_or_an_old_one_is_not_taken_for_granted(text: str) -> None:
+    assert not [each for each in read(text) if each.startswith("The user has") or "is vegan" in each]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("I can't have dairy, what pizza do you suggest?", "The user can't have dairy."),
+        ("I'm 7 months pregnant, what exercise is safe", "The user is 7 months pregnant."),
+        ("I teach year 5 maths, how many pupils should sit at a table?", "The user teaches year 5 maths."),
+        ("we have twin boys of 4, draft a packing list for the beach", "The user has twin boys of 4."),
+    ],
+)
+def test_a_question_or_request_behind_a_statement_is_no_part_of_it(text: str, sentence: str) -> None:
+    assert read(text) == [sentence]

@@ -113,3 +113,34 @@ def test_bounds_are_dated_in_the_sentence() -> None:
         "Mum stays till Friday (6 Mar 2026), Dad until the end of the month (31 Mar 2026), "
         "both were here until Monday (2 Mar 2026)"
     )
+
+
+MONDAY = datetime(2026, 3, 2, 9, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "I'm offline from Friday sunset until Saturday night",
+        "I do not work from Friday sundown till Saturday sundown",
+        "My shop is open from Tuesday to Saturday",
+        "the clinic is closed from Friday noon to Monday",
+    ],
+)
+def test_what_is_so_every_week_has_no_end_and_no_date(said: str) -> None:
+    assert find_bound(said, MONDAY) is None
+    assert find_last_date(said, MONDAY) is None
+    assert resolve_dates(said, MONDAY) == said
+
+
+@pytest.mark.parametrize(
+    ("said", "end"),
+    [
+        ("I'm in Paris from Friday until Sunday", datetime(2026, 3, 9, tzinfo=UTC)),
+        ("I'm on holiday from Thursday to Monday", datetime(2026, 3, 10, tzinfo=UTC)),
+        ("I'll be away from Wednesday until Thursday", datetime(2026, 3, 6, tzinfo=UTC)),
+        ("I'm fasting this month", datetime(2026, 4, 1, tzinfo=UTC)),
+    ],
+)
+def test_what_is_so_for_some_days_ends_after_the_last(said: str, end: datetime) -> None:
+    assert find_bound(said, MONDAY) == end

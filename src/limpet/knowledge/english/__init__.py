@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from limpet.knowledge.english.dates import *  # noqa: F403
     from limpet.knowledge.english.facts import *  # noqa: F403
     from limpet.knowledge.english.instructions import *  # noqa: F403
+    from limpet.knowledge.english.presupposed import *  # noqa: F403
     from limpet.knowledge.english.pronouns import *  # noqa: F403
     from limpet.knowledge.english.statement import *  # noqa: F403
     from limpet.knowledge.english.tense import *  # noqa: F403
@@ -42,6 +43,7 @@ _HOMES = {
     "dates": "find_bound find_last_date resolve_dates tells_of_start",
     "facts": "extract_decisions extract_statements is_named is_product",
     "instructions": "allows changes_instructions forbids list_instructed replaces_style",
+    "presupposed": "find_presupposed",
     "pronouns": "name_things",
     "statement": (
         "apply_correction find_corrections find_name has_count_changed has_several is_change is_contradiction"

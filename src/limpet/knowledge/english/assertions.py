@@ -175,6 +175,10 @@ def _skip_question(sentence: Sentence) -> Sentence:
     return _cut_sentence(sentence, behind.end()) if behind else sentence
 
 
+def asks_for_oneself(sentence: str) -> bool:
+    return _ASKS_FOR_ONESELF.search(sentence) is not None
+
+
 def extract_assertion(sentence: str) -> str | None:
     """Return the sentence, the part of it that is not a question, or nothing."""
     return None if get_pattern("fiction").search(sentence) else _extract_own(sentence)
@@ -194,11 +198,12 @@ def _extract_own(sentence: str) -> str | None:
         tails = list(get_pattern("tail_question").finditer(sentence))
         if not tails or get_pattern("question").match(sentence):
             return None
-        if get_pattern("as_somebody").match(sentence) and not _ASKS_FOR_ONESELF.search(sentence):
+        if get_pattern("as_somebody").match(sentence) and not asks_for_oneself(sentence):
             return None
         asked = (tail for tail in tails if get_pattern("question").match(sentence[tail.end() :]))
         return sentence[: next(asked, tails[-1]).start()].strip() or None
-    tail = get_pattern("unmarked_question").search(sentence)
+    asked = (tail for tail in get_pattern("unmarked_question").finditer(sentence) if " " in sentence[: tail.start()])
+    tail = next(asked, None)
     kept = sentence[: tail.start()] if tail else sentence
     return None if get_pattern("question").match(sentence) else kept
 

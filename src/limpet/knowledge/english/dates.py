@@ -41,12 +41,34 @@ def resolve_dates(sentence: str, said_at: datetime) -> str:
     """Return the sentence with the date after each relative one: "tomorrow (17 Nov 2026)". A quotation stays."""
     if is_quote(sentence):
         return sentence
+    weekly = is_weekly(sentence)
 
     def note(match: re.Match[str]) -> str:
-        found = find_date(match, said_at)
+        found = None if weekly and _get_weekday(match) else find_date(match, said_at)
         return match.group() if found is None else f"{match.group()} ({found})"
 
     return RELATIVE.sub(note, sentence)
+
+
+_WEEKDAY = f"(?:{'|'.join(_WEEKDAYS)})"
+_DAY_TO_DAY = re.compile(
+    rf"\b(?P<first>{_WEEKDAY})\b[^.;,!?]{{0,30}}?(?:\b(?:to|until|till|through)\b|['’]til\b|[-–])[^.;,!?]{{0,30}}?"
+    rf"\b(?P<last>{_WEEKDAY})\b",
+    re.IGNORECASE,
+)
+_ONCE = re.compile(r"\b(?:this|next|coming|last|will|won['’]t|going|away|visiting|staying)\b|['’]ll\b", re.IGNORECASE)
+_EACH_WEEK = re.compile(
+    r"\b(?:every|each|always|never|usually|normally|open|closed|offline|unavailable|available|shabbat|sabbath|observant"
+    r"|adventist|on call)\b",
+    re.IGNORECASE,
+)
+
+
+def is_weekly(text: str) -> bool:
+    """Return whether it is so every week from one day to another: "I don't work from Friday sundown to Saturday"."""
+    if not _DAY_TO_DAY.search(text) or _ONCE.search(text):
+        return False
+    return _EACH_WEEK.search(text) is not None or not _is_state(text)
 
 
 def find_date(match: re.Match[str], said_at: datetime) -> str | None:
@@ -125,6 +147,8 @@ def _name_month(moment: datetime) -> str:
 
 def find_last_date(text: str, said_at: datetime) -> datetime | None:
     """Return the end of the last day a text names, if it is still to come."""
+    if is_weekly(text):
+        return None
     years = (_find_ends(text, year) for year in (said_at.year, said_at.year + 1))
     ends = next((found for each in years if (found := [end for end in each if end > said_at])), [])
     moments = [_find_latest(match, said_at) for match in RELATIVE.finditer(text)]
@@ -171,6 +195,7 @@ _FOR = re.compile(
     r"(?! (?:now|already|ago|every|each)\b)",
     re.IGNORECASE,
 )
+_THIS = re.compile(r"\b(?:for |in |during )?(?P<which>this) (?P<period>week|month|year)\b(?!['’]s)", re.IGNORECASE)
 _DAY_OF_MONTH = re.compile(r"(\d{1,2})(?:st|nd|rd|th)\b")
 # When it is surely over, as month and day.
 _NAMED_TIMES = {
@@ -181,11 +206,19 @@ _NAMED_TIMES = {
 
 def find_bound(text: str, said_at: datetime) -> datetime | None:
     """Return when a state is past by its own words: "until Friday", "till the end of the month", "for now"."""
+    if is_weekly(text):
+        return None
+    once = _is_state(text) or _ONCE.search(text)
+    if (days := _DAY_TO_DAY.search(text)) and once and not lies_behind(text, *days.span()):
+        first, last = (_WEEKDAYS.index(days[name].lower()) for name in ("first", "last"))
+        start = said_at + timedelta(days=(first - said_at.weekday()) % 7)
+        return _end_of_day(start + timedelta(days=(last - first) % 7))
     bounds = [
         _find_until(match, said_at) for match in _UNTIL.finditer(text) if not lies_behind(text, *match.span("when"))
     ]
     if _is_state(text):
         bounds += [_end_of_day(said_at + _measure(match)) for match in _FOR.finditer(text)]
+        bounds += [_end_of_day(_find_close(match, said_at)) for match in _THIS.finditer(text)]
     found = [bound for bound in bounds if bound is not None and bound > said_at]
     return max(found, default=said_at + FOR_NOW if _FOR_NOW.search(text) else None)
 

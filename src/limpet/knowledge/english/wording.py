@@ -22,8 +22,8 @@ from limpet.search.analysis import split_sentences
 _LEAD_IN = re.compile(
     r"(?:(?:so|well|oh|ok|okay|and|but|also|plus|btw|by the way|anyway|yeah|yes|yep|no(?=,)|nope|haha|lol|ha|right|"
     r"actually|whatever|my god|omg|oh my god|ugh|wow|yay|phew|found it|good news|bad news|great news|big news|"
-    r"honestly|basically|hey|hi|hello|look|listen|sorry|thanks|thank you|because|since|fyi|for the record|note that|"
-    r"scrap (?:that|it)|correction|never ?mind|forget (?:that|it|what i said)|wait|hang on|update|"
+    r"honestly|basically|hey|hi|hello|look|listen|sorry|thanks|thank you|because(?! of)|since|fyi|for the record|"
+    r"note that|scrap (?:that|it)|correction|never ?mind|forget (?:that|it|what i said)|wait|hang on|update|"
     r"just so you know|remember that|please remember(?: that)?|keep in mind(?: that)?|turns out|as i said|"
     r"i (?:should|must) (?:mention|add|say)(?: that)?|the thing is)\b[\s,:;.!–—-]*)+",
     re.IGNORECASE,

@@ -1,0 +1,73 @@
+"""What people take for granted of themselves while they ask for something: "a class that works with my asthma"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from limpet.knowledge.english import get_pattern
+from limpet.knowledge.english.assertions import MAX_SENTENCE, asks_for_oneself, is_opt_out, mask_quotations
+from limpet.knowledge.english.clause import find_role_word
+from limpet.search.analysis import Sentence, split_sentences
+
+_OTHER = re.compile(r"\b(?:he|she|they|his|her|their|my (?!gp\b|doctor)[a-z]+['’]s)\b")
+_OVER = re.compile(r"\b(?:gone|remission|cured|cleared up|went away|grew out of|outgrew|outgrown|used to|wasn['’]t)\b")
+
+
+class Presupposed(NamedTuple):
+    """A condition that the speaker has, or one of theirs, and the sentence that names it."""
+
+    sentence: Sentence
+    role: str  # empty for the speaker
+    attribute: str
+    value: str
+    text: str
+
+
+def find_presupposed(text: str) -> Iterator[Presupposed]:
+    """Yield the health and diet that a message takes for granted, whether or not it states them."""
+    if is_opt_out(text):
+        return
+    for sentence in split_sentences(mask_quotations(text)):
+        if len(sentence.text) > MAX_SENTENCE or get_pattern("material").search(sentence.text):
+            return
+        if not get_pattern("fiction").search(sentence.text):
+            yield from _find_in_sentence(sentence)
+
+
+def _find_in_sentence(sentence: Sentence) -> Iterator[Presupposed]:
+    said = sentence.text.lower()
+    if _OVER.search(said):
+        return
+    for found in get_pattern("own_condition").finditer(said):
+        role, value = found["role"] or found["whose"] or "", found["v"]
+        who = f"The user's {role}" if role else "The user"
+        if value:
+            yield Presupposed(sentence, find_role_word(role) or "", "health", value, f"{who} has {_spell(value)}.")
+        else:
+            thing = found.group().split("my ", 1)[1].removeprefix(f"{role}'s ").removeprefix(f"{role}’s ")
+            article = "an" if thing[0] in "aeiou" else "a"
+            yield Presupposed(
+                sentence, find_role_word(role) or "", "allergy", found["allergen"], f"{who} has {article} {thing}."
+            )
+    for found in get_pattern("as_one_with").finditer(said):
+        if asks_for_oneself(sentence.text):
+            value = found["v"] or found["being"]
+            text = f"has {_spell(value)}" if found["v"] else f"is {_describe(value)}"
+            diet = found["being"] and value not in ("diabetic", "asthmatic", "epileptic", "wheelchair user")
+            yield Presupposed(sentence, "", "diet" if diet else "health", value, f"The user {text}.")
+    diagnosed = None if _OTHER.search(said) else get_pattern("diagnosis").search(said)
+    if diagnosed is not None:
+        yield Presupposed(sentence, "", "health", diagnosed["v"], f"The user has {_spell(diagnosed['v'])}.")
+
+
+def _describe(value: str) -> str:
+    return f"a {value}" if value == "wheelchair user" else value
+
+
+def _spell(condition: str) -> str:
+    """Return the condition as people write it: short names in capitals, "a bad back" with its article."""
+    if condition in {"adhd", "cfs", "copd", "hiv", "ibs", "me/cfs", "ocd", "pcos", "ptsd"}:
+        return condition.upper()
+    return f"a {condition}" if condition.startswith("bad ") and not condition.endswith("s") else condition
