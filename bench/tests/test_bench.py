@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
+from limpet.cli.main import main
 from limpet.providers.encoder import EncoderEmbedder
 from limpet_bench import prompting, recall, searching, speed
 from limpet_bench.datasets import Conversation, Question, Turn
@@ -51,6 +53,11 @@ def test_bench_speed_tells_encoder_from_the_rest(bench: speed.Bench) -> None:
         times = measure(bench)
         assert len(times.ours) == len(times.plain) > 0
         assert min(*times.ours, *times.plain) > 0
+
+
+def test_bench_recall_refuses_a_folder_without_sets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "recall", "--data", str(tmp_path)]) == 1
+    assert "has no folder called locomo" in capsys.readouterr().err
 
 
 def test_bench_recall_tells_time_of_embedder() -> None:

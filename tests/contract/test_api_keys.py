@@ -115,7 +115,7 @@ def test_api_key_expires_and_frees_its_name(timed: Limpet, clock: FakeClock) -> 
     with pytest.raises(Unauthenticated):
         timed.access.keys.acting(made.secret)
     for wrong in (0, -5, timedelta(), "soon"):
-        with pytest.raises(InvalidInput):
+        with pytest.raises(InvalidInput, match="expires_in must be"):
             timed.access.keys.create("other", user="alice", expires_in=wrong)  # type: ignore[arg-type]
 
 

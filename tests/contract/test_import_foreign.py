@@ -169,7 +169,7 @@ def test_import_without_user_is_rejected(memory: Limpet, name: str) -> None:
 
 
 def test_import_rejects_unknown_format_by_name(memory: Limpet) -> None:
-    with pytest.raises(Unsupported, match="it knows auto, limpet-export, chatgpt"):
+    with pytest.raises(Unsupported, match="use one of auto, limpet-export, chatgpt"):
         memory.transfer.import_(DATA / "chatgpt", user="nadia", format="word perfect")
 
 

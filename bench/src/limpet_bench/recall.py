@@ -20,6 +20,7 @@ from typing import Any
 
 from limpet import Config, Limpet, Message
 from limpet.config import EmbeddingSettings
+from limpet.errors import InvalidInput
 from limpet.model.chunk import Hit, SourceKind
 from limpet.providers.choose import create_embedder
 from limpet.providers.embedder import Embedder
@@ -198,6 +199,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     chosen = args.set or [name for name in SETS if (args.data / name).is_dir()]
+    if not chosen:
+        raise InvalidInput(f"{args.data} has no folder called {', '.join(SETS)}; --data names the folder of the sets")
     lines: list[dict[str, Any]] = []
     embedder = create_embedder(args.model)
     if embedder is not None and args.remember is not None:

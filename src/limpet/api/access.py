@@ -92,7 +92,7 @@ class KeyOperations(Handle):
             expires_at=compute_expiry(now, expires_in),
         )
         if info.user is None and info.agent is None and not info.grants:
-            raise InvalidInput("say what the key may: user=, agent= or grants=['read:global']")
+            raise InvalidInput("say what the key may do: name a user, an agent, or grants such as read:global")
         self._check_escalation(info)
         secret = runtime.new_secret()
         hashed, scope = hash_secret(secret), Scope(self._tenant)

@@ -102,7 +102,7 @@ def _read_text(tx: Tx, space: Partition, uris: Sequence[str]) -> str:
     """The pieces of a document put together again: they overlap, and the white space between them is left out."""
     found = next((document for uri in uris if (document := Documents(tx).get(space, uri)) is not None), None)
     if found is None:
-        raise DocumentNotFound(f"no document {uris[0]} here; documents.list() lists those there are")
+        raise DocumentNotFound(f"no document {uris[0]} here; documents.list lists those there are")
     text, after = "", -1
     while pieces := Transfers(tx).pieces(space, found.id, after, _PAGE):
         for after, piece in pieces:  # noqa: B007 - the last of a page is where the next begins

@@ -288,7 +288,9 @@ class Limpet(MemoryOperations):
         """
         known, parsed = name or user or agent or session, cast("tuple[Grant, ...]", grants)
         if known is None:
-            raise InvalidInput("say who acts: user=, agent=, session= or, for somebody who owns nothing, name=")
+            raise InvalidInput(
+                "say who acts: name a user, an agent or a session; for somebody who owns nothing, a name"
+            )
         principal = Principal(known, self._tenant, user, agent, session, parsed)
         return Limpet(self._view.derive(agent=agent or self._view.agent, caller=principal))
 

@@ -395,7 +395,7 @@ class ScheduleOperations(Handle):
         # A little more than is wanted, to see where a character ends.
         found = self._read(lambda tx: Schedules(tx).read_output(scope, run_id, min(offset, 2**40), most + 8))
         if found is None:
-            raise ScheduleNotFound(f"no run {run_id} here; runs(schedule id) lists those that are kept")
+            raise ScheduleNotFound(f"no run {run_id} here; schedules.runs lists those that are kept")
         text, total = found
         page = truncate_text(text, most)
         end = offset + len(page)

@@ -77,4 +77,4 @@ def _unknown_setting(name: str) -> Exception:
     from limpet.model.values import suggest
 
     known = [key for key, *_ in Config.describe()]
-    return InvalidInput(f"{name!r} is not a setting{suggest(name, known)}")
+    return InvalidInput(f"{name!r} is not a setting{suggest(name, known) or '; limpet config lists them'}")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 CommandFunction = Callable[[argparse.Namespace], int]
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_NUMBERS: Mapping[object, str] = {int: "a whole number", float: "a number"}
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
 
 
@@ -62,6 +63,14 @@ class Parser(argparse.ArgumentParser):
             known = [str(choice) for choice in action.choices]
             hint = suggest(str(value), known) or f"; choose from {', '.join(known)}"
             raise argparse.ArgumentError(action, f"{value!r} is not a choice{hint}")
+
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        try:
+            return super()._get_value(action, arg_string)
+        except argparse.ArgumentError:
+            if action.type not in _NUMBERS:
+                raise
+            raise argparse.ArgumentError(action, f"{arg_string!r} is not {_NUMBERS[action.type]}") from None
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message} (see {self.prog} --help)")

@@ -246,9 +246,9 @@ def create_folder(target: Path) -> Iterator[Path]:
     path = target.with_name(target.name + UNFINISHED)
     with translate_errors(target, "write"):
         if target.is_symlink() or target.is_file():
-            raise InvalidInput(f"{target} is no folder; name a new one")
+            raise InvalidInput(f"{target} is not a folder; name a new one")
         if target.exists() and any(target.iterdir()):
-            raise InvalidInput(f"{target} is there and not empty; name a new folder")
+            raise InvalidInput(f"{target} exists and is not empty; name a new folder")
         if path.is_symlink() or path.is_file():
             raise InvalidInput(f"{path} is in the way; remove it")
         if path.exists():

@@ -429,7 +429,7 @@ class Duration(Scalar):
     json_type, python_types = "number", (timedelta, int, float)
 
     def check(self, value: Any, name: str) -> timedelta:
-        return check_ttl(value)
+        return check_ttl(value, name)
 
     def parse(self, text: str, name: str) -> timedelta:
         return self.check(Number().parse(text, name), name)

@@ -175,7 +175,7 @@ class RecordChanges:
         """
         given = {name: value for name, value in values.items() if value is not None}
         if (ttl := given.pop("ttl", None)) is not None:
-            given["expires_at"] = now + check_ttl(ttl)
+            given["expires_at"] = now + check_ttl(ttl, "ttl")
         known = editable_fields()
         if unknown := sorted(given.keys() - known.keys()):
             raise InvalidInput(f"a record has no {', '.join(unknown)}; it has {', '.join(sorted(known))}")

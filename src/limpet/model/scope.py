@@ -111,7 +111,9 @@ def resolve_owner(scope: Scope, *, everyone: bool = False) -> Owner:
         return Owner(Scope(scope.tenant, user=scope.user), Level.USER)
     if scope.agent is not None:
         return Owner(Scope(scope.tenant, agent=scope.agent), Level.AGENT)
-    raise InvalidInput("say whose memory this is: user=, agent= or session=, or scope='global' for the whole tenant")
+    raise InvalidInput(
+        "say whose memory this is: name a user, an agent or a session, or the scope global for the whole tenant"
+    )
 
 
 MAX_SESSION_KEY = 1024  # with tenant, user and agent it must fit one entry of a PostgreSQL index

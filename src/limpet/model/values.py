@@ -325,7 +325,7 @@ def check_time(value: object, name: str) -> datetime:
         raise InvalidInput(f"{name} is outside the years 1 to 9999 in UTC") from None
 
 
-def check_ttl(value: object) -> timedelta:
+def check_ttl(value: object, name: str) -> timedelta:
     """A time to live: a positive timedelta, or a number of seconds."""
     span = value if isinstance(value, timedelta) else None
     if span is None and isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -334,7 +334,7 @@ def check_ttl(value: object) -> timedelta:
         except (OverflowError, ValueError):
             span = None
     if span is None or not timedelta(0) < span <= timedelta(days=365_000):
-        raise InvalidInput(f"ttl must be a positive timedelta or number of seconds, not {short_repr(value)}")
+        raise InvalidInput(f"{name} must be a positive timedelta or number of seconds, not {short_repr(value)}")
     return span
 
 
@@ -411,7 +411,7 @@ def load_timezone(name: str) -> tzinfo:
             raise InvalidInput(
                 f"{short_repr(name)} cannot be looked up: there is no time zone database here; pip install tzdata"
             ) from None
-        raise InvalidInput(f"{short_repr(name)} is no IANA time zone such as Europe/Lisbon or UTC") from None
+        raise InvalidInput(f"{short_repr(name)} is not an IANA time zone such as Europe/Lisbon or UTC") from None
 
 
 def check_day(value: object, name: str) -> date:

@@ -342,7 +342,7 @@ class ScheduleQueue(Repository):
 
 
 def not_found(schedule_id: str) -> ScheduleNotFound:
-    return ScheduleNotFound(f"no schedule {schedule_id} here; search() lists those there are")
+    return ScheduleNotFound(f"no schedule {schedule_id} here; schedules.search lists those there are")
 
 
 def _build_scope_filter(scope: Scope) -> tuple[str, dict[str, Any]]:

@@ -142,7 +142,7 @@ class RequestMiddleware:
             raise Problem(403, "wrong_origin", "requests from pages of other origins are refused")
         length = headers.get("content-length", "0")
         if not (length.isascii() and length.isdigit()):
-            raise Problem(400, "invalid_input", "Content-Length is no number")
+            raise Problem(400, "invalid_input", "Content-Length is not a number")
         if int(length) > most:
             raise TooLarge(most)
 

@@ -43,7 +43,7 @@ _REFUSED = {
     "404": "There is no such thing, or it is somebody else's",
     "409": "It conflicts with what is there",
     "413": "The body is too large",
-    "415": "The body is no JSON",
+    "415": "The body is not JSON",
     "421": "The Host is none of this server's",
     "422": "A value is missing, unknown or outside its limits",
     "429": "Too many requests for this key",

@@ -186,7 +186,7 @@ def _parse_query(request: Request) -> list[tuple[str, str]]:
     try:
         return parse_qsl(request.scope["query_string"].decode(), keep_blank_values=True, errors="strict")
     except UnicodeDecodeError:
-        raise Problem(400, "invalid_input", "what stands after the question mark is no UTF-8") from None
+        raise Problem(400, "invalid_input", "what follows the question mark is not UTF-8") from None
 
 
 def limit_receive_time(receive: Receive, seconds: float) -> Receive:

@@ -233,7 +233,7 @@ def _storage_error(error: OSError, path: Path, action: str) -> StorageError:
         return StoreFull(f"{start}; free some space on that disk and try again")
     if error.errno in _REFUSED:
         return StoreReadOnly(f"{start}; make the folder writable for this user, or use another folder")
-    return StorageError(f"{start}; check that the folder exists and its disk is well")
+    return StorageError(f"{start}; check that the folder exists and that its disk works")
 
 
 # Where an owner's files are: ``memory/users/<name>/`` below the store's folder, and nowhere else.

@@ -205,4 +205,4 @@ def _parse_arguments(arguments: str | Mapping[str, Any]) -> object:
     try:
         return json.loads(arguments or "{}")
     except (json.JSONDecodeError, RecursionError) as error:
-        raise InvalidInput(f"the arguments are no JSON: {error}") from None
+        raise InvalidInput(f"the arguments are not JSON: {error}") from None

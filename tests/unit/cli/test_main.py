@@ -123,6 +123,24 @@ def test_misspelled_command_gets_a_suggestion(run, typed, said):
     assert (done.status, done.out, done.err) == (2, "", said)
 
 
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (
+            ["recall", "tea", "-k", "ten"],
+            "limpet: argument -k: 'ten' is not a whole number (see limpet recall --help)\n",
+        ),
+        (
+            ["remember", "tea", "--confidence", "high"],
+            "limpet: argument --confidence: 'high' is not a number (see limpet remember --help)\n",
+        ),
+    ],
+)
+def test_option_that_is_not_a_number_says_so(run, typed, said):
+    done = run(*typed)
+    assert (done.status, done.err) == (2, said)
+
+
 def test_bench_without_its_distribution_names_install_command(run, monkeypatch):
     monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: [])
     done = run("bench", "speed")

@@ -130,7 +130,7 @@ def test_check_returns_canonical_value(hint, given, canonical):
         (Literal["up", "down"], "left", "value must be one of up, down; not 'left'"),
         (datetime, datetime(2026, 1, 1), "value has no time zone"),
         (datetime, "2026-05-02T09:30:00Z", "value must be a datetime, not str"),
-        (Annotated[timedelta, Duration()], -1, "ttl must be a positive timedelta or number of seconds, not -1"),
+        (Annotated[timedelta, Duration()], -1, "value must be a positive timedelta or number of seconds, not -1"),
         (tuple[str, ...], "abc", "value must be a list, not str"),
         (tuple[str, ...], [1], "one of value must be text, not int"),
         (Annotated[tuple[int, ...], Items(3)], count(), "value has too many entries; the limit is 3"),

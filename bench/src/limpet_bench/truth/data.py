@@ -158,7 +158,8 @@ def read_lines(path: Path, build: Callable[[Mapping[str, Any]], T], limit: int |
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"{path} cannot be read: {error}") from None
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InvalidInput(f"{path} cannot be read: {reason}") from None
     found: list[T] = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():

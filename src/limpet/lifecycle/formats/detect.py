@@ -28,9 +28,7 @@ _START = 65_536
 
 def checked_format(value: object) -> str:
     if not isinstance(value, str) or value not in (AUTO, *FORMATS):
-        raise Unsupported(
-            f"{short_repr(value)} is no format this release knows; it knows {', '.join((AUTO, *FORMATS))}"
-        )
+        raise Unsupported(f"{short_repr(value)} is not a format; use one of {', '.join((AUTO, *FORMATS))}")
     return value
 
 
@@ -39,7 +37,7 @@ def detect(source: ImportSource) -> str:
     found = _detect_file(source, source.names[0]) if source.kind == "file" else _detect_folder(source)
     if found is None:
         name = printable_path(str(source.path))
-        raise Unsupported(f"{name} is in no format this release knows; it knows {', '.join(FORMATS)}")
+        raise Unsupported(f"{name} is in none of the formats that can be imported: {', '.join(FORMATS)}")
     return found
 
 
