@@ -203,8 +203,8 @@ def test_doubted_claim_stays_in_context_and_says_so(memory: Limpet, say: Say, mo
         for line in memory.context("Where do I work?", user="alice").text.splitlines()
         if "Brightwater" in line and "payroll" in line
     ]
-    assert "perhaps no longer true) Said since, " in line
-    assert line.endswith("“Handed in my notice, I start at Corven Dental on the 2nd”")
+    assert "Corven Dental" in line.partition(" Said before, ")[0]
+    assert line.endswith("“I do payroll at Brightwater Logistics” (perhaps no longer true)")
     first = next(hit for hit in memory.recall("Where do I work?", user="alice") if "at " in hit.text)
     assert "Corven" in first.text
 
@@ -268,9 +268,22 @@ def test_context_prints_what_may_change_a_claim_beside_it_and_once(
     assert "doubted_by" in bees.metadata
     text = memory.context("Do I keep bees?", user="alice").text
     (line,) = [line for line in text.splitlines() if "hive" in line]
-    assert "keeps bees" in line
-    assert "perhaps no longer true) Said since, " in line
+    assert line.startswith("- Frost has killed the last hive. Said before, ")
+    assert line.endswith(": “I keep bees behind the barn” (perhaps no longer true)")
     assert "hive" in memory.recall("Do I keep bees?", user="alice")[0].text
+
+
+def test_recall_shows_all_that_was_said_since_in_its_order(
+    memory: Limpet, say: Say, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    say("I keep bees behind the barn")
+    judge(monkeypatch, frost=0.3)
+    since = "Frost has killed the last hive. My sister Ida has the roof open. I sold the van. I rent a stall in Leith."
+    say(since)
+    first, *_ = memory.recall("Do I keep bees?", user="alice")
+    parts = [part for part in since.rstrip(".").split(". ") if part in first.text]
+    assert len(parts) > 2
+    assert parts == sorted(parts, key=first.text.find)
 
 
 def test_doubted_claim_stands_where_the_question_is_about_it_and_a_rule_always(

@@ -1,4 +1,7 @@
-"""How a context says that something is past, or prints it with what was said since and may change it."""
+"""How a context says that something is past, or prints it with what was said since and may change it.
+
+The newest statement comes first: a true one may be marked, but what is new must not stand behind what is old.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,7 @@ def join_later(
                 break
         if own is not mine and sum(len(each.said) for each in (*mine, *own)) <= _LONGEST:
             lines.join(mine, own)
-    parts = [_split_line(line) for line in lines.by_place.values()]
+    parts = [_split_line(line, given) for line in lines.by_place.values()]
     printed = [_print_line(head, others) if others else head for head, others in parts]
     return printed, [each for _, others in parts for each in others if id(each) in given]
 
@@ -88,15 +91,18 @@ class _Lines:
         line += other
 
 
-def _split_line(line: Sequence[PromptEntry]) -> tuple[PromptEntry, list[PromptEntry]]:
-    """A rule or the earliest of them, and the others in the order they were said."""
-    head = min(line, key=lambda each: (each.section is not ContextSection.RULES, _get_time(each), each.under))
+def _split_line(line: Sequence[PromptEntry], given: Collection[int]) -> tuple[PromptEntry, list[PromptEntry]]:
+    """A rule or the newest of those that were given, and the others in the order they were said."""
+    heads = [each for each in line if id(each) in given]
+    head = max(heads, key=lambda each: (each.section is ContextSection.RULES, _get_time(each), each.under))
     return head, sorted((each for each in line if each is not head), key=_get_time)
 
 
 def _print_line(head: PromptEntry, others: Sequence[PromptEntry]) -> PromptEntry:
-    quotes = dict.fromkeys(_print_other(each, head) for each in others)  # two claims may be of the same words
-    return replace(head, text=" ".join((head.text, *quotes)), counted=None)
+    """Two claims may be of the same words."""
+    quotes = dict.fromkeys(_print_other(each, head) for each in others if each.said not in head.said)
+    stop = "." if quotes and head.text[-1].isalnum() else ""
+    return replace(head, text=" ".join((f"{head.text}{stop}", *quotes)), counted=None)
 
 
 def _print_other(entry: PromptEntry, head: PromptEntry) -> str:

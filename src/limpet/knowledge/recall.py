@@ -7,19 +7,19 @@ past reverses that. A user's question is not evidence.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
 from datetime import datetime
 
 from limpet.knowledge import english
 from limpet.knowledge.attributes import get_attribute
 from limpet.knowledge.change import find_content_stems
+from limpet.knowledge.hit_claims import HitClaims, Item, find_later, get_quote, place_hit, to_claim_hit
 from limpet.knowledge.hits import doubt_message, explain_hit, is_no_evidence, names_unknown
 from limpet.knowledge.outdated import mark_outdated
-from limpet.knowledge.prominence import DOUBT, DOUBTED_BY, FOLLOWS, PASSED, find_standing, is_doubtful
+from limpet.knowledge.prominence import DOUBT, DOUBTED_BY, FOLLOWS, PASSED, find_standing
 from limpet.knowledge.repository import Records
 from limpet.knowledge.similarity import is_near_duplicate
 from limpet.model.chunk import ChunkQuery, Hit, Signal, Source, SourceKind
-from limpet.model.dataclass import dataclass, replace
+from limpet.model.dataclass import replace
 from limpet.model.record import Origin, Record
 from limpet.model.scope import Partition
 from limpet.providers.encoder import embed_text
@@ -28,7 +28,6 @@ from limpet.search.search import PartitionSignals, SearchRequest, SignalCache, s
 from limpet.store.tx import Params, Query, Tx
 
 _SPARE = 10  # hits read beyond those asked for: some become one, some are left out
-_COVERED = 0.6  # share of a message that its claims quote, from which they stand for it
 _ECHO = 0.5  # share of a message that only says again what a claim was learned from
 _ANSWERS = 0.5  # share of the question's words that a claim has to hold to come first
 _MOST_AHEAD = 3  # claims that come first for holding what is asked
@@ -39,41 +38,6 @@ _UNFOUND = 0.2  # score of what is added where search found nothing
 _MOST_ADDED = 1  # successors that search did not find, or far below
 _FARTHEST = 4  # places that a later statement moves up
 _NEAR = 0.5  # of an earlier statement's similarity to the question, which a later one needs to come before it
-
-
-@dataclass(slots=True)
-class _Item:
-    """A hit, and the claim it states. The hit is changed once, when it is among those that are returned."""
-
-    hit: Hit
-    claim: Record | None = None
-    match: float = 0.0  # how much of the question its claim holds
-    taught: bool = False  # a message that something was learned from
-    found_alone: bool = False  # a learned claim that search found, and not its message
-    replaced: bool = False  # a message in whose place the claim is returned
-    score: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.score = self.hit.score
-
-    @property
-    def identity(self) -> object:
-        """The message it is from, or what else it is: a claim and its message are one hit."""
-        source = self.hit.source
-        if source.session_id is not None and source.first_sequence is not None and self.is_learned:
-            return source.session_id, source.first_sequence
-        if self.claim is not None:
-            return self.claim.id
-        return source.kind, source.id, source.first_sequence, source.offset, self.hit.text
-
-    @property
-    def is_learned(self) -> bool:
-        return self.claim is not None or self.taught
-
-    @property
-    def says_more(self) -> bool:
-        """Whether it is a message of which its claims tell only a part."""
-        return self.hit.source.kind is SourceKind.MESSAGE and not self.replaced
 
 
 def recall(
@@ -103,14 +67,14 @@ def recall(
     only_messages = wanted.query.kinds == (SourceKind.MESSAGE,)
     if not only_messages:
         found = [hit for hit in found if not is_no_evidence(hit, wanted.question)]
-    claims = _Claims(tx, partition, reads, wanted)
+    claims = HitClaims(tx, partition, reads, wanted)
     if only_messages or not wanted.recipe.newer:  # the caller chose how to rank: only mark what does not hold
         return _finish([*claims.attach(found)][: wanted.k], wanted)
     if claims.by_id:
         items = _merge(_drop_unasked(_score(claims.replace_messages(found), wanted.question), known[partition]))
         items = _rank(items, claims, back=wanted.question.asks_back)[: wanted.k]
     else:  # nothing was learned from any of them
-        items = [_Item(hit) for hit in sorted(found, key=lambda hit: -hit.score)[: wanted.k]]
+        items = [Item(hit) for hit in sorted(found, key=lambda hit: -hit.score)[: wanted.k]]
     if with_standing and (more := _find_standing_claims(tx, partition, wanted, items)[: wanted.k - len(items)]):
         claims.add(item.claim for item in more)
         items = _place_successors([*items, *more], claims, back=False)[: wanted.k]
@@ -122,7 +86,7 @@ def recall(
     return _finish(items, wanted)
 
 
-def _find_standing_claims(tx: Tx, partition: Partition, wanted: SearchRequest, found: Sequence[_Item]) -> list[_Item]:
+def _find_standing_claims(tx: Tx, partition: Partition, wanted: SearchRequest, found: Sequence[Item]) -> list[Item]:
     """What is known about the user, where search found little for a question: the likeliest first.
 
     "Which tyres do I need?" shares no word with "The user drives a Dacia", and yet that is what it is about.
@@ -144,155 +108,11 @@ def _find_standing_claims(tx: Tx, partition: Partition, wanted: SearchRequest, f
     for score, record in sorted(scored, key=lambda pair: -pair[0])[:_ENOUGH]:
         source = Source(SourceKind.RECORD, record.id, record.created_at or wanted.now)
         hit = Hit(record.content, least * min(1.0, max(0.0, score)), {"known": Signal(1, score)}, source)
-        items.append(_Item(_place(hit, record), record))
+        items.append(Item(place_hit(hit, record), record))
     return items
 
 
-class _Claims:
-    """What the messages among the hits taught, with what took its place since."""
-
-    def __init__(self, tx: Tx, partition: Partition, reads: Sequence[Query], wanted: SearchRequest) -> None:
-        records = Records(tx)
-        found = records.find_of_chunks(partition, reads) if reads else []
-        later = {id_ for record in found if (id_ := _find_later(record)) is not None}
-        missing = sorted(later - {record.id for record in found})
-        known = [*found, *records.get_many(partition, missing)]
-        if not wanted.question.asks_back:
-            known = mark_outdated(wanted.question.text, known)
-        self.by_id = {record.id: record for record in known}
-        self.follows = any(FOLLOWS in record.metadata for record in self.by_id.values())
-        self._by_message: dict[tuple[str, int], list[Record]] = {}
-        for record in known[: len(found)]:
-            for sequence in record.source.sequences:
-                self._by_message.setdefault((record.source.session_id or "", sequence), []).append(record)
-        self._now = wanted.now
-
-    def add(self, records: Iterable[Record | None]) -> None:
-        self.by_id |= {record.id: record for record in records if record is not None}
-        self.follows = any(FOLLOWS in record.metadata for record in self.by_id.values())
-
-    def attach(self, hits: Iterable[Hit]) -> Iterable[_Item]:
-        """The hits as they are, each with the claim that tells whether it holds."""
-        for hit in hits:
-            if hit.source.kind is SourceKind.RECORD:
-                yield _Item(hit, self.by_id.get(hit.source.id))
-            else:
-                yield _Item(hit, self._find_past(self._find_taught(hit)))
-
-    def _find_past(self, claims: Sequence[Record]) -> Record | None:
-        """One of the claims of a message: half of them were taken back, or all have expired."""
-        past = [each for each in claims if not self.holds(each) or DOUBTED_BY in each.metadata]
-        ended = [each for each in past if _find_later(each) is not None or each.valid_to is not None]
-        if ended and 2 * len(ended) >= len(claims):
-            return ended[0]
-        return past[0] if past and len(past) == len(claims) else None
-
-    def replace_messages(self, hits: Iterable[Hit]) -> list[_Item]:
-        """The hits as items: a message that its claims cover becomes those claims."""
-        items: list[_Item] = []
-        for hit in hits:
-            if hit.source.kind is SourceKind.RECORD:
-                claim = self.by_id.get(hit.source.id)
-                alone = claim is not None and claim.origin is Origin.EXTRACTED
-                items.append(_Item(hit if claim is None else _place(hit, claim), claim, found_alone=alone))
-                continue
-            claims = self._find_taught(hit)
-            if not claims:
-                items.append(_Item(hit))
-                continue
-            quoted = sum(len(quote) for quote in {_quote(each) for each in claims})
-            if quoted >= _COVERED * len(hit.text.strip()):
-                items += [_Item(hit, each, replaced=True) for each in claims]
-            else:
-                items.append(_Item(hit, self._find_past(claims), taught=True))
-        return items
-
-    def holds(self, record: Record) -> bool:
-        return record.superseded_by is None and record.is_valid_at(self._now)
-
-    def find_successor(self, record: Record) -> Record | None:
-        """The record that holds in the place of this one, or may."""
-        seen: set[str] = set()
-        while (later := _find_later(record)) is not None and later not in seen:
-            seen.add(later)
-            successor = self.by_id.get(later)
-            if successor is None:
-                return None
-            record = successor
-        return record if seen and self.holds(record) else None
-
-    def show_whole(self, item: _Item) -> None:
-        """Show all that was said: which part of it changes what is known is not sure."""
-        item.replaced = False
-        claim, kind = item.claim, item.hit.source.kind
-        if claim is not None and kind is SourceKind.RECORD and claim.source.sequences:
-            place = claim.source.session_id, claim.source.sequences
-            beside = [
-                each
-                for each in self.by_id.values()
-                if (each.source.session_id, each.source.sequences) == place and self.holds(each)
-            ]
-            parts = [text for each in sorted(beside, key=lambda each: each.id) if (text := _quote(each))]
-            whole = [part for part in dict.fromkeys(parts) if not any(part != each and part in each for each in parts)]
-            item.hit = replace(item.hit, text=" ".join(whole))
-
-    def find_stated(self, item: _Item) -> list[Record]:
-        """The claim of an item, and all that was learned from its message."""
-        return [*([item.claim] if item.claim is not None else []), *self._find_at(item.hit.source)]
-
-    def _find_at(self, source: Source) -> list[Record]:
-        if not self._by_message:
-            return []
-        places = {(source.session_id or "", at) for at in (source.first_sequence, source.last_sequence) if at}
-        return [record for place in sorted(places) for record in self._by_message.get(place, ())]
-
-    def _find_taught(self, hit: Hit) -> list[Record]:
-        """What the words of this hit taught, in their order."""
-        taught = [
-            record
-            for record in self._find_at(hit.source)
-            if not is_doubtful(record) or not self.holds(record) or DOUBTED_BY in record.metadata
-        ]
-        quoted = [(at, record) for record in taught if (at := hit.text.find(_quote(record))) >= 0]
-        return [record for _, record in sorted(quoted, key=lambda pair: (pair[0], pair[1].content))]
-
-
-def _find_later(record: Record) -> str | None:
-    """The id of what took its place, or may have."""
-    return record.superseded_by or record.metadata.get(DOUBTED_BY)
-
-
-def _quote(record: Record) -> str:
-    return record.source.sentence or record.content
-
-
-def _to_claim(hit: Hit, claim: Record) -> Hit:
-    """The claim's sentence, with the message as its source."""
-    source = replace(hit.source, kind=SourceKind.RECORD, id=claim.id)
-    about = {"layer": claim.layer.value, "type": claim.type.value} | ({"key": claim.key} if claim.key else {})
-    return replace(hit, text=claim.content, source=source, metadata={**claim.metadata, **about})
-
-
-def _place(hit: Hit, claim: Record) -> Hit:
-    """A record's hit with the message it was learned from. A doubtful one stands as it was said."""
-    if is_doubtful(claim):
-        hit = replace(hit, text=_quote(claim))
-    if claim.source.session_id is None or not claim.source.sequences or hit.source.session_id is not None:
-        return hit
-    first, last = claim.source.sequences[0], claim.source.sequences[-1]
-    source: Source = replace(
-        hit.source,
-        session_id=claim.source.session_id,
-        first_sequence=first,
-        last_sequence=last,
-        role="user",
-        name=claim.source.speaker,
-        created_at=claim.valid_from or hit.source.created_at,
-    )
-    return replace(hit, source=source)
-
-
-def _drop_unasked(items: Sequence[_Item], searched: PartitionSignals | None) -> list[_Item]:
+def _drop_unasked(items: Sequence[Item], searched: PartitionSignals | None) -> list[Item]:
     """Rank by messages: a claim that search found by itself counts only where it holds what is asked.
 
     Where its message is gone, by retention or with its session, it stands for the message.
@@ -311,14 +131,14 @@ def _drop_unasked(items: Sequence[_Item], searched: PartitionSignals | None) -> 
     ]
 
 
-def _merge(items: Sequence[_Item]) -> list[_Item]:
+def _merge(items: Sequence[Item]) -> list[Item]:
     """Each message once, at its best place: by the claim that is asked for, else by what says most of it."""
-    groups: dict[object, list[_Item]] = {}
+    groups: dict[object, list[Item]] = {}
     for item in items:
         groups.setdefault(item.identity, []).append(item)
     best = [_choose(group) for group in groups.values()]
     claims = [item.claim for item in best if item.claim is not None and item.claim.source.sequences]
-    stated = {text for claim in claims for text in (_quote(claim), claim.content)}
+    stated = {text for claim in claims for text in (get_quote(claim), claim.content)}
     return [
         item
         for item in sorted(best, key=lambda each: -each.score)
@@ -326,7 +146,7 @@ def _merge(items: Sequence[_Item]) -> list[_Item]:
     ]
 
 
-def _choose(group: Sequence[_Item]) -> _Item:
+def _choose(group: Sequence[Item]) -> Item:
     if len(group) == 1:
         return group[0]
     chosen = max(group, key=_rate)
@@ -334,7 +154,7 @@ def _choose(group: Sequence[_Item]) -> _Item:
     return chosen
 
 
-def _rate(item: _Item) -> tuple[float, bool, bool, float]:
+def _rate(item: Item) -> tuple[float, bool, bool, float]:
     """What is asked for first, by a claim that names a value; else what search found best."""
     answers = item.match >= _ANSWERS
     names_value = answers and item.claim is not None and item.claim.value is not None
@@ -350,7 +170,7 @@ def _makes_up(part: str, text: str) -> bool:
     return len(part) >= _ECHO * len(text) and part in text
 
 
-def _score(items: Sequence[_Item], question: Question) -> Sequence[_Item]:
+def _score(items: Sequence[Item], question: Question) -> Sequence[Item]:
     """How much of the question each claim holds, by its words and by those people use for its attribute."""
     terms = frozenset(question.terms)
     asked = english.find_asked_subjects(question.text)
@@ -367,7 +187,7 @@ def _match(claim: Record, terms: frozenset[int], asked: frozenset[str]) -> float
     return count_shared_terms(terms, words) / len(terms)
 
 
-def _rank(items: Sequence[_Item], claims: _Claims, *, back: bool) -> list[_Item]:
+def _rank(items: Sequence[Item], claims: HitClaims, *, back: bool) -> list[Item]:
     """By score, with the claims that hold what is asked first, and each past one below what took its place."""
     ahead = sorted((item for item in items if item.match >= _ANSWERS), key=lambda item: (-item.match, -item.score))
     first = [item for item in ahead if item.claim is not None and (back or claims.holds(item.claim))][:_MOST_AHEAD]
@@ -376,14 +196,14 @@ def _rank(items: Sequence[_Item], claims: _Claims, *, back: bool) -> list[_Item]
     return _sort_scores(_place_successors(ordered, claims, back=back))
 
 
-def _place_successors(items: Sequence[_Item], claims: _Claims, *, back: bool) -> list[_Item]:
+def _place_successors(items: Sequence[Item], claims: HitClaims, *, back: bool) -> list[Item]:
     """Put what holds now before what it took the place of, or behind it where the past is asked for.
 
     Few come from far below or were not found: each of them takes a place from what answers the question better.
     """
     by_claim = {item.claim.id: item for item in items if item.claim is not None}
     places = {id(item): at for at, item in enumerate(items)}
-    placed: list[_Item] = []
+    placed: list[Item] = []
     used: set[int] = set()
     added = 0
     for at, item in enumerate(items):
@@ -395,7 +215,7 @@ def _place_successors(items: Sequence[_Item], claims: _Claims, *, back: bool) ->
             if added >= _MOST_ADDED:
                 newer = None
             elif newer is None:
-                newer = _Item(_to_successor(item, successor), successor)
+                newer = Item(_to_successor(item, successor), successor)
                 by_claim[successor.id] = newer
                 places[id(newer)] = at
             added += 1
@@ -411,11 +231,11 @@ def _place_successors(items: Sequence[_Item], claims: _Claims, *, back: bool) ->
     return placed
 
 
-def _promote_later(items: Sequence[_Item], claims: _Claims, question: Question) -> list[_Item]:
+def _promote_later(items: Sequence[Item], claims: HitClaims, question: Question) -> list[Item]:
     """Move what was said later on the same subject before what was said earlier; the hits stay the same."""
     if not claims.follows:
         return list(items)
-    ordered: list[tuple[_Item, dict[str, Record]]] = []
+    ordered: list[tuple[Item, dict[str, Record]]] = []
     for item in items:
         stated = {each.id: each for each in claims.find_stated(item)}
         first = max(0, len(ordered) - _FARTHEST)
@@ -425,15 +245,15 @@ def _promote_later(items: Sequence[_Item], claims: _Claims, question: Question) 
 
 
 def _comes_before(
-    item: _Item, stated: Mapping[str, Record], other: _Item, earlier: Mapping[str, Record], question: Question
+    item: Item, stated: Mapping[str, Record], other: Item, earlier: Mapping[str, Record], question: Question
 ) -> bool:
     """Whether a later statement takes an earlier one's place, or is as much about what is asked."""
     if not _follows(stated.values(), earlier):
         return False
-    return any(_find_later(each) in stated for each in earlier.values()) or _is_asked(item, other, question)
+    return any(find_later(each) in stated for each in earlier.values()) or _is_asked(item, other, question)
 
 
-def _is_asked(item: _Item, other: _Item, question: Question) -> bool:
+def _is_asked(item: Item, other: Item, question: Question) -> bool:
     """Whether an item has words in common with the question or the other item, or is about as near the question."""
     said, compared = item.hit.text, other.hit.text
     if not find_terms(said).isdisjoint(question.terms) or find_content_stems(said) & find_content_stems(compared):
@@ -452,32 +272,32 @@ def _follows(later: Iterable[Record], earlier: Mapping[str, Record]) -> bool:
     )
 
 
-def _sort_scores(items: Sequence[_Item]) -> list[_Item]:
+def _sort_scores(items: Sequence[Item]) -> list[Item]:
     """The items in their order, with scores that fall."""
     for item, score in zip(items, sorted((item.score for item in items), reverse=True), strict=True):
         item.score = score
     return list(items)
 
 
-def _to_successor(item: _Item, claim: Record) -> Hit:
+def _to_successor(item: Item, claim: Record) -> Hit:
     source = Source(SourceKind.RECORD, claim.id, claim.created_at or item.hit.source.created_at)
     about = {"layer": claim.layer.value, "type": claim.type.value} | ({"key": claim.key} if claim.key else {})
     signals = {"claim": Signal(1, item.score)}
-    return _place(Hit(claim.content, item.score, signals, source, {**claim.metadata, **about}), claim)
+    return place_hit(Hit(claim.content, item.score, signals, source, {**claim.metadata, **about}), claim)
 
 
-def _finish(items: Sequence[_Item], wanted: SearchRequest) -> list[Hit]:
+def _finish(items: Sequence[Item], wanted: SearchRequest) -> list[Hit]:
     terms = frozenset(wanted.question.terms)
     return [_mark(item, wanted.now, terms) for item in items]
 
 
-def _mark(item: _Item, now: datetime, terms: frozenset[int]) -> Hit:
+def _mark(item: Item, now: datetime, terms: frozenset[int]) -> Hit:
     claim, hit = item.claim, item.hit
     if claim is None:
         why = explain_hit(hit.signals, shared=bool(terms & find_terms(hit.text)))
         return Hit(hit.text, item.score, hit.signals, hit.source, hit.metadata, hit.neighbours, why=why)
     if item.replaced:
-        hit = _to_claim(hit, claim)
+        hit = to_claim_hit(hit, claim)
     ends = [end for end in (claim.valid_to, claim.expires_at) if end is not None and end <= now]
     until = min(ends, default=None)
     holds = until is None and claim.superseded_by is None
@@ -496,5 +316,5 @@ def _mark(item: _Item, now: datetime, terms: frozenset[int]) -> Hit:
         holds=holds,
         until=until,
         superseded_by=claim.superseded_by,
-        why=explain_hit(signals, claim, holds=holds, shared=bool(terms & find_terms(f"{hit.text} {_quote(claim)}"))),
+        why=explain_hit(signals, claim, holds=holds, shared=bool(terms & find_terms(f"{hit.text} {get_quote(claim)}"))),
     )

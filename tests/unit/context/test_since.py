@@ -19,8 +19,8 @@ def claim(id: str, content: str, days: int = 0, session: str = ELSEWHERE, **valu
 
 
 def show(*records: Record, budget: int = 4000, **material: Any) -> list[str]:
-    later = {each.id: each for each in records}
-    context = built(budget, limits=LEAN, records=records, later=later, **material)
+    material.setdefault("later", {each.id: each for each in records})
+    context = built(budget, limits=LEAN, records=records, **material)
     return [line for body in context.sections.values() for line in items(body)]
 
 
@@ -28,11 +28,11 @@ BEES = claim("a", "The user keeps bees.", 30, metadata={"doubted_by": "b"})
 FROST = claim("b", "Frost has killed the last hive.", 3)
 
 
-def test_later_statement_stands_beside_the_claim_and_has_no_line_of_its_own() -> None:
+def test_newer_statement_comes_first_and_what_it_may_change_stands_behind_it() -> None:
     (line,) = show(BEES, FROST)
     assert line == (
-        "- The user keeps bees. (8 Feb 2026, perhaps no longer true)"
-        " Said since, 7 Mar 2026: “Frost has killed the last hive.”"
+        "- Frost has killed the last hive. (7 Mar 2026)"
+        " Said before, 8 Feb 2026: “The user keeps bees.” (perhaps no longer true)"
     )
 
 
@@ -40,7 +40,23 @@ def test_claims_that_one_statement_may_change_share_its_line() -> None:
     honey = claim("c", "The user sells honey.", 20, metadata={"doubted_by": "b"})
     (line,) = show(BEES, FROST, honey)
     assert line.count("hive") == 1
-    assert "Said since, 18 Feb 2026: “The user sells honey.” (perhaps no longer true) Said since" in line
+    assert line.endswith(
+        " Said before, 8 Feb 2026: “The user keeps bees.” (perhaps no longer true)"
+        " Said before, 18 Feb 2026: “The user sells honey.” (perhaps no longer true)"
+    )
+
+
+def test_words_of_two_claims_are_printed_once() -> None:
+    source = RecordSource(ELSEWHERE, (10,), None, "I keep bees and sell honey")
+    said_at = NOW - timedelta(days=30)
+    bees, honey = (
+        record(id, content, source=source, valid_from=said_at, origin=Origin.EXTRACTED, metadata={"doubted_by": "b"})
+        for id, content in (("a", "The user keeps bees."), ("c", "The user sells honey."))
+    )
+    (line,) = show(bees, honey, FROST)
+    assert line.count("I keep bees and sell honey") == 1
+    (alone,) = show(bees, honey, later={"b": FROST})
+    assert "I keep bees" not in alone
 
 
 def test_rule_keeps_its_line_and_its_section() -> None:
