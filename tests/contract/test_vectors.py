@@ -15,7 +15,7 @@ import pytest
 from limpet import Limpet, Message, Session
 from limpet.errors import InvalidInput, Unsupported
 from limpet.model.scope import Level, Partition
-from limpet.search import recipes, vectors
+from limpet.search import index, recipes, vectors
 from limpet.search.chunk_repository import Chunks
 from limpet.search.vectors import VECTORS, VectorScores
 from limpet.store.tx import Tx
@@ -79,6 +79,16 @@ def test_vector_search_ranks_by_exact_cosine(memory: Limpet, topics: Topics) -> 
     for question in ("dog", "sea lamp", "violin w17", "glad doctor on the ocean"):
         assert_exact(memory, topics, question)
     assert len(assert_exact(memory, topics, "dog", k=250)) == 250
+
+
+def test_vectors_of_many_pages_are_all_found(
+    durable_url: str, topics: Topics, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index, "_VECTOR_PAGE", 7)
+    with open_with(durable_url, topics, clock) as first:
+        tell(first, *sentences(21))  # as many as three pages hold
+    with open_with(durable_url, topics, clock) as later:
+        assert len(assert_exact(later, topics, "dog lamp", k=21)) == 21
 
 
 def test_vector_search_in_large_partition_is_exact(

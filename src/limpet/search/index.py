@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _VECTOR = RowLayout(VECTOR_TABLE, "vector")
 _MIN_CHUNK_COUNT = 500
-_VECTOR_PAGE = 65_536
+_VECTOR_PAGE = 8_192  # some megabytes, which the database joins at less cost than tens of them
 _MAX_ORDINAL = (1 << 63) - 1
 
 
