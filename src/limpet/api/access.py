@@ -71,11 +71,11 @@ class KeyOperations(Handle):
         grants: arg.Grants = (),
         expires_in: arg.Lifetime | None = None,
     ) -> NewKey:
-        """Make a key. The secret in the answer is shown only here: nobody can read it again.
+        """Create a key. The secret is in the result, and nobody can read it again.
 
-        It acts as ``memory.acting`` would with the same user, agent and grants; with ``read:store`` and ``write:store``
-        and no user, as operator. Nobody makes one that may more than they may themselves. Two live keys of a tenant
-        have different names. ``expires_in`` is a timedelta or a number of seconds.
+        The key has the rights that ``memory.acting`` gives with the same user, agent and grants. With ``read:store``
+        and ``write:store`` and no user it acts as operator. Nobody can create a key with more rights than their own.
+        Names are unique among the live keys of a tenant. ``expires_in`` is a timedelta or a number of seconds.
         """
         if is_id(name):
             raise InvalidInput("a key's name must not look like an id; ids are given by the store")
@@ -119,7 +119,7 @@ class KeyOperations(Handle):
 
     @operation("access.keys.list", On.WHOLE, "read:global", "GET /v1/keys", cli="api-keys list")
     def __call__(self, user: arg.OfUser | None = None, include_revoked: arg.IncludeRevoked = False) -> list[KeyInfo]:
-        """The tenant's keys, or one user's, the newest first; on request also those that were revoked or expired."""
+        """List the tenant's keys, or one user's, newest first; on request also revoked and expired ones."""
         scope, now = Scope(self._tenant, user=user), self._now()
         found = self._read(lambda tx: ApiKeys(tx).find(scope))
         return [key for key in found if include_revoked or key.is_live(now)]
@@ -134,9 +134,9 @@ class KeyOperations(Handle):
         cli="api-keys revoke",
     )
     def revoke(self, id_or_name: arg.KeyRef) -> int:
-        """Take a key away, with all that were made by it and by those, in every process at once.
+        """Revoke a key and every key created with it, at once in all processes.
 
-        Answers how many keys these are: 0 when there is none, or it was revoked before.
+        Returns how many keys were revoked: 0 if there is no such key, or it was revoked before.
         """
         scope = Scope(self._tenant)
         wanted = id_or_name.lower() if is_id(id_or_name) else id_or_name
@@ -157,10 +157,10 @@ class KeyOperations(Handle):
 
     @operation("access.keys.acting", On.WHOLE, "write:store", silent=True, left_out=IN_PROCESS)
     def acting(self, secret: arg.Secret) -> Limpet:
-        """The same store acting as what the key is bound to: its tenant, user, agent and grants.
+        """Return the same store with the tenant, user, agent and grants of the key.
 
-        The audit names it ``key:NAME``. Raises Unauthenticated. The key is looked up each time, so that one that was
-        revoked is so at once; closing the handle closes nothing.
+        The audit log names it ``key:NAME``. Raises Unauthenticated. The key is looked up on each call, so a revocation
+        takes effect at once. Closing the handle closes nothing.
         """
         hashed, now = hash_secret(secret), self._now()
         found = None if hashed is None else self._read(lambda tx: ApiKeys(tx).get_by_hash(STORE_PARTITION, hashed))
@@ -185,9 +185,9 @@ class KeyOperations(Handle):
         left_out={"cli": "limpet serve says so when it starts"},
     )
     def required(self) -> bool:
-        """Whether a server of this store asks for a key. It does so from the first key on, of any tenant.
+        """Whether a server of this store asks for a key: always, once any tenant has had one.
 
-        That keys expire, are revoked or go with their user changes nothing; ``allow_anonymous`` does.
+        Keys that expire, are revoked or are purged with their user do not change that; ``allow_anonymous`` does.
         """
         return self._read(lambda tx: ApiKeys(tx).are_required(STORE_PARTITION))
 
@@ -200,9 +200,9 @@ class KeyOperations(Handle):
         left_out=dict.fromkeys(("http", "remote"), "opens the server itself: only for the operator at its machine"),
     )
     def allow_anonymous(self) -> None:
-        """Let programs on the server's machine in without a key again, until the next key is created.
+        """Let programs on the server's machine in without a key, until the next key is created.
 
-        Raises InvalidInput while there is a key that was not revoked.
+        Raises InvalidInput while a key is not revoked.
         """
         store = self._runtime.store
         if not store.write(lambda tx: ApiKeys(tx).allow_anonymous(STORE_PARTITION), exclusive=True):
@@ -234,7 +234,7 @@ class AccessOperations(Handle):
         "access.grant", On.WHOLE, "write:global", "POST /v1/grants", audited=True, answer="granted", cli="grants add"
     )
     def grant(self, user: arg.OneUser, grant: arg.GrantText) -> bool:
-        """Let a user do more than is their own: ``read:global``, ``write:user:bob``. False when they may already."""
+        """Grant a user a right beyond their own: ``read:global``, ``write:user:bob``. False if they have it already."""
         parsed = Grant.parse(grant)
         self._authorizer.check_can_grant(parsed)
         info = GrantInfo(user, parsed, self._now(), self._view.principal.name)
@@ -250,14 +250,14 @@ class AccessOperations(Handle):
         cli="grants remove",
     )
     def revoke(self, user: arg.OneUser, grant: arg.GrantText) -> bool:
-        """Take a grant away, in every process at once. False when the user did not have it."""
+        """Revoke a grant, at once in all processes. False if the user did not have it."""
         parsed = Grant.parse(grant)
         self._authorizer.check_can_grant(parsed)
         return self._view.shared.store.write(lambda tx: Grants(tx).remove(self._scope(user=user), parsed))
 
     @operation("access.grants", On.REACH, "read", "GET /v1/grants", cli="grants list")
     def grants(self, user: arg.OfUser | None = None) -> list[GrantInfo]:
-        """What users may do beyond their own: one user, or all of the tenant."""
+        """List the grants of one user, or of all users of the tenant."""
         return self._view.shared.store.read(lambda tx: Grants(tx).find(self._scope(user=user)))
 
     @operation("access.audit", On.WHOLE, "read:global", "GET /v1/audit", page="offset", cli="audit")
@@ -273,7 +273,7 @@ class AccessOperations(Handle):
         *,
         principal: arg.PrincipalName | None = None,
     ) -> list[AuditEntry]:
-        """Who did what to whose memory, the newest first. ``user`` is whose memory, ``principal`` who did it."""
+        """List who did what to whose memory, newest first: ``user`` is whose memory, ``principal`` who did it."""
         ended = None if outcome is None else AuditOutcome(outcome)
         query = AuditQuery(user, principal, operation, ended, since, until, limit, offset)
         self._runtime.flush_audit()

@@ -38,7 +38,7 @@ class AdminOperations(Handle):
 
     @operation("admin.file_sessions", On.WHOLE, "read:store write:store", left_out=IN_PROCESS)
     def file_sessions(self) -> FileSessions:
-        """Sessions kept as plain files in the store's folder, for people who read their memory with an editor."""
+        """Return sessions kept as plain files in the store's folder, for people who read them in an editor."""
         from limpet.sessions.files import FileSessions
 
         if self._runtime.folder is None:
@@ -67,7 +67,7 @@ class AdminOperations(Handle):
         cli="doctor",
     )
     def doctor(self, *, repair: arg.Repair = False) -> list[Finding]:
-        """Look for anything that does not hold; with ``repair``, set right what can be derived again."""
+        """Check the store; with ``repair``, repair what can be derived again."""
         load_modules(
             "limpet.knowledge.delete_session",
             "limpet.knowledge.verify",
@@ -105,7 +105,7 @@ class AdminOperations(Handle):
 
     @operation("admin.backup", On.WHOLE, "read:store", audited=True, cli="backup", left_out=_A_FILE)
     def backup(self, path: arg.WritePath, progress: Progress | None = None) -> None:
-        """Copy the live store to a new SQLite file; the own stores of agents to files in ``PATH.agents`` beside it."""
+        """Copy the live store to a new SQLite file, and agents' own stores to files in ``PATH.agents``."""
         assert isinstance(path, str)
         (_, shared), *others = self._stores()
         for _, runtime in self._stores():
@@ -120,11 +120,11 @@ class AdminOperations(Handle):
     def restore(
         self, path: arg.ReadPath, *, overwrite: arg.Overwrite = False, progress: Progress | None = None
     ) -> Mapping[str, int]:
-        """Put a backup in place, which ``backup`` made. The file stays as it is. Answers rows by table.
+        """Restore a file that ``backup`` made. The file does not change. Returns the number of rows by table.
 
-        A store that has anything in it is left alone, unless ``overwrite`` says so: then all of it is replaced, of
-        every tenant, in one transaction. Other programs that have the store open should be closed first. The own stores
-        of agents come back from ``PATH.agents``, each by itself.
+        Refused if the store is not empty, unless ``overwrite`` is set: then everything of every tenant is replaced in
+        one transaction. Close other programs that have the store open first. Agents' own stores are restored from
+        ``PATH.agents``, each separately.
         """
         from limpet.store.copy import restore_file
 
@@ -152,16 +152,16 @@ class AdminOperations(Handle):
         cli="admin distribute",
     )
     def distribute(self) -> Mapping[str, list[str]]:
-        """Spread the tables over the machines of a Citus cluster, whose coordinator this store's PostgreSQL is.
+        """Spread the tables over the machines of a Citus cluster, whose coordinator is this PostgreSQL.
 
-        Nobody else can write meanwhile. Done again, it spreads only what is new. Answers the tables it has spread:
-        ``bucket`` and ``tenant`` say by which column, ``reference`` that every machine has them whole.
+        Nobody else can write during this. Called again, it spreads only new tables. Returns the tables it has spread:
+        ``bucket`` and ``tenant`` name the column, ``reference`` means a full copy on every machine.
         """
         return self._runtime.store.distribute()
 
     @operation("admin.stats", On.WHOLE, "read:store", "GET /v1/stats", cli="stats")
     def stats(self) -> Mapping[str, Any]:
-        """How much there is, over all tenants, with the own stores of agents."""
+        """Count what is stored, over all tenants and the own stores of agents."""
         stores, counts = self._stores(), Counter[str]()
         for _, runtime in stores:
             counts.update(runtime.store.count_rows())
@@ -171,7 +171,7 @@ class AdminOperations(Handle):
 
     @operation("admin.owners", On.WHOLE, "read:global", "GET /v1/owners", cli="users")
     def owners(self) -> list[Partition]:
-        """Who has memory in this tenant: its users and agents, and the tenant itself where it shares some."""
+        """List who has memory in this tenant: users, agents, and the tenant itself if it has global memory."""
         rows = [
             row for _, each in self._stores() for row in each.store.read(lambda tx: tx.db.all("partitions.list", {}))
         ]
@@ -180,10 +180,10 @@ class AdminOperations(Handle):
 
     @operation("admin.observe", On.WHOLE, "read:store", silent=True, left_out=IN_PROCESS)
     def observe(self, callback: Callable[[ActivityResult], object]) -> Callable[[], None]:
-        """Tell ``callback`` how every call, job and request to a model on this open store went, from now on.
+        """Call ``callback`` after every call, job and request to a model on this open store.
 
-        It is called on the thread that did the work, over all tenants and handles: it has to be quick and safe to call
-        from several threads. What it raises is logged once and harms nothing. Answers a function that ends it.
+        It runs on the thread that did the work, for all tenants and handles, so it must be fast and thread-safe. An
+        exception in it is logged once and ignored. Returns a function that stops it.
         """
         given: object = callback
         if not callable(given) or inspect.iscoroutinefunction(given):
@@ -194,6 +194,6 @@ class AdminOperations(Handle):
     def usage(
         self, user: arg.OfUser | None = None, agent: arg.OfAgent | None = None, session: arg.OfSession | None = None
     ) -> Usage:
-        """What models took in all: of a session, a user, an agent, or all that the grants cover."""
+        """Return the total model usage of a session, a user, an agent, or all that the grants cover."""
         scope = self._scope(user=user, agent=agent, session=session)
         return self._read(lambda tx: usage.read(tx, scope))

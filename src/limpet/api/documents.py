@@ -47,9 +47,9 @@ class DocumentOperations(Handle):
         metadata: arg.Labels | None = None,
         progress: Progress | None = None,
     ) -> Document | builtins.list[Document]:
-        """Store a text under any uri, a file under its ``file://`` uri, or every file of a folder, as a list.
+        """Add a text under any uri, a file under its ``file://`` uri, or every file of a folder, as a list.
 
-        A document that is there with the same content is left as it is; other content replaces it.
+        A document with the same content does not change; other content replaces it.
         """
         space = self._resolve_owner(user, agent, None, scope).space
         return self._runtime.documents.add(space, uri_or_path, text, progress or (lambda *_: None), title, metadata)
@@ -65,9 +65,9 @@ class DocumentOperations(Handle):
         offset: arg.Offset = 0,
         before: arg.Before | None = None,
     ) -> builtins.list[Document]:
-        """The documents of a user, an agent or the tenant, the latest change first.
+        """List the documents of a user, an agent or the tenant, latest change first.
 
-        ``before`` continues where another page ended: its last document's ``updated_at`` and ``id``.
+        ``before`` continues after another page: the ``updated_at`` and ``id`` of its last document.
         """
         space = self._resolve_owner(user, agent, None, scope).space
         return self._read(lambda tx: Documents(tx).find(space, limit, offset, to_cursor(before)))
@@ -81,7 +81,7 @@ class DocumentOperations(Handle):
         agent: arg.Agent | None = None,
         scope: arg.Everyone | None = None,
     ) -> str:
-        """The text of the document with this uri, or of this path, as search knows it."""
+        """Return the text of the document with this uri, or of this path, as it was indexed."""
         space, uris = self._resolve_owner(user, agent, None, scope).space, list_possible_uris(uri)
         return self._read(lambda tx: _read_text(tx, space, uris))
 

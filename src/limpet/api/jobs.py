@@ -174,9 +174,9 @@ class JobOperations(Handle):
 
     @operation("jobs.run", On.WHOLE, "write:store", "POST /v1/jobs/run", answer="begun", cli="jobs run")
     def run(self, until_idle: arg.UntilIdle = True, progress: Progress | None = None) -> int:
-        """Do background work that is due now, such as missing vectors. Returns how many jobs were begun.
+        """Run background jobs that are due now, such as missing vectors. Returns how many were started.
 
-        A purge that was interrupted is due now, and so is the work of agents with their own stores.
+        Interrupted purges and the jobs of agents' own stores are due, too.
         """
         begun = 0
         for _, runtime in self._stores():
@@ -197,11 +197,11 @@ class JobOperations(Handle):
         notify: Notifier | None = None,
         busy: Callable[[], bool] | None = None,
     ) -> None:
-        """Do background work in a thread from now on, until the store is closed.
+        """Run background jobs in a thread until the store is closed.
 
-        With ``on_schedule``, another thread gives it what schedules bring, as ``schedules.run`` does. While ``busy()``
-        is true, each job waits up to a second, and all of them together get a tenth of the processor time, so that a
-        program that answers somebody does that first.
+        With ``on_schedule``, a second thread calls it for due schedules, as ``schedules.run`` does. While ``busy()`` is
+        true, each job waits up to a second, and jobs together get a tenth of the processor time, so that a program that
+        answers requests does that first.
         """
         if on_schedule is None and notify is not None:
             raise InvalidInput("notify gets what schedules bring: give on_schedule, too")
@@ -221,9 +221,9 @@ class JobOperations(Handle):
         limit: arg.Limit = 50,
         offset: arg.Offset = 0,
     ) -> builtins.list[JobInfo]:
-        """Jobs that wait, run or are dead, the next to run first. A job that is done is gone.
+        """List jobs that wait, run or are dead, in the order in which they will run. A finished job is removed.
 
-        Those of agents with their own stores come last; ``agent`` says whose.
+        Jobs of agents' own stores come last; ``agent`` names the agent.
         """
         checked: Any = state
         query, now, scope = JobQuery(state=checked, kind=kind, limit=offset + limit), self._now(), self._scope()
@@ -236,7 +236,7 @@ class JobOperations(Handle):
 
     @operation("jobs.retry", On.WHOLE, "write:global", "POST /v1/jobs/retry", answer="retried", cli="jobs retry")
     def retry(self, ids: arg.JobIds | None = None, kind: arg.JobKind | None = None) -> int:
-        """Retry dead jobs: these, those of a kind, or all, also of agents with their own stores. Returns how many."""
+        """Retry dead jobs: these ids, one kind, or all; also in agents' own stores. Returns how many."""
         chosen, now, total = None if ids is None else [*ids], self._now(), 0
         for _, runtime in self._stores():
             count = runtime.store.write(lambda tx: Jobs(tx).retry(self._scope(), chosen, kind, now))
@@ -249,7 +249,7 @@ class JobOperations(Handle):
         "jobs.drop", On.WHOLE, "write:global", "POST /v1/jobs/drop", audited=True, answer="dropped", cli="jobs drop"
     )
     def drop(self, ids: arg.JobIds) -> int:
-        """Remove dead jobs, also of agents with their own stores; any other is left alone. Returns how many."""
+        """Remove dead jobs, also in agents' own stores. Other jobs are not removed. Returns how many."""
         chosen = [*ids]
         return sum(
             runtime.store.write(lambda tx: Jobs(tx).drop(self._scope(), chosen)) for _, runtime in self._stores()

@@ -180,9 +180,9 @@ class Limpet(MemoryOperations):
         metadata: arg.Metadata | None = None,
         ttl: arg.Lifetime | None = None,
     ) -> Session:
-        """The live session of this chat, created when there is none: channel "app" and chat "main" if none are named.
+        """Return the live session of this chat, or create it. Default: channel "app", chat "main".
 
-        Without a user it is the default user's (``LIMPET_USER``); else, where a channel or a chat is named, the chat's.
+        Without a user it belongs to the default user (``LIMPET_USER``), or to the chat if a channel or chat is named.
         """
         key, owner = self._resolve_chat(channel, chat, thread, user)
         view, scope, now = self._view_for(agent), self._scope_in(owner, agent), self._now()
@@ -204,7 +204,7 @@ class Limpet(MemoryOperations):
         user: arg.OneUser | None = None,
         agent: arg.ThroughAgent | None = None,
     ) -> Session | None:
-        """The live session of this chat, or None. Creates nothing."""
+        """Return the live session of this chat, or None. Creates nothing."""
         key, owner = self._resolve_chat(channel, chat, thread, user)
         view, scope, now = self._view_for(agent), self._scope_in(owner, agent), self._now()
         info = view.runtime.store.read(lambda tx: Sessions(tx).find_live(scope, str(key), now))
@@ -229,7 +229,7 @@ class Limpet(MemoryOperations):
 
     @operation("load_session", On.ID, "read:session", "GET /v1/sessions/{session_id}", cli="sessions show")
     def load_session(self, session_id: arg.SessionId, *, user: arg.OfUser | None = None) -> Session:
-        """The session with this id, live or ended, with the settings of its agent, in whichever store it is."""
+        """Return the session with this id, live or ended, with its agent's settings, from whichever store has it."""
         scope, agents = Scope(self._tenant, user=user, session=session_id), self._view.agents
         for view in self._list_views():
             info = view.runtime.store.read(lambda tx: Sessions(tx).get(scope))
@@ -256,9 +256,9 @@ class Limpet(MemoryOperations):
         *,
         before: arg.Before | None = None,
     ) -> list[SessionInfo]:
-        """Sessions, the most recently active first. Those of an agent with its own store are listed if it is named.
+        """List sessions, the most recently active first. Name an agent with its own store to list those.
 
-        ``before`` continues where another page ended: its last session's ``last_active_at`` and ``id``.
+        ``before`` continues after another page: the ``last_active_at`` and ``id`` of its last session.
         """
         status = None if state is None else SessionStatus(state)
         query = SessionQuery(channel=channel, state=status, limit=limit, offset=offset, before=to_cursor(before))
@@ -280,11 +280,11 @@ class Limpet(MemoryOperations):
         grants: arg.Grants = (),
         name: arg.ActingName | None = None,
     ) -> Limpet:
-        """The same store for somebody with fewer rights: a user, one session of a user, or only what is granted.
+        """Return the same store for somebody with fewer rights: a user, one session of a user, or some grants.
 
-        A user may read and write all of their own, a session only that session; the rest needs a grant, given here or
-        stored with ``access.grant``. Where a user is left out, it is this one. ``name`` is what the audit log says;
-        the user's name, if none is given. This does not touch the store, so a server can call it for each request.
+        A user may read and write everything of their own, a session only itself; the rest needs a grant, passed here or
+        stored with ``access.grant``. If a call names no user, it is this one. The audit log shows ``name``, by default
+        the user's. This does not touch the store, so a server can call it for each request.
         """
         known, parsed = name or user or agent or session, cast("tuple[Grant, ...]", grants)
         if known is None:
@@ -296,7 +296,7 @@ class Limpet(MemoryOperations):
 
     @operation("tenant", On.WHOLE, "read:store", silent=True, left_out=IN_PROCESS)
     def tenant(self, name: arg.Tenant) -> Limpet:
-        """The same store seen as another tenant. Tenants share nothing but the file."""
+        """Return the same store as another tenant. Tenants share nothing but the file."""
         return Limpet(self._view.derive(tenant=name, caller=self._principal_in(name)))
 
     def agent(self, name: str) -> Limpet:

@@ -87,14 +87,14 @@ class MemoryOperations(Handle):
         source: arg.SourceSession | None = None,
         idempotency_key: arg.IdempotencyName | None = None,
     ) -> Record:
-        """Keep a memory. The same key (or id) again replaces its text and keeps what it said before.
+        """Store a memory. The same key (or id) again replaces its text and keeps the old text as a version.
 
-        Without a key and an id, the same statement again is the record that there is, and ``said`` counts it.
-        ``session`` keeps it for that session alone; ``source`` only says in which session it came up.
-        Passwords, keys and other secrets in it are masked, unless ``learn.secrets`` is off.
+        Without a key or an id, a statement that is already stored is not stored twice; ``said`` counts it. ``session``
+        limits the memory to that session; ``source`` only names the session it came up in. Passwords, keys and other
+        secrets are masked, unless ``learn.secrets`` is off.
 
-        Asked again with the same ``idempotency_key`` within two days, it answers with what was made the first time, as
-        it is by then; with another request under that key it raises IdempotencyConflict.
+        Repeated with its ``idempotency_key`` within two days, it returns the record stored first, as it is now; another
+        request under that key raises IdempotencyConflict.
         """
         now = self._now()
         home = self._resolve_owner(user, agent, session, scope)
@@ -165,11 +165,11 @@ class MemoryOperations(Handle):
         skill: arg.Skill | None = None,
         floor: arg.Floor = True,
     ) -> list[Hit]:
-        """The chunks that answer the question best, of a user, one of the user's sessions, an agent, or the tenant.
+        """Search the memory of a user, one of the user's sessions, an agent, or the tenant.
 
-        With ``neighbours`` each hit brings so many messages from before and after it. ``rerank`` looks at the best
-        hits once more and orders them anew. The recipe ``records`` weighs records by relevance, recency, salience,
-        confidence and type, and by whether they were learned with the ``skill`` that is active now.
+        ``neighbours`` adds that many messages before and after each hit. ``rerank`` orders the best hits again. The
+        recipe ``records`` weighs records by relevance, recency, salience, confidence and type, and by whether they were
+        learned with the active ``skill``.
         """
         if rerank is not None:
             check_reranker(rerank)
@@ -250,13 +250,13 @@ class MemoryOperations(Handle):
         everywhere: arg.Everywhere = False,
         dry_run: arg.DryRun = False,
     ) -> Forgotten:
-        """Remove a record by id, by its owner's key, or all records of an owner that hold every word of a query.
+        """Remove a record by id, by its owner's key, or all records of an owner that contain every word of a query.
 
-        Every copy goes with it: promoted ones, their origins, twins, the turn's record, texts that were made of it, the
-        line in the daily notes, and the sentence it was learned from in its message. The answer says what was removed,
-        and in ``left`` where the same is still said. With ``everywhere`` that goes too from messages, summaries, notes
-        and MEMORY.md; other records and documents stay. With ``dry_run`` nothing is removed; the answer is the same as
-        that of the real call, with the sentences that would go from messages.
+        Every copy is removed too: promoted copies and their origins, duplicates, the turn's record, texts derived from
+        it, the line in the daily notes, and the sentence in the message it was learned from. The result says what was
+        removed, and in ``left`` where the same is still said. ``everywhere`` also removes it from messages, summaries,
+        notes and MEMORY.md; other records and documents stay. With ``dry_run`` nothing is removed, and the result also
+        lists the sentences that would be removed from messages.
         """
         if [id, key, query].count(None) != 2:
             raise InvalidInput("forget takes exactly one of id, key and query")
@@ -295,9 +295,9 @@ class MemoryOperations(Handle):
         skill: arg.Skill | None = None,
         at: arg.At | None = None,
     ) -> Context:
-        """What memory knows about a query, laid out for a prompt, without a conversation.
+        """Return what memory knows about a query, as text for a prompt, without a conversation.
 
-        With ``model_window`` the model's reply has room too. ``at`` is when the query is asked; now, if not given.
+        ``model_window`` leaves room for the model's reply. ``at`` is the time of the query (default: now).
         """
         builder = self._runtime.context
         asked = builder.check_request(query, max_tokens, model_window, skill, at)
@@ -308,9 +308,9 @@ class MemoryOperations(Handle):
 
     @operation("profile", On.USER, "read:user", "GET /v1/profile", cli="profile")
     def profile(self, user: arg.User | None = None) -> Profile:
-        """A short standing text about a user, made of what is known in all chats, with the ids of its sources.
+        """Return a short text about a user, made from what is known in all chats, with the ids of its sources.
 
-        It is stored, and made again when something it is made from has changed.
+        It is stored, and written again when one of its sources has changed.
         """
         return self._runtime.profiler.load_profile(self._scope(user=user))
 

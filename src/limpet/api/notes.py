@@ -48,7 +48,7 @@ class LongTermNotes:
 
     @_long_term_operation("read", "read:user", "GET", answer="text")
     def read(self) -> str:
-        """The text as it is now, "" where there is none."""
+        """Return the current text; "" if there is none."""
         with self._turn:
             self._seen = self._notes.read(self._partition, MEMORY_FILE)
             return self._seen
@@ -58,12 +58,12 @@ class LongTermNotes:
     def write(
         self, text: arg.NoteText, *, version: arg.NoteVersion | None = None, mask_secrets: arg.MaskSecrets = False
     ) -> WriteResult:
-        """Replace what was last read through this handle.
+        """Replace the text that was last read through this handle.
 
-        If the text has changed since, both edits are kept: what one side only added is joined to the other; otherwise
-        the text stays as it is, and this one goes to the file ``MEMORY.md.conflict``. A store without a folder raises
-        WrongState instead. For a caller that has no handle from one call to the next, ``version`` is what they read, or
-        ``"*"`` for any. If the text is another by now, WrongState is raised and nothing is written.
+        If it has changed since, both edits are kept: lines that one side only added are merged; otherwise the current
+        text stays, and yours is written to ``MEMORY.md.conflict``. A store without a folder raises WrongState instead.
+        A caller without a lasting handle passes the ``version`` it read, or ``"*"`` for any. If the text has another
+        version by now, WrongState is raised and nothing is written.
         """
         text = self._notes.mask(text) if mask_secrets else text
         with self._turn:
@@ -75,7 +75,7 @@ class LongTermNotes:
 
     @_long_term_operation("append", "read:user write:user", "POST")
     def append(self, text: arg.NoteText, *, mask_secrets: arg.MaskSecrets = False) -> WriteResult:
-        """Add a paragraph or a line at the end, whatever the file holds."""
+        """Add a paragraph or a line at the end of the current text."""
         return self._notes.append_memory(self._partition, self._notes.mask(text) if mask_secrets else text)
 
 
@@ -89,7 +89,7 @@ class NoteOperations(Handle):
 
     @operation("notes.day", On.USER, "read:user", "GET /v1/notes/day", answer="text", cli="notes show")
     def day(self, user: arg.User | None = None, day: arg.Day | None = None) -> str:
-        """The notes of a day, today's if none is given; "" when there are none."""
+        """Return the notes of a day (default: today); "" if there are none."""
         notes, partition = self._runtime.notes, self._partition(user)
         wanted = day if isinstance(day, date) else notes.local_day(self._now(), partition.owner)
         return notes.read(partition, day_name(wanted))
@@ -116,10 +116,9 @@ class NoteOperations(Handle):
         "notes.export_items", On.USER, "read:user", "POST /v1/notes/items/export", audited=True, cli="notes export"
     )
     def export_items(self, user: arg.User | None = None) -> ItemExportResult:
-        """Write the user's records to ``items/…jsonl`` in their folder. Lines that were edited wait for an import.
+        """Write the user's records to ``items/…jsonl`` in their folder. Edited lines wait for an import.
 
-        The records are in the store on every backend. One without a folder (``has_folder``) has no such files:
-        nothing is written.
+        Without a folder (``has_folder`` is False) nothing is written; the records are in the store on every backend.
         """
         items = self._items(user)
         return ItemExportResult(0, has_folder=False) if items is None else items.export()
@@ -130,9 +129,9 @@ class NoteOperations(Handle):
     def import_items(
         self, user: arg.User | None = None, *, delete_missing: arg.DeleteMissing = False
     ) -> ItemImportResult:
-        """Take in what was changed in ``items/…jsonl``, in one transaction. A bad line is reported and left as it is.
+        """Import the changes in ``items/…jsonl`` in one transaction. An invalid line is reported and not changed.
 
-        A line that is missing removes nothing, unless ``delete_missing`` says so.
+        A missing line removes nothing, unless ``delete_missing`` is set.
         """
         items = self._items(user)
         return ItemImportResult(has_folder=False) if items is None else items.import_(delete_missing=delete_missing)

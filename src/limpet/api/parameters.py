@@ -230,7 +230,7 @@ Tenant = Annotated[str, limits.Printable(), "the tenant"]
 ActingName = Annotated[str, limits.Printable(), "who acts, as the audit log says it; left out: the user's name"]
 
 # Chats
-Channel = Annotated[str, limits.Printable(), "what carries the chat, such as telegram"]
+Channel = Annotated[str, limits.Printable(), "the platform of the chat, such as telegram"]
 Chat = Annotated[str, limits.Printable(), "the chat's name in its channel"]
 Thread = Annotated[str, limits.Printable(), "the thread within the chat"]
 State = Annotated[str, StateCodec(SessionStatus), "only sessions in this state"]
@@ -239,10 +239,10 @@ State = Annotated[str, StateCodec(SessionStatus), "only sessions in this state"]
 Limit = Annotated[int, limits.PageSize(), "entries at most"]
 Offset = Annotated[int, limits.Integer(), "entries to skip"]
 Before = Annotated[tuple[datetime | None, str], CursorCodec(), "where the page before ended"]
-Since = Annotated[datetime, limits.Instant(), "only what was said or made from then on"]
-Until = Annotated[datetime, limits.Instant(), "only what was said or made before"]
-AsOf = Annotated[datetime, limits.Instant(), "what was true then"]
-At = Annotated[datetime, limits.Instant(), 'when it is asked, for words such as "yesterday"; left out: now']
+Since = Annotated[datetime, limits.Instant(), "only what was said or created at or after this time"]
+Until = Annotated[datetime, limits.Instant(), "only what was said or created before this time"]
+AsOf = Annotated[datetime, limits.Instant(), "what was true at this time"]
+At = Annotated[datetime, limits.Instant(), 'the time of the question, for words such as "yesterday"; left out: now']
 Kinds = Annotated[Iterable[str], _filter(_choose(SourceKind)), "only hits of one of these kinds"]
 Layers = Annotated[Iterable[str], _filter(_choose(Layer)), "only records of one of these layers"]
 Types = Annotated[Iterable[str], _filter(_choose(RecordType)), "only records of one of these types"]
@@ -256,26 +256,26 @@ DryRun = Annotated[bool, limits.Boolean(), "change nothing, only report what wou
 # Messages
 RoleName = Annotated[str, _choose(Role), "who speaks"]
 Content = Annotated[AnyContent, ContentCodec(), "text, or parts: text, image, file"]
-Speaker = Annotated[str, limits.Printable(), "the speaker's name, where several speak"]
+Speaker = Annotated[str, limits.Printable(), "the speaker's name, if several people speak"]
 ToolCalls = Annotated[Iterable[ToolCall | Mapping[str, Any]], ToolCallsCodec(), "what the assistant asks tools to do"]
 ToolCallId = Annotated[str, limits.Printable(), "of a tool's result: the call it answers"]
 IsError = Annotated[bool, limits.Boolean(), "whether a tool's result is an error"]
 CreatedAt = Annotated[datetime, limits.Instant(), "when it was said; left out: now"]
 Sequence = Annotated[int, limits.Integer(1), "its number in the session; left out: the next"]
 Learn = Annotated[
-    bool, limits.Boolean(), "learn from it in the background; left out: as `learn.enabled` says, from a user's message"
+    bool, limits.Boolean(), "learn from it in the background; left out: a user's message, if `learn.enabled` is set"
 ]
 IdempotencyName = Annotated[
     str, limits.Printable(), "repeating a request under the same key returns the first result instead of a second"
 ]
-Metadata = Annotated[Mapping[str, Any], JsonObject(), "anything of your own, stored beside it"]
-After = Annotated[int, limits.Integer(), Called("a bound"), "only messages behind this number"]
+Metadata = Annotated[Mapping[str, Any], JsonObject(), "any JSON of your own, stored with it"]
+After = Annotated[int, limits.Integer(), Called("a bound"), "only messages after this number"]
 BeforeNumber = Annotated[int, limits.Integer(), Called("a bound"), "only messages before this number"]
 MessageLimit = Annotated[int, limits.Integer(), Called("a bound"), "messages at most"]
 MessageCount = Annotated[int, limits.Integer(), "how many messages"]
 
 Messages = Annotated[Iterable[Message], MessagesCodec(), "messages, in their order"]
-MessageUsage = Annotated[ModelUsage | Mapping[str, Any], UsageCodec(), "what the model took for it"]
+MessageUsage = Annotated[ModelUsage | Mapping[str, Any], UsageCodec(), "the model's usage for it"]
 ModelName = Annotated[str, limits.Printable(), "the model that was called"]
 ValueKey = Annotated[str, limits.Printable(), Called("a key"), "the entry's key"]
 Value = Annotated[Any, StoredJson(), "any JSON value"]
@@ -296,7 +296,7 @@ Question = Annotated[
     "the question, or words; of more than 16,000 characters the first and last 8,000 are read",
 ]
 ContextQuery = Annotated[
-    str, limits.Text(), Called("the question"), "what it is for: memory about it is recalled; empty: nothing is"
+    str, limits.Text(), Called("the question"), "what the prompt is about: memory about it is recalled; empty: none"
 ]
 Tokens = Annotated[int, DescribedCodec(limits.Integer(), minimum=1), "tokens at most; left out: `context.max_tokens`"]
 Window = Annotated[
@@ -329,7 +329,7 @@ LayerByType = Annotated[
 ]
 Title = Annotated[str, limits.Text(max_bytes=MAX_TITLE_BYTES), "a heading"]
 Tags = Annotated[Iterable[str], ListCodec(limits.Tag(), Items(MAX_TAGS, unique=True)), "words to filter by"]
-Labels = Annotated[Mapping[str, str], StringMap(), "texts of your own, stored beside it"]
+Labels = Annotated[Mapping[str, str], StringMap(), "texts of your own, stored with it"]
 Confidence = Annotated[float, limits.Number(0, 1), "how sure it is, from 0 to 1"]
 Salience = Annotated[float, limits.Number(0, 1), "how much it matters, from 0 to 1"]
 References = Annotated[
@@ -341,7 +341,7 @@ Lifetime = Annotated[timedelta | float, limits.Duration(), "how long it lasts, a
 Clear = Annotated[
     Iterable[str], ListCodec(DescribedCodec(limits.Text(), enum=CLEARED)), "fields to empty, such as expires_at"
 ]
-Promotion = Annotated[Literal["user", "global"], "how far it reaches then"]
+Promotion = Annotated[Literal["user", "global"], "who can see it afterwards"]
 MetadataKey = Annotated[str, limits.Tag(), Called("the metadata key"), "the name in the metadata"]
 MetadataValue = Annotated[str, limits.Text(), Called("the metadata value"), "its exact value"]
 Words = Annotated[str, limits.Text(MAX_QUESTION), Called("the query"), "all records that hold every word of it"]
@@ -351,11 +351,11 @@ DocumentName = Annotated[
     str | PathLike[str], DescribedCodec(KeptPath(), **URI), LocalPath.READ, "any uri, or the path of a file or folder"
 ]
 DocumentUri = Annotated[str | PathLike[str], DescribedCodec(KeptPath(), **URI), "its uri, or the path it was read from"]
-DocumentText = Annotated[str, limits.Text(), "what it says; left out: what the file says"]
+DocumentText = Annotated[str, limits.Text(), "its text; left out: the text of the file"]
 Entity = Annotated[str, limits.Text(max_bytes=4096), "only what is around this one"]
 Depth = Annotated[int, limits.Integer(0, MAX_DEPTH), "how many relations far"]
 
-Fresh = Annotated[bool, limits.Boolean(), "read first what was not read yet"]
+Fresh = Annotated[bool, limits.Boolean(), "read unread messages first"]
 
 # Notes
 UserText = Annotated[str, limits.Text(), "what the user said"]
@@ -364,16 +364,16 @@ DeleteMissing = Annotated[bool, limits.Boolean(), "remove records whose lines ar
 Day = Annotated[date | str, limits.Day(), "the day; left out: today"]
 NoteText = Annotated[str, limits.Text(), "Markdown"]
 MaskSecrets = Annotated[bool, limits.Boolean(), "mask secrets in it first, as `learn.secrets` says; for a model's text"]
-NoteVersion = Annotated[str, limits.Text(), "the version that was read; WrongState if it is another by now"]
+NoteVersion = Annotated[str, limits.Text(), "the version that was read; WrongState if the text has another by now"]
 
 # Schedules
-ScheduleName = Annotated[str, limits.Text(max_bytes=MAX_TITLE_BYTES), "what people call it; need not be unique"]
+ScheduleName = Annotated[str, limits.Text(max_bytes=MAX_TITLE_BYTES), "its name; need not be unique"]
 Goal = Annotated[str, DescribedCodec(limits.Text(blank=False), maxLength=500), "what is to be done each time"]
 Cadence = Annotated[str, CadenceCodec(), "`cron: 0 9 * * 1-5`, `once: 2030-12-01T09:00` or `every: 15m`"]
 TimeZone = Annotated[str, TimeZoneCodec(), "the zone of its clock times; left out: `schedules.timezone`"]
 Notify = Annotated[str, _choose(NotifyPolicy), "when a run is reported; conditional: when it begins with `[NOTIFY]`"]
 MaxRuns = Annotated[int, limits.Integer(0, 1_000_000), "firings after which it ends; 0: no limit"]
-EndsAt = Annotated[datetime | str, EndCodec(), "when it ends; never: no end"]
+EndsAt = Annotated[datetime | str, EndCodec(), "when it ends; `never`: no end"]
 ScheduleId = Annotated[str, limits.Uuid(), Called("schedule id"), "the schedule's id"]
 ScheduleStateName = Annotated[str, _choose(ScheduleState), "only schedules in this state"]
 GoalText = Annotated[str, limits.Text(max_bytes=1024), "words of the name or the goal"]
@@ -383,10 +383,12 @@ LeaseSeconds = Annotated[
 ]
 LeaseToken = Annotated[int, limits.Integer(1), "the token of the claim"]
 RunText = Annotated[str, limits.Text(), "what it said; `[NOTIFY]` at the beginning asks for a notification"]
-RunError = Annotated[str, limits.Text(max_bytes=MAX_TITLE_BYTES, blank=False), "what went wrong; left out: nothing"]
+RunError = Annotated[
+    str, limits.Text(max_bytes=MAX_TITLE_BYTES, blank=False), "what went wrong; left out: it succeeded"
+]
 RunTurns = Annotated[int, limits.Integer(0, 1_000_000), "turns it took"]
 RunCost = Annotated[float, limits.Number(0, MAX_COST), "what it cost, in any one currency"]
-RunNotify = Annotated[bool, limits.Boolean(), "whether somebody is to be told; left out: as the schedule says"]
+RunNotify = Annotated[bool, limits.Boolean(), "whether to report it; left out: as the schedule says"]
 DueBefore = Annotated[datetime, limits.Instant(), "only schedules that run next before this"]
 RunId = Annotated[str, limits.Uuid(), Called("run id"), "the run's id"]
 
@@ -398,7 +400,7 @@ GrantText = Annotated[str | Grant, DescribedCodec(Parsed(Grant), **GRANT), "such
 Grants = Annotated[
     Iterable[str | Grant],
     ListCodec(DescribedCodec(Parsed(Grant), **GRANT), Items(MAX_GRANTS)),
-    "what may be done beyond one's own",
+    "rights beyond one's own memory",
 ]
 KeyName = Annotated[str, limits.Printable(MAX_NAME), "its name; different from those of the tenant's other live keys"]
 KeyRef = Annotated[str, limits.Printable(), Called("the key's id or name"), "the key's id or name"]
@@ -412,20 +414,20 @@ PrincipalName = Annotated[str, limits.Printable(), "only calls of this caller"]
 JobIds = Annotated[
     Iterable[int], ListCodec(limits.Integer(), Items(MAX_PAGE)), Called("ids"), "the numbers of the jobs"
 ]
-UntilIdle = Annotated[bool, limits.Boolean(), "until nothing is due any more; else one job"]
+UntilIdle = Annotated[bool, limits.Boolean(), "until nothing is due; else one job"]
 JobKind = Annotated[str, limits.Printable(), "only jobs of this kind"]
 JobStateName = Annotated[str, _choose(JobState), "only jobs in this state"]
 Days = Annotated[float, limits.Number(0, 100_000), "how old, in days"]
 Everything = Annotated[bool, limits.Boolean(), "explicit and pinned memories, documents and MEMORY.md too"]
 AskedBy = Annotated[str, limits.Printable(), "who asked for it, for the receipt"]
-Repair = Annotated[bool, limits.Boolean(), "set right what can be derived again"]
-Overwrite = Annotated[bool, limits.Boolean(), "replace what the store holds, all of it"]
+Repair = Annotated[bool, limits.Boolean(), "repair what can be derived again"]
+Overwrite = Annotated[bool, limits.Boolean(), "replace everything in the store"]
 Vacuum = Annotated[bool, limits.Boolean(), "rewrite the database's files, which takes as long as the store is large"]
 LearnFromImport = Annotated[
     bool,
     limits.Boolean(),
-    "learn from the imported conversations in the background; an export of ours brings what was learned along",
+    "learn from the imported conversations in the background; an export of Limpet contains what was learned",
 ]
-Format = Annotated[str, limits.Text(), "which program wrote it; auto: found out"]
+Format = Annotated[str, limits.Text(), "the program that wrote it; auto: detected"]
 ReadPath = Annotated[str | PathLike[str], limits.FilePath(), LocalPath.READ, "the file or folder to read"]
 WritePath = Annotated[str | PathLike[str], limits.FilePath(), LocalPath.WRITE, "the new file or folder to write"]

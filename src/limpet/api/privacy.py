@@ -38,11 +38,11 @@ class PrivacyOperations(Handle):
         vacuum: arg.Vacuum = False,
         dry_run: arg.DryRun = False,
     ) -> Receipt:
-        """Remove a session with everything that came of it: messages, summary, what was learned from it alone, files.
+        """Remove a session and everything derived from it: messages, summary, files, what it alone taught.
 
-        Done when it returns, also if it was interrupted before: the next call, or the next worker, finishes it. The
-        receipt says what was removed, what is left, and what became of the bytes; ``vacuum`` makes the database's files
-        anew, which takes as long as the store is large. With ``dry_run`` it is only counted.
+        The purge is complete when the call returns. An interrupted one is finished by the next call or worker. The
+        receipt says what was removed, what is left, and whether the bytes are gone; ``vacuum`` rewrites the whole
+        database file. With ``dry_run`` it only counts.
         """
         scope = self._scope(user=user, session=id)
         for runtime in self._runtimes():
@@ -72,7 +72,7 @@ class PrivacyOperations(Handle):
     ) -> Receipt:
         """Remove everything of a user, in the stores of all agents: sessions, records, documents, jobs, files, name.
 
-        What was learned from this user alone goes, for whomever it was kept. A user of the same name starts clean.
+        What was learned from this user alone is removed too, whoever owns it. A new user of the same name starts empty.
         """
         order = PurgeRequest(PurgeTarget.USER, Partition(self._tenant, Level.USER, user), asked_by=asked_by)
         return _purge(self._runtimes(), order, vacuum=vacuum, dry_run=dry_run)
@@ -96,11 +96,11 @@ class PrivacyOperations(Handle):
         vacuum: arg.Vacuum = False,
         dry_run: arg.DryRun = False,
     ) -> Receipt:
-        """Remove what a user said more than so many days ago: messages, what was learned from them, daily notes.
+        """Remove what a user said more than ``days`` ago: messages, what was learned from them, daily notes.
 
-        Messages count from when they were said, sessions from when they were last active; records, key-value entries
-        and notes from when they were last changed. Explicit and pinned memories, documents and MEMORY.md stay, unless
-        ``everything`` is asked for. 0 days is all until now, and needs ``everything``. Nobody else's are touched.
+        Messages count from the time they were said, sessions from their last activity; records, key-value entries and
+        notes from their last change. Explicit and pinned memories, documents and MEMORY.md stay, unless ``everything``
+        is set. 0 days means everything up to now, and needs ``everything``. Other users' memory is not changed.
         """
         if not days and not everything:
             raise InvalidInput(
@@ -114,14 +114,14 @@ class PrivacyOperations(Handle):
 
     @operation("privacy.receipts", On.WHOLE, "read:global", "GET /v1/purge", page="offset", cli="purge receipts")
     def receipts(self, limit: arg.Limit = 50, offset: arg.Offset = 0) -> list[Receipt]:
-        """What was purged, the latest first; also what was begun and is not done. Without names and content."""
+        """List purges, latest first, also unfinished ones. Receipts hold no names and no content."""
         return self._read(lambda tx: Purges(tx).find_receipts(self._scope(), limit, offset))
 
     @operation("privacy.retention", On.WHOLE, "write:global", "POST /v1/retention", audited=True, cli="retention")
     def retention(self, dry_run: arg.DryRun = False) -> list[RetentionResult]:
-        """Remove now what the settings no longer keep, and sessions whose time is over; hourly a job does so.
+        """Remove what the settings no longer keep, and expired sessions. A job does so every hour.
 
-        Answers what went, by agent. With ``dry_run`` it is only counted.
+        Returns the counts by agent. With ``dry_run`` it only counts.
         """
         return [each for runtime in self._runtimes() for each in runtime.retention.apply(self._tenant, dry_run=dry_run)]
 

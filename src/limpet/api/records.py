@@ -47,10 +47,10 @@ class RecordOperations(Handle):
         archived: arg.Archived = False,
         before: arg.Before | None = None,
     ) -> list[Record]:
-        """Records, the latest change first: those true now or at ``as_of``; with ``history`` also past ones.
+        """List records, latest change first: those true now, or at ``as_of``; with ``history`` also past ones.
 
-        With ``archived`` those that have faded, and no others. ``before`` continues where another page ended: its last
-        record's ``updated_at`` and ``id``.
+        With ``archived``, only faded ones. ``before`` continues after another page: the ``updated_at`` and ``id`` of
+        its last record.
         """
         query = RecordQuery(
             RecordFilter.of(layers, types, tags, metadata),
@@ -91,7 +91,7 @@ class RecordOperations(Handle):
         history: arg.History = False,
         archived: arg.Archived = False,
     ) -> int:
-        """How many records a list with the same filters has: by default those that are true now."""
+        """Count the records that a list with the same filters has; by default those that are true now."""
         wanted = RecordFilter.of(layers, types, tags, metadata)
         query = RecordQuery(wanted, since=since, until=until, as_of=as_of, include_past=history, archived=archived)
         scope, now = self._scope(user=user, agent=agent, session=session), self._now()
@@ -106,14 +106,14 @@ class RecordOperations(Handle):
         *,
         agent: arg.OfAgent | None = None,
     ) -> list[Record]:
-        """Every current record whose metadata has exactly this value under this key."""
+        """List every current record whose metadata has exactly this value under this key."""
         scope, now = self._scope(user=user, agent=agent), self._now()
         query = RecordQuery(RecordFilter(metadata={key: value}), limit=None)
         return self._read(lambda tx: Records(tx).find(scope, query, now))
 
     @operation("records.get", On.ID, "read", "GET /v1/records/{id}", cli="records show")
     def get(self, id: arg.RecordId, *, user: arg.OfUser | None = None, agent: arg.OfAgent | None = None) -> Record:
-        """The record with this id."""
+        """Return the record with this id."""
         return self._get_record(self._scope(user=user, agent=agent), id)
 
     def _get_record(self, scope: Scope, record_id: str) -> Record:
@@ -143,9 +143,9 @@ class RecordOperations(Handle):
         clear: arg.Clear = (),
         **changes: Any,
     ) -> Record:
-        """Change some fields of a record. Its id and creation time stay; what it said before goes to its history.
+        """Change fields of a record. Its id and creation time stay; the old text becomes a version.
 
-        A field that is left out or None stays as it is; ``clear`` names fields to empty, such as ``expires_at``.
+        A field that is left out or None does not change; ``clear`` names fields to empty, such as ``expires_at``.
         """
         scope, now = self._scope(user=user, agent=agent), self._now()
         checked, chunker = RecordChanges.validate(changes, now, clear).mask(self._runtime.mask), self._runtime.chunker
@@ -164,7 +164,7 @@ class RecordOperations(Handle):
     def history(
         self, id: arg.RecordId, *, user: arg.OfUser | None = None, agent: arg.OfAgent | None = None
     ) -> list[Record]:
-        """Everything the record has said, the oldest first, the current version last."""
+        """List every version of the record, oldest first, the current one last."""
         scope = self._scope(user=user, agent=agent)
         versions = self._read(lambda tx: Records(tx).history(scope, id))
         if not versions:
@@ -189,18 +189,18 @@ class RecordOperations(Handle):
         agent: arg.OfAgent | None = None,
         scope: arg.Promotion | None = None,
     ) -> Record:
-        """Make lasting knowledge of an episodic record, however sure it is: a copy that is linked to its origin.
+        """Promote an episodic record, whatever its confidence, to a copy that is linked to its origin.
 
-        The copy is semantic, or procedural for a failure, a fix and a command result; where the same is known already,
-        that record is strengthened. Nobody sees it who could not see the record before, unless you say so:
-        ``scope="user"`` makes what one chat knows known in all chats of its user, ``scope="global"`` to the whole
-        tenant. Promoting a second time returns the record of the first.
+        The copy is procedural for a failure, a fix or a command result, else semantic. If the same is already known,
+        that record is strengthened instead. The copy has the same readers as its origin, unless you widen that:
+        ``scope="user"`` shares what one chat knows with all chats of its user, ``scope="global"`` with the whole
+        tenant. Promoting again returns the first copy.
         """
         return self._runtime.promoter.promote(self._scope(user=user, agent=agent), id, scope)
 
     @operation("records.revive", On.ID, "read write", "POST /v1/records/{id}/revive", cli="records revive")
     def revive(self, id: arg.RecordId, *, user: arg.OfUser | None = None, agent: arg.OfAgent | None = None) -> Record:
-        """Bring back a record that was archived because nobody used it. It starts to fade from the beginning."""
+        """Bring back a record that was archived because it was not used. Fading starts again from the beginning."""
         return self._runtime.fader.revive(self._scope(user=user, agent=agent), id, self._runtime.chunker)
 
 
@@ -218,10 +218,10 @@ class GraphOperations(Handle):
         scope: arg.Everyone | None = None,
         fresh: arg.Fresh = False,
     ) -> Graph:
-        """Who and what is spoken of, how they are related, and where that was said: all of it, or around an entity.
+        """Return who and what is mentioned, how they are related, and where: the whole graph, or around an entity.
 
-        ``depth`` says how many relations far. Messages are read for it in the background; with ``fresh`` those that
-        were not read yet are read first.
+        ``depth`` is the number of relations to follow. Messages are read in the background; ``fresh`` reads the unread
+        ones first.
         """
         space = self._resolve_owner(user, agent, None, scope).space
         self._runtime.graph.catch_up(space, now=fresh)

@@ -84,12 +84,12 @@ class ScheduleOperations(Handle):
         metadata: arg.Metadata | None = None,
         idempotency_key: arg.IdempotencyName | None = None,
     ) -> Schedule:
-        """Let a goal come back: ``cron: 0 9 * * 1-5``, ``once: 2026-12-01T09:00`` or ``every: 15m``.
+        """Create a schedule: ``cron: 0 9 * * 1-5``, ``once: 2026-12-01T09:00`` or ``every: 15m``.
 
-        Times without an offset are the zone's. ``notify`` says when a run is told: ``always``, ``conditional`` (when
-        it begins with ``[NOTIFY]``) or ``never``. ``session`` is where it was asked for; its channel, chat and thread
-        are where it reports to. Asked again with the same ``idempotency_key`` within two days, it answers with what was
-        made the first time, as it is by then; with another request under that key it raises IdempotencyConflict.
+        Times without an offset are in the schedule's zone. ``notify`` says when a run is reported: ``always``,
+        ``conditional`` (if its text begins with ``[NOTIFY]``) or ``never``. Runs are reported to ``channel``, ``chat``
+        and ``thread``, by default those of ``session``. Repeated with its ``idempotency_key`` within two days, it
+        returns the schedule created first, as it is now; another request under that key raises IdempotencyConflict.
         """
         refuse_in_firing("make", scheduled=self._view.scheduled)
         assert user is not None
@@ -151,7 +151,7 @@ class ScheduleOperations(Handle):
 
     @operation("schedules.get", On.ID, "read", "GET /v1/schedules/{id}", cli="schedule show")
     def get(self, id: arg.ScheduleId, *, user: arg.OfUser | None = None) -> Schedule:
-        """Raises ScheduleNotFound, for another user's too."""
+        """Return the schedule with this id. Raises ScheduleNotFound, also for another user's."""
         scope = self._scope(user=user)
         found = self._read(lambda tx: Schedules(tx).get(scope, id))
         if found is None:
@@ -185,10 +185,10 @@ class ScheduleOperations(Handle):
         ends_at: arg.EndsAt | None = None,
         metadata: arg.Metadata | None = None,
     ) -> Schedule:
-        """Change what is given; what is left out stays. ``max_runs=0`` and ``ends_at="never"`` take a limit away.
+        """Change the given fields. ``max_runs=0`` and ``ends_at="never"`` remove a limit.
 
-        Another cadence, zone or end starts it again from now, and brings one that has ended, failed or was disabled
-        back; one that is paused stays so.
+        A new cadence, zone or end restarts the schedule from now and reactivates one that has ended, failed or was
+        disabled. A paused one stays paused.
         """
         refuse_in_firing("change", scheduled=self._view.scheduled)
         if agent is not None:
@@ -238,7 +238,7 @@ class ScheduleOperations(Handle):
         cli="schedule delete",
     )
     def delete(self, id: arg.ScheduleId, *, user: arg.OfUser | None = None) -> None:
-        """With its runs, which it tells nobody of any more."""
+        """Delete the schedule and its runs. Nothing of it is reported any more."""
         scope = self._scope(user=user)
         if not self._write(lambda tx: Schedules(tx).delete(scope, id))["schedules"]:
             raise not_found(id)
@@ -252,7 +252,7 @@ class ScheduleOperations(Handle):
         cli="schedule pause",
     )
     def pause(self, id: arg.ScheduleId, *, user: arg.OfUser | None = None) -> Schedule:
-        """Let it rest. Firings that pass meanwhile are not made up for, but for a ``once`` that has not come about."""
+        """Pause the schedule. Firings missed meanwhile are not made up for, except a ``once`` that has not run."""
         return self._change(id, user, decide.pause)
 
     @operation(
@@ -264,7 +264,7 @@ class ScheduleOperations(Handle):
         cli="schedule resume",
     )
     def resume(self, id: arg.ScheduleId, *, user: arg.OfUser | None = None) -> Schedule:
-        """Go on with one that was paused, disabled or failed, as if it had never failed."""
+        """Resume a schedule that was paused, disabled or failed, with its failures reset."""
         refuse_in_firing("resume", scheduled=self._view.scheduled)
 
         def change(was: Schedule, now: datetime) -> Schedule:
@@ -293,9 +293,9 @@ class ScheduleOperations(Handle):
         *,
         before: arg.Before | None = None,
     ) -> list[Schedule]:
-        """The newest first. ``text`` is looked for in names and goals; ``due_before`` is when they run next.
+        """List schedules, newest first. ``text`` searches names and goals; ``due_before`` limits the next run.
 
-        ``before`` goes on where another page ended: its last schedule's ``created_at`` and ``id``.
+        ``before`` continues after another page: the ``created_at`` and ``id`` of its last schedule.
         """
         scope = self._scope(user=user)
         query = _build_query(agent, state, text, due_before, limit=limit, offset=offset, before=to_cursor(before))
@@ -310,13 +310,13 @@ class ScheduleOperations(Handle):
         text: arg.GoalText | None = None,
         due_before: arg.DueBefore | None = None,
     ) -> int:
-        """How many a search would find."""
+        """Count what a search would find."""
         scope, query = self._scope(user=user), _build_query(agent, state, text, due_before)
         return self._read(lambda tx: Schedules(tx).count(scope, query))
 
     @operation("schedules.due", On.REACH, "read", "GET /v1/schedules/due", cli="schedule due")
     def due(self, user: arg.OfUser | None = None, limit: arg.Limit = 50) -> list[Schedule]:
-        """Those that wait for a runner now, the longest first."""
+        """List the schedules that are due now, the longest overdue first."""
         scope, now = self._scope(user=user), self._now()
         return self._read(lambda tx: Schedules(tx).find_due(scope, now, limit))
 
@@ -324,10 +324,10 @@ class ScheduleOperations(Handle):
     def claim(
         self, user: arg.OfUser | None = None, limit: arg.ClaimCount = 1, *, lease_s: arg.LeaseSeconds | None = None
     ) -> list[ScheduleLease]:
-        """Take what is due, the longest first, so that no other runner takes it until the lease ends.
+        """Claim due schedules, the longest overdue first, so that no other runner gets them until the lease ends.
 
-        For a runner of your own, in any process: run each goal, then call ``finish`` with its id and its token. What is
-        not finished when its lease ends goes to the next runner, as one more attempt.
+        For a runner of your own, in any process: run each goal, then call ``finish`` with its id and its token. If the
+        lease ends before that, the next runner gets it, as one more attempt.
         """
         return self._runtime.runner.claim(self._scope(user=user), limit, lease_s)
 
@@ -344,10 +344,10 @@ class ScheduleOperations(Handle):
         cost: arg.RunCost = 0.0,
         notify: arg.RunNotify | None = None,
     ) -> Run:
-        """Store what came of a claim, and work out when the schedule runs next. With an ``error`` it has failed.
+        """Store the result of a claim and compute the next run. With an ``error`` the run has failed.
 
-        Raises LeaseLost if the claim was too old and another runner has taken it: nothing is stored then. The run's
-        ``to_notify`` says whether somebody is to be told of it.
+        Raises LeaseLost, and stores nothing, if the lease has ended and another runner has claimed it. The run's
+        ``to_notify`` says whether to report it.
         """
         outcome = RunResult(text, turns, cost, notify)
         return self._runtime.runner.finish(self._scope(user=user), id, token, outcome, error)
@@ -364,7 +364,7 @@ class ScheduleOperations(Handle):
     def runs(
         self, id: arg.ScheduleId, *, user: arg.OfUser | None = None, limit: arg.Limit = 20, offset: arg.Offset = 0
     ) -> list[Run]:
-        """What came of it, the latest first. Only the last few are kept."""
+        """List the results of a schedule, latest first. Only the last few are kept."""
         scope = self._scope(user=user)
 
         def read(tx: Tx) -> list[Run]:
@@ -390,7 +390,7 @@ class ScheduleOperations(Handle):
         offset: arg.OutputOffset = 0,
         limit: arg.OutputLimit | None = None,
     ) -> OutputPage:
-        """All that a run said, a page at a time: ``offset`` is the ``next_offset`` of the page before."""
+        """Return the whole output of a run, page by page: ``offset`` is ``next_offset`` of the previous page."""
         scope, most = self._scope(user=user), limit or self._rules.page_characters
         # A little more than is wanted, to see where a character ends.
         found = self._read(lambda tx: Schedules(tx).read_output(scope, run_id, min(offset, 2**40), most + 8))
@@ -408,10 +408,10 @@ class ScheduleOperations(Handle):
         left_out={**IN_PROCESS, "cli": "the command worker --schedules runs them"},
     )
     def run(self, callback: Callback, notify: Notifier | None = None, *, until_idle: arg.UntilIdle = True) -> int:
-        """Run what is due now, of every tenant and also of agents with their own stores. Answers how many were begun.
+        """Run what is due now, in every tenant and in agents' own stores. Returns how many runs were started.
 
-        The callback is given each ``Firing`` and returns its result: text, a ``RunResult`` or None. When it raises,
-        the run has failed and is tried again later. ``notify`` is given each ``Notification``.
+        The callback receives each ``Firing`` and returns its result: text, a ``RunResult`` or None. If it raises, the
+        run has failed and is retried later. ``notify`` receives each ``Notification``.
         """
         handlers, begun = make_run_handlers(self._view, callback, notify), 0
         for _, runtime in self._stores():

@@ -123,7 +123,7 @@ class Session(SessionFields):
 
     @session_operation("session.refresh", "read:session", "GET")
     def refresh(self) -> SessionInfo:
-        """Read the session again. Raises SessionNotFound when it was deleted."""
+        """Read the session again. Raises SessionNotFound if it was deleted."""
         return self._reload()
 
     def _reload(self) -> SessionInfo:
@@ -148,11 +148,11 @@ class Session(SessionFields):
         idempotency_key: arg.IdempotencyName | None = None,
         learn: arg.Learn | None = None,
     ) -> Message:
-        """Store a message and return it with its number.
+        """Store a message and return it with its sequence number.
 
-        The same again under its idempotency key returns the first result; another message under it is a conflict.
-        What a user says is learned from in the background a minute later, if the settings say so. ``learn=True`` asks
-        for it at once, for any message; with ``learn=False`` nothing is learned from it.
+        Repeated under its idempotency key, it returns the first result; another message under that key is a conflict. A
+        user's message is learned from in the background a minute later, if the settings say so. ``learn=True`` does
+        that at once, for any message; ``learn=False`` prevents it.
         """
         message = Message.from_checked(
             role, content, name, tool_calls, tool_call_id, is_error, metadata, created_at, sequence, idempotency_key
@@ -191,7 +191,7 @@ class Session(SessionFields):
     ) -> list[Message]:
         """Store several messages in one transaction: all of them or none.
 
-        With an idempotency key the same messages again return the first result; others under it are a conflict.
+        Repeated under its idempotency key, it returns the first result; other messages under that key are a conflict.
         """
         given = [*messages]
         if idempotency_key is None:
@@ -200,7 +200,7 @@ class Session(SessionFields):
 
     @session_operation("session.recent", "read:session", "GET /messages/recent")
     def recent(self, count: arg.MessageCount = 20) -> list[Message]:
-        """The newest messages, in order."""
+        """Return the newest messages, in order."""
         return self._get_recent(count)
 
     def _get_recent(self, count: int) -> list[Message]:
@@ -213,17 +213,17 @@ class Session(SessionFields):
         before: arg.BeforeNumber | None = None,
         limit: arg.MessageLimit | None = None,
     ) -> list[Message]:
-        """The messages with sequences strictly between ``after`` and ``before``, in order; all of them by default."""
+        """Return the messages strictly between the numbers ``after`` and ``before``, in order; by default all."""
         return self._read(lambda tx: Messages(tx).range(self._scope, after, before, limit))
 
     @session_operation("session.count", "read:session", "GET /messages/count", answer="count")
     def count(self) -> int:
-        """How many messages the session has."""
+        """Count the messages of the session."""
         return self._read(lambda tx: self._get_info(tx).message_count)
 
     @session_operation("session.restore", "read:session", "GET /messages/restore")
     def restore(self, max_tokens: arg.Tokens = 4000) -> list[Message]:
-        """The newest messages that fit, cut at a turn; the latest user message is always there."""
+        """Return the newest messages that fit, cut between turns; always with the latest user message."""
         cost = self._runtime.cost
         return self._read(lambda tx: read_newest(partial(Messages(tx).recent, self._scope), max_tokens, cost=cost))
 
@@ -239,11 +239,11 @@ class Session(SessionFields):
         at: arg.At | None = None,
         compact: arg.Compact = False,
     ) -> Context:
-        """What belongs into the next prompt: what memory knows about the query, the summary, the newest messages.
+        """Return what the next prompt needs: what memory knows about the query, the summary, the newest messages.
 
-        With ``model_window`` the model's reply has room too. Records learned with the active ``skill`` count more.
-        ``at`` is when the query is asked, for times such as "last week"; now, if not given. With ``compact`` history is
-        compacted first if that is due, and each message is then in the context or in the range of its summary.
+        ``model_window`` leaves room for the model's reply. Records learned with the active ``skill`` count more. ``at``
+        is the time of the query, for words such as "last week" (default: now). ``compact`` compacts the history first
+        if that is due; each message is then in the context or covered by its summary.
         """
         builder = self._runtime.context
         asked = builder.check_request(query, max_tokens, model_window, skill, at)
@@ -289,17 +289,17 @@ class Session(SessionFields):
 
     @session_operation("session.summary", "read:session", "GET /summary", answer="summary", cli="sessions summary")
     def summary(self) -> Summary | None:
-        """The summary of the compacted part of the session; None before the first compaction."""
+        """Return the summary of the compacted messages; None before the first compaction."""
         return self._read(lambda tx: Summaries(tx).get(self._scope))
 
     @session_operation("session.set_summary", "write:session", "PUT /summary", answer="replaced")
     def set_summary(self, text: arg.SummaryText, upper_sequence: arg.UpperSequence) -> bool:
-        """Replace the summary whatever its epoch. False when it would cover less than the current one."""
+        """Replace the summary, whatever its epoch. False if it would cover less than the current one."""
         return self._swap_summary(text, upper_sequence, None)
 
     @session_operation("session.swap_summary", "write:session", "POST /summary/swap", answer="replaced")
     def swap_summary(self, text: arg.SummaryText, upper_sequence: arg.UpperSequence, expected_epoch: arg.Epoch) -> bool:
-        """Replace the summary if its epoch is still the expected one (0 for the first). False changes nothing."""
+        """Replace the summary if its epoch is the expected one (0 for the first), else return False."""
         return self._swap_summary(text, upper_sequence, expected_epoch)
 
     def _swap_summary(self, text: str, upper_sequence: int, expected_epoch: int | None) -> bool:
@@ -310,26 +310,26 @@ class Session(SessionFields):
 
     @session_operation("session.compact", "write:session", "POST /compact", cli="sessions compact")
     def compact(self, keep: arg.Keep | None = None) -> CompactionResult:
-        """Sum up all but the newest ``keep`` messages (20, or ``compact.keep``). None is removed from the session."""
+        """Summarize all but the newest ``keep`` messages (20, or ``compact.keep``). No message is removed."""
         kept = self._runtime.config.compact.keep if keep is None else keep
         return self._runtime.compactor.compact(self._scope, kept)
 
     @session_operation("session.compact_if_due", "write:session", "POST /compact/due")
     def compact_if_due(self, model_window: arg.Window | None = None) -> CompactionResult:
-        """The same as far as the settings want it: before a model's window, or a limit of its own, is full."""
+        """Compact if a limit of the settings, or of the model's window, is passed."""
         compactor = self._runtime.compactor
         return compactor.compact_if_due(self._scope, model_window, compactor.start_deadline())
 
     @session_operation("session.learn", "write:user", "POST /learn", cli="learn")
     def learn(self) -> LearnResult:
-        """Learn from what was said since the last time, now. After a turn this happens by itself, in the background."""
+        """Learn now from what was said since the last time. After a turn this happens in the background."""
         return self._runtime.learner.learn(self._reload())
 
     # Life
 
     @session_operation("session.new", "write:user", "POST /new", status=201, cli="sessions new")
     def new(self) -> Session:
-        """End this session and begin another under the same key. The old one stays, searchable."""
+        """End this session and start another under the same key. The old one can still be searched."""
         now = self._runtime.clock()
         self._info, fresh = self._runtime.store.write(
             lambda tx: lifecycle.rotate(tx, self._scope, new_id=self._runtime.new_id, now=now)
@@ -338,7 +338,7 @@ class Session(SessionFields):
 
     @session_operation("session.clear", "write:session", "POST /clear", audited=True, cli="sessions clear")
     def clear(self) -> None:
-        """Remove the messages, their chunks and the summary. Sequence numbers go on where they were."""
+        """Remove the messages, their chunks and the summary. Sequence numbers continue."""
         self._info = self._runtime.store.write(lambda tx: lifecycle.clear(tx, self._scope))
 
     @session_operation("session.pause", "write:session", "POST /pause", cli="sessions pause")
@@ -353,7 +353,7 @@ class Session(SessionFields):
 
     @session_operation("session.terminate", "write:session", "POST /terminate", cli="sessions terminate")
     def terminate(self) -> None:
-        """End the session for good: it takes no more messages; ``memory.session(…)`` creates its successor."""
+        """End the session: it takes no more messages. ``memory.session(…)`` creates its successor."""
         self._set_state(SessionStatus.TERMINATED)
 
     def _set_state(self, state: SessionStatus) -> None:
@@ -365,9 +365,9 @@ class Session(SessionFields):
         "session.delete", "write:session", "DELETE", audited=True, answer="counts", cli="sessions delete"
     )
     def delete(self) -> Mapping[str, int]:
-        """Remove the session with everything under it, and what its turns left: their records and lines of notes.
+        """Delete the session with everything in it, and its turns' records and lines of notes.
 
-        What was learned from it stays; ``privacy.purge_session`` removes that too. Answers how many of each kind went.
+        What was learned from it stays; ``privacy.purge_session`` removes that too. Returns counts by kind.
         """
         lines = self._runtime.purger.delete_note_lines(self._scope.partition, self.id)
         gone = SessionRemover(self._runtime.store, self._runtime.chunker, self._runtime.clock).delete(self._scope)
@@ -382,7 +382,7 @@ class Session(SessionFields):
 
     @session_operation("session.expire_in", "write:session", "POST /expire", names={"ttl": "ttl_seconds"})
     def expire_in(self, ttl: arg.Lifetime | None) -> None:
-        """Let the session be swept after that time; None keeps it."""
+        """Let the session expire after this time; None: never."""
         expires_at = compute_expiry(self._runtime.clock(), ttl)
         self._info = self._runtime.store.write(lambda tx: lifecycle.set_expiry(tx, self._scope, expires_at))
 
@@ -391,7 +391,7 @@ class Session(SessionFields):
     @property
     @session_operation("session.working_memory", "read:session", "GET /working-memory", answer="text")
     def working_memory(self) -> str:
-        """What the agent is working on; "" when nothing was set."""
+        """Return what the agent is working on; "" if nothing was set."""
         cap = self._runtime.config.session.kv_cap
         return self._runtime.store.read(lambda tx: KeyValueEntries(tx).get_text(self._scope, WORKING_MEMORY, cap))
 
@@ -402,7 +402,7 @@ class Session(SessionFields):
 
     @session_operation("session.transcript", "read:session", "GET /transcript", cli="sessions transcript")
     def transcript(self, last: arg.MessageCount | None = None) -> list[TranscriptEntry]:
-        """The newest messages as plain entries: ``last`` of them, and never more than the transcript's cap."""
+        """Return the ``last`` messages as plain entries, at most as many as the settings allow."""
         cap = self._runtime.config.session.transcript_cap
         messages = self._get_recent(cap if last is None else min(last, cap))
         return [_to_entry(message) for message in messages]
@@ -411,20 +411,20 @@ class Session(SessionFields):
         "session.export_transcript", "read:session", "GET /transcript/markdown", answer="text", cli="sessions export"
     )
     def export_transcript(self) -> str:
-        """The whole session as Markdown that parses back."""
+        """Return the whole session as Markdown that can be parsed back."""
         messages = self._read(lambda tx: Messages(tx).range(self._scope, None, None, None))
         return render([_to_entry(message) for message in messages])
 
     @session_operation("session.list_files", "read:session", "GET /files", cli="sessions files")
     def list_files(self) -> list[FileInfo]:
-        """The files of the session's folder; none for a store without a folder."""
+        """List the files in the session's folder; none for a store without a folder."""
         self._read(self._get_info)  # whose files these are is known by the session only
         folder = self._runtime.session_folder(self.id)
         return [] if folder is None else list_folder(folder)
 
     @session_operation("session.usage", "read:session", "GET /usage")
     def usage(self) -> Usage:
-        """What models took for this session."""
+        """Return the model usage of this session."""
         return self._read(lambda tx: usage.read(tx, self._scope))
 
     @session_operation("session.add_usage", "write:session", "POST /usage")
@@ -437,7 +437,7 @@ class Session(SessionFields):
         cached_tokens: arg.TokenCount = 0,
         cost: arg.Cost = 0.0,
     ) -> None:
-        """Count one model call to the session's bill."""
+        """Add one model call to the session's usage."""
         entry = ModelUsage(model, 1, input_tokens, output_tokens, cached_tokens, cost)
         self._runtime.store.write(lambda tx: usage.add(tx, self._scope, entry))
 
@@ -467,12 +467,12 @@ class KeyValues:
 
     @session_operation("session.kv.get", "read:session", "GET /kv/{key}", answer="value")
     def get(self, key: arg.ValueKey) -> Any:
-        """The value, or None."""
+        """Return the value, or None."""
         return self._runtime.store.read(lambda tx: KeyValueEntries(tx).get(self._scope, key, self._cap))
 
     @session_operation("session.kv.set", "write:session", "PUT /kv/{key}")
     def set(self, key: arg.ValueKey, value: arg.Value) -> None:
-        """Any JSON value. An existing key moves to the end."""
+        """Store any JSON value. An existing key moves to the end."""
         self._set(key, value)
 
     def _set(self, key: str, value: Any) -> None:
@@ -481,11 +481,11 @@ class KeyValues:
 
     @session_operation("session.kv.delete", "write:session", "DELETE /kv/{key}", answer="deleted")
     def delete(self, key: arg.ValueKey) -> bool:
-        """False when there was no such key."""
+        """Delete the entry. False if there was none."""
         return self._runtime.store.write(lambda tx: KeyValueEntries(tx).delete(self._scope, key, self._cap))
 
     @session_operation("session.kv.items", "read:session", "GET /kv", answer="entries")
     def items(self) -> dict[str, Any]:
-        """All entries, the oldest first."""
+        """Return all entries, oldest first."""
         entries = self._runtime.store.read(lambda tx: KeyValueEntries(tx).items(self._scope, self._cap))
         return {entry.key: entry.value for entry in entries}

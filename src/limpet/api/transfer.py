@@ -34,8 +34,8 @@ class TransferOperations(Handle):
     ) -> ExportResult:
         """Write everything of a user, or without one of the whole tenant, into a new folder.
 
-        JSON lines that ``import_`` takes in again without loss, and Markdown for people; of one moment, whoever writes
-        meanwhile. The folder is there when it is whole. Two exports of the same memory are the same bytes.
+        It holds JSON lines that ``import_`` reads back without loss, and Markdown for people. It is one consistent
+        snapshot, and the folder appears when it is complete. Two exports of the same memory have the same bytes.
         """
         load_modules("limpet.lifecycle.export")
         from limpet.lifecycle.export import export  # late: few programs ever export
@@ -54,7 +54,7 @@ class TransferOperations(Handle):
     def archive(
         self, file: BinaryIO, user: arg.OfUser | None = None, *, progress: Progress | None = None
     ) -> ExportResult:
-        """What ``export`` writes, as a zip in a file that you opened. It needs no right on the machine's files."""
+        """Write what ``export`` writes as a zip into a file that you opened. Needs no right on the machine's files."""
         load_modules("limpet.lifecycle.export")
         from limpet.lifecycle.export import write_archive
 
@@ -87,12 +87,11 @@ class TransferOperations(Handle):
         progress: Progress | None = None,
         dry_run: arg.DryRun = False,
     ) -> ImportResult:
-        """Take in an export of ours, or what another program wrote; ``format`` is found out unless you name it.
+        """Import an export of Limpet or of another program; ``format`` is detected unless you name it.
 
-        ``user`` says whose memory it becomes. What is here already is not taken in twice; an import that was
-        interrupted continues where it was. Conversations of other programs are learned from in the background, a job
-        for each, unless ``learn`` is False; the answer says how many. ``dry_run`` reads and checks everything and
-        stores nothing.
+        ``user`` says whose memory it becomes. What exists already is not imported twice; an interrupted import
+        continues. Conversations of other programs are learned from in the background, one job each, unless ``learn`` is
+        False; the result says how many. ``dry_run`` reads and checks everything and stores nothing.
         """
         assert isinstance(path, str)
         return self._import(path, user, format, progress, learn=learn, dry_run=dry_run)
@@ -114,9 +113,9 @@ class TransferOperations(Handle):
         learn: arg.LearnFromImport = True,
         dry_run: arg.DryRun = False,
     ) -> ImportResult:
-        """What ``import_`` takes in, from a binary file that you opened. It needs no right on the machine's files.
+        """Import from a binary file that you opened. Needs no right on the machine's files.
 
-        It is read to its end, at most ``server.max_import_bytes``; its name may tell the format, and is never opened.
+        It is read to its end, at most ``server.max_import_bytes``. Its name may help to detect the format.
         """
         load_modules("limpet.lifecycle.export_folder")
         from limpet.lifecycle.export_folder import copy_to_disk

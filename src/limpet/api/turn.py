@@ -109,7 +109,7 @@ class Turn:
 
     @session_operation("session.turn", "read:user write:session", "POST /turns", status=201, left_out=_BY_CHAT)
     def __enter__(self) -> Self:
-        """Store the user's message and lay out the context."""
+        """Store the user's message and compose the context."""
         if self._context is not None:
             raise InvalidInput("a turn is used once; session.turn(…) makes the next")
         known = self._attempt("what memory knows", self._recall, self._asked.start_inputs(self._info.id))
@@ -203,14 +203,14 @@ class Turn:
         metadata: arg.Metadata | None = None,
         created_at: arg.CreatedAt | None = None,
     ) -> Message | None:
-        """Keep the reply and all that was added before it, in one transaction.
+        """Store the reply and everything that was added before it, in one transaction.
 
-        Raises StorageError when that could not be done; the same call may be repeated. With
-        ``turn.on_lost_write = "log"`` it returns None instead. In a turn that is repeated under its idempotency key the
-        first reply counts: it is returned, and another one is not stored.
+        Raises StorageError if that fails; the call may be repeated. With ``turn.on_lost_write = "log"`` it returns None
+        instead. If the turn is repeated under its idempotency key, the first reply is returned and no second one is
+        stored.
 
-        ``usage`` is counted to the session's bill: ``{"model": …, "input_tokens": …, "output_tokens": …}``, or what
-        OpenAI or Anthropic answered with.
+        ``usage`` is added to the session's usage: ``{"model": …, "input_tokens": …, "output_tokens": …}``, or what
+        OpenAI or Anthropic returned.
         """
         self._check_open()
         active = skill or self._asked.skill

@@ -370,7 +370,7 @@ class AuditSettings(_SettingsBase):
     reads: Annotated[bool, "calls that only read are counted, too"] = True
     log: Annotated[bool, "a line for each call in the log `limpet.audit`, at level INFO"] = True
     keep_days: Annotated[int, Integer(0, 36_500), "days an entry is kept; 0: for ever"] = 365
-    operator: Annotated[Name, "the name of whoever opens the store"] = "operator"
+    operator: Annotated[Name, "the name of the program that opens the store"] = "operator"
 
 
 @dataclass(frozen=True, slots=True)

@@ -294,12 +294,12 @@ def _public_name(name: str) -> str:
 
 # Public names that are not operations, and why they need no permission.
 EXEMPT: Mapping[str, str] = {
-    "open": "whoever can open the store can read its file",
+    "open": "anyone who can open the store can read its file",
     "connect": "the server checks every call by its key",
     "close": "only the handle that opened the store closes it; any other's does nothing",
     "agent": "the same caller with an agent's settings; every call is checked as before",
     "config": "settings, not memory",
-    "principal": "who acts, which whoever acts knows",
+    "principal": "who acts: the caller knows that",
     **dict.fromkeys(
         (
             *("records", "documents", "graph", "notes", "schedules", "jobs", "access", "privacy", "transfer", "admin"),
