@@ -67,9 +67,11 @@ class StorageSettings(_SettingsBase):
     postgres_connections: Annotated[int, Integer(1, 1000), "PostgreSQL connections at most; half of them write"] = 8
     prepare_statements: Annotated[bool, "PostgreSQL prepares frequent statements; never behind a pooler"] = True
     connect_timeout_s: Annotated[Seconds, "seconds that a new PostgreSQL connection may take"] = 10
-    silence_s: Annotated[int, Integer(0, 3600), "seconds until a dead network is given up; 0: as the system does"] = 30
+    silence_s: Annotated[int, Integer(0, 3600), "seconds until a dead connection is dropped; 0: as the system does"] = (
+        30
+    )
     read_url: Annotated[Name, "a PostgreSQL standby that answers recalls and contexts, or none"] = "none"
-    read_max_age_s: Annotated[int, Integer(0, 3600), "how old what the standby answers may be, in seconds"] = 5
+    read_max_age_s: Annotated[int, Integer(0, 3600), "maximum age of a standby's answers, in seconds"] = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ class TurnSettings(_SettingsBase):
 
 @dataclass(frozen=True, slots=True)
 class SessionSettings(_SettingsBase):
-    kv_cap: Annotated[int, Integer(1, 1_000_000), "key-value entries kept per session; beyond it the oldest goes"] = 200
+    kv_cap: Annotated[int, Integer(1, 1_000_000), "key-value entries per session; then the oldest is removed"] = 200
     transcript_cap: Annotated[int, Integer(1, 1_000_000), "messages a transcript shows at most"] = 500
     default_agent: Annotated[Name, "the agent of a session that names none"] = "assistant"
     import_snapshot: Annotated[bool, "a sessions.json found in the data folder is imported once"] = True
@@ -97,7 +99,8 @@ class MemorySettings(_SettingsBase):
         "shared: in the store that was opened; own: in a folder of its own, agents/NAME/ below it",
     ] = "shared"
     file_stores: Annotated[
-        Name, "store types of a session kept as plain files, separated by commas; the first that can answers"
+        Name,
+        "store types of sessions kept as plain files, by commas; the first that supports an operation handles it",
     ] = "basic_session"
 
 
@@ -111,10 +114,10 @@ class ContextSettings(_SettingsBase):
     max_tokens: Annotated[int, Integer(1, 100_000_000), "tokens of a context at most"] = 4000
     reply_reserve: Annotated[Tokens, "tokens of a model's window kept free for its reply"] = 1024
     recent_messages: Annotated[Several, "newest messages in a context"] = 20
-    history_share: Annotated[Share, "share of the tokens that is the messages' when memory wants more"] = 0.25
-    standing_share: Annotated[Share, "share that is the records' and notes' when hits or messages want more"] = 0.15
-    hits: Annotated[int, Integer(0, 1000), "recalled passages tried at most; as many enter as fit"] = 100
-    facts: Annotated[int, Integer(0, 1000), "records among the recalled passages at most"] = 10
+    history_share: Annotated[Share, "share of the tokens for messages if memory needs more"] = 0.25
+    standing_share: Annotated[Share, "share of the tokens for records and notes if hits or messages need more"] = 0.15
+    hits: Annotated[int, Integer(0, 1000), "hits considered at most; as many are shown as fit"] = 100
+    facts: Annotated[int, Integer(0, 1000), "records among those hits at most"] = 10
     facts_tokens: Annotated[Tokens, "tokens of those records at most"] = 2000
     user_memories: Annotated[Count, "memories a user stated under a key: the most relevant ones"] = 50
     working_top: Annotated[Count, "working records: the best by score"] = 6
@@ -133,10 +136,10 @@ class ContextSettings(_SettingsBase):
     show_procedural: Annotated[bool, "the section of procedural records"] = True
     show_episodic: Annotated[bool, "the section of episodic records"] = True
     show_today: Annotated[bool, "the section of today's notes"] = True
-    show_recent: Annotated[bool, "the section of the notes of the days before"] = True
-    show_relevant: Annotated[bool, "the section of recalled passages"] = True
-    show_profile: Annotated[bool, "what the user's profile says beyond the memories that are shown"] = True
-    show_summary: Annotated[bool, "the summary, when older messages were cut"] = True
+    show_recent: Annotated[bool, "the section of earlier days' notes"] = True
+    show_relevant: Annotated[bool, "the section of hits"] = True
+    show_profile: Annotated[bool, "lines of the user's profile that add to the memories shown"] = True
+    show_summary: Annotated[bool, "the summary, if older messages were left out"] = True
 
     def _check(self) -> None:
         if self.history_share + self.standing_share > 1:
@@ -187,13 +190,13 @@ class LlmSettings(_SettingsBase):
 class CompactionSettings(_SettingsBase):
     """Each limit stands well above what is kept when it is passed: else every further message would pass it again."""
 
-    enabled: Annotated[bool, "history is compacted by itself when it is due; compact() always works"] = True
+    enabled: Annotated[bool, "history is compacted automatically when it is due; compact() always works"] = True
     background: Annotated[
-        bool, "where a model writes the summaries, a job compacts after a turn, so that the next need not wait for it"
+        bool, "if a model writes the summaries, a job compacts after a turn, so that the next turn does not wait for it"
     ] = True
     keep: Annotated[Amount, "newest messages kept by compact() and by the rules that name no other number"] = 20
     least_messages: Annotated[Several, "messages without a summary before any rule fires, and compacted at least"] = 4
-    window: Annotated[Tokens, "tokens of the model's window where a call does not say; 0: not known"] = 0
+    window: Annotated[Tokens, "tokens of the model's window if a call names none; 0: unknown"] = 0
     roll_above: Annotated[Share, "share of the window in use above which the oldest messages are compacted"] = 0.8
     roll_to: Annotated[Share, "share of the window to which they are compacted; below roll_above"] = 0.5
     history_tokens: Annotated[
@@ -201,16 +204,16 @@ class CompactionSettings(_SettingsBase):
     ] = 8000
     history_keep: Annotated[Amount, "newest messages kept then"] = 10
     messages: Annotated[int, Integer(1, 1_000_000), "messages without a summary before all but keep are compacted"] = 40
-    characters_per_token: Annotated[float, Number(0.1, 100), "of the quick check against the window"] = 3.5
+    characters_per_token: Annotated[float, Number(0.1, 100), "for the quick check against the window"] = 3.5
     overhead_tokens: Annotated[Tokens, "tokens of everything else in a prompt, for the quick check"] = 8000
     check_above: Annotated[Share, "share of the window above which the quick check fires"] = 0.8
-    emergency_above: Annotated[Share, "share of the window above which it is about to burst"] = 0.95
-    emergency_keep: Annotated[Amount, "newest messages kept then, beside the summary"] = 5
+    emergency_above: Annotated[Share, "share of the window above which only emergency_keep messages are kept"] = 0.95
+    emergency_keep: Annotated[Amount, "newest messages kept then, with the summary"] = 5
     summary_tokens: Annotated[int, Integer(50, 100_000), "tokens of a summary at most"] = 500
-    temperature: Annotated[float, Number(0, 2), "of the model that writes the summary"] = 0.3
+    temperature: Annotated[float, Number(0, 2), "temperature of the model that writes the summary"] = 0.3
     timeout_s: Annotated[Timeout, "seconds the model has for it"] = 15.0
     message_characters: Annotated[int, Integer(20, 100_000), "characters of a message that a summary reads"] = 300
-    batch: Annotated[int, Integer(1, 10_000), "messages told to the model at a time"] = 100
+    batch: Annotated[int, Integer(1, 10_000), "messages sent to the model at a time"] = 100
 
     def _check(self) -> None:
         if self.roll_to >= self.roll_above:
@@ -224,7 +227,7 @@ class CompactionSettings(_SettingsBase):
 
 @dataclass(frozen=True, slots=True)
 class LearningSettings(_SettingsBase):
-    enabled: Annotated[bool, "finished turns teach: facts, preferences, decisions and lessons become records"] = True
+    enabled: Annotated[bool, "learn facts, preferences, decisions and lessons from finished turns"] = True
     extractor: Annotated[
         Literal["auto", "rules", "llm", "none"],
         "what finds them: rules, a language model, auto (the model where there is one), or none",
@@ -234,11 +237,11 @@ class LearningSettings(_SettingsBase):
     llm_attempts: Annotated[int, Integer(1, 1000), "tries with the model before the rules take over"] = 3
     timeout_s: Annotated[Timeout, "seconds the model has for a turn"] = 60.0
     # What becomes of records with time.
-    promote: Annotated[bool, "what was learned in an episode and is sure enough becomes lasting knowledge"] = True
+    promote: Annotated[bool, "episodic records that are sure enough become lasting knowledge"] = True
     promote_confidence: Annotated[Share, "how sure it must be"] = 0.75
     decay: Annotated[bool, "learned records nobody uses are archived after fade_days, and not recalled"] = False
-    fade_days: Annotated[Amount, "days without use after which a record of middling worth fades; 0: never"] = 30
-    delete_archived_days: Annotated[Amount, "days an archived record is kept; 0: for ever"] = 0
+    fade_days: Annotated[Amount, "days without use after which an average record fades; 0: never"] = 30
+    delete_archived_days: Annotated[Amount, "days an archived record is kept; 0: forever"] = 0
     delete_past_days: Annotated[Amount, "days until a learned record that is no longer true is deleted; 0: never"] = 0
     consolidate: Annotated[bool, "duplicates are merged, and the turns of a day summarized, while there is time"] = True
     consolidate_hours: Annotated[Several, "hours after a change until that is done"] = 24
@@ -281,23 +284,21 @@ class NotesSettings(_SettingsBase):
 @dataclass(frozen=True, slots=True)
 class GraphSettings(_SettingsBase):
     enabled: Annotated[bool, "names and relations in what was said are kept as a graph, in the background"] = True
-    llm: Annotated[bool, "the language model reads for it, where there is one; without, rules do"] = False
+    llm: Annotated[bool, "the language model reads for the graph, if there is one; else rules do"] = False
     message_names: Annotated[int, Integer(1, 10_000), "names kept of one message or record at most"] = 40
     batch: Annotated[int, Integer(1, 10_000), "messages read by one run of the job"] = 200
     llm_messages: Annotated[int, Integer(1, 1000), "messages shown to the model at a time"] = 20
-    entities: Annotated[
-        int, Integer(1, 1_000_000), "entities that one look shows at most, the most mentioned first"
-    ] = 1000
-    mentions: Annotated[int, Integer(1, 1_000_000), "mentions that one look shows at most, the oldest first"] = 1000
+    entities: Annotated[int, Integer(1, 1_000_000), "entities returned at most, the most mentioned first"] = 1000
+    mentions: Annotated[int, Integer(1, 1_000_000), "mentions returned at most, oldest first"] = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class SearchSettings(_SettingsBase):
     recipe: Annotated[str, Choice(RECIPES), "how a recall that names no recipe ranks"] = "default"
     k: Annotated[int, Integer(1, 1000), "hits of a recall that names no number"] = 10
-    rerank: Annotated[int, Integer(1, 1000), "hits a reranker looks at, where one is given"] = 50
+    rerank: Annotated[int, Integer(1, 1000), "hits passed to a reranker, if there is one"] = 50
     bm25_k1: Annotated[float, Number(0, 10), "how much a word's repetition in one chunk counts"] = 1.2
-    bm25_b: Annotated[Share, "how far long chunks are held back: 0 not at all, 1 in full proportion"] = 0.5
+    bm25_b: Annotated[Share, "how much long chunks are penalized: 0 not at all, 1 in full proportion"] = 0.5
     cache_mb: Annotated[int, Integer(1, 1_000_000), "megabytes of vectors that a process caches, over all users"] = 256
 
 
@@ -316,22 +317,22 @@ class JobSettings(_SettingsBase):
 class ScheduleSettings(_SettingsBase):
     worker: Annotated[bool, "limpet worker runs schedules, too; without it, limpet worker --schedules does"] = False
     timezone: Annotated[Name, "the zone of a schedule that names none, such as Europe/Lisbon"] = "UTC"
-    per_user: Annotated[Several, "schedules of a user at most, those that have ended apart"] = 50
-    keep_ended: Annotated[Amount, "schedules of a user that have ended and are kept at most"] = 50
+    per_user: Annotated[Several, "schedules of a user at most, not counting ended ones"] = 50
+    keep_ended: Annotated[Amount, "ended schedules kept for a user at most"] = 50
     smallest_gap_s: Annotated[int, Integer(1, 31_536_000), "seconds between two firings of a schedule at least"] = 60
-    gap_firings: Annotated[int, Integer(2, 10_000), "firings that are looked at for that"] = 500
+    gap_firings: Annotated[int, Integer(2, 10_000), "firings checked for that"] = 500
     goal_bytes: Annotated[int, Integer(1, 1_048_576), "bytes of a goal at most"] = 16_384
     history: Annotated[Several, "runs kept of each schedule"] = 20
-    summary_characters: Annotated[Several, "characters of what a run said that are its summary"] = 500
-    page_characters: Annotated[int, Integer(1, 1_000_000), "characters of a page of what a run said"] = 4000
+    summary_characters: Annotated[Several, "characters of a run's output in its summary"] = 500
+    page_characters: Annotated[int, Integer(1, 1_000_000), "characters of a page of a run's output"] = 4000
     attempts: Annotated[int, Integer(1, 1000), "runs of a firing that fails, or whose runner dies, at most"] = 3
     first_wait_s: Annotated[int, Integer(1, 86_400), "seconds before a failed firing is retried, then doubled"] = 60
     longest_wait_s: Annotated[int, Integer(1, 86_400), "seconds of that wait at most"] = 3600
-    notify_after: Annotated[int, Integer(1, 10_000), "failed firings in a row after which somebody is told"] = 3
-    disable_after: Annotated[int, Integer(1, 10_000), "failed firings in a row that switch a schedule off"] = 5
+    notify_after: Annotated[int, Integer(1, 10_000), "consecutive failed firings after which it is reported"] = 3
+    disable_after: Annotated[int, Integer(1, 10_000), "consecutive failed firings that disable a schedule"] = 5
     lease_s: Annotated[Seconds, "seconds a silent runner holds a firing before another takes it"] = 300
     longest_run_s: Annotated[int, Integer(1, 604_800), "seconds of a run after which its runner counts as hung"] = 3600
-    notice_hours: Annotated[int, Integer(1, 8760), "hours a notification is tried to be delivered"] = 24
+    notice_hours: Annotated[int, Integer(1, 8760), "hours during which delivery of a notification is retried"] = 24
 
     def _check(self) -> None:
         _parse("schedules.timezone", self.timezone, load_timezone)
@@ -341,11 +342,11 @@ class ScheduleSettings(_SettingsBase):
 class RetentionSettings(_SettingsBase):
     """How long things are kept, other days for one agent: ``[agents.NAME.retention]``."""
 
-    enabled: Annotated[bool, "an hourly job removes what is older than this, and sessions whose time is over"] = True
-    messages_days: Annotated[Amount, "days a message is kept; 0: for ever"] = 0
-    records_days: Annotated[Amount, "days a learned record is kept that is neither changed nor used; 0: for ever"] = 0
-    documents_days: Annotated[Amount, "days a document is kept that is not changed; 0: for ever"] = 0
-    notes_days: Annotated[int, Integer(-1, 100_000), "days a daily note is kept; -1: as messages; 0: for ever"] = -1
+    enabled: Annotated[bool, "an hourly job removes what is older than this, and expired sessions"] = True
+    messages_days: Annotated[Amount, "days a message is kept; 0: forever"] = 0
+    records_days: Annotated[Amount, "days a learned record is kept that is neither changed nor used; 0: forever"] = 0
+    documents_days: Annotated[Amount, "days an unchanged document is kept; 0: forever"] = 0
+    notes_days: Annotated[int, Integer(-1, 100_000), "days a daily note is kept; -1: as messages; 0: forever"] = -1
     tenants: Annotated[str, Printable(65_536), "other days for tenants, such as acme=30, acme.records=365, beta=0"] = (
         "none"
     )
@@ -366,10 +367,10 @@ class McpSettings(_SettingsBase):
 
 @dataclass(frozen=True, slots=True)
 class AuditSettings(_SettingsBase):
-    enabled: Annotated[bool, "who did what is kept in the table `audit`, without what was said"] = True
+    enabled: Annotated[bool, "keep who did what in the table `audit`, without content"] = True
     reads: Annotated[bool, "calls that only read are counted, too"] = True
     log: Annotated[bool, "a line for each call in the log `limpet.audit`, at level INFO"] = True
-    keep_days: Annotated[int, Integer(0, 36_500), "days an entry is kept; 0: for ever"] = 365
+    keep_days: Annotated[int, Integer(0, 36_500), "days an entry is kept; 0: forever"] = 365
     operator: Annotated[Name, "the name of the program that opens the store"] = "operator"
 
 
@@ -396,25 +397,23 @@ class ServerSettings(_SettingsBase):
     )
     max_body_bytes: Annotated[int, Integer(1024, 2**30), "bytes of a request at most"] = 8 * 2**20
     max_import_bytes: Annotated[int, Integer(1024, 2**40), "bytes of an imported file at most"] = 2**30
-    header_seconds: Annotated[Seconds, "how long the headers of a request may take"] = 10
-    body_seconds: Annotated[Seconds, "how long a body may take"] = 30
-    answer_seconds: Annotated[Seconds, "how long a caller may take nothing of an answer"] = 60
+    header_seconds: Annotated[Seconds, "seconds the headers of a request may take"] = 10
+    body_seconds: Annotated[Seconds, "seconds a body may take"] = 30
+    answer_seconds: Annotated[Seconds, "seconds a client may read nothing of a response"] = 60
     requests_per_minute: Annotated[int, Integer(0, 10_000_000), "requests of an API key a minute; 0: no limit"] = 6000
-    threads: Annotated[int, Integer(1, 256), "requests that are worked on at once"] = 8
-    waiting: Annotated[Several, "requests that wait or are worked on; beyond it they are refused"] = 1000
+    threads: Annotated[int, Integer(1, 256), "requests handled at once"] = 8
+    waiting: Annotated[Several, "waiting and running requests; more are refused"] = 1000
     streams: Annotated[Count, "readers of live events at once"] = 100
-    shutdown_seconds: Annotated[int, Integer(0, 3600), "how long it waits for open requests when it stops"] = 10
+    shutdown_seconds: Annotated[int, Integer(0, 3600), "seconds to finish open requests when it stops"] = 10
 
 
 @dataclass(frozen=True, slots=True)
 class TelemetrySettings(_SettingsBase):
-    opentelemetry: Annotated[bool, "spans and metrics go to OpenTelemetry as this program has set it up"] = False
-    names: Annotated[bool, "spans and observers are told names of users and ids, too"] = False
-    log_format: Annotated[Literal["text", "json"], "log lines of commands that stay: words, or a JSON object each"] = (
-        "text"
-    )
-    log_level: Annotated[Literal["debug", "info", "warning", "error"], "the least they tell"] = "warning"
-    error_words: Annotated[bool, "they tell the words of errors, which may quote what somebody said"] = False
+    opentelemetry: Annotated[bool, "send spans and metrics to OpenTelemetry as this program has configured it"] = False
+    names: Annotated[bool, "spans and observers get names of users and ids, too"] = False
+    log_format: Annotated[Literal["text", "json"], "how long-running commands write log lines"] = "text"
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], "the lowest level they log"] = "warning"
+    error_words: Annotated[bool, "they include error texts, which may quote what somebody said"] = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,8 +96,8 @@ class AccessRequest:
 class GrantInfo:
     """A grant as it is kept: to which user, since when, by whom."""
 
-    user: Annotated[str, "who may"]
-    grant: Annotated[Grant, "what, such as read:global"]
+    user: Annotated[str, "the user who has it"]
+    grant: Annotated[Grant, "the right, such as read:global"]
     at: Annotated[Moment, "since when"]
     by: Annotated[str, "who granted it"]
 
@@ -114,14 +114,14 @@ class KeyInfo:
     id: Annotated[Id, "given by the store"]
     tenant: Annotated[Name, WHOSE, "the tenant it belongs to"]
     name: Annotated[str, Plain("what people call it"), "unique among the tenant's live keys"]
-    user: Annotated[Name | None, Column("user_id"), WHOSE, "whom it acts for; null: no user"]
+    user: Annotated[Name | None, Column("user_id"), WHOSE, "the user it acts for; null: no user"]
     agent: Annotated[Name | None, WHOSE, "the agent it acts for; null: no agent"]
-    grants: Annotated[tuple[Grant, ...], Plain("rights, and whose"), "what it may besides, such as read:global"]
-    created_at: Annotated[Moment, "when it was made"]
-    created_by: Annotated[str, Plain("who"), "who made it, as the audit names them"]
-    expires_at: Annotated[Moment | None, "when it ends by itself; null: never"] = None
-    revoked_at: Annotated[Moment | None, "since when it opens nothing; null: it was not revoked"] = None
-    last_used_at: Annotated[Moment | None, "to the minute; null: never"] = None
+    grants: Annotated[tuple[Grant, ...], Plain("rights, and whose"), "its rights beyond that, such as read:global"]
+    created_at: Annotated[Moment, "when it was created"]
+    created_by: Annotated[str, Plain("who"), "who created it, as in the audit log"]
+    expires_at: Annotated[Moment | None, "when it expires; null: never"] = None
+    revoked_at: Annotated[Moment | None, "when it was revoked; null: it was not"] = None
+    last_used_at: Annotated[Moment | None, "when it was last used, to the minute; null: never"] = None
 
     def is_live(self, now: datetime) -> bool:
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
@@ -186,18 +186,20 @@ class AuditEntry:
     """One call, or ``calls`` equal ones between ``at`` and ``last_at``. ``missing`` is the grant it was refused for."""
 
     id: Annotated[Id, "given by the store"]
-    at: Annotated[Moment, "of the first call"]
-    last_at: Annotated[Moment, "of the last call"]
+    at: Annotated[Moment, "time of the first call"]
+    last_at: Annotated[Moment, "time of the last call"]
     principal: Annotated[str, Plain("who"), "who called"]
     tenant: Annotated[str, WHOSE, "the tenant it belongs to"]
-    operation: Annotated[str, Plain("a word of ours"), "what was called"]
+    operation: Annotated[str, Plain("a word of ours"), "the operation"]
     access: Annotated[str, Plain("a word of ours"), "read, write or read+write"]
     outcome: Annotated[AuditOutcome, "done, refused or failed"]
     user: Annotated[str | None, Column("user_id"), WHOSE, "whose memory; null: no user's"] = None
     agent: Annotated[str | None, WHOSE, "whose memory; null: no agent's"] = None
     session: Annotated[str | None, Column("session_id"), Plain("an id"), "id of the session; null: none"] = None
     record: Annotated[str | None, Column("record_id"), Plain("an id"), "id of the record; null: none"] = None
-    missing: Annotated[str | None, Plain("a right, and whose"), "the grant it was refused for; null: it was not"] = None
+    missing: Annotated[
+        str | None, Plain("a right, and whose"), "the grant that was missing; null: it was not refused"
+    ] = None
     calls: Annotated[int, "how many equal calls"] = 1
 
 

@@ -64,17 +64,17 @@ class ChunkSource(NamedTuple):
 class Source:
     """Where a hit came from: a session and its sequences, a record, or a document and its characters."""
 
-    kind: Annotated[SourceKind, "what the hit was cut from"]
-    id: Annotated[str, "of the session, the record or the document"]
-    created_at: Annotated[Moment, "when it was said or made"]
+    kind: Annotated[SourceKind, "message, record or document"]
+    id: Annotated[str, "id of the session, record or document"]
+    created_at: Annotated[Moment, "when it was said or created"]
     session_id: Annotated[str | None, "of a message: its session; null: no message"] = None
-    first_sequence: Annotated[int | None, "of messages: the first it stands in; null: no message"] = None
-    last_sequence: Annotated[int | None, "of messages: the last it stands in; null: no message"] = None
+    first_sequence: Annotated[int | None, "of messages: the first; null: no message"] = None
+    last_sequence: Annotated[int | None, "of messages: the last; null: no message"] = None
     role: Annotated[str | None, "of a message: who spoke; null: no message"] = None
     name: Annotated[str | None, "of a message: the speaker's name; null: none was given"] = None
     uri: Annotated[str | None, "of a document; null: no document"] = None
     offset: Annotated[int | None, "of a document: the character the hit begins at; null: no document"] = None
-    end_offset: Annotated[int | None, "of a document: the character behind it; null: no document"] = None
+    end_offset: Annotated[int | None, "of a document: the character after its end; null: no document"] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,17 +85,17 @@ class Signal:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    text: Annotated[Text, "the passage"]
+    text: Annotated[Text, "its text"]
     score: Annotated[float, "what it is ranked by; compare it within one answer only"]
-    signals: Annotated[Mapping[str, Signal], "why it stands there: words, vectors and so on, by name"]
+    signals: Annotated[Mapping[str, Signal], "rank and score by words, vectors and so on, by name"]
     source: Annotated[Source, "where it came from"]
     metadata: Annotated[Metadata, "of the message, record or document"] = field(default_factory=dict)
-    neighbours: Annotated[tuple[Message, ...], "messages around it, where they were asked for"] = ()
+    neighbours: Annotated[tuple[Message, ...], "messages around it, if they were requested"] = ()
     rank: Annotated[int, "its place; 1 is the best"] = field(default=0, compare=False)
-    holds: Annotated[bool, "false: it was true once, and is not any more"] = True
-    until: Annotated[Moment | None, "of what no longer holds: since when; null: it holds, or nobody knows"] = None
-    superseded_by: Annotated[str | None, "id of the record that took its place; null: none did"] = None
-    why: Annotated[str, "one sentence on why it is here"] = ""
+    holds: Annotated[bool, "false: it is no longer true"] = True
+    until: Annotated[Moment | None, "when it stopped being true; null: it holds, or unknown"] = None
+    superseded_by: Annotated[str | None, "id of the record that replaced it; null: none did"] = None
+    why: Annotated[str, "one sentence on why it was found"] = ""
 
 
 @dataclass(frozen=True, slots=True)

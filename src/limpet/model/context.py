@@ -25,7 +25,7 @@ class Omission:
     """Something that was left out, and why."""
 
     what: Annotated[str, "what was left out"]
-    reason: Annotated[str, "why, in words"]
+    reason: Annotated[str, "the reason"]
 
 
 class OmissionReason(StrEnum):
@@ -61,9 +61,9 @@ class Context:
 
     text: Annotated[str, "Markdown that belongs before the messages; data, not instructions"]
     messages: Annotated[tuple[Message, ...], "the newest messages, as many as fit"]
-    tokens: Annotated[int, "of the text and the messages, estimated"]
-    sections: Annotated[Mapping[str, str], "what stands in the text, by heading"]
-    hits: Annotated[tuple[Hit, ...], "recalled passages that the text quotes, the best first"]
+    tokens: Annotated[int, "tokens of the text and the messages"]
+    sections: Annotated[Mapping[str, str], "the sections of the text, by heading"]
+    hits: Annotated[tuple[Hit, ...], "the hits that the text quotes, best first"]
     dropped: Annotated[tuple[Omission, ...], "what was left out"]
     records: Annotated[tuple[str, ...], "ids of all records the text shows"] = ()
 

@@ -41,13 +41,13 @@ class Document:
     """``status`` says what the call that answered did to it; it is None for one that was only looked up."""
 
     id: Annotated[Id, SET_ONCE, "given by the store"]
-    uri: Annotated[Uri, SET_ONCE, Called("the document's uri"), Encrypted("same"), "the name it was given"]
-    title: Annotated[Title | None, "as given, or its own heading; null: it has none"]
+    uri: Annotated[Uri, SET_ONCE, Called("the document's uri"), Encrypted("same"), "its URI"]
+    title: Annotated[Title | None, "as given, or its first heading; null: it has none"]
     metadata: Annotated[Labels, "what the program that made it added, texts by name"]
-    content_hash: Annotated[str, _HASH_COLUMN, "of its text: the same for the same text"]
-    created_at: Annotated[Moment, SET_ONCE, "when it was made"]
+    content_hash: Annotated[str, _HASH_COLUMN, "hash of its text"]
+    created_at: Annotated[Moment, SET_ONCE, "when it was created"]
     updated_at: Annotated[Moment, "when it was last changed"]
-    chunks: Annotated[int, NO_EXPORT, NO_COLUMN, "passages it was cut into"] = 0
+    chunks: Annotated[int, NO_EXPORT, NO_COLUMN, "chunks it was split into"] = 0
     status: Annotated[DocumentStatus | None, NO_EXPORT, NO_COLUMN, "what this call did; null: it was only read"] = None
 
 

@@ -62,7 +62,7 @@ def first_word(id: str) -> str:
 class EntityDraft:
     """A name that stands in a text. A way to somebody, such as ``user/sister``, is one too."""
 
-    id: Annotated[Words, "the normal form of the name"]
+    id: Annotated[Words, "the normalized name"]
     name: Annotated[Words, "as it is written"]
     kind: Annotated[EntityKind, "what it is"] = EntityKind.THING
 
@@ -74,7 +74,7 @@ class RelationDraft:
     subject: Annotated[Text, "id of an entity"]
     predicate: Annotated[Words, "what relates them"]
     object: Annotated[Text | None, "id of an entity"] = None
-    value: Annotated[Text | None, "what is no entity"] = None
+    value: Annotated[Text | None, "a value that is not an entity"] = None
     kind: Annotated[RelationKind, "what kind of relation it is"] = RelationKind.FACT
     holds: Annotated[bool, "false: it is denied"] = True
     sentence: Annotated[Text, "where it was said, word for word"] = ""
@@ -149,11 +149,11 @@ class NodeMention:
 class Entity:
     """Somebody or something under all its names. ``could_be`` are those a name may mean, where more than one does."""
 
-    id: Annotated[str, "the normal form of its name"]
-    name: Annotated[str, "as it is mostly written"]
+    id: Annotated[str, "its normalized name"]
+    name: Annotated[str, "its most frequent spelling"]
     kind: Annotated[EntityKind, "what it is"]
     aliases: Annotated[tuple[str, ...], "its other names"] = ()
-    could_be: Annotated[tuple[str, ...], "ids of the entities a name may mean, where more than one does"] = ()
+    could_be: Annotated[tuple[str, ...], "ids of the entities it may mean, if there are several"] = ()
     mentions: Annotated[int, "how often it was mentioned"] = 0
 
 
@@ -164,11 +164,11 @@ class Relation:
     subject: Annotated[str, "id of an entity"]
     predicate: Annotated[str, "what relates them"]
     object: Annotated[str | None, "id of an entity; null: it has a value"]
-    value: Annotated[str | None, "what is no entity; null: it has an object"]
+    value: Annotated[str | None, "a value that is not an entity; null: it has an object"]
     kind: Annotated[RelationKind, "identity, role or fact"]
     holds: Annotated[bool, "false: it is denied"]
-    valid_from: Annotated[Moment | None, "since when it is true; null: always was"]
-    valid_to: Annotated[Moment | None, "since when it is not true any more; null: it is"]
+    valid_from: Annotated[Moment | None, "when it became true; null: always"]
+    valid_to: Annotated[Moment | None, "when it stopped being true; null: it is true"]
     sentence: Annotated[str, "where it was said, word for word"]
     sources: Annotated[tuple[GraphSource, ...], "the messages and records that say so"]
 
@@ -187,10 +187,10 @@ class Mention:
 class Graph:
     """A space's graph, or the part of it around an entity. ``cut`` where there is more than was asked for."""
 
-    entities: Annotated[tuple[Entity, ...], "who and what is spoken of"] = ()
+    entities: Annotated[tuple[Entity, ...], "who and what is mentioned"] = ()
     relations: Annotated[tuple[Relation, ...], "how they are related"] = ()
     mentions: Annotated[tuple[Mention, ...], "where they were mentioned"] = ()
-    cut: Annotated[bool, "whether there is more than was asked for"] = False
+    cut: Annotated[bool, "whether there is more than was returned"] = False
 
     def entity(self, id: str) -> Entity | None:
         return next((entity for entity in self.entities if entity.id == id), None)

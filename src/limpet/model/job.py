@@ -57,18 +57,18 @@ class JobInfo:
     """A job as people see it. ``level`` and ``owner`` say whose memory it works on."""
 
     id: Annotated[int, "given by the store"]
-    kind: Annotated[str, "what is to be done, such as embed"]
+    kind: Annotated[str, "the kind of work, such as embed"]
     tenant: Annotated[str, "the tenant it belongs to"]
-    level: Annotated[Level, "how far the memory it works on reaches"]
+    level: Annotated[Level, "the level of the memory it works on"]
     owner: Annotated[str, "whose memory it works on"]
-    detail: Annotated[str, "what of it, such as a session's id"]
+    detail: Annotated[str, "what exactly, such as a session's id"]
     state: Annotated[JobState, "waiting, running or dead"]
-    attempts: Annotated[int, "runs that were begun since it last went well"]
+    attempts: Annotated[int, "runs started since it last succeeded"]
     run_at: Annotated[Moment | None, "when it is due; null: now"]
-    leased_until: Annotated[Moment | None, "until when its worker holds it; null: no worker does"]
-    error: Annotated[str | None, "of its last run; null: there was none"]
-    created_at: Annotated[Moment | None, "when it was made; null: unknown"]
-    agent: Annotated[str | None, "the agent in whose own store it is; null: in the shared one"] = None
+    leased_until: Annotated[Moment | None, "when its lease ends; null: no worker has it"]
+    error: Annotated[str | None, "error of its last run; null: none"]
+    created_at: Annotated[Moment | None, "when it was created; null: unknown"]
+    agent: Annotated[str | None, "the agent whose own store it is in; null: the shared store"] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +83,8 @@ class JobQuery:
 class Finding:
     """One thing doctor looked at."""
 
-    check: Annotated[str, "what was looked at"]
-    ok: Annotated[bool, "whether it is as it should be"]
+    check: Annotated[str, "what was checked"]
+    ok: Annotated[bool, "whether it is correct"]
     detail: Annotated[str, "what was found, in words"]
     repaired: Annotated[bool, "whether it was repaired"] = False
 

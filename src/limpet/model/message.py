@@ -44,7 +44,7 @@ class Role(StrEnum):
 @dataclass(frozen=True, slots=True)
 class TextPart:
     text: Annotated[str, "what it says"]
-    kind: Annotated[Literal["text"], JsonName("type"), "which kind of part it is"] = "text"
+    kind: Annotated[Literal["text"], JsonName("type"), "the kind of part"] = "text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +54,15 @@ class ImagePart:
     uri: Annotated[str, "where it is"]
     media_type: Annotated[str | None, "such as image/png; null: unknown"] = None
     alt: Annotated[str, "what it shows"] = ""
-    kind: Annotated[Literal["image"], JsonName("type"), "which kind of part it is"] = "image"
+    kind: Annotated[Literal["image"], JsonName("type"), "the kind of part"] = "image"
 
 
 @dataclass(frozen=True, slots=True)
 class FilePart:
     uri: Annotated[str, "where it is"]
     media_type: Annotated[str | None, "such as application/pdf; null: unknown"] = None
-    name: Annotated[str, "of the file"] = ""
-    kind: Annotated[Literal["file"], JsonName("type"), "which kind of part it is"] = "file"
+    name: Annotated[str, "name of the file"] = ""
+    kind: Annotated[Literal["file"], JsonName("type"), "the kind of part"] = "file"
 
 
 Part = Union[TextPart, ImagePart, FilePart]
@@ -95,7 +95,7 @@ def _describe_part(kind: Any, definitions: Definitions | None) -> dict[str, Any]
     properties = dict(whole["properties"])
     if "uri" in properties:
         properties["uri"] = {**properties["uri"], "minLength": 1}
-    kinds = {"description": "which kind of part it is", "const": kind.__dataclass_fields__["kind"].default}
+    kinds = {"description": "the kind of part", "const": kind.__dataclass_fields__["kind"].default}
     properties["type"] = kinds
     whole |= {"properties": properties, "required": [*whole.get("required", ()), "type"]}
     if definitions is None:
@@ -140,8 +140,11 @@ class ToolCallsCodec(Codec):
         arguments = JsonObject().schema(definitions, mode)
         properties = {
             "id": {**limits.Text(1024).schema(), "description": "what the result refers to"},
-            "name": {**limits.Text(1024, blank=False).schema(), "description": "of the tool"},
-            "arguments": {"anyOf": [arguments, {"type": "null"}], "description": "as the model gave them"},
+            "name": {**limits.Text(1024, blank=False).schema(), "description": "name of the tool"},
+            "arguments": {
+                "anyOf": [arguments, {"type": "null"}],
+                "description": "the arguments, as the model gave them",
+            },
         }
         entry = {"type": "object", "properties": properties, "required": ["name"], "additionalProperties": False}
         return {"type": "array", "items": entry, "maxItems": MAX_PARTS}
@@ -149,9 +152,9 @@ class ToolCallsCodec(Codec):
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    id: Annotated[str, limits.Text(1024), "what the result refers to; empty: none was given"]
-    name: Annotated[str, limits.Text(1024, blank=False), "of the tool"]
-    arguments: Annotated[Arguments, "as the model gave them"] = field(default_factory=dict)
+    id: Annotated[str, limits.Text(1024), "the id that a result refers to; empty: none was given"]
+    name: Annotated[str, limits.Text(1024, blank=False), "name of the tool"]
+    arguments: Annotated[Arguments, "the arguments, as the model gave them"] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,11 +167,11 @@ class Message:
     tool_calls: Annotated[tuple[ToolCall, ...], NULL_IF_EMPTY, "what the assistant asks tools to do"] = ()
     tool_call_id: Annotated[Name | None, "of a tool's result: the call it answers"] = None
     is_error: Annotated[bool, OMIT_FALSE, "whether a tool's result is an error"] = False
-    metadata: Annotated[Metadata, NULL_IF_EMPTY, "what the program that made it added"] = field(default_factory=dict)
-    created_at: Annotated[Moment | None, "when it was said: as given, else when it was stored"] = None
-    sequence: Annotated[int, "its number in the session; grows, with gaps; 0: it was not stored"] = 0
-    idempotency_key: Annotated[Name | None, Encrypted("same"), "what it was sent with; null: nothing"] = None
-    tokens: Annotated[int, "its length, estimated"] = 0
+    metadata: Annotated[Metadata, NULL_IF_EMPTY, "any JSON of the program's own"] = field(default_factory=dict)
+    created_at: Annotated[Moment | None, "when it was said; by default, when it was stored"] = None
+    sequence: Annotated[int, "its number in the session; only increases, with gaps; 0: not stored yet"] = 0
+    idempotency_key: Annotated[Name | None, Encrypted("same"), "its idempotency key; null: none"] = None
+    tokens: Annotated[int, "its estimated length in tokens"] = 0
 
     @classmethod
     def new(

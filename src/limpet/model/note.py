@@ -28,11 +28,11 @@ class Note:
     """``mirrored`` is a digest of what the file said when it was last read or written."""
 
     name: Annotated[Name, SET_ONCE, Plain("MEMORY.md, or a day"), "`MEMORY.md`, or a day such as `2026-03-10.md`"]
-    text: Annotated[Text, "what it says, in Markdown"]
+    text: Annotated[Text, "its text, in Markdown"]
     updated_at: Annotated[Moment, "when it was last changed"]
-    version: Annotated[int, NO_EXPORT, "how often it was changed"] = 1
-    mirrored: Annotated[str | None, NO_EXPORT, Encrypted("same"), "of the file's text"] = None
-    pending: Annotated[bool, NO_EXPORT, "whether its file has still to be written"] = False
+    version: Annotated[int, NO_EXPORT, "the number of changes"] = 1
+    mirrored: Annotated[str | None, NO_EXPORT, Encrypted("same"), "digest of the file's text"] = None
+    pending: Annotated[bool, NO_EXPORT, "whether its file is still to be written"] = False
 
 
 def day_name(day: date) -> str:

@@ -40,29 +40,31 @@ class Receipt:
     """
 
     id: Annotated[str, EMPTY_IS_NULL, SET_ONCE, Plain("an id"), "given by the store; null: it was only counted"]
-    what: Annotated[PurgeTarget, SET_ONCE, "what was asked for"]
+    what: Annotated[PurgeTarget, SET_ONCE, "what was requested"]
     digest: Annotated[
         str,
         SET_ONCE,
         Plain("tells a name from another to who knows it"),
-        "SHA-256 of whom it was about: who knows the name can check it",
+        "SHA-256 of whom it was about; anyone who knows the name can check it",
     ]
-    asked_at: Annotated[Moment, SET_ONCE, "when it was asked for"]
+    asked_at: Annotated[Moment, SET_ONCE, "when it was requested"]
     tenant: Annotated[str, SET_ONCE, WHOSE, "the tenant it belongs to"] = ""
-    before: Annotated[Moment | None, SET_ONCE, Column("before_at"), "of older: what is older went; null: all"] = None
-    asked_by: Annotated[str | None, SET_ONCE, Plain("who"), "from where, such as http; null: unknown"] = None
-    done_at: Annotated[Moment | None, "when the last of it was removed; null: it still goes on"] = None
+    before: Annotated[
+        Moment | None, SET_ONCE, Column("before_at"), "for a purge of older memory: the limit; null: everything"
+    ] = None
+    asked_by: Annotated[str | None, SET_ONCE, Plain("who"), "who asked for it, such as http; null: unknown"] = None
+    done_at: Annotated[Moment | None, "when it was finished; null: it is running"] = None
     counts: Annotated[Mapping[str, int], Plain("kinds of rows, and how many"), "how many of each kind were removed"] = (
         field(default_factory=dict)
     )
-    verified: Annotated[bool, "whether a search afterwards found nothing of it"] = False
+    verified: Annotated[bool, "whether a check afterwards found nothing left"] = False
     left: Annotated[
         tuple[str, ...],
         Column("remaining"),
         Plain("names of places where something was left"),
-        "where the same can still be found, in words; empty: nowhere",
+        "where the same can still be found; empty: nowhere",
     ] = ()
-    bytes: Annotated[ErasureState, "on the disk: gone, waiting for a job, or for a vacuum"] = ErasureState.WAITING
+    bytes: Annotated[ErasureState, "the bytes on disk: gone, waiting for a job, or for a vacuum"] = ErasureState.WAITING
 
     def is_about(self, name: str) -> bool:
         """Whether the receipt is about this user, or this session."""
@@ -103,5 +105,5 @@ class RetentionResult:
 
     tenant: Annotated[str, "the tenant it belongs to"]
     agent: Annotated[str | None, "whose sessions; null: the tenant's records and documents"]
-    days: Annotated[Mapping[str, int], "how long each kind is kept; 0: for ever"]
+    days: Annotated[Mapping[str, int], "how long each kind is kept; 0: forever"]
     counts: Annotated[Mapping[str, int], "how many of each kind were removed"] = field(default_factory=dict)

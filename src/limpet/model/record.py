@@ -73,7 +73,7 @@ class RecordSource:
     session_id: Annotated[Id | None, "the session it was learned from; null: from none"] = None
     sequences: Annotated[tuple[int, ...], "the messages it was learned from"] = ()
     speaker: Annotated[Text | None, "who said it; null: unknown"] = None
-    sentence: Annotated[Text | None, "the very sentence; null: it was stated for itself"] = None
+    sentence: Annotated[Text | None, "the exact sentence; null: it was stored as such"] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,35 +82,39 @@ class Record:
     home: Annotated[Owner, FLATTEN, SET_ONCE]
     layer: Annotated[Layer, Editable(Layer), "what kind of memory it is"]
     type: Annotated[RecordType, Editable(RecordType), "what it states"]
-    content: Annotated[Text, Editable(Words), "what is remembered"]
-    key: Annotated[StoredKey | None, Editable(Key), Encrypted("key"), "unique to its owner; null: none"] = None
+    content: Annotated[Text, Editable(Words), "its text"]
+    key: Annotated[StoredKey | None, Editable(Key), Encrypted("key"), "its name, unique for its owner; null: none"] = (
+        None
+    )
     title: Annotated[Text | None, Editable(Title), "a heading; null: it has none"] = None
     tags: Annotated[tuple[Label, ...], UNIQUE, Editable(Tags), "words to filter by"] = ()
-    metadata: Annotated[Labels, Editable(Labels), "texts by name, as the program added them"] = field(
-        default_factory=dict
-    )
+    metadata: Annotated[Labels, Editable(Labels), "texts of the program's own, by name"] = field(default_factory=dict)
     confidence: Annotated[Share, Editable(Share), "how sure it is, from 0 to 1"] = 1.0
     salience: Annotated[Share, Editable(Share), "how much it matters, from 0 to 1"] = 0.5
     references: Annotated[tuple[Label, ...], UNIQUE, Editable(Tags), Column("refs"), "files, tests and the like"] = ()
-    fingerprint: Annotated[str, ONLY_EXPORT, Encrypted("same"), "equal for records that say the same"] = ""
-    source: Annotated[RecordSource, Encrypted("source"), "where it was learned"] = RecordSource()
-    origin: Annotated[Origin, "how it came to be"] = Origin.EXPLICIT
-    created_at: Annotated[Moment | None, SET_ONCE, "when it was made; null: unknown"] = None
-    updated_at: Annotated[Moment | None, "when it was last changed; lists go by it"] = None
+    fingerprint: Annotated[
+        str, ONLY_EXPORT, Encrypted("same"), "a hash that is equal for records that say the same"
+    ] = ""
+    source: Annotated[RecordSource, Encrypted("source"), "the message it was learned from"] = RecordSource()
+    origin: Annotated[Origin, "how it was created"] = Origin.EXPLICIT
+    created_at: Annotated[Moment | None, SET_ONCE, "when it was created; null: unknown"] = None
+    updated_at: Annotated[Moment | None, "when it was last changed; lists are ordered by it"] = None
     last_used_at: Annotated[Moment | None, "when it was last recalled, or said again; null: never"] = None
     uses: Annotated[int, "how often a caller recalled it, or the user said it again"] = 0
-    valid_from: Annotated[Moment | None, Editable(Moment), "since when it is true; null: always was"] = None
-    valid_to: Annotated[Moment | None, Editable(Moment), "since when it is not true any more; null: it is"] = None
-    superseded_by: Annotated[Id | None, "id of the record that took its place; null: none did"] = None
-    expires_at: Annotated[Moment | None, Editable(Moment), "when it ends by itself; null: never"] = None
-    pinned: Annotated[bool, Editable(bool), "stands in every context, and never fades"] = False
-    version: Annotated[int, "1, and one more with each change of what it says"] = 1
+    valid_from: Annotated[Moment | None, Editable(Moment), "when it became true; null: always"] = None
+    valid_to: Annotated[Moment | None, Editable(Moment), "when it stopped being true; null: it is true"] = None
+    superseded_by: Annotated[Id | None, "id of the record that replaced it; null: none did"] = None
+    expires_at: Annotated[Moment | None, Editable(Moment), "when it expires; null: never"] = None
+    pinned: Annotated[bool, Editable(bool), "shown in every context, and never fades"] = False
+    version: Annotated[int, "1, plus one for each change of its text"] = 1
     subject: Annotated[Text | None, Encrypted("same"), "what it is about, such as user/sister; null: unknown"] = None
-    attribute: Annotated[Text | None, Encrypted("same"), "what of the subject, such as home; null: unknown"] = None
-    value: Annotated[Text | None, "what the attribute is; null: unknown"] = None
-    polarity: Annotated[bool, "false: it denies, as in does not eat meat"] = True
+    attribute: Annotated[
+        Text | None, Encrypted("same"), "the attribute of the subject, such as home; null: unknown"
+    ] = None
+    value: Annotated[Text | None, "the value of the attribute; null: unknown"] = None
+    polarity: Annotated[bool, "false: a denial, such as does not eat meat"] = True
     said: Annotated[int, "how often it was said"] = 1
-    archived_at: Annotated[Moment | None, "since when it is faded, and not recalled any more; null: it is not"] = None
+    archived_at: Annotated[Moment | None, "when it was archived, and no longer recalled; null: it was not"] = None
     inputs: Annotated[tuple[Id, ...], UNIQUE, NULL_IF_EMPTY, "ids of the records it was made from"] = ()
 
     def is_valid_at(self, moment: datetime) -> bool:
@@ -272,9 +276,9 @@ class Forgotten:
     """
 
     counts: Annotated[Mapping[str, int], "how many of each kind were removed"]
-    ids: Annotated[tuple[str, ...], "of those that went"]
-    left: Annotated[tuple[str, ...], "where the same can still be found, in words; empty: nowhere"] = ()
-    sentences: Annotated[tuple[str, ...], "of a dry run: the sentences that would go from messages"] = ()
+    ids: Annotated[tuple[str, ...], "ids of what was removed"]
+    left: Annotated[tuple[str, ...], "where the same can still be found; empty: nowhere"] = ()
+    sentences: Annotated[tuple[str, ...], "of a dry run: the sentences that would be removed from messages"] = ()
 
     @property
     def total(self) -> Annotated[int, IN_JSON, JsonName("forgotten"), "how many records or documents went"]:

@@ -49,49 +49,51 @@ class Schedule:
 
     id: Annotated[Id, SET_ONCE, "given by the store"]
     tenant: Annotated[Name, NO_EXPORT, SET_ONCE, WHOSE, "the tenant it belongs to"]
-    user: Annotated[Name, SET_ONCE, Column("user_id"), WHOSE, "whose it is"]
+    user: Annotated[Name, SET_ONCE, Column("user_id"), WHOSE, "the user it belongs to"]
     agent: Annotated[Name, WHOSE, "the agent it belongs to"]
-    goal: Annotated[Text, "what is to be done each time"]
+    goal: Annotated[Text, "what to do each time"]
     cadence: Annotated[Text, Plain("when it is due"), "when: cron, once or every"]
     timezone: Annotated[Name, Plain("when it is due"), "the zone of its clock times"]
-    created_at: Annotated[Moment, SET_ONCE, "when it was made"]
+    created_at: Annotated[Moment, SET_ONCE, "when it was created"]
     updated_at: Annotated[Moment, "when it was last changed"]
     anchor_at: Annotated[Moment, ONLY_EXPORT, "what intervals are counted from"]
-    name: Annotated[Title | None, "what people call it; null: it has no name"] = None
+    name: Annotated[Title | None, "its name; null: it has none"] = None
     state: Annotated[ScheduleState, "disabled: it failed too often in a row"] = ScheduleState.ACTIVE
-    notify: Annotated[NotifyPolicy, "conditional: what begins with [NOTIFY]"] = NotifyPolicy.ALWAYS
+    notify: Annotated[NotifyPolicy, "when runs are reported; conditional: if the text begins with [NOTIFY]"] = (
+        NotifyPolicy.ALWAYS
+    )
     channel: Annotated[Name | None, Plain("where it was asked for"), "where it reports to; null: nowhere"] = None
     chat: Annotated[Name | None, Plain("the chat's id"), "where it reports to; null: nowhere"] = None
     thread: Annotated[Name | None, Plain("the thread's id"), "where it reports to; null: nowhere"] = None
     session: Annotated[
-        Id | None, JsonName("session_id"), Column("session_id"), "where it was asked for; null: in none"
+        Id | None, JsonName("session_id"), Column("session_id"), "the session it was created in; null: none"
     ] = None
     next_run_at: Annotated[Moment | None, "when it runs next: at due_at, or later when it is retried; null: never"] = (
         None
     )
     due_at: Annotated[Moment | None, "the firing that comes next; null: none"] = None
-    last_due_at: Annotated[Moment | None, "the latest firing that is over; null: none is"] = None
+    last_due_at: Annotated[Moment | None, "the latest finished firing; null: none"] = None
     # But for those between these two, which were passed over: they come, should the clock be put back before them.
     skipped_from: Annotated[
         Moment | None,
         ONLY_EXPORT,
-        "firings from here to skipped_to were passed over; they come if the clock is set back",
+        "the first skipped firing; skipped ones run if the clock is set back",
     ] = None
-    skipped_to: Annotated[Moment | None, ONLY_EXPORT, "the last firing that was passed over"] = None
+    skipped_to: Annotated[Moment | None, ONLY_EXPORT, "the last skipped firing"] = None
     last_run_at: Annotated[Moment | None, "when it last ran; null: never"] = None
-    last_status: Annotated[RunStatus | None, "how that ended; null: it never ran"] = None
-    attempts: Annotated[int, "runs of the firing that is due that were begun"] = 0
-    failures: Annotated[int, "firings in a row that failed"] = 0
-    run_count: Annotated[int, "firings that are over"] = 0
+    last_status: Annotated[RunStatus | None, "how that run ended; null: it never ran"] = None
+    attempts: Annotated[int, "runs started of the firing that is due"] = 0
+    failures: Annotated[int, "consecutive failed firings"] = 0
+    run_count: Annotated[int, "finished firings"] = 0
     max_runs: Annotated[int | None, "firings after which it ends; null: no limit"] = None
     ends_at: Annotated[Moment | None, "when it ends; null: never"] = None
-    running_until: Annotated[Moment | None, NO_EXPORT, NO_COLUMN, "until when a runner holds it; null: none does"] = (
-        None
-    )
-    settled_at: Annotated[Moment | None, ONLY_EXPORT, "when the next firing was worked out"] = None
-    metadata: Annotated[Metadata, "what the program that made it added"] = field(default_factory=dict)
+    running_until: Annotated[
+        Moment | None, NO_EXPORT, NO_COLUMN, "when the runner's lease ends; null: no runner has it"
+    ] = None
+    settled_at: Annotated[Moment | None, ONLY_EXPORT, "when the next firing was computed"] = None
+    metadata: Annotated[Metadata, "any JSON of the program's own"] = field(default_factory=dict)
     note: Annotated[
-        str | None, NO_EXPORT, NO_COLUMN, "of one just made: that nothing runs it here; null: it is run"
+        str | None, NO_EXPORT, NO_COLUMN, "for a new schedule: a warning that nothing runs it here; null: none"
     ] = field(default=None, compare=False)
 
     @property
@@ -110,7 +112,7 @@ class ScheduleLease(NamedTuple):
     """
 
     schedule: Annotated[Schedule, "what to run: its goal, for the firing at its due_at"]
-    token: Annotated[int, "tells this holder from every other, ever; finish takes it"]
+    token: Annotated[int, "identifies this claim; pass it to finish"]
     until: Annotated[Moment, "when the lease ends, and another runner may claim the firing"]
 
 
@@ -123,20 +125,20 @@ class Run:
     """One run of one firing. ``missed`` counts later firings that it stands for, too: nobody was there to run them."""
 
     id: Annotated[Id, "given by the store"]
-    schedule_id: Annotated[Id, "the schedule it is of"]
+    schedule_id: Annotated[Id, "the id of its schedule"]
     due_at: Annotated[Moment, "the firing it is for"]
-    started_at: Annotated[Moment, "when it began"]
+    started_at: Annotated[Moment, "when it started"]
     ended_at: Annotated[Moment, "when it ended"]
     status: Annotated[RunStatus, "how it ended"]
-    attempt: Annotated[int, "1, and one more each time the firing was tried again"] = 1
-    missed: Annotated[int, "later firings it stands for, too: nobody was there to run them"] = 0
-    summary: Annotated[Text, "the beginning of what it said"] = ""
-    output_characters: Annotated[int, NO_EXPORT, NO_COLUMN, "length of all it said"] = 0
+    attempt: Annotated[int, "1, plus one for each retry of the firing"] = 1
+    missed: Annotated[int, "later firings that it also covers, because no runner was there"] = 0
+    summary: Annotated[Text, "the beginning of its output"] = ""
+    output_characters: Annotated[int, NO_EXPORT, NO_COLUMN, "length of its whole output"] = 0
     turns: Annotated[int, "turns it took"] = 0
-    cost: Annotated[Cost, _COST_COLUMN, "in the currency in which it was reported"] = 0.0
+    cost: Annotated[Cost, _COST_COLUMN, "in the reported currency"] = 0.0
     error: Annotated[Text | None, "what went wrong; null: nothing"] = None
-    to_notify: Annotated[bool, NO_COLUMN, "whether somebody is to be told of it"] = False
-    notified: Annotated[bool, NO_COLUMN, "whether somebody was"] = False
+    to_notify: Annotated[bool, NO_COLUMN, "whether it is to be reported"] = False
+    notified: Annotated[bool, NO_COLUMN, "whether it was reported"] = False
 
 
 class OutputPage(NamedTuple):
@@ -145,7 +147,7 @@ class OutputPage(NamedTuple):
     text: Annotated[str, "this page"]
     offset: Annotated[int, "the character it begins at"]
     next_offset: Annotated[int | None, "where the next page begins; null: this is the last"]
-    total: Annotated[int, JsonName("characters"), "length of the whole"]
+    total: Annotated[int, JsonName("characters"), "length of the whole output"]
 
 
 @dataclass(frozen=True, slots=True)

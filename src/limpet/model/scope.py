@@ -124,7 +124,7 @@ API_KEY_PREFIX = 8
 class SessionKey:
     """``channel:chat[:thread]``; it outlives the session id."""
 
-    channel: Annotated[str, Plain("by which sessions are found"), "what carries the chat, such as telegram"]
+    channel: Annotated[str, Plain("by which sessions are found"), "the platform of the chat, such as telegram"]
     chat: Annotated[str, Plain("the chat's id"), "the chat's name in its channel"]
     thread: Annotated[str | None, Plain("the thread's id"), "the thread within the chat; null: it has none"] = None
 

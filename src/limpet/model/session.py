@@ -28,15 +28,15 @@ class SessionInfo:
     id: Annotated[Id, "given by the store"]
     tenant: Annotated[Name, NO_EXPORT, WHOSE, "the tenant it belongs to"]
     user: Annotated[Name, Column("user_id"), WHOSE, "whose conversation it is"]
-    agent: Annotated[Name, WHOSE, "the agent that holds it"]
+    agent: Annotated[Name, WHOSE, "the agent it is with"]
     key: Annotated[SessionKey, EXPORT_FLAT, "channel:chat or channel:chat:thread, escaped; outlives the id"]
     state: Annotated[SessionStatus, "TERMINATED is final"]
-    metadata: Annotated[Metadata, "what the program that made it added"]
+    metadata: Annotated[Metadata, "any JSON of the program's own"]
     created_at: Annotated[Moment, "when it was made"]
-    last_active_at: Annotated[Moment, "when something was last said"]
-    expires_at: Annotated[Moment | None, "when its time to live is over, and retention removes it; null: never"] = None
-    last_sequence: Annotated[int, "the highest number a message was given; 0: none yet"] = 0
-    message_count: Annotated[int, NO_EXPORT, "messages that are there now"] = 0
+    last_active_at: Annotated[Moment, "when it was last active"]
+    expires_at: Annotated[Moment | None, "when it expires, and retention removes it; null: never"] = None
+    last_sequence: Annotated[int, "the highest number of a message so far; 0: none yet"] = 0
+    message_count: Annotated[int, NO_EXPORT, "messages it has now"] = 0
 
     @property
     def channel(self) -> Annotated[str, IN_JSON, "what carries the chat, such as telegram"]:
@@ -69,7 +69,7 @@ class Summary:
     """What the session said: words of a model or the caller first, then lines quoted from the messages after those."""
 
     text: Annotated[Text, "the summary"]
-    epoch: Annotated[int, "higher with each rewriting"]
+    epoch: Annotated[int, "increases with each new summary"]
     upper_sequence: Annotated[int, "the last message it covers"]
     message_count: Annotated[int, "messages it covers"]
     updated_at: Annotated[Moment, "when it was last written"]
@@ -82,11 +82,11 @@ class CompactionResult:
     """The result of a compaction."""
 
     done: Annotated[bool, "whether anything was compacted"]
-    messages: Annotated[int, "messages the summary covers now that it did not before"]
-    tokens_before: Annotated[int, "of the summary and the messages outside it, before"]
+    messages: Annotated[int, "messages newly covered by the summary"]
+    tokens_before: Annotated[int, "tokens of the summary and the messages after it, before"]
     tokens_after: Annotated[int, "the same, afterwards"]
     by: Annotated[str | None, "llm or digest; null: nothing was done"]
-    reason: Annotated[str, "why it was done, or was not, in words"]
+    reason: Annotated[str, "why it was done, or was not"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class LearnResult:
     """What became of what a session taught: the ids of records, by what happened to them."""
 
     added: Annotated[tuple[str, ...], "ids of new records"] = ()
-    merged: Annotated[tuple[str, ...], "ids of records that were said again"] = ()
+    merged: Annotated[tuple[str, ...], "ids of records that were stated again"] = ()
     superseded: Annotated[tuple[str, ...], "ids of records that a new one replaced"] = ()
     ended: Annotated[tuple[str, ...], "ids of records that ended without a replacement"] = ()
 
@@ -116,19 +116,19 @@ class KvEntry:
 
 @dataclass(frozen=True, slots=True)
 class ModelUsage:
-    model: Annotated[Name, "as it was reported"]
+    model: Annotated[Name, "its name, as reported"]
     calls: Annotated[int, "how often it was called"] = 0
     input_tokens: Annotated[int, "tokens that models read"] = 0
     output_tokens: Annotated[int, "tokens that models wrote"] = 0
     cached_tokens: Annotated[int, "tokens of the input that came from a cache"] = 0
-    cost: Annotated[Cost, "in the currency in which it was reported"] = 0.0
+    cost: Annotated[Cost, "in the reported currency"] = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
     """A session's bill: the sums, and what each model took of them."""
 
-    models: Annotated[tuple[ModelUsage, ...], "what each model took of it"] = ()
+    models: Annotated[tuple[ModelUsage, ...], "the usage of each model"] = ()
 
     @property
     def input_tokens(self) -> Annotated[int, IN_JSON, "tokens that models read"]:
@@ -143,13 +143,13 @@ class Usage:
         return sum(entry.cached_tokens for entry in self.models)
 
     @property
-    def cost(self) -> Annotated[float, IN_JSON, "in the currency in which it was reported"]:
+    def cost(self) -> Annotated[float, IN_JSON, "in the reported currency"]:
         return round(sum(entry.cost for entry in self.models), 9)
 
 
 @dataclass(frozen=True, slots=True)
 class FileInfo:
-    name: Annotated[str, "of the file"]
+    name: Annotated[str, "name of the file"]
     size: Annotated[int, "in bytes"]
     modified_at: Annotated[Moment, "when it was last written"]
 

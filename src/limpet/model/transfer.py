@@ -27,7 +27,7 @@ class SessionState:
 
     info: Annotated[SessionInfo, FLATTEN]
     cleared_through: Annotated[int, "messages up to this number were cleared"] = 0
-    summary_epoch: Annotated[int, "the last epoch a summary had, also one that is gone"] = 0
+    summary_epoch: Annotated[int, "the last epoch of a summary, even a removed one"] = 0
     summary: Annotated[
         Summary | None,
         "the rolling summary: `text`, `epoch`, `upper_sequence`, `message_count`, `updated_at`, `written_sequence`,"
@@ -37,10 +37,10 @@ class SessionState:
         tuple[ModelUsage, ...],
         "a list with `model`, `calls`, `input_tokens`, `output_tokens`, `cached_tokens` and `cost` each",
     ] = ()
-    cursors: Annotated[
-        Mapping[Name, int], "how far each kind of work has come: the last sequence number that is done, by name"
-    ] = field(default_factory=dict)
-    waiting: Annotated[tuple[str, ...], "work that is asked for and not done: `extract`, `graph`"] = ()
+    cursors: Annotated[Mapping[Name, int], "the last sequence number that each kind of work has finished, by name"] = (
+        field(default_factory=dict)
+    )
+    waiting: Annotated[tuple[str, ...], "pending work: `extract`, `graph`"] = ()
     external_id: Annotated[Name | None, "the id it had before an import under another owner; both find it"] = None
 
 
@@ -65,7 +65,7 @@ class RecordVersion:
     """What a record said before a change."""
 
     record: Annotated[Record, FLATTEN]
-    replaced_at: Annotated[Moment, "when the next version took its place"]
+    replaced_at: Annotated[Moment, "when the next version replaced it"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +75,9 @@ class RecordState:
     record: Annotated[Record, FLATTEN]
     versions: Annotated[
         tuple[RecordVersion, ...],
-        "what it said before: a list of the same fields but whose it is, and `replaced_at` each",
+        "earlier versions: the same fields without the owner, and `replaced_at`",
     ] = ()
-    waiting: Annotated[tuple[str, ...], "work that is asked for and not done: `graph-record`"] = ()
+    waiting: Annotated[tuple[str, ...], "pending work: `graph-record`"] = ()
     external_id: Annotated[Name | None, "the id it had before an import under another owner; both find it"] = None
 
 
@@ -118,7 +118,7 @@ class RunState:
     """A run of a schedule with all that it said."""
 
     run: Annotated[Run, FLATTEN]
-    output: Annotated[Text, "all that it said"] = ""
+    output: Annotated[Text, "its whole output"] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,35 +127,35 @@ class ExportResult:
 
     path: Annotated[str, "where it was written"]
     counts: Annotated[Mapping[str, int], "lines by kind, and copied files"]
-    bytes: Annotated[int, "size of all of it"]
+    bytes: Annotated[int, "its total size"]
 
 
 @dataclass(frozen=True, slots=True)
 class ImportSkip:
     """Something that was not taken in: where it stands, and why."""
 
-    place: Annotated[str, "where it stands"]
-    reason: Annotated[str, "why it was left out, in words"]
+    place: Annotated[str, "where it is"]
+    reason: Annotated[str, "why it was left out"]
 
 
 @dataclass(frozen=True, slots=True)
 class ImportResult:
     """What an import took in."""
 
-    format: Annotated[str, "what it was recognised as"]
+    format: Annotated[str, "the detected format"]
     sessions: Annotated[int, "sessions that were added"] = 0
     messages: Annotated[int, "messages that were added"] = 0
     records: Annotated[int, "records that were added"] = 0
     documents: Annotated[int, "documents that were added"] = 0
     notes: Annotated[int, "notes that were added"] = 0
     files: Annotated[int, "files that were copied"] = 0
-    already: Annotated[bool, "whether all of it was here before"] = False
-    continued: Annotated[int, "lines that an earlier, interrupted call had added"] = 0
-    left_out: Annotated[int, "things that were not added"] = 0
+    already: Annotated[bool, "whether all of it was imported before"] = False
+    continued: Annotated[int, "lines that an earlier, interrupted call added"] = 0
+    left_out: Annotated[int, "entries that were not added"] = 0
     skipped: Annotated[tuple[ImportSkip, ...], "the first of those, with the reason of each"] = ()
     dry_run: Annotated[bool, "whether it was only checked"] = False
     schedules: Annotated[int, "schedules that were added"] = 0
-    learning: Annotated[int, "sessions that are learned from in the background, from now on"] = 0
+    learning: Annotated[int, "sessions that are now learned from in the background"] = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ class ItemExportResult:
 
     records: Annotated[int, "records in the files"]
     waiting: Annotated[int, "edited lines that wait for an import"] = 0
-    conflicts: Annotated[int, "lines that lost against their record"] = 0
+    conflicts: Annotated[int, "lines whose record had changed too"] = 0
     problems: Annotated[tuple[ItemProblem, ...], "lines that cannot be read"] = ()
     has_folder: Annotated[bool, "whether the store has a folder for files; without one nothing was written"] = True
 
@@ -185,7 +185,7 @@ class ItemImportResult:
     added: Annotated[int, "new records"] = 0
     changed: Annotated[int, "records that were changed"] = 0
     removed: Annotated[int, "records that were removed"] = 0
-    conflicts: Annotated[int, "lines that lost against their record"] = 0
+    conflicts: Annotated[int, "lines whose record had changed too"] = 0
     problems: Annotated[tuple[ItemProblem, ...], "lines that cannot be read"] = ()
     has_folder: Annotated[bool, "whether the store has a folder for files; without one nothing was read"] = True
 
