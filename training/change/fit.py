@@ -20,6 +20,7 @@ import numpy as np
 
 from limpet.knowledge import change
 from limpet.knowledge.candidate import TurnMessage
+from limpet.knowledge.english import find_topics
 from limpet.knowledge.read import read_turn
 from limpet.model.message import Role
 from limpet.providers.encoder import embed_text
@@ -27,8 +28,8 @@ from limpet_bench.truth.data import load
 from limpet_bench.truth.text import mentions, overlaps
 
 DAY = datetime(2026, 1, 5, 9, tzinfo=UTC)
-UNSEEN = ("v", "w", "x")  # the sets that nothing is fitted on
-FOLLOWS, RELATED = 0.1, 0.05  # as in outdated.py and reconcile.py
+UNSEEN = ("y",)  # the sets that nothing is fitted on
+FOLLOWS, RELATED, ALONE, LEAST_TOLD = 0.1, 0.05, 0.15, -2.0  # as in outdated.py, reconcile.py and apply.py
 
 
 class Known(NamedTuple):
@@ -65,12 +66,16 @@ def pair_up(messages: Sequence[str], claims: Sequence[Known], question: str | No
         near = {each: _near(each, question) for each in (*contents, *mine)} if question else {}
         for number, (clause, features) in change.measure(text, contents).items():
             claim, asked = early[number], None
-            if question and mine:
+            told = change.measure_telling(text)
+            if question and mine and told >= LEAST_TOLD:
                 likely = change.judge_pair(text, clause, claim.content, features)
                 known = likely if likely >= change.DOUBTS else FOLLOWS if likely >= RELATED else 0.0
                 behind = max(near.values()) - near[claim.content]
-                told = change.measure_telling(text)
-                asked = [_odds(known), told, behind, max(_near(each, question) for each in mine)]
+                like = max(_near(each, claim.content) for each in mine)
+                others = [_near(each, other) for each in mine for other in contents if other != claim.content]
+                same = any(find_topics(claim.content) & find_topics(each) for each in mine)
+                close = max(_near(each, question) for each in mine)
+                asked = [_odds(known), told, behind, close, like - max(others, default=ALONE), float(same)]
             yield claim, at, features, asked
 
 

@@ -53,7 +53,7 @@ _KINDRED = tuple(  # attributes that a statement about one of them may change
     )
 )
 _UNREAD = 0.5  # the most that words count which became no candidate: they make doubtful, and end nothing
-_LEAST_TOLD, _SURELY_TOLD = -1.0, 1.0  # logits of a message that may tell of a change, and of one that surely does
+_LEAST_TOLD, _SURELY_TOLD = -2.0, 1.0  # logits of a message that may tell of a change, and of one that surely does
 LOOKED_THROUGH = 100  # newest claims among which a change is looked for
 
 

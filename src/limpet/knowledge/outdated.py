@@ -12,15 +12,17 @@ from datetime import datetime
 from math import exp, isfinite, log
 from typing import Any
 
+from limpet.knowledge import english
 from limpet.knowledge.prominence import DOUBT, DOUBTED_BY, FOLLOWS, TELLS
 from limpet.model.dataclass import replace
 from limpet.model.record import CLAIM_TYPES, Origin, Record
 from limpet.providers.encoder import embed_text
 
-_LIKELY, _TELLS, _BEHIND, _NEAR, _BIAS = 0.785, 0.593, -7.06, 4.12, -0.901  # weights, in the order of measure_doubt
+_WEIGHTS, _BIAS = (0.501, 0.695, -7.06, 3.39, 3.29, 1.62), -1.32  # in the order of measure_doubt
+_ALONE = 0.15  # similarity that a lone claim has to beat
 _MOST_TOLD = 20.0  # beyond it is no logit of ours
 _FOLLOWS = 0.1  # how likely a statement takes back what it follows, where no more is known
-_MARKED, _CAUTION = 0.2, 0.2  # probability from which a claim is marked; so much more where a mistake costs most
+_MARKED, _CAUTION = 0.25, 0.2  # probability from which a claim is marked; so much more where a mistake costs most
 _VITAL = frozenset({"allergy", "health", "medication"})
 _NEAR_ENOUGH = 0.1  # similarity that a question has to what it is about
 _UNASKED = 0.1  # below it a question is not about what is doubted
@@ -37,11 +39,44 @@ def mark_outdated(question: str, claims: Iterable[Record]) -> list[Record]:
     later = [(each, told) for each in known if (told := _find_told(each)) is not None and _is_current(each)]
     if not question.strip() or not (later or any(DOUBTED_BY in each.metadata for each in known)):
         return known
-    asked = embed_text(question)
-    near = {each.id: float(embed_text(each.content) @ asked) for each in known}
-    best, by_id = max(near.values()), {each.id: each for each in known}
-    judged = [_judge_again(each, by_id, near, best) for each in known]
-    return [_mark(each, later, near, best) if _can_be_outdated(each) else each for each in judged]
+    asked = _Asked(question, known)
+    judged = [_judge_again(each, asked) for each in known]
+    return [_mark(each, later, asked) if _can_be_outdated(each) else each for each in judged]
+
+
+class _Asked:
+    """How near the claims are to a question and to each other."""
+
+    def __init__(self, question: str, claims: Sequence[Record], message: str = "") -> None:
+        import numpy as np
+
+        self.by_id = {each.id: each for each in claims}
+        self._at = {id: at for at, id in enumerate(self.by_id)}
+        texts = [each.content for each in self.by_id.values()]
+        self._texts = [*texts, message] if message else texts
+        vectors = np.array([embed_text(text) for text in self._texts])
+        self._near = (vectors @ embed_text(question)).tolist()
+        self._alike = vectors @ vectors.T
+        self._times = np.array([_get_time(each) for each in self.by_id.values()])
+        self._best = max(self._near)
+
+    def get_near(self, claim: Record) -> float:
+        return float(self._near[self._at[claim.id]])
+
+    def measure(self, likely: float, told: float, claim: Record | None, later: Record) -> float:
+        """Return how likely a claim is untrue since the later one; without a claim, the message is."""
+        at, by = len(self._texts) - 1 if claim is None else self._at[claim.id], self._at[later.id]
+        said_before = self._times < self._times[by]
+        if claim is not None:
+            said_before[at] = False
+        others = self._alike[: len(self._times), by][said_before]
+        own = (
+            float(self._alike[at, by] - others.max(initial=-1.0))
+            if others.size
+            else float(self._alike[at, by]) - _ALONE
+        )
+        same = english.find_topics(self._texts[at]) & english.find_topics(self._texts[by])
+        return measure_doubt(likely, told, self._best - self._near[at], self._near[by], own, float(bool(same)))
 
 
 def is_unasked(metadata: Mapping[str, Any]) -> bool:
@@ -52,38 +87,35 @@ def is_unasked(metadata: Mapping[str, Any]) -> bool:
 
 def find_doubt(question: str, said: str, said_at: datetime, claims: Iterable[Record]) -> str | None:
     """Return the id of the later claim that may have made untrue what a message says that taught nothing."""
+    known = list(claims)
     later = [
         (each, told)
-        for each in claims
+        for each in known
         if (told := _find_told(each)) is not None and _is_current(each) and _get_time(each) > said_at.timestamp()
     ]
     if not later or not question.strip():
         return None
-    asked = embed_text(question)
-    near = {each.id: float(embed_text(each.content) @ asked) for each, _ in later}
-    own = float(embed_text(said) @ asked)
-    behind = max(own, *near.values()) - own
-    doubt, by = max((measure_doubt(_MESSAGE, told, behind, near[each.id]), each.id) for each, told in later)
+    asked = _Asked(question, known, said)
+    doubt, by = max((asked.measure(_MESSAGE, told, None, each), each.id) for each, told in later)
     return by if doubt >= _MARKED else None
 
 
-def _judge_again(claim: Record, known: Mapping[str, Record], near: Mapping[str, float], best: float) -> Record:
+def _judge_again(claim: Record, asked: _Asked) -> Record:
     """The claim with how likely it is untrue as far as the question goes, where it was doubted when it was read."""
-    later, likely = known.get(claim.metadata.get(DOUBTED_BY, "")), _read_number(claim.metadata.get(DOUBT, ""))
+    later = asked.by_id.get(claim.metadata.get(DOUBTED_BY, ""))
+    likely = _read_number(claim.metadata.get(DOUBT, ""))
     if later is None or likely is None or claim.origin not in _LEARNED:
         return claim
-    if max(near[claim.id], near[later.id]) < _NEAR_ENOUGH:
+    if max(asked.get_near(claim), asked.get_near(later)) < _NEAR_ENOUGH:
         doubt = 0.0
     else:
-        told = _find_told(later) or 0.0
-        doubt = measure_doubt(min(max(likely, 0.0), 1.0), told, best - near[claim.id], near[later.id])
+        doubt = asked.measure(min(max(likely, 0.0), 1.0), _find_told(later) or 0.0, claim, later)
     return replace(claim, metadata={**claim.metadata, DOUBT: f"{doubt:.2f}"})
 
 
-def _mark(claim: Record, later: Sequence[tuple[Record, float]], near: Mapping[str, float], best: float) -> Record:
-    behind = best - near[claim.id]
+def _mark(claim: Record, later: Sequence[tuple[Record, float]], asked: _Asked) -> Record:
     scored = [
-        (measure_doubt(_FOLLOWS if _follows(each, claim) else 0.0, told, behind, near[each.id]), each.id)
+        (asked.measure(_FOLLOWS if _follows(each, claim) else 0.0, told, claim, each), each.id)
         for each, told in later
         if _get_time(each) > _get_time(claim) and _get_message(each) != _get_message(claim)
     ]
@@ -93,15 +125,17 @@ def _mark(claim: Record, later: Sequence[tuple[Record, float]], near: Mapping[st
     return replace(claim, metadata={**claim.metadata, DOUBTED_BY: by, DOUBT: f"{doubt:.2f}"})
 
 
-def measure_doubt(likely: float, told: float, behind: float, near: float) -> float:
+def measure_doubt(likely: float, told: float, behind: float, near: float, own: float, same: float) -> float:
     """Return how likely a later claim has made an earlier one untrue.
 
     ``likely``: what the model of change says of the two. ``told``: how surely the later message tells of a change.
     ``behind``: how much farther from the question the claim is than the nearest one. ``near``: how near the question
-    the later one is.
+    the later one is. ``own``: how much more the later one is like the claim than like what else was known. ``same``: 1
+    if both are about something people mostly have one of.
     """
     odds = log((likely + 0.01) / (1.01 - likely))
-    return 1 / (1 + exp(-(_LIKELY * odds + _TELLS * told + _BEHIND * behind + _NEAR * near + _BIAS)))
+    features = (odds, told, behind, near, own, same)
+    return 1 / (1 + exp(-(_BIAS + sum(weight * each for weight, each in zip(_WEIGHTS, features, strict=True)))))
 
 
 def _find_told(record: Record) -> float | None:

@@ -57,7 +57,7 @@ def test_claim_is_not_marked_for_question_that_is_not_about_it() -> None:
 def test_claim_is_not_marked_by_message_that_tells_of_no_change() -> None:
     earlier = make_claim("train", TRAIN, 1)
     assert find_marked(QUESTION, earlier, make_claim("bike", BIKE, 20, metadata={FOLLOWS: "train"})) == {}
-    assert find_marked(QUESTION, earlier, later(**{TELLS: "-3.0"})) == {}
+    assert find_marked(QUESTION, earlier, later(**{TELLS: "-6.0"})) == {}
 
 
 def test_claim_is_not_marked_by_what_was_said_before_it_or_no_longer_holds() -> None:
@@ -76,7 +76,7 @@ def test_what_only_the_user_changes_is_not_marked(fields: dict[str, Any]) -> Non
 
 
 def test_health_is_marked_only_by_what_is_surer() -> None:
-    question, later = "What do I take for my diabetes?", {TELLS: "-0.9", FOLLOWS: "old"}
+    question, later = "What do I take for my diabetes?", {TELLS: "-2.0", FOLLOWS: "old"}
     said = make_claim("new", "The nurse showed the user how the pen for their diabetes works.", 20, metadata=later)
     assert find_marked(question, make_claim("old", "The user takes metformin for diabetes.", 1), said) == {"old": "new"}
     vital = make_claim("old", "The user takes metformin for diabetes.", 1, attribute="medication", subject="user")
@@ -135,3 +135,26 @@ def test_message_that_taught_nothing_is_doubted_by_later_change_of_what_is_asked
 def test_hit_of_outdated_message_of_the_user_names_what_was_said_since(role: str, metadata: dict[str, str]) -> None:
     hit = Hit(RIDE, 0.5, {}, Source(SourceKind.MESSAGE, "1", NOW, role=role))
     assert doubt_message(hit, QUESTION, [later()]).metadata == metadata
+
+
+@pytest.mark.parametrize(
+    ("question", "earlier", "now"),
+    [
+        (
+            "Which oil do I buy for the next service?",
+            "The user drives a Toyota Yaris.",
+            "The user's Skoda pulls to the left since the garage.",
+        ),
+        (
+            "Which account number do I give the tax office?",
+            "The user's salary goes into Santander.",
+            "The user's wages land at Monzo around midnight.",
+        ),
+    ],
+)
+def test_claim_is_marked_by_later_one_about_the_same_that_hardly_tells_of_a_change(
+    question: str, earlier: str, now: str
+) -> None:
+    dog = make_claim("dog", "The user's dog is called Biscuit.", 2)
+    later = make_claim("later", now, 20, metadata={TELLS: "-0.8"})
+    assert find_marked(question, make_claim("earlier", earlier, 1), dog, later) == {"earlier": "later"}
