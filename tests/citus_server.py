@@ -12,6 +12,7 @@ from tests.postgres_server import ServerAt
 
 CITUS_URL = "LIMPET_TEST_CITUS"
 CITUS_NOT_TESTED = "Citus was not tested"
+CITUS_VIEWS = ("citus_schemas", "citus_tables")  # which the extension puts beside our tables
 
 
 class CitusAt(ServerAt):

@@ -287,7 +287,7 @@ def test_model_changes_when_no_chunk_is_being_written(two: tuple[Limpet, Limpet]
             return sql(
                 memory,
                 "SELECT count(*) FROM chunks c WHERE NOT EXISTS (SELECT 1 FROM vectors v"
-                " WHERE v.partition_id = c.partition_id AND v.ordinal = c.ordinal)",
+                " WHERE v.bucket = c.bucket AND v.partition_id = c.partition_id AND v.ordinal = c.ordinal)",
             )
 
     _, left = take_turns(one, lambda: append(one, "new", "3"), open_with_model)

@@ -26,6 +26,7 @@ from limpet.sessions.repository import Cursors, KeyValueEntries, Messages, Sessi
 from limpet.store.idempotency import IdempotencyKeys
 from limpet.store.jobs import Jobs
 from limpet.store.tables import DIALECTS, TABLES, iter_queries, load_queries
+from tests.citus_server import CITUS_VIEWS
 from tests.contract.rows import sql
 
 pytestmark = pytest.mark.every_backend
@@ -124,7 +125,9 @@ def _sqlite_tables(memory: Limpet) -> dict[str, tuple[set[str], tuple[str, ...]]
 
 def _postgres_tables(memory: Limpet) -> dict[str, tuple[set[str], tuple[str, ...]]]:
     columns = sql(
-        memory, "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = current_schema()"
+        memory,
+        "SELECT table_name, column_name FROM information_schema.columns"
+        f" WHERE table_schema = current_schema() AND table_name NOT IN {CITUS_VIEWS}",
     )
     keys = sql(
         memory,
