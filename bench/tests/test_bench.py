@@ -31,7 +31,7 @@ def test_bench_speed_compares_context_with_recall(bench: speed.Bench) -> None:
 
 
 def test_bench_speed_context_is_not_empty(bench: speed.Bench) -> None:
-    with searching.opened(bench.lived(), searching.SpreadEmbedder()) as memory:
+    with searching.open_store(bench.fill_life(), searching.SpreadEmbedder()) as memory:
         assert memory.records.count(user=searching.USER) == 40
         session = memory.session("bench", prompting.CHAT, user=searching.USER)
         for question in searching.questions(TINY.questions):
@@ -43,8 +43,8 @@ def test_bench_speed_context_is_not_empty(bench: speed.Bench) -> None:
 
 
 def test_bench_speed_leaves_shared_store_unchanged(bench: speed.Bench) -> None:
-    bench.lived()
-    with searching.opened(bench.talked(TINY.chunks), searching.SpreadEmbedder()) as memory:
+    bench.fill_life()
+    with searching.open_store(bench.fill_chat(TINY.chunks), searching.SpreadEmbedder()) as memory:
         assert memory.records.count(user=searching.USER) == 0
 
 

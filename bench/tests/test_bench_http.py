@@ -21,7 +21,7 @@ ODD = ']] " \\ \n é'
 
 def test_bench_http_measures_throughput_and_loses_nothing_on_kill(tmp_path: Path) -> None:
     bench = http.Bench(
-        tmp_path, http.Effort(seconds=0.3, connections=8, sessions=5, requests=40), http_load.chosen("own")
+        tmp_path, http.Effort(seconds=0.3, connections=8, sessions=5, requests=40), http_load.choose_load("own")
     )
     turns = bench.measure("turns")
     assert turns.errors == 0

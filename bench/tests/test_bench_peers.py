@@ -21,7 +21,7 @@ from limpet_bench.peers.registry import OUR_MODULE, OURS, PEERS
 
 AT = datetime(2026, 5, 1, tzinfo=UTC)
 FALLS = """
-def opened(folder, embedder):
+def open_peer(folder, embedder):
     raise RuntimeError("no room\\nin here")
 """
 UNKNOWN = "ended with status 1: ModuleNotFoundError: No module named 'nothing_of_that_name'"
@@ -58,7 +58,7 @@ def given(work: Path, stage: str, module: str = fts5.__name__, **more: object) -
 def test_bench_peers_are_named_uniquely_and_imported_lazily() -> None:
     assert PEERS[0].name == OURS
     assert len({about.name for about in PEERS}) == len(PEERS)
-    assert all(callable(import_module(about.module).opened) for about in PEERS)
+    assert all(callable(import_module(about.module).open_peer) for about in PEERS)
     assert not {"chromadb", "lancedb", "mem0", "qdrant_client"} & sys.modules.keys()
 
 
@@ -69,18 +69,18 @@ def test_bench_peers_report_missing_package_with_install_command(tmp_path: Path)
     assert line.found == {}
     assert "absent: not installed: pip install nobody-has-this" in list(table([Line(PEERS[0]), line]))
     assert as_json(line, line)["missing"] == "not installed: pip install nobody-has-this"
-    assert "--model" in (About("far", "vectors", "no.module", "pass").missing(has_vectors=False) or "")
+    assert "--model" in (About("far", "vectors", "no.module", "pass").find_missing(has_vectors=False) or "")
 
 
 def test_bench_peers_fts5_searches_and_isolates_users(tmp_path: Path) -> None:
-    peer = fts5.opened(tmp_path, None)
+    peer = fts5.open_peer(tmp_path, None)
     peer.add("ann", TALK.turns)
     peer.add("bob", [turn(9, "My dog is called Rex.")])
     assert peer.search("ann", 'What\'s "my" dog called - AND how?', 5, None)[0] == "t2"
     assert peer.search("bob", "dogs", 5, None) == ["t9"]
     assert peer.search("ann", "?", 5, None) == []
     peer.close()
-    again = fts5.opened(tmp_path, None)
+    again = fts5.open_peer(tmp_path, None)
     assert again.ids("ann") == {"t1", "t2", "t3"}
     again.close()
 
@@ -98,8 +98,8 @@ def test_bench_peers_scores_match_bench_recall() -> None:
 
 
 def test_bench_peers_spread_questions_over_conversations() -> None:
-    lives = asked.scripted(200)
-    few = asked.limited(lives, 7)
+    lives = asked.script_lives(200)
+    few = asked.limit_questions(lives, 7)
     assert [len(each.questions) for each in few] == [3, 2, 2]
     assert all(question.turns <= {said.id for said in each.turns} for each in few for question in each.questions)
     with pytest.raises(InvalidInput, match="--data"):

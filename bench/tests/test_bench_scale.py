@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from limpet_bench import scale, scale_load
-from limpet_bench.workload import timed
+from limpet_bench.workload import time_call
 from tests.postgres_server import PostgresMissing, PostgresServer
 
 pytestmark = pytest.mark.slow
@@ -62,7 +62,7 @@ def test_slow_network_takes_as_long_as_it_says(server: PostgresServer) -> None:
     import psycopg
 
     with scale_load.SlowNetwork(server.url(), 40.0) as network, psycopg.connect(network.url) as connection:
-        assert min(timed(lambda: connection.execute("SELECT 1")) for _ in range(3)) >= 0.04
+        assert min(time_call(lambda: connection.execute("SELECT 1")) for _ in range(3)) >= 0.04
 
 
 def test_call_that_fails_is_told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

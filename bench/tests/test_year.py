@@ -31,7 +31,9 @@ def test_context_stays_within_budget_and_uses_memory(looks):
 
 
 def test_outdated_facts_are_not_current(looks):
-    over = [fact for user in year._USERS[:USERS] for fact in life(user, DAYS, year.SEED).facts if fact.ended(DAYS - 1)]
+    over = [
+        fact for user in year._USERS[:USERS] for fact in life(user, DAYS, year.SEED).facts if fact.has_ended(DAYS - 1)
+    ]
     assert over, "a life in which nothing changes shows nothing"
     assert looks[-1].outdated == 0
     assert looks[-1].superseded > 0

@@ -118,19 +118,19 @@ def load(path: Path) -> list[Labelled]:
         for number, line in enumerate(lines, start=1):
             if line.strip():
                 try:
-                    found.append(_labelled(json.loads(line)))
+                    found.append(_parse_turn(json.loads(line)))
                 except (ValueError, KeyError, TypeError, AttributeError) as error:
                     raise InvalidInput(f"line {number} of {path} is not a labelled turn: {error!r}") from None
     return found
 
 
-def _labelled(row: Mapping[str, Any]) -> Labelled:
-    turn = tuple(_said(at, message) for at, message in enumerate(row["turn"], start=1))
-    expect = tuple(map(_expected, row["expect"]))
+def _parse_turn(row: Mapping[str, Any]) -> Labelled:
+    turn = tuple(_parse_message(at, message) for at, message in enumerate(row["turn"], start=1))
+    expect = tuple(map(_parse_expectation, row["expect"]))
     return Labelled(row["id"], row["kind"], turn, expect, tuple(row.get("recalled", ())))
 
 
-def _said(at: int, message: Mapping[str, Any]) -> TurnMessage:
+def _parse_message(at: int, message: Mapping[str, Any]) -> TurnMessage:
     role = next(role for role in Role if role.value in message)
     calls = tuple(
         ToolCall(f"{at}.{n}", call["name"], call["arguments"]) for n, call in enumerate(message.get("calls", ()))
@@ -147,7 +147,7 @@ def _said(at: int, message: Mapping[str, Any]) -> TurnMessage:
     )
 
 
-def _expected(text: str) -> Expected:
+def _parse_expectation(text: str) -> Expected:
     type_, subject, attribute, value = text.removeprefix("?").split("|", 3)
     RecordType(type_)
     return Expected(
@@ -186,7 +186,7 @@ def _judge(labelled: Labelled, found: Sequence[Candidate], report: Report) -> No
         expected = next((one for one in open_ if one.fits(candidate)), None)
         if expected is None:
             _count(report, scores, candidate.type, "wrong")
-            report.faults.append(f"{labelled.id} wrong:  {_told(candidate)}")
+            report.faults.append(f"{labelled.id} wrong:  {_format_candidate(candidate)}")
             continue
         open_.remove(expected)
         _count(report, scores, candidate.type, "neither" if expected.optional else "right")
@@ -201,7 +201,7 @@ def _count(report: Report, scores: Sequence[Score], type_: str, what: str) -> No
         setattr(score, what, getattr(score, what) + 1)
 
 
-def _told(candidate: Candidate) -> str:
+def _format_candidate(candidate: Candidate) -> str:
     sign = "" if candidate.polarity else "-"
     found = f"{candidate.type}|{candidate.subject}|{sign}{candidate.attribute or ''}|{candidate.value}"
     return f"{found} <- {candidate.sentence}"

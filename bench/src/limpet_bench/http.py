@@ -90,7 +90,7 @@ def main(args: argparse.Namespace) -> int:
         effort = Effort(min(args.seconds, 1.0), args.connections, 20, 400)
     as_json = bool(getattr(args, "json", False))
     with tempfile.TemporaryDirectory(dir=args.folder, prefix="limpet-bench-") as folder:
-        bench = Bench(Path(folder), effort, http_load.chosen(args.client))
+        bench = Bench(Path(folder), effort, http_load.choose_load(args.client))
         results = []
         for kind in KINDS:
             if args.only in kind:
@@ -111,9 +111,9 @@ class Bench:
         self.folder, self.effort, self.load = folder, effort, load
         self._numbers = count(1)
         self._filled = folder / "filled"
-        with opened(self._filled) as memory:
+        with open_store(self._filled) as memory:
             self._sessions = fill(memory, effort.sessions)
-        self._requests = {kind: made(kind, self._sessions, effort.requests) for kind in KINDS}
+        self._requests = {kind: build_requests(kind, self._sessions, effort.requests) for kind in KINDS}
 
     def copy(self) -> Path:
         place = self.folder / str(next(self._numbers))
@@ -121,7 +121,7 @@ class Bench:
         return place
 
     @contextmanager
-    def _serving(self, place: Path) -> Iterator[Served]:
+    def _serve(self, place: Path) -> Iterator[Served]:
         served = Served(place)
         try:
             yield served
@@ -130,7 +130,7 @@ class Bench:
 
     def measure(self, kind: str) -> Result:
         effort = self.effort
-        with self._serving(self.copy()) as served:
+        with self._serve(self.copy()) as served:
             self._warm(served, kind)
             done = self.load(served.url, self._requests[kind], effort.connections, effort.seconds, self.folder)
         plain = in_process(self.copy(), self._requests[kind], effort) if kind in COMPARED else None
@@ -151,7 +151,7 @@ class Bench:
     def memory(self) -> Grown:
         """Run two phases of recalls and turns, after opening the same number of connections once."""
         effort = self.effort
-        with self._serving(self.copy()) as served:
+        with self._serve(self.copy()) as served:
             before = served.memory()
             after = []
             for _ in range(2):
@@ -164,7 +164,7 @@ class Bench:
         served = Served(place)
         noted = self.folder / "acknowledged"
         sessions = [id_ for id_, _ in self._sessions]
-        client = http_load.noting(served.url, sessions, self.effort.connections, noted)
+        client = http_load.start_noting(served.url, sessions, self.effort.connections, noted)
         try:
             ends = monotonic() + min(3.0, self.effort.seconds)
             while monotonic() < ends or (http_load.noted_lines(noted) < 100 and monotonic() < ends + 30):
@@ -173,12 +173,12 @@ class Bench:
             served.kill()
             client.wait(60)
         acknowledged = noted.read_text().splitlines()
-        with opened(place) as memory:
+        with open_store(place) as memory:
             kept = {message.text for id_ in sessions for message in memory.load_session(id_).messages()}
         return Killed(len(acknowledged), sum(line not in kept for line in acknowledged))
 
 
-def opened(folder: Path) -> Limpet:
+def open_store(folder: Path) -> Limpet:
     return Limpet.open(folder, config=Config.load(env={}, overrides={"embedding.model": "none"}))
 
 
@@ -194,14 +194,16 @@ def fill(memory: Limpet, sessions: int) -> list[tuple[str, str]]:
     return found
 
 
-def made(kind: str, sessions: list[tuple[str, str]], number: int) -> list[Request]:
+def build_requests(kind: str, sessions: list[tuple[str, str]], number: int) -> list[Request]:
     """Build requests over all sessions in turn."""
     lines = texts(number, seed=11)
     kinds = WEIGHTS if kind == "mixed" else (kind,)
-    return [_made(kinds[at % len(kinds)], *sessions[at * 7 % len(sessions)], line) for at, line in enumerate(lines)]
+    return [
+        _build_request(kinds[at % len(kinds)], *sessions[at * 7 % len(sessions)], line) for at, line in enumerate(lines)
+    ]
 
 
-def _made(kind: str, session: str, user: str, line: str) -> Request:
+def _build_request(kind: str, session: str, user: str, line: str) -> Request:
     place = f"/v1/sessions/{session}"
     match kind:
         case "appends":
@@ -214,17 +216,17 @@ def _made(kind: str, session: str, user: str, line: str) -> Request:
 
 def in_process(place: Path, requests: list[Request], effort: Effort) -> float:
     """Return direct calls per second, with as many threads as connections."""
-    with opened(place) as memory:
+    with open_store(place) as memory:
         memory.jobs.start_worker()  # as in the server
         for request in requests[:20]:
-            _called(memory, request)
+            _call(memory, request)
         done = [0] * effort.connections
         ends = perf_counter() + effort.seconds
 
         def work(number: int) -> None:
             at = number * 37
             while perf_counter() < ends:
-                _called(memory, requests[at % len(requests)])
+                _call(memory, requests[at % len(requests)])
                 done[number] += 1
                 at += 1
 
@@ -237,7 +239,7 @@ def in_process(place: Path, requests: list[Request], effort: Effort) -> float:
         return sum(done) / (perf_counter() - began)
 
 
-def _called(memory: Limpet, request: Request) -> None:
+def _call(memory: Limpet, request: Request) -> None:
     given: dict[str, Any] = request.body
     if request.path == "/v1/recall":
         memory.recall(given["query"], user=given["user"])

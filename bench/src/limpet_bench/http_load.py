@@ -69,19 +69,19 @@ class Served:
 
     def stop(self) -> None:
         self._process.terminate()
-        self._ended()
+        self._finish()
 
     def kill(self) -> None:
         self._process.kill()
-        self._ended()
+        self._finish()
 
-    def _ended(self) -> None:
+    def _finish(self) -> None:
         self._process.wait(30)
         if self._process.stdout is not None:
             self._process.stdout.close()
 
 
-def chosen(name: str) -> Load:
+def choose_load(name: str) -> Load:
     found = shutil.which("wrk")
     if name == "wrk" and found is None:
         raise Unsupported("wrk is not installed; --client own needs nothing")
@@ -138,7 +138,7 @@ def own(url: str, requests: list[Request], connections: int, seconds: float, fol
     return Done(**json.loads(done.stdout))
 
 
-def noting(url: str, sessions: list[str], connections: int, into: Path) -> subprocess.Popen[bytes]:
+def start_noting(url: str, sessions: list[str], connections: int, into: Path) -> subprocess.Popen[bytes]:
     """Send messages until the server is gone, and log each to a file when it is acknowledged."""
     into.write_bytes(b"")
     given = into.with_suffix(".json")

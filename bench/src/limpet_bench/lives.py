@@ -32,7 +32,7 @@ class Fact:
     def holds(self, day: int) -> bool:
         return self.since <= day and (self.until is None or day < self.until)
 
-    def ended(self, day: int) -> bool:
+    def has_ended(self, day: int) -> bool:
         return self.until is not None and self.until <= day
 
     def told_by(self, record: Record) -> bool:
@@ -102,7 +102,7 @@ class _Writer:
         for topic in TOPICS:
             self._topic(topic)
         self._changes_of_taste()
-        self._lasting()
+        self._plant_lasting()
         for every, tell in ((30, self._trip), (16, self._decision), (30, self._rule), (18, self._failure)):
             for day in self._now_and_then(every):
                 tell(day)
@@ -150,7 +150,7 @@ class _Writer:
                 sentence = f"I don't like {value} any more."
                 self._plant(replace(likes, sentence=sentence, since=over, until=None, polarity=False))
 
-    def _lasting(self) -> None:
+    def _plant_lasting(self) -> None:
         for type_, attribute, sentence, question, answer in LASTING:
             self._plant(Fact((type_,), attribute, sentence, question, answer, self._chance.randint(1, 150)))
 
@@ -238,21 +238,21 @@ class _Writer:
         if lot < 0.23 and known:
             fact = self._chance.choice(known)
             return Exchange(self._chance.choice(_AGAIN).format(fact.sentence), "Yes, you told me.", self._chat(fact))
-        past = [fact for fact in self._life.facts if fact.ended(day)]
+        past = [fact for fact in self._life.facts if fact.has_ended(day)]
         if lot < 0.25 and past:
             fact = self._chance.choice(past)
             return Exchange("What did I tell you before that changed?", f"Long ago you said: {fact.sentence}")
         if lot < 0.29:
             command, output = self._chance.choice(LISTINGS)
-            return Exchange("Have a look.", "Nothing unusual.", "work", Step(command, self._filled(output)))
+            return Exchange("Have a look.", "Nothing unusual.", "work", Step(command, self._fill(output)))
         text, reply = self._chance.choice(TRAPS if lot < 0.42 else SMALL_TALK)
-        return Exchange(self._filled(text), self._filled(reply))
+        return Exchange(self._fill(text), self._fill(reply))
 
     @staticmethod
     def _chat(fact: Fact) -> str:
         return "work" if fact.attribute is None else "home"
 
-    def _filled(self, text: str) -> str:
+    def _fill(self, text: str) -> str:
         for name, values in SLOTS.items():
             while (mark := f"{{{name}}}") in text:
                 text = text.replace(mark, self._chance.choice(values), 1)

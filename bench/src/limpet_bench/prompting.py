@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from limpet import Limpet, Message
 from limpet.model.record import Layer
 from limpet_bench import searching
-from limpet_bench.workload import texts, timed
+from limpet_bench.workload import texts, time_call
 
 if TYPE_CHECKING:
     from limpet_bench.speed import Bench, Effort, Times
@@ -35,16 +35,16 @@ def context_against_recall(bench: Bench) -> Times:
     from limpet_bench.speed import Times
 
     times = Times()
-    with searching.opened(bench.lived(), searching.SpreadEmbedder()) as memory:
+    with searching.open_store(bench.fill_life(), searching.SpreadEmbedder()) as memory:
         session = memory.session("bench", CHAT, user=searching.USER)
         session.context("first")
         for at, question in enumerate(searching.questions(bench.effort.questions)):
 
             def context(question: str = question) -> None:
-                times.ours.append(timed(lambda: session.context(question)))
+                times.ours.append(time_call(lambda: session.context(question)))
 
             def recall(question: str = question) -> None:
-                times.plain.append(timed(lambda: memory.recall(question, user=searching.USER)))
+                times.plain.append(time_call(lambda: memory.recall(question, user=searching.USER)))
 
             for act in (context, recall) if at % 2 else (recall, context):
                 act()

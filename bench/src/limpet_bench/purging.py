@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from limpet import Config, Limpet, Message
 from limpet.api.runtime import DATABASE
-from limpet_bench.workload import texts, timed
+from limpet_bench.workload import texts, time_call
 
 if TYPE_CHECKING:
     from limpet_bench.speed import Bench, Times
@@ -23,13 +23,13 @@ def purge_among_others(bench: Bench) -> Times:
 
     times, rounds = Times(), bench.effort.rounds
     with (
-        Limpet.open(bench.filled(bench.effort.large), config=CONFIG) as large,
-        Limpet.open(bench.filled(bench.effort.large // 10), config=CONFIG) as small,
+        Limpet.open(bench.fill_store(bench.effort.large), config=CONFIG) as large,
+        Limpet.open(bench.fill_store(bench.effort.large // 10), config=CONFIG) as small,
     ):
         for _ in range(rounds):
             for memory, taken in ((large, times.ours), (small, times.plain)):
                 _talk(memory, bench.effort.purged)
-                taken.append(timed(lambda memory=memory: memory.privacy.purge_user(USER)))  # type: ignore[misc]
+                taken.append(time_call(lambda memory=memory: memory.privacy.purge_user(USER)))  # type: ignore[misc]
     return times
 
 
@@ -37,15 +37,15 @@ def scrub(bench: Bench) -> Times:
     """Overwrite the unused pages of a large store's file, compared with reading the file once."""
     from limpet_bench.speed import Times
 
-    folder = bench.filled(bench.effort.large)
+    folder = bench.fill_store(bench.effort.large)
     times = Times()
     with Limpet.open(folder, config=CONFIG) as memory:
         _talk(memory, bench.effort.purged)
         memory.privacy.purge_user(USER)
         store = memory._runtime.store  # noqa: SLF001 - as the job does it, without the jobs of all others
         store.erase(whole=True)  # the first run has all the history to do
-        times.ours.append(timed(lambda: store.erase(whole=True)))
-    times.plain.append(timed(lambda: _read(folder / DATABASE)))
+        times.ours.append(time_call(lambda: store.erase(whole=True)))
+    times.plain.append(time_call(lambda: _read(folder / DATABASE)))
     return times
 
 

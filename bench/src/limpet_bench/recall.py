@@ -101,20 +101,20 @@ class Stored:
         if wanted.entity or wanted.community:
             self.memory.graph(user=conversation.id, fresh=True)  # extract the graph
 
-    def quoted(self, user: str, question: Question, max_tokens: int) -> frozenset[str]:
+    def find_quoted(self, user: str, question: Question, max_tokens: int) -> frozenset[str]:
         """Return the turns that a prompt of that size contains, in a new chat."""
         session = self.memory.session("bench", "a new chat", user=user)
         context = session.context(question.text, max_tokens=max_tokens, at=question.at)
         stated = [turn for id_ in context.records for turn in self._find_taught(id_)]
-        return frozenset(stated).union(*self.covered(context.hits).turns)
+        return frozenset(stated).union(*self.find_covered(context.hits).turns)
 
     def ask(self, user: str, question: Question) -> list[Hit]:
         return self.memory.recall(question.text, user=user, k=DEPTH, at=question.at, recipe=self._recipe)
 
-    def covered(self, hits: Iterable[Hit]) -> Found:
+    def find_covered(self, hits: Iterable[Hit]) -> Found:
         turns, sessions = [], []
         for hit in hits:
-            turns.append(frozenset(self._covered(hit)))
+            turns.append(frozenset(self._find_covered(hit)))
             sessions.append(self.session_names[self._session(hit)])
         return Found(turns, sessions)
 
@@ -123,7 +123,7 @@ class Stored:
             return self.memory.records.get(hit.source.id).source.session_id or ""
         return hit.source.session_id or ""
 
-    def _covered(self, hit: Hit) -> Iterator[str]:
+    def _find_covered(self, hit: Hit) -> Iterator[str]:
         source = hit.source
         if source.kind is SourceKind.RECORD:  # the message it was learned from
             yield from self._find_taught(source.id)
@@ -264,12 +264,12 @@ def _ask(
     if not question.answerable:
         report.silent.add({"silent": float(not hits)})
         return line
-    found = stored.covered(hits)
+    found = stored.find_covered(hits)
     ours = score(question, found)
     if question.category in CHANGING and len(question.turns) > 1:
         report.current.add({"first": current_first(question, found, stored.order)})
     for size in CONTEXTS:
-        quoted = stored.quoted(conversation.id, question, size)
+        quoted = stored.find_quoted(conversation.id, question, size)
         ours[f"in {size}"] = len(question.turns & quoted) / len(question.turns)
     turns = [conversation.turns[at] for at in plain.search(question.text, DEPTH)]
     beside = score(question, Found([frozenset([turn.id]) for turn in turns], [turn.session for turn in turns]))

@@ -23,7 +23,7 @@ from limpet.cli import show
 from limpet.testing import FakeEmbedder
 from limpet_bench.scale_load import BARE, BARE_TABLE, Done, Load, SlowNetwork, run_all
 from limpet_bench.speed import machine
-from limpet_bench.workload import texts, timed
+from limpet_bench.workload import texts, time_call
 
 _BARE_SQL = (
     f"CREATE TABLE {BARE_TABLE} (owner text, number bigint, text text, run text, PRIMARY KEY (run, owner, number))"
@@ -155,7 +155,7 @@ class Bench:
                     return memory.recall("where did the two of them meet", user=user)
 
                 memory.recall("anything", user="nobody")  # the process is warm, the user is not
-                cold, warm = timed(ask), statistics.median(timed(ask) for _ in range(9))
+                cold, warm = time_call(ask), statistics.median(time_call(ask) for _ in range(9))
             yield Row(f"first recall, {messages} messages", cold * 1000, "ms", "the next ones", warm * 1000)
 
     def _measure_bytes(self) -> Iterator[Row]:

@@ -14,7 +14,7 @@ from limpet.api.runtime import DATABASE
 from limpet.providers.choose import create_embedder
 from limpet.providers.embedder import Embedder
 from limpet.providers.encoder import EncoderEmbedder
-from limpet_bench.workload import texts, timed
+from limpet_bench.workload import texts, time_call
 
 if TYPE_CHECKING:
     from limpet_bench.speed import Bench, Times
@@ -47,7 +47,7 @@ class SpreadEmbedder:
         return [np.random.default_rng(seed).standard_normal(self.dimension).tolist() for seed in seeds]
 
 
-def opened(folder: Path, embedder: Embedder | None) -> Limpet:
+def open_store(folder: Path, embedder: Embedder | None) -> Limpet:
     return Limpet.open(folder, config=NO_MODEL, embedder=embedder)
 
 
@@ -75,12 +75,12 @@ def recall_against_scan(bench: Bench) -> Times:
 
     times = Times()
     matrix = np.random.default_rng(1).standard_normal((bench.effort.chunks, DIMENSION)).astype(np.float32)
-    with opened(bench.talked(bench.effort.chunks), SpreadEmbedder()) as memory:
+    with open_store(bench.fill_chat(bench.effort.chunks), SpreadEmbedder()) as memory:
         memory.recall("first", user=USER)
         for question in questions(bench.effort.questions):
             asked = np.asarray(SpreadEmbedder().embed([question])[0], dtype=np.float32)
-            times.ours.append(timed(lambda question=question: memory.recall(question, user=USER)))  # type: ignore[misc]
-            times.plain.append(timed(lambda asked=asked: matrix @ asked))  # type: ignore[misc]
+            times.ours.append(time_call(lambda question=question: memory.recall(question, user=USER)))  # type: ignore[misc]
+            times.plain.append(time_call(lambda asked=asked: matrix @ asked))  # type: ignore[misc]
     return times
 
 
@@ -89,12 +89,12 @@ def recall_among_others(bench: Bench) -> Times:
     from limpet_bench.speed import Times
 
     times, embedder = Times(), SpreadEmbedder(OTHERS_DIMENSION)
-    with opened(bench.crowded(), embedder) as crowded, opened(bench.alone(), embedder) as alone:
+    with open_store(bench.fill_crowd(), embedder) as crowded, open_store(bench.alone(), embedder) as alone:
         for memory in (crowded, alone):
             memory.recall("first", user=USER)
         for question in questions(bench.effort.questions):
-            times.ours.append(timed(lambda question=question: crowded.recall(question, user=USER)))  # type: ignore[misc]
-            times.plain.append(timed(lambda question=question: alone.recall(question, user=USER)))  # type: ignore[misc]
+            times.ours.append(time_call(lambda question=question: crowded.recall(question, user=USER)))  # type: ignore[misc]
+            times.plain.append(time_call(lambda question=question: alone.recall(question, user=USER)))  # type: ignore[misc]
     return times
 
 
@@ -102,13 +102,13 @@ def first_recall(bench: Bench) -> Times:
     """From opening the store to the first answer, and reading the same vectors with the bare driver."""
     from limpet_bench.speed import Times
 
-    times, folder = Times(), bench.talked(bench.effort.chunks)
+    times, folder = Times(), bench.fill_chat(bench.effort.chunks)
     for question in questions(bench.effort.starts):
         started = perf_counter()
-        with opened(folder, SpreadEmbedder()) as memory:
+        with open_store(folder, SpreadEmbedder()) as memory:
             memory.recall(question, user=USER)
             times.ours.append(perf_counter() - started)
-        times.plain.append(timed(lambda: _read_vectors(folder)))
+        times.plain.append(time_call(lambda: _read_vectors(folder)))
     return times
 
 
@@ -127,11 +127,11 @@ def ingest(bench: Bench) -> Times:
 
     times, embedder = Times(), EncoderEmbedder()
     embedder.embed(["loads the model"])
-    with opened(bench.new_folder(), embedder) as memory:
+    with open_store(bench.new_folder(), embedder) as memory:
         session = memory.session("bench", "ingest", user=USER)
         for part in _batches(bench):
             times.ours.append(_extend(session, part))
-            times.plain.append(timed(lambda part=part: embedder.embed(part)) / len(part))  # type: ignore[misc]
+            times.plain.append(time_call(lambda part=part: embedder.embed(part)) / len(part))  # type: ignore[misc]
     return times
 
 
@@ -142,7 +142,7 @@ def ingest_against(other: str) -> Callable[[Bench], Times]:
         from limpet_bench.speed import Times
 
         times, encoder, beside = Times(), EncoderEmbedder(), create_embedder(other)
-        with opened(bench.new_folder(), encoder) as ours, opened(bench.new_folder(), beside) as theirs:
+        with open_store(bench.new_folder(), encoder) as ours, open_store(bench.new_folder(), beside) as theirs:
             sessions = [memory.session("bench", "ingest", user=USER) for memory in (ours, theirs)]
             for session in sessions:
                 session.append("user", "loads the model")
@@ -159,12 +159,12 @@ def recall_with_encoder(bench: Bench) -> Times:
     from limpet_bench.speed import Times
 
     times, encoder = Times(), EncoderEmbedder()
-    with opened(bench.new_folder(), encoder) as memory:
+    with open_store(bench.new_folder(), encoder) as memory:
         talk(memory, USER, bench.effort.few_chunks, lambda _: None)
         memory.recall("first", user=USER)
         for question in questions(bench.effort.questions):
-            times.ours.append(timed(lambda question=question: memory.recall(question, user=USER)))  # type: ignore[misc]
-            times.plain.append(timed(lambda question=question: encoder.embed([question])))  # type: ignore[misc]
+            times.ours.append(time_call(lambda question=question: memory.recall(question, user=USER)))  # type: ignore[misc]
+            times.plain.append(time_call(lambda question=question: encoder.embed([question])))  # type: ignore[misc]
     return times
 
 
@@ -177,14 +177,14 @@ def _batches(bench: Bench) -> Iterator[list[str]]:
 def _extend(session: Session, lines: Sequence[str]) -> float:
     """Return the seconds for one message."""
     messages = [Message.new("user", line) for line in lines]
-    return timed(lambda: session.extend(messages)) / len(messages)
+    return time_call(lambda: session.extend(messages)) / len(messages)
 
 
 def memory(bench: Bench) -> Times:
     """Bytes cached per chunk of one user, and the size of their vectors at 32 bits."""
     from limpet_bench.speed import Times
 
-    with opened(bench.talked(bench.effort.chunks), SpreadEmbedder()) as memory:
+    with open_store(bench.fill_chat(bench.effort.chunks), SpreadEmbedder()) as memory:
         memory.recall("first", user=USER)
         store: Any = memory._runtime.store  # noqa: SLF001 - the bench looks inside
         remembered = store.caches.nbytes

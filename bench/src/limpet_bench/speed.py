@@ -24,7 +24,7 @@ from limpet.api.session import Session
 from limpet.errors import Unsupported
 from limpet.providers.embedder import Embedder
 from limpet_bench import prompting, purging, searching
-from limpet_bench.workload import Bare, fill, give_vectors, texts, timed, together
+from limpet_bench.workload import Bare, fill, give_vectors, texts, time_call, together
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +132,11 @@ class Bench:
         self._made += 1
         return self.folder / str(self._made)
 
-    def filled(self, messages: int) -> Path:
+    def fill_store(self, messages: int) -> Path:
         """Return a store with that many messages, reused by the next repeat."""
         if messages not in self._filled:
             folder = self.new_folder()
-            with searching.opened(folder, None) as memory:
+            with searching.open_store(folder, None) as memory:
                 fill(
                     memory,
                     messages,
@@ -146,35 +146,35 @@ class Bench:
             self._filled[messages] = folder
         return self._filled[messages]
 
-    def talked(self, chunks: int) -> Path:
+    def fill_chat(self, chunks: int) -> Path:
         """Return a store of one user with that many chunks, each with its vector."""
-        return self._kept(f"talked {chunks}", chunks, searching.SpreadEmbedder())
+        return self._fill_once(f"talked {chunks}", chunks, searching.SpreadEmbedder())
 
     def alone(self) -> Path:
-        return self._kept("alone", self.effort.few_chunks, searching.SpreadEmbedder(searching.OTHERS_DIMENSION))
+        return self._fill_once("alone", self.effort.few_chunks, searching.SpreadEmbedder(searching.OTHERS_DIMENSION))
 
-    def crowded(self) -> Path:
+    def fill_crowd(self) -> Path:
         """Return the same user among the many of a large store, all with vectors of the same model."""
         if "crowded" not in self._stores:
-            folder = self._stores["crowded"] = self.filled(self.effort.large)
-            with searching.opened(folder, searching.SpreadEmbedder(searching.OTHERS_DIMENSION)) as memory:
+            folder = self._stores["crowded"] = self.fill_store(self.effort.large)
+            with searching.open_store(folder, searching.SpreadEmbedder(searching.OTHERS_DIMENSION)) as memory:
                 searching.talk(memory, searching.USER, self.effort.few_chunks, self._note)
             give_vectors(folder, searching.OTHERS_DIMENSION)
         return self._stores["crowded"]
 
-    def lived(self) -> Path:
-        """Return the user of ``talked`` with records, memories and an active chat."""
+    def fill_life(self) -> Path:
+        """Return the user of ``fill_chat`` with records, memories and an active chat."""
         if "lived" not in self._stores:
             folder = self._stores["lived"] = self.new_folder()
-            shutil.copytree(self.talked(self.effort.chunks), folder)
-            with searching.opened(folder, searching.SpreadEmbedder()) as memory:
+            shutil.copytree(self.fill_chat(self.effort.chunks), folder)
+            with searching.open_store(folder, searching.SpreadEmbedder()) as memory:
                 prompting.live(memory, self.effort)
         return self._stores["lived"]
 
-    def _kept(self, name: str, chunks: int, embedder: Embedder) -> Path:
+    def _fill_once(self, name: str, chunks: int, embedder: Embedder) -> Path:
         if name not in self._stores:
             folder = self._stores[name] = self.new_folder()
-            with searching.opened(folder, embedder) as memory:
+            with searching.open_store(folder, embedder) as memory:
                 searching.talk(memory, searching.USER, chunks, self._note)
         return self._stores[name]
 
@@ -183,13 +183,13 @@ def append_alone(bench: Bench) -> Times:
     effort, times = bench.effort, Times()
     bare = Bare(bench.new_folder(), 1)
     lines = texts(effort.rounds * effort.appends)
-    with searching.opened(bench.new_folder(), None) as memory:
+    with searching.open_store(bench.new_folder(), None) as memory:
         session, connection = memory.session("bench", "0", user="user0"), bare.connect()
         for start in range(0, len(lines), effort.appends):
             part = list(enumerate(lines[start : start + effort.appends], start + 1))
-            times.ours += [timed(lambda text=text: session.append("user", text)) for _, text in part]  # type: ignore[misc]
+            times.ours += [time_call(lambda text=text: session.append("user", text)) for _, text in part]  # type: ignore[misc]
             times.plain += [
-                timed(lambda at=at, text=text: bare.insert(connection, bare.sessions[0], at, text))  # type: ignore[misc]
+                time_call(lambda at=at, text=text: bare.insert(connection, bare.sessions[0], at, text))  # type: ignore[misc]
                 for at, text in part
             ]
         connection.close()
@@ -202,7 +202,7 @@ def append_together(bench: Bench) -> Times:
     threads, each = effort.threads, max(10, effort.appends // 4)
     bare = Bare(bench.new_folder(), threads)
     lines = texts(effort.rounds * each)
-    with searching.opened(bench.new_folder(), None) as memory:
+    with searching.open_store(bench.new_folder(), None) as memory:
         sessions = [memory.session("bench", str(number), user=f"user{number}") for number in range(threads)]
         connections = [bare.connect() for _ in range(threads)]
         for start in range(0, len(lines), each):
@@ -227,8 +227,8 @@ def append_together(bench: Bench) -> Times:
 def _small_and_large(bench: Bench) -> Iterator[tuple[Session, Session]]:
     """The same session in a small store and in a large one."""
     with (
-        searching.opened(bench.filled(bench.effort.small), None) as small,
-        searching.opened(bench.filled(bench.effort.large), None) as large,
+        searching.open_store(bench.fill_store(bench.effort.small), None) as small,
+        searching.open_store(bench.fill_store(bench.effort.large), None) as large,
     ):
         yield small.session("bench", "0", user="user0"), large.session("bench", "0", user="user0")
 
@@ -238,8 +238,8 @@ def read_recent(bench: Bench) -> Times:
     with _small_and_large(bench) as (small, large):
         for _ in range(bench.effort.rounds):
             for _ in range(bench.effort.appends):
-                times.ours.append(timed(lambda: large.recent(20)))
-                times.plain.append(timed(lambda: small.recent(20)))
+                times.ours.append(time_call(lambda: large.recent(20)))
+                times.plain.append(time_call(lambda: small.recent(20)))
     return times
 
 
@@ -247,8 +247,8 @@ def append_to_large(bench: Bench) -> Times:
     times = Times()
     with _small_and_large(bench) as (small, large):
         for text in texts(bench.effort.rounds * bench.effort.appends, seed=8):
-            times.ours.append(timed(lambda text=text: large.append("user", text)))  # type: ignore[misc]
-            times.plain.append(timed(lambda text=text: small.append("user", text)))  # type: ignore[misc]
+            times.ours.append(time_call(lambda text=text: large.append("user", text)))  # type: ignore[misc]
+            times.plain.append(time_call(lambda text=text: small.append("user", text)))  # type: ignore[misc]
     return times
 
 
@@ -258,8 +258,8 @@ def start(*ours: str, plain: str = "pass") -> Callable[[Bench], Times]:
     def measure(bench: Bench) -> Times:
         times = Times()
         for _ in range(bench.effort.starts):
-            times.ours.append(timed(lambda: _python(*ours)))
-            times.plain.append(timed(lambda: _python("-c", plain)))
+            times.ours.append(time_call(lambda: _python(*ours)))
+            times.plain.append(time_call(lambda: _python("-c", plain)))
         return times
 
     return measure

@@ -74,7 +74,7 @@ class Bare:
         connection.execute("COMMIT")
 
 
-def timed(action: Callable[[], object]) -> float:
+def time_call(action: Callable[[], object]) -> float:
     start = perf_counter()
     action()
     return perf_counter() - start
@@ -83,7 +83,7 @@ def timed(action: Callable[[], object]) -> float:
 def together(threads: int, action: Callable[[int], object]) -> float:
     """Return the seconds until every thread has finished."""
     with ThreadPoolExecutor(threads) as pool:
-        return timed(lambda: list(pool.map(action, range(threads))))
+        return time_call(lambda: list(pool.map(action, range(threads))))
 
 
 def fill(memory: Limpet, messages: int, users: int, progress: Callable[[int], None]) -> None:

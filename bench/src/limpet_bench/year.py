@@ -118,7 +118,7 @@ class Year:
     def _turn(self, memory: Limpet, user: str, exchange: Exchange) -> None:
         session = memory.session("bench", f"{user} {exchange.chat}", user=user)
         with session.turn(exchange.text, max_tokens=BUDGET) as turn:
-            self._most = max(self._most, counted(turn.context))
+            self._most = max(self._most, count_tokens(turn.context))
             if exchange.step is not None:
                 call = {"id": "c1", "name": "bash", "arguments": {"command": exchange.step.command}}
                 turn.add("assistant", "", tool_calls=[call])
@@ -167,11 +167,11 @@ class Year:
         asked += [stated for owner, stated in self._stated.values() if owner == one.user]
         for each in asked:
             context = session.context(each.question, max_tokens=BUDGET)
-            self._most = max(self._most, counted(context))
-            judged.asked(one.user, each, context.text)
+            self._most = max(self._most, count_tokens(context))
+            judged.count_answer(one.user, each, context.text)
             if isinstance(each, Fact) and (story := find_change(one, each, day)) is not None:
                 hits = memory.recall(each.question, user=one.user, k=HITS)
-                judged.changed(story, ranks_new_first(hits, story), context.text)
+                judged.count_change(story, ranks_new_first(hits, story), context.text)
 
 
 def find_change(one: Life, fact: Fact, day: int) -> Story | None:
@@ -179,7 +179,7 @@ def find_change(one: Life, fact: Fact, day: int) -> Story | None:
     before = [
         each
         for each in one.facts
-        if (each.question, each.attribute) == (fact.question, fact.attribute) and each.ended(day)
+        if (each.question, each.attribute) == (fact.question, fact.attribute) and each.has_ended(day)
     ]
     old = tuple({each.answer: None for each in before if each.answer != fact.answer})
     if not old:
@@ -198,7 +198,7 @@ def size(database: Path) -> int:
     return int(pages) * int(page)
 
 
-def counted(context: Context) -> int:
+def count_tokens(context: Context) -> int:
     """Count tokens again: the context's own count is what is measured."""
     return max(
         context.tokens,
@@ -244,11 +244,11 @@ class _Judged:
             if fact.holds(self.day):
                 self.facts += 1
                 self.known += told[at] > 0
-            elif fact.ended(self.day):
+            elif fact.has_ended(self.day):
                 self.over[fact.several] += 1
                 self.shown[fact.several] += told[at] > 0
 
-    def asked(self, user: str, fact: Fact | Stated, text: str) -> None:
+    def count_answer(self, user: str, fact: Fact | Stated, text: str) -> None:
         found, lines = within(fact.answer, text), context_lines(text)
         old = self.day - (fact.since if isinstance(fact, Fact) else fact.day) >= EVERY
         self.questions += 1
@@ -259,7 +259,7 @@ class _Judged:
         if not found:
             self.unanswered.append(f"{user}: {fact.question} {fact.answer}")
 
-    def changed(self, story: Story, new_first: bool, text: str) -> None:
+    def count_change(self, story: Story, new_first: bool, text: str) -> None:
         lines = context_lines(text)
         old = [line.text for line in lines if shows_old(line, story)]
         new = any(mentions(line.text, story.new) for line in lines)

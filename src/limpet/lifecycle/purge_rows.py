@@ -22,7 +22,7 @@ from limpet.search.chunk_repository import Chunks
 from limpet.security.mask import make_mask
 from limpet.sessions.messages import index_message, prepare_entries
 from limpet.sessions.repository import DeletedSessions, Messages, Sessions, Summaries
-from limpet.sessions.summary import localize_message, mask_message, rebuild_summary
+from limpet.sessions.summary import build_quoted_summary, localize_message, mask_message
 from limpet.store.tx import Tx
 
 LIMIT = 4000  # rows of one transaction, about: others wait that long
@@ -196,7 +196,9 @@ class PurgeTransaction:
         mask = make_mask(enabled=self.config.learn.secrets)
         zone = self.config.notes.find_zone(scope.user)
         masked = [localize_message(mask_message(message, mask), zone) for message in told]
-        rebuild_summary(self.tx, scope, masked, most, self.count_tokens, learned, self.now)
+        made = build_quoted_summary(self.tx, scope, masked, most, self.count_tokens, learned, self.now)
+        if made is not None:
+            Summaries(self.tx).put(scope, made)
 
     # Records
 

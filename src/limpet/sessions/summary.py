@@ -232,21 +232,6 @@ def swap_summary(
     return True
 
 
-def rebuild_summary(
-    tx: Tx,
-    scope: Scope,
-    messages: Sequence[Message],
-    most_tokens: int,
-    count: TokenCounter,
-    learned: Sequence[LearnedSentence],
-    now: datetime,
-) -> None:
-    """Replace the summary by lines quoted from the messages it covers: others were removed, or words of these."""
-    made = build_quoted_summary(tx, scope, messages, most_tokens, count, learned, now)
-    if made is not None:
-        Summaries(tx).put(scope, made)
-
-
 def build_quoted_summary(
     tx: Tx,
     scope: Scope,

@@ -19,7 +19,7 @@ _ECHOES = ("You told me: ", "Yes, you told me.", "Long ago you said: ")
 _MESSAGES_A_DAY = 9  # of one user, about
 
 
-def scripted(messages: int) -> list[Conversation]:
+def script_lives(messages: int) -> list[Conversation]:
     """Lives of three users with about that many messages, and a question for each fact true at the end."""
     days = max(14, messages // (len(USERS) * _MESSAGES_A_DAY))
     return [_conversation(life(user, days, seed=1)) for user in USERS]
@@ -65,7 +65,7 @@ def public(folder: Path, chosen: Sequence[str] | None) -> dict[str, list[Convers
     return {name: load(folder / name) for name in names}
 
 
-def limited(conversations: Sequence[Conversation], questions: int) -> list[Conversation]:
+def limit_questions(conversations: Sequence[Conversation], questions: int) -> list[Conversation]:
     """Return that many answerable questions, spread over all conversations, and their conversations."""
     asked = [[question for question in each.questions if question.answerable] for each in conversations]
     shares = [0] * len(asked)

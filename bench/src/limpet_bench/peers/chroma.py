@@ -9,7 +9,7 @@ from typing import Any
 
 from limpet.providers.embedder import Embedder
 from limpet_bench.datasets import Turn
-from limpet_bench.peers.peer import embedded, spoken
+from limpet_bench.peers.peer import embed_texts, format_turn
 
 
 class Chroma:
@@ -24,16 +24,16 @@ class Chroma:
         )
 
     def add(self, user: str, turns: Sequence[Turn]) -> None:
-        texts = [spoken(turn) for turn in turns]
+        texts = [format_turn(turn) for turn in turns]
         self._said.add(
             ids=[turn.id for turn in turns],
             documents=texts,
-            embeddings=embedded(self._embedder, texts),
+            embeddings=embed_texts(self._embedder, texts),
             metadatas=[{"user": user, "session": turn.session, "role": turn.role} for turn in turns],
         )
 
     def search(self, user: str, question: str, k: int, at: datetime | None) -> list[str]:
-        asked = embedded(self._embedder, [question])
+        asked = embed_texts(self._embedder, [question])
         found = self._said.query(query_embeddings=asked, n_results=k, where={"user": user}, include=["documents"])
         return list(found["ids"][0])
 
@@ -44,5 +44,5 @@ class Chroma:
         """Nothing to do: writes are immediate."""
 
 
-def opened(folder: Path, embedder: Embedder | None) -> Chroma:
+def open_peer(folder: Path, embedder: Embedder | None) -> Chroma:
     return Chroma(folder, embedder)

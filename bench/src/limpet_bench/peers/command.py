@@ -21,8 +21,8 @@ from limpet.providers.choose import create_embedder
 from limpet.providers.embedder import Embedder
 from limpet_bench.datasets import SETS, Conversation
 from limpet_bench.peers import asked, ours
-from limpet_bench.peers.figures import Line, as_json, judge, lost, settle, table
-from limpet_bench.peers.peer import About, spoken
+from limpet_bench.peers.figures import Line, as_json, count_lost, judge, settle, table
+from limpet_bench.peers.peer import About, format_turn
 from limpet_bench.peers.registry import OURS, PEERS
 from limpet_bench.peers.running import Effort, Running
 from limpet_bench.peers.stages import DEPTH, UNCOUNTED, fill
@@ -63,18 +63,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     chosen = [about for about in PEERS if args.only is None or about.name in (OURS, *args.only)]
-    sets = asked.public(args.data, args.set) if args.data else {"scripted": asked.scripted(args.messages)}
+    sets = asked.public(args.data, args.set) if args.data else {"scripted": asked.script_lives(args.messages)}
     effort = Effort(max(1, args.messages), max(1, args.writes), args.seconds, args.patience)
     wholes, failed = {}, False
     for name, whole in sets.items():
-        conversations = asked.limited(whole, max(1, args.questions))
+        conversations = asked.limit_questions(whole, max(1, args.questions))
         with tempfile.TemporaryDirectory(dir=args.folder, prefix="limpet-peers-") as folder:
             bench = Bench(Path(folder), conversations, args.model, args.remember, effort)
             lines = [bench.measure(about, args.stage or STAGES) for about in chosen]
         settle(lines[0], lines[1:])
         _note("")
         wholes[name] = bench.whole(lines)
-        failed = failed or bool(lost(lines[0]) or lines[0].errors)
+        failed = failed or bool(count_lost(lines[0]) or lines[0].errors)
         if not getattr(args, "json", False):
             print("\n".join([*bench.head(name), *table(lines)]) + "\n", flush=True)
     if getattr(args, "json", False):
@@ -98,7 +98,7 @@ class Bench:
 
     def _embed(self, model: RememberingEmbedder, folder: Path) -> None:
         """Embed every text in advance: as it is, and as Limpet embeds it."""
-        texts = [spoken(turn) for each in self._conversations for turn in each.turns]
+        texts = [format_turn(turn) for each in self._conversations for turn in each.turns]
         texts += [question.text for each in self._conversations for question in each.questions]
         start = perf_counter()
         for at in range(0, len(texts), _BATCH):
@@ -110,7 +110,7 @@ class Bench:
         _warm(self._conversations, model, folder, self._effort.messages + UNCOUNTED)
 
     def measure(self, about: About, stages: Sequence[str] = STAGES) -> Line:
-        line = Line(about, about.missing(has_vectors=self._model is not None))
+        line = Line(about, about.find_missing(has_vectors=self._model is not None))
         for stage in stages if line.missing is None else ():
             _note(f"{about.name}: {stage}")
             line.found[stage] = getattr(self._running, stage)(about)
@@ -145,7 +145,7 @@ class Bench:
 def _warm(conversations: Sequence[Conversation], model: Embedder, folder: Path, messages: int) -> None:
     """Run once as it will be measured: what Limpet embeds depends on the names known by then."""
     for place, one_by_one in (("warm-1", True), ("warm-2", False)):
-        peer = ours.opened(folder / place, model)
+        peer = ours.open_peer(folder / place, model)
         if one_by_one:
             for user, turn in asked.first_turns(conversations, messages):
                 peer.add(user, [turn])

@@ -78,7 +78,7 @@ def settle(ours: Line, others: Iterable[Line]) -> None:
             found[name] = statistics.median([found[name], *(figure for figure in beside if figure is not None)])
 
 
-def lost(line: Line) -> int:
+def count_lost(line: Line) -> int:
     return sum(found["acknowledged"] - found["there"] for found in line.found.values() if "acknowledged" in found)
 
 
@@ -126,7 +126,7 @@ def _cells(line: Line, ours: Line) -> tuple[str, ...]:
         *means,
         _there(line.found.get("kill", {})),
         _there(line.found.get("two", {})),
-        _seen(line.found.get("two", {})),
+        _format_seen(line.found.get("two", {})),
         *pair("import_ms", ",.0f"),
         *pair("bytes_per_message", ",.0f"),
     )
@@ -141,7 +141,7 @@ def _there(found: Mapping[str, Any]) -> str:
     return ", ".join([f"{found['there']}/{found['acknowledged']}", *more])
 
 
-def _seen(found: Mapping[str, Any]) -> str:
+def _format_seen(found: Mapping[str, Any]) -> str:
     return f"{found['seen']}/{found['sought']}" if found.get("sought") else "–"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from limpet.providers.embedder import Embedder
 from limpet_bench.datasets import Turn
-from limpet_bench.peers.peer import embedded, spoken
+from limpet_bench.peers.peer import embed_texts, format_turn
 
 
 class Flat:
@@ -28,8 +28,8 @@ class Flat:
         self._matrices.pop(line["user"], None)
 
     def add(self, user: str, turns: Sequence[Turn]) -> None:
-        texts = [spoken(turn) for turn in turns]
-        vectors = embedded(self._embedder, texts)
+        texts = [format_turn(turn) for turn in turns]
+        vectors = embed_texts(self._embedder, texts)
         lines = [
             {"id": turn.id, "user": user, "text": text, "vector": vector}
             for turn, text, vector in zip(turns, texts, vectors, strict=True)
@@ -45,7 +45,7 @@ class Flat:
         lines = self._lines.get(user, [])
         if user not in self._matrices:
             self._matrices[user] = np.asarray([line["vector"] for line in lines], dtype=np.float32)
-        near = self._matrices[user] @ np.asarray(embedded(self._embedder, [question])[0], dtype=np.float32)
+        near = self._matrices[user] @ np.asarray(embed_texts(self._embedder, [question])[0], dtype=np.float32)
         return [lines[at]["id"] for at in np.argsort(-near, kind="stable")[:k]]
 
     def ids(self, user: str) -> set[str]:
@@ -55,5 +55,5 @@ class Flat:
         self._file.close()
 
 
-def opened(folder: Path, embedder: Embedder | None) -> Flat:
+def open_peer(folder: Path, embedder: Embedder | None) -> Flat:
     return Flat(folder / "said.jsonl", embedder)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from limpet.providers.embedder import Embedder
 from limpet_bench.datasets import Turn
-from limpet_bench.peers.peer import spoken
+from limpet_bench.peers.peer import format_turn
 
 _WORD = re.compile(r"\w+")
 
@@ -27,7 +27,7 @@ class Fts5:
     def add(self, user: str, turns: Sequence[Turn]) -> None:
         with self._connection:
             self._connection.executemany(
-                "INSERT INTO said VALUES (?, ?, ?)", [(turn.id, user, spoken(turn)) for turn in turns]
+                "INSERT INTO said VALUES (?, ?, ?)", [(turn.id, user, format_turn(turn)) for turn in turns]
             )
 
     def search(self, user: str, question: str, k: int, at: datetime | None) -> list[str]:
@@ -46,5 +46,5 @@ class Fts5:
         self._connection.close()
 
 
-def opened(folder: Path, embedder: Embedder | None) -> Fts5:  # noqa: ARG001 - as all of them are opened
+def open_peer(folder: Path, embedder: Embedder | None) -> Fts5:  # noqa: ARG001 - as all of them are opened
     return Fts5(folder / "said.db")

@@ -9,7 +9,7 @@ from typing import Any
 
 from limpet.providers.embedder import Embedder
 from limpet_bench.datasets import Turn
-from limpet_bench.peers.peer import embedded, spoken
+from limpet_bench.peers.peer import embed_texts, format_turn
 
 
 class Lance:
@@ -27,8 +27,8 @@ class Lance:
         )
 
     def add(self, user: str, turns: Sequence[Turn]) -> None:
-        texts = [spoken(turn) for turn in turns]
-        vectors = embedded(self._embedder, texts)
+        texts = [format_turn(turn) for turn in turns]
+        vectors = embed_texts(self._embedder, texts)
         self._said.add(
             [
                 {"id": turn.id, "user": user, "text": text, "vector": vector}
@@ -39,7 +39,7 @@ class Lance:
 
     def search(self, user: str, question: str, k: int, at: datetime | None) -> list[str]:
         self._tidy()
-        asked = embedded(self._embedder, [question])[0]
+        asked = embed_texts(self._embedder, [question])[0]
         found = self._said.search(asked).distance_type("cosine").where(self._of(user), prefilter=True)
         return [str(row["id"]) for row in found.select(["id", "_distance"]).limit(k).to_list()]
 
@@ -61,5 +61,5 @@ class Lance:
         return "user = '{}'".format(user.replace("'", "''"))
 
 
-def opened(folder: Path, embedder: Embedder | None) -> Lance:
+def open_peer(folder: Path, embedder: Embedder | None) -> Lance:
     return Lance(folder, embedder)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from limpet.providers.embedder import Embedder
 from limpet_bench.peers.lance import Lance
-from limpet_bench.peers.peer import embedded
+from limpet_bench.peers.peer import embed_texts
 
 
 class HybridLance(Lance):
@@ -17,7 +17,7 @@ class HybridLance(Lance):
 
     def search(self, user: str, question: str, k: int, at: datetime | None) -> list[str]:
         self._tidy()
-        asked = embedded(self._embedder, [question])[0]
+        asked = embed_texts(self._embedder, [question])[0]
         found = self._said.search(query_type="hybrid").vector(asked).text(question)
         found = found.distance_type("cosine").where(self._of(user), prefilter=True)
         return [str(row["id"]) for row in found.limit(k).to_list()]
@@ -30,5 +30,5 @@ class HybridLance(Lance):
         super()._tidy()
 
 
-def opened(folder: Path, embedder: Embedder | None) -> HybridLance:
+def open_peer(folder: Path, embedder: Embedder | None) -> HybridLance:
     return HybridLance(folder, embedder)

@@ -10,7 +10,7 @@ from typing import Any
 
 from limpet.providers.embedder import Embedder
 from limpet_bench.datasets import Turn
-from limpet_bench.peers.peer import embedded, spoken
+from limpet_bench.peers.peer import embed_texts, format_turn
 
 _INDEXED = ["text"]  # set at each put too: 3.1.2 ignores the index setting and embeds the whole value as JSON
 
@@ -25,7 +25,7 @@ class LangGraph:
         self._open = ExitStack()
         index: Any = {
             "dims": embedder.dimension,
-            "embed": lambda texts: embedded(embedder, texts),
+            "embed": lambda texts: embed_texts(embedder, texts),
             "fields": _INDEXED,
         }
         self._store: Any = self._open.enter_context(SqliteStore.from_conn_string(str(path), index=index))
@@ -33,9 +33,9 @@ class LangGraph:
 
     def add(self, user: str, turns: Sequence[Turn]) -> None:
         if len(turns) == 1:
-            self._store.put(("said", user), turns[0].id, {"text": spoken(turns[0])}, index=_INDEXED)
+            self._store.put(("said", user), turns[0].id, {"text": format_turn(turns[0])}, index=_INDEXED)
             return
-        puts = [self._put(("said", user), turn.id, {"text": spoken(turn)}, index=_INDEXED) for turn in turns]
+        puts = [self._put(("said", user), turn.id, {"text": format_turn(turn)}, index=_INDEXED) for turn in turns]
         self._store.batch(puts)
 
     def search(self, user: str, question: str, k: int, at: datetime | None) -> list[str]:
@@ -48,5 +48,5 @@ class LangGraph:
         self._open.close()
 
 
-def opened(folder: Path, embedder: Embedder | None) -> LangGraph:
+def open_peer(folder: Path, embedder: Embedder | None) -> LangGraph:
     return LangGraph(folder / "said.db", embedder)

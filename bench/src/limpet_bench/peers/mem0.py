@@ -9,7 +9,7 @@ from typing import Any
 
 from limpet.providers.embedder import Embedder
 from limpet_bench.datasets import Turn
-from limpet_bench.peers.peer import embedded, spoken
+from limpet_bench.peers.peer import embed_texts, format_turn
 
 _ROLES = ("user", "assistant")
 
@@ -32,7 +32,7 @@ class Mem0:
 
     def add(self, user: str, turns: Sequence[Turn]) -> None:
         for turn in turns:  # each with its own metadata
-            said = {"role": turn.role if turn.role in _ROLES else "user", "content": spoken(turn)}
+            said = {"role": turn.role if turn.role in _ROLES else "user", "content": format_turn(turn)}
             self._memory.add([said], user_id=user, metadata={"turn": turn.id}, infer=False)
 
     def search(self, user: str, question: str, k: int, at: datetime | None) -> list[str]:
@@ -52,14 +52,14 @@ def _for_langchain(embedder: Embedder) -> Any:
     from langchain_core.embeddings import Embeddings
 
     def embed_documents(_: object, texts: list[str]) -> list[list[float]]:
-        return embedded(embedder, texts)
+        return embed_texts(embedder, texts)
 
     def embed_query(_: object, text: str) -> list[float]:
-        return embedded(embedder, [text])[0]
+        return embed_texts(embedder, [text])[0]
 
     methods = {"embed_documents": embed_documents, "embed_query": embed_query}
     return type("Handed", (Embeddings,), methods)()  # it requires a subclass
 
 
-def opened(folder: Path, embedder: Embedder | None) -> Mem0:
+def open_peer(folder: Path, embedder: Embedder | None) -> Mem0:
     return Mem0(folder, embedder)

@@ -63,5 +63,5 @@ def _message(turn: Turn) -> Message:
     return Message.new(turn.role, turn.text, name=turn.name, created_at=turn.at, metadata={_ID: turn.id})
 
 
-def opened(folder: Path, embedder: Embedder | None) -> Ours:
+def open_peer(folder: Path, embedder: Embedder | None) -> Ours:
     return Ours(Limpet.open(folder, config=CONFIG, embedder=embedder))

@@ -39,7 +39,7 @@ class About:
 
     name: str
     what: str
-    module: str  # holds a function opened(folder, embedder)
+    module: str  # holds a function open_peer(folder, embedder)
     imports: str  # what a program that uses it begins with
     packages: tuple[str, ...] = ()  # the first one is the peer itself
     vectors: bool = True
@@ -55,7 +55,7 @@ class About:
         """What is found; empty where it is part of Python."""
         return version(self.packages[0]) if self.packages else self.own_version
 
-    def missing(self, *, has_vectors: bool) -> str | None:
+    def find_missing(self, *, has_vectors: bool) -> str | None:
         """Why it cannot be measured here, and what to do; None when it can."""
         absent = [name for name in self.packages if not is_installed(name)]
         if absent:
@@ -67,8 +67,8 @@ class About:
         return None
 
 
-def opened(module: str, folder: Path, embedder: Embedder | None) -> Peer:
-    return cast("Opening", import_module(module).opened)(folder, embedder)
+def load_peer(module: str, folder: Path, embedder: Embedder | None) -> Peer:
+    return cast("Opening", import_module(module).open_peer)(folder, embedder)
 
 
 def is_installed(package: str) -> bool:
@@ -79,11 +79,11 @@ def is_installed(package: str) -> bool:
     return True
 
 
-def spoken(turn: Turn) -> str:
+def format_turn(turn: Turn) -> str:
     """A turn for whoever has no field for the speaker: the name stands in front, as in a transcript."""
     return turn.text if turn.name is None else f"{turn.name}: {turn.text}"
 
 
-def embedded(embedder: Embedder | None, texts: Sequence[str]) -> list[list[float]]:
-    assert embedder is not None  # About.missing says so before
+def embed_texts(embedder: Embedder | None, texts: Sequence[str]) -> list[list[float]]:
+    assert embedder is not None  # About.find_missing says so before
     return [list(vector) for vector in embedder.embed(texts)]

@@ -10,7 +10,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from limpet.providers.embedder import Embedder
 from limpet_bench.datasets import Turn
-from limpet_bench.peers.peer import embedded, spoken
+from limpet_bench.peers.peer import embed_texts, format_turn
 
 _SAID = "said"
 
@@ -29,8 +29,8 @@ class Qdrant:
             )
 
     def add(self, user: str, turns: Sequence[Turn]) -> None:
-        texts = [spoken(turn) for turn in turns]
-        vectors = embedded(self._embedder, texts)
+        texts = [format_turn(turn) for turn in turns]
+        vectors = embed_texts(self._embedder, texts)
         points = [
             self._models.PointStruct(
                 id=str(uuid5(NAMESPACE_URL, turn.id)),  # it takes numbers and UUIDs
@@ -42,7 +42,7 @@ class Qdrant:
         self._client.upsert(_SAID, points, wait=True)
 
     def search(self, user: str, question: str, k: int, at: datetime | None) -> list[str]:
-        asked = embedded(self._embedder, [question])[0]
+        asked = embed_texts(self._embedder, [question])[0]
         found = self._client.query_points(_SAID, query=asked, query_filter=self._of(user), limit=k)
         return [point.payload["id"] for point in found.points]
 
@@ -59,5 +59,5 @@ class Qdrant:
         return models.Filter(must=[models.FieldCondition(key="user", match=models.MatchValue(value=user))])
 
 
-def opened(folder: Path, embedder: Embedder | None) -> Qdrant:
+def open_peer(folder: Path, embedder: Embedder | None) -> Qdrant:
     return Qdrant(folder, embedder)

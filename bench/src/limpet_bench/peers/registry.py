@@ -64,5 +64,5 @@ PEERS: tuple[About, ...] = (
 )
 
 
-def named(name: str) -> About:
+def get_peer(name: str) -> About:
     return next(about for about in PEERS if about.name == name)

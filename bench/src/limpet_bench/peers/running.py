@@ -16,8 +16,8 @@ from time import monotonic, perf_counter
 from typing import Any
 
 from limpet_bench.peers.peer import About
-from limpet_bench.peers.registry import OURS, named
-from limpet_bench.peers.stages import Given, noted, write_given
+from limpet_bench.peers.registry import OURS, get_peer
+from limpet_bench.peers.stages import Given, notes_path, write_given
 
 WRITERS = 2
 _STARTS = 2  # the faster one counts
@@ -38,7 +38,7 @@ class Running:
         self._effort = effort
         self._numbers = count(1)
 
-    def _given(self, about: About, stage: str, store: Path) -> Given:
+    def _make_given(self, about: About, stage: str, store: Path) -> Given:
         effort = self._effort
         return Given(
             stage,
@@ -68,42 +68,42 @@ class Running:
         return {**os.environ, **_HUB, **switched}
 
     def _run(self, about: About, given: Given) -> dict[str, Any]:
-        return self._start(about, given).found(self._effort.patience)
+        return self._start(about, given).read_result(self._effort.patience)
 
     def keep(self, about: About) -> dict[str, Any]:
-        return self._run(about, self._given(about, "keep", self._store()))
+        return self._run(about, self._make_given(about, "keep", self._store()))
 
     def ask(self, about: About) -> dict[str, Any]:
-        return self._run(about, self._given(about, "ask", self._store()))
+        return self._run(about, self._make_given(about, "ask", self._store()))
 
     def kill(self, about: About) -> dict[str, Any]:
         """Kill the process with SIGKILL while it writes, after that many acknowledged messages."""
         store = self._store()
-        given = replace(self._given(about, "write", store), seconds=self._effort.patience)  # should nobody kill it
-        child, notes = self._start(about, given), noted(str(store), 0)
+        given = replace(self._make_given(about, "write", store), seconds=self._effort.patience)  # should nobody kill it
+        child, notes = self._start(about, given), notes_path(str(store), 0)
         ends = monotonic() + self._effort.patience
         while _lines(notes) < self._effort.writes and child.is_running and monotonic() < ends:
             time.sleep(0.005)
         if not child.is_running:
-            return child.found(1.0)
+            return child.read_result(1.0)
         child.kill()
         if not _lines(notes):
             return {"error": "nothing was acknowledged in time"}
-        return self._run(about, self._given(about, "check", store))
+        return self._run(about, self._make_given(about, "check", store))
 
     def two(self, about: About) -> dict[str, Any]:
         """Two processes that write into one store at the same time."""
         store = self._store()
-        made = self._run(about, self._given(about, "make", store))
+        made = self._run(about, self._make_given(about, "make", store))
         if "error" in made:
             return made
         children = []
         for writer in range(WRITERS):
-            given = replace(self._given(about, "write", store), writer=writer, writers=WRITERS)
+            given = replace(self._make_given(about, "write", store), writer=writer, writers=WRITERS)
             children.append(self._start(about, given))
         ends = monotonic() + self._effort.patience
-        came = [child.found(max(1.0, ends - monotonic())) for child in children]
-        check = self._run(about, replace(self._given(about, "check", store), writers=WRITERS))
+        came = [child.read_result(max(1.0, ends - monotonic())) for child in children]
+        check = self._run(about, replace(self._make_given(about, "check", store), writers=WRITERS))
         said = [each.get("error") or each.get("said") for each in came]
         return {
             **check,
@@ -117,7 +117,7 @@ class Running:
 
     def imports(self, about: About) -> dict[str, Any]:
         """Return the memory that the import adds to an idle process."""
-        took: dict[str, list[float]] = {"pass": [], about.imports: [], named(OURS).imports: []}
+        took: dict[str, list[float]] = {"pass": [], about.imports: [], get_peer(OURS).imports: []}
         for _ in range(_STARTS):
             for words, times in took.items():
                 start = perf_counter()
@@ -129,7 +129,7 @@ class Running:
         bare = min(took["pass"])
         return {
             "ms": max(0.0, min(took[about.imports]) - bare) * 1e3,
-            "beside_ms": max(0.0, min(took[named(OURS).imports]) - bare) * 1e3,
+            "beside_ms": max(0.0, min(took[get_peer(OURS).imports]) - bare) * 1e3,
         }
 
 
@@ -171,7 +171,7 @@ class _Child:
         last = next((line.strip() for line in reversed(lines) if line.strip()), "")
         return f"ended with status {status}: {last[:200]}" if status else ""
 
-    def found(self, patience: float) -> dict[str, Any]:
+    def read_result(self, patience: float) -> dict[str, Any]:
         ended = self.wait(patience)
         if self._out is None or not self._out.exists():
             return {"error": ended or "said nothing"}

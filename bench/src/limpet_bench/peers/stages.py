@@ -22,7 +22,7 @@ from limpet.providers.choose import create_embedder
 from limpet.providers.embedder import Embedder
 from limpet_bench.datasets import Conversation, Turn, load
 from limpet_bench.peers.asked import first_turns
-from limpet_bench.peers.peer import Peer, opened, spoken
+from limpet_bench.peers.peer import Peer, format_turn, load_peer
 from limpet_bench.peers.registry import OUR_MODULE
 from limpet_bench.remembered import RememberingEmbedder
 
@@ -54,12 +54,12 @@ class Given:
         model = create_embedder(self.model)
         return None if model is None else RememberingEmbedder(model, Path(self.vectors))
 
-    def opened(self) -> Peer:
-        return opened(self.module, Path(self.store), self.embedder())
+    def open_peer(self) -> Peer:
+        return load_peer(self.module, Path(self.store), self.embedder())
 
 
 def make(given: Given) -> dict[str, Any]:
-    given.opened().close()
+    given.open_peer().close()
     return {}
 
 
@@ -67,9 +67,9 @@ class Sides:
     """The peer and Limpet in alternation, so that other load on the machine affects both."""
 
     def __init__(self, given: Given) -> None:
-        self.peers = [given.opened()]
+        self.peers = [given.open_peer()]
         if given.module != OUR_MODULE:
-            self.peers.append(opened(OUR_MODULE, Path(f"{given.store}.beside"), given.embedder()))
+            self.peers.append(load_peer(OUR_MODULE, Path(f"{given.store}.beside"), given.embedder()))
         self._times: list[list[float]] = [[] for _ in self.peers]
         self._rounds: list[list[float]] = [[] for _ in self.peers]
 
@@ -88,7 +88,7 @@ class Sides:
         for peer in self.peers:
             peer.close()
 
-    def taken(self) -> dict[str, float]:
+    def summarize(self) -> dict[str, float]:
         """Of the peer, and under the same names with ``beside_`` in front of Limpet."""
         found = {}
         for before, times, rounds in zip(("", "beside_"), self._times, self._rounds, strict=False):
@@ -113,7 +113,7 @@ def keep(given: Given) -> dict[str, Any]:
         done += len(part)
     sides.close()
     size = sum(file.stat().st_size for file in Path(given.store).rglob("*") if file.is_file())
-    return {"messages": done, "bytes": size, **sides.taken()}
+    return {"messages": done, "bytes": size, **sides.summarize()}
 
 
 def fill(peer: Peer, conversations: Iterable[Conversation]) -> int:
@@ -141,7 +141,7 @@ def ask(given: Given) -> dict[str, Any]:
         wanted = (user, question.text, DEPTH, question.at)
         (found[question.id],) = sides.time([lambda peer, wanted=wanted: peer.search(*wanted)])  # type: ignore[misc]
     sides.close()
-    return {"stored": stored, "load_per_second": stored / took, "found": found, **sides.taken()}
+    return {"stored": stored, "load_per_second": stored / took, "found": found, **sides.summarize()}
 
 
 def _texts(given: Given, writer: int) -> list[Turn]:
@@ -161,8 +161,8 @@ def _endless(given: Given) -> Iterator[Turn]:
 def write(given: Given) -> dict[str, Any]:
     """Log every acknowledged message, until the count is reached; alone, until it is killed."""
     raised, said = 0, ""
-    with noted(given.store, given.writer).open("a", encoding="utf-8") as notes:
-        peer = given.opened()
+    with notes_path(given.store, given.writer).open("a", encoding="utf-8") as notes:
+        peer = given.open_peer()
         _wait_for_others(given, "ready")
         ends = perf_counter() + given.seconds
         for number, turn in enumerate(_endless(given)):
@@ -173,28 +173,28 @@ def write(given: Given) -> dict[str, Any]:
             except Exception as error:  # why: a peer may raise anything, and failures are counted
                 if given.writers == 1:
                     raise
-                raised, said = raised + 1, said or told(error)
+                raised, said = raised + 1, said or format_error(error)
                 continue
             notes.write(f"{turn.id}\n")
             notes.flush()
     _wait_for_others(given, "written")
-    seen = _seen(given, peer) if given.writer == 0 else {}
+    seen = _count_seen(given, peer) if given.writer == 0 else {}
     peer.close()
     return {"raised": raised, "said": said, **seen}
 
 
-def _seen(given: Given, peer: Peer) -> dict[str, int]:
+def _count_seen(given: Given, peer: Peer) -> dict[str, int]:
     """Return whether an open store finds what another process has added, each by its own words."""
     mine, theirs = (_texts(given, writer)[: given.messages] for writer in (0, 1))
     often = Counter(turn.text for turn in (*mine, *theirs))
-    kept = set(noted(given.store, 1).read_text("utf-8").split())
+    kept = set(notes_path(given.store, 1).read_text("utf-8").split())
     once = {f"1/{at}": turn for at, turn in enumerate(theirs) if often[turn.text] == 1 and f"1/{at}" in kept}
     sought = list(once.items())[-SOUGHT:]
-    seen = sum(id_ in peer.search(WRITER, spoken(turn), DEPTH, None) for id_, turn in sought)
+    seen = sum(id_ in peer.search(WRITER, format_turn(turn), DEPTH, None) for id_, turn in sought)
     return {"sought": len(sought), "seen": seen}
 
 
-def noted(store: str, writer: int) -> Path:
+def notes_path(store: str, writer: int) -> Path:
     return Path(f"{store}.noted-{writer}")
 
 
@@ -209,9 +209,9 @@ def _wait_for_others(given: Given, mark: str) -> None:
 def check(given: Given) -> dict[str, Any]:
     """Return how many of the logged messages a process finds that opens the store afterwards."""
     acknowledged = {
-        id_ for writer in range(given.writers) for id_ in noted(given.store, writer).read_text("utf-8").split()
+        id_ for writer in range(given.writers) for id_ in notes_path(given.store, writer).read_text("utf-8").split()
     }
-    peer = given.opened()
+    peer = given.open_peer()
     there = peer.ids(WRITER)
     peer.close()
     return {"acknowledged": len(acknowledged), "there": len(acknowledged & there)}
@@ -226,7 +226,7 @@ STAGES: dict[str, Callable[[Given], dict[str, Any]]] = {
 }
 
 
-def told(error: BaseException) -> str:
+def format_error(error: BaseException) -> str:
     """Format an error in one line."""
     words = " ".join(str(error).split())
     return f"{type(error).__name__}: {words}"[:200].removesuffix(": ")
@@ -241,7 +241,7 @@ def main(path: str) -> None:
     try:
         found = STAGES[given.stage](given)
     except Exception as error:  # why: a peer may raise anything; its failure is a line in the table
-        found = {"error": told(error)}
+        found = {"error": format_error(error)}
     for mark in MARKS:  # nobody waits for one that could not open the store
         Path(f"{given.store}.{mark}-{given.writer}").touch()
     whole = Path(f"{given.out}.part")

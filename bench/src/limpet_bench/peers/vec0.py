@@ -9,7 +9,7 @@ from pathlib import Path
 
 from limpet.providers.embedder import Embedder
 from limpet_bench.datasets import Turn
-from limpet_bench.peers.peer import embedded, spoken
+from limpet_bench.peers.peer import embed_texts, format_turn
 
 
 class Vec0:
@@ -33,8 +33,8 @@ class Vec0:
         )
 
     def add(self, user: str, turns: Sequence[Turn]) -> None:
-        texts = [spoken(turn) for turn in turns]
-        vectors = embedded(self._embedder, texts)
+        texts = [format_turn(turn) for turn in turns]
+        vectors = embed_texts(self._embedder, texts)
         with self._connection:
             for turn, text, vector in zip(turns, texts, vectors, strict=True):
                 row = self._connection.execute(
@@ -46,7 +46,7 @@ class Vec0:
                 )
 
     def search(self, user: str, question: str, k: int, at: datetime | None) -> list[str]:
-        asked = self._packed(embedded(self._embedder, [question])[0])
+        asked = self._packed(embed_texts(self._embedder, [question])[0])
         rows = self._connection.execute(
             "SELECT said.id FROM (SELECT number, distance FROM vectors WHERE vector MATCH ? AND user = ? AND k = ?)"
             " AS near JOIN said USING (number) ORDER BY near.distance",
@@ -65,5 +65,5 @@ class Vec0:
         self._connection.close()
 
 
-def opened(folder: Path, embedder: Embedder | None) -> Vec0:
+def open_peer(folder: Path, embedder: Embedder | None) -> Vec0:
     return Vec0(folder / "said.db", embedder)

@@ -189,11 +189,11 @@ def _quiet(row: Mapping[str, Any]) -> QuietTalk:
     return QuietTalk(row["id"], said)
 
 
-def _lasting(row: Mapping[str, Any]) -> LastingFact:
+def _build_lasting(row: Mapping[str, Any]) -> LastingFact:
     return LastingFact(row["id"], row["message"], row["question"], tuple(row["needs"]))
 
 
-def _passing(row: Mapping[str, Any]) -> PassingState:
+def _build_passing(row: Mapping[str, Any]) -> PassingState:
     return PassingState(row["id"], row["message"], row["question"], tuple(row["state"]))
 
 
@@ -240,8 +240,8 @@ def pool_other_talk(dialogues: Iterable[Dialogue]) -> tuple[str, ...]:
 _READERS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
     "stories": _story,
     "quiet": _quiet,
-    "lasting": _lasting,
-    "passing": _passing,
+    "lasting": _build_lasting,
+    "passing": _build_passing,
     "coordinated": _coordination,
     "messages": _message,
     "dialogues": _dialogue,

@@ -105,7 +105,7 @@ class LlmGraphResult(NamedTuple):
 def extract_graph(
     llm: Llm, messages: Sequence[Message], by_rules: Sequence[GraphDraft], most: int, *, timeout: float
 ) -> LlmGraphResult:
-    """One ``Told`` for each message, as the rules gave. Who is "my sister" the rules know better, and they keep that.
+    """Return one ``GraphDraft`` for each message, as the rules do. The rules decide who "my sister" is.
 
     Raises ProviderError; no answer is never taken for "nothing is named".
     """
