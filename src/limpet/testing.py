@@ -1,7 +1,7 @@
 """For tests: a clock, a language model and an embedder that do as they are told, and the contract of every backend.
 
-``FakeClock``, ``FakeLlm`` and ``FakeEmbedder`` go into ``Limpet.open(…, clock=, llm=, embedder=)``. Whoever writes a
-backend runs the contract on it with pytest::
+``FakeClock``, ``FakeLlm`` and ``FakeEmbedder`` go into ``Limpet.open(…, clock=, llm=, embedder=)``. To test a backend
+of your own, run the contract on it with pytest::
 
     class TestMyBackend(BackendContract):
         @pytest.fixture
@@ -187,7 +187,7 @@ class BackendContract:
 
     # Work in the background, and the care of the store
 
-    def test_a_job_is_done_once_by_whoever_claims_it(self, store_url: str) -> None:
+    def test_a_job_is_done_once_by_the_worker_that_claims_it(self, store_url: str) -> None:
         if not self.durable:
             return
         with self.open(store_url) as one, self.open(store_url) as two, ThreadPoolExecutor(2) as threads:

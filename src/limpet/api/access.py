@@ -107,7 +107,7 @@ class KeyOperations(Handle):
         return NewKey(secret, info)
 
     def _check_escalation(self, info: KeyInfo) -> None:
-        """Raises PermissionDenied for a key that may more than whoever makes it."""
+        """Raises PermissionDenied for a key with more rights than its creator."""
         self._authorizer.check_access(_implied_needs(info, self._view.principal.user))
         given = list(info.grants)
         if info.user is not None and info.user != self._view.principal.user:
@@ -168,7 +168,7 @@ class KeyOperations(Handle):
             raise Unauthenticated("this key is unknown, revoked or expired")
         if _is_due(found.last_used_at, now):
             self._record_use(found, now)
-        # Whoever shows a key may be an operator, but does not close somebody else's store.
+        # The caller with a key may be an operator, but does not close somebody else's store.
         agent = found.agent or self._view.agent
         view = self._view.derive(tenant=found.tenant, agent=agent, caller=found.principal, closes=False)
         from limpet.api.limpet import Limpet
@@ -285,7 +285,7 @@ def _check_creator(tx: Tx, scope: Scope, info: KeyInfo) -> None:
     makers = [key for key in ApiKeys(tx).find(scope) if audit_name(key.name) == info.created_by]
     live = next((key for key in makers if key.revoked_at is None), None)
     if live is not None:
-        # Its row is written, so that whoever revokes it waits for this, or this for them.
+        # Its row is written, so that a concurrent revocation waits for this, or this for it.
         ApiKeys(tx).touch(scope, live.id, info.created_at)
     if makers and (live is None or ApiKeys(tx).get(scope, live.id) is None):
         raise Unauthenticated("this key was revoked")

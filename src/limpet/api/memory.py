@@ -51,7 +51,7 @@ from limpet.store.tx import Tx
 class MemoryOperations(Handle):
     """Remember, recall, forget."""
 
-    # The same key again returns the record as it is by then, whoever changed it.
+    # The same key again returns the record as it is then, even if others changed it.
     @operation(
         "remember",
         On.OWNER,

@@ -1,4 +1,4 @@
-"""Schedules: goals that come back, made, changed, looked at and run."""
+"""Schedules: create, change, list and run goals with a cadence."""
 
 from __future__ import annotations
 
@@ -426,7 +426,7 @@ class ScheduleOperations(Handle):
             was = Schedules(tx).get(scope, id)
             if was is None:
                 raise not_found(id)
-            # Whoever brings one back needs room for it. Counted before the row is held, as create does.
+            # Bringing one back needs room for it. Counted before the row is locked, as in create.
             live = Schedules(tx).count_live(was.scope) if was.state in END_STATES else 0
             was = Schedules(tx).lock(scope, id)
             if was is None:

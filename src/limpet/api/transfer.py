@@ -144,7 +144,7 @@ class TransferOperations(Handle):
         return None if runtime is None else runtime.importer
 
     def _warn_about_retention(self) -> None:
-        """Whoever brings years of conversations learns now, and not by their absence, that only days are kept."""
+        """Warn now that retention will remove most of an import, not when messages are missing."""
         if not self._runtime.config.retention.enabled:
             return
         found = self._runtime.retention.apply(self._tenant, dry_run=True)

@@ -112,7 +112,7 @@ class Answer:
         return {self.key: written} if self.key else written
 
     def read(self, data: Any) -> Any:
-        """The value of an answer. A page gives its items: ``next`` is for whoever asks for the next one."""
+        """The value of an answer. A page gives its items: ``next`` is for the request of the next one."""
         if self.is_list:
             return [self.codec.read(each, "the answer") for each in data["items"]]
         return self.codec.read(data[self.key] if self.key else data, "the answer")

@@ -1,4 +1,4 @@
-"""``limpet demo``: a short life in a temporary store: what is learned, what changes, what a prompt gets, what goes."""
+"""``limpet demo``: a sample conversation in a temporary store: what is learned, changed, recalled and forgotten."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def _start_worker(memory: Limpet, args: Namespace, busy: Callable[[], bool]) -> 
 
 @contextmanager
 def _exit_cleanly() -> Iterator[None]:
-    """Being told to stop is no failure: the store is closed, and the exit status is 0."""
+    """A request to stop is not a failure: the store is closed, and the exit status is 0."""
     before = {number: signal.signal(number, lambda *_: sys.exit(0)) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield

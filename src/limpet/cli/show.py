@@ -209,7 +209,7 @@ def is_interactive() -> bool:
 
 
 class ProgressLine:
-    """A line on stderr that is written over, and nothing at all where stderr is no terminal."""
+    """A line on stderr that is written over, and nothing if stderr is not a terminal."""
 
     def __init__(self) -> None:
         self._on = sys.stderr.isatty()

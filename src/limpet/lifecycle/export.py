@@ -1,7 +1,7 @@
 """A user's or a tenant's whole memory as files: one consistent view of the store, a folder that appears whole.
 
-An export that is interrupted is begun anew: the view it had of the store is gone with its transaction, and one that is
-pasted together from two moments would be none.
+An interrupted export starts again: its view of the store is gone with its transaction, and an export of two moments
+would not be consistent.
 """
 
 from __future__ import annotations

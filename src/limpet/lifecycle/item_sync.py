@@ -1,7 +1,7 @@
 """A user's records and the same as lines in files, brought together.
 
-Three sides decide about a line: what it says, what the record says, and what both said when they last agreed. Whoever
-differs from that has changed. Where both have, the record stays and the line is kept as a conflict.
+Three sides decide about a line: what it says, what the record says, and what both said when they last agreed. The
+side that differs from that has changed. If both have, the record stays and the line is kept as a conflict.
 """
 
 from __future__ import annotations

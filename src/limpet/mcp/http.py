@@ -44,7 +44,7 @@ def get_tool_context(call: RequestContext) -> ToolContext:
 
 
 def create_http_app(*, allow_purge: bool = False, hosts: Iterable[str] | None = LOOPBACK) -> McpHttpApp:
-    """``hosts`` are the names the server answers to; None where whoever mounts it has checked Host and Origin."""
+    """``hosts`` are the names the server answers to; None if the mounting app has checked Host and Origin."""
     return McpHttpApp(create_server(McpHandlers(get_tool_context, allow_purge=allow_purge)), hosts=hosts)
 
 
@@ -136,7 +136,7 @@ class McpHttpApp:
 
 
 class _Request:
-    """Can be ended from outside: to whoever answers it, it looks as if the client had gone."""
+    """Can be ended from outside: the handler sees it as if the client had disconnected."""
 
     def __init__(self, method: str, receive: Any) -> None:
         self.method = method

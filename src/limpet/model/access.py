@@ -144,7 +144,7 @@ class NewKey:
 
 
 def find_descendant_keys(maker: KeyInfo, keys: Iterable[KeyInfo]) -> list[KeyInfo]:
-    """Those of the keys that it made, that those made, and so on. While it lives, its name is no other key's."""
+    """Those of the keys that it made, that those made, and so on. While it lives, no other key has its name."""
     by: dict[str, list[KeyInfo]] = {}
     for key in keys:
         by.setdefault(key.created_by, []).append(key)
@@ -159,7 +159,7 @@ def find_descendant_keys(maker: KeyInfo, keys: Iterable[KeyInfo]) -> list[KeyInf
 
 
 def audit_name(key_name: str) -> str:
-    """What the audit calls whoever acts by a key of this name."""
+    """The name in the audit log of the caller with a key of this name."""
     return f"key:{key_name}"
 
 

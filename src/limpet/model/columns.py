@@ -75,7 +75,7 @@ T = TypeVar("T")
 class ColumnInfo(NamedTuple):
     name: str
     encrypted: Encryption | None
-    plain: str  # what a readable text is; empty for what is no text
+    plain: str  # what a readable text is; empty if it is not text
     is_set_once: bool
 
 
@@ -176,7 +176,7 @@ def _column_name(field: Field) -> str:
 
 
 def _plain_reason(codec: Codec) -> str | None:
-    """Why a column of this type stays readable; empty for what is no text, None for what is to be encrypted."""
+    """Why a column of this type stays readable; empty if it is not text, None for what is to be encrypted."""
     match codec:
         case Uuid():
             return "an id"

@@ -1,4 +1,4 @@
-"""The knowledge graph: who and what is spoken of, how they are related, and where that was said."""
+"""The knowledge graph: who and what is mentioned, how they are related, and where."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from limpet.model.types import Id, Moment, Text, Words
 from limpet.model.values import to_iso
 
 SENTENCE_CHARS = 300  # characters of a sentence that are kept with a relation
-USER = "user"  # whoever speaks to the assistant
+USER = "user"  # the person who speaks to the assistant
 MAX_NAME = 120  # characters; what is longer is a sentence
 
 _SPACE = re.compile(r"\s+")
@@ -43,7 +43,7 @@ class RelationKind(StrEnum):
 
 
 def normalize_name(name: str) -> str:
-    """What two spellings of one name have in common. Empty for what is no name."""
+    """What two spellings of one name have in common. Empty if it is not a name."""
     text, before = name, ""
     while text != before:  # a title may stand before a title; each round makes it shorter
         before = text
@@ -232,7 +232,7 @@ def _iter_lines(graph: Graph) -> Iterator[str]:
             "mentions": str(entity.mentions),
         }
         yield from _element("node", f'id="{numbers[entity.id]}"', known)
-    values: dict[str, str] = {}  # a value is no entity, but an edge needs an end
+    values: dict[str, str] = {}  # a value is not an entity, but an edge needs an end
     for relation in graph.relations:
         if relation.object is None and (text := relation.value or "") not in values:
             values[text] = f"v{len(values)}"

@@ -34,7 +34,7 @@ class Job:
 
     ``asked`` grows each time the same work is asked for: what was asked for meanwhile is done once more. ``attempts``
     counts the runs begun since it last went well, this one included. ``leased_until`` tells this holder from the next:
-    whoever took the job since has another.
+    a later holder has another.
     """
 
     id: int

@@ -289,7 +289,7 @@ def part_text(part: Part) -> str:
 
 
 def _shorten_uri(uri: str) -> str:
-    """A data URI is kept in the part but is no text anybody would read."""
+    """A data URI is kept in the part, but it is not readable text."""
     return uri.split(",", 1)[0] if uri.startswith("data:") else uri
 
 

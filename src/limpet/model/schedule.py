@@ -162,7 +162,7 @@ class RunResult:
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """Something to tell whoever asked for the schedule, where they asked."""
+    """A message to the chat that a schedule was created in."""
 
     schedule: Schedule
     run: Run

@@ -1,7 +1,7 @@
 """Log lines without content: one line each, as words or as a JSON object.
 
 A line of the log may carry an error, and an error's words may quote what somebody said: they are left out, unless they
-are asked for, and the error's code or the name of its class stands for them. Whoever logs something worth counting
+are requested, and the error's code or the name of its class replaces them. Code that logs something worth counting
 names it beside the words: ``log.info("…", extra={"event": "job", "fields": {"kind": "embed"}})``.
 """
 

@@ -1,7 +1,7 @@
-"""Whoever listens to a store: they are told when work begins and when it is over, and can never make it fail.
+"""Observers of a store: they are called when work begins and ends, and can never make it fail.
 
-They are told which work it is, whose tenant, how it ended and how long it took; never what was said. While
-nobody listens, a call looks at ``on`` and at nothing else.
+They get the kind of work, its tenant, its outcome and duration; never content. Without observers, a call only
+looks at ``on``.
 """
 
 from __future__ import annotations

@@ -147,7 +147,7 @@ def _pattern(path: str, methods: Mapping[str, Route]) -> str:
 
 
 class _IdConvertor(Convertor[str]):
-    """So that /v1/records/count is no record."""
+    """So that /v1/records/count is not taken for a record."""
 
     regex = "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
 

@@ -22,7 +22,7 @@ from limpet.server.payload import Problem
 from limpet.tools import ToolContext
 
 LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
-# What proxies add: whoever comes through one does not sit at this machine.
+# Headers that proxies add: such a request does not come from this machine.
 _FORWARDED = re.compile(r"forwarded$|via$|x-forwarded|(x-real|x-client|true-client|cf-connecting)-ip$", re.IGNORECASE)
 _KEY_REQUIRED = "send an API key: Authorization: Bearer lim_…; limpet api-keys create makes one"
 _IDLE = 120.0  # seconds after which a caller's bucket is full again anyway

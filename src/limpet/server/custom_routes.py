@@ -246,7 +246,7 @@ def take_turn(
         )
     elif key is not None and turn.message.sequence:
         who.turns.put(key, turn)
-    # An agent goes on with a memory that stores nothing; whoever reads 201 must be able to rely on it.
+    # An agent can continue if memory stores nothing, but a client must be able to rely on 201.
     if turn.message.sequence == 0 if reply is None else stored is None:
         raise StorageError("the turn could not be stored; send it again with the same Idempotency-Key")
     return {

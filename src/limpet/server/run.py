@@ -33,10 +33,10 @@ class _Part(Enum):
 
 
 class HttpProtocol(HttpToolsProtocol):
-    """Whoever has been answered, or has asked nothing yet, owes the next request's head, or the rest of a body.
+    """Limits how long a client may take to send a request's head, or the rest of a body.
 
-    There is a time for that, whether bytes trickle in or none come. While a request is worked on there is none: whoever
-    reads its body has a time of their own. Between two requests uvicorn's own counts, until the next byte.
+    The limit holds whether bytes trickle in or none come. While a request is handled there is none: reading its body
+    has a limit of its own. Between two requests uvicorn's own counts, until the next byte.
     """
 
     header_seconds = 10.0

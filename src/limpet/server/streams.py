@@ -39,7 +39,7 @@ from limpet.server.service import Service
 
 _OVERLAP = timedelta(seconds=5)
 _PAGE = 100
-_MOST = 1_000  # of one kind in one look; whoever was away longer reads the lists anew
+_MOST = 1_000  # of one kind in one poll; a client that was away longer reads the lists again
 _POLL_S = 1.0
 _HEARTBEAT_S = 15.0
 _LAST = re.compile(r"[0-9]{1,16}")
@@ -205,7 +205,7 @@ async def get_events(
     begin = parse_last_event_id(request.headers.get("last-event-id"))
     since = min(begin or system_clock(), system_clock())
     feed = Feed(lambda: service.authenticator.identify(request.headers).memory, user, since, system_clock)
-    # Asked once before the answer begins: whoever may not look is told so, and a fresh reader starts from now.
+    # Checked once before the response begins: a caller without the right is refused, a new reader starts from now.
     service.open_stream(who.id)
     try:
         missed = await service.run(feed.poll)

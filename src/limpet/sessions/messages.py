@@ -145,7 +145,7 @@ def store_entries(
         index_message(tx, scope, message, entry.chunks)
         stored.append(message)
         added += 1
-        active_at = max(active_at, min(message.created_at or now, now))  # a date to come is no activity
+        active_at = max(active_at, min(message.created_at or now, now))  # a future date is not activity
         oldest_at = min(oldest_at, message.created_at or now)
     if added:
         Sessions(tx).advance(scope, head, last, added, active_at, oldest_at)

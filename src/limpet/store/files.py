@@ -404,6 +404,6 @@ def _reject_constant(constant: str) -> NoReturn:
 
 
 def parse_timestamp(text: str) -> datetime:
-    """The instant, in UTC. A time without a zone, as people type it, is taken as UTC. ValueError if it is no time."""
+    """The instant, in UTC, also if the text names no zone. Raises ValueError if it is not a time."""
     moment = datetime.fromisoformat(text)
     return check_time(moment if moment.tzinfo else moment.replace(tzinfo=UTC), "time")

@@ -88,7 +88,7 @@ def find_existing(
 ) -> T | None:
     """What was made when the same was asked for under this key; None where it is new. Raises IdempotencyConflict.
 
-    Whoever asks for the same at the same time waits here until this transaction ends.
+    A concurrent request with the same key waits here until this transaction ends.
     """
     if asked is None:
         return None

@@ -306,7 +306,7 @@ class JobLease:
     """A handler that takes long renews the lease between its steps, and looks whether it is to stop.
 
     Where its effect is a write to the store, it finishes the job in the same transaction: then a job is never done
-    twice, whoever is killed or held up, and whenever.
+    twice, no matter which process is killed or stalls, and when.
     """
 
     def __init__(

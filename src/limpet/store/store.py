@@ -298,7 +298,7 @@ class ConnectionPool:
 
     def _release(self, connection: Connection) -> None:
         self._idle.append(connection)
-        if self._closed:  # looked at afterwards: whoever closes them meanwhile finds this one or is found here
+        if self._closed:  # checked afterwards: a thread that closes them meanwhile finds this one or is found here
             self.close()
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
 """One writer that groups commits, without a thread of its own.
 
 Every caller queues its work. The first becomes the leader: it runs all the work that is queued by then in one
-transaction, a savepoint each, commits once, wakes the others with their results, and hands the lead to whoever queued
-meanwhile. A lone caller is its own leader and pays an uncontended lock. Nobody is answered before the commit.
+transaction, a savepoint each, commits once, wakes the others with their results, and hands the lead to the one that
+queued meanwhile. A lone caller is its own leader and pays an uncontended lock. No call returns before the commit.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Writer:
         self._connection = connection
         self._group_size = group_size
         self._mutex = threading.Lock()  # guards the queue and who leads
-        self._turn = threading.Lock()  # held by whoever uses the connection
+        self._turn = threading.Lock()  # held by the thread that uses the connection
         self._queue: deque[WriteRequest[Any]] = deque()
         self._led = False
         self._crowd = 1
@@ -169,7 +169,7 @@ class Writer:
             raise
 
     def _wait_for_group(self, leader: WriteRequest[Any]) -> None:
-        """Wait a moment for those who were in the last group; whoever completes it says so."""
+        """Wait a moment for those who were in the last group; the one that completes it says so."""
         if len(self._queue) >= self._crowd:
             return
         with self._mutex:
@@ -305,7 +305,7 @@ def _fail(group: list[WriteRequest[Any]], error: StorageError) -> None:
 # Nothing here takes a lock on the way in or out. A thread that enters says so first and looks for a fork then, and a
 # fork says so first and looks for those inside then: one of the two sees the other.
 
-_MAX_WAIT_S = 2.0  # then the fork goes on as it would without us: somebody inside may wait for whoever forks
+_MAX_WAIT_S = 2.0  # then the fork goes on as it would without us: a thread inside may wait for the one that forks
 _POLL_S = 0.0005
 
 
@@ -333,7 +333,7 @@ class _ForkGuard:
 
     def yield_to_fork(self) -> None:
         """To a fork, if there is one; also between two calls, for who stays inside for long."""
-        me, until = get_ident(), monotonic() + 2 * _MAX_WAIT_S  # whoever forks may wait for this thread, too
+        me, until = get_ident(), monotonic() + 2 * _MAX_WAIT_S  # the forking thread may wait for this one, too
         while self._forker not in (None, me) and monotonic() < until:  # what runs around a fork waits for nobody
             held = self._inside.pop(me, None)
             sleep(_POLL_S)
@@ -358,7 +358,7 @@ class _ForkGuard:
         self._turn.release()
 
     def after_fork_in_child(self) -> None:
-        """Whoever forked is the only thread, and the parent's stores refuse to work."""
+        """In the child only the forking thread exists, and the parent's stores refuse to work."""
         self.__init__()  # type: ignore[misc]  # as good as new
 
 

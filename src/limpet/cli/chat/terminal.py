@@ -148,7 +148,7 @@ class InputReader:
         return "\n".join(parts)
 
     def confirm(self, question: str) -> bool:
-        """Yes means yes, everything else no. In a pipe a line that is no answer stays what it is: the next input."""
+        """Yes means yes, everything else no. In a pipe, a line that is not an answer is the next input."""
         if self.terminal:
             answer = self._read(f"{question} [y/N] ")
             return answer is not None and answer.strip().lower() in _YES
@@ -238,7 +238,7 @@ def _read_with_readline(prompt: str) -> str | None:
 
 
 def _descriptor(source: TextIO | None) -> int | None:
-    """None for an input that is no file of the system, such as a test's."""
+    """None for an input that is not a system file, such as a test's."""
     with suppress(AttributeError, OSError, ValueError):
         return None if source is None else source.fileno()
     return None

@@ -60,7 +60,7 @@ ForeignItem = ForeignSession | ForeignRecord | ForeignDocument | ImportSkip
 
 
 def clean_text(value: object) -> str:
-    """Text that every backend can keep; empty for what is no text."""
+    """Text that every backend can keep; empty if it is not text."""
     return replace_unstorable(value) if isinstance(value, str) else ""
 
 

@@ -1,15 +1,15 @@
 """The order in which processes get a database's write lock: first come, first served.
 
-SQLite has no such order. Whoever looks when the lock happens to be free gets it, and sleeps longer and longer between
-two looks, so that one that has waited long is passed by those that have just come.
+SQLite has no such order. A process that looks when the lock happens to be free gets it, and sleeps longer and longer
+between two looks, so that processes that have just come overtake one that has waited long.
 
 Beside the database is a small file with a place for each process that waits: since when, and when it looked last. Only
-the one that came first tries to take the lock. Nobody locks that file. Whoever has not looked for a while is passed
-over: it was killed, stopped or gets no processor. If it looks again, it has its old place. So no interrupt, kill or
+the one that came first tries to take the lock. Nobody locks that file. A process that has not looked for a while is
+skipped: it was killed, stopped or gets no processor. If it looks again, it has its old place. So no interrupt, kill or
 fork can leave anybody stuck, and a program that does not know the file takes its chance as it always did.
 
-The time limit is for a lock that does not move. Whoever gets its turn notes when, and those behind it count from there.
-A holder may also wait for a disk that stalls; see _wait_for_disk.
+The time limit is for a lock that does not move. A process notes when it gets its turn, and those behind it count from
+there. A holder may also wait for a disk that stalls; see _wait_for_disk.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Overwriting what SQLite leaves in unused places of its file.
 
 ``secure_delete`` overwrites rows that are deleted and pages that are freed. It misses one place: when pages are
-balanced anew, the space between a page's list of cells and its cells keeps copies of cells that stood there before
+balanced again, the space between a page's list of cells and its cells keeps copies of cells that stood there before
 (``rebuildPage`` in SQLite's btree.c), maybe of rows that are deleted later, elsewhere. That space, free blocks inside
 pages and free pages are set to zero here, where they stand. SQLite reads none of it, so that a crash in the middle, or
 somebody who reads meanwhile, finds the same database.
