@@ -226,12 +226,12 @@ def _read_message(said: TurnMessage, before: Sequence[str], echoes: Echoes) -> I
 
 
 def _find_presupposed(said: TurnMessage, found: Sequence[Candidate], echoes: Echoes) -> Iterator[Candidate]:
-    """Health and diet that a message takes for granted, where no lasting claim has it."""
+    """What a message takes for granted, where no lasting claim says it."""
     sure = [each for each in found if each.confidence >= SURE_ENOUGH and not each.tentative]
     lasting = [each.content.casefold() for each in sure if each.until is None]
     for each in english.find_presupposed(said.text):
         sentence = said.text[each.sentence.start : each.sentence.start + len(each.sentence.text)]
-        if any(each.value in content for content in lasting) or echoes.contains(sentence):
+        if any(each.value.casefold() in content for content in lasting) or echoes.contains(sentence):
             continue
         yield Candidate(
             type=RecordType.FACT,
@@ -242,9 +242,10 @@ def _find_presupposed(said: TurnMessage, found: Sequence[Candidate], echoes: Ech
             subject=f"user/{each.role}" if each.role else "user",
             said_at=said.created_at,
             speaker=said.speaker,
-            attribute=each.attribute,
-            value=each.value,
-            salience=0.9,
+            attribute=each.attribute or None,
+            value=each.value if each.attribute else None,
+            exclusive=each.attribute == "name" and each.role in english.get_words("single"),
+            salience=0.8 if each.attribute in VITAL_ATTRIBUTES else 0.5,
         )
 
 

@@ -186,6 +186,9 @@ def test_what_somebody_asks_to_remember_is_learned(text: str, sentences: list[st
     ("text", "sentence"),
     [
         ("which yoga class goes with my sciatica?", "The user has sciatica."),
+        ("how do I tell my landlord Piet the boiler is dead?", "The user's landlord is called Piet."),
+        ("which tyres fit my Skoda Fabia?", "The user has a Skoda Fabia."),
+        ("how long do I boil eggs for my two boys?", "The user has two boys."),
         ("what do I cook for my son's egg allergy?", "The user's son has an egg allergy."),
         ("as a coeliac, what can I order in Lyon?", "The user is coeliac."),
         ("the consultant says it's gout, what do I eat at my stag do", "The user has gout."),
@@ -200,6 +203,7 @@ def test_what_a_request_takes_for_granted_is_learned(text: str, sentence: str) -
     "text",
     [
         "proofread my asthma paper",
+        "how do you say my wife Dana has a Skoda in Polish?",
         "as a vegan, what would you cook?",
         "my eczema went away years ago",
         "write a story in which she says 'my epilepsy'",

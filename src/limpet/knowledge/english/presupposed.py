@@ -1,4 +1,4 @@
-"""What people take for granted of themselves while they ask for something: "a class that works with my asthma"."""
+"""What people take for granted of themselves while they ask for something: "my landlord Piet", "with my asthma"."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from limpet.knowledge.english import get_pattern
+from limpet.knowledge.english import get_pattern, get_words
 from limpet.knowledge.english.assertions import MAX_SENTENCE, asks_for_oneself, is_opt_out, mask_quotations
 from limpet.knowledge.english.clause import find_role_word
 from limpet.search.analysis import Sentence, split_sentences
@@ -16,7 +16,7 @@ _OVER = re.compile(r"\b(?:gone|remission|cured|cleared up|went away|grew out of|
 
 
 class Presupposed(NamedTuple):
-    """A condition that the speaker has, or one of theirs, and the sentence that names it."""
+    """What the speaker has, or one of theirs, and the sentence that names it. ``attribute`` may be empty."""
 
     sentence: Sentence
     role: str  # empty for the speaker
@@ -26,7 +26,7 @@ class Presupposed(NamedTuple):
 
 
 def find_presupposed(text: str) -> Iterator[Presupposed]:
-    """Yield the health and diet that a message takes for granted, whether or not it states them."""
+    """Yield what a message takes for granted, whether or not it states it: health, diet, names and things."""
     if is_opt_out(text):
         return
     for sentence in split_sentences(mask_quotations(text)):
@@ -57,9 +57,23 @@ def _find_in_sentence(sentence: Sentence) -> Iterator[Presupposed]:
             text = f"has {_spell(value)}" if found["v"] else f"is {_describe(value)}"
             diet = found["being"] and value not in ("diabetic", "asthmatic", "epileptic", "wheelchair user")
             yield Presupposed(sentence, "", "diet" if diet else "health", value, f"The user {text}.")
+    yield from _find_named(sentence)
     diagnosed = None if _OTHER.search(said) else get_pattern("diagnosis").search(said)
     if diagnosed is not None:
         yield Presupposed(sentence, "", "health", diagnosed["v"], f"The user has {_spell(diagnosed['v'])}.")
+
+
+def _find_named(sentence: Sentence) -> Iterator[Presupposed]:
+    if get_pattern("translation").search(sentence.text):
+        return
+    for found in get_pattern("own_named").finditer(sentence.text):
+        name, role = found["name"], find_role_word(found["role"].lower()) or found["role"].lower()
+        if name.split()[0].casefold() not in get_words("places"):
+            yield Presupposed(sentence, role, "name", name, f"The user's {found['role'].lower()} is called {name}.")
+    for found in get_pattern("own_thing").finditer(sentence.text):
+        thing = found["thing"] or found["several"]
+        article = "" if found["several"] else "an " if thing[0].lower() in "aeiou" else "a "
+        yield Presupposed(sentence, "", "", thing, f"The user has {article}{thing}.")
 
 
 def _describe(value: str) -> str:
