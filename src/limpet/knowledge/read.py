@@ -46,6 +46,7 @@ _TYPES = {
 }
 _STANDING_KINDS = frozenset("constraint instruction decision plan goal relationship".split())
 _ORDERS = frozenset({"instruction", "constraint", "decision"})  # their verb without a subject is not the speaker's
+_RULES = frozenset({"instruction", "constraint"})
 _NAMING = frozenset(
     """my our a an the is s m am are called named name and have has i we who it she he in at as to of on with also both
     got was by for her his their its i'm i've we're""".split()
@@ -390,18 +391,13 @@ def _build(said: TurnMessage, statement: Statement, reading: Reading) -> Candida
     attribute = reading.attribute if reading.attribute_sure >= 0.5 and reading.attribute != "other" else None
     if ended and get_attribute(attribute).is_single:
         attribute = None  # that a job ended does not say where somebody works
-    if english.is_chat_rule(statement.text):
-        reading = replace(reading, kind="instruction")
+    reading = _settle_kind(said, statement, reading)
     kind = _TYPES[reading.kind]
-    whole = statement.own.sentence.text
-    earlier = said.text[: statement.own.clause]
-    text = statement.text[:1].upper() + statement.text[1:] if whole[:1].isupper() else statement.text
-    text = english.complete_clause(text, elided=reading.about == "user" and reading.kind not in _ORDERS)
-    subject = english.find_subject(said, text, earlier, about_other=reading.about == "other")
+    text, named = _complete(said, statement, reading)
+    subject = english.find_subject(said, text, said.text[: statement.own.clause], about_other=reading.about == "other")
     speaker = said.speaker if english.is_named(said) else None
     content = english.to_third_person(text, speaker, instruction=kind is RecordType.INSTRUCTION)
-    if earlier.strip():
-        content = english.name_subject(content, english.find_subject(said, "", earlier, about_other=True))
+    content = english.name_subject(content, named)
     return Candidate(
         type=kind,
         layer=Layer.SEMANTIC,
@@ -418,6 +414,34 @@ def _build(said: TurnMessage, statement: Statement, reading: Reading) -> Candida
         polarity=not ended,
         until=_find_end(statement.text, reading, said.created_at),
     )
+
+
+def _settle_kind(said: TurnMessage, statement: Statement, reading: Reading) -> Reading:
+    """The reading with its kind as the words show it: an order behind "so", or nothing that has to be heeded."""
+    standing = english.is_standing_order(statement.words)
+    ordered = standing and said.text[: statement.own.start].rstrip().endswith("so")
+    if ordered or english.is_chat_rule(statement.text):
+        return replace(reading, kind="instruction")
+    if reading.kind in _RULES and not _is_order(statement) and english.states_fact(statement.text):
+        return replace(reading, kind="fact")
+    return reading
+
+
+def _is_order(statement: Statement) -> bool:
+    return english.is_order(statement.words) and not statement.own.listed
+
+
+def _complete(said: TurnMessage, statement: Statement, reading: Reading) -> tuple[str, str]:
+    """A statement with what it leaves out, and whom the words before it named last."""
+    text = statement.words if reading.kind == "instruction" and _is_order(statement) else statement.text
+    text = english.drop_lead(text) or text
+    text = text[:1].upper() + text[1:] if statement.own.sentence.text[:1].isupper() else text
+    earlier = said.text[: statement.own.clause]
+    named = english.find_subject(said, "", earlier, about_other=True) if earlier.strip() else "somebody"
+    if english.lacks_person(text) and named != "somebody":
+        text = f"he {text[:1].lower()}{text[1:]}"
+    elided = reading.about == "user" and reading.kind != "instruction"
+    return english.complete_clause(text, elided=elided, ordered=reading.kind in _ORDERS), named
 
 
 def _rate(said: TurnMessage, reading: Reading, *, quoted: bool) -> float:

@@ -224,3 +224,49 @@ def test_work_on_a_condition_or_an_old_one_is_not_taken_for_granted(text: str) -
 )
 def test_a_question_or_request_behind_a_statement_is_no_part_of_it(text: str, sentence: str) -> None:
     assert read(text) == [sentence]
+
+
+@pytest.mark.parametrize(
+    ("text", "start"),
+    [
+        ("Currently on crutches, so nothing with stairs", "The user is currently on crutches, so nothing with stairs."),
+        ("Been sober since March", "The user has been sober since March."),
+        ("Can't have strawberries, I come up in hives", "The user can't have strawberries."),
+        ("Only managed fifteen quid this week because the kettle broke", "The user only managed fifteen quid"),
+        ("Never been to Japan but it's top of the list", "The user has never been to Japan"),
+        ("My flatmate Jonas plays the tuba. Rehearses in the bathroom.", "Jonas rehearses in the bathroom."),
+        (
+            "My daughter's at school till July, then she's off to Durham",
+            "The user's daughter is off to Durham.",
+        ),
+        ("We're three: me, Amal and the baby", "The user is one of three: the user, Amal and the baby."),
+        ("We're a family of four and we live in Ghent", "The user is part of a family of four."),
+        ("I'm at my gran's in Bergen every June", "The user is at their gran's in Bergen every June."),
+        ("I no longer eat meat at home", "The user no longer eats meat at home."),
+        ("For the letter: I've been my husband's carer for four years now.", "The user has been their husband's carer"),
+        ("Nothing, I just like cake", "The user just likes cake."),
+        ("I prefer Celsius, and write dates with the day first.", "Write dates with the day first."),
+    ],
+)
+def test_sentence_names_whom_it_is_about(text: str, start: str) -> None:
+    learned = [each.content for each in read_turn([said(text)])]
+    assert any(each.startswith(start) for each in learned), learned
+
+
+@pytest.mark.parametrize("text", ["New blazer, new bus", "how to cook polenta", "On the side there is a bakery"])
+def test_words_without_a_state_are_not_told_of_the_speaker(text: str) -> None:
+    assert not any(each.content.startswith("The user is") for each in read_turn([said(text)]))
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("I read your answers between patients so keep it short, three lines max.", ["fact", "instruction"]),
+        ("No sign of Biscuit yet, we've put posters up all over the estate.", ["fact"]),
+        ("The lamb is off the menu from next week, we're doing mushrooms.", ["fact"]),
+        ("Sundays are off limits", ["constraint"]),
+    ],
+)
+def test_only_what_has_to_be_heeded_is_an_instruction(text: str, kinds: list[str]) -> None:
+    found = [each for each in read_turn([said(text)]) if each.confidence >= DOUBTFUL]
+    assert [each.type.value for each in found] == kinds

@@ -95,6 +95,8 @@ def test_month_and_day_of_a_past_tense_are_no_date_to_come() -> None:
         ("I'm at my mum's for two weeks", datetime(2026, 3, 21, tzinfo=UTC)),
         ("I'm covering the other class for now", datetime(2026, 3, 16, 9, tzinfo=UTC)),
         ("I work Monday till Friday", None),
+        ("From Friday evening till Saturday night my phone is off", None),
+        ("heaters: 420 for the week", None),
         ("I lived in Rome until June", None),
         ("I was in hospital until Monday", None),
         ("the library is open till nine", None),

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from limpet.knowledge.english.clause import *  # noqa: F403
     from limpet.knowledge.english.coordination import *  # noqa: F403
     from limpet.knowledge.english.dates import *  # noqa: F403
+    from limpet.knowledge.english.elision import *  # noqa: F403
     from limpet.knowledge.english.facts import *  # noqa: F403
     from limpet.knowledge.english.instructions import *  # noqa: F403
     from limpet.knowledge.english.presupposed import *  # noqa: F403
@@ -39,8 +40,9 @@ _HOMES = {
     ),
     "change": "find_retracted find_topics has_change_sign has_end_sign has_stay_sign is_last is_passing tells_of_loss",
     "clause": "expand_contractions find_role_word",
-    "coordination": "is_comment lacks_verb states_habit",
+    "coordination": "is_comment is_order is_standing_order lacks_verb states_fact states_habit",
     "dates": "find_bound find_last_date resolve_dates tells_of_start",
+    "elision": "complete_clause lacks_person",
     "facts": "extract_decisions extract_statements is_named is_product",
     "instructions": "allows changes_instructions forbids list_instructed replaces_style",
     "presupposed": "find_presupposed",
@@ -51,7 +53,7 @@ _HOMES = {
     ),
     "tense": "is_dated_event",
     "wording": (
-        "complete_clause find_asked_subjects find_subject name_subject names_nothing points_away refers_back retell"
+        "drop_lead find_asked_subjects find_subject name_subject names_nothing points_away refers_back retell"
         " speaks_of_user to_third_person word_claim"
     ),
 }

@@ -132,7 +132,7 @@ def find_statements(text: str, *, unheard_too: bool = False) -> Iterator[tuple[S
         told = (
             _cut_sentence(sentence, find_forget_start(sentence.text)) if unheard_too else _drop_forget_request(sentence)
         )
-        told = _skip_question(_skip_request(told)) if told else None
+        told = _skip_question(_skip_label(_skip_request(told))) if told else None
         kept = _extract_own(told.text) if told else None
         if told and kept and not (invented and not get_pattern("of_oneself").match(kept)):
             yield Sentence(told.start, kept, told.bullet), at <= 1
@@ -165,6 +165,12 @@ def _skip_request(sentence: Sentence) -> Sentence:
     """Return what is said behind a request to remember it, or else all of it."""
     start = find_kept(sentence.text)
     return _cut_sentence(sentence._replace(text=sentence.text.rstrip("? ")), start) if start else sentence
+
+
+def _skip_label(sentence: Sentence) -> Sentence:
+    """Return what the speaker says of themselves behind a label: "For the form: I'm a carer"."""
+    label = get_pattern("label").match(sentence.text)
+    return _cut_sentence(sentence, label.end()) if label else sentence
 
 
 def _skip_question(sentence: Sentence) -> Sentence:

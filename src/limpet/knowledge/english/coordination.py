@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import NamedTuple
 
 from limpet.knowledge.english import get_pattern, get_words
@@ -83,7 +83,7 @@ def _split_sentence(sentence: str, offset: int) -> Iterator[StatementSpan]:
             opening = found
             continue
         listed = "," in joint.group() or bool(shared[-1].strip())
-        own = own or (said == "so" and get_pattern("part_order").match(rest) is not None)
+        own = own or (said == "so" and (get_pattern("part_order").match(rest) is not None or is_standing_order(rest)))
         goes_on = sentence[joint.end() :]
         prefix = "" if own else _share(opening, before, goes_on, shared[-1], listed=listed, joined=said in _JOINS)
         if prefix is not None and (own or said != "so"):
@@ -166,6 +166,24 @@ def states_habit(text: str) -> bool:
     if opening is None or not is_person(opening):
         return False
     return opening.verb not in {"will", "would", "should", "might", "may"} and not is_past(opening.verb)
+
+
+def states_fact(text: str) -> bool:
+    """Whether a text only says how things are, with nothing to heed: "the knee is fine again", "no sign of the cat"."""
+    if get_pattern("nothing_new").match(text):
+        return True
+    opening = find_opening(text)
+    told = opening is not None and bool(opening.subject) and not {"you", "your"} & set(opening.subject.lower().split())
+    return told and get_pattern("rule_words").search(text) is None
+
+
+def is_order(text: str) -> bool:
+    """Whether a clause begins with a plain verb and no subject: "keep it short", not "keep that in mind"."""
+    opening = find_opening(text)
+    if opening is None or opening.subject or not opening.rest:
+        return False
+    noun = any(token.word in get_words("copula") for token in takewhile(_goes_on, opening.rest))
+    return opening.verb in get_words("verbs") and opening.rest[0].word not in {"that", "this"} and not noun
 
 
 def is_comment(clause: str, joint: str) -> bool:
@@ -276,6 +294,16 @@ def _is_listed(opening: Opening, words: Sequence[Token], rest: str) -> bool:
     after = find_tokens(rest[end.end() : end.end() + _AHEAD])
     at = skip_adverbs(after, 0)
     return (at < len(after) and is_finite(after[at].word)) or find_list(f"{opening.subject} {rest}") is not None
+
+
+def is_standing_order(text: str) -> bool:
+    """Whether a clause orders how things are done, and not a task of now: "keep it short", not "write me a letter"."""
+    opening = find_opening(text)
+    return is_order(text) and opening is not None and opening.verb in get_words("manners")
+
+
+def _goes_on(token: Token) -> bool:
+    return token.is_word and token.word not in get_words("relatives") | get_words("persons") | {"how", "if"}
 
 
 def _is_order(text: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import datetime, timedelta
 
-from limpet.knowledge.english import get_words
+from limpet.knowledge.english import get_pattern, get_words
 from limpet.knowledge.english.opening import find_opening
 from limpet.knowledge.english.statement import is_quote
 from limpet.knowledge.english.tense import lies_behind
@@ -242,7 +242,9 @@ def _find_next(said_at: datetime, month: int | None, number: int) -> datetime:
 def _is_state(text: str) -> bool:
     """Return whether something is so now: "I'm here", "staying with Mum"; not "I go there", "I've been there"."""
     opening = find_opening(text)
-    return opening is None or opening.verb in {"am", "is", "are"} or opening.verb.endswith("ing")
+    if opening is None:
+        return get_pattern("elided_state").match(text) is not None
+    return opening.verb in {"am", "is", "are"} or opening.verb.endswith("ing")
 
 
 def _measure(match: re.Match[str]) -> timedelta:

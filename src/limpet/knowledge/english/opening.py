@@ -87,8 +87,10 @@ def _find_verb(tokens: Sequence[Token]) -> int | None:
         return 1
     if any(first.word in get_words(kind) for kind in ("prepositions", "adverbs", "relatives", "conjunctions")):
         return None
-    begins = (is_finite(first.word) or first.word.endswith("ing")) and not first.short
-    if begins and not (second and _is_verb_of(first, second)):
+    acting = first.word.endswith("ing") and first.word not in get_words("no_participles")
+    begins = (is_finite(first.word) or acting) and not first.short
+    denied = first.word.endswith("n't") or first.word in {"cannot", "cant", "dont", "wont"}
+    if begins and (denied or not (second and _is_verb_of(first, second))):
         return None if first.capital and first.word in get_words("given_names") else 0
     return _find_verb_of_noun(tokens, 0, definite=True)
 

@@ -10,9 +10,10 @@ import re
 
 from limpet.knowledge.attributes import get_attribute
 from limpet.knowledge.candidate import Candidate, TurnMessage
-from limpet.knowledge.english import get_pattern, get_words
+from limpet.knowledge.english import get_words
 from limpet.knowledge.english.clause import find_role_word, is_name, normalize_subject
 from limpet.knowledge.english.dates import RELATIVE, find_date
+from limpet.knowledge.english.elision import complete_clause
 from limpet.knowledge.english.opening import find_opening, third_person
 from limpet.knowledge.english.statement import format_statement, format_subject, is_quote, quote
 from limpet.knowledge.similarity import tokenize
@@ -25,7 +26,9 @@ _LEAD_IN = re.compile(
     r"honestly|basically|hey|hi|hello|look|listen|sorry|thanks|thank you|because(?! of)|since|fyi|for the record|"
     r"note that|scrap (?:that|it)|correction|never ?mind|forget (?:that|it|what i said)|wait|hang on|update|"
     r"just so you know|remember that|please remember(?: that)?|keep in mind(?: that)?|turns out|as i said|"
-    r"i (?:should|must) (?:mention|add|say)(?: that)?|the thing is)\b[\s,:;.!–—-]*)+",
+    r"i (?:should|must) (?:mention|add|say)(?: that)?|the thing is|then|yo|hiya|bonjour|hola|namaste|heads up|"
+    r"nothing(?=,)|"
+    r"(?:good )?(?:morning|afternoon|evening)(?: all| everyone| both)?(?=[,!.]))\b[\s,:;.!–—-]*)+",
     re.IGNORECASE,
 )
 _WORD = re.compile(  # the first is a model or a road: "i20", "I-95"
@@ -43,6 +46,20 @@ _SHORT_HAS = re.compile(
     r"(?<=\w)['’]s(?= (?:just |now |already )?(?:got|been|had|known|seen|given|taken|written|moved|gone|joined|quit|"
     r"become|begun|agreed|decided|died|told|promised)\b)"
 )
+_AT_HOME = re.compile(r"\b(?:at|to|from|near|by|round) (?:my|our|the|his|her|their) [\w-]+$", re.IGNORECASE)
+_NUMBER = "(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\\d{1,3})"
+_OF_US = re.compile(rf"^there(?:['’]s| are| is) ({_NUMBER}) of us\b", re.IGNORECASE)
+# "We are three" is told of one person: "the user is one of three".
+_COUNTED = re.compile(
+    rf"\b(we(?:['’]re| are| were))(?= {_NUMBER}(?: people\b)?"
+    r"(?:\s*[,.:;!?]|$| (?:now|at|in the)\b))",
+    re.IGNORECASE,
+)
+_COLLECTIVE = re.compile(
+    r"\b(we(?:['’]re| are| were)) (?=an? (?:[\w-]+ ){0,2}(?:band|charity|club|company|co-op|couple|crew|duo|family|"
+    r"firm|group|household|startup|team|trio)\b)",
+    re.IGNORECASE,
+)
 _FIRST_PERSON = re.compile(r"\b(?:i|my|me|mine|myself|we|our|ours|us|ourselves|im|ive)\b|\bi['’]", re.IGNORECASE)
 _POINTING = re.compile(  # at what is not said
     r"(?:that|this)(?: is|['’]s| was| took)\b|everything (?:feels|hurts|is|looks|smells|sounds|tastes)\b", re.IGNORECASE
@@ -56,7 +73,7 @@ _REFERS = re.compile(
 _IT = re.compile(r"\b(?:it|them|that one)\b", re.IGNORECASE)
 _ADVERBS = frozenset(
     """always never just still also actually now only usually often sometimes really already even probably mostly mainly
-    currently recently finally generally rarely hardly soon then once ever both all simply strictly
+    currently recently finally generally rarely hardly no longer soon then once ever both all simply strictly
     personally""".split()
 )
 _LY_VERBS = frozenset("fly apply reply rely supply multiply bully rally tally comply imply ally".split())
@@ -98,8 +115,6 @@ _POSSESSIVE = re.compile(r"^(?:His|Her)\b|(?<=^The user is )(?:his|her)\b|(?<=^T
 _THIRD = ("he ", "he'", "he’", "she ", "she'", "she’", "his ", "her ")
 _SELF = frozenset({"", "i", "we"})
 _SHORT = 2  # words that name nothing: "sun's out"
-_NOT_MINE = frozenset("is are has does were let lets".split())
-_REFERENCES = frozenset("it me that them this us".split())  # "keep it short" is an order
 _ADDRESSEE = {"you": "the assistant", "your": "the assistant's", "yours": "the assistant's", "yourself": "itself"}
 
 
@@ -109,15 +124,28 @@ def to_third_person(clause: str, speaker: str | None = None, *, instruction: boo
     ``elided``: a clause without a subject is about the speaker: "drive a Golf", "vegetarian".
     """
     who = speaker or "The user"
-    plain = _LEAD_IN.sub("", clause, count=1) if _LEAD_IN.match(clause) else clause
+    plain = drop_lead(clause)
     plain = _TAIL.sub("", " ".join(plain.split()).strip(" ,;:–—-"), count=1) or clause.strip()
     if instruction:
         return _end_sentence(_Converter(who, you="you").convert(plain))
-    plain = complete_clause(_SHORT_HAS.sub(" has", _SHORT_IS.sub(" is", plain)), elided=elided)
+    plain = _SHORT_HAS.sub(" has", _SHORT_IS.sub(_write_is, plain))
+    plain = _OF_US.sub(r"we are \1", plain)
+    plain = complete_clause(_COUNTED.sub(r"\1 one of", _COLLECTIVE.sub(r"\1 part of ", plain)), elided=elided)
     if not _FIRST_PERSON.search(plain):
         return _end_sentence(plain) if _has_own_subject(plain) else quote(plain, who)
     told = _Converter(who, you="the assistant").convert(plain)
     return _end_sentence(_PAIR_LAST.sub(rf"{who} and their \1", told))
+
+
+def drop_lead(clause: str) -> str:
+    """Return a clause without what only leads to it: "So, by the way, I moved"."""
+    lead = _LEAD_IN.match(clause)
+    return clause[lead.end() :] if lead else clause
+
+
+def _write_is(match: re.Match[str]) -> str:
+    """Write "'s" as "is", unless it stands for somebody's house: "at my gran's in Bergen"."""
+    return match.group() if _AT_HOME.search(match.string, 0, match.start()) else " is"
 
 
 def retell(text: str, speaker: str | None = None) -> str:
@@ -134,29 +162,6 @@ def _tells_of_self(sentence: str) -> bool:
         and not opening.subject
         and (opening.verb in get_words("past") or opening.verb.endswith(("ed", "ing")))
     )
-
-
-def complete_clause(plain: str, *, elided: bool) -> str:
-    """Return the clause with what it leaves out: "my" before one of the speaker's people, and "I" if it is elided."""
-    opening, start = find_opening(plain), plain[:1].lower() + plain[1:]
-    if opening is not None and opening.subject:
-        kin = opening.subject.lower().removeprefix("the ")
-        mine = find_role_word(kin) or find_role_word(kin.removesuffix("s"))
-        return (
-            f"my {start.removeprefix('the ')}" if mine and plain.lower().startswith(opening.subject.lower()) else plain
-        )
-    if not elided or (opening is not None and not opening.rest):
-        return plain
-    if opening is None:
-        if get_pattern("part_occupation").match(plain):
-            return f"I'm {'an' if start[0] in 'aeiou' else 'a'} {start}"
-        return f"I'm {start}" if get_pattern("part_adjective").match(plain) else plain
-    if opening.verb.endswith("ing"):
-        return f"I'm {start.removeprefix('being ')}"
-    if opening.verb == "got":
-        return f"I've {start}"
-    other = opening.verb in _NOT_MINE or (opening.rest and opening.rest[0].word in _REFERENCES)
-    return plain if other or not opening.plain or opening.verb in third_person() else f"I {start}"
 
 
 def _has_own_subject(text: str) -> bool:
@@ -186,7 +191,7 @@ def refers_back(content: str, words: str) -> bool:
 
 def names_nothing(text: str) -> bool:
     """Return whether a few words say nothing by themselves: "I've decided", "the hills were steep"."""
-    plain = _LEAD_IN.sub("", text, count=1).strip(" .!")
+    plain = drop_lead(text).strip(" .!")
     opening = find_opening(plain)
     if opening is None:
         return False
@@ -302,8 +307,10 @@ def _inside(who: str) -> str:
 
 def _follows_and(tokens: list[str], at: int) -> bool:
     """Return whether a word stands right after "and": "I live in Oslo and work from home"."""
-    before = [token.lower() for token in tokens[max(0, at - 2) : at]]
-    return len(before) == 2 and before[0] in {"and", "but", "or"} and before[1].isspace()
+    before = [token.lower() for token in tokens[:at] if not token.isspace()]
+    while before and before[-1] in _ADVERBS:
+        before.pop()
+    return before[-1:] in (["and"], ["but"], ["or"])
 
 
 def _agree(word: str, token: str) -> str:
@@ -380,6 +387,7 @@ def find_subject(said: TurnMessage, statement: str, earlier: str, *, about_other
 
     "She" is whom the words before spoke of last.
     """
+    statement = drop_lead(statement)
     me = "user"
     if said.speaker and said.speaker.casefold() not in {"user", "human"}:
         me = normalize_subject(said.speaker)
@@ -435,6 +443,7 @@ def _is_person(match: re.Match[str]) -> bool:
     """Return whether a name may be somebody's: "for Easter" and "in Porto" are not."""
     before, name = (match.groupdict()["before"] or "").lower(), match["name"]
     placed = before in get_words("prepositions") - {"with", "by"} or name.lower() in get_words("places")
+    placed = placed or re.match(r"[A-ZÀ-Þ].*['’]s$", match["before"] or "") is not None  # "a Jehovah's Witness"
     return not placed and is_name(name) and name.lower() not in get_words("demonyms") | get_words("products")
 
 
