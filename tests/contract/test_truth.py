@@ -286,6 +286,14 @@ def test_recall_shows_all_that_was_said_since_in_its_order(
     assert parts == sorted(parts, key=first.text.find)
 
 
+def test_recall_finds_the_rule_beside_what_is_asked_and_no_requests(memory: Limpet, say: Say) -> None:
+    say("Give me a snack idea", "I have two kids, Lotte and Bram. Bram is allergic to nuts.", "Recommend a snack for hikers")
+    first, second, *others = memory.recall("Suggest a snack box for my kids", user="alice")
+    assert "two kids" in first.text
+    assert "allergic to nuts" in second.text
+    assert not any("snack" in hit.text for hit in others)
+
+
 def test_doubted_claim_stands_where_the_question_is_about_it_and_a_rule_always(
     memory: Limpet, say: Say, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -155,6 +155,9 @@ class HitClaims:
             said = " ".join(each.searchable for each in found)
         return said
 
+    def has_taught(self, hit: Hit) -> bool:
+        return bool(self._find_at(hit.source))
+
     def find_stated(self, item: Item) -> list[Record]:
         """The claim of an item, and all that was learned from its message."""
         return [*([item.claim] if item.claim is not None else []), *self._find_at(item.hit.source)]

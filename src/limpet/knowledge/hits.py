@@ -18,7 +18,15 @@ from limpet.model.record import Record
 from limpet.model.scope import Partition
 from limpet.providers.encoder import embed_text
 from limpet.search import english
-from limpet.search.analysis import Question, TextFlag, count_shared_terms, find_terms, flag_message, says_nothing
+from limpet.search.analysis import (
+    Question,
+    TextFlag,
+    count_shared_terms,
+    find_terms,
+    flag_message,
+    only_requests,
+    says_nothing,
+)
 from limpet.search.recipes import WORDS
 from limpet.search.search import SearchRequest, search
 from limpet.store.tx import Tx
@@ -42,8 +50,10 @@ _LAST = 1 << 62  # behind every rank
 _PLACES = {name: place for place, name in enumerate(_SIGNALS)}
 _ANSWERS = 0.5  # share of the question's words that a line of MEMORY.md has to hold
 _MOST_LINES = 3
-_SHORT = 80  # characters of a reply or a wish at most
+_SHORT = 160  # characters of a wish at most
 _NEAR = 0.28  # similarity to the question from which it may be about it in other words
+_COMPARED = 400  # characters of a hit: to embed a long one takes long
+_NOT_FAR = 0.1  # the same of what a user states, and of a number where one is asked for
 
 
 def explain_hit(signals: Mapping[str, Signal], claim: Record | None = None, *, shared: bool, holds: bool = True) -> str:
@@ -88,6 +98,13 @@ def is_no_evidence(hit: Hit, question: Question) -> bool:
     return hit.source.role == "assistant" and says_nothing(hit.text)
 
 
+def only_asks_for(hit: Hit, question: Question) -> bool:
+    """Whether it is a request of the user's: it states nothing, unless something was learned from it."""
+    if hit.source.kind is not SourceKind.MESSAGE or hit.source.name is not None or hit.source.role != Role.USER:
+        return False
+    return not (question.asks_back or question.about_assistant) and only_requests(hit.text)
+
+
 def names_unknown(tx: Tx, partition: Partition, wanted: SearchRequest) -> bool:
     """Whether it names someone or something that nothing stored contains: "What's the weather in Nairobi?"."""
     load_modules("limpet.knowledge.graph.names")
@@ -108,23 +125,29 @@ def doubt_message(hit: Hit, question: str, claims: Iterable[Record]) -> Hit:
 
 
 def is_off_topic(hit: Hit, question: Question) -> bool:
-    """Return whether it is a short reply, a wish, long past or doubted, and has nothing to do with the question."""
+    """Return whether it is a reply, a wish, long past or doubted, and has nothing to do with the question."""
     if is_unasked(hit.metadata):
         return True
-    if question.about_assistant or question.asks_back or (hit.holds and not _only_responds(hit)):
+    if question.about_assistant or question.asks_back or not (least := _find_least(hit, question)):
         return False
     asked = [term for term, weight in question.weigh_terms(0.0).items() if weight]
-    return find_terms(hit.text).isdisjoint(asked) and bool(embed_text(hit.text) @ embed_text(question.text) < _NEAR)
+    return find_terms(hit.text).isdisjoint(asked) and bool(
+        embed_text(hit.text[:_COMPARED]) @ embed_text(question.text) < least
+    )
 
 
-def _only_responds(hit: Hit) -> bool:
-    """Return whether it is a short reply without a number, or a short wish of the user's: "Grams it is."."""
+def _find_least(hit: Hit, question: Question) -> float:
+    """How near the question a hit without words of it has to be. What is past, asks or answers needs most."""
     source, text = hit.source, hit.text.strip()
-    if source.kind is not SourceKind.MESSAGE or source.name is not None or len(text) > _SHORT:
-        return False  # people who have names talk to each other
+    if not hit.holds:
+        return _NEAR
+    if source.kind is not SourceKind.MESSAGE or source.name is not None:
+        return 0.0  # people who have names talk to each other
     if source.role == Role.ASSISTANT:
-        return not any(map(str.isdigit, text))
-    return source.role == Role.USER and english.ASKS_FOR.match(text) is not None
+        is_amount = any(map(str.isdigit, text)) and english.ASKS_AMOUNT.search(question.text) is not None
+        return _NOT_FAR if is_amount else _NEAR
+    is_wish = len(text) <= _SHORT and english.ASKS_FOR.match(text) is not None
+    return _NEAR if is_wish else _NOT_FAR
 
 
 class _Line(NamedTuple):

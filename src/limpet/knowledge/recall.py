@@ -13,9 +13,9 @@ from limpet.knowledge import english
 from limpet.knowledge.attributes import get_attribute
 from limpet.knowledge.change import find_content_stems
 from limpet.knowledge.hit_claims import HitClaims, Item, find_later, get_quote, place_hit, to_claim_hit
-from limpet.knowledge.hits import doubt_message, explain_hit, is_no_evidence, names_unknown
+from limpet.knowledge.hits import doubt_message, explain_hit, is_no_evidence, is_off_topic, names_unknown, only_asks_for
 from limpet.knowledge.outdated import mark_outdated
-from limpet.knowledge.prominence import DOUBT, DOUBTED_BY, FOLLOWS, PASSED, find_standing
+from limpet.knowledge.prominence import DOUBT, DOUBTED_BY, FOLLOWS, PASSED, find_standing, is_doubtful, is_rule
 from limpet.knowledge.repository import Records
 from limpet.knowledge.similarity import is_near_duplicate
 from limpet.model.chunk import ChunkQuery, Hit, Signal, Source, SourceKind
@@ -68,13 +68,16 @@ def recall(
     if not only_messages:
         found = [hit for hit in found if not is_no_evidence(hit, wanted.question)]
     claims = HitClaims(tx, partition, reads, wanted)
+    if not only_messages:
+        found = [hit for hit in found if claims.has_taught(hit) or not only_asks_for(hit, wanted.question)]
     if only_messages or not wanted.recipe.newer:  # the caller chose how to rank: only mark what does not hold
         return _finish([*claims.attach(found)][: wanted.k], wanted)
     if claims.by_id:
         items = _merge(_drop_unasked(_score(claims.replace_messages(found), wanted.question), known[partition]))
-        items = _rank(items, claims, back=wanted.question.asks_back)[: wanted.k]
+        items = _rank(items, claims, back=wanted.question.asks_back)
     else:  # nothing was learned from any of them
-        items = [Item(hit) for hit in sorted(found, key=lambda hit: -hit.score)[: wanted.k]]
+        items = [Item(hit) for hit in sorted(found, key=lambda hit: -hit.score)]
+    items = _sort_scores(sorted(items, key=lambda item: is_off_topic(item.hit, wanted.question)))[: wanted.k]
     if with_standing and (more := _find_standing_claims(tx, partition, wanted, items)[: wanted.k - len(items)]):
         claims.add(item.claim for item in more)
         items = _place_successors([*items, *more], claims, back=False)[: wanted.k]
@@ -132,11 +135,14 @@ def _drop_unasked(items: Sequence[Item], searched: PartitionSignals | None) -> l
 
 
 def _merge(items: Sequence[Item]) -> list[Item]:
-    """Each message once, at its best place: by the claim that is asked for, else by what says most of it."""
+    """Each message once, at its best place: by the claim that is asked for, else by what says most of it.
+
+    A rule of the same message stands behind it: "I have two kids, Bram is allergic to nuts".
+    """
     groups: dict[object, list[Item]] = {}
     for item in items:
         groups.setdefault(item.identity, []).append(item)
-    best = [_choose(group) for group in groups.values()]
+    best = [item for group in groups.values() for item in _choose(group)]
     claims = [item.claim for item in best if item.claim is not None and item.claim.source.sequences]
     stated = {text for claim in claims for text in (get_quote(claim), claim.content)}
     return [
@@ -146,12 +152,23 @@ def _merge(items: Sequence[Item]) -> list[Item]:
     ]
 
 
-def _choose(group: Sequence[Item]) -> Item:
+def _choose(group: Sequence[Item]) -> list[Item]:
     if len(group) == 1:
-        return group[0]
+        return [*group]
     chosen = max(group, key=_rate)
     chosen.score = max([item.score for item in group if not item.found_alone] or [chosen.score])
-    return chosen
+    if chosen.says_more or chosen.claim is None:
+        return [chosen]
+    beside = {item.claim.id: item for item in group if item.claim is not None and _is_rule(item.claim, chosen.claim)}
+    for item in beside.values():
+        item.score = chosen.score
+    return [chosen, *beside.values()]
+
+
+def _is_rule(claim: Record, chosen: Record) -> bool:
+    """Whether a claim is a rule that the words of the chosen one do not say."""
+    said, other = get_quote(claim), get_quote(chosen)
+    return is_rule(claim) and not is_doubtful(claim) and said not in other and other not in said
 
 
 def _rate(item: Item) -> tuple[float, bool, bool, float]:

@@ -47,6 +47,7 @@ _MAX_COUNT = 255
 _MAX_NAMES = 200
 _MAX_REMEMBERED = 400  # characters of a text whose terms are remembered
 MAX_QUESTION = 16_000  # characters
+_LONGEST_REQUEST = 100  # characters
 _LONGEST_NOTICE = 80  # characters of a reply that says nothing
 _MAX_SPANS = 50  # times that a question names
 
@@ -194,6 +195,12 @@ def flag_message(text: str) -> int:
     if only_asks and not any(map(english.STATEMENT_FIRST.match, sentences)):
         flags |= _ONLY_ASKS
     return flags
+
+
+def only_requests(text: str) -> bool:
+    """Return whether a message asks for something, with or without a question mark, and says nothing beside."""
+    said = text.strip()
+    return len(said) <= _LONGEST_REQUEST and bool(english.ASKS_FOR.match(said)) and not english.SAYS_BESIDE.search(said)
 
 
 def says_nothing(text: str) -> bool:

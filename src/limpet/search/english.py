@@ -91,9 +91,19 @@ REQUEST = re.compile(
 ASKS_FOR = re.compile(
     r"(?:(?:hi|hey|ok|please|and|so)\b[\s,!]*)*(?:(?:what|where|which|how|when|why|who)(?:['’]s)?\b"
     r"|(?:can|could|would|will|do|does|is|are|should) (?:you|i|we|it|there|that|this)\b"
-    r"|(?:show|help|suggest|recommend|give|write|explain|draft|tell|find|make|list|translate) (?:me|us|an?|the)\b"
+    r"|(?:show|help|suggest|recommend|give|write|explain|draft|tell|find|make|list) (?:me|us|an?|the)\b"
+    r"|(?:suggest|recommend|explain|draft|translate|spell|summari[sz]e|convert|compare|define|calculate)\b"
     r"|any (?:idea|tips|ideas)\b)",
     re.IGNORECASE,
+)
+# What asks for something may also say something: of the user ("do I" says nothing), or in another clause.
+SAYS_BESIDE = re.compile(
+    r"(?<!\bdo )(?<!\bdid )(?<!\bcan )(?<!\bcould )(?<!\bshould )(?<!\bshall )\b(?:i|we)\b"
+    r"|\b(?:my|mine|myself|our|ours)\b|[,:;—\n]|[.!?]\s",
+    re.IGNORECASE,
+)
+ASKS_AMOUNT = re.compile(
+    r"\bhow (?:much|many|long|old|far|big|tall|often)\b|\bwhen\b|\bwhat (?:time|price|number|size)\b", re.IGNORECASE
 )
 
 # Times in a question: "last Tuesday", "in March", "two weeks ago", "8 May 2023"
