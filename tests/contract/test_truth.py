@@ -287,7 +287,11 @@ def test_recall_shows_all_that_was_said_since_in_its_order(
 
 
 def test_recall_finds_the_rule_beside_what_is_asked_and_no_requests(memory: Limpet, say: Say) -> None:
-    say("Give me a snack idea", "I have two kids, Lotte and Bram. Bram is allergic to nuts.", "Recommend a snack for hikers")
+    say(
+        "Give me a snack idea",
+        "I have two kids, Lotte and Bram. Bram is allergic to nuts.",
+        "Recommend a snack for hikers",
+    )
     first, second, *others = memory.recall("Suggest a snack box for my kids", user="alice")
     assert "two kids" in first.text
     assert "allergic to nuts" in second.text
