@@ -271,7 +271,7 @@ def test_missing_encryption_key_blocks_only_its_tenant(durable_url: str, config:
     key_file(keys, "default").unlink()
     with Limpet.open(durable_url, config=config) as memory:
         for attempt in attempts(memory, tmp_path):
-            with pytest.raises(KeyMissing, match="tenant 'default' is encrypted and its key is not there"):
+            with pytest.raises(KeyMissing, match="tenant 'default' is encrypted and its key is missing"):
                 attempt()
         assert every_row(memory) == before
         assert contents(memory.tenant("other")) == contents(memory.tenant("third"))
@@ -309,7 +309,7 @@ def test_wrong_or_missing_encryption_key_raises_key_missing(
     write_keys(key_file(keys, "default"), (os.urandom(32),))
     with Limpet.open(durable_url, config=PLAIN if keyless else config) as memory:
         for attempt in attempts(memory, tmp_path):
-            with pytest.raises(KeyMissing, match="is not there" if keyless else "another key"):
+            with pytest.raises(KeyMissing, match="is missing" if keyless else "another key"):
                 attempt()
         assert every_row(memory) == before
 

@@ -98,9 +98,9 @@ def test_idempotency_key_of_deleted_object_raises_not_found(memory: Limpet) -> N
     plan = memory.schedules.create("alice", goal="water", cadence="every: 1h", idempotency_key=KEY)
     memory.forget(record.id)
     memory.schedules.delete(plan.id)
-    with pytest.raises(RecordNotFound, match="gone since"):
+    with pytest.raises(RecordNotFound, match="was deleted; use a new key"):
         memory.remember("Tea at four", user="alice", idempotency_key=KEY)
-    with pytest.raises(ScheduleNotFound, match="gone since"):
+    with pytest.raises(ScheduleNotFound, match="was deleted; use a new key"):
         memory.schedules.create("alice", goal="water", cadence="every: 1h", idempotency_key=KEY)
 
 

@@ -323,7 +323,7 @@ def test_purge_older_keeps_pinned_learned_memory(memory: Limpet, clock: FakeCloc
 def test_purge_older_of_0_days_needs_an_explicit_word(memory: Limpet, clock: FakeClock) -> None:
     memory.session("c", "1", user="alice").append("user", MARK)
     before = every_row(memory)
-    with pytest.raises(InvalidInput, match="0 days is all until now"):
+    with pytest.raises(InvalidInput, match="0 days removes everything up to now"):
         memory.privacy.purge_older("alice", 0)
     assert every_row(memory) == before
     clock.advance(seconds=1)

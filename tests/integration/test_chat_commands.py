@@ -29,7 +29,7 @@ def test_chat_help_lists_every_command(chat):
         ("/stauts", "there is no /stauts; did you mean /status?"),
         ("/xyzzy", "there is no /xyzzy; /help lists all there are"),
         ("/", "there is no /; /help lists"),
-        ("/quit now", "/quit takes nothing behind it"),
+        ("/quit now", "/quit takes no arguments"),
         ("/compact few", "usage: /compact [n], with a whole number"),
         ("/purge_older", "usage: /purge_older <days>"),
         ("/purge_older -3", "usage: /purge_older <days>"),
@@ -154,7 +154,7 @@ def test_chat_purge_asks_for_confirmation_and_reports_outcome(chat, data, comman
 def test_chat_purge_older_says_how_much_goes_and_refuses_0_days(chat, data):
     chat("/remember tea=Assam", "Hello")
     out = chat("/purge_older 0", "/purge_older 30", "n")
-    assert "0 days is all until now" in out
+    assert "0 days removes everything up to now" in out
     assert "It would remove nothing.\n" in out
     with Limpet.open(data) as memory:
         assert memory.records.count(user=USER) == 1

@@ -199,7 +199,7 @@ def test_an_answer_that_ends_too_early_is_an_error():
         handler.wfile.write(b"{")
         handler.close_connection = True
 
-    broken = pytest.raises(errors.OutcomeUnknown, match="broke off")
+    broken = pytest.raises(errors.OutcomeUnknown, match="stopped in the middle")
     with serve(cut) as (_, url), connected(url) as client, broken:
         client.send(POST)
 

@@ -113,7 +113,7 @@ class Agents:
             return known
         root = self._own_stores_folder()
         if root is None:
-            raise ConfigError(f"{self.given.location} has no folder for the own store of an agent")
+            raise ConfigError(f"{self.given.location} has no folder for an agent's own store")
         return self._get_runtime(f"/{folder}", lambda: self._open(str(root / folder), self.config))  # no agent's name
 
     def own_folder(self, name: str) -> str:

@@ -204,7 +204,7 @@ class JobOperations(Handle):
         answers requests does that first.
         """
         if on_schedule is None and notify is not None:
-            raise InvalidInput("notify gets what schedules bring: give on_schedule, too")
+            raise InvalidInput("notify needs on_schedule, too")
         handlers = None if on_schedule is None else make_run_handlers(self._view, on_schedule, notify)
         for _, runtime in self._stores():
             ensure_periodic_jobs(runtime, stays=True)

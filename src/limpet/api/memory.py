@@ -365,7 +365,7 @@ def _find_previous(tx: Tx, home: Owner, asked: IdempotencyKey | None, now: datet
     def find(tx: Tx, record_id: str) -> Record:
         found = Records(tx).get(home.scope, record_id)
         if found is None:
-            raise RecordNotFound(f"record {record_id} was made under this idempotency_key, and is gone since")
+            raise RecordNotFound(f"record {record_id} of this idempotency_key was deleted; use a new key")
         return found
 
     return idempotency.find_existing(tx, home.space, asked, find, now)

@@ -77,10 +77,10 @@ class CursorCodec(Codec):
 
     def read(self, value: Any, name: str) -> PageCursor | None:
         if not isinstance(value, str):
-            raise InvalidInput(f"{name} is the next of the page before, not {short_repr(value)}")
+            raise InvalidInput(f"{name} must be the `next` of the previous page, not {short_repr(value)}")
         moment, _, entry = value.partition(".")
         if not (moment.isdecimal() and len(moment) <= 16):
-            raise InvalidInput(f"{name} is the next of the page before, not {short_repr(value)}")
+            raise InvalidInput(f"{name} must be the `next` of the previous page, not {short_repr(value)}")
         return check_cursor((from_micros(int(moment)), entry))
 
     def write(self, value: PageCursor) -> str:
@@ -179,7 +179,9 @@ class CadenceCodec(limits.Text):
     def read(self, value: Any, name: str) -> str:
         text = self.check(value, name)
         if len(text) > _MAX_LENGTH or not _ANY.fullmatch(text):
-            raise InvalidInput(f"{name} must be such as 'cron: 0 9 * * 1-5', 'once: 2030-12-01T09:00' or 'every: 15m'")
+            raise InvalidInput(
+                f"{name} must be a cadence such as 'cron: 0 9 * * 1-5', 'once: 2030-12-01T09:00' or 'every: 15m'"
+            )
         return text
 
     def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:

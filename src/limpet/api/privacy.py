@@ -104,8 +104,8 @@ class PrivacyOperations(Handle):
         """
         if not days and not everything:
             raise InvalidInput(
-                "0 days is all until now: to remove that, with explicit and pinned memories, say everything as well"
-                " (everything=True, --everything); to keep them, give more days"
+                "0 days removes everything up to now, explicit and pinned memories too: confirm that with everything"
+                " (everything=True, --everything), or give more days"
             )
         space, before = Partition(self._tenant, Level.USER, user), self._now() - timedelta(days=days)
         what = PurgeTarget.OLDER_EVERYTHING if everything else PurgeTarget.OLDER

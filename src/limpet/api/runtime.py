@@ -445,7 +445,7 @@ def load_encryption_keys(config: Config) -> EncryptionKeys | None:
     settings = config.encryption
     if settings.key_env == settings.key_file == "none":
         if settings.required:
-            raise ConfigError("encryption.required wants a key: set encryption.key_env or encryption.key_file")
+            raise ConfigError("encryption.required needs a key: set encryption.key_env or encryption.key_file")
         return None
     from limpet.store.encryption_keys import EncryptionKeys  # late: most stores are not encrypted
 
@@ -461,7 +461,7 @@ def open_store(location: str, config: Config, clock: Clock, caches: Caches | Non
 
         return PostgresStore(location, config.storage, clock, kept, keyring), None
     if "://" in location:
-        raise InvalidInput(f"{location!r} is neither a folder nor postgresql://…; those are the stores there are")
+        raise InvalidInput(f"{location!r} is neither a folder nor postgresql://…; name one of these")
     from limpet.store.sqlite.store import SqliteStore
 
     if location == ":memory:":
@@ -469,7 +469,7 @@ def open_store(location: str, config: Config, clock: Clock, caches: Caches | Non
     try:
         file = database_file(Path(location).expanduser())
     except (OSError, RuntimeError, ValueError) as error:
-        raise InvalidInput(f"{location[:80]!r} names no place a store could be: {error}") from error
+        raise InvalidInput(f"{location[:80]!r} is not a place for a store: {error}") from error
     return SqliteStore(str(file), config.storage, clock, kept, keyring), file.parent
 
 

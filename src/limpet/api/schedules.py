@@ -471,7 +471,7 @@ def _find_previous(tx: Tx, scope: Scope, asked: IdempotencyKey | None, now: date
     def find(tx: Tx, schedule_id: str) -> Schedule:
         found = Schedules(tx).get(scope, schedule_id)
         if found is None:
-            raise ScheduleNotFound(f"schedule {schedule_id} was made under this idempotency_key, and is gone since")
+            raise ScheduleNotFound(f"schedule {schedule_id} of this idempotency_key was deleted; use a new key")
         return found
 
     return idempotency.find_existing(tx, resolve_owner(scope).space, asked, find, now)

@@ -359,7 +359,7 @@ class Session(SessionFields):
     def _set_state(self, state: SessionStatus) -> None:
         self._info = self._runtime.store.write(lambda tx: lifecycle.set_state(tx, self._scope, state))
         if self._info.state is not state:
-            raise WrongState(f"session {self.id} is terminated; memory.session(…) gives its successor")
+            raise WrongState(f"session {self.id} is terminated; memory.session(…) returns its successor")
 
     @session_operation(
         "session.delete", "write:session", "DELETE", audited=True, answer="counts", cli="sessions delete"
@@ -447,7 +447,7 @@ class Session(SessionFields):
     def _get_info(self, tx: Tx) -> SessionInfo:
         info = Sessions(tx).get(self._scope)
         if info is None:
-            raise SessionNotFound(f"session {self.id} is gone; it was deleted")
+            raise SessionNotFound(f"session {self.id} was deleted")
         return info
 
 

@@ -92,7 +92,7 @@ class Turn:
     def context(self) -> Context:
         """What belongs into the prompt."""
         if self._context is None:
-            raise InvalidInput("a turn begins with its block: with session.turn(…) as t")
+            raise InvalidInput("a turn must be used in a with block: with session.turn(…) as t")
         return self._context
 
     @property
@@ -111,7 +111,7 @@ class Turn:
     def __enter__(self) -> Self:
         """Store the user's message and compose the context."""
         if self._context is not None:
-            raise InvalidInput("a turn is used once; session.turn(…) makes the next")
+            raise InvalidInput("a turn can be used once; session.turn(…) starts the next")
         known = self._attempt("what memory knows", self._recall, self._asked.start_inputs(self._info.id))
         self._failed += known.failed
         self._message, self._kept = self._store_question()
@@ -244,9 +244,9 @@ class Turn:
 
     def _check_open(self) -> None:
         if self._reply is not None:
-            raise InvalidInput("this turn has its reply; session.turn(…) begins the next")
+            raise InvalidInput("this turn has its reply already; session.turn(…) starts the next")
         if not self._open:
-            raise InvalidInput("this turn is not open: reply inside its block, with session.turn(…) as t, and once")
+            raise InvalidInput("this turn is not open: reply once, inside its block: with session.turn(…) as t")
 
     # Both
 

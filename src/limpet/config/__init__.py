@@ -221,7 +221,7 @@ class CompactionSettings(_SettingsBase):
         if self.messages < self.keep + self.least_messages:
             raise ConfigError(
                 f"compact.messages must be at least compact.keep + compact.least_messages "
-                f"({self.keep + self.least_messages}): else every further message would compact again"
+                f"({self.keep + self.least_messages}): otherwise each new message would compact again"
             )
 
 
@@ -454,7 +454,7 @@ class Config:
                 if getattr(settings, section) != getattr(self, section):
                     raise ConfigError(
                         f"{where}.{section} must be what {section} is"
-                        + (f": the agent shares the store; {where}.memory.place = 'own' parts them" * shared)
+                        + (f": the agent shares the store; {where}.memory.place = 'own' separates them" * shared)
                     )
 
     def for_agent(self, name: str | None) -> "Config":

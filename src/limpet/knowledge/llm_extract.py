@@ -158,7 +158,7 @@ def parse_answer(answer: str, turn: Sequence[TurnMessage]) -> list[Candidate]:
     lines = list(_iter_lines(text))
     found = _ground_facts(lines, turn)
     if lines and not found:
-        raise ProviderError(f"the model's answer says nothing that stands in the turn: {text[:80]!r}")
+        raise ProviderError(f"the model's answer quotes nothing of the turn: {text[:80]!r}")
     return found
 
 

@@ -237,4 +237,4 @@ def _check_promotable(record: Record, home: Owner, now: datetime) -> None:
     if record.layer not in (Layer.EPISODIC, Layer.WORKING) and home == record.home:
         raise WrongState(f"record {record.id} is {record.layer} already; name a scope to let more people see it")
     if record.superseded_by is not None or not record.is_valid_at(now):
-        raise WrongState(f"record {record.id} is not true now; promote the one that took its place")
+        raise WrongState(f"record {record.id} is not true now; promote the one that replaced it")

@@ -228,7 +228,7 @@ class ItemSync:
             try:
                 record = self._parse_record(line, by_gist, now)
                 if record.id in told:
-                    raise InvalidInput(f"the id {record.id} is there twice")
+                    raise InvalidInput(f"the id {record.id} appears twice")
             except LimpetError as error:
                 problems[line.file, line.number] = ItemProblem(line.file, line.number, str(error))
                 continue

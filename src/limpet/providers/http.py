@@ -241,7 +241,9 @@ def _open_response(url: str, body: bytes, headers: Mapping[str, str], timeout: f
         distrusted = "CERTIFICATE_VERIFY_FAILED" in str(error.reason)
         raise HttpFailure(f"cannot be reached ({error.reason})", passing=not distrusted) from None
     except (HTTPException, OSError) as error:
-        raise HttpFailure(f"broke off ({error or type(error).__name__})", passing=True) from None
+        raise HttpFailure(
+            f"stopped in the middle of its answer ({error or type(error).__name__})", passing=True
+        ) from None
 
 
 def read_pieces(response: HTTPResponse, report: Callable[[int], None] = lambda _: None) -> Iterator[bytes]:

@@ -198,7 +198,7 @@ def _iter_text(stream: StreamAssembler, events: Iterable[str]) -> Iterator[str]:
 def _require_completion(stream: StreamAssembler) -> Completion:
     whole = stream.completion()
     if whole is None:
-        raise HttpFailure("broke off in the middle of its answer", passing=True)
+        raise HttpFailure("stopped in the middle of its answer", passing=True)
     return whole
 
 

@@ -75,7 +75,7 @@ def reschedule(was: Schedule, edited: Schedule, now: datetime, *, restarts: bool
         cadence = parse_cadence(edited.cadence, edited.timezone, now)
         edited = replace(edited, cadence=cadence.text, anchor_at=now, skipped_from=None, skipped_to=None)
         if isinstance(cadence, OneTime) and cadence.at <= now:
-            raise WrongState(f"{cadence.text!r} lies in the past; give a time to come")
+            raise WrongState(f"{cadence.text!r} is in the past; give a future time")
     on = activate(edited, now)
     if was.state is not ScheduleState.PAUSED:
         return on

@@ -122,7 +122,7 @@ class ApiKeys(Repository):
 
 def user_parameters(scope: Scope) -> dict[str, str]:
     if scope.user is None:
-        raise InvalidInput("grants and keys go with their user: name the user")
+        raise InvalidInput("grants and keys belong to a user: name the user")
     return {"tenant": scope.tenant, "user": scope.user}
 
 

@@ -219,7 +219,7 @@ def _quote_value(value: str) -> str:
 class AuditEntries(Repository):
     def add(self, scope: Scope, entries: Sequence[AuditEntry]) -> None:
         if any(entry.tenant != scope.tenant for entry in entries):
-            raise InvalidInput("these audit entries are another tenant's")
+            raise InvalidInput("these audit entries belong to another tenant")
         self._db.run_many("audit.add", [AUDIT_ROWS.params(entry) for entry in entries])
 
     def find(self, scope: Scope, query: AuditQuery) -> list[AuditEntry]:

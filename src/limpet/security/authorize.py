@@ -116,7 +116,7 @@ class GrantAuthorizer:
         """Nobody hands out more than they have."""
         if self._checks and not can_grant(self.principal, grant, self.load_grants(self.principal)):
             me = self.principal.name
-            raise PermissionDenied(f"{me} does not have {grant}, and so can neither give nor take it", str(grant))
+            raise PermissionDenied(f"{me} does not have {grant}, and so cannot grant or revoke it", str(grant))
 
     def check_access(self, needs: Iterable[AccessRequest]) -> None:
         """Nobody lets a key do what they may not do themselves."""

@@ -132,7 +132,7 @@ class RateLimiter:
                 raise Problem(
                     429,
                     "too_many_requests",
-                    f"more than {self._most:.0f} requests a minute; go on in {wait} s",
+                    f"more than {self._most:.0f} requests a minute; continue in {wait} s",
                     headers={"Retry-After": str(wait)},
                 )
             self._buckets[name] = (left - 1, now)

@@ -130,7 +130,7 @@ def load_sample(who: Caller, /) -> Sample:
 
 def _load(who: Caller) -> Sample:
     if who.memory.sessions(sample.USER, limit=1):
-        raise WrongState(f"{sample.USER} has sessions already: the sample is for a store that does not know her")
+        raise WrongState(f"{sample.USER} has sessions already: the sample is for a store without her")
     # As if it were recent: retention removes what is old.
     later = system_clock() - timedelta(days=1) - max(chat.at for chat in sample.CHATS)
     sample.load(who.memory, later=later)

@@ -213,7 +213,7 @@ def _to_problem(error: Exception, request_id: str) -> Problem:
         code, detail = _ROUTER.get(error.status_code, ("refused", "this server does not do that"))
         return Problem(error.status_code, code, detail, headers=error.headers or {})
     _log_unexpected(error, request_id)
-    return Problem(500, "internal_error", f"something is wrong in this server; its log has it under {request_id}")
+    return Problem(500, "internal_error", f"an internal error occurred; the server's log has it under {request_id}")
 
 
 def _log_unexpected(error: Exception, request_id: str) -> None:

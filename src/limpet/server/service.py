@@ -61,7 +61,9 @@ class Service:
         Who comes with the same key, its ``lane``, gets half of the threads at most, so that nobody waits for them only.
         """
         if self._waiting >= self._most_waiting:
-            raise Problem(503, "overloaded", "too many requests wait already; try again", headers={"Retry-After": "1"})
+            raise Problem(
+                503, "overloaded", "too many requests are waiting; try again later", headers={"Retry-After": "1"}
+            )
         self._waiting += 1
         try:
             if lane is None:
@@ -145,7 +147,9 @@ class Service:
             return
         await self.run(lambda: self.authenticator.identify(headers), headers.get("authorization"))
         if self._bytes + size > max(_MOST_BYTES, 2 * self._max_body):
-            raise Problem(503, "overloaded", "too many large bodies come at once", headers={"Retry-After": "1"})
+            raise Problem(
+                503, "overloaded", "too many large requests at once; try again later", headers={"Retry-After": "1"}
+            )
         self._bytes += size
         try:
             yield
@@ -156,13 +160,13 @@ class Service:
         try:
             raw = await asyncio.wait_for(request.body(), self.body_seconds)
         except TimeoutError:
-            raise Problem(400, "too_slow", f"the body did not come within {self.body_seconds} seconds") from None
+            raise Problem(400, "too_slow", f"the body did not arrive within {self.body_seconds} seconds") from None
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         # What a form of somebody else's page could send is no JSON.
         if raw and takes_json and kind != JSON:
             raise Problem(415, "wrong_media_type", "send the body as Content-Type: application/json")
         if raw and request.headers.get("content-encoding", "identity").strip().lower() != "identity":
-            raise Problem(415, "wrong_media_type", "send the body as it is, without a Content-Encoding")
+            raise Problem(415, "wrong_media_type", "send the body without a Content-Encoding")
         return raw
 
     def authenticate(self, headers: Mapping[str, str], state: dict[str, Any]) -> Caller:

@@ -146,7 +146,7 @@ def parse_last_event_id(last_event_id: str | None) -> datetime | None:
     if last_event_id is None:
         return None
     if not _LAST.fullmatch(last_event_id):
-        raise InvalidInput("this Last-Event-ID is none of ours; leave it out to begin now")
+        raise InvalidInput("this Last-Event-ID is not from this server; leave it out to start now")
     return from_micros(int(last_event_id))
 
 
@@ -201,7 +201,9 @@ async def get_events(
     """
     own = service.streams_of[who.id]
     if service.streams >= service.most_streams or (who.id and own >= max(1, service.most_streams // 4)):
-        raise Problem(503, "too_many_streams", "too many listen already", headers={"Retry-After": "5"})
+        raise Problem(
+            503, "too_many_streams", "too many event streams are open; try again later", headers={"Retry-After": "5"}
+        )
     begin = parse_last_event_id(request.headers.get("last-event-id"))
     since = min(begin or system_clock(), system_clock())
     feed = Feed(lambda: service.authenticator.identify(request.headers).memory, user, since, system_clock)
@@ -298,7 +300,7 @@ async def _receive(service: Service, request: Request) -> AsyncIterator[bytes]:
         except StopAsyncIteration:
             return
         except TimeoutError:
-            raise Problem(400, "too_slow", f"nothing of the file came for {service.body_seconds} seconds") from None
+            raise Problem(400, "too_slow", f"no data of the file arrived for {service.body_seconds} seconds") from None
         yield piece
 
 

@@ -237,7 +237,7 @@ def _checked_document(document: Any) -> dict[str, Any]:
         if not isinstance(key, str) or not isinstance(ts, str):
             raise InvalidInput(f"entry {position} has no text for its key or its ts")
         if key in keys:
-            raise InvalidInput(f"the key {key!r} is there twice")
+            raise InvalidInput(f"the key {key!r} appears twice")
         keys.add(key)
         parse_timestamp(ts)
     return document
@@ -437,7 +437,7 @@ def _checked_entries(document: Any) -> tuple[IndexEntry, ...]:
         except ValueError as error:
             raise ValueError(f"session {position}: {error}") from None
         if entry.id in entries:
-            raise ValueError(f"the session {entry.id} is there twice")
+            raise ValueError(f"the session {entry.id} appears twice")
         entries[entry.id] = entry
     return tuple(entries.values())
 

@@ -159,7 +159,7 @@ def refuse_inactive(scope: Scope, head: Head, now: datetime) -> None:
     over = head.expires_at is not None and head.expires_at <= now
     if over or head.state is SessionStatus.TERMINATED:
         end = "expired" if over else "terminated"
-        raise WrongState(f"session {scope.session} is {end}; memory.session(…) gives its successor")
+        raise WrongState(f"session {scope.session} is {end}; memory.session(…) returns its successor")
 
 
 def _next_sequence(requested: int, last: int) -> int:

@@ -46,7 +46,7 @@ def restore_file(
 
     if target.backend == "postgres":
         raise Unsupported(
-            "restore puts back SQLite stores: for a dump of the server use pg_restore;"
+            "restore takes SQLite backups: for a dump of the server use pg_restore;"
             " `limpet copy FILE postgresql://…` takes a file that `limpet backup` made"
         )
 

@@ -63,7 +63,7 @@ def key_file(folder: Path, tenant: str) -> Path:
 def _read_environment(env: Mapping[str, str], name: str) -> tuple[bytes, ...]:
     if not env.get(name, "").strip():
         raise ConfigError(
-            f"encryption.key_env names {name}, and the environment has nothing there;"
+            f"encryption.key_env names {name}, which is not set in the environment;"
             f" limpet encryption new prints a key, or leave the setting out to open tenants that are not encrypted"
         )
     return parse_keys(env[name], name)
@@ -168,7 +168,7 @@ class EncryptionRegistry:
                 return TenantCipher(tenant, key, current.version if version is None else version, self.keyring.nonce)
         if keys:
             raise KeyMissing(f"tenant {tenant!r} is encrypted with another key than the one given; {_KEY_HINT}")
-        raise KeyMissing(f"tenant {tenant!r} is encrypted and its key is not there; {_KEY_HINT}")
+        raise KeyMissing(f"tenant {tenant!r} is encrypted and its key is missing; {_KEY_HINT}")
 
     def is_encrypted(self, db: Db, tenant: str) -> bool:
         """Or will be with the first that is written."""
@@ -223,8 +223,8 @@ class TxEncryption(Encryption):
             return PLAINTEXT
         if current.state in (STATE_ENCRYPTING, STATE_ROTATING):
             raise KeyMissing(
-                f"tenant {tenant!r} is being encrypted, and read and written by nobody else until that is done;"
-                f" where it was interrupted, limpet --tenant {tenant} encryption encrypt goes on with it"
+                f"tenant {tenant!r} is being encrypted, and cannot be used until that is done;"
+                f" if it was interrupted, limpet --tenant {tenant} encryption encrypt continues it"
             )
         if current.state == STATE_PLAINTEXT:
             if registry.is_required and self._writing:
@@ -274,6 +274,6 @@ def _parse_state(row: Row) -> EncryptionState:
 
 def _key_required_error(tenant: str) -> KeyMissing:
     return KeyMissing(
-        f"tenant {tenant!r} is not encrypted, and encryption.required wants every tenant encrypted: give it a key,"
+        f"tenant {tenant!r} is not encrypted, and encryption.required is set: give it a key,"
         f" and if it has text already, run limpet --tenant {tenant} encryption encrypt"
     )

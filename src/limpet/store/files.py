@@ -268,7 +268,7 @@ def owner_folder(root: Path, partition: Partition) -> Path:
 def check_no_symlink(root: Path, path: Path) -> Path:
     """The path, unless a link below the store's folder leads elsewhere: to other people's files, or out of it."""
     if is_behind_link(root, path):
-        raise StorageError(f"{path} is behind a link; files below {root} are read and written in their own place only")
+        raise StorageError(f"{path} is behind a link; files below {root} must not be behind links")
     return path
 
 

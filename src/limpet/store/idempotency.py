@@ -98,7 +98,7 @@ def find_existing(
         return None
     if made.digest != asked.digest:
         raise IdempotencyConflict(
-            f"this idempotency_key was used for another {asked.thing}; use a new key for each thing that is made"
+            f"this idempotency_key was used for another {asked.thing}; use a new key for each request"
         )
     return find(tx, made.id)
 

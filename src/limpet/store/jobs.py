@@ -59,7 +59,7 @@ class Jobs(Repository):
     def finish(self, job: Job, again: datetime | None = None) -> None:
         """The job's effect is in this transaction: with it the job is done, or comes again. Raises LeaseLost."""
         if not _finish(self._db, job, again):
-            raise LeaseLost(f"the lease of the job {job.id} ({job.kind}) ran out and somebody else has taken it")
+            raise LeaseLost(f"the lease of job {job.id} ({job.kind}) has ended, and another worker has claimed it")
 
     def find(self, scope: Scope, query: JobQuery, now: datetime) -> list[JobInfo]:
         """A whole tenant's, here and below: a narrower scope is refused."""
@@ -337,7 +337,9 @@ class JobLease:
             return
         renewed = self._queue.renew(self.job, now + self._lease)
         if renewed is None:
-            raise LeaseLost(f"the lease of the job {self.job.id} ({self.job.kind}) ran out and somebody else has it")
+            raise LeaseLost(
+                f"the lease of job {self.job.id} ({self.job.kind}) has ended, and another worker has claimed it"
+            )
         self.job = renewed
 
     def finish(self, tx: Tx, again: datetime | None = None) -> None:

@@ -197,7 +197,7 @@ def check_encryption(store: Store) -> Iterator[Finding]:
         if current.state == STATE_PLAINTEXT:
             continue
         if current.state != STATE_ENCRYPTED:
-            detail = f"tenant {tenant!r} is half encrypted: limpet --tenant {tenant} encryption encrypt goes on with it"
+            detail = f"tenant {tenant!r} is half encrypted: limpet --tenant {tenant} encryption encrypt continues it"
             yield Finding("encryption", ok=False, detail=detail)
             continue
         try:

@@ -123,9 +123,7 @@ class Writer:
 
     def refuse_nesting(self) -> None:
         if self._busy == get_ident():
-            raise StorageError(
-                "the store was called inside its own transaction; use the transaction that was handed over"
-            )
+            raise StorageError("the store was called inside its own transaction; use the transaction that it passed")
 
     def close(self) -> None:
         """Finish what is queued, then refuse."""

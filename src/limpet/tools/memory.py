@@ -190,7 +190,9 @@ def notes(
     if action == "append":
         return _to_notes(file.append(text, mask_secrets=True).text)
     if version is None and file.read():
-        raise InvalidInput("there are notes already: read them, and write with their version and all that is to stay")
+        raise InvalidInput(
+            "there are notes already: read them, and write with their version and everything that is to stay"
+        )
     return _to_notes(file.write(text, version=version or compute_version(""), mask_secrets=True).text)
 
 

@@ -69,7 +69,7 @@ def test_purge_session_and_purge_older(run, data, session):
 def test_purge_older_of_0_days_is_refused_without_everything(run, data, session):
     refused = run("purge", "older", "ana", "--days", "0", "--yes")
     assert refused.status == 1
-    assert "0 days is all until now" in refused.err
+    assert "0 days removes everything up to now" in refused.err
     assert left(data) == (1, 1)
     assert run("purge", "older", "ana", "--days", "0", "--everything", "--yes").status == 0
     assert left(data) == (0, 0)

@@ -377,7 +377,7 @@ def test_snapshot_error_path_uses_name_in_object_form() -> None:
 
 
 def test_snapshot_rejects_duplicate_session_id() -> None:
-    assert refusal([SESSION, SESSION]) == "sessions[1]: id: 's1' is there twice"
+    assert refusal([SESSION, SESSION]) == "sessions[1]: id: 's1' appears twice"
 
 
 @pytest.mark.parametrize("document", [5, "text", None, True])

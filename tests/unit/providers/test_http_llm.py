@@ -114,7 +114,7 @@ def test_stream_that_breaks_off_raises_and_is_not_retried(llm, server, api, wait
         server.plan = [streams(api.events("half ", "an ", finish=None), chunked=chunked, then=hangs_up)]
         pieces = llm.stream(QUESTION)
         assert [next(pieces), next(pieces)] == ["half ", "an "]
-        with pytest.raises(ProviderError, match="broke off"):
+        with pytest.raises(ProviderError, match="stopped in the middle"):
             next(pieces)
     assert waits == []  # what was shown cannot be taken back, so it is not asked again
     assert len(server.requests) == 2
@@ -242,7 +242,7 @@ def test_api_key_is_sent_in_header_and_never_shown(llm, server, api, caplog):
 
 def test_api_key_echoed_outside_http_is_masked(llm, server):
     server.plan = [lambda handler: handler.wfile.write(f"{KEY} is not HTTP\r\n\r\n".encode())] * 4
-    assert "broke off" in refused(llm)
+    assert "stopped in the middle" in refused(llm)
 
 
 @pytest.mark.parametrize(
@@ -275,7 +275,7 @@ def test_malformed_answer_is_rejected_with_advice(llm, server, streamed, body):
     message = refused(llm, streamed=streamed)
     assert "127.0.0.1" in message
     assert len(server.requests) == 1
-    assert "not valid JSON" in message or "Check that the address" in message or "broke off in the middle" in message
+    assert "not valid JSON" in message or "Check that the address" in message or "stopped in the middle" in message
 
 
 @pytest.mark.parametrize("event", ["no JSON", "[1]", '{"error": "out of memory"}', '{"choices": [{"delta": 5}]}'])

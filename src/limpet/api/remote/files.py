@@ -131,7 +131,7 @@ def _download(authorizer: RemoteAuthorizer, given: dict[str, Any]) -> Iterator[B
                 for piece in read_pieces(response, lambda size: report("export", size, max(total, size))):
                     file.write(piece)
         except HTTPException as error:
-            raise StoreUnavailable(f"the export broke off: {error}") from error
+            raise StoreUnavailable(f"the export was interrupted: {error}") from error
         file.seek(0)
         yield file
 
@@ -142,7 +142,7 @@ def _open_zip(file: BinaryIO) -> Iterator[ZipFile]:
         with ZipFile(file) as found:
             yield found
     except (BadZipFile, KeyError) as error:
-        raise StorageError(f"the export that came is not whole: {error}") from error
+        raise StorageError(f"the export is incomplete: {error}") from error
 
 
 def _describe_export(folder: Path, path: str) -> ExportResult:

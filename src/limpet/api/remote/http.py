@@ -250,14 +250,14 @@ class Client:
         raise error
 
     def _describe_loss(self, request: Request, error: Exception, *, was_sent: bool) -> StorageError:
-        what = f"broke off ({error or type(error).__name__})"
+        what = f"stopped in the middle of its answer ({error or type(error).__name__})"
         if isinstance(error, TimeoutError):
             what = f"did not answer within {self._timeout:g} seconds"
         if not was_sent or request.is_repeatable:
             return StoreUnavailable(f"{self.address} {what}")
         return OutcomeUnknown(
-            f"{self.address} {what}; it may have done what was asked: look before you ask again,"
-            " or use an idempotency_key where there is one"
+            f"{self.address} {what}; it may have done what was asked: check before you repeat the call,"
+            " or repeat it with an idempotency_key"
         )
 
 

@@ -190,7 +190,7 @@ class RemoteTurn(Turn):
 
     def send_question(self, authorizer: RemoteAuthorizer) -> None:
         if self._context is not None:
-            raise InvalidInput("a turn is used once; session.turn(…) makes the next")
+            raise InvalidInput("a turn can be used once; session.turn(…) starts the next")
         self._remote = authorizer
         try:
             answer = self._send(authorizer, {})

@@ -50,7 +50,7 @@ def run_command(chat: ChatLoop, text: str) -> None:
         advice = suggest(name, BY_NAME) or "; /help lists all there are"
         raise ChatUsageError(f"there is no {name[:40]}{advice} A message that begins with / needs a space before it.")
     if given and not command.given:
-        raise ChatUsageError(f"{name} takes nothing behind it")
+        raise ChatUsageError(f"{name} takes no arguments")
     command.run(chat, given)
 
 

@@ -211,10 +211,12 @@ class ChatLoop:
                 self.stopper.check()
                 if isinstance(piece, Completion):
                     if not piece.text.strip() and not piece.tool_calls:
-                        raise ProviderError(f"{llm.name} answered without a word; ask another way, or another model")
+                        raise ProviderError(
+                            f"{llm.name} returned an empty answer; rephrase the question, or use another model"
+                        )
                     return piece
                 self.screen.write_piece(piece)
-        raise ProviderError(f"{llm.name} broke off in the middle of its answer")
+        raise ProviderError(f"{llm.name} stopped in the middle of its answer")
 
     def _note_finish(self, whole: Completion) -> None:
         if whole.finish is Finish.LENGTH:

@@ -117,7 +117,7 @@ def extract_graph(
         try:
             data = read_object(answer.text, SCHEMA).data
         except Unreadable as error:
-            raise ProviderError(f"{llm.name} gave no object for the graph: {error}") from None
+            raise ProviderError(f"{llm.name} returned no valid object for the graph: {error}") from None
     told = [_ground_message(message, rules, data, most) for message, rules in zip(messages, by_rules, strict=True)]
     return LlmGraphResult(told, 1, answer.usage)
 

@@ -95,7 +95,7 @@ def parse_snapshot(data: bytes, *, now: datetime) -> Snapshot:
         with error_location(where):
             session = _parse_session(Fields.of(entry), now, skipped)
             if session.original_id in sessions:
-                raise InvalidInput(f"id: {session.original_id!r} is there twice")
+                raise InvalidInput(f"id: {session.original_id!r} appears twice")
             sessions[session.original_id] = session
     notes = tuple(f"{what} ({times} times)" if times > 1 else what for what, times in sorted(skipped.items()))
     return Snapshot(tuple(sessions.values()), notes, hashlib.sha256(data).hexdigest())

@@ -73,7 +73,7 @@ class ImportSource:
                     return archive.open(name)
             return open(self.path if self.kind == "file" else self.path / name, "rb")
         except (OSError, KeyError, RuntimeError, zipfile.BadZipFile, NotImplementedError) as error:
-            raise InvalidInput(f"{printable_path(name)} cannot be read: {error}") from error
+            raise _describe_unreadable(name, error) from error
 
     def iter_values(self, name: str) -> Iterator[tuple[str, Any]]:
         with self.open(name) as file:
@@ -88,7 +88,7 @@ class ImportSource:
             with self.open(name) as file:
                 return file.read(size)
         except _UNREADABLE as error:
-            raise InvalidInput(f"{printable_path(name)} cannot be read: {error}") from None
+            raise _describe_unreadable(name, error) from None
 
 
 def iter_values(file: IO[bytes], name: str) -> Iterator[tuple[str, Any]]:
@@ -192,8 +192,13 @@ def _iter_json_lines(file: IO[bytes], name: str) -> Iterator[tuple[str, Any, str
             yield f"{name}, line {number}", None, f"it is not JSON: {error}"
 
 
+def _describe_unreadable(name: str, error: Exception) -> InvalidInput:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+    return InvalidInput(f"{printable_path(name)} cannot be read: {reason}")
+
+
 def _read_line(file: IO[bytes], name: str) -> bytes:
     try:
         return file.readline(MAX_VALUE + 1)
     except _UNREADABLE as error:
-        raise InvalidInput(f"{printable_path(name)} cannot be read: {error}") from None
+        raise _describe_unreadable(name, error) from None

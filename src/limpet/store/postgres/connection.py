@@ -230,8 +230,8 @@ class PostgresConnection(Connection):
                 return False
             time.sleep(0.1)
         raise OutcomeUnknown(
-            "PostgreSQL was lost during the commit and cannot be asked what became of it; "
-            "look whether the write is there before repeating it, or give writes an idempotency_key"
+            "the connection to PostgreSQL was lost during the commit, and the result is unknown; "
+            "check whether the write is there before you repeat it, or use an idempotency_key"
         )
 
     def rollback(self) -> None:

@@ -157,7 +157,7 @@ def _lock_and_checkpoint(
         if not busy and not frames:
             return
         holder.execute("ROLLBACK")  # somebody was quicker
-    raise StoreBusy(f"somebody reads an old view of {path}; try again later")
+    raise StoreBusy(f"another process reads an old view of {path}; try again later")
 
 
 def execute_in_turn(raw: sqlite3.Connection, statement: str, path: str, timeout_s: float) -> None:
