@@ -9,7 +9,7 @@ import math
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,6 +25,7 @@ _MEASURE = re.compile(r"\d+(?:[.,:]\d+)*[a-z]{0,3}$", re.IGNORECASE)  # 802.11ax
 _TOKENS = re.compile(r"[^\s\"'`“”,;<>()]+")
 _ENDS = ".,;:)]}"  # of a sentence or a list, not of a password
 _PRICE = re.compile(r"[$€£]?\d")
+_FREQUENT = "zqjxkvbywgpfmucdlhrsnioate "  # from the rarest; all others are rarer
 _PASSES = 3  # what is masked may end a word that hid the next secret
 _MARK = re.compile(r"\[secret: ([a-z ]{1,30})\]")
 _MARK_WORD = re.compile(r"xsecret00([a-z0]{1,30})x(?![a-z0])", re.IGNORECASE)
@@ -81,18 +82,25 @@ class _SecretRules:
     sentence: frozenset[str]
 
     @lazy_property
-    def by_sign(self) -> Mapping[str, tuple[int, ...]]:
-        """The places of the patterns that have a sign; of those without one, under the empty text."""
+    def by_character(self) -> Mapping[str, Sequence[tuple[str, tuple[int, ...]]]]:
+        """Each sign with the places of its patterns, by its rarest character; those without one, under the empty text.
+
+        Most texts lack most of these characters, so that few signs are looked for.
+        """
         places: dict[str, list[int]] = {}
         for at, pattern in enumerate(self.patterns):
             for sign in pattern.signs or ("",):
                 places.setdefault(sign, []).append(at)
-        return {sign: tuple(each) for sign, each in places.items()}
+        found: dict[str, list[tuple[str, tuple[int, ...]]]] = {"": []}
+        for sign, each in places.items():
+            found.setdefault(min(sign, key=_FREQUENT.find, default=""), []).append((sign, tuple(each)))
+        return found
 
     def select_patterns(self, text: str) -> list[SecretPattern]:
         """The patterns that the text has a sign of, in their order. Most texts have few."""
-        lowered = text.lower()
-        places = {at for sign, each in self.by_sign.items() if sign in lowered for at in each}
+        lowered, signs = text.lower(), self.by_character
+        here = ["", *signs.keys() & set(lowered)]
+        places = {at for character in here for sign, each in signs[character] if sign in lowered for at in each}
         return [self.patterns[at] for at in sorted(places)]
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from limpet.security.mask import mask_secrets
+from limpet.security.mask import _load_rules, mask_secrets
 from tests.cpu_time import assert_linear
 from tests.examples import examples
 from tests.unit.security.said_secrets import ORDINARY, SAID
@@ -22,6 +22,14 @@ def test_mask_secrets_replaces_secret(text, secret):
     assert secret not in masked.text
     assert len(masked.found) == 1
     assert f"[secret: {masked.found[0]}]" in masked.text
+
+
+def test_text_with_a_sign_is_searched_for_the_patterns_of_the_sign():
+    rules = _load_rules()
+    for pattern in rules.patterns:
+        for sign in pattern.signs or ("",):
+            assert pattern in rules.select_patterns(f"Well {sign.upper()} now"), sign
+    assert {sign for each in rules.select_patterns("0") for sign in each.signs} == {""}
 
 
 @pytest.mark.parametrize("text", LOOK_ALIKES)
