@@ -44,7 +44,7 @@ def test_one_shot_schedule_that_fails_is_failed_until_resumed(bench: Bench) -> N
 
 
 @pytest.mark.parametrize("how", ["resume", "edit"])
-def test_schedule_counts_failures_anew_after_reactivation(bench: Bench, how: str) -> None:
+def test_schedule_counts_failures_again_after_reactivation(bench: Bench, how: str) -> None:
     made = bench.make("cron: 0 0 * * *")
     bench.fail()
     for _ in range(5 * 3):  # each firing is tried three times

@@ -508,7 +508,7 @@ def test_summary_in_context_marks_sentence_that_holds_only_in_part(few_messages:
         assert "Porto" not in line or "no longer true" in line
 
 
-def test_health_of_others_is_no_rule_for_the_assistant(memory: Limpet, say: Say) -> None:
+def test_health_of_others_is_not_a_rule_for_the_assistant(memory: Limpet, say: Say) -> None:
     say("My sister Ann has diabetes.", "I have asthma.")
     rules = memory.context("hello there", user="alice").sections["Instructions and constraints"]
     assert "asthma" in rules
@@ -571,7 +571,7 @@ def test_why_of_a_hit_is_a_sentence_for_people(memory: Limpet, say: Say) -> None
     assert hit.why == "Found because it states what is asked (what the user likes)."
 
 
-def test_reply_that_repeats_a_claim_is_no_hit_of_its_own(memory: Limpet, clock: FakeClock) -> None:
+def test_reply_that_repeats_a_claim_is_not_a_hit_of_its_own(memory: Limpet, clock: FakeClock) -> None:
     session = memory.session("test", "1", user="alice")
     for text, reply in (
         ("My favourite dish is falafel.", "Noted."),

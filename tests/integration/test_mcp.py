@@ -89,7 +89,7 @@ MALFORMED = {
 }
 
 
-def test_mcp_over_stdio_answers_lines_that_are_no_requests(tmp_path: Path) -> None:
+def test_mcp_over_stdio_answers_lines_that_are_not_requests(tmp_path: Path) -> None:
     given = process(tmp_path, "--user", "alice")
     program = [given.command, *given.args]
     pipe = subprocess.PIPE

@@ -85,7 +85,7 @@ def test_pronoun_of_the_question_is_whom_they_spoke_of(before, subject):
         ("What should I call you?", "whatever"),
     ],
 )
-def test_what_is_no_answer_is_no_sure_claim(question, answer):
+def test_what_is_not_an_answer_is_not_a_sure_claim(question, answer):
     found = read_turn([said(answer, at=2)], (), [said(question, "assistant")])
     assert [one for one in found if one.confidence >= 0.75 and one.polarity] == []
 

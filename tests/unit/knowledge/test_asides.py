@@ -82,6 +82,6 @@ def test_statement_is_taken_back_by_not_alone():
     assert read("I adore Mondays in the office. Not!") == []
 
 
-def test_time_in_three_years_is_no_date():
+def test_time_in_three_years_is_not_a_date():
     (content,) = read("my landlord raised the rent for the second time in three years")
     assert "(" not in content

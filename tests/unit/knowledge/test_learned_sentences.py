@@ -110,7 +110,7 @@ def test_reply_that_only_nods_does_not_change_what_is_read() -> None:
 NOD = said("Got it.", "assistant", at=0)
 
 
-def test_end_of_a_job_is_no_employer() -> None:
+def test_end_of_a_job_is_not_an_employer() -> None:
     quit_, start = read_turn([said("I quit the hospital; I start at a private clinic on Monday.")])
     assert (quit_.content, quit_.attribute, quit_.polarity) == ("The user quit the hospital.", None, False)
     assert start.attribute == "employer"
@@ -145,7 +145,7 @@ def test_joke_role_play_hearsay_and_task_of_now_teach_nothing(text: str) -> None
     assert read(text) == []
 
 
-def test_task_behind_a_statement_is_no_part_of_it() -> None:
+def test_task_behind_a_statement_is_not_part_of_it() -> None:
     assert read("I'm vegetarian, suggest a recipe and a wine") == ["The user is vegetarian."]
 
 
@@ -162,7 +162,7 @@ def test_each_thing_of_a_list_names_whom_it_is_about() -> None:
     assert {"Marisol loves ceramics.", "Marisol loves the sea."} <= set(read(text))
 
 
-def test_time_before_the_subject_is_no_occupation() -> None:
+def test_time_before_the_subject_is_not_an_occupation() -> None:
     assert not any("is a tonight" in each.content for each in read_turn([said("Tonight I cook for Beatriz")]))
 
 
@@ -222,7 +222,7 @@ def test_work_on_a_condition_or_an_old_one_is_not_taken_for_granted(text: str) -
         ("we have twin boys of 4, draft a packing list for the beach", "The user has twin boys of 4."),
     ],
 )
-def test_a_question_or_request_behind_a_statement_is_no_part_of_it(text: str, sentence: str) -> None:
+def test_a_question_or_request_behind_a_statement_is_not_part_of_it(text: str, sentence: str) -> None:
     assert read(text) == [sentence]
 
 

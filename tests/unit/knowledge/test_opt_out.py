@@ -251,5 +251,5 @@ def test_opt_out_is_heard_in_many_wordings(text):
 
 
 @pytest.mark.parametrize("text", ORDINARY)
-def test_ordinary_text_is_no_opt_out(text):
+def test_ordinary_text_is_not_an_opt_out(text):
     assert not is_opt_out(text)

@@ -44,7 +44,7 @@ def test_event_of_a_day_is_not_a_passing_state(said: str) -> None:
         "I'm on the train",
     ],
 )
-def test_state_of_a_day_is_no_event(said: str) -> None:
+def test_state_of_a_day_is_not_an_event(said: str) -> None:
     assert not is_dated_event(said)
 
 
@@ -77,7 +77,7 @@ def test_weekday_of_a_past_tense_lies_behind(said: str, day: str) -> None:
     assert f"({day})" in resolve_dates(said, FRIDAY)
 
 
-def test_month_and_day_of_a_past_tense_are_no_date_to_come() -> None:
+def test_month_and_day_of_a_past_tense_are_not_a_future_date() -> None:
     assert find_last_date("my exam was on March 2", FRIDAY) is None
     assert find_last_date("we got married in February", FRIDAY) is None
     assert find_last_date("my exam is on March 20", FRIDAY) == datetime(2026, 3, 21, tzinfo=UTC)
