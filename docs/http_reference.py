@@ -21,21 +21,21 @@ from limpet.server.payload import problem_from_error
 Schema = Mapping[str, Any]
 
 ABOUT = """\
-The API of [`limpet serve`](../how-to/serve.md). A server describes itself to programs at `/openapi.json` (OpenAPI 3.1);
-this page says the same to people. Bodies and answers are JSON in UTF-8; send a body with `Content-Type:
-application/json`. An unknown name in a body or a query is refused.
+The API of [`limpet serve`](../how-to/serve.md). The same description for programs is at `/openapi.json` (OpenAPI
+3.1). Requests and responses are JSON in UTF-8; send a body with `Content-Type: application/json`. An unknown name in a
+body or a query is refused.
 
-- **Who**: `Authorization: Bearer lim_…` with an [API key](../how-to/api-keys.md). A store without keys needs none, as
-  long as only its own machine can reach the server. Without `user`, a call is about the key's own user, and a list
-  reaches as far as the key may read.
-- **Pages**: a list answers `items` and `next`. Pass `next` as `cursor` (for messages as `after`) to get the next page,
-  until it is `null`. `limit` is the most a page holds.
+- **Authentication**: `Authorization: Bearer lim_…` with an [API key](../how-to/api-keys.md). A store without keys needs
+  none, as long as only its own machine can reach the server. Without `user`, a call is about the key's own user, and a
+  list has everything the key may read.
+- **Pages**: a list returns `items` and `next`. Pass `next` as `cursor` (for messages as `after`) to get the next page,
+  until it is `null`. `limit` is the size of a page.
 - **Retries**: operations marked *may be repeated* take an `Idempotency-Key` of 1 to 200 printable characters without
-  spaces. The same request with the same key changes nothing twice. Another request with that key is refused with 409,
-  except for messages: there the key alone decides, and the stored message is returned.
-- **Every answer** has an `X-Request-ID`: yours, if you sent one, or one made by the server.
+  spaces. The same request with the same key returns the first result. Another request with that key is refused with
+  409.
+- **Every response** has an `X-Request-ID`: yours, if you sent one, or a new one.
 
-See also how a [context](../how-to/context.md) is made, when history is [compacted](../how-to/compaction.md) and how
+See also how a [context](../how-to/context.md) is composed, when history is [compacted](../how-to/compaction.md) and how
 hits are [ranked](../how-to/embeddings.md). A setting is called by [its name](configuration.md)."""
 
 KINDS = {
@@ -43,13 +43,13 @@ KINDS = {
     "id": "a UUID",
     "label": "text of 1 to 1,024 bytes",
     "text": "any text without NUL",
-    "words": "text with something else in it than white space",
-    "key": "a small letter, then small letters, digits and `_`",
+    "words": "text that is not only white space",
+    "key": "a lower-case letter, then lower-case letters, digits and `_`",
     "cadence": "`cron: 0 9 * * 1-5`, `once: 2030-12-01T09:00` or `every: 15m`",
     "time zone": "a name such as `Europe/Lisbon`",
     "day": "a date such as `2026-05-02`",
     "time": "RFC 3339 with an offset, such as `2026-05-02T09:30:00Z`",
-    "cursor": "`next` of the page before",
+    "cursor": "`next` of the previous page",
     "any": "any JSON",
     "A?": "an A, or `null`",
     "[A]": "a list of As",
@@ -71,7 +71,7 @@ def http() -> Iterator[str]:
     schemas: dict[str, Schema] = whole["components"]["schemas"]
     yield "# HTTP"
     yield ABOUT
-    yield "## Words of this page"
+    yield "## Types"
     yield _table(("word", "means"), [(f"`{name}`", means) for name, means in KINDS.items()])
     for tag, group in groupby(routes, key=lambda each: each.tag):
         yield f"## {tag}"
@@ -103,7 +103,7 @@ def _route(route: Route, told: Schema) -> Iterator[str]:
     query = [one for one in told["parameters"] if one["in"] == "query"]
     if query:
         rows = [_row(one["name"], one | _schema_of(one), required=one["required"]) for one in query]
-        yield _table(("behind the `?`", "is", "default", ""), rows)
+        yield _table(("query parameter", "type", "default", ""), rows)
     content = told.get("requestBody", {}).get("content", {})
     if JSON in content:
         yield from _body(content[JSON]["schema"])
@@ -128,17 +128,17 @@ def _answered(schema: Schema, media: str) -> str:
 
 
 def _body(schema: Schema) -> Iterator[str]:
-    yield _fields(schema, "in the body")
+    yield _fields(schema, "field of the body")
     if "not" in schema:
         pairs = [" and ".join(f"`{name}`" for name in each["required"]) for each in schema["not"]["anyOf"]]
-        yield f"Not together: {', '.join(pairs)}. None of them: your own."
+        yield f"Not together: {', '.join(pairs)}. Without them: your own memory."
 
 
 def _fields(schema: Schema, head: str) -> str:
     rows = [
         _row(name, field, required=name in schema.get("required", ())) for name, field in schema["properties"].items()
     ]
-    return _table((head, "is", "default", ""), rows)
+    return _table((head, "type", "default", ""), rows)
 
 
 def _row(name: str, field: Schema, *, required: bool) -> tuple[str, ...]:
@@ -207,7 +207,7 @@ def _noun(name: str, schema: Schema) -> Iterator[str]:
         (f"`{field}`", f"`{_kind(inner)}`", inner["description"] + ("" if field in needed else "; may be left out"))
         for field, inner in schema["properties"].items()
     ]
-    yield _table(("field", "is", ""), rows)
+    yield _table(("field", "type", ""), rows)
 
 
 def _problems() -> Iterator[str]:

@@ -49,13 +49,13 @@ def list_messages(
     /,
     session_id: given.SessionId,
     *,
-    after: Annotated[_Number, "only messages behind this number"] | None = None,
+    after: Annotated[_Number, "only messages after this number"] | None = None,
     before: Annotated[_Number, "only messages before this number"] | None = None,
     limit: _PageLimit = 100,
 ) -> MessagePage:
-    """Messages in their order
+    """Messages in order
 
-    `next` is what to give as `after`. With `before` alone, the last messages before that number.
+    Pass `next` as `after`. With `before` alone, the last messages before that number.
     """
     session = load_session(who.memory, session_id, "session.messages")
     if after is None and before is not None:
@@ -94,7 +94,7 @@ def put_notes(
 ) -> NotesText:
     """Replace a user's MEMORY.md
 
-    With a `version` only if it is still that one: what somebody else wrote meanwhile is not lost.
+    With a `version`, only if it is still the current one, so that no concurrent change is lost.
     """
     version = "*" if version is None else version
     arguments = {"user": user, "text": text, "version": version, "mask_secrets": mask_secrets}
@@ -123,7 +123,7 @@ class Sample(TypedDict):
 
 @routes.add("POST /v1/sample", status=201)
 def load_sample(who: Caller, /) -> Sample:
-    """Load three chats between Mara and her assistant, and a fact that changed; the last chat was yesterday"""
+    """Load the sample: three chats between Mara and her assistant, and a fact that changed"""
     with _LOADING:  # two clicks at once load it once
         return _load(who)
 
@@ -159,7 +159,7 @@ class ToolOutcome(TypedDict):
 def list_tools(
     who: Caller, /, *, form: Annotated[Literal["openai", "anthropic"], "whose format the schemas have"] = "openai"
 ) -> ToolSchemas:
-    """The tools, as a model's provider wants them"""
+    """The tools, in the format of a model's provider"""
     box = Toolbox(who.memory, who.user or "nobody")
     return {"tools": box.openai() if form == "openai" else box.anthropic()}
 
@@ -174,7 +174,7 @@ def call_tool(
     user: given.User | None = None,
     session: Annotated[given.SessionId, "the session the model is in"] | None = None,
 ) -> ToolOutcome:
-    """Do what a model asked for"""
+    """Run a tool call of a model"""
     box = Toolbox(who.memory, who.resolve_user(user), session=session, agent=who.agent)
     outcome = box.call(tool, arguments)
     data = None if outcome.data is None else dict(outcome.data)
@@ -209,11 +209,11 @@ def take_turn(
     reply_created_at: given.CreatedAt | None = None,
     idempotency_key: given.IdempotencyName | None = None,
 ) -> TurnResult:
-    """One exchange: the user's message in, a context out, the reply in
+    """One turn: store the user's message, return a context, store the reply
 
-    Without a `reply` the message is stored and the context answered. Send the same again with the reply and the same
-    Idempotency-Key, and only the reply is added, with the `messages` before it. A turn that has its reply keeps it:
-    another reply under the same key is not stored, and the first is answered.
+    Without a `reply`, the message is stored and the context returned. Send the same request again with the reply and
+    the same Idempotency-Key: then the reply is stored, with the `messages` before it. A turn keeps its first reply:
+    another one under the same key is not stored, and the first is returned.
     """
     question = Message.new("user", content, name=name)
     key = None if idempotency_key is None else TurnKey(who.id, session_id, idempotency_key)

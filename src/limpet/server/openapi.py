@@ -27,7 +27,7 @@ _PROBLEM = {
             "items": {
                 "type": "object",
                 "properties": {
-                    "where": {"type": "string", "description": "the place, such as body.content"},
+                    "where": {"type": "string", "description": "the field, such as body.content"},
                     "message": {"type": "string", "description": "what is wrong with it"},
                 },
                 "required": ["where", "message"],
@@ -39,29 +39,29 @@ _PROBLEM = {
 _REFUSED = {
     "400": "The request cannot be read",
     "401": "A key is missing, or is unknown, revoked or expired",
-    "403": "The key may not do this, or the page is of another origin",
-    "404": "There is no such thing, or it is somebody else's",
-    "409": "It conflicts with what is there",
+    "403": "The key has no right to do this, or the page is from another origin",
+    "404": "Not found, or it belongs to somebody else",
+    "409": "Conflict with the current state",
     "413": "The body is too large",
     "415": "The body is not JSON",
-    "421": "The Host is none of this server's",
+    "421": "The Host is not one of this server's names",
     "422": "A value is missing, unknown or outside its limits",
     "429": "Too many requests for this key",
-    "500": "A fault of this server",
+    "500": "Internal error",
     "502": "A model behind this server failed",
     "503": "The store cannot be reached, or is busy",
     "507": "The disk is full",
 }
 _BODIES = ("413", "415")
 _ABOUT = (
-    "Memory for AI agents: keep messages, remember facts, find them again, assemble prompts, forget. "
-    "Lists come in pages: give `next` as `cursor` to go on. Times are RFC 3339 with an offset. "
+    "Memory for AI agents: store messages, remember facts, recall them, compose prompts, forget. "
+    "Lists come in pages: pass `next` as `cursor` to continue. Times are RFC 3339 with an offset. "
     "Errors are problem details with a `code`."
 )
 _KEY = {
     "name": IDEMPOTENCY_KEY,
     "in": "header",
-    "description": "the same key again makes nothing twice",
+    "description": "the same key again returns the first result",
     "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": r"^[!-~]+$"},
 }
 _INPUT = "Given{}"  # the name of a noun that callers give, where answers have one of the same name

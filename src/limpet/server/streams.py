@@ -193,11 +193,10 @@ _Whose = Annotated[given.OfUser, "whose; left out: your own, or all of the tenan
 async def get_events(
     service: Service, request: Request, who: Caller, /, *, user: given.OfUser | None = None
 ) -> Response:
-    """Live: a `record` or a `session` as a list would show it whenever it changes, and `gone` when it is removed
+    """Live events: a `record` or a `session`, as in a list, when it changes, and `gone` when it is removed
 
-    Whose time the store does not know comes without an id, and only of the 100 that stand first in each list: a
-    session's state and metadata, and `gone`, which has the `kind` and the `id`. `Last-Event-ID` goes on behind the last
-    change that has one.
+    Changes of a session's state and metadata, and `gone` (with `kind` and `id`), have no event id, and come only for
+    the first 100 of each list. `Last-Event-ID` continues after the last change that has one.
     """
     own = service.streams_of[who.id]
     if service.streams >= service.most_streams or (who.id and own >= max(1, service.most_streams // 4)):
@@ -240,7 +239,7 @@ class _Live(StreamingResponse):
 
 @routes.add("GET /v1/export", media="application/zip", stream=True)
 async def export(service: Service, request: Request, who: Caller, /, *, user: _Whose | None = None) -> Response:
-    """Everything of a user, or of the whole tenant, as a zip that `limpet import` takes in again"""
+    """Export everything of a user, or of the whole tenant, as a zip for `limpet import`"""
     who.refuse_anonymous(OPERATIONS["transfer.archive"])
     # Written whole before the first byte goes out: an export that fails is a problem, not half a file.
     file = TemporaryFile()  # noqa: SIM115 - closed when the last byte was sent
@@ -269,9 +268,9 @@ async def import_file(
     learn: given.LearnFromImport = True,
     dry_run: given.DryRun = False,
 ) -> Response:
-    """Take in a file: an export of ours, or what another program wrote
+    """Import a file: an export of Limpet or of another program
 
-    The body is the file itself. What is here already is not taken in twice.
+    The body is the file itself. What exists already is not imported twice.
     """
     who.refuse_anonymous(OPERATIONS["transfer.import_file"])
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _FILE:
@@ -319,13 +318,13 @@ class Health(TypedDict):
 
 @routes.add("GET /health", public=True)
 async def health(service: Service, /) -> Health:
-    """Whether the store answers"""
+    """Check that the store answers"""
     await service.run(service.memory.access.keys.required)
     return {"status": "ok", "version": __version__}
 
 
 @routes.add("GET /metrics", media=MEDIA.partition(";")[0], stream=True)
 async def metrics(service: Service, _request: Request, who: Caller, /) -> Response:
-    """For Prometheus: requests, calls of memory, and what the store holds"""
+    """Metrics for Prometheus: requests, calls, and what the store holds"""
     who.refuse_anonymous(OPERATIONS["admin.stats"])
     return Response(await service.run(lambda: service.metrics.render(who.memory)), media_type=MEDIA)
