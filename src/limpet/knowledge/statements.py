@@ -53,7 +53,7 @@ def read_statements(text: str, before: str) -> Iterator[Statement]:
             continue  # "(3)"
         near = readings[bisect_right(ends, own.start) : bisect_left(starts, own.end)]
         reading = _find_reading(near, own.start, own.end)
-        if reading is not None and _is_asked_to_keep(text, own):
+        if reading is not None and (_is_asked_to_keep(text, own) or english.tells_style(own.text)):
             reading = replace(reading, keep=max(reading.keep, SURE))
         found.append(Statement(own, text[own.start : own.end], reading))
     for _, together in groupby(found, key=lambda each: each.own.sentence):

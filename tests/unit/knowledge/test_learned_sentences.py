@@ -270,3 +270,35 @@ def test_words_without_a_state_are_not_told_of_the_speaker(text: str) -> None:
 def test_only_what_has_to_be_heeded_is_an_instruction(text: str, kinds: list[str]) -> None:
     found = [each for each in read_turn([said(text)]) if each.confidence >= DOUBTFUL]
     assert [each.type.value for each in found] == kinds
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        (
+            "Please write in British spelling and call me Mags.",
+            ["Please write in British spelling.", "Call the user Mags."],
+        ),
+        ("Respond in Italian, please.", ["Respond in Italian, please."]),
+        ("Explain things to me as to a farmer", ["Explain things to the user as to a farmer."]),
+        ("Send me a summary every Friday", ["Send the user a summary every Friday."]),
+        ("Don't mention my weight", ["Don't mention the user's weight."]),
+    ],
+)
+def test_how_to_write_is_an_instruction(text: str, sentences: list[str]) -> None:
+    assert read(text) == sentences
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Write a letter in German",
+        "Reply in French to this mail: Bonjour",
+        "write this in English please",
+        "explain photosynthesis in simple words",
+        "use metric for this recipe",
+        "give me short answers to these",
+    ],
+)
+def test_how_to_write_this_once_is_no_instruction(text: str) -> None:
+    assert read(text) == []

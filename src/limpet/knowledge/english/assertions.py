@@ -38,7 +38,12 @@ def is_forget_request(sentence: str) -> bool:
 
 def is_chat_rule(sentence: str) -> bool:
     """Return whether it says what to do, or what happens, when something is said in the chat."""
-    return get_pattern("chat_condition").match(sentence) is not None
+    return get_pattern("chat_condition").match(sentence) is not None or tells_style(sentence)
+
+
+def tells_style(sentence: str) -> bool:
+    """Return whether it says how to write in the chat from now on: "please reply in German"."""
+    return get_pattern("chat_style").match(sentence) is not None and not get_pattern("once").search(sentence)
 
 
 def find_forget_start(sentence: str) -> int:
@@ -195,7 +200,9 @@ def _extract_own(sentence: str) -> str | None:
         get_pattern("irony").search(sentence)
         or (get_pattern("unreal").search(sentence) and not is_chat_rule(sentence))
         or get_pattern("source_says").match(sentence)
-        or (get_pattern("task").match(sentence) and not get_pattern("lasts").search(sentence))
+        or (
+            get_pattern("task").match(sentence) and not (get_pattern("lasts").search(sentence) or tells_style(sentence))
+        )
     ):
         return None
     if sentence.rstrip("\"')*_ ").endswith("?"):
