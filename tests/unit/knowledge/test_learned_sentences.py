@@ -279,6 +279,7 @@ def test_only_what_has_to_be_heeded_is_an_instruction(text: str, kinds: list[str
             "Please write in British spelling and call me Mags.",
             ["Please write in British spelling.", "Call the user Mags."],
         ),
+        ("Just call me Anna", ["Just call the user Anna."]),
         ("Respond in Italian, please.", ["Respond in Italian, please."]),
         ("Explain things to me as to a farmer", ["Explain things to the user as to a farmer."]),
         ("Send me a summary every Friday", ["Send the user a summary every Friday."]),

@@ -63,7 +63,8 @@ def _find_lead(plain: str, *, ordered: bool) -> str:
     if first == "been":
         return "I've"
     told = first.endswith("ed") and second in get_words("determiners") | {"it", "them"}
-    if told or (at and (is_past(first) or (not ordered and first in get_words("verbs")))):
+    acts = not ordered and first in get_words("verbs") and second not in _REFERENCES
+    if told or (at and (is_past(first) or acts)):
         return "I"
     state = get_pattern("elided_state").match(plain[tokens[0].start :])
     timed = second in get_words("moments") | get_words("days") or second.isdigit()
