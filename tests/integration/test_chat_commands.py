@@ -137,7 +137,7 @@ def test_chat_purge_asks_for_confirmation_and_reports_outcome(chat, data, comman
     chat("/remember tea=Assam", "Hello")
     lines = [command] if answer is None else [command, answer, "/status"]
     out, purged = chat(*lines), answer in {"y", "YES"}
-    assert ("Looked again: nothing of it is left." in out) == purged
+    assert ("Checked: nothing is left." in out) == purged
     assert ("Nothing was removed." in out) != purged
     older = command.startswith("/purge_older")
     assert ("New session" in out) == (purged and not older)

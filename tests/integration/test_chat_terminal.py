@@ -193,8 +193,8 @@ def test_terminal_chat_ctrl_c_waits_for_memory_and_second_one_exits(env, data, s
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        ("y\r", "Looked again: nothing of it is left."),
-        ("Yes\r", "Looked again: nothing of it is left."),
+        ("y\r", "Checked: nothing is left."),
+        ("Yes\r", "Checked: nothing is left."),
         ("n\r", "Nothing was removed."),
         ("\r", "Nothing was removed."),
         ("yep\r", "Nothing was removed."),

@@ -167,13 +167,13 @@ class Import(OperationCommand):
     def format(self, answer: ImportResult, given: Given, args: Namespace) -> list[str]:
         path = given["path"]
         if answer.already:
-            return [show.one_line(f"{path} was imported before; nothing was taken in again.")]
+            return [show.one_line(f"{path} was imported before; nothing was imported again.")]
         verb = "Would import" if answer.dry_run else "Imported"
         taken = _count_nouns({f"{noun}s": getattr(answer, f"{noun}s") for noun in _NOUNS})
         lines = [show.one_line(f"{verb} {taken} from {path} ({answer.format}).")]
         if answer.continued:
             before = show.pluralize(answer.continued, "line")
-            lines.append(f"It went on behind {before} that an interrupted call took in.")
+            lines.append(f"It continued an interrupted import after {before}.")
         if answer.learning:
             taught = show.pluralize(answer.learning, "session")
             lines.append(f"Learning from {taught} runs later: limpet serve does it, or limpet learn --session ID now.")
@@ -203,5 +203,5 @@ class Export(OperationCommand):
     def format(self, answer: ExportResult, given: Given, args: Namespace) -> list[str]:
         return [
             show.one_line(f"Exported {_count_nouns(answer.counts)} to {answer.path}."),
-            show.one_line(f"Take it in elsewhere: limpet import {answer.path}"),
+            show.one_line(f"To import it elsewhere: limpet import {answer.path}"),
         ]

@@ -362,7 +362,7 @@ def add_chat_options(parser: Parser) -> None:
     """Which conversation, for commands that are not about sessions."""
     texts = {
         "session": ("ID", "the session; left out: that of the chat below"),
-        "channel": ("NAME", "what carries the chat; left out: app"),
+        "channel": ("NAME", "the platform of the chat; left out: app"),
         "chat": ("NAME", "the chat's name in its channel; left out: main"),
         "thread": ("NAME", "the thread within the chat"),
         "user": ("NAME", "whose chat it is; left out: LIMPET_USER, the chat's user, or me"),

@@ -38,7 +38,7 @@ DERIVED: dict[str, str] = {
     "usage": "show the calls, tokens and cost of language models",
     "users": "list who has memory here: users, agents, and the tenant itself",
     "grants": "what users may do beyond their own memory",
-    "api-keys": "API keys that programs show to a server",
+    "api-keys": "API keys of programs that use a server",
     "audit": "show who did what to whose memory, newest first",
     "import": "import an export of Limpet or of another program",
     "export": "write everything of a user, or of a tenant, into a new folder",

@@ -26,7 +26,7 @@ _GRAPH_FILES = (".graphml", ".json")
 
 class Recall(OperationCommand):
     names = ("recall",)
-    flags = (("explain", "say where each came from and why it won"),)
+    flags = (("explain", "show where each came from and why it was found"),)
 
     def format(self, answer: Any, given: Given, args: Namespace) -> list[str]:
         explained = answer and args.explain

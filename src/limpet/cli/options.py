@@ -113,7 +113,7 @@ def add_logging(parser: Parser) -> None:
     parser.add_argument(
         "--log-level",
         choices=("debug", "info", "warning", "error"),
-        help="the least they tell (else: observe.log_level; debug with --verbose)",
+        help="the lowest level they log (else: observe.log_level; debug with --verbose)",
     )
 
 

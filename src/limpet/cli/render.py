@@ -185,7 +185,7 @@ def receipt_lines(receipt: Receipt) -> list[str]:
     """What a purge did, for a person."""
     lines = [f"Purged: {format_counts(receipt.counts)}. Receipt {receipt.id}."]
     if receipt.verified:
-        lines.append("Looked again: nothing of it is left.")
+        lines.append("Checked: nothing is left.")
     still = "Still said in" if receipt.verified else "Left:"
     lines += [f"{still} {place}." for place in receipt.left]
     return [*lines, _BYTES[receipt.bytes.value]]
@@ -320,7 +320,7 @@ SENTENCES: Mapping[str, Callable[[Any, Given], str]] = {
         f"{given['user']} {'no longer has' if gone else 'did not have'}: {given['grant']}"
     ),
     "access.keys.allow_anonymous": lambda *_: (
-        "A server of this store asks programs on its machine for no key, until the next one is created."
+        "Programs on the server's machine need no key until the next one is created."
     ),
     "access.keys.revoke": lambda count, given: (
         f"{given['id_or_name']} {'is revoked' if count else 'is not a key, or was revoked before'}"
@@ -331,7 +331,7 @@ SENTENCES: Mapping[str, Callable[[Any, Given], str]] = {
         f"Removed {given['uri']} with {show.pluralize(gone.counts['chunks'], 'chunk')}."
     ),
     "jobs.drop": lambda count, _: f"{show.pluralize(count, 'job')} dropped.",
-    "jobs.retry": lambda count, _: f"{show.pluralize(count, 'job')} waiting to be tried again.",
+    "jobs.retry": lambda count, _: f"{show.pluralize(count, 'job')} queued to run again.",
     "jobs.run": lambda count, _: f"{show.pluralize(count, 'job')} run.",
     "records.promote": lambda record, _: f"Known by its {record.level}, {record.layer}: {record.id}",
     "records.revive": lambda record, _: f"Recalled again: {record.id}",
@@ -350,7 +350,7 @@ SENTENCES: Mapping[str, Callable[[Any, Given], str]] = {
     "session.delete": lambda gone, _: (
         f"Deleted session {gone['deleted']}: {format_counts({k: n for k, n in gone['counts'].items() if n})}."
     ),
-    "session.new": lambda session, _: f"Session {session.id} goes on under {session.key}",
+    "session.new": lambda session, _: f"New session {session.id} under {session.key}",
     "session.pause": lambda *_: "The session is paused.",
     "session.resume": lambda *_: "The session is active again.",
     "session.terminate": lambda *_: "The session has ended; it stays searchable.",

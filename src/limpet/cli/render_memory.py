@@ -168,7 +168,7 @@ def remaining_lines(gone: Forgotten) -> list[str]:
 
 def preview_lines(would: Forgotten) -> list[str]:
     """What goes beside the records, and where it stays: of a dry run."""
-    said = [f'From a message goes: "{show.one_line(sentence)}"' for sentence in would.sentences]
+    said = [f'Removes from a message: "{show.one_line(sentence)}"' for sentence in would.sentences]
     return [*said, *_changed_lines(would), *remaining_lines(would)]
 
 

@@ -96,7 +96,7 @@ def _announce(args: Namespace, memory: Limpet, url: str) -> None:
     if not memory.sessions(limit=1) and not memory.records(limit=1):
         lines.append("The store is empty: the page offers a sample conversation to look at.")
     if not memory.access.keys.required():
-        lines.append("Nobody needs a key from this machine. limpet api-keys create makes one; from then on all do.")
+        lines.append("Programs on this machine need no key until limpet api-keys create makes one.")
     print("\n".join([*lines, "Stop it with Ctrl-C."]), file=sys.stderr, flush=True)
 
 

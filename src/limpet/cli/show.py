@@ -198,7 +198,7 @@ def confirm(args: Namespace, question: str) -> None:
     if args.yes:
         return
     if not is_interactive():
-        raise ConfirmationError("nobody is there to say yes; add --yes to do it without being asked")
+        raise ConfirmationError("this needs confirmation, and the input is not a terminal; add --yes to confirm")
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise ConfirmationError("nothing was removed")

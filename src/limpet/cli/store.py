@@ -112,7 +112,7 @@ def add_encryption(commands: Any, summary: str) -> None:
         "--for-tenant", action="store_true", help="write it to the tenant's file in the folder encryption.key_file"
     )
     add_command(
-        verbs, "encrypt", "encrypt a tenant that has text already; interrupted, it goes on where it stopped", encrypt
+        verbs, "encrypt", "encrypt a tenant that has text already; if interrupted, run it again to continue", encrypt
     )
     add_command(verbs, "rotate", "encrypt a tenant with the first of its keys, or with a new one in its file", rotate)
 
@@ -162,9 +162,7 @@ def create_key(args: Namespace) -> int:
         return 0
     file = _tenant_key_file(args, load_config(args)) if args.for_tenant else Path(args.out).expanduser()
     if file.exists():
-        raise InvalidInput(
-            f"{file} exists already, and what it encrypts would be lost; name a new file, or use encryption rotate"
-        )
+        raise InvalidInput(f"{file} exists already, and may encrypt data; name a new file, or use encryption rotate")
     write_keys(file, (key,))
     said = f"A new key is in {file}. Keep a copy elsewhere: without it nobody can read what it encrypts."
     show.print_result(args, {"file": str(file)}, [show.one_line(said)])

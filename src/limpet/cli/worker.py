@@ -26,19 +26,19 @@ NO_LLM = (
     "schedules wait: there is no language model to hand them to; name one in the setting llm.model, or run them from"
     " a program with memory.schedules.run"
 )
-_TASK_PROMPT = "This is a scheduled task. Nobody is there to answer questions: do it, and say what came of it."
+_TASK_PROMPT = "This is a scheduled task. Nobody can answer questions now: do it, and report the result."
 _NOTIFY_PROMPT = "If, and only if, the user needs to hear of it now, begin your answer with {}."
 
 
 def add(commands: Any, summary: str) -> None:
     parser = add_command(commands, "worker", summary, run_worker)
     parser.add_argument(
-        "--schedules", action="store_true", help="hand what schedules bring to the model, too (else: schedules.worker)"
+        "--schedules", action="store_true", help="run schedules with the model, too (else: schedules.worker)"
     )
     options.add_logging(parser)
     ending = parser.add_mutually_exclusive_group()
-    ending.add_argument("--once", action="store_true", help="end after one job, or when none is due")
-    ending.add_argument("--until-idle", action="store_true", help="end when nothing is left that is due")
+    ending.add_argument("--once", action="store_true", help="end after one job, or if none is due")
+    ending.add_argument("--until-idle", action="store_true", help="end when nothing is due")
 
 
 def run_worker(args: Namespace) -> int:
@@ -169,7 +169,7 @@ def run_turn(firing: Firing) -> RunResult:
         box = open_toolbox(memory, session, limits.window)
         whole = ask_with_tools(llm.complete, request, box, held)
         if not whole.text.strip():
-            raise ProviderError(f"{llm.name} answered without a word")
+            raise ProviderError(f"{llm.name} returned an empty answer")
         held.reply(whole.text, usage=to_usage(llm, whole))
     return RunResult(whole.text, turns=1, cost=whole.usage.cost or 0.0)
 

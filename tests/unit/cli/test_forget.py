@@ -153,7 +153,7 @@ def test_forget_shows_the_sentence_that_goes_before_it_goes(run, data):
         with session.turn("Hello. I live in Porto.") as turn:
             turn.reply("Porto is lovely.")
         session.learn()
-    said = ['From a message goes: "I live in Porto."', f"Still said in message 2 of session {session.id}."]
+    said = ['Removes from a message: "I live in Porto."', f"Still said in message 2 of session {session.id}."]
     would = run("forget", "--query", "Porto", "--user", "ana", "--dry-run")
     assert would.status == 0
     assert all(line in would.out.splitlines() for line in said)

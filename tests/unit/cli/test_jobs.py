@@ -73,8 +73,8 @@ def test_jobs_retry_and_drop_only_dead_jobs(run, failed):
     assert run("jobs", "retry").status == 2
     first, second, third = map(str, failed)
     assert run("jobs", "retry", first, "--all").status == 2
-    assert run("jobs", "retry", first, "--tenant", "acme").out == "0 jobs waiting to be tried again.\n"
-    assert run("jobs", "retry", first, third).out == "1 job waiting to be tried again.\n"
+    assert run("jobs", "retry", first, "--tenant", "acme").out == "0 jobs queued to run again.\n"
+    assert run("jobs", "retry", first, third).out == "1 job queued to run again.\n"
     assert run("jobs", "drop", first, second, third, "--json").json == {"dropped": 1}
     assert [job["id"] for job in run("jobs", "--json").json] == [int(third), int(first)]
     assert run("jobs", "retry", "--all", "--json").json == {"retried": 0}

@@ -57,7 +57,7 @@ def test_purge_user_removes_data_and_stores_receipt(run, data, session):
 
 def test_purge_session_and_purge_older(run, data, session):
     out = run("purge", "older", "ana", "--days", "30", "--yes").out
-    assert "Looked again: nothing of it is left." in out
+    assert "Checked: nothing is left." in out
     assert left(data) == (1, 1)
     assert run("purge", "session", session, "-y").status == 0
     assert left(data) == (0, 1)

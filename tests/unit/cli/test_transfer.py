@@ -15,7 +15,7 @@ def test_export_and_import_of_user_round_trip(run, talk, tmp_path):
     assert done.status == 0
     assert done.out.splitlines()[-2:] == [
         f"Exported 1 record to {folder}.",
-        f"Take it in elsewhere: limpet import {folder}",
+        f"To import it elsewhere: limpet import {folder}",
     ]
     other = str(tmp_path / "other")
     taken = run("import", folder, "--data", other)
