@@ -98,7 +98,7 @@ def test_sessions_are_opened_changed_and_found(run):
     assert run("sessions", "files", session).out == "The session has no files.\n"
     assert "add --yes" in run("sessions", "clear", session).err
     assert run("sessions", "clear", session, "--yes").out == "The messages and the summary are removed.\n"
-    assert run("sessions", "new", session).out.startswith("Session ")
+    assert run("sessions", "new", session).out.startswith("New session ")
     assert run("sessions", "show", session, "--json").json["state"] == "TERMINATED"
 
 
