@@ -12,7 +12,6 @@ import numpy as np
 from limpet import Config, Limpet
 from limpet.errors import ProviderError
 from limpet.model.chunk import Hit
-from limpet.search.vectors import unpack_vectors
 from limpet.store.encryption import RowLayout
 from limpet.store.tables import CHUNKS, VECTORS
 from tests.contract.rows import sql
@@ -98,9 +97,9 @@ def stored_vectors(
     found = []
     for partition_id, ordinal, model_id, text, vector in rows:
         [opened] = box.decrypt_row(RowLayout(VECTORS, "vector"), (partition_id, ordinal, model_id), (vector,))
-        [values] = unpack_vectors(np.frombuffer(opened, "u1")[None, :])
+        (scale,), codes = np.frombuffer(opened[:4], "<f4"), np.frombuffer(opened[4:], "i1")
         [said] = box.decrypt_row(RowLayout(CHUNKS, "text"), (partition_id, ordinal), (text,))
-        found.append((said, np.asarray(values, dtype=np.float64)))
+        found.append((said, np.asarray(codes * scale, dtype=np.float64)))
     return found
 
 

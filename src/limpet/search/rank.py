@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -373,11 +373,6 @@ def align_scores(catalogue: Catalogue, by_ordinal: Array) -> Array:
         return by_ordinal[: catalogue.chunks]
     values: Array = by_ordinal[catalogue.ordinals]
     return values
-
-
-def look_up(values: Mapping[int, float], ordinals: Sequence[int]) -> Array:
-    """Return the values of these ordinals, NaN where there is none."""
-    return np.array([values.get(ordinal, np.nan) for ordinal in ordinals])
 
 
 def rank_values(values: Array, places: Sequence[int]) -> tuple[list[int], list[float]]:

@@ -207,15 +207,6 @@ def pack_vector(values: Sequence[float]) -> bytes:
     return struct.pack("<f", 1 / math.sqrt(float(codes @ codes))) + codes.astype(np.int8).tobytes()
 
 
-def unpack_vectors(stored: Array) -> Array:
-    """Vectors of length one, a row each."""
-    import numpy as np
-
-    scales = np.ascontiguousarray(stored[:, :_SCALE_BYTES]).view("<f4")
-    vectors: Array = stored[:, _SCALE_BYTES:].view(np.int8) * scales
-    return vectors
-
-
 def _cut_blocks(count: int) -> list[slice]:
     return [slice(start, min(start + _BLOCK, count)) for start in range(0, count, _BLOCK)]
 
