@@ -78,18 +78,20 @@ def recall(
     else:  # nothing was learned from any of them
         items = [Item(hit) for hit in sorted(found, key=lambda hit: -hit.score)]
     items = _sort_scores(sorted(items, key=lambda item: is_off_topic(item.hit, wanted.question)))[: wanted.k]
-    if with_standing and (more := _find_standing_claims(tx, partition, wanted, items)[: wanted.k - len(items)]):
+    if with_standing and (more := _find_standing_claims(tx, partition, wanted, items, claims)[: wanted.k - len(items)]):
         claims.add(item.claim for item in more)
         items = _place_successors([*items, *more], claims, back=False)[: wanted.k]
     if not wanted.question.asks_back:
-        items = _sort_scores(_promote_later(items, claims, wanted.question))
         for item in items:
             if not item.is_learned:
                 item.hit = doubt_message(item.hit, wanted.question.text, claims.by_id.values())
+        items = _sort_scores(_promote_later(items, claims, wanted.question))
     return _finish(items, wanted)
 
 
-def _find_standing_claims(tx: Tx, partition: Partition, wanted: SearchRequest, found: Sequence[Item]) -> list[Item]:
+def _find_standing_claims(
+    tx: Tx, partition: Partition, wanted: SearchRequest, found: Sequence[Item], claims: HitClaims
+) -> list[Item]:
     """What is known about the user, where search found little for a question: the likeliest first.
 
     "Which tyres do I need?" shares no word with "The user drives a Dacia", and yet that is what it is about.
@@ -99,7 +101,8 @@ def _find_standing_claims(tx: Tx, partition: Partition, wanted: SearchRequest, f
     asked = english.find_asked_subjects(wanted.question.text)
     if not asked and len(wanted.question.text.split()) <= _KEYWORDS:
         return []
-    shown = {item.claim.id for item in found if item.claim is not None}
+    stated = (claims.find_stated(item) if item.says_more else [item.claim] for item in found)
+    shown = {each.id for several in stated for each in several if each is not None}
     known = mark_outdated(wanted.question.text, find_standing(tx, partition, "", _KNOWN, wanted.now))
     standing = [record for record in known if record.id not in shown]
     if not standing or (not english.speaks_of_user(wanted.question.text) and names_unknown(tx, partition, wanted)):
@@ -250,7 +253,7 @@ def _place_successors(items: Sequence[Item], claims: HitClaims, *, back: bool) -
 
 def _promote_later(items: Sequence[Item], claims: HitClaims, question: Question) -> list[Item]:
     """Move what was said later on the same subject before what was said earlier; the hits stay the same."""
-    if not claims.follows:
+    if not claims.follows and not any(DOUBTED_BY in item.hit.metadata for item in items):
         return list(items)
     ordered: list[tuple[Item, dict[str, Record]]] = []
     for item in items:
@@ -265,6 +268,8 @@ def _comes_before(
     item: Item, stated: Mapping[str, Record], other: Item, earlier: Mapping[str, Record], question: Question
 ) -> bool:
     """Whether a later statement takes an earlier one's place, or is as much about what is asked."""
+    if other.hit.metadata.get(DOUBTED_BY) in stated:
+        return True
     if not _follows(stated.values(), earlier):
         return False
     return any(find_later(each) in stated for each in earlier.values()) or _is_asked(item, other, question)
