@@ -233,6 +233,7 @@ def test_validation_error_does_not_echo_input(ask: Asked) -> None:
         answer = ask("POST", path, body)
         assert answer.status_code == 422
         assert SECRET not in answer.text
+    assert ask.post("/v1/recall", 422, query="x", k=0)["detail"].endswith("from 1 to 1000, not the given number")
 
 
 def test_wrong_media_type_is_rejected(ask: Asked) -> None:

@@ -88,6 +88,7 @@ def check_choice(kind: type[E], value: object, name: str) -> E:
 
 
 _HIDDEN: ContextVar[bool] = ContextVar("hidden", default=False)
+_JSON_TYPES = {int: "number", float: "number", str: "text", bool: "boolean", list: "list", dict: "object"}
 
 
 @contextmanager
@@ -103,7 +104,7 @@ def hide_values() -> Iterator[None]:
 def short_repr(value: object) -> str:
     """A value in an error message: short, and safe for what cannot be printed, such as a number of 5,000 digits."""
     if _HIDDEN.get():
-        return f"this {type(value).__name__}"
+        return f"the given {_JSON_TYPES.get(type(value), type(value).__name__)}"
     try:
         text = repr(value)
     except Exception as error:  # why: whatever its repr does, a value that is refused must be refused in our words
