@@ -321,7 +321,7 @@ class ObjectCodec(Codec):
         known = [each.name for each in self.fields] if how == "check" else _flat_keys(self)
         unknown = next((str(key) for key in given if key not in known), None)
         if unknown is not None:
-            hint = suggest(unknown, known) or f"; there are: {', '.join(known)}"
+            hint = suggest(unknown, known) or f"; use one of {', '.join(known)}"
             raise InvalidInput(f"there is no field {short_repr(unknown)}{f' in {name}' if name else ''}{hint}")
 
 

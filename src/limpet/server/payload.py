@@ -118,7 +118,7 @@ def read_arguments(form: Form, path: Mapping[str, str], query: Sequence[tuple[st
 
 def _split_query(form: Form, query: Sequence[tuple[str, str]]) -> list[tuple[Place, str, Any]]:
     if query and not form.in_query:
-        raise Problem(422, "invalid_input", f"{form.method} {form.path} takes nothing after the question mark")
+        raise Problem(422, "invalid_input", f"{form.method} {form.path} takes no query parameters")
     texts: dict[str, list[str]] = {}
     for key, text in query:
         texts.setdefault(key, []).append(text)
@@ -132,15 +132,15 @@ def _split_body(form: Form, raw: bytes) -> list[tuple[Place, str, Any]]:
         return []
     body = _parse_json(raw or b"{}", "the body")
     if not isinstance(body, dict):
-        raise Problem(422, "invalid_input", f"the body must be a JSON object, not {type(body).__name__}")
+        raise Problem(422, "invalid_input", "the body must be a JSON object")
     return [(Place.BODY, key, value) for key, value in body.items()]
 
 
 def _read_value(found: dict[str, Any], known: Mapping[str, Argument], key: str, value: Any, *, is_text: bool) -> None:
     argument = known.get(key)
     if argument is None:
-        meant = suggest(key[:200], known) or f"; there are: {', '.join(known)}"
-        raise InvalidInput(f"there is no such name{meant}")
+        meant = suggest(key[:200], known) or f"; use one of {', '.join(known)}"
+        raise InvalidInput(f"unknown name{meant}")
     if is_text:
         found[argument.name] = _parse_texts(argument, value)
     elif value is not None or argument.holds(JsonValue):
