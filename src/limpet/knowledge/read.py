@@ -51,9 +51,11 @@ _NAMING = frozenset(
     """my our a an the is s m am are called named name and have has i we who it she he in at as to of on with also both
     got was by for her his their its i'm i've we're""".split()
 )
+_UNBOUND = frozenset("name nickname family birthday origin age".split())  # true also after what else is said is over
 _SIDE = frozenset({"name", "family"})  # what a statement says beside its point: "my wife Anna is a nurse"
 _TENTATIVE = 0.7
 _CLEAR = 0.8  # how sure the reader is of words that say something though they name nothing: "the divorce was final"
+_SEEN = 8  # characters that find the words of a statement in it
 _NOD = 3  # words of a reply that only says that it was heard
 _SAID_IN_FULL = 5  # words of a quotation, with "The user said"
 _VAGUE = frozenset("decision event plan other".split())
@@ -377,7 +379,8 @@ def _word(said: TurnMessage, candidate: Candidate, statement: Statement, beside:
     passing = reading is not None and reading.status == "passing" and reading.keep >= SURE
     if passing and not _is_lasting(candidate) and not english.is_dated_event(statement.text):
         until = candidate.said_at + PASSING
-    until = english.find_bound(statement.text, candidate.said_at) or until
+    if candidate.attribute not in _UNBOUND:
+        until = english.find_bound(statement.text, candidate.said_at) or until
     return replace(candidate, content=content, sentence=statement.words, until=until)
 
 
@@ -434,7 +437,7 @@ def _is_order(statement: Statement) -> bool:
 def _complete(said: TurnMessage, statement: Statement, reading: Reading) -> tuple[str, str]:
     """A statement with what it leaves out, and whom the words before it named last."""
     text = statement.words if reading.kind == "instruction" and _is_order(statement) else statement.text
-    text = english.drop_lead(text) or text
+    text = english.drop_lead(_quote_again(text, statement.words)) or text
     text = text[:1].upper() + text[1:] if statement.own.sentence.text[:1].isupper() else text
     earlier = said.text[: statement.own.clause]
     named = english.find_subject(said, "", earlier, about_other=True) if earlier.strip() else "somebody"
@@ -442,6 +445,12 @@ def _complete(said: TurnMessage, statement: Statement, reading: Reading) -> tupl
         text = f"he {text[:1].lower()}{text[1:]}"
     elided = reading.about == "user" and reading.kind != "instruction"
     return english.complete_clause(text, elided=elided, ordered=reading.kind in _ORDERS), named
+
+
+def _quote_again(text: str, words: str) -> str:
+    """A statement with the quotation that rules do not see: "stop saying “Great question”"."""
+    start = text.find(words[:_SEEN])
+    return f"{text[:start]}{words}" if start >= 0 and '"' in words[_SEEN:] else text
 
 
 def _rate(said: TurnMessage, reading: Reading, *, quoted: bool) -> float:

@@ -253,6 +253,35 @@ def test_sentence_names_whom_it_is_about(text: str, start: str) -> None:
     assert any(each.startswith(start) for each in learned), learned
 
 
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        (
+            "I've got a house in France and a boat",
+            ["The user has got a house in France.", "The user has got a boat."],
+        ),
+        (
+            "I take levothyroxine every morning and iron twice a week.",
+            ["The user takes levothyroxine every morning.", "The user takes iron twice a week."],
+        ),
+        ("I've got a job at the bank", ["The user has got a job at the bank."]),
+        (
+            'can you remember that my son is adopted, so no "those are your eyes" in cards',
+            ['The user\'s son is adopted, so no "those are your eyes" in cards.'],
+        ),
+        ("Could you plan lunch for my dad, he's turning 70 in June.", ["The user's father is turning 70 in June."]),
+        ("what do kids even want for lunch now, he's gone off cheese", []),
+    ],
+)
+def test_claims_say_what_was_said(text: str, sentences: list[str]) -> None:
+    assert read(text) == sentences
+
+
+def test_name_does_not_end_with_what_is_said_beside_it() -> None:
+    found = read_turn([said("my boss, Ingrid, is on leave until Christmas and I'm running the lab")])
+    assert [each.until is None for each in found if each.attribute == "name"] == [True]
+
+
 @pytest.mark.parametrize("text", ["New blazer, new bus", "how to cook polenta", "On the side there is a bakery"])
 def test_words_without_a_state_are_not_told_of_the_speaker(text: str) -> None:
     assert not any(each.content.startswith("The user is") for each in read_turn([said(text)]))

@@ -89,6 +89,8 @@ def test_month_and_day_of_a_past_tense_are_not_a_future_date() -> None:
         ("Mum is staying with us till Friday", datetime(2026, 3, 7, tzinfo=UTC)),
         ("my in-laws are here until the end of the month", datetime(2026, 4, 1, tzinfo=UTC)),
         ("We can't book anything until the end of next week", datetime(2026, 3, 16, tzinfo=UTC)),
+        ("I'm in Utrecht, back home on Sunday", datetime(2026, 3, 9, tzinfo=UTC)),
+        ("I'm on crutches until the cast comes off on the 3rd", datetime(2026, 4, 4, tzinfo=UTC)),
         ("I'm on crutches until the 3rd", datetime(2026, 4, 4, tzinfo=UTC)),
         ("Lena is on leave till December", datetime(2027, 1, 1, tzinfo=UTC)),
         ("their teacher is away until Easter", datetime(2026, 4, 26, tzinfo=UTC)),

@@ -183,7 +183,9 @@ def _skip_question(sentence: Sentence) -> Sentence:
     if sentence.text.rstrip("\"')*_ ").endswith("?") or not get_pattern("question").match(sentence.text):
         return sentence
     behind = get_pattern("behind_question").search(sentence.text)
-    return _cut_sentence(sentence, behind.end()) if behind else sentence
+    if behind is None or (behind["who"] and not get_pattern("mention").search(sentence.text[: behind.start()])):
+        return sentence  # nobody was named whom "she" may mean
+    return _cut_sentence(sentence, behind.end())
 
 
 def asks_for_oneself(sentence: str) -> bool:

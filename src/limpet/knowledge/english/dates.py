@@ -185,7 +185,8 @@ def _find_latest(match: re.Match[str], said_at: datetime) -> datetime | None:
 
 FOR_NOW = timedelta(days=10)  # how long what is so "for now" holds
 _UNTIL = re.compile(
-    r"(?<!day )(?<!days )\b(?:until|till|['’]?til)\b(?: about| at least| the)* (?P<when>[^.,;:!?()–—]{2,60})",
+    r"(?<!day )(?<!days )\b(?:until|till|['’]?til|back(?: home| here| at work)? on)\b(?: about| at least| the)*"
+    r" (?P<when>[^.,;:!?()–—]{2,60})",
     re.IGNORECASE,
 )
 _FOR_NOW = re.compile(r"\b(?:for (?:now|the time being|the moment)|temporarily)\b", re.IGNORECASE)
@@ -196,7 +197,7 @@ _FOR = re.compile(
     re.IGNORECASE,
 )
 _THIS = re.compile(r"\b(?:for |in |during )?(?P<which>this) (?P<period>week|month|year)\b(?!['’]s)", re.IGNORECASE)
-_DAY_OF_MONTH = re.compile(r"(\d{1,2})(?:st|nd|rd|th)\b")
+_DAY_OF_MONTH = re.compile(r"(?:\w+ ){0,5}?(?:on the )?(\d{1,2})(?:st|nd|rd|th)\b(?! \w+day)")
 # When it is surely over, as month and day.
 _NAMED_TIMES = {
     "easter": (4, 25), "christmas": (12, 26), "xmas": (12, 26), "new year": (1, 2), "spring": (5, 31),

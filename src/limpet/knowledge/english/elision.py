@@ -44,7 +44,10 @@ def complete_clause(plain: str, *, elided: bool, ordered: bool = False) -> str:
         return plain
     if opening.verb.endswith("ing") and opening.verb not in get_words("no_participles"):
         return f"I'm {start.removeprefix('being ')}"
-    other = opening.verb in _NOT_MINE or (opening.rest and opening.rest[0].word in _REFERENCES)
+    first = opening.rest[0].word if opening.rest else ""
+    other = (
+        opening.verb in _NOT_MINE or first in _REFERENCES or (first.isalpha() and len(first) == 1 and first not in "ai")
+    )  # "row F"
     return plain if other or not opening.plain or opening.verb in third_person() else f"I {start}"
 
 

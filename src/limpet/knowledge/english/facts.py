@@ -91,6 +91,8 @@ def parse_place(text: str) -> str | None:
 
 def parse_named_place(text: str) -> str | None:
     value = parse_place(text)
+    if value and value.split(maxsplit=1)[0].casefold() in get_words("days"):
+        return None  # "I'm on days from Monday"
     return value if value and (re.match(r"(?:the )?[A-ZÀ-Þ]", value) or value in get_words("places")) else None
 
 

@@ -35,6 +35,8 @@ _MAX_THINGS = 8
 _SURELY = 3  # things that are a list by their number
 _PERSONS = frozenset({"i", "he", "she", "we", "they"})
 _ONES = frozenset("me us him them it you".split())  # stand for somebody or something else
+_PLACES = frozenset("at by from in near on".split())
+_OFTEN = frozenset("every each once twice daily".split())
 _HAVE = frozenset({"have", "has"})
 _NOUNS_TOO = frozenset({"fish", "exercise"})  # of the verbs
 
@@ -75,9 +77,11 @@ class _Thing(NamedTuple):
 
     @property
     def preposition(self) -> str:
-        """The first preposition behind its noun: "a season ticket for Hibs"."""
+        """The first preposition behind its noun ("a ticket for Hibs") or word of a time ("iron twice a week")."""
         for noun, each in pairwise(self.tokens):
-            if each.word in get_words("prepositions") and not (each.word == "of" and noun.word in get_words("amounts")):
+            if each.word in get_words("prepositions") | _OFTEN and not (
+                each.word == "of" and noun.word in get_words("amounts")
+            ):
                 return each.word
         return ""
 
@@ -293,9 +297,10 @@ def _are_apart(verb: str, one: _Thing, other: _Thing) -> bool:
         return parallel and (one.preposition == other.preposition or not _has_like(one, other))
     if one.kind == "name" and other.kind == "definite" and verb in get_words("liking"):
         return False  # "I love Florence and the Machine"
-    if not one.preposition or one.tokens[0].word == other.tokens[0].word == "my":
+    if one.preposition in {"", *_OFTEN} or one.tokens[0].word == other.tokens[0].word == "my":
         return True
-    return parallel and not _has_like(one, other)
+    placed = one.preposition in _PLACES and not other.preposition  # "a house in France and a boat"
+    return (parallel or placed) and not _has_like(one, other)
 
 
 def _has_like(one: _Thing, other: _Thing) -> bool:

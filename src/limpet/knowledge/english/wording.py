@@ -94,6 +94,7 @@ _COMMON_VERBS = frozenset(
 )
 _SINGULAR = {"m": "is", "ve": "has", "d": "would", "ll": "will", "re": "is", "s": "is"}
 _PLURAL = {"re": "are", "ve": "have", "d": "would", "ll": "will"}
+_MARKS = frozenset('"“”')
 _OBJECTS = {
     "me": "{them}", "my": "{their}", "mine": "{theirs}", "myself": "themselves", "us": "{us}", "our": "{their}",
     "ours": "{theirs}", "ourselves": "themselves",
@@ -235,8 +236,10 @@ class _Converter:
 
     def convert(self, text: str) -> str:
         tokens = _WORD.findall(text)
+        quoted = False
         for at, token in enumerate(tokens):
-            self._said.append(self._convert(tokens, at, token))
+            quoted = quoted != (token in _MARKS and (quoted or not _MARKS.isdisjoint(tokens[at + 1 :])))
+            self._said.append(token if quoted else self._convert(tokens, at, token))
         return " ".join("".join(self._said).split())
 
     def _convert(self, tokens: list[str], at: int, token: str) -> str:
@@ -352,7 +355,8 @@ def _find_rest(candidate: Candidate, text: str) -> set[str]:
 def word_claim(candidate: Candidate, text: str) -> str:
     """Return a claim as a sentence: the short form where it says all that was said, else the statement's own words."""
     speaker = candidate.speaker if candidate.subject != "user" and "/" not in candidate.subject else None
-    if candidate.attribute in _TEMPLATED and candidate.value and candidate.subject.split("/")[0] == "user":
+    bare = candidate.attribute == "employer" and (candidate.value or "").islower()  # its article was left out
+    if candidate.attribute in _TEMPLATED and candidate.value and not bare and candidate.subject.split("/")[0] == "user":
         dated = RELATIVE.search(text)
         named = candidate.attribute == "name" and candidate.subject == "user"
         if named or text.rstrip().endswith("?") or not _find_rest(candidate, RELATIVE.sub(" ", text)):
