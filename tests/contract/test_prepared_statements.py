@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from limpet import Config, Limpet
+from limpet.store.postgres import statement
 from limpet.store.tx import Tx
 
 pytestmark = pytest.mark.postgres
@@ -39,6 +40,17 @@ def test_statements_are_not_prepared_where_the_settings_say_so(postgres_url: str
     with open_memory(postgres_url, **{"storage.prepare_statements": False}) as memory:
         append(memory, 12)
         assert memory._runtime.store.write(list_prepared) == set()
+
+
+def test_statements_are_prepared_again_and_again(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statement, "_MAX_USES", 8)
+    with open_memory(postgres_url) as memory:
+        append(memory, 40)
+        assert len(memory.session("app", "main", user="ana").messages()) == 40
+        [(number,)] = memory._runtime.store.write(
+            lambda tx: tx.db.execute("SELECT count(*) FROM pg_prepared_statements WHERE name LIKE 'limpet%'")
+        )
+        assert number < 20  # each is dropped before it is prepared again
 
 
 def test_write_is_repeated_where_the_server_has_lost_what_it_prepared(postgres_url: str) -> None:

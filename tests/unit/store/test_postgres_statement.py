@@ -41,3 +41,17 @@ def test_connection_prepares_only_so_many_statements() -> None:
         texts, fresh = prepared.format([statement])
         prepared.keep(fresh)
         assert texts[-1] == (f"EXECUTE limpet_{number + 1}" if number < 200 else f"SELECT {number}")
+
+
+def test_statement_is_prepared_again_after_many_uses() -> None:
+    prepared = PreparedStatements()
+    sent: list[str] = []
+    for _ in range(1010):
+        texts, fresh = prepared.format([make()])
+        prepared.keep(fresh)
+        sent += texts
+    assert [text.partition(" AS")[0] for text in sent if text.startswith(("PREPARE", "DEALLOCATE"))] == [
+        "PREPARE limpet_1",
+        "DEALLOCATE limpet_1",
+        "PREPARE limpet_2",
+    ]

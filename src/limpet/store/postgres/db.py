@@ -181,7 +181,7 @@ class PostgresDb(Db):
             raise translate_error(error) from error
 
     def _read_result(self, result: PGresult) -> Answer | None:
-        """None for what was only prepared."""
+        """None for what only prepared a statement, or dropped it."""
         if result.error_field(_SQLSTATE) is not None:
             raise load_driver().errors.error_from_result(result, "utf-8")
         rows: list[Row] = []
@@ -189,7 +189,7 @@ class PostgresDb(Db):
             self._loader.set_pgresult(result)
             rows = self._loader.load_rows(0, result.ntuples, tuple)
         status = result.command_status or b""
-        if status == b"PREPARE":
+        if status in (b"PREPARE", b"DEALLOCATE"):
             return None
         return Answer(rows, 0 if status.startswith(b"SELECT") else result.command_tuples or 0)
 

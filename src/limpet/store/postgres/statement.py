@@ -14,6 +14,9 @@ from typing import Any, NamedTuple
 
 _PLACEHOLDER = re.compile(r"%\((\w+)\)s|%%")
 _USES = 5  # after as many a statement is prepared
+# After as many it is prepared again. A plan for any values was made for tables as large as they were then, and a small
+# one it reads as a whole. PostgreSQL notices growth when it has analysed the table, and never in an open transaction.
+_MAX_USES = 1000
 _MAX_PREPARED = 200  # of a connection: each takes some of the server's memory
 
 
@@ -104,18 +107,22 @@ class PreparedStatements:
                 texts.append(each)
                 continue
             template = each.template
+            uses = self._uses[template] = self._uses.get(template, 0) + 1
             name = self._names.get(template) or fresh.get(template)
-            if name is None and self._is_frequent(template) and len(self._names) + len(fresh) < _MAX_PREPARED:
+            if name is None and uses > _USES and len(self._names) + len(fresh) < _MAX_PREPARED:
                 # After a failure nobody knows whether the server has it: no name is tried twice.
                 name = fresh[template] = f"limpet_{self._next}"
                 self._next += 1
                 texts.append(template.format_prepare(name))
             texts.append(str(each) if name is None else each.format_execute(name))
+            if name is not None and uses >= _MAX_USES:
+                texts.append(f"DEALLOCATE {name}")
+                self._forget(template, fresh)
         return texts, fresh
 
     def keep(self, fresh: Mapping[Template, str]) -> None:
         self._names |= fresh
 
-    def _is_frequent(self, template: Template) -> bool:
-        self._uses[template] = uses = self._uses.get(template, 0) + 1
-        return uses > _USES
+    def _forget(self, template: Template, fresh: dict[Template, str]) -> None:
+        for each in (self._names, self._uses, fresh):
+            each.pop(template, None)
