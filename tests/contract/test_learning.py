@@ -583,3 +583,17 @@ def test_a_name_in_a_question_takes_the_place_of_the_one_before(learning: Limpet
     ends = {record.content: record.valid_to for record in learned(learning, history=True)}
     assert ends["The user's landlord is called Piet."] is None
     assert ends["The user's landlord is called Gunnar."] is not None
+
+
+def test_a_message_and_the_claim_it_taught_are_one_hit(opening: Callable[..., Limpet], clock: FakeClock) -> None:
+    learning = opening(embedding__model="encoder")
+    for line in (
+        "I start at 5 every morning so don't suggest anything in the evenings after 8",
+        "Don't suggest anything in the evenings after 8.",
+        "my sister is called Magda",
+        "new shift from april: start at 7, finish at 3",
+    ):
+        talk(learning, line)
+        clock.advance(days=3)
+    found = [hit.text for hit in learning.recall("Suggest a time for breakfast", user="alice")]
+    assert len([text for text in found if text.startswith("new shift")]) == 1

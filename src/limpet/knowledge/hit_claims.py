@@ -45,6 +45,10 @@ class Item:
         return source.kind, source.id, source.first_sequence, source.offset, self.hit.text
 
     @property
+    def place(self) -> tuple[str | None, int | None]:
+        return self.hit.source.session_id, self.hit.source.first_sequence
+
+    @property
     def is_learned(self) -> bool:
         return self.claim is not None or self.taught
 

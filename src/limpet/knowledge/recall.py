@@ -104,7 +104,8 @@ def _find_standing_claims(
     stated = (claims.find_stated(item) if item.says_more else [item.claim] for item in found)
     shown = {each.id for several in stated for each in several if each is not None}
     known = mark_outdated(wanted.question.text, find_standing(tx, partition, "", _KNOWN, wanted.now))
-    standing = [record for record in known if record.id not in shown]
+    said = {item.place: item for item in found if item.says_more}
+    standing = [record for record in known if record.id not in shown and _find_message(record, said) is None]
     if not standing or (not english.speaks_of_user(wanted.question.text) and names_unknown(tx, partition, wanted)):
         return []
     question, terms = embed_text(wanted.question.text), frozenset(wanted.question.terms)
@@ -222,6 +223,7 @@ def _place_successors(items: Sequence[Item], claims: HitClaims, *, back: bool) -
     Few come from far below or were not found: each of them takes a place from what answers the question better.
     """
     by_claim = {item.claim.id: item for item in items if item.claim is not None}
+    by_message = {item.place: item for item in items if item.claim is None and item.says_more}
     places = {id(item): at for at, item in enumerate(items)}
     placed: list[Item] = []
     used: set[int] = set()
@@ -230,7 +232,7 @@ def _place_successors(items: Sequence[Item], claims: HitClaims, *, back: bool) -
         if id(item) in used:
             continue
         successor = None if item.claim is None else claims.find_successor(item.claim)
-        newer = None if successor is None else by_claim.get(successor.id)
+        newer = None if successor is None else by_claim.get(successor.id) or _find_message(successor, by_message)
         if successor is not None and (newer is None or places[id(newer)] - at > _FARTHEST):
             if added >= _MOST_ADDED:
                 newer = None
@@ -249,6 +251,12 @@ def _place_successors(items: Sequence[Item], claims: HitClaims, *, back: bool) -
             placed += [item, newer] if back else [newer, item]
         used |= {id(item), id(newer or item)}
     return placed
+
+
+def _find_message(claim: Record, items: Mapping[tuple[str | None, int | None], Item]) -> Item | None:
+    """The message that a claim was learned from, where it was found too: it stands for the claim."""
+    places = ((claim.source.session_id, sequence) for sequence in claim.source.sequences)
+    return next((items[place] for place in places if place in items), None)
 
 
 def _promote_later(items: Sequence[Item], claims: HitClaims, question: Question) -> list[Item]:

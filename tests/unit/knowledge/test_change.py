@@ -140,3 +140,9 @@ def test_find_changes_doubts_an_instruction_that_is_lifted(instruction: str, mes
 )
 def test_find_changes_leaves_instructions_that_still_hold(instruction: str, message: str) -> None:
     assert find_changes(message, [instruction, *KNOWN])[0].probability < DOUBTS
+
+
+def test_find_changes_takes_an_event_that_is_off_for_over() -> None:
+    message = "the physio says no running, so the race is off"
+    found = find_changes(message, ["The race is 14 June in Sopot.", *KNOWN])
+    assert found[0].probability >= DOUBTS

@@ -54,6 +54,8 @@ def test_state_of_a_day_is_not_an_event(said: str) -> None:
         ("The oven guy is coming Thursday at 7am", datetime(2026, 3, 6, tzinfo=UTC)),
         ("The oven guy is coming every Thursday at 7am", None),
         ("The shop is open Monday to Thursday at 7am", None),
+        ("new shift from April: start at 7", None),
+        ("Swimming is on Tuesdays from next week", None),
     ],
 )
 def test_plan_for_a_weekday_at_a_time_is_past_after_it(said: str, end: datetime | None) -> None:

@@ -24,6 +24,7 @@ _END = (
     r"moved out|closed|lost my|finished with|done with|ended|is over|used to|retired|retiring|sacked|fired|laid off",
     r"is dead|let go|fell through|gone into administration|coming off|came off|is finished|powered off|in the bin",
     r"gave (?:it|the)|leaving|(?:was|were|had to be|be|been) put (?:down|to sleep)",
+    r"(?:race|trip|wedding|party|match|game|deal|holiday|flight|tour|concert|move|event)(?:['’]s| is) off(?! to)",
     r"(?:isn['’]?t|not) going back|went on \w+day|without one|had enough of|that['’]?s (?:that|\w+ done)",
 )
 

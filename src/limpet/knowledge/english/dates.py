@@ -147,13 +147,21 @@ def _name_month(moment: datetime) -> str:
 
 def find_last_date(text: str, said_at: datetime) -> datetime | None:
     """Return the end of the last day a text names, if it is still to come."""
-    if is_weekly(text):
+    if is_weekly(text) or _OPEN.search(text):
         return None
     years = (_find_ends(text, year) for year in (said_at.year, said_at.year + 1))
     ends = next((found for each in years if (found := [end for end in each if end > said_at])), [])
     moments = [_find_latest(match, said_at) for match in RELATIVE.finditer(text)]
     ends += [_end_of_day(moment) for moment in moments if moment is not None and moment >= said_at]
     return max(ends, default=None)
+
+
+# "From April", "starting on Monday": when something begins, unless its end follows.
+_OPEN = re.compile(
+    rf"\b(?:from|since|as of|starting|beginning) (?:on )?(?:(?:next|this|the|early|mid|late) )?"
+    rf"(?:{'|'.join((*_WEEKDAYS, *_MONTHS))}|tomorrow|week|month|year|\d)\b(?!.*\b(?:to|until|till|through)\b)",
+    re.IGNORECASE,
+)
 
 
 def _find_ends(text: str, year: int) -> list[datetime]:
