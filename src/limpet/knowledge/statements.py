@@ -53,11 +53,20 @@ def read_statements(text: str, before: str) -> Iterator[Statement]:
             continue  # "(3)"
         near = readings[bisect_right(ends, own.start) : bisect_left(starts, own.end)]
         reading = _find_reading(near, own.start, own.end)
-        if reading is not None and (_is_asked_to_keep(text, own) or english.tells_style(own.text)):
-            reading = replace(reading, keep=max(reading.keep, SURE))
+        if reading is not None:
+            reading = _raise_keep(reading, text, own)
         found.append(Statement(own, text[own.start : own.end], reading))
     for _, together in groupby(found, key=lambda each: each.own.sentence):
         yield from _encourage(list(_mark_comments(list(together))))
+
+
+def _raise_keep(reading: Reading, text: str, own: english.OwnStatement) -> Reading:
+    """The reading, surer where the words show what the trained reader has seen too little of."""
+    if english.tells_reaction(own.text):
+        return replace(reading, keep=max(reading.keep, SURE), attribute="allergy", attribute_sure=1.0)
+    if _is_asked_to_keep(text, own) or english.tells_style(own.text):
+        return replace(reading, keep=max(reading.keep, SURE))
+    return reading
 
 
 def _is_asked_to_keep(text: str, own: english.OwnStatement) -> bool:

@@ -332,3 +332,18 @@ def test_how_to_write_is_an_instruction(text: str, sentences: list[str]) -> None
 )
 def test_how_to_write_this_once_is_no_instruction(text: str) -> None:
     assert read(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            "Latex gives me welts the size of coins. Which gloves are safe?",
+            "Latex gives the user welts the size of coins.",
+        ),
+        ("My son swells up if he eats kiwi", "The user's son swells up if he eats kiwi."),
+        ("I come out in hives from strawberries", "The user comes out in hives from strawberries."),
+    ],
+)
+def test_what_a_body_cannot_stand_is_an_allergy(text: str, sentence: str) -> None:
+    assert [each.content for each in read_turn([said(text)]) if each.attribute == "allergy"] == [sentence]

@@ -36,7 +36,7 @@ _HOMES = {
     "answers": "Answer complete_answer",
     "assertions": (
         "MAX_SENTENCE OwnStatement extract_assertion find_kept find_own_statements find_statements is_chat_rule"
-        " is_forget_request is_opt_out mask_quotations tells_style"
+        " is_forget_request is_opt_out mask_quotations tells_reaction tells_style"
     ),
     "change": "find_retracted find_topics has_change_sign has_end_sign has_stay_sign is_last is_passing tells_of_loss",
     "clause": "expand_contractions find_role_word",

@@ -46,6 +46,11 @@ def tells_style(sentence: str) -> bool:
     return get_pattern("chat_style").match(sentence) is not None and not get_pattern("once").search(sentence)
 
 
+def tells_reaction(sentence: str) -> bool:
+    """Return whether it says what a body does that cannot stand something: "latex gives me welts"."""
+    return get_pattern("reaction").search(sentence) is not None
+
+
 def find_forget_start(sentence: str) -> int:
     """Return where the words to forget start: after "forget that" or "do not remember this:"."""
     if is_forget_request(sentence) and (match := get_pattern("forget_that").match(sentence)):
