@@ -10,6 +10,7 @@ import pytest
 from limpet import Config, Context, Limpet
 from limpet.knowledge import apply, learn, read, reconcile
 from limpet.knowledge.change import Change
+from limpet.model.record import Origin
 from limpet.search.analysis import Question
 from limpet.testing import FakeClock
 
@@ -284,6 +285,16 @@ def test_recall_shows_all_that_was_said_since_in_its_order(
     parts = [part for part in since.rstrip(".").split(". ") if part in first.text]
     assert len(parts) > 2
     assert parts == sorted(parts, key=first.text.find)
+
+
+def test_doubtful_statement_stands_only_where_the_question_is_not_far_from_it(memory: Limpet, say: Say) -> None:
+    say("I keep bees behind the barn", "Lotte is reading Harry Potter by herself, so proud")
+    found = [record for record in memory.records(user="alice") if "Harry Potter" in record.content]
+    assert all(record.confidence < 0.5 for record in found if record.origin is Origin.EXTRACTED)
+    assert "Harry Potter" in memory.context("Which book does Lotte want next?", user="alice").text
+    other = memory.context("What medication do I take?", user="alice")
+    assert "Harry Potter" not in other.text
+    assert any("Harry Potter" in each.what and "nothing to do" in each.reason for each in other.dropped)
 
 
 def test_recall_finds_the_rule_beside_what_is_asked_and_no_requests(memory: Limpet, say: Say) -> None:

@@ -122,7 +122,8 @@ def _get_day(entry: PromptEntry) -> str:
 def _to_entry(later: Record, beside: PromptEntry) -> PromptEntry:
     said, said_at = later.source.sentence or later.content, later.valid_from or later.created_at
     entry = PromptEntry(beside.section, "", beside.count, beside.what, record=later.id, said=said, said_at=said_at)
-    return replace(entry, text=_print_other(entry, beside))
+    doubt = "" if later.superseded_by is None and later.valid_to is None else DOUBT
+    return replace(entry, text=_print_other(replace(entry, text=doubt), beside))
 
 
 def _find_place(record: Record) -> tuple[str | None, int] | None:

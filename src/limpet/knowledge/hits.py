@@ -130,10 +130,15 @@ def is_off_topic(hit: Hit, question: Question) -> bool:
         return True
     if question.about_assistant or question.asks_back or not (least := _find_least(hit, question)):
         return False
+    return is_far(hit.text, question, least)
+
+
+def is_far(text: str, question: Question, least: float = _NOT_FAR) -> bool:
+    """Return whether a text has no word of a question and is not near it either."""
     asked = [term for term, weight in question.weigh_terms(0.0).items() if weight]
-    return find_terms(hit.text).isdisjoint(asked) and bool(
-        embed_text(hit.text[:_COMPARED]) @ embed_text(question.text) < least
-    )
+    if not find_terms(text).isdisjoint(asked):
+        return False
+    return bool(embed_text(text[:_COMPARED]) @ embed_text(question.text) < least)
 
 
 def _find_least(hit: Hit, question: Question) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from heapq import nlargest
 from math import exp, isfinite, log
 from typing import Any
 
@@ -16,6 +17,7 @@ from limpet.knowledge import english
 from limpet.knowledge.prominence import DOUBT, DOUBTED_BY, FOLLOWS, TELLS
 from limpet.model.dataclass import replace
 from limpet.model.record import CLAIM_TYPES, Origin, Record
+from limpet.model.text_cache import cache_texts
 from limpet.providers.encoder import embed_text
 
 _WEIGHTS, _BIAS = (0.501, 0.695, -7.06, 3.39, 3.29, 1.62), -1.32  # in the order of measure_doubt
@@ -28,6 +30,8 @@ _NEAR_ENOUGH = 0.1  # similarity that a question has to what it is about
 _UNASKED = 0.1  # below it a question is not about what is doubted
 _MESSAGE = 0.03  # how likely a later statement takes back a message that nothing was learned from
 _LEARNED = (Origin.EXTRACTED, Origin.PROMOTED)
+
+_find_topics = cache_texts(1 << 12)(english.find_topics)  # of a claim, for each question
 
 
 def mark_outdated(question: str, claims: Iterable[Record]) -> list[Record]:
@@ -53,30 +57,32 @@ class _Asked:
         self.by_id = {each.id: each for each in claims}
         self._at = {id: at for at, id in enumerate(self.by_id)}
         texts = [each.content for each in self.by_id.values()]
-        self._texts = [*texts, message] if message else texts
-        vectors = np.array([embed_text(text) for text in self._texts])
+        texts += [message] if message else []
+        vectors = np.array([embed_text(text) for text in texts])
         self._near = (vectors @ embed_text(question)).tolist()
-        self._alike = vectors @ vectors.T
-        self._times = np.array([_get_time(each) for each in self.by_id.values()])
+        self._alike = (vectors @ vectors.T).tolist()
+        self._topics = [_find_topics(text) for text in texts]
+        self._times = [_get_time(each) for each in self.by_id.values()]
         self._best = max(self._near)
+        self._likest: dict[int, list[tuple[float, int]]] = {}
 
     def get_near(self, claim: Record) -> float:
         return float(self._near[self._at[claim.id]])
 
     def measure(self, likely: float, told: float, claim: Record | None, later: Record) -> float:
         """Return how likely a claim is untrue since the later one; without a claim, the message is."""
-        at, by = len(self._texts) - 1 if claim is None else self._at[claim.id], self._at[later.id]
-        said_before = self._times < self._times[by]
-        if claim is not None:
-            said_before[at] = False
-        others = self._alike[: len(self._times), by][said_before]
-        own = (
-            float(self._alike[at, by] - others.max(initial=-1.0))
-            if others.size
-            else float(self._alike[at, by]) - _ALONE
-        )
-        same = english.find_topics(self._texts[at]) & english.find_topics(self._texts[by])
-        return measure_doubt(likely, told, self._best - self._near[at], self._near[by], own, float(bool(same)))
+        at, by = len(self._topics) - 1 if claim is None else self._at[claim.id], self._at[later.id]
+        others = (alike for alike, other in self._find_likest(by) if claim is None or other != at)
+        own = self._alike[at][by] - next(others, _ALONE)
+        same = not self._topics[at].isdisjoint(self._topics[by])
+        return measure_doubt(likely, told, self._best - self._near[at], self._near[by], own, float(same))
+
+    def _find_likest(self, by: int) -> list[tuple[float, int]]:
+        """The two claims said before a later one that are most like it."""
+        if by not in self._likest:
+            before = ((self._alike[at][by], at) for at, time in enumerate(self._times) if time < self._times[by])
+            self._likest[by] = nlargest(2, before)
+        return self._likest[by]
 
 
 def is_unasked(metadata: Mapping[str, Any]) -> bool:
@@ -136,6 +142,12 @@ def measure_doubt(likely: float, told: float, behind: float, near: float, own: f
     odds = log((likely + 0.01) / (1.01 - likely))
     features = (odds, told, behind, near, own, same)
     return 1 / (1 + exp(-(_BIAS + sum(weight * each for weight, each in zip(_WEIGHTS, features, strict=True)))))
+
+
+def tells_of_change(record: Record) -> bool:
+    """Return whether a record was learned from a message that may tell of a change."""
+    told = _find_told(record)
+    return told is not None and told >= 0
 
 
 def _find_told(record: Record) -> float | None:

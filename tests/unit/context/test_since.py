@@ -46,6 +46,12 @@ def test_claims_that_one_statement_may_change_share_its_line() -> None:
     )
 
 
+def test_statement_that_has_ended_itself_says_so_beside_what_it_may_have_changed() -> None:
+    ended = claim("b", "Frost has killed the last hive.", 3, valid_to=NOW)
+    (line,) = show(BEES, later={"b": ended})
+    assert line.endswith(" Said since, 7 Mar 2026: “Frost has killed the last hive.” (perhaps no longer true)")
+
+
 def test_words_of_two_claims_are_printed_once() -> None:
     source = RecordSource(ELSEWHERE, (10,), None, "I keep bees and sell honey")
     said_at = NOW - timedelta(days=30)
