@@ -130,7 +130,7 @@ def find_statements(text: str, *, unheard_too: bool = False) -> Iterator[tuple[S
     found = [sentence for sentence in split_sentences(mask_quotations(text)) if len(sentence.text) <= MAX_SENTENCE]
     invented = False
     for at, sentence in enumerate(found):
-        if get_pattern("material").search(sentence.text) or (at and get_pattern("salutation").match(sentence.text)):
+        if get_pattern("material").search(sentence.text):
             return
         if get_pattern("fiction").search(sentence.text):
             invented = True

@@ -146,9 +146,8 @@ def parse_any_role(text: str) -> str | None:
 
 def parse_thing(text: str) -> str | None:
     """Parse what is liked or counted: not a pronoun, not half a sentence."""
-    listed = get_pattern("list").match(text)
-    value = listed.group() if listed else _cut(text, "thing_stop")
-    if len(value.split()) > 9 or get_pattern("unfinished").search(value) or get_pattern("vague").match(value):
+    value = _cut(text, "thing_stop")
+    if len(value.split()) > 9 or get_pattern("vague").match(value):
         return None
     return value if any(map(str.isalpha, value)) else None
 

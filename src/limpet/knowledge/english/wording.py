@@ -25,7 +25,7 @@ _LEAD_IN = re.compile(
     r"actually|whatever|my god|omg|oh my god|ugh|wow|yay|phew|found it|good news|bad news|great news|big news|"
     r"honestly|basically|hey|hi|hello|look|listen|sorry|thanks|thank you|because(?! of)|since|fyi|for the record|"
     r"note that|scrap (?:that|it)|correction|never ?mind|forget (?:that|it|what i said)|wait|hang on|update|"
-    r"just so you know|remember that|please remember(?: that)?|keep in mind(?: that)?|turns out|as i said|"
+    r"just so you know|turns out|as i said|"
     r"i (?:should|must) (?:mention|add|say)(?: that)?|the thing is|then|yo|hiya|bonjour|hola|namaste|heads up|"
     r"nothing(?=,)|"
     r"(?:good )?(?:morning|afternoon|evening)(?: all| everyone| both)?(?=[,!.]))\b[\s,:;.!–—-]*)+",
