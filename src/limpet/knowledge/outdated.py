@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from heapq import nlargest
-from math import exp, isfinite, log
-from typing import Any
+from math import isfinite
+from typing import TYPE_CHECKING, Any
 
 from limpet.knowledge import english
 from limpet.knowledge.prominence import DOUBT, DOUBTED_BY, FOLLOWS, TELLS
@@ -19,6 +18,9 @@ from limpet.model.dataclass import replace
 from limpet.model.record import CLAIM_TYPES, Origin, Record
 from limpet.model.text_cache import cache_texts
 from limpet.providers.encoder import embed_text
+
+if TYPE_CHECKING:
+    from limpet.store.tx import Array
 
 _WEIGHTS, _BIAS = (0.501, 0.695, -7.06, 3.39, 3.29, 1.62), -1.32  # in the order of measure_doubt
 _ALONE = 0.15  # similarity that a lone claim has to beat
@@ -31,8 +33,6 @@ _UNASKED = 0.1  # below it a question is not about what is doubted
 _MESSAGE = 0.03  # how likely a later statement takes back a message that nothing was learned from
 _LEARNED = (Origin.EXTRACTED, Origin.PROMOTED)
 
-_find_topics = cache_texts(1 << 12)(english.find_topics)  # of a claim, for each question
-
 
 def mark_outdated(question: str, claims: Iterable[Record]) -> list[Record]:
     """Return the claims; those that a later one of them may have made untrue name it, as doubted ones do.
@@ -40,49 +40,84 @@ def mark_outdated(question: str, claims: Iterable[Record]) -> list[Record]:
     How likely it has, in their metadata, is so as far as this question goes, for those that were doubted before too.
     """
     known = list(claims)
-    later = [(each, told) for each in known if (told := _find_told(each)) is not None and _is_current(each)]
-    if not question.strip() or not (later or any(DOUBTED_BY in each.metadata for each in known)):
+    told = [_find_told(each) if _is_current(each) else None for each in known]
+    doubted = any(DOUBTED_BY in each.metadata for each in known)
+    if not question.strip() or not (doubted or any(each is not None for each in told)):
         return known
-    asked = _Asked(question, known)
-    judged = [_judge_again(each, asked) for each in known]
-    return [_mark(each, later, asked) if _can_be_outdated(each) else each for each in judged]
+    pairs = _Pairs(question, known)
+    doubts = pairs.measure(_find_likely(known), [_find_told(each) or 0.0 for each in known])
+    later = pairs.before & [each is not None for each in told]
+    best = (doubts * later).argmax(axis=1).tolist()
+    marked = []
+    for at, claim in enumerate(known):
+        by = pairs.places.get(claim.metadata.get(DOUBTED_BY, ""))
+        if by is not None:
+            marked.append(_judge_again(claim, float(doubts[at, by]), float(max(pairs.near[at], pairs.near[by]))))
+        elif _can_be_outdated(claim) and later[at, best[at]]:
+            marked.append(_mark(claim, float(doubts[at, best[at]]), known[best[at]].id))
+        else:
+            marked.append(claim)
+    return marked
 
 
-class _Asked:
-    """How near the claims are to a question and to each other."""
+def _find_likely(claims: Sequence[Record]) -> Array:
+    """What learning noted of each pair of an earlier and a later claim."""
+    import numpy as np
+
+    places = {each.id: at for at, each in enumerate(claims)}
+    likely = np.zeros((len(claims), len(claims)))
+    for by, each in enumerate(claims):
+        likely[[places[id] for id in each.metadata.get(FOLLOWS, "").split() if id in places], by] = _FOLLOWS
+    for at, each in enumerate(claims):
+        doubt, later = _read_number(each.metadata.get(DOUBT, "")), places.get(each.metadata.get(DOUBTED_BY, ""))
+        if doubt is not None and later is not None:
+            likely[at, later] = min(max(doubt, 0.0), 1.0)
+    return likely
+
+
+class _Pairs:
+    """How near claims are to a question and to each other: rows are what was said before, columns what came later."""
 
     def __init__(self, question: str, claims: Sequence[Record], message: str = "") -> None:
+        """``message``: said before; the last row."""
         import numpy as np
 
-        self.by_id = {each.id: each for each in claims}
-        self._at = {id: at for at, id in enumerate(self.by_id)}
-        texts = [each.content for each in self.by_id.values()]
-        texts += [message] if message else []
-        vectors = np.array([embed_text(text) for text in texts])
-        self._near = (vectors @ embed_text(question)).tolist()
-        self._alike = (vectors @ vectors.T).tolist()
-        self._topics = [_find_topics(text) for text in texts]
-        self._times = [_get_time(each) for each in self.by_id.values()]
-        self._best = max(self._near)
-        self._likest: dict[int, list[tuple[float, int]]] = {}
+        texts = [each.content for each in claims] + ([message] if message else [])
+        count, vectors = len(claims), np.array([embed_text(text) for text in texts])
+        self.places = {each.id: at for at, each in enumerate(claims)}
+        self.near = vectors @ embed_text(question)
+        times = np.array([_get_time(each) for each in claims])
+        messages: dict[object, int] = {}
+        said_in = np.array([messages.setdefault(_get_message(each), len(messages)) for each in claims])
+        earlier = times[:, None] < times
+        self.before = earlier & (said_in[:, None] != said_in)
+        alike = vectors @ vectors[:count].T
+        self._own = alike - _find_likest_other(np.where(earlier, alike[:count], -np.inf), len(texts))
+        topics = [_find_topics(text) for text in texts]
+        self._same = np.zeros(alike.shape)
+        for at in (at for at, each in enumerate(topics) if each):
+            self._same[at] = [not topics[at].isdisjoint(each) for each in topics[:count]]
 
-    def get_near(self, claim: Record) -> float:
-        return float(self._near[self._at[claim.id]])
+    def measure(self, likely: Array, told: Sequence[float]) -> Array:
+        """Return how likely each text is untrue since each later claim."""
+        import numpy as np
 
-    def measure(self, likely: float, told: float, claim: Record | None, later: Record) -> float:
-        """Return how likely a claim is untrue since the later one; without a claim, the message is."""
-        at, by = len(self._topics) - 1 if claim is None else self._at[claim.id], self._at[later.id]
-        others = (alike for alike, other in self._find_likest(by) if claim is None or other != at)
-        own = self._alike[at][by] - next(others, _ALONE)
-        same = not self._topics[at].isdisjoint(self._topics[by])
-        return measure_doubt(likely, told, self._best - self._near[at], self._near[by], own, float(same))
+        behind, near = self.near.max() - self.near, self.near[: len(told)]
+        return measure_doubt(likely, np.array(told), behind[:, None], near, self._own, self._same)
 
-    def _find_likest(self, by: int) -> list[tuple[float, int]]:
-        """The two claims said before a later one that are most like it."""
-        if by not in self._likest:
-            before = ((self._alike[at][by], at) for at, time in enumerate(self._times) if time < self._times[by])
-            self._likest[by] = nlargest(2, before)
-        return self._likest[by]
+
+def _find_likest_other(alike: Array, rows: int) -> Array:
+    """For each row, how much each later claim is like the likest claim before it that is another one."""
+    import numpy as np
+
+    first = alike.argmax(axis=0)
+    columns = np.arange(alike.shape[1])
+    likest = np.repeat(alike[first, columns][None], rows, axis=0)
+    others = alike.copy()
+    others[first, columns] = -np.inf
+    likest[first, columns] = others.max(axis=0)
+    likest[~np.isfinite(likest)] = _ALONE
+    return likest
 
 
 def is_unasked(metadata: Mapping[str, Any]) -> bool:
@@ -94,54 +129,53 @@ def is_unasked(metadata: Mapping[str, Any]) -> bool:
 def find_doubt(question: str, said: str, said_at: datetime, claims: Iterable[Record]) -> str | None:
     """Return the id of the later claim that may have made untrue what a message says that taught nothing."""
     known = list(claims)
-    later = [
-        (each, told)
-        for each in known
+    told = {
+        at: told
+        for at, each in enumerate(known)
         if (told := _find_told(each)) is not None and _is_current(each) and _get_time(each) > said_at.timestamp()
-    ]
-    if not later or not question.strip():
+    }
+    if not told or not question.strip():
         return None
-    asked = _Asked(question, known, said)
-    doubt, by = max((asked.measure(_MESSAGE, told, None, each), each.id) for each, told in later)
-    return by if doubt >= _MARKED else None
+    import numpy as np
+
+    likely = np.full((len(known) + 1, len(known)), _MESSAGE)
+    doubts = _Pairs(question, known, said).measure(likely, [told.get(at, 0.0) for at in range(len(known))])[-1]
+    by = max(told, key=lambda at: float(doubts[at]))
+    return known[by].id if doubts[by] >= _MARKED else None
 
 
-def _judge_again(claim: Record, asked: _Asked) -> Record:
+def _judge_again(claim: Record, doubt: float, near: float) -> Record:
     """The claim with how likely it is untrue as far as the question goes, where it was doubted when it was read."""
-    later = asked.by_id.get(claim.metadata.get(DOUBTED_BY, ""))
-    likely = _read_number(claim.metadata.get(DOUBT, ""))
-    if later is None or likely is None or claim.origin not in _LEARNED:
+    if _read_number(claim.metadata.get(DOUBT, "")) is None or claim.origin not in _LEARNED:
         return claim
-    if max(asked.get_near(claim), asked.get_near(later)) < _NEAR_ENOUGH:
-        doubt = 0.0
-    else:
-        doubt = asked.measure(min(max(likely, 0.0), 1.0), _find_told(later) or 0.0, claim, later)
-    return replace(claim, metadata={**claim.metadata, DOUBT: f"{doubt:.2f}"})
+    return replace(claim, metadata={**claim.metadata, DOUBT: f"{doubt if near >= _NEAR_ENOUGH else 0.0:.2f}"})
 
 
-def _mark(claim: Record, later: Sequence[tuple[Record, float]], asked: _Asked) -> Record:
-    scored = [
-        (asked.measure(_FOLLOWS if _follows(each, claim) else 0.0, told, claim, each), each.id)
-        for each, told in later
-        if _get_time(each) > _get_time(claim) and _get_message(each) != _get_message(claim)
-    ]
-    doubt, by = max(scored, default=(0.0, ""))
+def _mark(claim: Record, doubt: float, by: str) -> Record:
     if doubt < _MARKED + _CAUTION * (claim.attribute in _VITAL):
         return claim
     return replace(claim, metadata={**claim.metadata, DOUBTED_BY: by, DOUBT: f"{doubt:.2f}"})
 
 
-def measure_doubt(likely: float, told: float, behind: float, near: float, own: float, same: float) -> float:
-    """Return how likely a later claim has made an earlier one untrue.
+@cache_texts(1 << 12)  # of a claim, for each question
+def _find_topics(text: str) -> frozenset[str]:
+    return english.find_topics(text)
+
+
+def measure_doubt(likely: Array, told: Array, behind: Array, near: Array, own: Array, same: Array) -> Array:
+    """Return how likely later claims have made earlier ones untrue.
 
     ``likely``: what the model of change says of the two. ``told``: how surely the later message tells of a change.
     ``behind``: how much farther from the question the claim is than the nearest one. ``near``: how near the question
     the later one is. ``own``: how much more the later one is like the claim than like what else was known. ``same``: 1
     if both are about something people mostly have one of.
     """
-    odds = log((likely + 0.01) / (1.01 - likely))
-    features = (odds, told, behind, near, own, same)
-    return 1 / (1 + exp(-(_BIAS + sum(weight * each for weight, each in zip(_WEIGHTS, features, strict=True)))))
+    import numpy as np
+
+    features = (np.log((likely + 0.01) / (1.01 - likely)), told, behind, near, own, same)
+    total = sum((weight * each for weight, each in zip(_WEIGHTS, features, strict=True)), start=np.array(_BIAS))
+    doubts: Array = 1 / (1 + np.exp(-total))
+    return doubts
 
 
 def tells_of_change(record: Record) -> bool:
@@ -163,10 +197,6 @@ def _read_number(text: str) -> float | None:
     except ValueError:
         return None
     return number if isfinite(number) else None
-
-
-def _follows(later: Record, claim: Record) -> bool:
-    return claim.id in later.metadata.get(FOLLOWS, "").split()
 
 
 def _get_message(record: Record) -> object:
