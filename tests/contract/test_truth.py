@@ -10,7 +10,6 @@ import pytest
 from limpet import Config, Context, Limpet
 from limpet.knowledge import apply, learn, read, reconcile
 from limpet.knowledge.change import Change
-from limpet.model.record import Origin
 from limpet.search.analysis import Question
 from limpet.testing import FakeClock
 
@@ -287,14 +286,11 @@ def test_recall_shows_all_that_was_said_since_in_its_order(
     assert parts == sorted(parts, key=first.text.find)
 
 
-def test_doubtful_statement_stands_only_where_the_question_is_not_far_from_it(memory: Limpet, say: Say) -> None:
-    say("I keep bees behind the barn", "Lotte is reading Harry Potter by herself, so proud")
-    found = [record for record in memory.records(user="alice") if "Harry Potter" in record.content]
-    assert all(record.confidence < 0.5 for record in found if record.origin is Origin.EXTRACTED)
-    assert "Harry Potter" in memory.context("Which book does Lotte want next?", user="alice").text
-    other = memory.context("What medication do I take?", user="alice")
-    assert "Harry Potter" not in other.text
-    assert any("Harry Potter" in each.what and "nothing to do" in each.reason for each in other.dropped)
+def test_doubted_claim_stands_whatever_is_asked(memory: Limpet, say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+    say("I keep bees behind the barn")
+    judge(monkeypatch, frost=0.5)
+    say("Frost has killed the last hive and the wasps")
+    assert "bees behind" in memory.context("Translate this letter into French", user="alice").text
 
 
 def test_recall_finds_the_rule_beside_what_is_asked_and_no_requests(memory: Limpet, say: Say) -> None:
@@ -307,19 +303,6 @@ def test_recall_finds_the_rule_beside_what_is_asked_and_no_requests(memory: Limp
     assert "two kids" in first.text
     assert "allergic to nuts" in second.text
     assert not any("snack" in hit.text for hit in others)
-
-
-def test_doubted_claim_stands_where_the_question_is_about_it_and_a_rule_always(
-    memory: Limpet, say: Say, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    say("I keep bees behind the barn", "I am allergic to wasp stings")
-    judge(monkeypatch, frost=0.5)
-    say("Frost has killed the last hive and the wasps")
-    assert "bees behind" in memory.context("Do I keep bees?", user="alice").text
-    other = memory.context("Translate this letter into French", user="alice")
-    assert "bees behind" not in other.text
-    assert any("keeps bees" in each.what and "may be outdated" in each.reason for each in other.dropped)
-    assert "allergic to wasp" in other.text
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,12 @@ from typing import NamedTuple, TypeVar
 from limpet.config import Config
 from limpet.context.budget import compute_budget
 from limpet.context.compose import Candidates, Composer, describe_hit, hit_section
-from limpet.context.select import ContextInputs, ContextSection, describe_record, layer_limits
+from limpet.context.select import ContextInputs, ContextSection, layer_limits
 from limpet.errors import SessionNotFound
-from limpet.knowledge.hits import is_far, is_off_topic
-from limpet.knowledge.outdated import is_unasked, mark_outdated, tells_of_change
+from limpet.knowledge.hits import is_off_topic
+from limpet.knowledge.outdated import mark_outdated
 from limpet.knowledge.profile import is_accurate, to_profile
-from limpet.knowledge.prominence import DOUBTED_BY, find_standing, is_doubtful, is_rule, prefetch_standing
+from limpet.knowledge.prominence import DOUBTED_BY, find_standing, prefetch_standing
 from limpet.knowledge.recall import recall as recall_claims
 from limpet.knowledge.repository import Records
 from limpet.model.chunk import ChunkQuery, Hit, SourceKind, Vector
@@ -365,11 +365,7 @@ class _Collector:
         return _CANDIDATES_PER_SHOWN * self.config.context.standing
 
     def _find_standing(self, relevance: Mapping[str, float]) -> list[Record]:
-        """What stands about the user whatever is asked, and what was recalled.
-
-        What may be outdated stands where the question is about it, and what may be a claim where it is not far from it.
-        Rules always stand.
-        """
+        """What stands about the user whatever is asked, and what was recalled."""
         assert self.scope.session is not None
         found = [
             record
@@ -379,23 +375,7 @@ class _Collector:
         missing = relevance.keys() - {record.id for record in found}
         if missing:
             found += self._find_always_included(self.spaces[0], 0, {}, sorted(missing))
-        question = self.prepared.question
-        if question.asks_back or not self.asked.query.strip():
-            return found
-        shown = list[Record]()
-        for record in mark_outdated(self.asked.query, [*found, *self._read_later(found)])[: len(found)]:
-            reason = None if is_rule(record) else _find_reason(record, question)
-            if reason is None:
-                shown.append(record)
-            else:
-                self.omitted.append(Omission(describe_record(record), reason.value))
-        return shown
-
-    def _read_later(self, found: Sequence[Record]) -> list[Record]:
-        """What may have changed these records and is not among them: it has ended itself, or stands out less."""
-        ids = {id for each in found if (id := each.metadata.get(DOUBTED_BY)) is not None}
-        missing = sorted(ids - {record.id for record in found})
-        return Records(self.tx).get_many(self.spaces[0], missing) if missing else []
+        return found if self.prepared.question.asks_back else mark_outdated(self.asked.query, found)
 
     def _find_later(self, hits: Iterable[Hit], records: Iterable[Record], zone: str) -> dict[str, Record]:
         """What was said since, and may change what is shown. The layout golemcore only marks."""
@@ -432,21 +412,6 @@ class _Collector:
 
     def _read_working_memory(self) -> str:
         return KeyValueEntries(self.tx).get_text(self.scope, WORKING_MEMORY, self.config.session.kv_cap)
-
-
-def _find_reason(record: Record, question: Question) -> OmissionReason | None:
-    """Why a record does not stand in the context of a question."""
-    if is_unasked(record.metadata):
-        return OmissionReason.DOUBTED
-    said = record.source.sentence or record.content
-    if (
-        not is_doubtful(record)
-        or record.source.speaker is not None
-        or question.about_assistant
-        or tells_of_change(record)
-    ):
-        return None
-    return OmissionReason.OFF_TOPIC if is_far(said, question) else None
 
 
 def _localize(record: Record, zone: str) -> Record:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from limpet.knowledge.outdated import find_doubt, is_unasked
+from limpet.knowledge.outdated import find_doubt
 from limpet.knowledge.prominence import DOUBTED_BY
 from limpet.knowledge.similarity import is_near_duplicate
 from limpet.model.chunk import Hit, Signal, Source, SourceKind
@@ -125,20 +125,13 @@ def doubt_message(hit: Hit, question: str, claims: Iterable[Record]) -> Hit:
 
 
 def is_off_topic(hit: Hit, question: Question) -> bool:
-    """Return whether it is a reply, a wish, long past or doubted, and has nothing to do with the question."""
-    if is_unasked(hit.metadata):
-        return True
+    """Return whether it is a reply, a wish or long past, and has nothing to do with the question."""
     if question.about_assistant or question.asks_back or not (least := _find_least(hit, question)):
         return False
-    return is_far(hit.text, question, least)
-
-
-def is_far(text: str, question: Question, least: float = _NOT_FAR) -> bool:
-    """Return whether a text has no word of a question and is not near it either."""
     asked = [term for term, weight in question.weigh_terms(0.0).items() if weight]
-    if not find_terms(text).isdisjoint(asked):
-        return False
-    return bool(embed_text(text[:_COMPARED]) @ embed_text(question.text) < least)
+    return find_terms(hit.text).isdisjoint(asked) and bool(
+        embed_text(hit.text[:_COMPARED]) @ embed_text(question.text) < least
+    )
 
 
 def _find_least(hit: Hit, question: Question) -> float:

@@ -7,10 +7,10 @@ it is asked for. training/change/fit.py fits the weights.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from limpet.knowledge import english
 from limpet.knowledge.prominence import DOUBT, DOUBTED_BY, FOLLOWS, TELLS
@@ -28,36 +28,24 @@ _MOST_TOLD = 20.0  # beyond it is no logit of ours
 _FOLLOWS = 0.1  # how likely a statement takes back what it follows, where no more is known
 _MARKED, _CAUTION = 0.25, 0.2  # probability from which a claim is marked; so much more where a mistake costs most
 _VITAL = frozenset({"allergy", "health", "medication"})
-_NEAR_ENOUGH = 0.1  # similarity that a question has to what it is about
-_UNASKED = 0.1  # below it a question is not about what is doubted
 _MESSAGE = 0.03  # how likely a later statement takes back a message that nothing was learned from
 _LEARNED = (Origin.EXTRACTED, Origin.PROMOTED)
 
 
 def mark_outdated(question: str, claims: Iterable[Record]) -> list[Record]:
-    """Return the claims; those that a later one of them may have made untrue name it, as doubted ones do.
-
-    How likely it has, in their metadata, is so as far as this question goes, for those that were doubted before too.
-    """
+    """Return the claims; those that a later one of them may have made untrue name it, as doubted ones do."""
     known = list(claims)
     told = [_find_told(each) if _is_current(each) else None for each in known]
-    doubted = any(DOUBTED_BY in each.metadata for each in known)
-    if not question.strip() or not (doubted or any(each is not None for each in told)):
+    if not question.strip() or not any(each is not None for each in told):
         return known
     pairs = _Pairs(question, known)
     doubts = pairs.measure(_find_likely(known), [_find_told(each) or 0.0 for each in known])
     later = pairs.before & [each is not None for each in told]
     best = (doubts * later).argmax(axis=1).tolist()
-    marked = []
-    for at, claim in enumerate(known):
-        by = pairs.places.get(claim.metadata.get(DOUBTED_BY, ""))
-        if by is not None:
-            marked.append(_judge_again(claim, float(doubts[at, by]), float(max(pairs.near[at], pairs.near[by]))))
-        elif _can_be_outdated(claim) and later[at, best[at]]:
-            marked.append(_mark(claim, float(doubts[at, best[at]]), known[best[at]].id))
-        else:
-            marked.append(claim)
-    return marked
+    marks = [
+        _mark(each, float(doubts[at, by]), known[by].id) for at, (each, by) in enumerate(zip(known, best, strict=True))
+    ]
+    return [marks[at] if _can_be_outdated(each) and later[at, best[at]] else each for at, each in enumerate(known)]
 
 
 def _find_likely(claims: Sequence[Record]) -> Array:
@@ -68,10 +56,6 @@ def _find_likely(claims: Sequence[Record]) -> Array:
     likely = np.zeros((len(claims), len(claims)))
     for by, each in enumerate(claims):
         likely[[places[id] for id in each.metadata.get(FOLLOWS, "").split() if id in places], by] = _FOLLOWS
-    for at, each in enumerate(claims):
-        doubt, later = _read_number(each.metadata.get(DOUBT, "")), places.get(each.metadata.get(DOUBTED_BY, ""))
-        if doubt is not None and later is not None:
-            likely[at, later] = min(max(doubt, 0.0), 1.0)
     return likely
 
 
@@ -120,12 +104,6 @@ def _find_likest_other(alike: Array, rows: int) -> Array:
     return likest
 
 
-def is_unasked(metadata: Mapping[str, Any]) -> bool:
-    """Return whether a claim or a hit with this metadata is doubted and the question that marked it is not about it."""
-    doubt = _read_number(metadata.get(DOUBT, "")) if DOUBTED_BY in metadata else None
-    return doubt is not None and doubt < _UNASKED
-
-
 def find_doubt(question: str, said: str, said_at: datetime, claims: Iterable[Record]) -> str | None:
     """Return the id of the later claim that may have made untrue what a message says that taught nothing."""
     known = list(claims)
@@ -142,13 +120,6 @@ def find_doubt(question: str, said: str, said_at: datetime, claims: Iterable[Rec
     doubts = _Pairs(question, known, said).measure(likely, [told.get(at, 0.0) for at in range(len(known))])[-1]
     by = max(told, key=lambda at: float(doubts[at]))
     return known[by].id if doubts[by] >= _MARKED else None
-
-
-def _judge_again(claim: Record, doubt: float, near: float) -> Record:
-    """The claim with how likely it is untrue as far as the question goes, where it was doubted when it was read."""
-    if _read_number(claim.metadata.get(DOUBT, "")) is None or claim.origin not in _LEARNED:
-        return claim
-    return replace(claim, metadata={**claim.metadata, DOUBT: f"{doubt if near >= _NEAR_ENOUGH else 0.0:.2f}"})
 
 
 def _mark(claim: Record, doubt: float, by: str) -> Record:
@@ -176,12 +147,6 @@ def measure_doubt(likely: Array, told: Array, behind: Array, near: Array, own: A
     total = sum((weight * each for weight, each in zip(_WEIGHTS, features, strict=True)), start=np.array(_BIAS))
     doubts: Array = 1 / (1 + np.exp(-total))
     return doubts
-
-
-def tells_of_change(record: Record) -> bool:
-    """Return whether a record was learned from a message that may tell of a change."""
-    told = _find_told(record)
-    return told is not None and told >= 0
 
 
 def _find_told(record: Record) -> float | None:

@@ -41,7 +41,6 @@ class OmissionReason(StrEnum):
     IN_BETTER_HIT = "of the same message as a better hit"
     IS_QUESTION = "it is the question itself"
     OFF_TOPIC = "it has nothing to do with the question"
-    DOUBTED = "it may be outdated, and the question is not about it"
     SAYS_LITTLE = "its words say too little by themselves"
     OTHER_SESSION = "it belongs to another session"
     REPLACED = "no longer holds, and what took its place is above"

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from limpet.knowledge.hits import doubt_message
-from limpet.knowledge.outdated import find_doubt, is_unasked, mark_outdated
-from limpet.knowledge.prominence import DOUBT, DOUBTED_BY, FOLLOWS, TELLS
+from limpet.knowledge.outdated import find_doubt, mark_outdated
+from limpet.knowledge.prominence import DOUBTED_BY, FOLLOWS, TELLS
 from limpet.model.chunk import Hit, Source, SourceKind
 from limpet.model.record import Layer, Origin, Record, RecordSource, RecordType
 from limpet.model.scope import Level, Owner, Scope
@@ -92,23 +92,6 @@ def test_metadata_of_a_program_that_has_the_same_name_breaks_nothing(value: str)
 
 def test_empty_question_marks_nothing() -> None:
     assert find_marked(" ", make_claim("train", TRAIN, 1), later()) == {}
-
-
-@pytest.mark.parametrize(
-    ("question", "unasked"),
-    [(QUESTION, False), ("What is my dog called?", True), ("Suggest a snack for the kids", True), ("", False)],
-)
-def test_doubt_of_a_message_counts_as_far_as_the_question_goes(question: str, unasked: bool) -> None:
-    doubted = make_claim("train", TRAIN, 1, metadata={DOUBTED_BY: "bike", DOUBT: "0.40"})
-    dog = make_claim("dog", "The user's dog is called Biscuit.", 2)
-    train, *_ = mark_outdated(question, [doubted, dog, later()])
-    assert train.metadata[DOUBTED_BY] == "bike"
-    assert is_unasked(train.metadata) == unasked
-
-
-def test_doubt_stays_where_what_was_said_since_is_unknown() -> None:
-    doubted = make_claim("train", TRAIN, 1, metadata={DOUBTED_BY: "gone", DOUBT: "0.40"})
-    assert mark_outdated("What is my dog called?", [doubted]) == [doubted]
 
 
 RIDE = "what do I do with the train's crumbs on my suit, every ride to work"
