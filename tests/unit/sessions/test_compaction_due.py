@@ -126,7 +126,7 @@ def test_compaction_does_not_trigger_on_every_message(window: int | None, tokens
 
 
 def test_compaction_settings_reject_threshold_equal_to_keep() -> None:
-    with pytest.raises(ConfigError, match="every further message"):
+    with pytest.raises(ConfigError, match="each new message"):
         CompactionSettings(keep=20, messages=20)
     with pytest.raises(ConfigError, match="roll_to"):
         CompactionSettings(roll_to=0.8)
