@@ -121,13 +121,11 @@ def _find_changes(message: str, claims: tuple[str, ...]) -> tuple[Change, ...]:
 
 def _find_instruction_change(message: str, claim: str) -> Change:
     """Whether a clause lifts or replaces an instruction: the trained model has seen no instructions."""
-    told, known = _analyse_message(message), _read(claim)
-    if told is None or known is None or known.kind not in ("instruction", "constraint"):
-        return Change(0.0)
-    return max(
-        (Change(_judge_instruction(each, claim), each.start, each.end) for each in told.clauses),
-        key=lambda each: each.probability,
-    )
+    told = _analyse_message(message)
+    found = [Change(_judge_instruction(each, claim), each.start, each.end) for each in told.clauses] if told else []
+    best = max(found, key=lambda each: each.probability, default=Change(0.0))
+    known = _read(claim) if best.probability else None  # to read a claim takes longest
+    return best if known is not None and known.kind in ("instruction", "constraint") else Change(0.0)
 
 
 def _judge_instruction(clause: _Clause, claim: str) -> float:

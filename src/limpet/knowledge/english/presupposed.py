@@ -41,15 +41,13 @@ def _find_in_sentence(sentence: Sentence) -> Iterator[Presupposed]:
     if _OVER.search(said):
         return
     for found in get_pattern("own_condition").finditer(said):
-        role, value = found["role"] or found["whose"] or "", found["v"]
-        who = f"The user's {role}" if role else "The user"
-        if value:
-            yield Presupposed(sentence, find_role_word(role) or "", "health", value, f"{who} has {_spell(value)}.")
+        named = found["role"] or found["whose"] or ""
+        role, who = find_role_word(named) or "", f"The user's {named}" if named else "The user"
+        if found["v"]:
+            yield Presupposed(sentence, role, "health", found["v"], f"{who} has {_spell(found['v'])}.")
         else:
-            thing = found.group().split("my ", 1)[1].removeprefix(f"{role}'s ").removeprefix(f"{role}’s ")
-            article = "an" if thing[0] in "aeiou" else "a"
             yield Presupposed(
-                sentence, find_role_word(role) or "", "allergy", found["allergen"], f"{who} has {article} {thing}."
+                sentence, role, "allergy", found["allergen"], f"{who} has {_add_article(found['thing'])}."
             )
     for found in get_pattern("as_one_with").finditer(said):
         if asks_for_oneself(sentence.text):
@@ -71,9 +69,12 @@ def _find_named(sentence: Sentence) -> Iterator[Presupposed]:
         if name.split()[0].casefold() not in get_words("places"):
             yield Presupposed(sentence, role, "name", name, f"The user's {found['role'].lower()} is called {name}.")
     for found in get_pattern("own_thing").finditer(sentence.text):
-        thing = found["thing"] or found["several"]
-        article = "" if found["several"] else "an " if thing[0].lower() in "aeiou" else "a "
-        yield Presupposed(sentence, "", "", thing, f"The user has {article}{thing}.")
+        thing = found["several"] or _add_article(found["thing"])
+        yield Presupposed(sentence, "", "", found["several"] or found["thing"], f"The user has {thing}.")
+
+
+def _add_article(thing: str) -> str:
+    return f"{'an' if thing[0].lower() in 'aeiou' else 'a'} {thing}"
 
 
 def _describe(value: str) -> str:
