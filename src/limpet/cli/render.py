@@ -413,5 +413,7 @@ def explain_empty(operation: str, given: Given) -> str:
     plain, filtered = _EMPTY.get(operation, ("There are none.", ""))
     if given.get("offset"):
         return "No entries so far down. Leave --offset out to see the first."
+    if given.get("limit") == 0:
+        return "None shown: --limit is 0."
     chosen = given.keys() - {"limit", "offset", "id", "session_id"}
     return filtered if chosen and filtered else plain or filtered

@@ -67,6 +67,10 @@ def test_empty_lists_suggest_next_command(run, data):
     assert run("sessions", "--json").out == "[]\n"
 
 
+def test_list_of_limit_zero_does_not_say_that_there_is_nothing(run, talk):
+    assert run("sessions", "list", "--limit", "0").out == "None shown: --limit is 0.\n"
+
+
 def test_full_page_shows_next_offset(run, data):
     with Limpet.open(data) as memory:
         for number in range(3):
