@@ -102,7 +102,7 @@ def no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def no_worker_without_program(request: pytest.FixtureRequest) -> None:
     """The programs and servers of integration tests work as they do for everybody."""
-    if levels.find_suite(request.path) in {"unit", "contract", "property", "test_async_limpet.py"}:
+    if levels.find_suite(request.path) in {"unit", "contract", "property"}:
         request.getfixturevalue("no_worker")
 
 

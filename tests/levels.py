@@ -15,10 +15,13 @@ import pytest
 Level = Literal["quick", "test", "rest"]
 LEVELS: tuple[Level, ...] = ("quick", "test", "rest")
 
-QUICK = ("unit", "contract", "test_architecture.py", "test_async_limpet.py", "test_public_names.py")
+QUICK = ("unit", "contract", "test_architecture.py", "test_public_names.py")
 BACKEND_FIXTURES = ("store_url", "durable_url", "backend")
 # What a client must do right before anything else; the rest of the contract runs with ``make test-all``.
-CORE_OF_REMOTE = ("test_kv.py", "test_messages.py", "test_sessions.py", "test_records.py", "test_turn.py")
+CORE_OF_REMOTE = (
+    *("test_kv.py", "test_messages.py", "test_sessions.py", "test_turn.py"),
+    *("test_records.py", "test_records_in_time.py", "test_record_metadata.py"),
+)
 _HERE = Path(__file__).parent
 
 

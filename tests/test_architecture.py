@@ -276,6 +276,9 @@ def test_functions_and_files_stay_below_size_limits():
                 lines = (node.end_lineno or node.lineno) - node.lineno + 1
                 if lines > MAX_FUNCTION_LINES:
                     wrong.append(f"{module.at(node.lineno)} {node.name} has {lines} lines, above {MAX_FUNCTION_LINES}")
+    for path in (*(SOURCE.parent / "tests").rglob("*.py"), *(SOURCE.parent / "bench").rglob("*.py")):
+        lines = path.read_text(encoding="utf-8").count("\n")
+        wrong += [f"{path.name} has {lines} lines; split it at {MAX_FILE_LINES}"] if lines > MAX_FILE_LINES else []
     assert not wrong, "\n".join(wrong)
 
 

@@ -41,10 +41,10 @@ from tests.contract.test_recall import (  # noqa: F401
     test_recall_omits_changed_and_deleted_text,
 )
 from tests.contract.test_records import (  # noqa: F401
-    test_records_as_of_returns_version_of_that_time,
     test_records_filters_are_combined_with_and,
     test_remember_keeps_every_field,
 )
+from tests.contract.test_records_in_time import test_records_as_of_returns_version_of_that_time  # noqa: F401
 from tests.contract.test_summary import test_swap_summary_expects_epoch_zero_for_first_summary  # noqa: F401
 
 pytestmark = [

@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from limpet import Config, Context, Limpet
-from limpet.knowledge import apply, learn, read, reconcile
+from limpet import Config, Limpet
+from limpet.knowledge import apply, learn, read
 from limpet.knowledge.change import Change
 from limpet.search.analysis import Question
 from limpet.testing import FakeClock
@@ -77,22 +77,6 @@ def test_changed_fact_leaves_the_other_of_its_sentence(memory: Limpet, say: Say)
     say("I'm vegetarian and allergic to peanuts.", "I'm pescatarian now")
     current = {record.content for record in memory.records(user="alice") if record.attribute}
     assert current == {"The user is allergic to peanuts.", "The user is pescatarian."}
-
-
-def test_context_states_what_holds_once_and_dated(memory: Limpet, say: Say) -> None:
-    say("I live in Porto", "I'm allergic to peanuts", "I moved to Lisbon last week")
-    text = memory.context("What can I cook for dinner?", user="alice").text
-    assert "Porto" not in text
-    assert text.count("Lisbon") == 1
-    assert text.count("peanuts") == 1
-    assert "2026" in next(line for line in text.splitlines() if "peanuts" in line)
-
-
-def test_context_leaves_out_claims_whose_message_it_shows(memory: Limpet, say: Say) -> None:
-    say("I'm allergic to peanuts")
-    context = memory.session("test", "1", user="alice").context("cooking")
-    assert "peanuts" not in context.text
-    assert any("peanuts" in message.text for message in context.messages)
 
 
 @pytest.mark.parametrize("said", ["My aunt Vera died this morning", "I quit my job today", "paid the vet bill today"])
@@ -194,32 +178,6 @@ def test_recall_finds_nothing_for_a_question_about_a_name_that_nothing_stored_ha
     assert memory.recall("Which visa do I need for Nairobi?", user="alice")  # about the user after all
 
 
-def test_doubted_claim_stays_in_context_and_says_so(memory: Limpet, say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reconcile, "CONTRADICTS", 1.1)  # nothing is sure enough to end a claim
-    monkeypatch.setattr(reconcile, "DOUBTS", 0.01)
-    say("I do payroll at Brightwater Logistics", "Handed in my notice, I start at Corven Dental on the 2nd")
-    (line,) = [
-        line
-        for line in memory.context("Where do I work?", user="alice").text.splitlines()
-        if "Brightwater" in line and "payroll" in line
-    ]
-    assert "Corven Dental" in line.partition(" Said before, ")[0]
-    assert line.endswith("“I do payroll at Brightwater Logistics” (perhaps no longer true)")
-    first = next(hit for hit in memory.recall("Where do I work?", user="alice") if "at " in hit.text)
-    assert "Corven" in first.text
-
-
-def test_context_prints_rule_or_its_message_and_never_both(memory: Limpet, say: Say) -> None:
-    say("I take warfarin every evening. Is it fine to have it after dinner rather than before?")
-    assert memory.context("Is warfarin fine after dinner?", user="alice").text.count("warfarin") == 1
-
-
-def test_context_prints_message_or_its_claim_and_never_both(memory: Limpet, say: Say) -> None:
-    say("Our app is called Ploverly. Need five taglines, it shows tide times for people with dogs.")
-    text = memory.context("What is the Ploverly app about, and who needs taglines?", user="alice").text
-    assert text.count("Ploverly") == 1
-
-
 def test_message_that_takes_claims_back_twice_is_one_record(
     memory: Limpet, say: Say, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -258,21 +216,6 @@ def test_claim_is_doubted_by_the_likeliest_message(memory: Limpet, say: Say, mon
     assert hit.why.endswith("and perhaps no longer holds.")
 
 
-def test_context_prints_what_may_change_a_claim_beside_it_and_once(
-    memory: Limpet, say: Say, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    say("I keep bees behind the barn")
-    judge(monkeypatch, frost=0.3)
-    say("Frost has killed the last hive")
-    (bees,) = [record for record in memory.records(user="alice") if "keeps bees" in record.content]
-    assert "doubted_by" in bees.metadata
-    text = memory.context("Do I keep bees?", user="alice").text
-    (line,) = [line for line in text.splitlines() if "hive" in line]
-    assert line.startswith("- Frost has killed the last hive. Said before, ")
-    assert line.endswith(": “I keep bees behind the barn” (perhaps no longer true)")
-    assert "hive" in memory.recall("Do I keep bees?", user="alice")[0].text
-
-
 def test_recall_shows_all_that_was_said_since_in_its_order(
     memory: Limpet, say: Say, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -284,13 +227,6 @@ def test_recall_shows_all_that_was_said_since_in_its_order(
     parts = [part for part in since.rstrip(".").split(". ") if part in first.text]
     assert len(parts) > 2
     assert parts == sorted(parts, key=first.text.find)
-
-
-def test_doubted_claim_stands_whatever_is_asked(memory: Limpet, say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
-    say("I keep bees behind the barn")
-    judge(monkeypatch, frost=0.5)
-    say("Frost has killed the last hive and the wasps")
-    assert "bees behind" in memory.context("Translate this letter into French", user="alice").text
 
 
 def test_recall_finds_the_rule_beside_what_is_asked_and_no_requests(memory: Limpet, say: Say) -> None:
@@ -305,106 +241,6 @@ def test_recall_finds_the_rule_beside_what_is_asked_and_no_requests(memory: Limp
     assert not any("snack" in hit.text for hit in others)
 
 
-@pytest.mark.parametrize(
-    ("known", "told", "question", "old"),
-    [
-        (
-            "I train at the Ironhouse gym on Tuesdays",
-            "I've switched gyms, AquaFit now",
-            "When does it open?",
-            "Ironhouse",
-        ),
-        ("I drive a Toyota Yaris", "Sold the old car and bought a Skoda Octavia", "Which tyres?", "Yaris"),
-        ("My girlfriend is called Odile", "We broke up in May. I'm fine.", "What do I give my partner?", "Odile"),
-    ],
-)
-def test_change_of_what_people_have_one_of_marks_what_was_known(
-    memory: Limpet, say: Say, known: str, told: str, question: str, old: str
-) -> None:
-    say(known, told)
-    lines = [line for line in memory.context(question, user="alice").text.splitlines() if old in line]
-    assert all("no longer true" in line for line in lines)
-    hits = [hit for hit in memory.recall(old, user="alice") if old in hit.text]
-    assert hits
-    assert all(not hit.holds or "doubted_by" in hit.metadata for hit in hits)
-
-
-def test_change_of_somebody_elses_leaves_the_users_alone(memory: Limpet, say: Say) -> None:
-    say("I drive a Toyota Yaris", "My neighbour sold his car and drives a Tesla now")
-    (car,) = [record for record in memory.records(user="alice") if "Yaris" in record.content and record.value]
-    assert "doubted_by" not in car.metadata
-
-
-def test_name_is_doubted_only_when_somebody_is_gone(memory: Limpet, say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
-    say("My cat is called Biscuit")
-    judge(monkeypatch, woke=0.5)
-    say("Woke up so early today that even the cat was asleep, and I felt very proud")
-    (cat,) = [record for record in memory.records(user="alice") if record.attribute == "name"]
-    assert "doubted_by" not in cat.metadata
-
-
-def test_allergy_is_not_doubted_by_a_change_of_diet(memory: Limpet, say: Say) -> None:
-    say(
-        "I'm allergic to peanuts and vegetarian, so keep that in mind",
-        "Turns out I'm pescatarian now, fish twice a week.",
-    )
-    lines = memory.context("What can I cook for dinner?", user="alice").text.splitlines()
-    (line,) = [line for line in lines if "peanuts" in line]
-    assert line.startswith("- The user is allergic to peanuts. (")
-    assert line.endswith(")")
-    assert "perhaps" not in line
-    assert any("pescatarian" in line for line in lines)
-
-
-@pytest.mark.parametrize(
-    ("known", "told"),
-    [
-        ("I'm allergic to peanuts", "I work at Corven Dental now"),
-        ("My name is Robin", "I live in Lisbon now"),
-        ("I take metformin for my diabetes", "I am vegan now"),
-    ],
-)
-def test_health_and_names_are_left_alone_by_other_attributes(
-    memory: Limpet, say: Say, monkeypatch: pytest.MonkeyPatch, known: str, told: str
-) -> None:
-    say(known)
-    judge(monkeypatch, i=0.9)
-    say(told)
-    records = [record for record in memory.records(user="alice") if record.origin == "extracted"]
-    old = [record for record in records if record.source.sentence == known]
-    assert old
-    assert not any("doubted_by" in record.metadata for record in old)
-
-
-def test_what_takes_the_place_of_something_lasts(
-    memory: Limpet, say: Say, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    say("My address is 22 Harbour Lane")
-    judge(monkeypatch, please=0.9)
-    say("Please note my new address: 7 Quarry Street, valid from today")
-    clock.advance(days=30)
-    learned = [record for record in memory.records(user="alice") if record.origin == "extracted"]
-    (known,) = [record for record in learned if "address" in record.content]
-    assert "Quarry Street" in known.content
-    assert known.expires_at is None
-
-
-def test_words_that_nothing_was_read_from_make_doubtful(
-    memory: Limpet, say: Say, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    say("I keep bees behind the barn")
-    text = "I sold the barn. How much is honey?"
-    claim = "How much is honey?"
-    monkeypatch.setattr(
-        apply, "find_changes", lambda message, claims: [Change(0.9, text.index(claim), len(text)) for _ in claims]
-    )
-    for module in (apply, learn, read):
-        monkeypatch.setattr(module, "tells_of_change", lambda message: True)
-    say(text)
-    (bees,) = [record for record in memory.records(user="alice") if "keeps bees" in record.content]
-    assert "doubted_by" in bees.metadata
-
-
 @pytest.mark.parametrize("question", ["What do I have to learn before Tuesday?", "Which bread should I bake first?"])
 def test_order_of_things_to_do_is_not_the_past(question: str) -> None:
     assert not Question.parse(question, None).asks_back
@@ -413,93 +249,6 @@ def test_order_of_things_to_do_is_not_the_past(question: str) -> None:
 @pytest.mark.parametrize("question", ["Where did I live before?", "What was my first job?", "My previous address?"])
 def test_question_about_the_past_asks_back(question: str) -> None:
     assert Question.parse(question, None).asks_back
-
-
-@pytest.mark.parametrize(
-    ("first", "then", "old", "new"),
-    [
-        ("I live in Porto", "no wait, I said Porto but I meant Braga", "Porto", "Braga"),
-        ("call me Sam", "actually it's Samuel, please", "Sam.", "Samuel"),
-        ("I can't eat gluten", "turns out it wasn't gluten after all, bread is fine again", "can't eat", "wasn't"),
-    ],
-)
-def test_correction_takes_the_place_of_what_it_corrects(
-    memory: Limpet, say: Say, first: str, then: str, old: str, new: str
-) -> None:
-    say(first, then)
-    text = memory.context("What do you know about me?", user="alice").text
-    assert new in text
-    assert old not in text
-
-
-def test_name_that_only_begins_like_another_corrects_nothing(memory: Limpet, say: Say) -> None:
-    say("call me Sam", "actually it's Oslo, please")
-    assert "Sam" in memory.context("What is my name?", user="alice").text
-
-
-def test_what_has_a_last_day_to_come_holds_until_then(
-    memory: Limpet, say: Say, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    say("I keep bees behind the barn")
-    judge(monkeypatch, sold=0.9)
-    day = clock.now + timedelta(days=40)
-    say(f"Sold the hives, my last day with them is {day:%B} {day.day}")
-    (bees,) = [record for record in memory.records(user="alice", history=True) if "keeps bees" in record.content]
-    assert bees.is_valid_at(clock.now)
-    assert bees.superseded_by is None
-    assert not bees.is_valid_at(day + timedelta(days=2))
-
-
-FAMILY = (
-    "I live in Porto and work as a nurse.",
-    "My girlfriend Ellie is a vet.",
-    "What's a good dinner for tonight?",
-    "My sister Ann has the flu.",
-    "I moved to Lisbon last week.",
-)
-
-
-def read_after_summary(memory: Limpet, question: str) -> Context:
-    """The context of a chat of which nothing but its last turn is among the messages."""
-    session = memory.session("test", "1", user="alice")
-    session.compact(keep=0)
-    with session.turn("See you.") as turn:
-        turn.reply("Bye.")
-    return session.context(question, max_tokens=1000)
-
-
-@pytest.fixture
-def few_messages(store_url: str, clock: FakeClock) -> Iterator[Limpet]:
-    overrides = {"jobs.worker": False, "embedding.model": "none", "context.recent_messages": 2}
-    with Limpet.open(store_url, config=Config.load(overrides=overrides), clock=clock) as opened:
-        yield opened
-
-
-def tell(memory: Limpet, *lines: str) -> None:
-    session = memory.session("test", "1", user="alice")
-    for line in lines:
-        with session.turn(line) as turn:
-            turn.reply("All right.")
-        session.learn()
-
-
-def test_context_states_claims_and_leaves_their_words_out_of_the_summary(few_messages: Limpet) -> None:
-    tell(few_messages, *FAMILY)
-    context = read_after_summary(few_messages, "What do you know about me?")
-    about, earlier = context.sections["About the user"], context.sections["Earlier in this conversation"]
-    assert "Ellie" in about
-    assert "vet" in about
-    assert "lives in Lisbon" in about
-    for words in ("Ellie", "Lisbon", "Ann", "Porto", "nurse"):
-        assert words not in earlier
-    assert earlier.endswith("can be searched.")
-
-
-def test_summary_in_context_marks_sentence_that_holds_only_in_part(few_messages: Limpet) -> None:
-    said = "I live in Porto, and the old harbour bridge over there is painted green every spring by volunteers."
-    tell(few_messages, said, "I moved to Lisbon last week.")
-    for line in read_after_summary(few_messages, "weather").text.splitlines():
-        assert "Porto" not in line or "no longer true" in line
 
 
 def test_health_of_others_is_not_a_rule_for_the_assistant(memory: Limpet, say: Say) -> None:
@@ -580,59 +329,3 @@ def test_reply_that_repeats_a_claim_is_not_a_hit_of_its_own(memory: Limpet, cloc
     assert "paella" in hits[0].text
     assert "falafel" not in memory.context("What is my favourite dish?", user="alice").text
     assert [hit.holds for hit in hits if "falafel" in hit.text] == [False]
-
-
-def test_context_has_decision_once_that_the_assistant_repeated(memory: Limpet, clock: FakeClock) -> None:
-    session = memory.session("test", "1", user="alice")
-    for text, reply in (
-        ("We decided to use htmx for the coupon service.", "Noted."),
-        ("What did we choose?", "You told me: We decided to use htmx for the coupon service."),
-    ):
-        clock.advance(days=3)
-        with session.turn(text) as turn:
-            turn.reply(reply)
-        session.learn()
-    context = memory.context("What did we choose for the coupon service?", user="alice").text
-    assert context.count("htmx") == 1
-
-
-def test_question_marks_claim_that_a_later_message_outdates_in_other_words(memory: Limpet, say: Say) -> None:
-    say(
-        "I take the train to work, Zwolle to Meppel, with the same eleven people",
-        "My dog is called Biscuit",
-        "My year pass ended and I won't renew it, so it's the e-bike and me now, twenty kilometres to work",
-    )
-    text = memory.context("How do I get to work?", user="alice").text
-    (line,) = [line for line in text.splitlines() if "train" in line]
-    assert "perhaps no longer true" in line
-    assert "e-bike" in line
-    first = next(hit for hit in memory.recall("How do I get to work?", user="alice") if "e-bike" in hit.text)
-    old = next(hit for hit in memory.recall("How do I get to work?", user="alice") if "train" in hit.text)
-    assert first.score >= old.score
-
-
-def test_change_makes_doubtful_what_was_said_of_the_same_person_beside_it(memory: Limpet, say: Say) -> None:
-    say(
-        "My vet is Dr Hallam over in Otley. Dr Hallam has known the dog since he fitted in a shoe",
-        "We have changed vets. The dog is registered at Mill Lane now",
-    )
-    (known,) = [record for record in memory.records(user="alice") if "shoe" in record.content and record.subject]
-    assert "doubted_by" in known.metadata
-
-
-def test_words_that_surely_tell_of_a_change_are_kept_as_doubtful(memory: Limpet, say: Say) -> None:
-    say(
-        "Right, the kids had a vote and the collar tag's been engraved so there's no going back. "
-        "Pickle came when called for the first time today!! What treats are ok for recall training?"
-    )
-    (kept,) = [record for record in memory.records(user="alice") if "Pickle" in record.content and record.subject]
-    assert kept.confidence < 0.5
-
-
-def test_words_of_two_doubted_claims_stand_once_in_their_line(memory: Limpet, say: Say) -> None:
-    say(
-        "my mate Dami got a job at Guy's and wont stop going on about the canteen",
-        "new lanyard day! my photo looks like a hostage picture but whatever, the team at King's seem sound",
-    )
-    text = memory.context("Who do I know at a hospital?", user="alice").text
-    assert text.count("my mate Dami got a job at Guy's") == 1

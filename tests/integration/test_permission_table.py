@@ -37,7 +37,7 @@ from limpet.sessions.repository import Sessions
 from limpet.store.tables import TABLES
 from limpet.tools import TOOLS
 from tests.http_client import Asked, asked
-from tests.integration.test_bad_input import CALLS
+from tests.integration.hostile_values import CALLS
 
 pytestmark = pytest.mark.slow
 

@@ -18,7 +18,8 @@ import pytest
 from limpet import Limpet, Message, Session
 from limpet.errors import LimpetError, NotFound, PermissionDenied
 from limpet.security.operation import OPERATIONS
-from tests.property.test_isolation import Owner, World, _in_worlds
+from tests.property.isolation_world import Owner, World
+from tests.property.test_isolation import _in_worlds
 
 Attempt = Callable[[], object]
 

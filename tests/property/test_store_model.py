@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import initialize, precondition, rule, run_state_machine_as_test
 
-from limpet import Config, FilePart, ImagePart, Limpet, Message, Record, Session, TextPart, ToolCall
-from limpet.config import EmbeddingSettings, SessionSettings
+from limpet import Config, Limpet, Message, Record, TextPart
+from limpet.config import SessionSettings
 from limpet.errors import (
     IdempotencyConflict,
     InvalidInput,
@@ -23,164 +22,43 @@ from limpet.errors import (
     SessionNotFound,
     WrongState,
 )
-from limpet.model.message import Part, Role
-from limpet.model.record import Layer, RecordType
-from limpet.model.scope import Level, Owner, SessionKey
+from limpet.model.message import Role
+from limpet.model.scope import Owner, SessionKey
 from limpet.model.session import SessionStatus
 from limpet.search import word_index as index
-from limpet.store.tables import TABLES
 from tests.examples import examples
 from tests.property.dict_model import (
-    PlainMemory,
     PlainRecord,
     PlainSession,
     home_of_agent,
     home_of_all,
     home_of_session,
     home_of_user,
-    is_true,
-    newest_first,
+)
+from tests.property.store_comparison import AGENTS, CAPS, TENANTS, USERS, Backend, StoreComparison, name_owner
+from tests.property.store_drafts import (
+    Draft,
+    drafts,
+    fields,
+    json_values,
+    labels,
+    metadata,
+    names,
+    tags,
+    words,
 )
 
-TENANTS = ("default", "acme")
-USERS = ("alice", "Alice", "a:b")
-AGENTS = ("assistant", "coder")
-CAPS = (2, 3, 5)
 EXAMPLES = {"memory": 60, "sqlite": 40, "postgres": 8}
 STEPS = 50
 
-# A run may draw only so much: what is stored comes from a few choices of every kind, the order of calls from many.
-words = st.sampled_from(
-    (
-        "",
-        "the dog runs",
-        "naïve café 東京タワー 🦊",
-        "AND OR 'quotes\" %s :x $1 \\u0000",
-        "control \x01\x1b[31m \r\n\t\u2028 \ufeff \U0010ffff",
-        "x" * 700,
-        "one. two. " * 90,
-    )
-)
-names = st.sampled_from(("n", "x.y", "quote'", 'double"', "ключ", "a:b%c"))
-json_values = st.sampled_from(
-    (None, True, 0, -(2**60), 2**70, 0.1, 1e300, "", "ü'\"\\", [], {}, [1, [None, {"a.b": ["c"]}]], {"": {"k'": False}})
-)
-metadata = st.dictionaries(names, json_values, max_size=2)
-labels = st.dictionaries(names, st.sampled_from(("v", "w", "ü'")), max_size=2)
-moments = st.sampled_from(
-    (
-        datetime(1990, 1, 1, tzinfo=UTC),
-        datetime(2026, 3, 10, 12, 0, 30, 5, tzinfo=UTC),
-        datetime(2100, 1, 1, tzinfo=UTC),
-    )
-)
-parts = st.sampled_from(
-    (
-        (),
-        (),
-        (ImagePart("https://example.org/i.png", "image/png", "a 🐈"), TextPart("")),
-        (FilePart("file:///tmp/a.txt", None, "näme"), ImagePart("data:image/png;base64,AAAA")),
-    )
-)
-calls = st.sampled_from(
-    (
-        (),
-        (),
-        (ToolCall("c1", "look", {"for": "dogs", "deep": [1, None]}),),
-        (ToolCall("", "a"), ToolCall("c1", "b", {"": ""})),
-    )
-)
-tags = st.sampled_from(((), ("red",), ("blue", "red"), ("ta'g",)))
 
-
-fields = st.fixed_dictionaries(
-    {"type": st.sampled_from(RecordType), "layer": st.sampled_from(Layer)},
-    optional={
-        "tags": tags,
-        "metadata": labels,
-        "title": words,
-        "confidence": st.sampled_from((0, 0.3, 1)),
-        "pinned": st.just(True),
-        "ttl": st.just(timedelta(seconds=30)),
-    },
-)
-
-
-@dataclass(frozen=True)
-class Draft:
-    """A message before its text has its mark, and its number, if any, its place: so far above or below the last."""
-
-    role: Role
-    text: str
-    parts: tuple[Part, ...]
-    tool_calls: tuple[ToolCall, ...]
-    metadata: dict[str, Any]
-    created_at: datetime | None
-    ahead: int | None
-    idempotency_key: str | None
-
-
-drafts = st.builds(
-    Draft,
-    role=st.sampled_from(Role),
-    text=words,
-    parts=parts,
-    tool_calls=calls,
-    metadata=metadata,
-    created_at=st.none() | moments,
-    ahead=st.sampled_from((None, None, None, None, None, 1, 3, 0, -1)),
-    idempotency_key=st.sampled_from((None, None, "k1", "k2")),
-)
-
-
-class Backend:
-    """Opens the store; a new one for each run of the machine."""
-
-    def __init__(self, url: str) -> None:
-        self.name = "memory" if url == ":memory:" else "postgres" if "://" in url else "sqlite"
-        self._url = url
-        self._runs = 0
-
-    def fresh(self) -> str:
-        self._runs += 1
-        if self.name == "postgres":
-            with Limpet.open(self._url) as memory:
-                names = ", ".join(table.name for table in TABLES if table.name != "properties")
-                store: Any = memory._runtime.store
-                store.write(lambda tx: tx.db.execute_sql(f"TRUNCATE {names}"))
-        return f"{self._url}/{self._runs}" if self.name == "sqlite" else self._url
-
-
-class StoreMachine(RuleBasedStateMachine):
-    def __init__(self, backend: Backend) -> None:
-        super().__init__()
-        self.backend = backend
-        self.url = backend.fresh()
-        self.now = datetime(2026, 3, 10, 12, 0, tzinfo=UTC)
-        self.cap = 3
-        self.plain = PlainMemory()
-        self.handles: dict[str, Session] = {}
-        self.marks = itertools.count()
-        self.gone: list[tuple[str, str, str]] = []  # tenant, user, and a word that must not be found any more
-        self.keys = itertools.count()
-
+class StoreMachine(StoreComparison):
     @initialize()
     def begin(self) -> None:
         """Two sessions of one user to begin with: most of what goes wrong needs several calls on the same thing."""
         self.open()
         for chat in ("1", "1:2"):
             self.get_or_create("default", "alice", "assistant", chat, None, {})
-
-    def open(self) -> None:
-        config = Config(session=SessionSettings(kv_cap=self.cap), embedding=EmbeddingSettings(model="none"))
-        self.memory = Limpet.open(self.url, config=config, clock=lambda: self.now)
-
-    def teardown(self) -> None:
-        if hasattr(self, "memory"):
-            self.compare_everything()
-            assert [finding for finding in self.memory.admin.doctor() if not finding.ok] == []
-            self.find_every_word()
-            self.memory.close()
 
     # Drawing what is there
 
@@ -202,18 +80,9 @@ class StoreMachine(RuleBasedStateMachine):
         homes += [home_of_session(session.info) for session in self.alive() if session.info.tenant == tenant]
         return homes[data.draw(st.integers(0, len(homes) - 1), label="home")]
 
-    def alive(self) -> list[PlainSession]:
-        return [session for session in self.plain.sessions.values() if not session.deleted]
-
-    def handle(self, session: PlainSession) -> Session:
-        return self.handles[session.info.id]
-
     def marked(self, text: str) -> str:
         """The text with a word in front that nothing else has."""
         return f"mark{next(self.marks)}q {text}"
-
-    def on(self, tenant: str) -> Limpet:
-        return self.memory if tenant == "default" else self.memory.tenant(tenant)
 
     has_session = precondition(lambda self: self.plain.sessions)
     has_record = precondition(lambda self: self.plain.records)
@@ -448,7 +317,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def keep(self, home: Owner, key: str | None, text: str, given: dict[str, Any]) -> None:
         now, content = self.tick(), self.marked(text)
-        stored = self.on(home.scope.tenant).remember(content, key=key, **_owner(home), **given)
+        stored = self.on(home.scope.tenant).remember(content, key=key, **name_owner(home), **given)
         if (old := self.plain.with_key(home, key)) is not None:
             self.forget_words_in(old.now)
         changes = {"content": content, "key": key, **given}
@@ -497,16 +366,16 @@ class StoreMachine(RuleBasedStateMachine):
         memory = self.on(home.scope.tenant)
         if how == "no such key" or (how == "key" and record.key is None):
             with pytest.raises(RecordNotFound):
-                memory.forget(key="nothing", **_owner(home))
+                memory.forget(key="nothing", **name_owner(home))
             return
         gone = [record.id]
         asked: dict[str, Any] = {"id": record.id}
         if how == "key":
-            asked = {"key": record.key, **_owner(home)}
+            asked = {"key": record.key, **name_owner(home)}
         elif how in ("word", "dog"):
             word = record.content.split()[0] if how == "word" else "dog"
             gone = [other.now.id for other in self.plain.of_home(home) if word in _words(other.now)]
-            asked = {"query": word, **_owner(home)}
+            asked = {"query": word, **name_owner(home)}
         answer = memory.forget(**asked)
         assert sorted(answer.ids) == sorted(gone)
         assert answer.counts.get("records", 0) == len(gone)
@@ -536,152 +405,9 @@ class StoreMachine(RuleBasedStateMachine):
         self.plain.sessions = {id: session for id, session in self.plain.sessions.items() if not session.deleted}
         self.compare_everything()
 
-    # Comparing
-
-    def compare(self, session: PlainSession) -> None:
-        handle = self.handle(session)
-        if session.deleted:
-            with pytest.raises(SessionNotFound):
-                handle.count()
-            assert (handle.messages(), handle.recent(5), handle.kv.items(), handle.summary()) == ([], [], {}, None)
-            return
-        assert handle.refresh() == session.info
-        assert handle.messages() == session.messages
-        assert handle.count() == len(session.messages)
-        assert handle.recent(3) == session.messages[-3:]
-        middle = session.info.last_sequence // 2
-        assert handle.messages(after=middle, limit=2) == [m for m in session.messages if m.sequence > middle][:2]
-        assert handle.messages(before=middle) == [m for m in session.messages if m.sequence < middle]
-        assert list(handle.kv.items().items()) == list(session.kv.items())[-self.cap :]
-        assert handle.summary() == session.summary
-        assert list(handle.usage().models) == [session.usage[model] for model in sorted(session.usage)]
-
-    def compare_record(self, id: str) -> None:
-        for tenant in TENANTS:
-            record = self.plain.records.get(id)
-            memory = self.on(tenant)
-            if record is None or record.now.home.scope.tenant != tenant:
-                for call in (memory.records.get, memory.records.history):
-                    with pytest.raises(RecordNotFound):
-                        call(id)
-            else:
-                assert memory.records.get(id) == record.now
-                assert memory.records.history(id) == record.versions
-
-    def compare_everything(self) -> None:
-        for session in self.plain.sessions.values():
-            self.compare(session)
-        for id in self.plain.records:
-            self.compare_record(id)
-        for tenant in TENANTS:
-            self.compare_lists(tenant)
-        stats = self.memory.admin.stats()
-        assert stats["sessions"] == len(self.alive())
-        assert stats["messages"] == sum(len(session.messages) for session in self.alive())
-        assert stats["records"] == len(self.plain.records)
-
-    def compare_lists(self, tenant: str) -> None:
-        memory = self.on(tenant)
-        everything: dict[str, Any] = {"limit": 1000}
-        assert memory.sessions(**everything) == self.plain.listed(tenant)
-        assert memory.sessions(channel="chan", limit=2, offset=1) == self.plain.listed(tenant)[1:3]
-        assert memory.sessions(channel="other") == []
-        for state in SessionStatus:
-            assert memory.sessions(state=state, **everything) == self.plain.listed(tenant, state=state)
-        for agent in AGENTS:
-            assert memory.sessions(agent=agent, **everything) == self.plain.listed(tenant, agent=agent)
-            self.compare_records(tenant, agent=agent)
-        for user in USERS:
-            assert memory.sessions(user=user, **everything) == self.plain.listed(tenant, user=user)
-            self.compare_records(tenant, user=user)
-        self.compare_records(tenant)
-
-    def compare_records(self, tenant: str, **scope: Any) -> None:
-        memory = self.on(tenant)
-        in_scope = list(self.plain.in_scope(tenant, **scope))
-        everything = newest_first(record.now for record in in_scope)
-        true_now = [record for record in everything if is_true(record, self.now)]
-        assert memory.records(limit=1000, **scope) == true_now
-        assert memory.records(limit=2, offset=1, **scope) == true_now[1:3]
-        assert memory.records.count(**scope) == len(true_now)
-        assert memory.records(limit=1000, history=True, **scope) == everything
-        then = self.now - timedelta(seconds=10)
-        true_then = newest_first(said for record in in_scope if (said := record.at(then)) is not None)
-        assert memory.records(limit=1000, as_of=then, **scope) == true_then
-        assert memory.records(limit=2, offset=1, as_of=then, **scope) == true_then[1:3]
-        assert memory.records(tags=["red"], as_of=then, **scope) == [
-            record for record in true_then if "red" in record.tags
-        ]
-        assert memory.records(types=["fact"], tags=["red"], limit=1000, **scope) == [
-            record for record in true_now if record.type == "fact" and "red" in record.tags
-        ]
-        for key, value in (("x.y", "v"), ("quote'", "ü'"), ("a:b%c", "w")):
-            expected = [record for record in true_now if record.metadata.get(key) == value]
-            assert memory.records.search_metadata(key, value, **scope) == expected
-
-    # Words
-
-    def forget_words_of(self, session: PlainSession) -> None:
-        where = session.info.tenant, session.info.user
-        self.gone += [(*where, message.text.split()[0]) for message in session.messages[:3]]
-
-    def forget_words_in(self, record: Record) -> None:
-        if record.user is not None:
-            self.gone.append((record.home.scope.tenant, record.user, record.content.split()[0]))
-
-    def find_every_word(self) -> None:
-        """Each word that stands in exactly one place is found there, and those that were removed nowhere."""
-        for session in self.alive():
-            for message in [*session.messages[:20], *session.messages[-20:]]:
-                self.find_message(session, message)
-        for record in self.plain.records.values():
-            self.find_record(record)
-        for tenant, user, word in self.gone[-50:]:
-            assert self.on(tenant).recall(word, user=user) == []
-
-    def find_message(self, session: PlainSession, message: Message) -> None:
-        word = message.text.split()[0]
-        hits = self.on(session.info.tenant).recall(word, user=session.info.user, k=5, recipe="words")
-        if message.role is Role.SYSTEM:
-            hits = [hit for hit in hits if hit.source.role == "system"]
-            assert hits == []
-            return
-        mine = [hit for hit in hits if hit.source.id == session.info.id and hit.source.role == message.role]
-        assert mine, f"{word} is not found"
-        for hit in mine:
-            assert word in hit.text.split()
-            assert hit.source.first_sequence is not None
-            assert hit.source.last_sequence is not None
-            assert (
-                hit.source.first_sequence <= message.sequence <= hit.source.last_sequence
-                or hit.source.name != message.name
-            )
-
-    def find_record(self, plain: PlainRecord) -> None:
-        record = plain.now
-        word = record.content.split()[0]
-        hits = self.on(record.home.scope.tenant).recall(word, **_owner(record.home))
-        if not is_true(record, self.now):
-            assert hits == []
-        else:
-            assert [hit.source.id for hit in hits] == [record.id]
-
 
 def _words(record: Record) -> list[str]:
     return f"{record.title or ''} {record.content}".split()
-
-
-def _owner(home: Owner) -> dict[str, Any]:
-    """How a caller says whose memory it is."""
-    match home.level:
-        case Level.USER:
-            return {"user": home.scope.user}
-        case Level.AGENT:
-            return {"agent": home.scope.agent}
-        case Level.SESSION:
-            return {"session": home.scope.session}
-        case Level.GLOBAL:
-            return {"scope": "global"}
 
 
 @pytest.mark.hypothesis
