@@ -20,6 +20,7 @@ from limpet.api import parameters as arg
 from limpet.api.access import AccessOperations, KeyOperations
 from limpet.api.admin import AdminOperations
 from limpet.api.documents import DocumentOperations
+from limpet.api.handle import SubHandle
 from limpet.api.jobs import JobOperations
 from limpet.api.notes import LongTermNotes, NoteOperations
 from limpet.api.privacy import PrivacyOperations
@@ -300,7 +301,7 @@ def _class(kind: type) -> Iterator[str]:
     found = [pair for base in groups for pair in vars(base).items()]
     public = {name: member for name, member in reversed(found) if not name.startswith("_") or name == "__call__"}
     public = {name: public[name] for name, _ in found if name in public}
-    rows = [_property(name, member) for name, member in public.items() if isinstance(member, property)]
+    rows = [_property(name, member) for name, member in public.items() if isinstance(member, property | SubHandle)]
     if rows:
         yield "\n".join(["| attribute | is | |", "|---|---|---|", *rows])
     for name, member in public.items():
@@ -314,7 +315,9 @@ def _method(name: str, function: Callable[..., Any]) -> str:
     return "\n\n".join(filter(None, [_signature(name, function), _doc(function)]))
 
 
-def _property(name: str, member: property) -> str:
+def _property(name: str, member: property | SubHandle[Any]) -> str:
+    if isinstance(member, SubHandle):
+        return f"| `{name}` | `{member.kind.__name__}` | {_doc(member.kind)} |"
     kind = str(member.fget.__annotations__["return"]).replace("|", "\\|")
     return f"| `{name}` | `{kind}` | {_doc(member)} |"
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from limpet.api import parameters as arg
-from limpet.api.handle import Handle
+from limpet.api.handle import Handle, SubHandle
 from limpet.api.runtime import Runtime
 from limpet.errors import InvalidInput, LimpetError, Unauthenticated
 from limpet.model.access import (
@@ -225,10 +225,7 @@ class KeyOperations(Handle):
 class AccessOperations(Handle):
     """Grants, API keys and the audit log: ``memory.access``."""
 
-    @property
-    def keys(self) -> KeyOperations:
-        """API keys: ``memory.access.keys.create("ci", user=…)``; calling the handle lists them."""
-        return KeyOperations(self._view)
+    keys = SubHandle(KeyOperations)
 
     @operation(
         "access.grant", On.WHOLE, "write:global", "POST /v1/grants", audited=True, answer="granted", cli="grants add"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, Generic, Self, TypeVar, overload
 
 from limpet.api.agents import Agents
 from limpet.api.runtime import DEFAULT_USER, Runtime
@@ -21,6 +21,7 @@ from limpet.sessions.repository import Sessions
 from limpet.store.tx import Tx
 
 T = TypeVar("T")
+H_co = TypeVar("H_co", covariant=True)
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,22 @@ def to_cursor(before: object) -> PageCursor | None:
     """The checked ``before`` of a list, which its caller gives as a plain tuple."""
     assert before is None or isinstance(before, PageCursor)
     return before
+
+
+class SubHandle(Generic[H_co]):
+    """A handle of the same view, as an attribute: ``memory.records``."""
+
+    def __init__(self, kind: Callable[[View], H_co]) -> None:
+        self.kind = kind
+
+    @overload
+    def __get__(self, handle: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(self, handle: Handle, owner: type) -> H_co: ...
+
+    def __get__(self, handle: Handle | None, owner: type) -> H_co | Self:
+        return self if handle is None else self.kind(handle._view)  # noqa: SLF001 - a handle of ours
 
 
 class Handle:

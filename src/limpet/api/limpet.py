@@ -11,7 +11,7 @@ from limpet.api.access import AccessOperations
 from limpet.api.admin import AdminOperations
 from limpet.api.agents import Agents, OpenOptions
 from limpet.api.documents import DocumentOperations
-from limpet.api.handle import View, to_cursor
+from limpet.api.handle import SubHandle, View, to_cursor
 from limpet.api.jobs import JobOperations, register_handlers
 from limpet.api.memory import MemoryOperations
 from limpet.api.notes import NoteOperations
@@ -116,55 +116,16 @@ class Limpet(MemoryOperations):
 
     # The handles
 
-    @property
-    def records(self) -> RecordOperations:
-        """Long-term memories: ``memory.records(user=…)`` lists them, ``memory.records.get(id)`` reads one."""
-        return RecordOperations(self._view)
-
-    @property
-    def documents(self) -> DocumentOperations:
-        """Texts that are searched like messages."""
-        return DocumentOperations(self._view)
-
-    @property
-    def graph(self) -> GraphOperations:
-        """The knowledge graph: ``memory.graph(user=…, entity=…)``."""
-        return GraphOperations(self._view)
-
-    @property
-    def notes(self) -> NoteOperations:
-        """MEMORY.md and the daily notes."""
-        return NoteOperations(self._view)
-
-    @property
-    def schedules(self) -> ScheduleOperations:
-        """Goals that come back: ``memory.schedules.create(user=…, goal=…, cadence="every: 1h")``."""
-        return ScheduleOperations(self._view)
-
-    @property
-    def jobs(self) -> JobOperations:
-        """Background work."""
-        return JobOperations(self._view)
-
-    @property
-    def access(self) -> AccessOperations:
-        """Grants, API keys and the audit log."""
-        return AccessOperations(self._view)
-
-    @property
-    def privacy(self) -> PrivacyOperations:
-        """Purges and retention."""
-        return PrivacyOperations(self._view)
-
-    @property
-    def transfer(self) -> TransferOperations:
-        """Exports and imports."""
-        return TransferOperations(self._view)
-
-    @property
-    def admin(self) -> AdminOperations:
-        """The store as a whole: health, backups, numbers."""
-        return AdminOperations(self._view)
+    records = SubHandle(RecordOperations)
+    documents = SubHandle(DocumentOperations)
+    graph = SubHandle(GraphOperations)
+    notes = SubHandle(NoteOperations)
+    schedules = SubHandle(ScheduleOperations)
+    jobs = SubHandle(JobOperations)
+    access = SubHandle(AccessOperations)
+    privacy = SubHandle(PrivacyOperations)
+    transfer = SubHandle(TransferOperations)
+    admin = SubHandle(AdminOperations)
 
     # Sessions
 

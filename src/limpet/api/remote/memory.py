@@ -10,7 +10,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any, NoReturn
 
-from limpet.api.handle import View
+from limpet.api.handle import SubHandle, View
 from limpet.api.limpet import Limpet
 from limpet.api.notes import LongTermNotes, NoteOperations
 from limpet.api.parameters import MessagesCodec, User
@@ -76,10 +76,20 @@ class RemoteView(View):
         return RemoteSession(self, info)
 
 
+class RemoteNotes(NoteOperations):
+    _view: RemoteView
+
+    def long_term(self, user: User | None = None) -> LongTermNotes:
+        """The user's MEMORY.md: ``.read()``, ``.write(text)``, ``.append(text)``."""
+        owner = self._view.user if user is None else check_name(user, "user")
+        return RemoteLongTermNotes(self._view, owner)
+
+
 class RemoteLimpet(Limpet):
     """``Limpet.connect`` returns one."""
 
     _view: RemoteView
+    notes = SubHandle(RemoteNotes)
 
     def close(self) -> None:
         """Close the connections. The server goes on. Idempotent."""
@@ -100,22 +110,8 @@ class RemoteLimpet(Limpet):
     def config(self) -> Config:
         _refuse("config", "the settings are those of the server")
 
-    @property
-    def notes(self) -> NoteOperations:
-        """MEMORY.md and the daily notes."""
-        return RemoteNotes(self._view)
-
     def agent(self, name: str) -> Limpet:
         _refuse("agent", "memory.session(agent=…) chooses an agent, and so does a key that is made for one")
-
-
-class RemoteNotes(NoteOperations):
-    _view: RemoteView
-
-    def long_term(self, user: User | None = None) -> LongTermNotes:
-        """The user's MEMORY.md: ``.read()``, ``.write(text)``, ``.append(text)``."""
-        owner = self._view.user if user is None else check_name(user, "user")
-        return RemoteLongTermNotes(self._view, owner)
 
 
 class RemoteLongTermNotes(LongTermNotes):
