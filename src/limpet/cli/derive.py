@@ -262,7 +262,7 @@ class OperationCommand:
 
     @property
     def summary(self) -> str:
-        return self.about or render.to_plain(self.operation.summary.removesuffix(".")).replace("Return ", "Show ", 1)
+        return self.about or self.operation.summary.removesuffix(".").replace("`", "").replace("Return ", "Show ", 1)
 
     @property
     def _names_session_by_id(self) -> bool:

@@ -35,11 +35,6 @@ _BYTES = {
 Renderer = Callable[[Any], list[str]]
 
 
-def to_plain(text: str) -> str:
-    """A docstring's line without its marks."""
-    return text.replace("``", "").replace("`", "")
-
-
 def format_list(found: Sequence[Any]) -> list[str]:
     table: show.Columns | Renderer = _TABLES.get(type(found[0]).__name__, _plain_table)
     return show.format_nouns(table, found) if isinstance(table, tuple) else table(found)

@@ -28,7 +28,7 @@ _JSON_HIDDEN = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u20
 
 def escape(text: str) -> str:
     """The text with its control characters spelled out. Lines and tabs stay."""
-    return _HIDDEN.sub(lambda found: _escape_code(ord(found.group())), text)
+    return _HIDDEN.sub(lambda found: ("\\x{:02x}" if found[0] < "\u0100" else "\\u{:04x}").format(ord(found[0])), text)
 
 
 def one_line(text: str) -> str:
@@ -38,10 +38,6 @@ def one_line(text: str) -> str:
 def escape_line(text: str) -> str:
     """An error or a log record on one line."""
     return escape(text).replace("\n", "\\n").replace("\t", " ")
-
-
-def _escape_code(code: int) -> str:
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 def print_result(args: Namespace, value: Any, lines: Iterable[str]) -> None:
@@ -116,7 +112,6 @@ def format_nouns(columns: Columns, found: Iterable[Any], under: Sequence[Sequenc
 
 
 def format_noun(fields: Columns, noun: Any) -> list[str]:
-    """A line for each field."""
     return format_fields((name, format_cell(noun, source)) for name, source in fields)
 
 

@@ -89,7 +89,8 @@ class Composer:
         return self.compose(summary, material.history if material.unsummarised is None else material.unsummarised)
 
     def compose(self, summary: Summary | None, history: Sequence[Message]) -> Context:
-        summary_entry, most = self._summary_entry(summary), self._limits.recent_messages
+        summary_entry = None if summary is None else self._build_summary_entry(summary.text)
+        most = self._limits.recent_messages
         room = self._budget - self._start_prompt(summary_entry).tokens
         messages = fit_history(history, self._message_budget(room, history), most, self._cost)
         sheet, dropped = self._fill(summary_entry, messages)
@@ -164,9 +165,6 @@ class Composer:
 
     def _select_hits(self, messages: Sequence[Message], records: Collection[str] = ()) -> Selection:
         return select_hits(self._passages, messages, records, self._limits)
-
-    def _summary_entry(self, summary: Summary | None) -> PromptEntry | None:
-        return None if summary is None else self._build_summary_entry(summary.text)
 
     def _build_summary_entry(self, text: str) -> PromptEntry:
         section = ContextSection.EARLIER if self._limits.layout == "lean" else ContextSection.SUMMARY
@@ -279,7 +277,6 @@ class PromptBuilder:
         return cost
 
     def add(self, entry: PromptEntry) -> None:
-        """Add the entry whatever it costs."""
         self.tokens += entry.tokens + self.add_heading(entry)
         self._taken.append(entry)
         said, words, bare = entry.wording
@@ -463,7 +460,8 @@ def _build_hit_entry(
     hit: Hit, material: ContextInputs, section: ContextSection, count: TokenCounter, words: str
 ) -> PromptEntry:
     """The hit as a line, ``words``: as it was said. A day heads all its hits: a date on each would cost one in six."""
-    source, states = hit.source, hit.text if _is_claim(hit) else ""
+    source = hit.source
+    states = hit.text if source.kind is SourceKind.RECORD and source.role is not None else ""
     label = "" if states and section is ContextSection.RELATED else f"{_source_label(hit)}: "
     text = format_item(label, f"{hit.text}{mark_past(hit, material.zone)}")
     said_at = to_local(source.created_at, zone=material.zone)
@@ -473,10 +471,6 @@ def _build_hit_entry(
     what = partial(describe_hit, hit, day)
     entry = PromptEntry(section, text, count, what, place, day, hit, source=said, said=words, states=states)
     return material.add_later(entry, said_at, hit.metadata if hit.holds else {})
-
-
-def _is_claim(hit: Hit) -> bool:
-    return hit.source.kind is SourceKind.RECORD and hit.source.role is not None
 
 
 def _source_label(hit: Hit) -> str:

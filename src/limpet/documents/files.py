@@ -42,7 +42,6 @@ def path_to_uri(path: str) -> str:
 
 
 def uri_to_path(uri: str) -> str:
-    """Return the path of a ``file:`` uri."""
     try:
         parts = urlsplit(uri)
     except ValueError as error:

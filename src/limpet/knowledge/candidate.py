@@ -47,8 +47,6 @@ _PATTERNS = tuple(
 
 @dataclass(frozen=True, slots=True)
 class TurnMessage:
-    """One message of a turn."""
-
     sequence: int
     role: Role
     text: str

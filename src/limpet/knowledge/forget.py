@@ -235,7 +235,8 @@ class Forgetter:
         named = [*dict.fromkeys(left)]
         if len(named) > _MAX_PLACES:
             named[_MAX_PLACES:] = [f"{len(named) - _MAX_PLACES} more places"]
-        return Forgotten(_drop_zeros(counts, gone.counts), gone.ids, tuple(named), sentences)
+        told = {kind: number for kind, number in counts.items() if number or kind in gone.counts}
+        return Forgotten(told, gone.ids, tuple(named), sentences)
 
     def _rehearse(
         self, going: ForgetPlan, finder: RemainingFinder, cut: RecordChunker, everywhere: bool, tx: Tx
@@ -273,7 +274,6 @@ class Forgetter:
     def _remove(
         self, store: Transactions, going: ForgetPlan, finder: RemainingFinder, cut: RecordChunker, *, everywhere: bool
     ) -> Forgotten:
-        """Remove in slices what a plan names."""
         tenant, counts, ids = finder.owner.tenant, Counter[str](), list[str]()
         counts["messages"] += self._redact_sessions(store, tenant, going.trail)
         for page in split_pages(going.beside):
@@ -431,10 +431,6 @@ def _report_unreadable(left: list[str], place: str) -> Iterator[None]:
     except (StorageError, MigrationError, ConfigError) as error:
         log.warning("what was forgotten may still be in %s: %s", place, error)
         left.append(f"{place}, which cannot be read")
-
-
-def _drop_zeros(counts: Counter[str], always: Iterable[str]) -> dict[str, int]:
-    return {kind: number for kind, number in counts.items() if number or kind in always}
 
 
 def _is_unchanged(tx: Tx, record: Record) -> bool:

@@ -361,7 +361,6 @@ class Learner:
         ]
 
     def _search_records(self, info: SessionInfo, texts: Sequence[str], k: int) -> list[list[Hit]]:
-        """The best records for each text, on one view of them."""
         if not texts:
             return []
         space, now, settings = user_partition(info), self.clock(), self.config.search

@@ -117,7 +117,6 @@ def _negate_group(group: str, record: Record) -> str:
 
 
 def fit_lines(lines: Iterable[ProfileLine], most_tokens: int, count: TokenCounter) -> list[ProfileLine]:
-    """The first lines that fit."""
     found, left = [], most_tokens
     for line in lines:
         cost = count(f"{line.text}\n")

@@ -162,7 +162,6 @@ def _read_thing(clause: Reading, thing: Reading) -> Reading:
 
 
 def _find_owners(spans: Sequence[Span], places: Sequence[int]) -> list[int]:
-    """Return the span that each place lies in."""
     starts = [start for start, _ in spans]
     return [max(0, bisect_right(starts, place) - 1) for place in places]
 

@@ -303,7 +303,6 @@ def _follows(later: Iterable[Record], earlier: Mapping[str, Record]) -> bool:
 
 
 def _sort_scores(items: Sequence[Item]) -> list[Item]:
-    """The items in their order, with scores that fall."""
     for item, score in zip(items, sorted((item.score for item in items), reverse=True), strict=True):
         item.score = score
     return list(items)

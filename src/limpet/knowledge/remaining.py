@@ -106,7 +106,6 @@ class RemainingFinder:
         return sorted({each.partition for each in self._searches if each.partition.level is Level.USER}, key=str)
 
     def tells(self, text: str) -> bool:
-        """Return whether a text says it."""
         folded = _fold_text(text)
         return any(each.tells(folded) for each in self._searches)
 

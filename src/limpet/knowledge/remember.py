@@ -198,7 +198,6 @@ def rewrite(tx: Tx, old: Record, wanted: Record, cut: RecordChunker, now: dateti
 
 
 def _graph_fields(record: Record) -> tuple[object, ...]:
-    """What the graph is made from."""
     return searchable_text(record), record.subject, record.attribute, record.value, record.polarity
 
 

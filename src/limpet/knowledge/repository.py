@@ -10,7 +10,7 @@ from limpet.errors import ConstraintFailed
 from limpet.model.job import GRAPH_RECORD
 from limpet.model.record import Layer, Origin, Record, RecordQuery
 from limpet.model.scope import Level, Owner, Partition, Scope, hash_bucket
-from limpet.model.values import PageCursor, bucket_of_id, is_id, micros, to_micros
+from limpet.model.values import bucket_of_id, is_id, micros, to_micros
 from limpet.search.chunk_repository import Chunks
 from limpet.search.graph_repository import GraphTables
 from limpet.store.encryption import RowLayout
@@ -203,7 +203,9 @@ class Records(Repository):
 
     def find(self, scope: Scope, query: RecordQuery, now: datetime) -> list[Record]:
         if query.as_of is not None:
-            past = [record for record in self._find_as_of(scope, query, query.as_of) if _is_after(record, query.before)]
+            past = self._find_as_of(scope, query, query.as_of)
+            if query.before is not None:
+                past = [record for record in past if (record.updated_at, record.id) < query.before]
             return past[query.offset :][: query.limit]
         where, params = self._build_where(scope, query, now)
         more, place = build_keyset_clause(query.before, "r.updated_at", "r.id")
@@ -494,7 +496,3 @@ def _source_params(record: Record) -> dict[str, Any]:
         "source_session": source.session_id if taught else None,
         "source_sequence": source.sequences[0] if taught else None,
     }
-
-
-def _is_after(record: Record, place: PageCursor | None) -> bool:
-    return place is None or (record.updated_at, record.id) < place

@@ -14,7 +14,6 @@ _SURE, _LOW = 0.75, 0.7  # confidence in what a user and an assistant say: it ma
 
 
 def find_reports(said: TurnMessage, sentence: str, *, by_user: bool) -> list[Candidate]:
-    """The failure and the fix that a sentence reports."""
     plain = english.expand_contractions(sentence)
     if english.get_pattern("work_thing").search(plain):
         return []  # a broken boiler is not about the work

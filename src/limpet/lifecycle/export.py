@@ -17,6 +17,7 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from limpet.lifecycle.export_folder import (
     DATA,
+    FILE_FIELDS,
     MANIFEST,
     DataFile,
     ExportFile,
@@ -112,7 +113,7 @@ def _write(tx: Tx, root: Path | None, scope: Scope, folder: Path, progress: Prog
             files[kind.name] = writer.to_data_file()
     with LineWriter(folder / DATA / f"{FILES}.jsonl") as writer:
         for file in _copy_files(tx, root, scope, folder):
-            writer.write(file.to_line())
+            writer.write({name: getattr(file, name) for name in FILE_FIELDS})
     files[FILES] = writer.to_data_file()
     return files
 

@@ -97,7 +97,6 @@ class Manifest:
 
 
 def names_format(text: bytes) -> bool:
-    """Whether the beginning of a manifest names this format."""
     return FORMAT.encode() in text or OLD_FORMAT.encode() in text
 
 
@@ -353,9 +352,6 @@ class ExportFile:
             return f"{_FILES}/sessions/{self.session_id}/{self.name}"
         owner = folder_name(self.space.owner) if self.space.owner else "everyone"
         return f"{_FILES}/{self.space.level.value}/{owner}/{self.name}"
-
-    def to_line(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in FILE_FIELDS}
 
 
 def iter_session_files(folder: Path, session_id: str) -> Iterator[tuple[ExportFile, Path]]:

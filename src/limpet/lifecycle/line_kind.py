@@ -56,7 +56,6 @@ class ImportTarget:
         return Scope(self.tenant, user=self.user)
 
     def map_user(self, name: object, what: str = "user") -> str:
-        """The user there, of a user here."""
         checked = check_name(name, what)
         if self.told_of is not None and checked != self.told_of:
             raise InvalidInput(f"{what}: the export is of {self.told_of!r}, and this of {checked!r}")

@@ -33,8 +33,6 @@ _COPIED_FIELDS = "content title tags metadata references fingerprint source subj
 
 @dataclass(slots=True)
 class PurgeTransaction:
-    """One transaction of a purge."""
-
     tx: Tx
     order: PurgeRequest
     config: Config

@@ -271,8 +271,6 @@ def _delete_document(tx: Tx, *, document: ExpiredDocument, before: datetime) -> 
 
 
 class ExpiredDocument(NamedTuple):
-    """A document that is due, and whose it is."""
-
     id: str
     space: Partition
 
@@ -288,7 +286,6 @@ class ExpiredRows(Repository):
         return [agent for (agent,) in self._db.all("retention.agents", {"tenant": scope.tenant})]
 
     def sessions_before(self, scope: Scope, moment: datetime, limit: int) -> list[Scope]:
-        """Sessions of the scope's agent with messages from before the moment."""
         where = "agent = :agent AND oldest_at < :moment"
         return self._sessions(scope, where, {"agent": scope.agent, "moment": to_micros(moment), "limit": limit})
 

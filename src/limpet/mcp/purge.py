@@ -206,7 +206,6 @@ def validate_arguments(asked: PurgeArguments) -> PurgeArguments:
 
 
 def count_purge(whose: ToolContext, asked: PurgeArguments) -> tuple[PurgeCount, ...]:
-    """Only counted."""
     return to_counts(_purge(whose, asked, dry_run=True).counts)
 
 

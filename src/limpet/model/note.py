@@ -36,7 +36,6 @@ class Note:
 
 
 def day_name(day: date) -> str:
-    """The name of the notes of a day."""
     return f"{day.isoformat()}.md"
 
 
@@ -146,5 +145,4 @@ def _find_appended(base: str, text: str) -> str | None:
 
 
 def end_line(text: str) -> str:
-    """Return the text with its last line ended."""
     return text if not text or text.endswith("\n") else f"{text}\n"

@@ -17,7 +17,7 @@ from enum import StrEnum
 from functools import cache, lru_cache
 from itertools import islice
 from os import PathLike
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from limpet.errors import InvalidInput, InvalidKey
 from limpet.model.late import load_modules
@@ -463,6 +463,11 @@ def check_record_key(value: object) -> str:
 def is_internal(key: str | None) -> bool:
     """Whether a record is the engine's own: neither listed nor recalled."""
     return key is not None and key.startswith(_INTERNAL)
+
+
+def refuse_constant(constant: str) -> NoReturn:
+    """For ``parse_constant`` of the json module, which takes NaN and Infinity for numbers."""
+    raise ValueError(f"{constant} is not JSON")
 
 
 def format_count(number: int, kinds: str) -> str:

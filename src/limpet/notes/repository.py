@@ -15,8 +15,6 @@ _NOTE = RowLayout(NOTES, NOTE_ROWS)
 
 
 class Notes(Repository):
-    """Notes by their names."""
-
     def get(self, partition: Partition, name: str) -> Note | None:
         return self.find(partition, [name]).get(name)
 

@@ -133,13 +133,11 @@ class UserNotes:
             return stored
 
     def list_names(self, partition: Partition) -> list[str]:
-        """The names of all notes, in the store or as files."""
         files = self.files(partition)
         stored = self.store.read(lambda tx: Notes(tx).list_names(partition))
         return sorted({*stored, *(() if files is None else files.list_names())})
 
     def find_days_before(self, partition: Partition, first: date) -> list[str]:
-        """The names of the notes of days before this one."""
         return [name for name in self.list_names(partition) if (day := parse_day(name)) is not None and day < first]
 
     def _list_shown(self, partition: Partition, shown: ContextSettings, now: datetime) -> tuple[list[str], list[date]]:

@@ -93,7 +93,6 @@ class HttpLlm:
         return self._stream_until(request, time.monotonic() + request.timeout)
 
     def _build_body(self, request: LlmRequest, refused: RefusedFields) -> dict[str, object]:
-        """Build the request body."""
         raise NotImplementedError
 
     def _parse_answer(self, answer: JsonAnswer, request: LlmRequest) -> Completion:

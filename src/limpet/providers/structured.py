@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 from limpet.model.dataclass import replace
 from limpet.model.message import Message
-from limpet.model.values import replace_unstorable, short_repr
+from limpet.model.values import refuse_constant, replace_unstorable, short_repr
 from limpet.providers.llm import Completion, Finish, LlmRequest, UnusableAnswer
 from limpet.providers.schema import Schema, describe_schema, drop_unknown_members, find_echo, find_fault
 
@@ -121,13 +121,9 @@ def _clean_value(value: Any, depth: int = 0) -> Any:
 def _parse_strict(text: str) -> Any:
     """Parse JSON; None if it is not valid. Raw line ends in strings are accepted."""
     try:
-        return json.loads(text, strict=False, parse_constant=_refuse_constant, parse_float=_parse_finite)
+        return json.loads(text, strict=False, parse_constant=refuse_constant, parse_float=_parse_finite)
     except (ValueError, RecursionError):
         return None
-
-
-def _refuse_constant(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not valid JSON")
 
 
 def _parse_finite(digits: str) -> float:

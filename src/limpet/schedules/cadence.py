@@ -119,7 +119,6 @@ class Cron:
 
 
 def _to_local(moment: datetime, zone: tzinfo) -> datetime:
-    """Return the local time in the zone."""
     return moment.astimezone(zone).replace(tzinfo=None)
 
 

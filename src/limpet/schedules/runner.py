@@ -372,14 +372,11 @@ class Runner:
             except Exception as error:  # why: a callback may raise anything; the notification is retried later
                 log.warning("a notification of %s was not delivered: %s", schedule.id, error, exc_info=error)
                 continue
-            self._mark_notified(schedule, run)
+            self._store.write(lambda tx: Schedules(tx).mark_notified(schedule, run.id))  # noqa: B023
 
     def _claim_notice(self) -> RunNotice | None:
         now, age = self._clock(), timedelta(hours=self._rules.notice_hours)
         return self._store.write(lambda tx: ScheduleQueue(tx).claim_notice(now, now - age, now + self._lease))
-
-    def _mark_notified(self, schedule: Schedule, run: Run) -> None:
-        self._store.write(lambda tx: Schedules(tx).mark_notified(schedule, run.id))
 
     def _repair_misdated(self) -> None:
         now = self._clock()

@@ -31,8 +31,6 @@ NAME = RowLayout(CHUNKS, "name")
 
 
 class CatalogueRow(NamedTuple):
-    """A catalogue row as loaded from the store."""
-
     ordinal: int
     session: str | None
     sequence: int | None
@@ -346,7 +344,6 @@ class _CatalogueBuilder:
 
 
 def read_catalogue(tx: Tx, row: PartitionRow, cipher: Cipher, low: int) -> CatalogueColumns:
-    """Read the catalogue from an ordinal on."""
     ordinals, sessions, sequences, names, times, words, marks = tx.db.columns(
         Query("chunks.catalogue", row.tail_params(low)),
         ordinal="number",

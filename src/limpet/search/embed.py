@@ -136,7 +136,6 @@ def chunk_message(message: Message, created_at: datetime, max_chars: int, overla
 
 
 def chunk_text(text: str, max_chars: int, overlap: int) -> list[ChunkDraft]:
-    """Return the chunks of a record."""
     return [make_draft(piece) for _, piece in split_pieces(text, max_chars, overlap)]
 
 

@@ -186,7 +186,6 @@ class GraphTables(Repository):
         return known
 
     def find_unread_sessions(self, partition: Partition, cursor: str) -> list[str]:
-        """Return the sessions with messages after this cursor."""
         rows = self._db.all("graph.find_unread", {**self._key(partition), "name": cursor})
         return [id_ for (id_,) in rows]
 

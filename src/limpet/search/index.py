@@ -194,7 +194,6 @@ class SearchIndex:
         return WordScores(scores, covered, known / (total or 1.0))
 
     def _load_entries(self, terms: Sequence[int], tail: WordTail) -> Mapping[int, Sequence[Array]]:
-        """Return the entries of each term: of the postings and of the tail."""
         merged = load_postings(self.tx, self.row, terms, is_cached=not self.cipher.is_encrypted)
         newest = zip(terms, tail.find_entries(terms), strict=True)
         return {term: [merged[term], last] if term in merged else [last] for term, last in newest}

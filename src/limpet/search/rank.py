@@ -174,10 +174,8 @@ class Ranker:
         if cosines is None or not cosines.known.any():
             return coverage + FLOOR_KNOWN * self.signals.known + FLOOR_WORDS_NAMED * about < FLOOR_WORDS
         shared = FLOOR_DENSE_COVER * coverage + FLOOR_DENSE_KNOWN * self.signals.known + FLOOR_DENSE_NAMED * about
-        return coverage < FLOOR_COVERED and self._find_nearest(cosines) + shared < FLOOR_DENSE
-
-    def _find_nearest(self, cosines: Cosines) -> float:
-        return float(cosines.values.max(where=cosines.known, initial=-1.0))
+        nearest = float(cosines.values.max(where=cosines.known, initial=-1.0))
+        return coverage < FLOOR_COVERED and nearest + shared < FLOOR_DENSE
 
     # Each returns what it adds to the scores of the candidates ``at``, and notes its signals in ``parts``.
 

@@ -106,7 +106,6 @@ def _analyse_chunks(cipher: Cipher, partition: PartitionRow, chunks: Sequence[Ro
 
 
 def rebuild_index(db: Db, partition_id: int, cipher: Cipher) -> None:
-    """Rebuild a partition's word index from its text."""
     found = db.one("partitions.counters", partition_key(partition_id), order=db.for_update)
     assert found is not None
     _, _, _, next_ordinal, _, _, _, removals = found

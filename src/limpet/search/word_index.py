@@ -77,7 +77,6 @@ class WordTail:
         )
 
     def find_entries(self, terms: Sequence[int]) -> list[Array]:
-        """The entries of each of these terms."""
         import numpy as np
 
         asked = np.asarray(terms, "<i8")

@@ -257,8 +257,6 @@ def _anonymize(line: AuditLine, answer: Any, me: Principal) -> AuditLine:
 
 
 class OperationCall:
-    """One call of an operation."""
-
     __slots__ = ("args", "kwargs", "operation", "subject")
 
     def __init__(self, operation: Operation, subject: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

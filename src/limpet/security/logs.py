@@ -35,7 +35,7 @@ class TextFormatter(logging.Formatter):
         error = self._error(record)
         if error is not None:
             parts.append(" ".join(f"{name}={value}" for name, value in error.items()))
-        return _escape_line_breaks(" ".join(parts))
+        return "".join(char if char.isprintable() else repr(char)[1:-1] for char in " ".join(parts))
 
     def _message(self, record: logging.LogRecord) -> str:
         if self._words or not record.args:
@@ -104,7 +104,3 @@ def _strip_error_text(value: Any) -> Any:
 
 def _time(record: logging.LogRecord) -> str:
     return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _escape_line_breaks(text: str) -> str:
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)

@@ -236,7 +236,6 @@ class Operation:
 
     @property
     def http_method(self) -> str:
-        """Its HTTP method."""
         return self.http.partition(" ")[0]
 
     @property

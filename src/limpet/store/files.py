@@ -16,12 +16,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, Any
 
 from limpet.errors import InvalidInput, StorageError, StoreBusy, StoreFull, StoreReadOnly
 from limpet.model.late import load_modules
 from limpet.model.scope import DEFAULT_TENANT, Level, Partition
-from limpet.model.values import check_time
+from limpet.model.values import check_time, refuse_constant
 
 if sys.platform == "win32":
     import msvcrt
@@ -374,7 +374,7 @@ def parse_json_file(data: bytes) -> Any:
     """
     try:
         text = data.decode("utf-8-sig")
-        value = json.loads(text, object_pairs_hook=_reject_duplicates, parse_constant=_reject_constant)
+        value = json.loads(text, object_pairs_hook=_reject_duplicates, parse_constant=refuse_constant)
         if "\\u" in text:
             json.dumps(value, ensure_ascii=False).encode()
     except RecursionError:
@@ -397,10 +397,6 @@ def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"the name {twice!r} appears twice in one object")
     return found
-
-
-def _reject_constant(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not JSON")
 
 
 def parse_timestamp(text: str) -> datetime:

@@ -87,7 +87,6 @@ class Db:
         self.run(name, params)
 
     def run_many(self, name: str, rows: Sequence[Params]) -> None:
-        """The same for each row."""
         self.execute_many(self._sql[name, "", ""], rows)
 
     def ensure_begun(self) -> None:
@@ -413,7 +412,6 @@ class Repository:
 
 
 def partition_params(partition: Partition) -> dict[str, str | int]:
-    """The partition by its name."""
     return {
         "bucket": partition.bucket,
         "tenant": partition.tenant,

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import field
 from datetime import datetime
-from typing import Any, NoReturn
+from typing import Any
 
 from limpet.errors import InvalidInput
 from limpet.model.dataclass import dataclass
 from limpet.model.message import FilePart, ImagePart, Message, Part, TextPart, ToolCall
 from limpet.model.transfer import ImportSkip
-from limpet.model.values import check_metadata, check_name, from_micros, replace_unstorable
+from limpet.model.values import check_metadata, check_name, from_micros, refuse_constant, replace_unstorable
 from limpet.store.files import parse_timestamp
 
 _MAX_LABEL = 1024
@@ -91,7 +91,6 @@ def _flatten_value(value: object) -> str:
 
 
 def try_parse_time(value: object) -> datetime | None:
-    """The time in a field, or None."""
     if value is None or value == "":
         return None
     with suppress(InvalidInput):
@@ -183,7 +182,6 @@ def read_time(value: object) -> datetime:
 
 
 def json_type_name(value: object) -> str:
-    """The JSON word for a value's type."""
     names = {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "null"}
     return names.get(type(value), "a number")
 
@@ -339,7 +337,3 @@ def sanitize_json(value: Any, depth: int = 60) -> Any:
     if isinstance(value, list):
         return [sanitize_json(item, depth - 1) for item in value]
     return value
-
-
-def refuse_constant(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not JSON")

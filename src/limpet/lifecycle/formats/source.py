@@ -13,8 +13,8 @@ from typing import IO, Any
 
 from limpet.documents.files import printable_path
 from limpet.errors import InvalidInput
-from limpet.lifecycle.formats.contents import refuse_constant
 from limpet.model.dataclass import dataclass
+from limpet.model.values import refuse_constant
 
 MAX_VALUE = 268_435_456  # characters of one conversation or memory
 _PIECE = 262_144

@@ -72,8 +72,6 @@ FILES = FileRegistry()
 
 
 class _FileHeader(NamedTuple):
-    """What the header of the file says."""
-
     page_size: int
     usable: int
     pages: int
