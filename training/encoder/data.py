@@ -9,7 +9,7 @@ from torch import Tensor
 from training.encoder.corpus import Corpus
 from training.encoder.texts import DEVICE, Texts
 
-_MADE = frozenset({"made"})
+_MADE = frozenset({"made"})  # written by a program
 
 
 class Data:
@@ -29,6 +29,8 @@ class Data:
         asked[torch.tensor(corpus.questions, dtype=torch.long, device=DEVICE)] = True
         self.passages = torch.nonzero(~asked)[:, 0]
         self.questions = torch.nonzero(asked)[:, 0]
+        said = {text for source, texts in corpus.everyday.items() if source not in _MADE for text in texts}
+        self.everyday = torch.tensor(sorted(said), device=DEVICE)
         self._answers = torch.sort(self._number(self.pairs[:, 1], self.pairs[:, 2]))[0]
 
     def _number(self, questions: Tensor, texts: Tensor) -> Tensor:

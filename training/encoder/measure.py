@@ -119,7 +119,7 @@ class _Recorder:
         rows = [chunks[ordinal] for ordinal in ordinals]
         hits = [Hit(row.text, 0.0, {}, row.source, row.metadata) for row in rows]
         texts = [strip_names(row.text, catalogue.names) for row in rows]
-        return Captured(catalogue, texts, self._stored.covered(hits).turns, [])
+        return Captured(catalogue, texts, self._stored.find_covered(hits).turns, [])
 
 
 def measure(conversations: Sequence[Captured], embed: Embed | None) -> list[float]:

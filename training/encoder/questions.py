@@ -26,14 +26,16 @@ _STYLES = {"lives": "later", "people": "later", "beam-probe": "later", "made": "
 # How many questions are written, by source of the text.
 _WRITE = {
     "lives": 10_000,
-    "people": 24_000,
-    "persona-reply": 34_000,
-    "topical": 20_000,
+    "people": 20_000,
+    "persona-reply": 30_000,
+    "chitchat": 36_000,
+    "topical": 14_000,
     "beam": 20_000,
-    "meeting": 4_000,
-    "made": 6_000,
+    "meeting": 3_000,
+    "made": 3_000,
 }
 _MAX_TEXT, _MAX_QUESTION = 120, 28  # tokens
+_FEWEST_WORDS = 5  # of a text to be asked about
 
 
 def write_questions(corpus: Corpus, model_file: Path, out: Path, *, seed: int, share: float = 1.0) -> None:
@@ -104,13 +106,13 @@ def _write(
     model.eval()
     wanted: list[tuple[str, int]] = []
     for source, count in _WRITE.items():
-        numbers = corpus.everyday.get(source, [])
+        numbers = [at for at in corpus.everyday.get(source, []) if len(corpus.texts[at].split()) >= _FEWEST_WORDS]
         if numbers:
             wanted += [(source, number) for number in random.choices(numbers, k=int(count * share))]
     wanted.sort(key=lambda item: len(corpus.texts[item[1]]))
     tokenizer.padding_side = "left"
     written: list[tuple[str, str, int]] = []
-    size, start = 2048, time.time()
+    size, start = 4096, time.time()
     for at in range(0, len(wanted), size):
         batch = wanted[at : at + size]
         prompts = [_prompt(corpus.texts[number], "later" if random.random() < 0.85 else "plain") for _, number in batch]

@@ -57,6 +57,10 @@ def add_all(corpus: Corpus, folder: Path, seed: int) -> None:
         add_assistant_talk,
         add_meetings,
         add_sentences,
+        add_chitchat,
+        add_staged_talk,
+        add_split_sentences,
+        add_queries,
     ):
         add(corpus, folder, random)
 
@@ -209,7 +213,7 @@ def add_beam_chats(corpus: Corpus, folder: Path, random: Random) -> None:
                 if question and passages:
                     if random.random() < 0.5:
                         corpus.add_pair("beam-answer", question[-1], random.choice(passages[:3]))
-                    corpus.add_passages([random.choice(passages)])
+                    corpus.add_passages(passages)
         probing = f"{path.rsplit('/', 1)[0]}/probing_questions/probing_questions.json"
         if probing in files:
             _add_probes(corpus, messages, repository.read_json(probing), random)
@@ -291,21 +295,18 @@ def _add_persona_line(corpus: Corpus, line: str, own: list[str], group: int) -> 
 def add_assistant_talk(corpus: Corpus, folder: Path, random: Random) -> None:
     """Talk with an assistant about errands: schema-guided dialogues and Taskmaster."""
     repository = Repository(folder, "google-research-datasets/dstc8-schema-guided-dialogue")
-    files = [path for path in repository.list_files("train") if "dialogues_" in path]
-    for path in random.sample(files, min(45, len(files))):
+    for path in (path for path in repository.list_files("train") if "dialogues_" in path):
         for chat in repository.read_json(path):
-            if random.random() < 0.5:
-                continue
             said = [turn["utterance"] for turn in chat["turns"]]
             group = corpus.add_group(text for text in said if len(text) > 12)
             corpus.add_passages(said)
             for asked, answer in pairwise(said):
-                if asked.endswith("?") and len(find_words(answer)) >= 4 and random.random() < 0.15:
+                if asked.endswith("?") and len(find_words(answer)) >= 4 and random.random() < 0.03:
                     corpus.add_pair("schema", split_sentences(asked)[-1], answer, group)
     repository = Repository(folder, "google-research-datasets/Taskmaster")
     for path in repository.list_files("TM-4-2024/data"):
         for chat in repository.read_json(path) if path.endswith(".json") else ():
-            corpus.add_passages(turn["text"] for turn in chat["utterances"] if random.random() < 0.3)
+            corpus.add_passages(turn["text"] for turn in chat["utterances"])
 
 
 _NOISE = re.compile(r"\{[a-z]+\}|\b(um|uh|mm|hmm)\b,?", re.IGNORECASE)
@@ -351,3 +352,39 @@ def add_sentences(corpus: Corpus, folder: Path, _: Random) -> None:
     book = Repository(folder, "GITenberg/Little-Women_514").read("514.txt").replace("\r", "")
     for paragraph in re.split(r"\n\s*\n", book)[60:-80]:
         corpus.add_passages(split_passages(paragraph.replace("\n", " "), 400))
+
+
+def add_chitchat(corpus: Corpus, folder: Path, _: Random) -> None:
+    """Talk of strangers; what one of them writes in a row is one turn."""
+    chats = json.loads((folder / "chitchat_dataset" / "dataset.json").read_text(encoding="utf-8"))
+    for chat in chats.values():
+        said = [" ".join(line["text"].strip() for line in turn if line.get("text")) for turn in chat["messages"]]
+        _add_chat(corpus, "chitchat", [text for text in said if text])
+
+
+def add_staged_talk(corpus: Corpus, folder: Path, _: Random) -> None:
+    """Errands that people played with an assistant who was a person too."""
+    repository = Repository(folder, "RasaHQ/STAR")
+    for path in repository.list_files("dialogues"):
+        events = repository.read_json(path)["Events"] if path.endswith(".json") else ()
+        said = [event["Text"].strip() for event in events if event["Action"] in {"utter", "pick_suggestion"}]
+        corpus.add_group(text for text in said if len(text) > 12)
+        corpus.add_passages(said)
+
+
+def add_split_sentences(corpus: Corpus, folder: Path, _: Random) -> None:
+    """Long sentences of Wikipedia, and the two sentences that say the same."""
+    repository = Repository(folder, "google-research-datasets/wiki-split")
+    for part in ("tune", "validation", "test"):
+        texts = re.split(r"\t|\n|<::::>", repository.read(f"{part}.tsv"))
+        corpus.add_passages(undo_tokenization(text.replace("''", '"').strip()) for text in texts)
+
+
+def add_queries(corpus: Corpus, folder: Path, _: Random) -> None:
+    """Questions that people ask a search engine or an assistant; no text answers them."""
+    queries = Repository(folder, "google-research-datasets/query-wellformedness")
+    for part in ("train", "dev", "test"):
+        rows = (line.split("\t")[0] for line in queries.read(f"{part}.tsv").split("\n"))
+        corpus.questions += [corpus.add_text(undo_tokenization(row)) for row in rows if row]
+    for rows in Repository(folder, "clinc/oos-eval").read_json("data/data_full.json").values():
+        corpus.questions += [corpus.add_text(text) for text, _ in rows]

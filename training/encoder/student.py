@@ -17,6 +17,7 @@ from training.encoder.texts import DEVICE, VOCABULARY_SIZE, Texts
 
 _LONGEST_QUESTION, _LONGEST_TEXT = 64, 160
 _MAX_WEIGHT = 8.0
+_WIDE = 16.0  # a unit vector's components are small; the last layer sees them about one
 # How often a pair is drawn, by source; 1 where nothing is said.
 _DRAWN = {
     "made": 0.15,
@@ -35,11 +36,12 @@ class StudentPlan:
     dimension: int = 256
     hidden: int = 256
     width: int = 3
-    steps: int = 4000
+    steps: int = 8000
     size: int = 2048
     table_rate: float = 5e-4
     rate: float = 1e-3
     contrast: float = 0.5
+    head: int = 0  # width of a last layer over the text's vector; 0: none
     seed: int = 0
 
 
@@ -52,7 +54,10 @@ class Student(nn.Module):
         self.first = nn.Linear(plan.dimension * plan.width, plan.hidden)
         self.second = nn.Linear(plan.hidden, plan.dimension)
         self.pool = nn.Linear(plan.dimension, 1, bias=False)
-        for weight in (self.gate.weight, self.second.weight, self.second.bias, self.pool.weight):
+        self.widen = nn.Linear(plan.dimension, plan.head) if plan.head else None
+        self.narrow = nn.Linear(plan.head, plan.dimension) if plan.head else None
+        zero = [self.gate.weight, self.second.weight, self.second.bias, self.pool.weight]
+        for weight in [*zero, self.narrow.weight, self.narrow.bias] if self.narrow is not None else zero:
             nn.init.zeros_(weight)
 
     def forward(self, pieces: Tensor, mask: Tensor) -> Tensor:
@@ -61,7 +66,10 @@ class Student(nn.Module):
         seen = torch.cat([padded[:, at : at + length] for at in range(2 * self.half + 1)], -1)
         rows = (rows + self.second(functional.relu(self.first(seen)))) * mask[..., None]
         weight = (self.gate(pieces) + self.pool(rows))[..., 0].clamp(-_MAX_WEIGHT, _MAX_WEIGHT)
-        return functional.normalize((rows * (torch.exp(weight) * mask)[..., None]).sum(1).float(), dim=-1)
+        whole = functional.normalize((rows * (torch.exp(weight) * mask)[..., None]).sum(1).float(), dim=-1)
+        if self.widen is None or self.narrow is None:
+            return whole
+        return functional.normalize(whole + self.narrow(functional.relu(self.widen(whole * _WIDE))).float(), dim=-1)
 
     def tables(self) -> list[Tensor]:
         return [self.table.weight, self.gate.weight]
@@ -144,9 +152,12 @@ def _loss(
     thrown = torch.rand(size * 3 // 8, device=DEVICE, generator=random, dtype=torch.float64) * chances[-1]
     _, asked, text, group = data.pairs[torch.searchsorted(chances, thrown).clamp(max=len(chances) - 1)].T
     answered = len(asked)
-    questions = torch.cat([asked, draw(data.questions, size // 8), draw(data.passages, size // 4)])
+    questions = torch.cat(
+        [asked, draw(data.questions, size // 8), draw(data.passages, size // 4), draw(data.everyday, size // 4)]
+    )
     near = data.draw_neighbours(group, text)
-    texts = torch.cat([text, near[: size // 4], draw(data.passages, size - answered - size // 4)])
+    rest = size - answered - size // 4
+    texts = torch.cat([text, near[: size // 4], draw(data.passages, rest // 2), draw(data.everyday, rest - rest // 2)])
     with torch.autocast(DEVICE, torch.bfloat16, enabled=DEVICE == "cuda"):
         left = _encode(student, data.texts, questions, _LONGEST_QUESTION, 2)
         right = _encode(student, data.texts, texts, _LONGEST_TEXT, 4)
@@ -195,6 +206,13 @@ def export(student: Student, path: Path) -> None:
         "second_bias": student.second.bias,
         "pool": student.pool.weight[0],
     }
+    if student.widen is not None and student.narrow is not None:
+        halves |= {
+            "widen": student.widen.weight.T,
+            "widen_bias": student.widen.bias,
+            "narrow": student.narrow.weight.T,
+            "narrow_bias": student.narrow.bias,
+        }
     np.savez(
         path,
         table=(student.table.weight / scale).round().to(torch.int8).cpu().numpy(),

@@ -10,6 +10,7 @@ import argparse
 import lzma
 import pickle
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -36,9 +37,9 @@ TEACHERS = (
 )
 STUDENTS = (
     StudentPlan("s1", seed=1),
-    StudentPlan("s2", seed=2),
-    StudentPlan("s3", seed=3),
-    StudentPlan("small", dimension=128, seed=1),
+    StudentPlan("s2", head=1024, seed=2),
+    StudentPlan("s3", head=1024, hidden=512, seed=3),
+    StudentPlan("s4", steps=4000, size=8192, seed=4),
 )
 
 
@@ -68,7 +69,7 @@ class Run:
     @cached_property
     def first_vectors(self) -> Tensor:
         """The vectors of MiniLM as it comes. They also decide which written questions stay."""
-        vectors = embed_texts(load_first(self.folder), self.data.texts)
+        vectors = self._keep("first", lambda: embed_texts(load_first(self.folder), self.data.texts))
         if "written" in self.data.sources:
             self.note(f"{self.data.keep_found(vectors, 'written', _NEAREST):,} written questions find their text")
         return vectors
@@ -82,7 +83,17 @@ class Run:
     @cached_property
     def teacher_vectors(self) -> Tensor:
         _ = self.first_vectors  # the pairs are chosen first
-        return embed_texts(self.teacher, self.data.texts)
+        return self._keep("vectors", lambda: embed_texts(self.teacher, self.data.texts))
+
+    def _keep(self, name: str, compute: Callable[[], Tensor]) -> Tensor:
+        """Return what an earlier command computed; several may train side by side."""
+        path = self.out / f"{name}.pt"
+        if path.exists():
+            return torch.load(path, map_location=DEVICE)
+        vectors = compute()
+        torch.save(vectors, path.with_suffix(".new"))
+        path.with_suffix(".new").rename(path)
+        return vectors
 
     def embed_by(self, model: nn.Module) -> measure.Embed:
         return lambda texts: embed_texts(model, Texts(self.tokenizer, texts), 254).float().cpu().numpy()
@@ -103,9 +114,10 @@ class Run:
 
 def _add_sentences(corpus: Corpus) -> Corpus:
     """Add the sentences of longer texts as texts of their own."""
-    for text in list(corpus.texts):
+    home = {number: source for source, numbers in corpus.everyday.items() for number in numbers}
+    for number, text in enumerate(list(corpus.texts)):
         if len(sentences := split_sentences(text)) > 1:
-            corpus.add_passages(sentences[:4])
+            corpus.add_passages(sentences[:4], everyday=home.get(number))
     return corpus
 
 
@@ -140,6 +152,7 @@ def average_teachers(run: Run) -> None:
     states = [torch.load(path, map_location="cpu") for path in sorted(run.out.glob("t[0-9].pt"))]
     model = average(run.folder, states)
     torch.save(model.state_dict(), run.out / "teacher.pt")
+    (run.out / "vectors.pt").unlink(missing_ok=True)
     run.measure("average", run.embed_by(model))
 
 
