@@ -13,7 +13,7 @@ from limpet.errors import InvalidInput, SessionNotFound
 from limpet.lifecycle.purge_repository import PurgeRequest, Purges
 from limpet.model.dataclass import replace
 from limpet.model.privacy import ErasureState, PurgeTarget, Receipt, RetentionResult
-from limpet.model.scope import Level, Partition
+from limpet.model.scope import user_partition
 from limpet.security.operation import On, operation
 from limpet.sessions.repository import Sessions
 
@@ -74,7 +74,7 @@ class PrivacyOperations(Handle):
 
         What was learned from this user alone is removed too, whoever owns it. A new user of the same name starts empty.
         """
-        order = PurgeRequest(PurgeTarget.USER, Partition(self._tenant, Level.USER, user), asked_by=asked_by)
+        order = PurgeRequest(PurgeTarget.USER, user_partition(self._tenant, user), asked_by=asked_by)
         return _purge(self._runtimes(), order, vacuum=vacuum, dry_run=dry_run)
 
     @operation(
@@ -107,7 +107,7 @@ class PrivacyOperations(Handle):
                 "0 days removes everything up to now, explicit and pinned memories too: confirm that with everything"
                 " (everything=True, --everything), or give more days"
             )
-        space, before = Partition(self._tenant, Level.USER, user), self._now() - timedelta(days=days)
+        space, before = user_partition(self._tenant, user), self._now() - timedelta(days=days)
         what = PurgeTarget.OLDER_EVERYTHING if everything else PurgeTarget.OLDER
         order = PurgeRequest(what, space, before=before, asked_by=asked_by)
         return _purge(self._runtimes(), order, vacuum=vacuum, dry_run=dry_run)

@@ -11,7 +11,7 @@ from limpet.api.handle import Handle
 from limpet.errors import InvalidInput
 from limpet.lifecycle import SNAPSHOT
 from limpet.model.late import load_modules
-from limpet.model.scope import Level, Partition, Scope
+from limpet.model.scope import Scope
 from limpet.model.transfer import ExportResult, ImportResult
 from limpet.model.values import short_repr
 from limpet.security.operation import On, operation
@@ -68,7 +68,7 @@ class TransferOperations(Handle):
         load_modules("limpet.lifecycle.export")
         from limpet.lifecycle.export import ExportSource
 
-        own = None if scope.user is None else [Partition(scope.tenant, Level.USER, scope.user)]
+        own = None if scope.user is None else [scope.partition]
         for _, runtime in self._stores():
             runtime.notes.read_files(own)
         return [

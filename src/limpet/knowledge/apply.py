@@ -64,10 +64,6 @@ class _Judged(NamedTuple):
     likely: float
 
 
-def user_partition(info: SessionInfo) -> Partition:
-    return Partition(info.tenant, Level.USER, info.user)
-
-
 def build_record(info: SessionInfo, candidate: Candidate, id: str, now: datetime) -> Record:
     return Record(
         id=id,
@@ -236,7 +232,7 @@ class Reconciler:
 
     def _find_matches(self, near: Iterable[str]) -> dict[str, Record]:
         """Those that say the same, are about the same, or are near. Read here: others may have learned meanwhile."""
-        tx, space, candidate = self.tx, user_partition(self.info), self.candidate
+        tx, space, candidate = self.tx, self.info.partition, self.candidate
         found = Records(tx).find_by_fingerprint(space, fingerprint(candidate.type, candidate.content))
         if candidate.attribute is not None:
             found += Records(tx).find_by_attribute(space, candidate.subject, candidate.attribute)
@@ -253,7 +249,7 @@ class Reconciler:
         subject = self.candidate.subject
         if not english.is_change(subject, self.candidate.sentence):
             return []
-        about, space = Records(self.tx).find_by_attribute, user_partition(self.info)
+        about, space = Records(self.tx).find_by_attribute, self.info.partition
         return [*about(space, subject, "name"), *about(space, subject.rpartition("/")[0], "family")]
 
     def _choose_words(self, decision: Decision, judged: Mapping[str, _Judged]) -> Candidate:
@@ -272,7 +268,7 @@ class Reconciler:
 
     def _new_record(self, decision: Decision, judged: Mapping[str, _Judged]) -> Record:
         said = self._choose_words(decision, judged)
-        made = build_record(self.info, said, with_bucket(self.new_id(), user_partition(self.info).bucket), self.now)
+        made = build_record(self.info, said, with_bucket(self.new_id(), self.info.partition.bucket), self.now)
         if (told := measure_telling(said.message)) >= _LEAST_TOLD:
             made = replace(made, metadata={**made.metadata, TELLS: f"{told:.1f}"})
         return _add_metadata(made, FOLLOWS, [each for each, change in judged.items() if change.related >= RELATED])
@@ -294,7 +290,7 @@ class Reconciler:
     def _merge(self, record: Record, merge: Merge) -> None:
         """Said again: counted. Only what it adds is a change, with its history."""
         Records(self.tx).update_confidence(
-            user_partition(self.info), record.id, merge.confidence, int(merge.agrees), self.now
+            self.info.partition, record.id, merge.confidence, int(merge.agrees), self.now
         )
         if (merge.tags, merge.references) != (record.tags, record.references):
             self._rewrite(record, tags=merge.tags[:MAX_TAGS], references=merge.references[:MAX_TAGS])
@@ -337,7 +333,7 @@ class Reconciler:
                     self._end(record, decision.at, new)
 
     def _find_copies(self, record: Record) -> list[Record]:
-        made = Records(self.tx).find_derived_from(user_partition(self.info), [record.id])
+        made = Records(self.tx).find_derived_from(self.info.partition, [record.id])
         return [copy for copy in made if copy.origin is Origin.PROMOTED and copy.superseded_by is None]
 
 

@@ -37,7 +37,6 @@ log = logging.getLogger("limpet.knowledge")
 
 Heartbeat = Callable[[], None]
 
-_MOST_LABELS = 100
 _LONGEST = 600  # characters of a turn that are looked at
 
 
@@ -88,11 +87,11 @@ def build_day_record(day: TurnDay, text: str, id: str, now: datetime) -> Record:
         type=RecordType.TASK_STATE,
         content=text,
         title=day.day.isoformat(),
-        tags=_merge_labels(turn.tags for turn in turns),
+        tags=memory.merge_labels(turn.tags for turn in turns),
         metadata={"day": day.day.isoformat(), "turns": str(len(turns))},
         confidence=min(turn.confidence for turn in turns),
         salience=max(turn.salience for turn in turns),
-        references=_merge_labels(turn.references for turn in turns),
+        references=memory.merge_labels(turn.references for turn in turns),
         fingerprint=fingerprint(RecordType.TASK_STATE, text),
         source=RecordSource(sessions.pop() if len(sessions) == 1 else None, tuple(sorted(sequences))),
         origin=Origin.CONDENSED,
@@ -101,10 +100,6 @@ def build_day_record(day: TurnDay, text: str, id: str, now: datetime) -> Record:
         valid_from=turns[0].valid_from or turns[0].created_at,
         inputs=tuple(turn.id for turn in turns),
     )
-
-
-def _merge_labels(lists: Iterable[Sequence[str]]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(label for labels in lists for label in labels))[:_MOST_LABELS]
 
 
 @dataclass(frozen=True, slots=True)

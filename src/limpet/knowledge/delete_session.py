@@ -17,7 +17,7 @@ from limpet.knowledge.repository import Records
 from limpet.model.dataclass import dataclass
 from limpet.model.job import REMOVE_SESSION
 from limpet.model.record import RecordQuery
-from limpet.model.scope import Level, Partition, Scope
+from limpet.model.scope import Partition, Scope
 from limpet.model.values import Clock
 from limpet.search.chunk_repository import Chunks
 from limpet.search.graph_repository import GraphTables
@@ -57,10 +57,9 @@ class SessionRemover:
         def begin(tx: Tx) -> RemovedSlice:
             return delete_session(tx, scope, self.cut, self.clock()) if is_due(tx) else RemovedSlice({})
 
-        assert scope.user is not None
         assert scope.session is not None
         gone = self.store.write(begin)
-        return gone if gone.done else gone + self.finish(Partition(scope.tenant, Level.USER, scope.user), scope.session)
+        return gone if gone.done else gone + self.finish(scope.partition, scope.session)
 
     def run_job(self, lease: JobLease) -> RemovedSlice:
         """Remove what a process that was killed has left of a session."""
@@ -80,11 +79,10 @@ class SessionRemover:
 def delete_session(tx: Tx, scope: Scope, cut: RecordChunker, now: datetime) -> RemovedSlice:
     """Hide the session and remove the first slice of it. If there is more, a job removes it unless the caller does."""
     info = Sessions(tx).lock(scope)
-    partition = Partition(info.tenant, Level.USER, info.user)
     Sessions(tx).hide(info.scope)
-    gone = remove_slice(tx, partition, info.id, cut, now)
+    gone = remove_slice(tx, info.partition, info.id, cut, now)
     if not gone.done:
-        Jobs(tx).enqueue(partition, REMOVE_SESSION, info.id, now, now + _HEAD_START)
+        Jobs(tx).enqueue(info.partition, REMOVE_SESSION, info.id, now, now + _HEAD_START)
     return gone
 
 

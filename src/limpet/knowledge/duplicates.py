@@ -17,7 +17,7 @@ from typing import NamedTuple
 from limpet.errors import ProviderError
 from limpet.knowledge.decay import is_protected
 from limpet.knowledge.reconcile import DUPLICATE_COSINE
-from limpet.knowledge.remember import full_text
+from limpet.knowledge.remember import full_text, merge_labels
 from limpet.knowledge.similarity import TextSignature, compute_signature, is_near_duplicate, is_same_value
 from limpet.model.chunk import SourceKind, Vector
 from limpet.model.dataclass import replace
@@ -33,7 +33,6 @@ log = logging.getLogger("limpet.knowledge")
 
 Pair = frozenset[str]
 _MOST_COMPARED = 200  # with one record: a word found in thousands says nothing
-_MOST_LABELS = 100
 _SURER = 0.99
 _MOST_EMBEDDED = 256  # records looked at in one run
 _ROUGHLY = 0.03  # what an estimate may be too low
@@ -50,8 +49,7 @@ class DuplicateMerge(NamedTuple):
 def is_mergeable(record: Record, now: datetime) -> bool:
     """A turn or a day is not said twice, and what has ended is history."""
     made = record.origin in (Origin.TURN, Origin.CONDENSED)
-    past = record.archived_at is not None or record.superseded_by is not None or not record.is_valid_at(now)
-    return not (made or past)
+    return not made and record.is_current_at(now)
 
 
 def find_merges(
@@ -152,15 +150,11 @@ def _merge_records(stays: Record, twins: Sequence[Record]) -> Record:
         inputs=inputs,
         uses=stays.uses + sum(twin.uses for twin in twins),
         last_used_at=max(used, default=None),
-        tags=_merge_labels(record.tags for record in (stays, *twins)),
-        references=_merge_labels(record.references for record in (stays, *twins)),
+        tags=merge_labels(record.tags for record in (stays, *twins)),
+        references=merge_labels(record.references for record in (stays, *twins)),
         confidence=max(stays.confidence, min(_SURER, sure)),
         salience=max(record.salience for record in (stays, *twins)),
     )
-
-
-def _merge_labels(lists: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(label for labels in lists for label in labels))[:_MOST_LABELS]
 
 
 def find_near_pairs(

@@ -30,7 +30,7 @@ from limpet.model.job import GRAPH_RECORD
 from limpet.model.late import load_modules
 from limpet.model.note import day_name, describe_note, redact_lines
 from limpet.model.record import Forgotten, Origin, Record, RecordQuery
-from limpet.model.scope import Level, Partition, Scope
+from limpet.model.scope import Partition, Scope, user_partition
 from limpet.model.tokens import TokenCounter
 from limpet.model.values import Clock
 from limpet.notes.user_notes import UserNotes
@@ -71,6 +71,15 @@ class Provenance:
         if words:
             self.said[user, session].setdefault(sequence, set()).update(words)
 
+    def add_all(self, other: Provenance) -> None:
+        for (user, session), said in other.said.items():
+            for sequence, words in said.items():
+                self.add_words(user, session, sequence, words)
+        for user, days in other.days.items():
+            self.days[user] |= days
+        for user, secrets in other.secrets.items():
+            self.secrets[user] |= secrets
+
     def is_source_of(self, record: Record) -> bool:
         """Whether it was learned from words that are to go."""
         said = self.said.get((record.user or "", record.source.session_id or ""), {})
@@ -96,14 +105,8 @@ class ForgetPlan:
     def merge(self, later: ForgetPlan) -> ForgetPlan:
         """Both plans as one, to look for what is left of either."""
         trail = Provenance()
-        for plan in (self, later):
-            for (user, session), said in plan.trail.said.items():
-                for sequence, words in said.items():
-                    trail.add_words(user, session, sequence, words)
-            for user, days in plan.trail.days.items():
-                trail.days[user] |= days
-            for user, secrets in plan.trail.secrets.items():
-                trail.secrets[user] |= secrets
+        trail.add_all(self.trail)
+        trail.add_all(later.trail)
         return ForgetPlan([*self.records, *later.records], [*self.beside, *later.beside], trail, later.others)
 
 
@@ -165,7 +168,7 @@ class Forgetter:
         learned: dict[Partition, list[Record]] = defaultdict(list)
         for record in records:
             if record.user is not None and record.source.sentence is not None:
-                learned[Partition(record.home.scope.tenant, Level.USER, record.user)].append(record)
+                learned[user_partition(record.home.scope.tenant, record.user)].append(record)
         now = self.clock()
         for space, told in learned.items():
             texts = {text for record in told for text in (record.value, record.source.sentence) if text}
@@ -274,19 +277,27 @@ class Forgetter:
     def _remove(
         self, store: Transactions, going: ForgetPlan, finder: RemainingFinder, cut: RecordChunker, *, everywhere: bool
     ) -> Forgotten:
-        tenant, counts, ids = finder.owner.tenant, Counter[str](), list[str]()
+        tenant, counts = finder.owner.tenant, Counter[str]()
         counts["messages"] += self._redact_sessions(store, tenant, going.trail)
         for page in split_pages(going.beside):
             counts["versions"] += store.write(partial(self._redact_sources, records=page, cut=cut))
         counts = +counts
-        for page in split_pages(sorted(going.records, key=lambda record: record.origin is Origin.CONDENSED)):
+        gone = self._delete_pages(
+            store, sorted(going.records, key=lambda record: record.origin is Origin.CONDENSED), cut
+        )
+        counts.update(gone.counts)
+        if not everywhere:
+            return Forgotten(counts, gone.ids)
+        more = self._redact_places(store, tenant, finder, going, cut)
+        counts.update(more.counts)
+        return Forgotten(counts, gone.ids + more.ids)
+
+    def _delete_pages(self, store: Transactions, records: Sequence[Record], cut: RecordChunker) -> Forgotten:
+        counts, ids = Counter[str](), list[str]()
+        for page in split_pages(records):
             gone = store.write(partial(self._delete_page, records=page, cut=cut))
             counts.update(gone.counts)
             ids += gone.ids
-        if everywhere:
-            more = self._redact_places(store, tenant, finder, going, cut)
-            counts.update(more.counts)
-            ids += more.ids
         return Forgotten(counts, tuple(ids))
 
     def _delete_page(self, tx: Tx, *, records: Sequence[Record], cut: RecordChunker) -> Forgotten:
@@ -318,16 +329,11 @@ class Forgetter:
         for place in store.read(finder.find_summaries):
             self._redactor(store, Scope(tenant, user=place.user, session=place.session)).rebuild_summary({})
             counts["summaries"] += 1
-        ids: list[str] = []
-        for page in split_pages(turns):
-            gone = store.write(partial(self._delete_page, records=page, cut=cut))
-            counts.update(gone.counts)
-            ids += gone.ids
-        for (user, session), said in more.said.items():
-            for sequence, words in said.items():
-                going.trail.add_words(user, session, sequence, words)
+        gone = self._delete_pages(store, turns, cut)
+        counts.update(gone.counts)
+        going.trail.add_all(more)
         going.records.extend(turns)
-        return Forgotten(+counts, tuple(ids))
+        return Forgotten(+counts, gone.ids)
 
     def _redact_notes_everywhere(self, finder: RemainingFinder, left: list[str], *, dry_run: bool) -> set[_Line]:
         """Remove the lines of MEMORY.md and mark those of the daily notes that say it. Returns which they are."""
@@ -367,7 +373,7 @@ class Forgetter:
             if not dry_run:
                 with _report_unreadable(left, f"lines of items of {user}"):
                     self.notes.delete_item_lines(tenant, user, ids)
-            space = Partition(tenant, Level.USER, user)
+            space = user_partition(tenant, user)
             cleaned |= self._redact_notes(space, trail.days[user], trail.sentences(user), left, dry_run=dry_run)
         return cleaned
 

@@ -195,8 +195,12 @@ def get_quote(record: Record) -> str:
 def to_claim_hit(hit: Hit, claim: Record) -> Hit:
     """The claim's sentence, with the message as its source."""
     source = replace(hit.source, kind=SourceKind.RECORD, id=claim.id)
+    return replace(hit, text=claim.content, source=source, metadata=describe_claim(claim))
+
+
+def describe_claim(claim: Record) -> dict[str, str]:
     about = {"layer": claim.layer.value, "type": claim.type.value} | ({"key": claim.key} if claim.key else {})
-    return replace(hit, text=claim.content, source=source, metadata={**claim.metadata, **about})
+    return {**claim.metadata, **about}
 
 
 def place_hit(hit: Hit, claim: Record) -> Hit:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from limpet.config import Config
 from limpet.errors import ProviderError, SessionNotFound
 from limpet.knowledge import english, remember
-from limpet.knowledge.apply import LOOKED_THROUGH, RecentClaims, Reconciler, build_record, user_partition
+from limpet.knowledge.apply import LOOKED_THROUGH, RecentClaims, Reconciler, build_record
 from limpet.knowledge.candidate import Candidate, TurnMessage, find_references
 from limpet.knowledge.change import find_changes, tells_of_change
 from limpet.knowledge.promote import choose_layer
@@ -119,7 +119,7 @@ class Learner:
 
         ``mask``: hides secrets; it knows the texts of the turn by now, as masking a long one takes a while.
         """
-        settings, now, space = self.config.learn, self.clock(), user_partition(info)
+        settings, now, space = self.config.learn, self.clock(), info.partition
         if not settings.enabled:
             return
         if settings.turns:
@@ -201,7 +201,7 @@ class Learner:
         telling = [each for each in dict.fromkeys(each.message for each in candidates) if tells_of_change(each)]
         if not telling:
             return
-        space, now = user_partition(info), self.clock()
+        space, now = info.partition, self.clock()
         known = self.store.read(lambda tx: Records(tx).find_newest_claims(space, LOOKED_THROUGH, now))
         for message in telling:
             others = [candidate.content for candidate in candidates if candidate.message != message]
@@ -218,7 +218,7 @@ class Learner:
 
     def _write(self, tx: Tx, batch: LearnBatch, finish: Finish = lambda _: None) -> LearnResult:
         info, found, now = batch.info, batch.found, self.clock()
-        Chunks(tx).lock(user_partition(info))
+        Chunks(tx).lock(info.partition)
         finish(tx)
         if Sessions(tx).get(info.scope) is None:
             raise SessionNotFound(f"session {info.id} was deleted while it was learned from")
@@ -226,12 +226,12 @@ class Learner:
             return LearnResult()  # another worker was faster: these messages were learned from
         Cursors(tx).set(info.scope, CURSOR, batch.ends[-1])
         _add_usage(tx, info, batch.llm, found)
-        learned, recent = LearnResult(), RecentClaims(tx, user_partition(info), now)
+        learned, recent = LearnResult(), RecentClaims(tx, info.partition, now)
         for candidate, near in zip(found.candidates, batch.near, strict=True):
             beside = [each for each in found.candidates if each.sequence == candidate.sequence]
             learned += Reconciler(tx, info, candidate, batch.cut, now, self.new_id, recent, beside).apply(near)
         if learned.added:
-            enqueue_maintenance(tx, user_partition(info), self.config.learn, now)
+            enqueue_maintenance(tx, info.partition, self.config.learn, now)
         return learned
 
     def _bill(self, info: SessionInfo, llm: Llm | None, found: TurnExtraction) -> None:
@@ -344,7 +344,7 @@ class Learner:
     def _find_by_value(self, info: SessionInfo, value: str) -> list[Record]:
         [hits] = self._search_records(info, [value], _NEAR)
         ids = [hit.source.id for hit in hits]
-        known = self.store.read(lambda tx: Records(tx).get_many(user_partition(info), ids))
+        known = self.store.read(lambda tx: Records(tx).get_many(info.partition, ids))
         return [record for record in known if record.superseded_by is None and record.archived_at is None]
 
     def _find_echo_texts(self, info: SessionInfo, turn: Sequence[Message]) -> list[str]:
@@ -363,7 +363,7 @@ class Learner:
     def _search_records(self, info: SessionInfo, texts: Sequence[str], k: int) -> list[list[Hit]]:
         if not texts:
             return []
-        space, now, settings = user_partition(info), self.clock(), self.config.search
+        space, now, settings = info.partition, self.clock(), self.config.search
         recipe = recipes.WORDS if self.embedder.model is None else recipes.WEIGHTED
         vectors = embed_questions(self.embedder, [space], texts)
         wanted = [

@@ -47,6 +47,7 @@ class DigestSentence(NamedTuple):
 
 @cache
 def load_instructions(name: str) -> str:
+    """What a model is told to do, from ``prompts/``."""
     return Path(__file__).with_name("prompts").joinpath(f"{name}.md").read_text(encoding="utf-8")
 
 

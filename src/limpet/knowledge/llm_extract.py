@@ -6,14 +6,13 @@ import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from limpet.errors import ProviderError
 from limpet.knowledge import english
 from limpet.knowledge.attributes import find_label, get_attribute, load_attributes
 from limpet.knowledge.candidate import PASSING, Candidate, Echoes, TurnMessage, find_references
+from limpet.knowledge.llm_digest import load_instructions
 from limpet.knowledge.read import extract_candidates, read_turn
 from limpet.knowledge.similarity import compute_signature, fold_text, is_same_value
 from limpet.model.dataclass import replace
@@ -82,12 +81,6 @@ _STARTS_WITH_USER = re.compile(r"user\b", re.IGNORECASE)
 _USER = re.compile(r"\b(?:the )?user(?:['’]s)?\b", re.IGNORECASE)
 
 
-@cache
-def load_instructions() -> str:
-    text = Path(__file__).with_name("prompts").joinpath("extract.md").read_text(encoding="utf-8")
-    return text.replace("{labels}", ", ".join(load_attributes()))
-
-
 def build_request(turn: Sequence[TurnMessage], before: str = "", *, timeout: float = 60.0) -> LlmRequest:
     """As JSON nothing that was said can pass for a part of the question. System and tool texts are not shown.
 
@@ -106,7 +99,7 @@ def build_request(turn: Sequence[TurnMessage], before: str = "", *, timeout: flo
     ]
     question = json.dumps({"before": before[-_MAX_BEFORE:], "messages": messages}, ensure_ascii=False)
     return LlmRequest(
-        build_prompt(question, system=load_instructions()),
+        build_prompt(question, system=load_instructions("extract").replace("{labels}", ", ".join(load_attributes()))),
         max_tokens=MAX_TOKENS,
         temperature=0.0,
         timeout=timeout,

@@ -58,9 +58,7 @@ def is_profile_input(record: Record, now: datetime) -> bool:
         and lasting
         and not made
         and not is_internal(record.key)
-        and record.archived_at is None
-        and record.superseded_by is None
-        and record.is_valid_at(now)
+        and record.is_current_at(now)
     )
 
 

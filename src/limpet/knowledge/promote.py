@@ -12,7 +12,7 @@ from limpet.knowledge import remember as memory
 from limpet.knowledge.remember import enqueue_maintenance
 from limpet.knowledge.repository import Records
 from limpet.model.dataclass import dataclass, replace
-from limpet.model.record import Layer, Origin, Record, RecordType
+from limpet.model.record import CLAIM_TYPES, Layer, Origin, Record, RecordType
 from limpet.model.scope import Level, Owner, Partition, Scope
 from limpet.model.values import Clock, IdFactory, with_bucket
 from limpet.search.chunk_repository import Chunks
@@ -24,16 +24,7 @@ from limpet.store.tx import Tx
 PromotionScope = Literal["user", "global"]
 
 _PROCEDURAL = (RecordType.FAILURE, RecordType.FIX, RecordType.COMMAND_RESULT)
-_SEMANTIC = (
-    RecordType.CONSTRAINT,
-    RecordType.PREFERENCE,
-    RecordType.FACT,
-    RecordType.DECISION,
-    RecordType.INSTRUCTION,
-    RecordType.PLAN,
-    RecordType.RELATIONSHIP,
-)
-LAYERS = dict.fromkeys(_SEMANTIC, Layer.SEMANTIC) | dict.fromkeys(_PROCEDURAL, Layer.PROCEDURAL)
+LAYERS = dict.fromkeys(CLAIM_TYPES, Layer.SEMANTIC) | dict.fromkeys(_PROCEDURAL, Layer.PROCEDURAL)
 _DERIVED_ORIGINS = (Origin.TURN, Origin.CONDENSED, Origin.PROMOTED)  # what happened, or was made of others
 
 
@@ -49,9 +40,7 @@ def is_due(record: Record, now: datetime, confidence: float) -> bool:
         and record.confidence >= confidence
         and record.type in LAYERS
         and record.origin not in _DERIVED_ORIGINS
-        and record.archived_at is None
-        and record.superseded_by is None
-        and record.is_valid_at(now)
+        and record.is_current_at(now)
     )
 
 
@@ -111,9 +100,7 @@ def find_equal(copy: Record, others: Iterable[Record], now: datetime) -> Record 
             and other.home == copy.home
             and other.layer is copy.layer
             and other.polarity == copy.polarity
-            and other.superseded_by is None
-            and other.archived_at is None
-            and other.is_valid_at(now)
+            and other.is_current_at(now)
         ),
         None,
     )
@@ -123,16 +110,12 @@ def merge_into(target: Record, record: Record) -> Record:
     """The record that says so already, with what the episode adds. Its own words stay."""
     return replace(
         target,
-        tags=_merge_labels(target.tags, record.tags),
-        references=_merge_labels(target.references, record.references),
+        tags=memory.merge_labels((target.tags, record.tags)),
+        references=memory.merge_labels((target.references, record.references)),
         confidence=max(target.confidence, record.confidence),
         said=target.said + record.said,
         inputs=tuple(dict.fromkeys((*target.inputs, record.id))),
     )
-
-
-def _merge_labels(one: tuple[str, ...], other: tuple[str, ...], most: int = 100) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((*one, *other)))[:most]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from datetime import datetime
 from limpet.knowledge import english
 from limpet.knowledge.attributes import get_attribute
 from limpet.knowledge.change import find_content_stems
-from limpet.knowledge.hit_claims import HitClaims, Item, find_later, get_quote, place_hit, to_claim_hit
+from limpet.knowledge.hit_claims import HitClaims, Item, describe_claim, find_later, get_quote, place_hit, to_claim_hit
 from limpet.knowledge.hits import doubt_message, explain_hit, is_no_evidence, is_off_topic, names_unknown, only_asks_for
 from limpet.knowledge.outdated import mark_outdated
 from limpet.knowledge.prominence import DOUBT, DOUBTED_BY, FOLLOWS, PASSED, find_standing, is_doubtful, is_rule
@@ -310,9 +310,8 @@ def _sort_scores(items: Sequence[Item]) -> list[Item]:
 
 def _to_successor(item: Item, claim: Record) -> Hit:
     source = Source(SourceKind.RECORD, claim.id, claim.created_at or item.hit.source.created_at)
-    about = {"layer": claim.layer.value, "type": claim.type.value} | ({"key": claim.key} if claim.key else {})
     signals = {"claim": Signal(1, item.score)}
-    return place_hit(Hit(claim.content, item.score, signals, source, {**claim.metadata, **about}), claim)
+    return place_hit(Hit(claim.content, item.score, signals, source, describe_claim(claim)), claim)
 
 
 def _finish(items: Sequence[Item], wanted: SearchRequest) -> list[Hit]:

@@ -7,7 +7,6 @@ is history, not news.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Union
@@ -26,8 +25,6 @@ from limpet.knowledge.similarity import (
 )
 from limpet.model.dataclass import dataclass, replace
 from limpet.model.record import Origin, RecordType, fingerprint
-
-log = logging.getLogger("limpet.knowledge")
 
 DUPLICATE_COSINE = 0.97  # cosine from which two texts with the same numbers and no denial say the same
 MIN_RETIRE_CONFIDENCE = 0.65  # below this confidence nothing is retired
@@ -178,12 +175,15 @@ def _decide(candidate: Candidate, records: Sequence[ExistingRecord]) -> Decision
 
 def _decide_change(candidate: Candidate, records: Sequence[ExistingRecord], at: datetime) -> Decision:
     """What it takes back is evidence enough that it was meant, however unsure the reader is of the words alone."""
-    begun = [record for record in _find_ended(candidate, records) if _has_begun(record, at)]
-    free = tuple(record.id for record in begun if not record.is_protected)
-    kept = tuple(record.id for record in begun if record.is_protected)
-    if free:
-        return Supersede(free, at, kept)
-    return Add(at, conflicts=kept)
+    free, kept = _split_protected(record for record in _find_ended(candidate, records) if _has_begun(record, at))
+    return Supersede(free, at, kept) if free else Add(at, conflicts=kept)
+
+
+def _split_protected(records: Iterable[ExistingRecord]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The ids of those that may be retired, and of those that only the user may change."""
+    found = list(records)
+    free = tuple(record.id for record in found if not record.is_protected)
+    return free, tuple(record.id for record in found if record.is_protected)
 
 
 def _find_ended(candidate: Candidate, records: Sequence[ExistingRecord]) -> list[ExistingRecord]:
@@ -329,8 +329,7 @@ def _decide_denial(candidate: Candidate, same: Sequence[ExistingRecord], at: dat
     if not holding:
         agreeing = next((record for record in same if not record.polarity), None)
         return _build_merge(agreeing, candidate) if agreeing else Add(at)
-    free = tuple(record.id for record in holding if not record.is_protected)
-    kept = tuple(record.id for record in holding if record.is_protected)
+    free, kept = _split_protected(holding)
     if not free:
         return Add(at, conflicts=kept, confidence=lower_confidence(candidate.confidence))
     if candidate.confidence < MIN_RETIRE_CONFIDENCE:
@@ -342,8 +341,7 @@ def _decide_replacement(candidate: Candidate, old: Sequence[ExistingRecord], at:
     old = [record for record in old if _has_begun(record, at)]
     if not old:
         return Add(at)
-    free = tuple(record.id for record in old if not record.is_protected)
-    kept = tuple(record.id for record in old if record.is_protected)
+    free, kept = _split_protected(old)
     if not free:
         return Add(at, conflicts=kept, confidence=lower_confidence(candidate.confidence))
     if candidate.confidence < MIN_RETIRE_CONFIDENCE:
@@ -380,10 +378,7 @@ def _is_comparable(candidate: Candidate, record: ExistingRecord) -> bool:
     """A record that names no subject, as one saved by hand, can be a duplicate but never retired."""
     if record.subject is None or record.attribute == "family":
         return True
-    names = {
-        english.find_name(candidate.subject, candidate.content),
-        english.find_name(candidate.subject, record.content),
-    } - {None}
+    names = {english.find_name(candidate.subject, each.content) for each in (candidate, record)} - {None}
     if record.subject == candidate.subject:
         return len(names) < 2  # what Ana says of herself is not about Bo
     if _speaks_of(candidate, record):

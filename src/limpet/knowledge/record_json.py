@@ -12,7 +12,7 @@ from limpet.errors import InvalidInput
 from limpet.model.dataclass import replace
 from limpet.model.lines import LineCodec
 from limpet.model.record import Layer, Record, RecordChanges, editable_fields
-from limpet.model.scope import Level, Partition
+from limpet.model.scope import Level, user_partition
 from limpet.model.values import check_any_id, from_micros, is_id, uuid7, with_bucket
 
 TIMES = ("valid_from", "valid_to", "expires_at")
@@ -56,7 +56,7 @@ def from_json(value: Mapping[str, Any], tenant: str, user: str, new_id: Callable
         raise InvalidInput(f"a record has no {', '.join(sorted(unknown))}")
     given = {name: found for name, found in value.items() if found is not None}
     told = {"layer": "semantic", "type": "fact", "level": "session" if "session_id" in given else "user", **given}
-    bucket = Partition(tenant, Level.USER, user).bucket
+    bucket = user_partition(tenant, user).bucket
     if "id" not in told:
         told["id"] = with_bucket(new_id(), bucket)
     elif (external := external_id(value)) is not None:

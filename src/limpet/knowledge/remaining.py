@@ -25,7 +25,7 @@ from limpet.model.late import lazy_property
 from limpet.model.message import Message, Role
 from limpet.model.note import MEMORY_FILE, describe_note, parse_day, redact_lines
 from limpet.model.record import Origin, Record, RecordQuery
-from limpet.model.scope import Level, Partition, Scope
+from limpet.model.scope import Level, Partition, Scope, user_partition
 from limpet.model.session import SessionInfo, SessionQuery
 from limpet.search.analysis import Question, analyse, extract_terms, split_sentences
 from limpet.search.search import search
@@ -93,12 +93,12 @@ class RemainingFinder:
         others = {text for record in going.others for text in (record.content, record.source.sentence) if text}
         self._searches = list(_iter_searches(stated, sorted(map(_fold_text, others), key=len, reverse=True)))
         for user, secrets in going.trail.secrets.items():
-            space = Partition(owner.tenant, Level.USER, user)
+            space = user_partition(owner.tenant, user)
             self._searches += [_Search(space, secret, partial(_repeats, secret)) for secret in sorted(secrets)]
         if query is not None:
             spaces = {record.home.space for record in going.records}
             if owner.user is not None:
-                spaces.add(Partition(owner.tenant, Level.USER, owner.user))
+                spaces.add(owner.partition)
             self._searches += [_search_for_query(space, query) for space in sorted(spaces, key=str)]
 
     @lazy_property
@@ -252,7 +252,7 @@ class RemainingFinder:
 def find_turns(tx: Tx, tenant: str, user: str, session: str, sequences: Iterable[int]) -> list[Record]:
     """The records of the turns to which these messages belong."""
     wanted = frozenset(sequences)
-    turns = Records(tx).find_turns(Partition(tenant, Level.USER, user), session)
+    turns = Records(tx).find_turns(user_partition(tenant, user), session)
     return [turn for turn in turns if wanted & set(turn.source.sequences)]
 
 
@@ -287,7 +287,7 @@ def _iter_searches(records: Iterable[Record], others: Sequence[str]) -> Iterator
             continue
         apart = tuple(each for each in others if terms & _find_terms(each))
         says_enough = re.search(r"[^\W\d_]{3}", said) or _LONG_NUMBER.search(said)
-        tells: _Matcher = partial(_has_all_terms, terms, apart) if says_enough else _never
+        tells: _Matcher = partial(_has_all_terms, terms, apart) if says_enough else lambda _: False
         marks = _find_marks(said, terms, is_value=bool(record.value)) if says_enough else frozenset[int]()
         # Everybody may say a short number; only a reply to it is about it.
         words = terms if says_enough else frozenset[int]()
@@ -311,10 +311,6 @@ def _find_marks(said: str, terms: frozenset[int], *, is_value: bool) -> frozense
     return frozenset(term for word in [*named, *_LONG_NUMBER.findall(said)] for term in extract_terms(word))
 
 
-def _never(_text: str) -> bool:
-    return False
-
-
 def _find_terms(text: str, apart: Iterable[str] = ()) -> frozenset[int]:
     for statement in apart:
         text = text.replace(statement, " ")
@@ -322,9 +318,7 @@ def _find_terms(text: str, apart: Iterable[str] = ()) -> frozenset[int]:
 
 
 def _has_all_terms(words: frozenset[int], apart: Iterable[str], text: str) -> bool:
-    for statement in apart:
-        text = text.replace(statement, " ")
-    return words <= analyse(text).counts.keys()
+    return words <= _find_terms(text, apart)
 
 
 def _contains_text(words: str, text: str) -> bool:

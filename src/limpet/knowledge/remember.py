@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime, timedelta
 
@@ -77,6 +77,11 @@ def find_words(record: Record) -> str | None:
     return get_attribute(record.attribute).words or None if record.attribute else None
 
 
+def merge_labels(lists: Iterable[Sequence[str]]) -> tuple[str, ...]:
+    """All of them, each once, as many as a record may have."""
+    return tuple(dict.fromkeys(label for labels in lists for label in labels))[:MAX_TAGS]
+
+
 def full_text(record: Record) -> str:
     return f"{record.title}\n{record.content}" if record.title else record.content
 
@@ -104,7 +109,7 @@ def save(
         old = Records(tx).find_by_key(home, changes.values["key"])
     if old is not None:
         source = draft.source if draft.source.session_id is not None else old.source
-        return _apply_changes(tx, old, changes, cut, now, base=replace(_clear_end(old, now), source=source))
+        return rewrite(tx, old, changes.apply_to(replace(_clear_end(old, now), source=source)), cut, now)
     wanted = changes.apply_to(draft)
     if anonymous:
         Chunks(tx).lock(home.space)  # else two callers insert the same at once
@@ -120,9 +125,9 @@ def _find_same(tx: Tx, wanted: Record, changes: RecordChanges, now: datetime) ->
         record
         for record in found
         if record.home == wanted.home and record.origin is Origin.EXPLICIT and not is_internal(record.key)
-        if record.layer is wanted.layer and record.archived_at is None and record.superseded_by is None
         # Another caller may have taken its time later, and written first.
-        if record.is_valid_at(max(now, record.created_at or now)) and _agrees(record, changes)
+        if record.layer is wanted.layer and record.is_current_at(max(now, record.created_at or now))
+        if _agrees(record, changes)
     ]
     return min(same, key=lambda record: record.id, default=None)
 
@@ -141,10 +146,10 @@ def _count_repeat(tx: Tx, old: Record, changes: RecordChanges, cut: RecordChunke
     added = dict(changes.values)
     added["content"] = old.content
     for name in ("tags", "references"):
-        added[name] = tuple(dict.fromkeys((*getattr(old, name), *added.get(name, ()))))[:MAX_TAGS]
+        added[name] = merge_labels((getattr(old, name), added.get(name, ())))
     ends = old.expires_at, added.pop("expires_at", None)
     added["expires_at"] = max(end for end in ends if end) if all(ends) else None  # it lasts as long as any of them
-    return _apply_changes(tx, current, RecordChanges(added), cut, now)
+    return rewrite(tx, current, RecordChanges(added).apply_to(current), cut, now)
 
 
 def insert(tx: Tx, record: Record, cut: RecordChunker, external_id: str | None = None) -> Record:
@@ -172,13 +177,7 @@ def update(tx: Tx, scope: Scope, record_id: str, changes: RecordChanges, cut: Re
     old = Records(tx).lock(scope, record_id)
     if old is None:
         raise RecordNotFound(f"no record {record_id} here")
-    return _apply_changes(tx, old, changes, cut, now)
-
-
-def _apply_changes(
-    tx: Tx, old: Record, changes: RecordChanges, cut: RecordChunker, now: datetime, *, base: Record | None = None
-) -> Record:
-    return rewrite(tx, old, changes.apply_to(base or old), cut, now)
+    return rewrite(tx, old, changes.apply_to(old), cut, now)
 
 
 def rewrite(tx: Tx, old: Record, wanted: Record, cut: RecordChunker, now: datetime) -> Record:
@@ -337,11 +336,10 @@ def select_by_words(home: Owner, words: str, now: datetime) -> RecordSelector:
 
 def find_learned_sentences(tx: Tx, scope: Scope, now: datetime) -> list[LearnedSentence]:
     """Return the sentences of a session from which something was learned, and whether that still holds."""
-    assert scope.user is not None
     assert scope.session is not None
     return [
         LearnedSentence(sequence, record.source.sentence, record.superseded_by is None and record.is_valid_at(now))
-        for record in Records(tx).find_learned_from(Partition(scope.tenant, Level.USER, scope.user), scope.session)
+        for record in Records(tx).find_learned_from(scope.partition, scope.session)
         if record.source.sentence is not None
         for sequence in record.source.sequences
     ]
@@ -372,11 +370,10 @@ def strip_subject(text: str) -> str:
 
 def enqueue_learning(tx: Tx, info: SessionInfo, config: Config, now: datetime, run_at: datetime) -> None:
     """Jobs to learn from what the session has by then, and to read it for the graph."""
-    partition = Partition(info.tenant, Level.USER, info.user)
     if config.learn.extractor != "none":
-        Jobs(tx).enqueue(partition, EXTRACT, info.id, now, run_at)
+        Jobs(tx).enqueue(info.partition, EXTRACT, info.id, now, run_at)
     if config.graph.enabled:
-        Jobs(tx).enqueue(partition, GRAPH, info.id, now, run_at)
+        Jobs(tx).enqueue(info.partition, GRAPH, info.id, now, run_at)
 
 
 def enqueue_maintenance(tx: Tx, space: Partition, limits: LearningSettings, now: datetime) -> None:

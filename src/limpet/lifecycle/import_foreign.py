@@ -34,7 +34,7 @@ from limpet.model.dataclass import dataclass, replace
 from limpet.model.document import DocumentStatus
 from limpet.model.message import Message
 from limpet.model.record import Layer, Origin, Record, RecordChanges, RecordType, fingerprint
-from limpet.model.scope import Level, Owner, Partition, Scope, SessionKey
+from limpet.model.scope import Level, Owner, Scope, SessionKey, user_partition
 from limpet.model.session import SessionInfo, SessionQuery, SessionStatus
 from limpet.model.transfer import MAX_LISTED_SKIPS, ImportResult, ImportSkip
 from limpet.model.types import MAX_URI_BYTES
@@ -219,7 +219,7 @@ class ForeignImporter:
     # Documents
 
     def _import_document(self, found: ForeignDocument, user: str) -> bool:
-        space = Partition(self.scope.tenant, Level.USER, user)
+        space = user_partition(self.scope.tenant, user)
         uri = " ".join(found.uri.split())
         if len(uri.encode()) > MAX_URI_BYTES:
             raise InvalidInput(f"its name is longer than {MAX_URI_BYTES:,} bytes")
@@ -341,7 +341,7 @@ class SnapshotImporter:
         try:
             session_id = check_id(session.original_id, "session id")
         except InvalidKey:
-            session_id = with_bucket(self.new_id(), Partition(scope.tenant, Level.USER, session.user).bucket)
+            session_id = with_bucket(self.new_id(), user_partition(scope.tenant, session.user).bucket)
         agent = session.agent or self.config.session.default_agent
         owner = Scope(scope.tenant, session.user, agent)
         taken = (

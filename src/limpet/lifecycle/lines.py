@@ -40,7 +40,7 @@ from limpet.model.message import Message
 from limpet.model.note import check_note_name
 from limpet.model.record import Record, fingerprint
 from limpet.model.schedule import Schedule
-from limpet.model.scope import Level, Owner, Partition, Scope, SessionKey
+from limpet.model.scope import Level, Owner, Partition, Scope, SessionKey, user_partition
 from limpet.model.session import MAX_VALUE_BYTES, SessionStatus
 from limpet.model.tokens import estimate_tokens
 from limpet.model.transfer import (
@@ -82,7 +82,7 @@ class _SessionLines(LineKind[SessionState]):
 
     def read(self, value: dict[str, Any], into: ImportTarget) -> SessionState:
         user = into.map_user(value.get("user"))
-        into.register_id(value.get("id"), Partition(into.tenant, Level.USER, user))
+        into.register_id(value.get("id"), user_partition(into.tenant, user))
         state = super().read(value, into)
         key = state.info.key
         info = replace(state.info, user=user, key=SessionKey.of(key.channel, key.chat, key.thread))
@@ -438,7 +438,7 @@ class _ScheduleLines(LineKind[Schedule]):
     def put_one(self, tx: Tx, state: Schedule, into: ImportTarget) -> LineOutcome:
         """However many the user has: a limit is for those who make one."""
         # A purge finds a user by their space; and two imports at the same time would else both find nothing here.
-        Chunks(tx).lock(Partition(state.tenant, Level.USER, state.user))
+        Chunks(tx).lock(state.scope.partition)
         if Schedules(tx).get(state.scope, state.id) is not None:
             return PRESENT
         if Transfers(tx).find_conflicting_ids(state.scope, self.name, {state.id: state.user}):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
-from contextlib import suppress
 from dataclasses import field
 from datetime import datetime, timedelta
 from functools import partial
@@ -82,24 +81,16 @@ class Purger:
 
     def dry_run(self, order: PurgeRequest) -> Receipt:
         """What would go. Nothing does."""
-
-        class Rollback(Exception):
-            pass
-
-        now, found, order = self.clock(), Counter[str](), replace(order, receipt=self.new_id())
+        now, order = self.clock(), replace(order, receipt=self.new_id())
         known = self.store.read(partial(_read_state, order=order))
 
-        def count(tx: Tx) -> None:
-            found.clear()
+        def count(tx: Tx) -> Counter[str]:
             removal = PurgeTransaction(tx, order, self.config, self.count, now)
             while not removal.run():
                 log.debug("a purge goes on")
-            found.update(removal.counts)
-            raise Rollback
+            return removal.counts
 
-        with suppress(Rollback):
-            self.store.write(count)
-        counts = _nonzero_counts(found + self._files(order).count(known.sessions))
+        counts = _nonzero_counts(self.store.rehearse(count) + self._files(order).count(known.sessions))
         return replace(order.to_receipt(now), id="", counts=counts)
 
     def delete_note_lines(self, space: Partition, session: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cache
@@ -17,7 +18,7 @@ from limpet.search.chunk_repository import Chunks
 from limpet.search.graph_repository import GraphTables
 from limpet.sessions.repository import DeletedSessions, Sessions, session_key
 from limpet.store.encryption import RowLayout
-from limpet.store.tables import CHUNKS, RECEIPT_ROWS, RECORD_VERSIONS
+from limpet.store.tables import CHUNKS, RECEIPT_ROWS, RECORD_VERSIONS, TABLES
 from limpet.store.tx import Partitions, Repository, partition_key, partition_params
 
 _TEXT = RowLayout(CHUNKS, "ordinal text")
@@ -110,8 +111,6 @@ _NOT_IN_RECEIPT = frozenset(
 @cache
 def find_user_tables(*, by_name: bool = False) -> tuple[PurgeTable, ...]:
     """All tables that say whose their rows are, children before their parents; or those found by the name alone."""
-    from limpet.store.tables import TABLES  # late: it reads every noun
-
     in_partition = [table.name for table in reversed(TABLES) if "partition_id" in table.columns]
     found = (*(PurgeTable(name, _IN_PARTITION) for name in in_partition), *_OTHERS)
     return tuple(rows for rows in found if rows.by_name or not by_name)
@@ -153,8 +152,6 @@ class Purges(Repository):
         return counts, True
 
     def _delete(self, rows: PurgeTable, at: Mapping[str, Any], limit: int) -> int:
-        from limpet.store.tables import TABLES  # late: it reads every noun
-
         key = next(", ".join(table.key) for table in TABLES if table.name == rows.table)
         chosen = f"SELECT {key} FROM {rows.table} WHERE {rows.where} LIMIT :limit"
         done = self._db.execute_sql(
@@ -255,8 +252,7 @@ class Purges(Repository):
         mentions = GraphTables(self._tx).drop_messages(space, scope.session, sequences)
         messages = DeletedSessions(self._tx).delete_messages(space, scope.session, sequences)
         self._db.run("purge.recount", {**at, "session": scope.session})
-        counts = {"messages": messages, "chunks": dropped, "mentions": mentions}
-        return {kind: number for kind, number in counts.items() if number}, ranges
+        return +Counter(messages=messages, chunks=dropped, mentions=mentions), ranges
 
     def drop_summary(self, scope: Scope) -> int:
         return self._db.run("sessions.delete_summary", session_key(self._tx, scope))
@@ -298,11 +294,9 @@ class Purges(Repository):
             return {}, True
         params = {**at, "moment": to_micros(moment), "limit": limit}
         self._db.run("idempotency_keys.delete_before", {**partition_params(space), "before": to_micros(moment)})
-        counts = {
-            "kv": self._db.run("purge.kv_before", params),
-            "versions": self._db.run("purge.versions_before" if explicit else "purge.learned_versions_before", params),
-        }
-        return {kind: number for kind, number in counts.items() if number}, max(counts.values()) < limit
+        versions = "purge.versions_before" if explicit else "purge.learned_versions_before"
+        counts = Counter(kv=self._db.run("purge.kv_before", params), versions=self._db.run(versions, params))
+        return +counts, max(counts.values()) < limit
 
     def find_documents_before(self, space: Partition, moment: datetime, limit: int) -> list[str]:
         params = {**Partitions(self._tx).find_key(space), "moment": to_micros(moment), "limit": limit}

@@ -26,7 +26,7 @@ from limpet.lifecycle.purge_rows import PurgeTransaction
 from limpet.model.dataclass import dataclass
 from limpet.model.privacy import PurgeTarget, RetentionResult, parse_tenant_days
 from limpet.model.record import Record
-from limpet.model.scope import Level, Partition, Scope
+from limpet.model.scope import Level, Partition, Scope, user_partition
 from limpet.model.tokens import TokenCounter
 from limpet.model.values import Clock, to_micros
 from limpet.notes.user_notes import UserNotes
@@ -243,7 +243,7 @@ class _Sweep:
         notes, count = self.sweeper.notes, 0
         for user in self.sweeper.store.read(lambda tx: ExpiredRows(tx).users(self._scope)):
             self.between()
-            partition = Partition(self.tenant, Level.USER, user)
+            partition = user_partition(self.tenant, user)
             found = notes.find_days_before(partition, notes.local_day(before, user))
             count += len(found)
             if found and not self.dry_run:

@@ -123,6 +123,10 @@ class Record:
         begun = self.valid_from is None or self.valid_from <= written
         return begun and not any(end is not None and end <= moment for end in (self.valid_to, self.expires_at))
 
+    def is_current_at(self, moment: datetime) -> bool:
+        """Whether it holds, is not archived, and nothing took its place."""
+        return self.archived_at is None and self.superseded_by is None and self.is_valid_at(moment)
+
     @property
     def level(self) -> str:
         return self.home.level.value

@@ -10,7 +10,7 @@ from limpet.model.columns import WHOSE, Column
 from limpet.model.containers import JsonValue
 from limpet.model.dataclass import dataclass
 from limpet.model.schema import EXPORT_FLAT, IN_JSON, NO_EXPORT, Called
-from limpet.model.scope import Level, Partition, Scope, SessionKey
+from limpet.model.scope import Partition, Scope, SessionKey, user_partition
 from limpet.model.types import Cost, Id, Metadata, Moment, Name, Text
 from limpet.model.values import PageCursor
 
@@ -57,7 +57,7 @@ class SessionInfo:
     @property
     def partition(self) -> Partition:
         """Where its messages are searched."""
-        return Partition(self.tenant, Level.USER, self.user)
+        return user_partition(self.tenant, self.user)
 
     def is_expired(self, now: datetime) -> bool:
         """Whether its time is over, swept or not."""

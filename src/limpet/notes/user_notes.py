@@ -34,7 +34,7 @@ from limpet.model.note import (
     prefix_day,
     trim_to_tail,
 )
-from limpet.model.scope import Level, Partition
+from limpet.model.scope import Level, Partition, user_partition
 from limpet.model.values import Clock, check_text, load_timezone
 from limpet.notes.files import MAX_TRIES, EditConflict, NoteFiles, lock_notes_file
 from limpet.notes.repository import Notes
@@ -337,7 +337,7 @@ class UserNotes:
         load_modules("limpet.notes.item_lines")
         from limpet.notes.item_lines import SYNC, ItemFiles  # late: few users have such files
 
-        files = ItemFiles(self.folder, owner_folder(self.folder, Partition(tenant, Level.USER, user)) / "items")
+        files = ItemFiles(self.folder, owner_folder(self.folder, user_partition(tenant, user)) / "items")
         if files.folder.is_dir():
             with lock_notes_file(files.root, files.folder / SYNC):
                 files.delete_records(ids)

@@ -21,7 +21,7 @@ from limpet.model.schedule import (
     ScheduleQuery,
     ScheduleState,
 )
-from limpet.model.scope import Level, Partition, Scope, hash_bucket
+from limpet.model.scope import Level, Scope, hash_bucket
 from limpet.model.values import from_micros, micros, to_micros
 from limpet.search.chunk_repository import Chunks
 from limpet.store.encryption import RowLayout
@@ -80,7 +80,7 @@ class Schedules(Repository):
         return self._count(scope, f"s.state IN ({names})", {})
 
     def insert(self, scope: Scope, schedule: Schedule) -> None:
-        row = Chunks(self._tx).lock_partition(Partition(schedule.tenant, Level.USER, schedule.user))
+        row = Chunks(self._tx).lock_partition(schedule.scope.partition)
         self._db.run("schedules.insert", {**self._params(schedule), **row.key})
 
     def get(self, scope: Scope, schedule_id: str) -> Schedule | None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from limpet.errors import ProviderError
 from limpet.knowledge import english
 from limpet.knowledge.graph import extract
+from limpet.knowledge.llm_digest import load_instructions
 from limpet.knowledge.similarity import fold_text
 from limpet.model.graph import (
     SENTENCE_CHARS,
@@ -67,11 +66,6 @@ SCHEMA: Mapping[str, Any] = {
 }
 
 
-@cache
-def load_instructions() -> str:
-    return Path(__file__).parents[1].joinpath("prompts", "graph.md").read_text(encoding="utf-8")
-
-
 def build_request(messages: Sequence[Message], *, timeout: float) -> LlmRequest:
     """As JSON nothing that was said can pass for a part of the question."""
     heard = [
@@ -86,7 +80,7 @@ def build_request(messages: Sequence[Message], *, timeout: float) -> LlmRequest:
     ]
     question = json.dumps({"messages": heard}, ensure_ascii=False)
     return LlmRequest(
-        build_prompt(question, system=load_instructions()),
+        build_prompt(question, system=load_instructions("graph")),
         max_tokens=MAX_TOKENS,
         temperature=0.0,
         timeout=timeout,
