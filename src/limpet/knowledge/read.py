@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 
 from limpet.knowledge import english
-from limpet.knowledge.asides import LEAST, SCRAP, extend_claim, says_nothing
 from limpet.knowledge.attributes import get_attribute
 from limpet.knowledge.candidate import PASSING, Candidate, Echoes, TurnMessage, find_references
 from limpet.knowledge.change import find_telling_clauses, tells_of_change
@@ -26,7 +25,16 @@ from limpet.knowledge.reader import (
     default_reader,
 )
 from limpet.knowledge.similarity import fold_text, is_near_duplicate, is_same_value, tokenize
-from limpet.knowledge.statements import Statement, list_statements, read_statements
+from limpet.knowledge.statements import (
+    LEAST,
+    ORDERS,
+    SCRAP,
+    Statement,
+    extend_claim,
+    list_statements,
+    read_statements,
+    says_nothing,
+)
 from limpet.knowledge.work import find_reports, read_outcomes, read_work
 from limpet.model.dataclass import replace
 from limpet.model.message import Role
@@ -45,7 +53,6 @@ _TYPES = {
     "relationship": RecordType.RELATIONSHIP,
 }
 _STANDING_KINDS = frozenset("constraint instruction decision plan goal relationship".split())
-_ORDERS = frozenset({"instruction", "constraint", "decision"})  # their verb without a subject is not the speaker's
 _RULES = frozenset({"instruction", "constraint"})
 _NAMING = frozenset(
     """my our a an the is s m am are called named name and have has i we who it she he in at as to of on with also both
@@ -444,7 +451,7 @@ def _complete(said: TurnMessage, statement: Statement, reading: Reading) -> tupl
     if english.lacks_person(text) and named != "somebody":
         text = f"he {text[:1].lower()}{text[1:]}"
     elided = reading.about == "user" and reading.kind != "instruction"
-    return english.complete_clause(text, elided=elided, ordered=reading.kind in _ORDERS), named
+    return english.complete_clause(text, elided=elided, ordered=reading.kind in ORDERS), named
 
 
 def _quote_again(text: str, words: str) -> str:

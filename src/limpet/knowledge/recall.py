@@ -12,8 +12,21 @@ from datetime import datetime
 from limpet.knowledge import english
 from limpet.knowledge.attributes import get_attribute
 from limpet.knowledge.change import find_content_stems
-from limpet.knowledge.hit_claims import HitClaims, Item, describe_claim, find_later, get_quote, place_hit, to_claim_hit
-from limpet.knowledge.hits import doubt_message, explain_hit, is_no_evidence, is_off_topic, names_unknown, only_asks_for
+from limpet.knowledge.hits import (
+    HitClaims,
+    Item,
+    describe_claim,
+    doubt_message,
+    explain_hit,
+    find_later,
+    get_quote,
+    is_no_evidence,
+    is_off_topic,
+    names_unknown,
+    only_asks_for,
+    place_hit,
+    to_claim_hit,
+)
 from limpet.knowledge.outdated import mark_outdated
 from limpet.knowledge.prominence import DOUBT, DOUBTED_BY, FOLLOWS, PASSED, find_standing, is_doubtful, is_rule
 from limpet.knowledge.repository import Records

@@ -15,7 +15,6 @@ from functools import partial
 from itertools import chain
 
 from limpet.errors import InvalidInput, LimpetError, StorageError, StoreBusy
-from limpet.knowledge import record_json
 from limpet.knowledge import remember as memory
 from limpet.knowledge.repository import Records, is_record_id_taken
 from limpet.lifecycle.transfer_repository import Imports
@@ -25,7 +24,21 @@ from limpet.model.scope import Scope
 from limpet.model.transfer import ItemExportResult, ItemImportResult, ItemProblem
 from limpet.model.values import Clock, IdFactory
 from limpet.notes.files import EditConflict, NoteFiles, lock_notes_file
-from limpet.notes.item_lines import EPISODIC, SYNC, ItemFiles, ItemLine, SyncState, dump_line, parse_lines
+from limpet.notes.item_lines import (
+    EPISODIC,
+    SYNC,
+    ItemFiles,
+    ItemLine,
+    SyncState,
+    apply_edit,
+    compute_digest,
+    compute_timeless_digest,
+    dump_line,
+    external_id,
+    parse_lines,
+    record_from_json,
+    record_to_json,
+)
 from limpet.search.embed import ChunkEmbedder
 from limpet.sessions.repository import Sessions
 from limpet.store.jobs import JobLease
@@ -128,8 +141,7 @@ class ItemSync:
         kept = [line for line in parse_lines(before) if (line.file, line.number) in problems]
         self.files.write(self._render_files(records, waiting, kept), before)
         agreed = {
-            id: sync.digests.get(id, "") if id in waiting else record_json.compute_digest(record)
-            for id, record in records.items()
+            id: sync.digests.get(id, "") if id in waiting else compute_digest(record) for id, record in records.items()
         }
         self.files.write_sync(SyncState(sync.store, {id: digest for id, digest in agreed.items() if digest}))
         return ItemExportResult(len(records), len(waiting), len(lost), tuple(problems.values()))
@@ -141,7 +153,7 @@ class ItemSync:
         lines: dict[str, list[bytes]] = {}
         for record in sorted(records.values(), key=lambda record: (record.created_at, record.id)):
             line = waiting.get(record.id)
-            raw = dump_line(record_json.to_json(record)) if line is None else line.raw
+            raw = dump_line(record_to_json(record)) if line is None else line.raw
             lines.setdefault(self._file_name(record), []).append(raw)
         unknown = (line for id, line in waiting.items() if id not in records)
         for line in sorted(chain(unknown, kept), key=lambda line: (line.file, line.number)):
@@ -184,7 +196,7 @@ class ItemSync:
             gone = [
                 id
                 for id, agreed in known.digests.items()
-                if id not in there and id in records and record_json.compute_digest(records[id]) == agreed
+                if id not in there and id in records and compute_digest(records[id]) == agreed
             ]
             removed = memory.delete_records(tx, memory.find_with_copies(tx, self.scope, gone), self.cut, now).total
         return ItemImportResult(fates[LineStatus.NEW], fates[LineStatus.EDITED], removed, 0, tuple(problems))
@@ -196,11 +208,11 @@ class ItemSync:
         self._check_place(tx, record, records)
         if one.fate is LineStatus.EDITED:
             old = records[record.id]
-            memory.rewrite(tx, old, record_json.apply_edit(old, record), self.cut, now)
+            memory.rewrite(tx, old, apply_edit(old, record), self.cut, now)
             return
         if is_record_id_taken(tx, record.id):
             raise InvalidInput(f"the id {record.id} is taken; leave the id out to get a new one")
-        memory.insert(tx, record, self.cut, record_json.external_id(one.line.value or {}))
+        memory.insert(tx, record, self.cut, external_id(one.line.value or {}))
 
     def _check_place(self, tx: Tx, record: Record, records: Mapping[str, Record]) -> None:
         """InvalidInput unless the record may be where the line says it is."""
@@ -220,8 +232,8 @@ class ItemSync:
         self, lines: Iterable[ItemLine], records: Mapping[str, Record], sync: SyncState, now: datetime
     ) -> tuple[list[LineMatch], dict[tuple[str, int], ItemProblem]]:
         """What each line says of which record, and the lines that say nothing."""
-        digests = {id: record_json.compute_digest(record) for id, record in records.items()}
-        by_gist = {record_json.compute_timeless_digest(record): record for record in records.values()}
+        digests = {id: compute_digest(record) for id, record in records.items()}
+        by_gist = {compute_timeless_digest(record): record for record in records.values()}
         told: dict[str, LineMatch] = {}
         problems: dict[tuple[str, int], ItemProblem] = {}
         for line in lines:
@@ -232,8 +244,8 @@ class ItemSync:
             except LimpetError as error:
                 problems[line.file, line.number] = ItemProblem(line.file, line.number, str(error))
                 continue
-            said = record_json.compute_digest(record)
-            by_gist.setdefault(record_json.compute_timeless_digest(record), record)
+            said = compute_digest(record)
+            by_gist.setdefault(compute_timeless_digest(record), record)
             outcome = decide_line_status(said, digests.get(record.id), sync.digests.get(record.id))
             told[record.id] = LineMatch(line, record, outcome)
         return list(told.values()), problems
@@ -242,11 +254,11 @@ class ItemSync:
         if line.value is None:
             raise InvalidInput(line.problem)
         assert self.scope.user is not None
-        record = record_json.from_json(line.value, self.scope.tenant, self.scope.user, self.new_id, now)
+        record = record_from_json(line.value, self.scope.tenant, self.scope.user, self.new_id, now)
         if line.value.get("id") is not None:
             return record
         # Written by hand and taken in already, where something stopped us before its id was in the file.
-        return by_gist.get(record_json.compute_timeless_digest(record), record)
+        return by_gist.get(compute_timeless_digest(record), record)
 
 
 @dataclass(frozen=True, slots=True)

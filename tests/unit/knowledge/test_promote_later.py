@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from limpet.knowledge.hit_claims import HitClaims, Item
+from limpet.knowledge.hits import HitClaims, Item
 from limpet.knowledge.prominence import DOUBTED_BY
 from limpet.knowledge.recall import _promote_later
 from limpet.model.chunk import Hit, Source, SourceKind

@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limpet.knowledge import record_json
 from limpet.model.record import Layer, Origin, Record, RecordSource, RecordType, editable_fields, fingerprint
 from limpet.model.scope import Level, Owner, Scope
 from limpet.model.values import with_bucket
+from limpet.notes import item_lines
 
 NOW = datetime(2026, 3, 10, tzinfo=UTC)
 ID = "01890000-0000-7000-8000-000000000001"
@@ -62,15 +62,15 @@ def records(draw: st.DrawFn) -> Record:
 
 
 def read(text: str) -> Record:
-    return record_json.from_json(json.loads(text), "acme", "alice", lambda: ID, NOW)
+    return item_lines.record_from_json(json.loads(text), "acme", "alice", lambda: ID, NOW)
 
 
 @given(records())
 def test_record_json_round_trips(record: Record) -> None:
-    told = json.dumps(record_json.to_json(record), ensure_ascii=False)
+    told = json.dumps(item_lines.record_to_json(record), ensure_ascii=False)
     assert "\n" not in told
     assert read(told) == record
-    assert record_json.compute_digest(read(told)) == record_json.compute_digest(record)
+    assert item_lines.compute_digest(read(told)) == item_lines.compute_digest(record)
 
 
 @given(records(), records())
@@ -81,12 +81,12 @@ def test_record_digest_differs_for_different_content(one: Record, two: Record) -
         if name not in ("tags", "metadata")
     )
     same = same and sorted(one.tags) == sorted(two.tags) and one.metadata == two.metadata
-    assert (record_json.compute_digest(one) == record_json.compute_digest(two)) == same
+    assert (item_lines.compute_digest(one) == item_lines.compute_digest(two)) == same
 
 
 @given(records(), records())
 def test_apply_edit_copies_editable_fields_only(old: Record, wanted: Record) -> None:
-    edited = record_json.apply_edit(old, wanted)
+    edited = item_lines.apply_edit(old, wanted)
     assert all(getattr(edited, name) == getattr(wanted, name) for name in editable_fields())
     assert (edited.id, edited.home, edited.created_at, edited.uses) == (old.id, old.home, old.created_at, old.uses)
     assert edited.fingerprint == fingerprint(wanted.type, wanted.content)
